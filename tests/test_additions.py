@@ -1,4 +1,4 @@
-"""A law of noise and a mechanism are each one file and one registry line: a copy of the package that gains them."""
+"""A noise law or a mechanism is added by one file and one registry line, in a copy of the package."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from dpbayes_cli.inference.solve import infer
 from dpbayes_cli.models.beta_bernoulli import BetaBernoulli
 from dpbayes_cli.privacy.laws.part_noise import PartNoise
 from dpbayes_cli.privacy.neighbors import Neighbors
-from tests.asked import plan_of
 from tests.conftest import ROOT
+from tests.plans import plan_of
 from tests.plugins.gaussian_delta import GaussianDelta
 from tests.plugins.staircase import Staircase
 
@@ -36,7 +36,7 @@ GAUSSIAN_DELTA = [
 
 
 def copy_with(additions: list[tuple[str, str, str, str, str]], target: Path) -> Path:
-    """Copy package and tests, and add files, each with its line of the registry."""
+    """Copy package and tests, and add files, each with its registry line."""
     for name in ("dpbayes_cli", "tests", "sample_data", "configs"):
         shutil.copytree(ROOT / name, target / name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", target)
@@ -92,11 +92,11 @@ def test_a_count_behind_staircase_noise_has_the_enumerated_posterior() -> None:
     observation = BetaBernoulli("1", "0", 1.0, 1.0).observation(
         RecordPolicy(Neighbors.REPLACE_ONE, "0"), [seen], law, n
     )
-    found = infer(observation, "noise-aware", 1, np.random.default_rng(0), Effort(100, 10.0)).marginals[0]
+    marginal = infer(observation, "noise-aware", 1, np.random.default_rng(0), Effort(100, 10.0)).marginals[0]
     counts = np.arange(n + 1)
     mass = np.exp(law.log_pmf(seen - counts))  # the prior of the count is uniform
     mean = float((mass * (counts + 1.0) / (n + 2.0)).sum() / mass.sum())
-    assert found.mean == pytest.approx(mean, rel=1e-9)
+    assert marginal.mean == pytest.approx(mean, rel=1e-9)
 
 
 def test_the_price_of_epsilon_and_delta_is_what_is_charged() -> None:

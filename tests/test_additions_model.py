@@ -1,4 +1,4 @@
-"""A model is added by one file and one registry line, or installed as a plug-in, and all tests of models run on it."""
+"""A model is added by one file and one registry line, or as a plug-in, and all model tests run on it."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ LINE = f'        "{NAME}": "dpbayes_cli.models.beta_negative_binomial:BetaNegati
 BEFORE = '        "dirichlet-categorical": '
 PYTEST = [sys.executable, "-m", "pytest", "-x", "-o", "addopts=", "-p", "no:cacheprovider"]
 BATTERY = "tests/test_conformance.py"
-CORE = "sensitivity or minimal or refused or examples or card or renyi_divergence"
-"""Of the battery, what runs with the fast tests."""
+CORE = "sensitivity or minimal or refused or examples or info or renyi_divergence"
+"""The conformance tests that run with the fast tests."""
 ALL_OF_IT = [BATTERY, "tests/spec/test_release_spec.py", "tests/mechanisms/test_ops.py", "tests/mechanisms/test_map.py"]
 AUDITS = "tests/test_audit.py::test_every_pair_passes_an_audit_by_default"
 
@@ -49,7 +49,7 @@ lent-laplace = lent:Lent
 
 
 def with_the_model(tmp_path: Path) -> Path:
-    """A copy of the package and its tests with the file and the line."""
+    """Return a copy of package and tests with the model's file and its registry line."""
     copy = tmp_path / "copy"
     for name in ("dpbayes_cli", "tests"):
         shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("*.pyc.*"))
@@ -63,7 +63,7 @@ def with_the_model(tmp_path: Path) -> Path:
 
 
 def with_plug_ins(tmp_path: Path) -> Path:
-    """A directory of installed packages: the model, and a mechanism."""
+    """Return a directory of installed packages with the model and a mechanism."""
     site = tmp_path / "site"
     metadata = site / "lent-1.0.dist-info"
     metadata.mkdir(parents=True)
@@ -75,7 +75,7 @@ def with_plug_ins(tmp_path: Path) -> Path:
 
 
 def passed(where: Path, *arguments: str, path: Path | None = None) -> int:
-    """How many tests of another process pass; all must."""
+    """Run tests in another process, which must all pass, and return their number."""
     environment = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     if path is not None:
         environment["PYTHONPATH"] = str(path)
@@ -89,7 +89,7 @@ def passed(where: Path, *arguments: str, path: Path | None = None) -> int:
 
 
 def test_an_installed_plug_in_is_tested_like_any_other(tmp_path: Path) -> None:
-    """The model by what the tests of the battery pick for it, and the mechanism on a model of every kind."""
+    """The conformance tests of the model, and of the mechanism on the beta models."""
     site = with_plug_ins(tmp_path)
     ours = f"({NAME} and ({CORE})) or (lent-laplace and beta)"
     assert passed(ROOT, BATTERY, "-k", ours, "-m", "not slow", path=site) > 30

@@ -22,9 +22,9 @@ from dpbayes_cli.audit.repeats import ProcessDraws, compare_draws, planned_relea
 from dpbayes_cli.base.errors import Interrupted, SpecError
 from dpbayes_cli.core.losses import LogisticLoss
 from dpbayes_cli.core.plan import Plan
-from dpbayes_cli.core.registry import mechanism_names, mechanism_type, model_names, model_type, serves
+from dpbayes_cli.core.registry import mechanism_names, mechanism_type, model_names, model_type, supports
 from dpbayes_cli.core.released import Draws
-from dpbayes_cli.core.statistic import Statistics
+from dpbayes_cli.core.statistic import ExactEvidence
 from dpbayes_cli.mechanisms.ops import Ops
 from dpbayes_cli.mechanisms.samplers import renyi_posterior
 from dpbayes_cli.mechanisms.samplers.scalar_sampler import ScalarSampler
@@ -35,15 +35,15 @@ from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.sources import statements
 from dpbayes_cli.spec.release_spec import ReleaseSpec, build_spec
-from tests.asked import example_of
 from tests.conftest import Cli
+from tests.plans import example_of
 from tests.test_conformance import instances_of
 
 PAIRS = [
     (mechanism, model)
     for mechanism in mechanism_names()
     for model in model_names()
-    if serves(mechanism_type(mechanism), model_type(model))
+    if supports(mechanism_type(mechanism), model_type(model))
 ]
 
 
@@ -62,7 +62,7 @@ def question(mechanism: str, model: str, **more: Any) -> ReleaseSpec:
         if example.support is not None and "support" in asked.options_for(kind).__struct_fields__:
             document["sampling"]["support"] = example.support
     if complete and not own:
-        document["on_invalid"] = f"impute:{instance.asked(Neighbors.REPLACE_ONE, complete=True)[1].impute}"
+        document["on_invalid"] = f"impute:{instance.model_and_policy(Neighbors.REPLACE_ONE, complete=True)[1].impute}"
     return build_spec({**document, **more})
 
 
@@ -249,7 +249,7 @@ def test_an_audit_finds_a_record_in_the_released_values(planted: pytest.MonkeyPa
     """The released values differ between neighbors although the outcomes of the draws are dictated."""
     release = Ops.release
 
-    def more(self: Ops, plan: Plan, evidence: Statistics) -> Draws:
+    def more(self: Ops, plan: Plan, evidence: ExactEvidence) -> Draws:
         draws = release(self, plan, evidence)
         return Draws(tuple((value + 1e-9 * evidence.values[0], *others) for value, *others in draws.values))
 

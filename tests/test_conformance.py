@@ -1,4 +1,4 @@
-"""What every registered model and mechanism must keep, tested before its author writes a line."""
+"""Conformance tests of every registered model and mechanism, plug-ins included."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from scipy.special import expit, log_expit, logsumexp
 from dpbayes_cli.base.cell_grammar import normal_cell, parse_number
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.columns import AnyColumn, Column, CutColumn, NumericColumn, RecordPolicy, has_stand_in, n_codes
-from dpbayes_cli.core.design import DesignMatrix, Rows
-from dpbayes_cli.core.encoded_records import Codes, EncodedRecords
+from dpbayes_cli.core.design import DesignMatrix, DesignRows
+from dpbayes_cli.core.encoded_records import CodedColumns, EncodedRecords
 from dpbayes_cli.core.examples import Example
 from dpbayes_cli.core.mechanism import Mechanism
 from dpbayes_cli.core.model import BoundedStatistics, Model, NoisyStatistics
 from dpbayes_cli.core.noisy_observation import NoisySequences, NoisySums, NoisyTables
-from dpbayes_cli.core.registry import mechanism_names, mechanism_type, model_names, model_type, serves
+from dpbayes_cli.core.registry import mechanism_names, mechanism_type, model_names, model_type, supports
 from dpbayes_cli.core.released import Payload
-from dpbayes_cli.core.statistic import Cells, CountAt, Expression, ProductOf, Statistic, Statistics
+from dpbayes_cli.core.statistic import Cells, CountAt, ExactEvidence, Expression, ProductOf, Statistic
 from dpbayes_cli.mechanisms.laplace import Laplace
 from dpbayes_cli.models.families.capabilities import (
     ConjugatePosterior,
     LatentCounts,
-    LinearPosterior,
+    NormalRegression,
     OneParameterFamily,
     floats,
 )
@@ -38,7 +38,7 @@ from dpbayes_cli.models.families.convex_loss import ConvexLossModel
 from dpbayes_cli.models.families.discrete_bayes_net import DiscreteBayesNet
 from dpbayes_cli.privacy.composition import parse_guarantee
 from dpbayes_cli.privacy.neighbors import Neighbors
-from tests.asked import asked_for, example_of, plan_of
+from tests.plans import example_of, plan_arguments, plan_of
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
@@ -61,8 +61,8 @@ class Instance:
             msgspec.convert(stated, kind.domain_type), msgspec.convert(self.example.prior, kind.prior_type)
         )
 
-    def asked(self, relation: Neighbors, *, complete: bool) -> tuple[Model, RecordPolicy]:
-        """A model and a policy; complete: something stands in for every invalid cell."""
+    def model_and_policy(self, relation: Neighbors, *, complete: bool) -> tuple[Model, RecordPolicy]:
+        """The model, and a policy; ``complete``: every invalid cell has a stand-in."""
         model = self.build(complete=complete)
         by_policy = complete and self.example.complete is None
         return model, RecordPolicy(relation, cells(model.columns[0])[1] if by_policy else None)
@@ -79,7 +79,7 @@ SERVED = [
     (mechanism_type(name), instance)
     for name in mechanism_names()
     for instance in ALL
-    if serves(mechanism_type(name), instance.kind)
+    if supports(mechanism_type(name), instance.kind)
 ]
 PAIRS = [(kind, instance) for kind, instance in SERVED if kind.post_processing or instance.example.drawn]
 REFUSED = [pair for pair in SERVED if pair not in PAIRS]
@@ -91,7 +91,7 @@ TRANSFORMED = [
     and issubclass(instance.kind, DiscreteBayesNet)
 ]
 STATISTICS = [*TRANSFORMED, *((Laplace, instance) for instance in NOISY)]
-"""Whatever is read from the data: the models' own statistics, and what mechanisms make of them."""
+"""All statistics: those of the models, and those that mechanisms derive from them."""
 
 
 def label(item: object) -> str:
@@ -109,7 +109,7 @@ RELATIONS = [
 
 
 def cells(column: AnyColumn) -> list[str]:
-    """The valid cells of a small domain: every level, or the bounds and what lies inside and beyond."""
+    """The valid cells of a small domain: every level, or numbers at, between and beyond the bounds."""
     if isinstance(column, Column):
         return list(column.levels)
     if isinstance(column, CutColumn):
@@ -119,9 +119,9 @@ def cells(column: AnyColumn) -> list[str]:
 
 
 def records_of(model: Model) -> list[Cells]:
-    """Records: of one column all of its cells; of several discrete ones all products, each cell invalid or not.
+    """All cells of one column; all products of several discrete columns, invalid cells included.
 
-    Of several columns with numbers among them a sample of the valid products, the middles included.
+    If some of several columns are numbers: a sample of the valid products, the middles included.
     """
     if len(model.columns) == 1:
         return [(cell,) for cell in cells(model.columns[0])]
@@ -151,7 +151,7 @@ def code_of(column: AnyColumn, cell: str) -> int | None:
 
 
 def contribution(statistic: Statistic, model: Model, policy: RecordPolicy, record: Cells | None) -> tuple[int, ...]:
-    """What one record adds to the statistic, computed without the engine; None is an absent record."""
+    """What one record adds to the statistic, without an engine; None is the absent record."""
     if statistic.tables:
         return counted(statistic, model, policy, record)
     if record is None:
@@ -171,14 +171,14 @@ def contribution(statistic: Statistic, model: Model, policy: RecordPolicy, recor
         if isinstance(expression, CountAt):
             return int(codes[expression.role] == expression.level)
         assert isinstance(expression, ProductOf)
-        factors = [2 * codes[r] - steps[r] if expression.centred else codes[r] for r in expression.roles]
+        factors = [2 * codes[r] - steps[r] if expression.centered else codes[r] for r in expression.roles]
         return expression.weight * math.prod(factors)
 
     return tuple(map(value, statistic.expressions))
 
 
 def counted(statistic: Statistic, model: Model, policy: RecordPolicy, record: Cells | None) -> tuple[int, ...]:
-    """What one record adds to tables: a one in each whose own cells are valid, or only where all of its cells are."""
+    """What one record adds to tables: 1 in each table whose cells (or, for whole records, all cells) are valid."""
     codes: dict[str, int] = {}
     for column, cell in zip(model.columns, record or (), strict=record is not None):
         stands_in = getattr(column, "impute", None) or policy.impute
@@ -194,7 +194,7 @@ def counted(statistic: Statistic, model: Model, policy: RecordPolicy, record: Ce
             tables[-1][tuple(codes[role] for role in table.roles)] = 1
     if statistic.transform is not None:
         return tuple(map(int, statistic.transform.coefficients(tables)))
-    return tuple(int(count) for each in tables for count in each.ravel())
+    return tuple(int(count) for table in tables for count in table.ravel())
 
 
 def distance(left: tuple[int, ...], right: tuple[int, ...]) -> int:
@@ -207,18 +207,18 @@ def test_the_sensitivity_is_never_exceeded_and_attained_by_the_witness(
     mechanism: type[Mechanism], instance: Instance, relation: Neighbors, complete: bool
 ) -> None:
     """Brute force over all pairs of records of a small domain, the invalid record and the absent record included."""
-    model, policy = instance.asked(relation, complete=complete)
+    model, policy = instance.model_and_policy(relation, complete=complete)
     statistic = mechanism().statistic(model, policy)
     witnesses = [statistic.witness, statistic.witness_l2 or statistic.witness]
     named = [cells for witness in witnesses for cells in (witness.record, witness.neighbor) if cells is not None]
     records = [*records_of(model), (INVALID,) * len(model.columns), *named]
-    found = {record: contribution(statistic, model, policy, record) for record in (*records, None)}
+    contributions = {record: contribution(statistic, model, policy, record) for record in (*records, None)}
 
     def change(pair: tuple[Cells | None, Cells | None]) -> int:
-        return distance(found[pair[0]], found[pair[1]])
+        return distance(contributions[pair[0]], contributions[pair[1]])
 
     def squared(pair: tuple[Cells | None, Cells | None]) -> int:
-        return sum((a - b) ** 2 for a, b in zip(found[pair[0]], found[pair[1]], strict=True))
+        return sum((a - b) ** 2 for a, b in zip(contributions[pair[0]], contributions[pair[1]], strict=True))
 
     others: list[Cells | None] = [None] if relation is Neighbors.ADD_REMOVE else [*records]
     pairs: list[tuple[Cells | None, Cells | None]] = [(record, other) for record in records for other in others]
@@ -235,18 +235,20 @@ def test_the_sensitivity_is_never_exceeded_and_attained_by_the_witness(
 def test_the_sensitivity_of_units_is_never_exceeded_and_attained_by_the_witness(
     mechanism: type[Mechanism], instance: Instance, relation: Neighbors, complete: bool
 ) -> None:
-    """Brute force over all pairs of units of at most two records, or many of them drawn at random."""
-    model, policy = instance.asked(relation, complete=complete)
+    """Brute force over all pairs of units of at most two records, or over a random sample of pairs."""
+    model, policy = instance.model_and_policy(relation, complete=complete)
     policy = replace(policy, contributions=2)
     statistic = mechanism().statistic(model, policy)
     witnesses = [statistic.witness, statistic.witness_l2 or statistic.witness]
     named = [cells for witness in witnesses for cells in (witness.record, witness.neighbor)]
     records = [*records_of(model), (INVALID,) * len(model.columns), *named, None]
     single = {contribution(statistic, model, policy, record) for record in records}
-    each = np.array(sorted(single), dtype=object)
-    sums = np.unique(np.array([a + b for a, b in itertools.combinations_with_replacement(each, 2)], float), axis=0)
-    if len(sums) > _MOST_SUMS:
-        kept = np.random.default_rng(0).choice(len(sums), _MOST_SUMS, replace=False)
+    contributions = np.array(sorted(single), dtype=object)
+    sums = np.unique(
+        np.array([a + b for a, b in itertools.combinations_with_replacement(contributions, 2)], float), axis=0
+    )
+    if len(sums) > _MAX_SUMS:
+        kept = np.random.default_rng(0).choice(len(sums), _MAX_SUMS, replace=False)
         doubled = [[2.0 * v for v in contribution(statistic, model, policy, record)] for record in named]
         sums = np.concatenate([sums[kept], doubled])
     others = np.zeros((1, sums.shape[1])) if relation is Neighbors.ADD_REMOVE else sums
@@ -258,7 +260,7 @@ def test_the_sensitivity_of_units_is_never_exceeded_and_attained_by_the_witness(
         assert (change[:, :, cells] ** 2).sum(axis=2).max() <= part.sensitivity_l2_squared
 
 
-_MOST_SUMS = 250
+_MAX_SUMS = 250
 
 
 def _cells_of(statistic: Statistic) -> list[slice]:
@@ -268,7 +270,7 @@ def _cells_of(statistic: Statistic) -> list[slice]:
 
 @pytest.mark.parametrize(("mechanism", "instance"), STATISTICS, ids=label)
 def test_a_halved_sensitivity_is_caught(mechanism: type[Mechanism], instance: Instance) -> None:
-    model, policy = instance.asked(Neighbors.REPLACE_ONE, complete=False)
+    model, policy = instance.model_and_policy(Neighbors.REPLACE_ONE, complete=False)
     statistic = mechanism().statistic(model, policy)
     halved = statistic.sensitivity_l1 // 2
     record, neighbor = statistic.witness.record, statistic.witness.neighbor
@@ -283,13 +285,13 @@ def test_a_halved_sensitivity_is_caught(mechanism: type[Mechanism], instance: In
 def test_statistics_are_minimal_named_and_distinct(
     mechanism: type[Mechanism], instance: Instance, relation: Neighbors, complete: bool
 ) -> None:
-    model, policy = instance.asked(relation, complete=complete)
+    model, policy = instance.model_and_policy(relation, complete=complete)
     statistic = mechanism().statistic(model, policy)
     values = contribution(statistic, model, policy, None)
     assert len(statistic.names) == len(values) == len(set(statistic.names))
     assert values == (0,) * len(values)
     assert statistic.sensitivity_l1 >= 1
-    if statistic.parts:  # what parts cost alone adds up to what they cost together
+    if statistic.parts:  # the sensitivities of the parts add up to that of the whole
         assert sum(part.size for part in statistic.parts) == len(values)
         assert sum(part.sensitivity_l1 for part in statistic.parts) == statistic.sensitivity_l1
         assert sum(part.sensitivity_l2_squared for part in statistic.parts) == statistic.sensitivity_l2_squared
@@ -300,13 +302,13 @@ def test_statistics_are_minimal_named_and_distinct(
 def test_the_sensitivity_of_each_part_is_never_exceeded_and_attained(
     instance: Instance, relation: Neighbors, complete: bool
 ) -> None:
-    """Parts are noised at prices of their own; brute force over all pairs of records, as for the whole."""
-    model, policy = instance.asked(relation, complete=complete)
+    """Parts get noise of different scales: brute force over all pairs of records, as for the whole statistic."""
+    model, policy = instance.model_and_policy(relation, complete=complete)
     statistic = Laplace().statistic(model, policy)
     records: list[Cells | None] = [*records_of(model)]
-    found = np.array([contribution(statistic, model, policy, record) for record in records])
-    others = np.zeros_like(found[:1]) if relation is Neighbors.ADD_REMOVE else found
-    changes, first = np.abs(found[:, None] - others[None, :]), 0
+    contributions = np.array([contribution(statistic, model, policy, record) for record in records])
+    others = np.zeros_like(contributions[:1]) if relation is Neighbors.ADD_REMOVE else contributions
+    changes, first = np.abs(contributions[:, None] - others[None, :]), 0
     for part in statistic.parts:
         own = changes[..., first : first + part.size]
         assert own.sum(axis=-1).max() == part.sensitivity_l1
@@ -316,8 +318,8 @@ def test_the_sensitivity_of_each_part_is_never_exceeded_and_attained(
 
 @pytest.mark.parametrize(("relation", "complete"), RELATIONS)
 @pytest.mark.parametrize("instance", NOISY, ids=label)
-def test_the_inference_problem_fits_the_statistic(instance: Instance, relation: Neighbors, complete: bool) -> None:
-    model, policy = instance.asked(relation, complete=complete)
+def test_observation_fits_the_statistic(instance: Instance, relation: Neighbors, complete: bool) -> None:
+    model, policy = instance.model_and_policy(relation, complete=complete)
     assert isinstance(model, NoisyStatistics)
     plan = plan_of(Laplace(), model, policy, Decimal(1))
     (step,) = plan.steps
@@ -333,7 +335,7 @@ def test_the_inference_problem_fits_the_statistic(instance: Instance, relation: 
         check_tables(model, observation, policy, expected)
         return
     if isinstance(observation, NoisySequences):
-        assert [value for each in observation.observed for value in each.ravel().tolist()] == released
+        assert [value for counts in observation.observed for value in counts.ravel().tolist()] == released
         assert observation.complete is complete
         assert {law for law in observation.noises if law is not None} == {step.noise}
         return
@@ -356,7 +358,7 @@ def test_the_inference_problem_fits_the_statistic(instance: Instance, relation: 
 
 
 def check_tables(model: Model, observation: NoisyTables, policy: RecordPolicy, expected: str) -> None:
-    """One table a variable, of its shape; a table whose own cells all have a stand-in counts every record."""
+    """One table for each variable, in its shape; a table whose columns all have stand-ins counts every record."""
     assert isinstance(model, DiscreteBayesNet)
     for i, (table, family) in enumerate(zip(observation.tables, model.network.families, strict=True)):
         rows, values = math.prod(model.network.shape(i)[:-1]), model.network.sizes[i]
@@ -371,11 +373,11 @@ def check_tables(model: Model, observation: NoisyTables, policy: RecordPolicy, e
 
 @pytest.mark.parametrize(("relation", "complete"), RELATIONS)
 @pytest.mark.parametrize(("mechanism", "instance"), TRANSFORMED, ids=label)
-def test_tables_rebuilt_from_exact_parities_are_the_tables(
+def test_tables_rebuilt_from_exact_parities_equal_the_counts(
     mechanism: type[Mechanism], instance: Instance, relation: Neighbors, complete: bool
 ) -> None:
-    """Without noise nothing is lost: what inference is told is what was counted, of the records that count."""
-    model, policy = instance.asked(relation, complete=complete)
+    """Without noise nothing is lost: inference gets the exact counts of the records that count."""
+    model, policy = instance.model_and_policy(relation, complete=complete)
     assert isinstance(model, DiscreteBayesNet)
     subject = mechanism()
     statistic = subject.statistic(model, policy)
@@ -388,12 +390,12 @@ def test_tables_rebuilt_from_exact_parities_are_the_tables(
     check_tables(model, observation, policy, "unbounded" if n_records is None else "known" if complete else "at-most")
     plain = replace(statistic, transform=None)
     counts = np.sum([contribution(plain, model, policy, record) for record in records], axis=0).tolist()
-    found = [value for table in observation.tables for value in table.observed.ravel().tolist()]
-    assert found == pytest.approx(counts, abs=1e-9)
+    rebuilt = [value for table in observation.tables for value in table.observed.ravel().tolist()]
+    assert rebuilt == pytest.approx(counts, abs=1e-9)
 
 
 @pytest.mark.parametrize("instance", NETWORKS, ids=label)
-def test_simulated_tables_count_what_they_say(instance: Instance) -> None:
+def test_simulated_tables_follow_their_probabilities(instance: Instance) -> None:
     """20,000 records in the order of the parameters: a count is 7 sd off with probability below 1e-11 (normal)."""
     model = instance.build()
     assert isinstance(model, DiscreteBayesNet)
@@ -406,19 +408,19 @@ def test_simulated_tables_count_what_they_say(instance: Instance) -> None:
 
 
 def request_for(mechanism: type[Mechanism], instance: Instance) -> tuple[Model, dict[str, Any]]:
-    model, policy = instance.asked(Neighbors.REPLACE_ONE, complete=True)
+    model, policy = instance.model_and_policy(Neighbors.REPLACE_ONE, complete=True)
     example = example_of(mechanism, instance.kind)
     prices = {name: Decimal(price) for name, price in example["privacy"].items()}
     sampling = example.get("sampling", {})
     if "support" in mechanism.options_for(instance.kind).__struct_fields__:
         sampling["support"] = instance.example.support
-    return model, asked_for(policy, n_records=20, **prices, **sampling)
+    return model, plan_arguments(policy, n_records=20, **prices, **sampling)
 
 
 def takes_long(mechanism: type[Mechanism], instance: Instance) -> bool:
-    """Whether there are many tables to draw, or a cover of many lines to enumerate."""
+    """Whether there are many tables to draw from, or a large cover to enumerate."""
     several = issubclass(instance.kind, DiscreteBayesNet) and instance.example is not instance.kind.examples[0]
-    return not mechanism.post_processing and (several or issubclass(instance.kind, LinearPosterior))
+    return not mechanism.post_processing and (several or issubclass(instance.kind, NormalRegression))
 
 
 @pytest.mark.parametrize(
@@ -426,7 +428,7 @@ def takes_long(mechanism: type[Mechanism], instance: Instance) -> bool:
     [pytest.param(*pair, marks=pytest.mark.slow) if takes_long(*pair) else pair for pair in PAIRS],
     ids=label,
 )
-def test_a_plan_stays_within_what_was_asked_and_releases_what_it_planned(
+def test_plan_stays_within_the_request_and_release_follows_the_plan(
     mechanism: type[Mechanism], instance: Instance
 ) -> None:
     model, request = request_for(mechanism, instance)
@@ -444,7 +446,7 @@ def test_a_plan_stays_within_what_was_asked_and_releases_what_it_planned(
         pure = guarantee.epsilon.is_finite()
         assert (guarantee.epsilon if pure else guarantee.rdp(Decimal(2))) <= epsilon
     (step,) = plan.steps
-    evidence = Statistics(tuple(5 for _ in step.statistic.names), 20)
+    evidence = ExactEvidence(tuple(5 for _ in step.statistic.names), 20)
     if step.rows is not None:
         evidence = replace(evidence, design=rows_of(step.rows, 20))
     payload = mechanism().release(plan, evidence)
@@ -463,8 +465,8 @@ CONJUGATE = [i for i in DRAWN if issubclass(i.kind, ConjugatePosterior) and issu
 
 @pytest.mark.parametrize("r", [1.0, 0.6])
 @pytest.mark.parametrize("instance", CONJUGATE, ids=label)
-def test_the_renyi_divergence_is_that_of_the_density_that_is_tempered(instance: Instance, r: float) -> None:
-    """Of likelihood and prior as the model writes them, by quadrature, at the ends of what neighbors may sum up to."""
+def test_renyi_divergence_matches_the_tempered_density(instance: Instance, r: float) -> None:
+    """By quadrature of the model's own likelihood and prior, at the extreme sums of neighbors."""
     model, n = instance.build(), 3
     assert isinstance(model, OneParameterFamily)
     assert isinstance(model, ConjugatePosterior)
@@ -487,7 +489,7 @@ def test_the_renyi_divergence_is_that_of_the_density_that_is_tempered(instance: 
 
 
 def quadrature(parameter_range: tuple[float, float]) -> tuple[Floats, Floats]:
-    """Points of a parameter and the log of the width of each, evenly spaced in its logit, its logarithm or itself."""
+    """Points of a parameter and their log widths, evenly spaced in its logit, its logarithm or itself."""
     y = np.linspace(-36.0, 36.0, 40_001)
     low, high = parameter_range
     if math.isinf(low):
@@ -497,18 +499,18 @@ def quadrature(parameter_range: tuple[float, float]) -> tuple[Floats, Floats]:
     return low + (high - low) * expit(y), log_expit(y) + log_expit(-y)
 
 
-def rows_of(rows: Rows | Codes, n_records: int) -> DesignMatrix | EncodedRecords:
-    """Rows or codes of random records; of rows one is invalid."""
+def rows_of(rows: DesignRows | CodedColumns, n_records: int) -> DesignMatrix | EncodedRecords:
+    """Rows or codes of random records; one record of rows is invalid."""
     rng, matrix = np.random.default_rng(2), rows.hold(n_records)
     codes = np.stack([rng.integers(n_codes(column), size=n_records) for column in rows.columns], axis=1)
-    if isinstance(rows, Rows):
+    if isinstance(rows, DesignRows):
         codes[0, 0] = -1
     matrix.take(codes)
     return matrix
 
 
 @pytest.mark.parametrize(("mechanism", "instance"), REFUSED, ids=label)
-def test_what_cannot_be_drawn_from_is_refused(mechanism: type[Mechanism], instance: Instance) -> None:
+def test_posterior_draws_from_other_examples_are_refused(mechanism: type[Mechanism], instance: Instance) -> None:
     model, request = request_for(mechanism, instance)
     with pytest.raises(SpecError) as refused:
         plan_of(mechanism(), model, **request)
@@ -516,8 +518,8 @@ def test_what_cannot_be_drawn_from_is_refused(mechanism: type[Mechanism], instan
 
 
 @pytest.mark.parametrize(("mechanism", "instance"), PAIRS, ids=label)
-def test_what_a_mechanism_needs_it_asks_for(mechanism: type[Mechanism], instance: Instance) -> None:
-    """Posterior draws need complete records of a public number; noise does not. None may be had by saying nothing."""
+def test_plan_requires_what_the_mechanism_needs(mechanism: type[Mechanism], instance: Instance) -> None:
+    """Posterior draws need complete records and a public record count; noise does not. Both need a stated price."""
     model, request = request_for(mechanism, instance)
     lacking = [
         (instance.build(), {**request, "policy": RecordPolicy(Neighbors.REPLACE_ONE)}),
@@ -537,17 +539,17 @@ def test_what_a_mechanism_needs_it_asks_for(mechanism: type[Mechanism], instance
             plan_of(mechanism(), model, **{**request, **unpriced})
 
 
-@pytest.mark.parametrize("instance", [each for each in NOISY if serves(Laplace, each.kind)], ids=label)
-def test_a_plan_adds_noise(instance: Instance) -> None:
+@pytest.mark.parametrize("instance", [each for each in NOISY if supports(Laplace, each.kind)], ids=label)
+def test_laplace_release_adds_noise(instance: Instance) -> None:
     """At epsilon 0.001 a component is released without noise with probability below 1e-3; ten in a row below 1e-30."""
     plan = plan_of(Laplace(), instance.build(), RecordPolicy(Neighbors.REPLACE_ONE), Decimal("0.001"))
     exact = tuple(100 for _ in plan.steps[0].statistic.names)
-    assert any(Laplace().release(plan, Statistics(exact, 1000)).values != exact for _ in range(10))
+    assert any(Laplace().release(plan, ExactEvidence(exact, 1000)).values != exact for _ in range(10))
 
 
 @pytest.mark.parametrize("name", model_names())
-def test_a_prediction_is_finite_whatever_was_drawn(name: str) -> None:
-    """What is said of a paid draw must not fail on its value: the same command would fail for ever."""
+def test_prediction_is_finite_for_any_draw(name: str) -> None:
+    """A prediction from a paid draw must not fail on its value: the command would fail every time."""
     model = instances_of(model_type(name))[0].build()
     for value in (0.0, 5e-324, 1e-300, 1.0, 1e300):
         predicted = model.predictive([value] * len(model.parameters))
@@ -555,19 +557,19 @@ def test_a_prediction_is_finite_whatever_was_drawn(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", model_names())
-def test_every_model_brings_its_examples(name: str) -> None:
+def test_every_model_has_examples(name: str) -> None:
     kind = model_type(name)
     assert kind.examples
-    served = any(serves(mechanism, kind) for mechanism, _ in SERVED if not mechanism.post_processing)
-    assert kind.examples[0].drawn or not served, "the first is that of draws"
+    served = any(supports(mechanism, kind) for mechanism, _ in SERVED if not mechanism.post_processing)
+    assert kind.examples[0].drawn or not served, "draws must be possible from the first example"
 
 
 @pytest.mark.parametrize(
     "subject", [model_type(n) for n in model_names()] + [mechanism_type(n) for n in mechanism_names()], ids=label
 )
-def test_every_card_is_complete_and_every_release_says_its_price(subject: type[Model] | type[Mechanism]) -> None:
+def test_info_is_complete_and_releases_state_their_cost(subject: type[Model] | type[Mechanism]) -> None:
     for field in ("releases", "guarantee", "assumptions", "source", "corrections", "prefer_when"):
-        assert len(getattr(subject.card, field)) > 20, field
+        assert len(getattr(subject.info, field)) > 20, field
     priced = subject.statistic if issubclass(subject, BoundedStatistics) else subject
     text = inspect.getdoc(priced) or ""
     assert "Privacy:" in text

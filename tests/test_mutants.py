@@ -297,13 +297,13 @@ MUTANTS = {
         "models/families/regression_records.py",
         "lower[..., 1:, 0] *= self._scale[1:] / np.sqrt(self._prior_scatter[1:])",
         "lower[..., 1:, 0] *= self._scale[1:]",
-        "tests/models/test_linear_regression.py::test_the_prior_is_what_the_card_says",
+        "tests/models/test_linear_regression.py::test_prior_matches_its_description",
     ),
     "the order of features taken from the spec": (
         "models/linear_regression.py",
-        "dict(sorted(asked.features.items()))",
-        "dict(asked.features)",
-        "tests/models/test_linear_regression.py::test_the_order_of_features_is_not_part_of_a_question",
+        "dict(sorted(columns.features.items()))",
+        "dict(columns.features)",
+        "tests/models/test_linear_regression.py::test_feature_order_does_not_change_the_request",
     ),
     "likelihood power of a mode doubled": (
         "mechanisms/samplers/tempering.py",
@@ -363,7 +363,7 @@ MUTANTS = {
         "models/beta_geometric.py",
         "BetaFailuresFamily(self.alpha, self.beta, 1.0, float(self.upper), n_records)",
         "BetaFailuresFamily(self.alpha, self.beta, 1.0, float(self.upper - 1), n_records)",
-        "tests/test_conformance.py::test_the_renyi_divergence_is_that_of_the_density_that_is_tempered",
+        "tests/test_conformance.py::test_renyi_divergence_matches_the_tempered_density",
     ),
     "a price of failures in one direction": (
         "privacy/real_conjugate.py",
@@ -483,7 +483,7 @@ MUTANTS = {
         "mechanisms/laplace.py",
         "tuple(noise.release(evidence.values))",
         "tuple(evidence.values)",
-        "tests/test_conformance.py::test_a_plan_adds_noise",
+        "tests/test_conformance.py::test_laplace_release_adds_noise",
     ),
     "an inference that forgets the noise of one count": (
         "inference/counts/count_windows.py",
@@ -541,8 +541,8 @@ MUTANTS = {
     ),
     "bounds without a grid between them": (
         "core/columns.py",
-        "_NARROWEST = 1e-100",
-        "_NARROWEST = 0.0",
+        "_MIN_RANGE = 1e-100",
+        "_MIN_RANGE = 0.0",
         "tests/commands/test_numbers.py::test_bounds_without_a_grid_between_them_are_refused_before_any_charge",
     ),
     "the order of columns taken from the spec": (
@@ -608,7 +608,7 @@ MUTANTS = {
     ),
     "sensitivity halved (networks)": (
         "models/families/discrete_bayes_net.py",
-        "each = 1 if policy.neighbors is Neighbors.ADD_REMOVE else 2",
+        "per_table = 1 if policy.neighbors is Neighbors.ADD_REMOVE else 2",
         "each = 1",
         "tests/test_conformance.py::test_the_sensitivity_is_never_exceeded_and_attained_by_the_witness",
     ),
@@ -616,7 +616,7 @@ MUTANTS = {
         "mechanisms/fourier_laplace.py",
         "whole_records=True",
         "whole_records=False",
-        "tests/test_conformance.py::test_tables_rebuilt_from_exact_parities_are_the_tables",
+        "tests/test_conformance.py::test_tables_rebuilt_from_exact_parities_equal_the_counts",
     ),
     "an invalid cell counted as the first value": (
         "sources/packed_codes.py",
@@ -688,25 +688,25 @@ MUTANTS = {
         "core/langevin.py",
         "w - self.step_size * drift",
         "w - 2.0 * self.step_size * drift",
-        "tests/core/test_langevin.py::test_the_last_iterate_has_the_moments_of_the_chain_that_is_accounted",
+        "tests/core/test_langevin.py::test_last_iterate_has_the_moments_of_the_accounted_chain",
     ),
     "half the noise of a chain": (
         "core/langevin.py",
         "scale = self.arithmetic.noise / lattice",
         "scale = math.sqrt(0.5) * self.arithmetic.noise / lattice",
-        "tests/core/test_langevin.py::test_the_last_iterate_has_the_moments_of_the_chain_that_is_accounted",
+        "tests/core/test_langevin.py::test_last_iterate_has_the_moments_of_the_accounted_chain",
     ),
     "a chain that starts where the data are": (
         "core/langevin.py",
         "w = np.zeros((self.width, size))",
         "w = np.zeros((self.width, size)) + matrix.blocks[0][1].mean()",
-        "tests/core/test_langevin.py::test_without_noise_it_is_gradient_descent_from_zero",
+        "tests/core/test_langevin.py::test_chain_without_noise_is_gradient_descent_from_zero",
     ),
     "a likelihood power that is charged and not applied": (
         "core/langevin.py",
         "drift = self.likelihood_power * gradient(w)",
         "drift = gradient(w)",
-        "tests/core/test_langevin.py::test_the_last_iterate_has_the_moments_of_the_chain_that_is_accounted",
+        "tests/core/test_langevin.py::test_last_iterate_has_the_moments_of_the_accounted_chain",
     ),
     "one noise for all chains": (
         "core/langevin.py",
@@ -716,33 +716,33 @@ MUTANTS = {
     ),
     "rows that are not clipped": (
         "core/design.py",
-        "np.minimum(1.0, inside)",
-        "np.minimum(1.0, 2.0 * inside)",
-        "tests/core/test_design.py::test_no_row_is_longer_than_promised",
+        "np.minimum(1.0, factors)",
+        "np.minimum(1.0, 2.0 * factors)",
+        "tests/core/test_design.py::test_row_norm_is_never_exceeded",
     ),
     "rows that single precision makes longer": (
         "core/design.py",
-        "_INSIDE = 1.0 - 1e-6",
-        "_INSIDE = 1.0 - 1e-9",
-        "tests/core/test_design.py::test_no_row_is_longer_than_promised",
+        "_CLIPPING_MARGIN = 1.0 - 1e-6",
+        "_CLIPPING_MARGIN = 1.0 - 1e-9",
+        "tests/core/test_design.py::test_row_norm_is_never_exceeded",
     ),
     "a limit of records that is not kept": (
         "core/design.py",
-        "codes = codes[: max(self.rows.n_most - self.n_records, 0)]",
-        "codes = codes[: self.rows.n_most]",
-        "tests/core/test_design.py::test_a_record_more_changes_two_rows_at_most",
+        "codes = codes[: max(self.rows.max_records - self.n_records, 0)]",
+        "codes = codes[: self.rows.max_records]",
+        "tests/core/test_design.py::test_adding_a_record_changes_at_most_two_rows",
     ),
     "an invalid cell that counts as the last value": (
         "core/design.py",
         "valid = codes[(codes >= 0).all(axis=1)]",
         "valid = codes",
-        "tests/core/test_design.py::test_a_record_with_an_invalid_cell_adds_nothing_and_is_counted",
+        "tests/core/test_design.py::test_invalid_record_is_counted_but_adds_no_row",
     ),
     "a gradient without bound": (
         "core/losses.py",
         "np.clip((t - y) / self.scale, -self.threshold, self.threshold) / self.scale",
         "np.asarray((t - y) / self.scale) / self.scale",
-        "tests/core/test_losses.py::test_the_slope_is_bounded_and_the_bound_is_reached",
+        "tests/core/test_losses.py::test_slope_bound_holds_and_is_attained",
     ),
     "a factor forgotten in the curvature": (
         "core/losses.py",
@@ -776,8 +776,8 @@ MUTANTS = {
     ),
     "a limit of records that is planned and not read": (
         "mechanisms/samplers/langevin_calibration.py",
-        "rows = Rows(model.design, model.target, options.max_records)",
-        "rows = Rows(model.design, model.target)",
+        "rows = DesignRows(model.design, model.target, options.max_records)",
+        "rows = DesignRows(model.design, model.target)",
         "tests/mechanisms/test_gibbs_posterior.py::test_a_limit_stands_for_a_private_number_of_records",
     ),
     "a statement of floats that nobody checks": (
@@ -853,10 +853,10 @@ MUTANTS = {
         'Update("states", sum((c.spread for c in covers), Decimal(0)) / 2,',
         "tests/mechanisms/test_gibbs.py::test_no_update_exceeds_its_price_and_a_witness_attains_it",
     ),
-    "both colors at once": (
+    "both update blocks at once": (
         "models/families/hidden_markov.py",
-        "np.flatnonzero(steps % 2 == color) for color in (0, 1)",
-        "np.flatnonzero(steps >= 0) for color in (0,)",
+        "np.flatnonzero(steps % 2 == parity) for parity in (0, 1)",
+        "np.flatnonzero(steps >= 0) for parity in (0,)",
         "tests/mechanisms/test_gibbs.py::test_a_sweep_leaves_the_tempered_posterior_as_it_is",
     ),
     "a sweep of tables that is not charged": (
@@ -1350,7 +1350,7 @@ MUTANTS = {
         "core/langevin.py",
         "* self.grid + 0.0).T",
         "* self.grid).T",
-        "tests/core/test_langevin.py::test_a_zero_does_not_tell_the_sign_of_what_gave_it",
+        "tests/core/test_langevin.py::test_released_zeros_have_no_sign",
     ),
 }
 

@@ -11,7 +11,7 @@ from dpbayes_cli.bundle import place as module
 from dpbayes_cli.bundle.document import parse_document
 from dpbayes_cli.core.plan import Plan
 from dpbayes_cli.core.released import Payload
-from dpbayes_cli.core.statistic import Statistics
+from dpbayes_cli.core.statistic import ExactEvidence
 from dpbayes_cli.mechanisms.laplace import Laplace
 from dpbayes_cli.workflow import release as release_module
 from tests.conftest import SAMPLE_DATA, Cli
@@ -45,7 +45,7 @@ def test_a_failed_analysis_does_not_draw_again(
     released: list[tuple[int, ...]] = []
     release = Laplace.release
 
-    def noted(self: Laplace, plan: Plan, evidence: Statistics) -> Payload:
+    def noted(self: Laplace, plan: Plan, evidence: ExactEvidence) -> Payload:
         payload = release(self, plan, evidence)
         released.append(payload.values)
         return payload

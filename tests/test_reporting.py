@@ -110,7 +110,7 @@ def test_units_with_several_records_are_not_simulated(dpbayes: Cli) -> None:
 @pytest.mark.parametrize(
     ("document", "reason"),
     [
-        (regression("logistic-regression", privacy={"mu": "4"}), "A convex loss is no law of records"),
+        (regression("logistic-regression", privacy={"mu": "4"}), "A convex loss is not a law of records"),
         (CONFIGS / "clinic-classes.yaml", "Posteriors of hidden states"),
         (CONFIGS / "events-hmm.yaml", "Posteriors of hidden states"),
     ],
@@ -129,8 +129,8 @@ def test_power_of_an_adversary_in_words(dpbayes: Cli) -> None:
 
 
 def test_every_source_of_a_method_is_a_known_paper() -> None:
-    infos = [mechanism_type(name).card for name in mechanism_names()] + [
-        model_type(name).card for name in model_names()
+    infos = [mechanism_type(name).info for name in mechanism_names()] + [
+        model_type(name).info for name in model_names()
     ]
     for info in infos:
         for part in info.source.split(";"):

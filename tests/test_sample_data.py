@@ -1,4 +1,4 @@
-"""The synthetic log of events: what was planted in it is there."""
+"""The synthetic event log has the planted structure."""
 
 from __future__ import annotations
 
@@ -54,16 +54,16 @@ def test_counts_are_skewed(event_log: ModuleType, records: list[dict[str, str]])
 
 
 def test_events_depend_on_the_state(event_log: ModuleType, records: list[dict[str, str]]) -> None:
-    """Shares within 5 standard errors, false fail 6e-7 each: more than 100,000 records a state."""
+    """Shares within 5 standard errors (false-fail 6e-7 each), with more than 100,000 records in each state."""
     states = event_log.states()
     for k, state in enumerate(event_log.STATES):
         own = [record for record in records if states[record["region"], record["month"]] == state]
         assert len(own) > 100_000
         for column, shares in event_log.SHARES.items():
-            found = Counter(record[column] for record in own)
+            counts = Counter(record[column] for record in own)
             for value, pair in shares.items():
                 share = pair[k] / 100.0
-                assert abs(found[value] / len(own) - share) <= 5.0 * (share * (1.0 - share) / len(own)) ** 0.5
+                assert abs(counts[value] / len(own) - share) <= 5.0 * (share * (1.0 - share) / len(own)) ** 0.5
 
 
 def test_a_log_of_any_size_can_be_made(event_log: ModuleType) -> None:

@@ -21,7 +21,7 @@ from dpbayes_cli.audit.langevin_checks import CoupledChains
 from dpbayes_cli.audit.repeats import compare_draws, draw_repeatedly, draw_streams, fresh_processes, planned_release
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.private_quantile import PrivateBounds
-from dpbayes_cli.core.statistic import Statistics
+from dpbayes_cli.core.statistic import ExactEvidence
 from dpbayes_cli.spec.release_spec import ReleaseSpec
 from dpbayes_cli.workflow.pricing import PlannedRelease
 
@@ -251,7 +251,7 @@ class _Attack:
             self.missed.append("statistics with private bounds other than the dictated or drawn ones")
         return exact, done
 
-    def _repeated(self, evidence: Statistics, seconds: float, waiting: list[Any]) -> Iterator[Check]:
+    def _repeated(self, evidence: ExactEvidence, seconds: float, waiting: list[Any]) -> Iterator[Check]:
         self.clock.before(1.0, "repeating draws")
         known = draw_streams(self.planned, evidence)
         samples = [draw_repeatedly(self.planned, evidence, seconds / (1 + self.processes))]

@@ -16,7 +16,7 @@ from dpbayes_cli.privacy.kinds import BoundedRange
 
 if TYPE_CHECKING:
     from dpbayes_cli.audit.datasets import Pair, Star
-    from dpbayes_cli.core.statistic import Statistic, Statistics
+    from dpbayes_cli.core.statistic import ExactEvidence, Statistic
     from dpbayes_cli.privacy.guarantee import Guarantee
     from dpbayes_cli.workflow.pricing import PlannedRelease
 
@@ -127,7 +127,7 @@ class ExactComparison:
             for pair in star.pairs(last):
                 self._sensitivity(self.planned.plan.steps[0].statistic, pair)
 
-    def _run(self, evidence: Statistics) -> tuple[DictatedRun, ...]:
+    def _run(self, evidence: ExactEvidence) -> tuple[DictatedRun, ...]:
         key = identity(evidence)
         if key not in self._runs:
             try:
@@ -214,7 +214,7 @@ class ExactComparison:
         return pairs
 
 
-def _changes(one: Statistics, other: Statistics) -> list[int]:
+def _changes(one: ExactEvidence, other: ExactEvidence) -> list[int]:
     """Return the absolute change of each component; for histograms, of each code's count."""
     if one.histogram or other.histogram:
         codes = sorted(one.histogram.keys() | other.histogram.keys())

@@ -20,7 +20,7 @@ from dpbayes_cli.base.errors import SourceError
 from dpbayes_cli.core.columns import AnyColumn, Column, CutColumn
 from dpbayes_cli.core.design import DesignMatrix
 from dpbayes_cli.core.encoded_records import EncodedRecords
-from dpbayes_cli.core.statistic import Cells, Statistics
+from dpbayes_cli.core.statistic import Cells, ExactEvidence
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.sources.location import locate
 from dpbayes_cli.spec.release_spec import ReleaseSpec
@@ -50,8 +50,8 @@ class Pair:
     """
 
     described: str
-    one: Statistics
-    other: Statistics
+    one: ExactEvidence
+    other: ExactEvidence
 
 
 @dataclass(frozen=True)
@@ -65,8 +65,8 @@ class Star:
     """
 
     described: str
-    sets: tuple[tuple[str, Statistics], ...]
-    removed: Statistics | None
+    sets: tuple[tuple[str, ExactEvidence], ...]
+    removed: ExactEvidence | None
 
     def pairs(self, last: int) -> Iterator[Pair]:
         """Yield a data set with each neighbor before it in the star; under add-remove, with the shared records."""
@@ -95,12 +95,12 @@ class DataSets:
     most: int = _MAX_DATA_SETS
     unreadable: list[str] = field(default_factory=list)
     """The records that cannot be read without an error."""
-    _read_before: dict[Key, Statistics] = field(default_factory=dict)
+    _read_before: dict[Key, ExactEvidence] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Read every record alone; records with the same statistics become one kind."""
         alike: dict[object, list[Cells]] = {}
-        single: dict[object, Statistics] = {}
+        single: dict[object, ExactEvidence] = {}
         for cells in _kinds(self.planned):
             try:
                 evidence = self._read([cells])
@@ -147,7 +147,7 @@ class DataSets:
         shared = " + ".join(f"{count} x {_named(self.kinds[kind][0])}" for kind, count in sorted(Counter(base).items()))
         return Star(shared, tuple(sets), self._evidence(base) if removal else None)
 
-    def _evidence(self, key: Key) -> Statistics:
+    def _evidence(self, key: Key) -> ExactEvidence:
         if self.planned.plan.steps[0].rows is None:  # sums over records do not depend on their order
             key = tuple(sorted(key))
         if key not in self._read_before:  # the records of one kind take turns
@@ -156,7 +156,7 @@ class DataSets:
             )
         return self._read_before[key]
 
-    def _read(self, records: Sequence[Cells]) -> Statistics:
+    def _read(self, records: Sequence[Cells]) -> ExactEvidence:
         model, spec = self.planned.model, _plain(self.planned)
         names = [str(name) for name in model.column_names or (spec.column,)]
         unit = spec.privacy.unit
@@ -177,7 +177,7 @@ def _named(cells: Cells) -> str:
     return f"({', '.join(cell or 'empty' for cell in cells)})"
 
 
-def identity(evidence: Statistics) -> object:
+def identity(evidence: ExactEvidence) -> object:
     """Return a hashable value that distinguishes evidence from other evidence of the same release."""
     design = evidence.design
     if isinstance(design, DesignMatrix):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from dpbayes_cli.audit.forced import released_numbers
 from dpbayes_cli.core.released import Draws, Payload
-from dpbayes_cli.core.statistic import Statistics
+from dpbayes_cli.core.statistic import ExactEvidence
 from dpbayes_cli.workflow.pricing import PlannedRelease
 from dpbayes_cli.workflow.release import privatize
 
@@ -26,7 +26,7 @@ def _batched(planned: PlannedRelease) -> bool:
     return planned.plan.final_step.law.draws_at_once
 
 
-def draw_releases(planned: PlannedRelease, evidence: Statistics, n_draws: int) -> Floats:
+def draw_releases(planned: PlannedRelease, evidence: ExactEvidence, n_draws: int) -> Floats:
     """Return the released numbers of many releases of the same evidence, shape (n_draws, n_numbers).
 
     A release of k draws is one row with all k. Draws of samplers and of independent chains are made in large batches;

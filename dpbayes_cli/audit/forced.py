@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from dpbayes_cli.audit.laws import AddedNoise, Choices, Element, normalize_logs
 from dpbayes_cli.core.registry import noise_law_kinds, noise_law_type
 from dpbayes_cli.core.released import Draws, Payload
-from dpbayes_cli.core.statistic import Statistics
+from dpbayes_cli.core.statistic import ExactEvidence
 from dpbayes_cli.mechanisms import map as map_mechanism
 from dpbayes_cli.mechanisms.samplers import barker_kernel, private_gibbs
 from dpbayes_cli.mechanisms.samplers.scalar_sampler import ScalarSampler
@@ -133,7 +133,7 @@ class DictatedOutcomes:
         return [self._path] * len(values)
 
 
-def run_dictated(planned: PlannedRelease, evidence: Statistics, path: int, memory: dict[Any, Any]) -> DictatedRun:
+def run_dictated(planned: PlannedRelease, evidence: ExactEvidence, path: int, memory: dict[Any, Any]) -> DictatedRun:
     """Run a release once with dictated outcomes.
 
     Args:

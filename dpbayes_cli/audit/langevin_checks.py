@@ -20,7 +20,7 @@ from dpbayes_cli.privacy.noisy_descent import contraction_gap, descent_mu
 if TYPE_CHECKING:
     from dpbayes_cli.audit.datasets import Pair, Star
     from dpbayes_cli.base.numeric import Floats
-    from dpbayes_cli.core.statistic import Statistics
+    from dpbayes_cli.core.statistic import ExactEvidence
     from dpbayes_cli.workflow.pricing import PlannedRelease
 
 _POINTS = 64
@@ -71,7 +71,7 @@ class CoupledChains:
                 self._apart = max(self._apart, float(np.linalg.norm(one[1] - other[1], axis=1).max()))
             yield
 
-    def _gradients_and_ends(self, evidence: Statistics, points: Floats) -> tuple[Floats, Floats]:
+    def _gradients_and_ends(self, evidence: ExactEvidence, points: Floats) -> tuple[Floats, Floats]:
         """Return the gradients at points, and the last states of chains with the same noise for all data."""
         import numpy as np
 
@@ -109,7 +109,7 @@ class CoupledChains:
         return [] if self._most is None else [self._most]
 
 
-def noise_streams(law: Langevin, evidence: Statistics) -> list[Stream]:
+def noise_streams(law: Langevin, evidence: ExactEvidence) -> list[Stream]:
     """Return the parts of a chain whose exact law is known: the noise of one step, and all steps without data."""
     import numpy as np
 
@@ -137,7 +137,7 @@ def _normal_stream(name: str, law: Langevin, matrix: DesignMatrix, mean: Floats,
     return Stream(name, again, points, ndtr((points - mean[:, None]) / sd))
 
 
-def _matrix(evidence: Statistics) -> DesignMatrix:
+def _matrix(evidence: ExactEvidence) -> DesignMatrix:
     return require_type(evidence.design, DesignMatrix)
 
 

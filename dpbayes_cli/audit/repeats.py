@@ -26,7 +26,7 @@ from dpbayes_cli.audit.langevin_checks import noise_streams
 from dpbayes_cli.audit.laws import Stream
 from dpbayes_cli.core.langevin import Langevin
 from dpbayes_cli.core.section import require_type
-from dpbayes_cli.core.statistic import Statistics
+from dpbayes_cli.core.statistic import ExactEvidence
 from dpbayes_cli.spec.release_spec import ReleaseSpec, build_spec
 from dpbayes_cli.workflow.pricing import PlannedRelease, price
 from dpbayes_cli.workflow.release import privatize
@@ -59,7 +59,7 @@ def planned_release(spec: ReleaseSpec, n_records: int) -> PlannedRelease:
     return with_small_covers(price(spec, n_records))
 
 
-def draw_streams(planned: PlannedRelease, evidence: Statistics) -> list[Stream]:
+def draw_streams(planned: PlannedRelease, evidence: ExactEvidence) -> list[Stream]:
     """Return the streams of a release, one for every kind of draw."""
     if not can_be_dictated(planned):
         return noise_streams(require_type(planned.plan.final_step.law, Langevin), evidence)
@@ -72,7 +72,7 @@ def draw_streams(planned: PlannedRelease, evidence: Statistics) -> list[Stream]:
     return [stream for stream in drawable if stream is not None][:_MAX_STREAMS]
 
 
-def draw_repeatedly(planned: PlannedRelease, evidence: Statistics, seconds: float) -> ProcessDraws:
+def draw_repeatedly(planned: PlannedRelease, evidence: ExactEvidence, seconds: float) -> ProcessDraws:
     """Draw rows from every stream, and whole releases, for about the given time in all."""
     import numpy as np
 
@@ -92,7 +92,7 @@ def _repeat(draw: Any, most: int, seconds: float) -> list[Any]:
 
 @contextmanager
 def fresh_processes(
-    spec: ReleaseSpec, n_records: int, evidence: Statistics, seconds: float, count: int
+    spec: ReleaseSpec, n_records: int, evidence: ExactEvidence, seconds: float, count: int
 ) -> Iterator[list[Any]]:
     """Start to draw in fresh processes, and yield their pending results; the processes end with the context."""
     import msgspec
@@ -110,7 +110,9 @@ def _begin() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def _in_fresh_process(document: dict[str, Any], n_records: int, evidence: Statistics, seconds: float) -> ProcessDraws:
+def _in_fresh_process(
+    document: dict[str, Any], n_records: int, evidence: ExactEvidence, seconds: float
+) -> ProcessDraws:
     filled = {key: value for key, value in document.items() if value is not None}
     return draw_repeatedly(planned_release(build_spec(filled), n_records), evidence, seconds)
 

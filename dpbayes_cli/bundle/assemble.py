@@ -118,7 +118,7 @@ def assemble(parts: ReleaseParts) -> ReleaseDocument:
         tables=analysis.counted or UNSET,
         states=UNSET if analysis.states is None else rounded_states(analysis.states),
         assumptions=_assumptions(parts),
-        corrections=[parts.model.card.corrections, parts.mechanism.card.corrections],
+        corrections=[parts.model.info.corrections, parts.mechanism.info.corrections],
         ledger=parts.ledger,
         software=_software(),
     )

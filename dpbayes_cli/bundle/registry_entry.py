@@ -87,7 +87,7 @@ def registry_entry(document: ReleaseDocument) -> dict[str, Any]:
                 **({"number_of_privacy_units": document.n_records} if document.n_records is not None else {}),
                 "privacy_parameters": _parameters(guarantee),
                 "privacy_parameters_details": f"{guarantee_text(guarantee)}; {guarantee.kind}, under "
-                f"{guarantee.neighbors} neighbors. {mechanism.card.guarantee}",
+                f"{guarantee.neighbors} neighbors. {mechanism.info.guarantee}",
             },
             "deployment_model": {
                 "model_name": "Central",
@@ -102,7 +102,7 @@ def registry_entry(document: ReleaseDocument) -> dict[str, Any]:
             "implementation": {
                 "preprocessing_and_hyperparameter_tuning": "None outside the mechanism: domain, bounds, prior and "
                 "options were chosen without looking at the records, as the custodian states.",
-                "mechanisms": f"{document.mechanism}: {mechanism.card.releases} {mechanism.card.corrections} "
+                "mechanisms": f"{document.mechanism}: {mechanism.info.releases} {mechanism.info.corrections} "
                 + "Computed with "
                 + ", ".join(f"{name} {version}" for name, version in document.software.items())
                 + ".",

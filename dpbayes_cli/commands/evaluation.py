@@ -9,11 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 from dpbayes_cli.commands.output import emit, emit_table, printable
 from dpbayes_cli.core.columns import NumericColumn
-from dpbayes_cli.core.predicted import COVERAGE, ClassProbabilities, ClassScores, Numbers, Prediction, PredictiveLaws
+from dpbayes_cli.core.predicted import (
+    COVERAGE,
+    ClassProbabilities,
+    ClassScores,
+    NumberPrediction,
+    Prediction,
+    PredictiveLaws,
+)
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
-    from dpbayes_cli.core.held_out import HeldOut
+    from dpbayes_cli.core.held_out import HeldOutScore
     from dpbayes_cli.core.predictor import Predictor
     from dpbayes_cli.inference.scores.class_scores import CalibrationBin
     from dpbayes_cli.inference.scores.roc import Roc
@@ -106,12 +113,12 @@ def evaluation_of(
         return _of_probabilities(release_id, model, predicted, targets.astype(np.int64))
     if isinstance(predicted, ClassScores):
         return _of_scores(release_id, model, predicted, targets.astype(np.int64))
-    if isinstance(predicted, Numbers | PredictiveLaws):
+    if isinstance(predicted, NumberPrediction | PredictiveLaws):
         return _of_numbers(release_id, model, predicted, targets.astype(np.float64), densities)
     raise TypeError(f"no scores for {type(predicted).__name__}")
 
 
-def held_out_evaluation(release_id: str, likelihood: HeldOut) -> Evaluation:
+def held_out_evaluation(release_id: str, likelihood: HeldOutScore) -> Evaluation:
     """Return the likelihood of held-out records under a hidden Markov model."""
     counts = (
         Figure("records", likelihood.records),
@@ -201,7 +208,11 @@ def _of_scores(release_id: str, model: Predictor, predicted: ClassScores, labels
 
 
 def _of_numbers(
-    release_id: str, model: Predictor, predicted: Numbers | PredictiveLaws, targets: Floats, densities: Floats | None
+    release_id: str,
+    model: Predictor,
+    predicted: NumberPrediction | PredictiveLaws,
+    targets: Floats,
+    densities: Floats | None,
 ) -> Evaluation:
     import numpy as np
 
@@ -227,7 +238,9 @@ def _of_numbers(
     return _evaluation(release_id, model, counts, figures, more)
 
 
-def _more_number_scores(model: Predictor, predicted: Numbers | PredictiveLaws, targets: Floats) -> Iterator[Figure]:
+def _more_number_scores(
+    model: Predictor, predicted: NumberPrediction | PredictiveLaws, targets: Floats
+) -> Iterator[Figure]:
     from dpbayes_cli.inference.scores.number_scores import interval_scores, quantile_scores
 
     if model.level is not None:

@@ -19,19 +19,19 @@ def command(name: str, as_json: bool) -> None:
 
     if name in model_names():
         kind, subject = "model", model_type(name)
-        card, summary = subject.card, subject.summary
+        info, summary = subject.info, subject.summary
     elif name in mechanism_names():
         kind, mechanism = "mechanism", mechanism_type(name)
-        card, summary = mechanism.card, mechanism.summary
+        info, summary = mechanism.info, mechanism.summary
     else:
         known = [*model_names(), *mechanism_names()]
         raise SpecError(f"there is no model or mechanism {name!r}", hint=nearest(name, known))
     if as_json:
-        emit_json({"name": name, "kind": kind, "summary": summary, **dataclasses.asdict(card)})
+        emit_json({"name": name, "kind": kind, "summary": summary, **dataclasses.asdict(info)})
         return
     emit(f"{name} ({kind}): {summary}")
-    for field in dataclasses.fields(card):
+    for field in dataclasses.fields(info):
         emit("")
         emit(f"{field.name.replace('_', ' ').capitalize()}:")
-        text = click.wrap_text(getattr(card, field.name), width=100, initial_indent="  ", subsequent_indent="  ")
+        text = click.wrap_text(getattr(info, field.name), width=100, initial_indent="  ", subsequent_indent="  ")
         emit(text)

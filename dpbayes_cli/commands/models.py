@@ -12,11 +12,11 @@ from dpbayes_cli.commands.output import emit, emit_json, emit_table, output_opti
 @output_options
 def command(markdown: bool, as_json: bool) -> None:
     """List the models and the mechanisms that serve each."""
-    from dpbayes_cli.core.registry import mechanism_names, mechanism_type, model_names, model_type, serves
+    from dpbayes_cli.core.registry import mechanism_names, mechanism_type, model_names, model_type, supports
 
     mechanisms = [mechanism_type(name) for name in mechanism_names()]
     models = [model_type(name) for name in model_names()]
-    fitting = {model.name: [m.name for m in mechanisms if serves(m, model)] for model in models}
+    fitting = {model.name: [m.name for m in mechanisms if supports(m, model)] for model in models}
     if as_json:
         emit_json([{"name": m.name, "summary": m.summary, "mechanisms": fitting[m.name]} for m in models])
     elif markdown:

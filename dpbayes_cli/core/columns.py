@@ -1,4 +1,4 @@
-"""Columns with public domains: which texts are valid, what they mean as codes, and what an invalid one counts as."""
+"""Columns with public domains: which cells are valid, their integer codes, and what an invalid cell counts as."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class RecordPolicy:
 
     Attributes:
         neighbors: the neighbor relation.
-        impute: the public value that stands for an invalid cell, or None when invalid records are dropped
-            (a dropped record is the null record: it contributes zero and has likelihood one).
-        contributions: how many records a privacy unit may have; neighbors differ in those of one unit. Where it may
-            have several, it may have fewer: each of them may be the null record, and their number is private.
+        impute: the public stand-in for an invalid cell; None: invalid records are dropped (a dropped record is the null
+            record: it contributes zero and has likelihood one).
+        contributions: the contribution bound, the number of records that a privacy unit may have; neighbors differ in
+            the records of one unit. If it is above 1, a unit may have fewer records, and their number is private.
     """
 
     neighbors: Neighbors
@@ -36,7 +36,7 @@ class RecordPolicy:
 
     @property
     def complete(self) -> bool:
-        """Whether every unit has a valid record, so that under replace-one the number of valid records is public."""
+        """Whether every unit has exactly one valid record, so that the record count is public under replace-one."""
         return self.impute is not None and self.contributions == 1
 
 
@@ -46,8 +46,8 @@ class Column:
 
     Attributes:
         role: what the column is to the model, e.g. ``outcome``.
-        levels: the texts that are valid, in the order of their codes; everything else is invalid.
-        impute: the public level that stands for an invalid cell of this column, or None: the policy says.
+        levels: the valid texts, in the order of their codes; every other text is invalid.
+        impute: the public level that stands in for an invalid cell of this column; None: the policy decides.
     """
 
     role: str
@@ -57,14 +57,14 @@ class Column:
 
 @dataclass(frozen=True)
 class CutColumn:
-    """One column of numbers that a model reads as levels, cut at public points.
+    """One column of numbers that a model reads as levels: intervals between public cut points.
 
-    Every number is valid: the code is the number of cuts at or below it.
+    Every number is valid; its code is the number of cut points at or below it.
 
     Attributes:
         role: what the column is to the model.
-        cuts: ascending points.
-        impute: the public number that stands for an invalid cell of this column, or None: the policy says.
+        cuts: the cut points, ascending.
+        impute: the public number that stands in for an invalid cell of this column; None: the policy decides.
     """
 
     role: str
@@ -79,28 +79,28 @@ class CutColumn:
         return (f"<{ends[0]}", *inner, f">={ends[-1]}")
 
     def code(self, number: float) -> int:
-        """Return the code of a number; engines compute it by the same comparisons."""
+        """Return the code of a number; every engine makes the same comparisons."""
         return sum(cut <= number for cut in self.cuts)
 
 
 def has_stand_in(policy: RecordPolicy, column: AnyColumn) -> bool:
-    """Return whether a unit has one record and an invalid cell of a column counts as a public value: none is null."""
+    """Return whether each unit has one record, and a public value stands in for its invalid cells in a column."""
     return policy.complete or (column.impute is not None and policy.contributions == 1)
 
 
-_LEAST_STEP = 1e-200
-_NARROWEST = 1e-100
-"""Closer bounds have no grid of floats between them, or squares that floats do not hold."""
+_MIN_STEP = 1e-200
+_MIN_RANGE = 1e-100
+"""Between closer bounds there is no grid of floats, or squares of the range underflow."""
 
 
 def check_bounds(lower: float, upper: float) -> None:
     """Refuse public bounds between which there is no grid of floats.
 
     Raises:
-        ValueError: they are not in order, too close for their distance from zero, or closer than 1e-100.
+        ValueError: the bounds are not in order, too close for their distance from zero, or closer than 1e-100.
     """
-    if not lower < upper or upper - lower < max(1e-12 * max(abs(lower), abs(upper)), _NARROWEST):
-        raise ValueError("the lower bound must be below the upper one, and not next to it")
+    if not lower < upper or upper - lower < max(1e-12 * max(abs(lower), abs(upper)), _MIN_RANGE):
+        raise ValueError("the lower bound must be below the upper bound, by more than rounding error")
 
 
 @dataclass(frozen=True)
@@ -108,18 +108,18 @@ class NumericColumn:
     """One column of numbers that a model reads, with public bounds and a public grid.
 
     A number inside the bounds is rounded to the nearest of ``steps`` + 1 grid points; its code is the index of that
-    point, an integer in 0..steps. A number outside is clamped to the bound, or makes the record invalid.
+    point, an integer in 0..steps. A number outside is clamped to the nearer bound, or makes the record invalid.
 
     Attributes:
-        role: what the column is to the model, e.g. ``value``; where a model reads several, its name in the file.
+        role: what the column is to the model, e.g. ``value``; its name in the file if the model reads several columns.
         lower, upper: the public bounds, lower < upper.
-        steps: the number of grid steps between them.
+        steps: the number of grid steps between the bounds.
         integers: whether only integers are valid.
         outside: what happens to a number outside the bounds.
-        impute: the public number that stands for an invalid cell of this column, or None: the policy says.
+        impute: the public number that stands in for an invalid cell of this column; None: the policy decides.
 
     Raises:
-        ValueError: the bounds are none, see ``check_bounds``.
+        ValueError: the bounds leave no grid between them; see ``check_bounds``.
     """
 
     role: str
@@ -131,7 +131,7 @@ class NumericColumn:
     impute: str | None = None
 
     def __post_init__(self) -> None:
-        if not _LEAST_STEP <= self.step < math.inf:
+        if not _MIN_STEP <= self.step < math.inf:
             raise ValueError("the bounds leave no grid between them")
 
     @property
@@ -140,9 +140,9 @@ class NumericColumn:
         return (self.upper - self.lower) / self.steps
 
     def code(self, number: float) -> int | None:
-        """Return the code of a number, None where it is out of bounds; engines compute it in the same operations.
+        """Return the code of a number, None if it is dropped as out of bounds; every engine does the same operations.
 
-        Privacy: whatever floating point does, a code is one of 0..steps, which is what sensitivities rest on.
+        Privacy: whatever floating point does, a code is in 0..steps; sensitivities rest on nothing else.
         Source: mechanisms, integer statistics on a public grid.
         """
         clamped = min(max(number, self.lower), self.upper)
@@ -151,7 +151,7 @@ class NumericColumn:
         return min(max(math.floor((clamped - self.lower) / self.step + 0.5), 0), self.steps)
 
     def codes(self, numbers: Floats) -> tuple[Integers, Integers]:
-        """Return the codes of many numbers, clamped, and a mask of those that are valid."""
+        """Return the codes of numbers, clamped, and an integer mask that is 1 for valid numbers."""
         import numpy as np
 
         clamped = np.clip(numbers, self.lower, self.upper)
@@ -162,7 +162,7 @@ class NumericColumn:
         return codes, valid
 
     def cell(self, share: float) -> str:
-        """Return the text of the number at a share of the way from the lower to the upper bound."""
+        """Return the text of the number that lies a share (0 to 1) of the way from the lower to the upper bound."""
         number = self.lower + share * (self.upper - self.lower)
         return str(int(number)) if self.integers else repr(float(number))
 
@@ -175,43 +175,43 @@ def n_codes(column: AnyColumn) -> int:
     return column.steps + 1 if isinstance(column, NumericColumn) else len(column.levels)
 
 
-def complete_records(policy: RecordPolicy, columns: Sequence[AnyColumn], n_records: int | None) -> int:
-    """Return the public number of records, every one of them complete in a model's columns.
+def require_complete_records(policy: RecordPolicy, columns: Sequence[AnyColumn], n_records: int | None) -> int:
+    """Return the public record count, if every record is complete in a model's columns.
 
     Raises:
-        SpecError: records may be invalid, or their number is private or not known.
+        SpecError: records may be invalid, or the record count is private or not given.
     """
     if policy.neighbors is not Neighbors.REPLACE_ONE:
         raise SpecError("posterior draws need a public number of records: replace-one neighbors", where="privacy")
     if policy.contributions > 1:
         raise SpecError(
-            "posterior draws need a public number of records, and that of units which may have several is private",
+            "posterior draws need a public number of records; it is private if a unit may have several records",
             where="privacy.unit.max_contributions",
             hint="max_contributions: 1, or a mechanism that adds noise: laplace",
         )
     if not all(has_stand_in(policy, column) for column in columns):
         raise SpecError(
-            "posterior draws need complete records, for the number of dropped ones is private",
+            "posterior draws need complete records, because the number of dropped records is private",
             where="on_invalid",
             hint="state a public stand-in for invalid values: --on-invalid impute:VALUE, or impute by variable",
         )
     if any(isinstance(column, NumericColumn) and column.outside == "drop" for column in columns):
         raise SpecError(
-            "posterior draws need complete records, for the number of those within bounds is private",
+            "posterior draws need complete records, because the number of records within bounds is private",
             where="domain.out_of_bounds",
             hint="out_of_bounds: clamp",
         )
-    return known_number(n_records)
+    return require_record_count(n_records)
 
 
-def known_number(n_records: int | None) -> int:
-    """Return the public number of records, where it is known.
+def require_record_count(n_records: int | None) -> int:
+    """Return the public record count.
 
     Raises:
-        SpecError: it is not, or there is none.
+        SpecError: the record count was not given, or is below 1.
     """
     if n_records is None:
-        raise SpecError("the number of records must be known beforehand", where="records", hint="--records N")
+        raise SpecError("the number of records must be stated beforehand", where="records", hint="--records N")
     if n_records < 1:
-        raise SpecError("there is no record to protect", where="records")
+        raise SpecError("the number of records must be at least 1", where="records")
     return n_records

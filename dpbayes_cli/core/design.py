@@ -14,24 +14,24 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
 
 INTERCEPT = "intercept"
-_INSIDE = 1.0 - 1e-6
-"""Rows that are clipped are made this much shorter than the norm, for the rounding of floats, single ones included."""
-_DENSE = 0.4
-"""Designs with a larger share of nonzero entries are held dense."""
-_SMALL = 1 << 25
-"""Dense designs of more entries are held in single precision, and widened block by block where they are used."""
+_CLIPPING_MARGIN = 1.0 - 1e-6
+"""A clipped row is scaled to this share of the norm, so that rounding, even to single precision, stays within it."""
+_MIN_DENSE_SHARE = 0.4
+"""Designs with a larger share of nonzero entries are stored dense."""
+_MAX_DOUBLE_ENTRIES = 1 << 25
+"""Dense designs of more entries are stored in single precision, and widened block by block when they are used."""
 
 
 @dataclass(frozen=True)
 class Feature:
     """A column of the file as columns of the design.
 
-    A number x becomes (x - origin) / reach, in [-1, 1], with reach the larger distance from the origin to a bound; a
-    text becomes the indicators of all its levels.
+    A number x becomes (x - origin) / reach, in [-1, 1], where reach is the distance from the origin to the farther
+    bound. A text becomes one indicator for each level.
 
     Attributes:
         column: the column, with its public domain.
-        origin: of a number, the public value that is coded 0; None: the middle of its bounds.
+        origin: of a number, the public value that is scaled to 0; None: the middle of its bounds.
     """
 
     column: Column | NumericColumn
@@ -39,19 +39,19 @@ class Feature:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of its columns in the design."""
+        """The names of the feature's columns in the design."""
         name = self.column.role
         if isinstance(self.column, NumericColumn):
             return (name,)
         return tuple(f"{name}={level}" for level in self.column.levels)
 
     def scaled(self, codes: Integers) -> Floats:
-        """Return the scaled numbers of codes, shape (n_records,)."""
+        """Return the numbers of codes, scaled to [-1, 1], shape (n_records,)."""
         import numpy as np
 
         column = self.column
         if not isinstance(column, NumericColumn):
-            raise TypeError("levels have indicators")
+            raise TypeError("levels become indicators, not scaled numbers")
         origin = (column.lower + column.upper) / 2.0 if self.origin is None else self.origin
         reach = max(column.upper - origin, origin - column.lower)
         return np.asarray(np.clip((column.lower + codes * column.step - origin) / reach, -1.0, 1.0), dtype=np.float64)
@@ -61,15 +61,15 @@ class Feature:
 class Design:
     """A public map from the codes of a record to a row of bounded norm.
 
-    Privacy: every row, whatever the record, has the norm ``row_norm`` at most: the features' part is clipped to
-        ``norm``, and the intercept adds a constant 1.
+    Privacy: whatever the record, its row has at most the norm ``row_norm``: the features' part is clipped to ``norm``,
+        and the intercept adds a constant 1.
     Source: mechanisms, posteriors of convex losses (a loss with an intercept has L = sqrt(1 + r^2)).
 
     Attributes:
         features: the columns of the file.
         intercept: whether a column of ones comes first.
-        norm: the public norm to which the features' part of a row is clipped; None: the largest there is, so that none
-            is clipped.
+        norm: the public norm to which the features' part of a row is clipped; None: the largest possible norm, so that
+            no row is clipped.
     """
 
     features: tuple[Feature, ...]
@@ -79,8 +79,8 @@ class Design:
     @cached_property
     def names(self) -> tuple[str, ...]:
         """The names of the design's columns."""
-        own = tuple(name for feature in self.features for name in feature.names)
-        return ((INTERCEPT,) if self.intercept else ()) + own
+        feature_names = tuple(name for feature in self.features for name in feature.names)
+        return ((INTERCEPT,) if self.intercept else ()) + feature_names
 
     @property
     def width(self) -> int:
@@ -89,17 +89,17 @@ class Design:
 
     @property
     def largest(self) -> float:
-        """The norm of the features' part of a row at most, before it is clipped."""
+        """The largest norm of the features' part of a row before clipping."""
         return math.sqrt(len(self.features))  # a scaled number, or the one indicator that is on: at most 1 each
 
     @property
     def radius(self) -> float:
-        """The norm of the features' part of a row at most."""
+        """The largest norm of the features' part of a row after clipping."""
         return self.largest if self.norm is None else min(self.norm, self.largest)
 
     @property
     def row_norm(self) -> float:
-        """The norm of a whole row at most."""
+        """The largest norm of a row, the intercept included."""
         return math.hypot(self.radius, 1.0 if self.intercept else 0.0)
 
     @property
@@ -109,21 +109,21 @@ class Design:
 
     @property
     def dense(self) -> bool:
-        """Whether rows are held dense."""
-        return self.entries_per_row > _DENSE * self.width
+        """Whether rows are stored dense."""
+        return self.entries_per_row > _MIN_DENSE_SHARE * self.width
 
     def memory(self, n_records: int) -> int:
-        """Return the bytes that the design matrix of so many records takes, with their targets."""
+        """Return how many bytes the design matrix and the targets of ``n_records`` records take."""
         if not self.dense:
             return n_records * (12 * self.entries_per_row + 16)
-        return n_records * (8 + self.width * (8 if n_records * self.width <= _SMALL else 4))
+        return n_records * (8 + self.width * (8 if n_records * self.width <= _MAX_DOUBLE_ENTRIES else 4))
 
     def rows(self, codes: Integers, n_records: int | None = None) -> Any:
         """Return the rows of valid records.
 
         Args:
             codes: shape (n, n_features), every code valid.
-            n_records: the number of all records, which decides the precision; None: few.
+            n_records: the number of all records, which decides the precision; None: the number of ``codes``.
 
         Returns:
             A dense array or a sparse matrix in CSR form, shape (n, width).
@@ -135,23 +135,23 @@ class Design:
     def _dense_rows(self, codes: Integers, n_records: int) -> Any:
         import numpy as np
 
-        precision = np.float64 if n_records * self.width <= _SMALL else np.float32
-        whole = np.zeros((len(codes), self.width), dtype=precision)
-        lengths = np.zeros(len(codes))
+        precision = np.float64 if n_records * self.width <= _MAX_DOUBLE_ENTRIES else np.float32
+        rows = np.zeros((len(codes), self.width), dtype=precision)
+        squared_norms = np.zeros(len(codes))
         first = int(self.intercept)
-        whole[:, :first] = 1.0
+        rows[:, :first] = 1.0
         for i, feature in enumerate(self.features):
             if isinstance(feature.column, NumericColumn):
                 scaled = feature.scaled(codes[:, i])
-                whole[:, first] = scaled
-                lengths += scaled**2
+                rows[:, first] = scaled
+                squared_norms += scaled**2
             else:
-                whole[np.arange(len(codes)), first + codes[:, i]] = 1.0
-                lengths += 1.0
+                rows[np.arange(len(codes)), first + codes[:, i]] = 1.0
+                squared_norms += 1.0
             first += len(feature.names)
         if self.radius < self.largest:
-            whole[:, int(self.intercept) :] *= self._shrinking(lengths)[:, None].astype(precision)
-        return whole
+            rows[:, int(self.intercept) :] *= self._clipping_factors(squared_norms)[:, None].astype(precision)
+        return rows
 
     def _sparse_rows(self, codes: Integers) -> Any:
         import numpy as np
@@ -159,53 +159,52 @@ class Design:
 
         n = len(codes)
         values = np.ones((n, self.entries_per_row))
-        places = np.zeros((n, self.entries_per_row), dtype=np.int32)
+        positions = np.zeros((n, self.entries_per_row), dtype=np.int32)
         first = int(self.intercept)
         for entry, feature in enumerate(self.features, start=first):
             if isinstance(feature.column, NumericColumn):
                 values[:, entry] = feature.scaled(codes[:, entry - int(self.intercept)])
-                places[:, entry] = first
+                positions[:, entry] = first
             else:
-                places[:, entry] = first + codes[:, entry - int(self.intercept)]
+                positions[:, entry] = first + codes[:, entry - int(self.intercept)]
             first += len(feature.names)
         if self.radius < self.largest:
-            own = values[:, int(self.intercept) :]
-            own *= self._shrinking(np.square(own).sum(axis=1))[:, None]
+            features = values[:, int(self.intercept) :]
+            features *= self._clipping_factors(np.square(features).sum(axis=1))[:, None]
         starts = np.arange(0, values.size + 1, self.entries_per_row, dtype=np.int32)
-        return csr_array((values.ravel(), places.ravel(), starts), shape=(n, self.width))
+        return csr_array((values.ravel(), positions.ravel(), starts), shape=(n, self.width))
 
-    def _shrinking(self, squares: Floats) -> Floats:
-        """Return by what the features' part of rows of given squared norms is multiplied."""
+    def _clipping_factors(self, squared_norms: Floats) -> Floats:
         import numpy as np
 
-        inside = self.radius * _INSIDE / np.maximum(np.sqrt(squares), 1e-300)
-        return np.asarray(np.minimum(1.0, inside), dtype=np.float64)
+        factors = self.radius * _CLIPPING_MARGIN / np.maximum(np.sqrt(squared_norms), 1e-300)
+        return np.asarray(np.minimum(1.0, factors), dtype=np.float64)
 
 
 @dataclass(frozen=True)
-class Rows:
+class DesignRows:
     """What a sampler of a convex loss reads from the data: the rows of the design and the targets of valid records.
 
-    Unlike a statistic it has no sensitivity of its own: the loss has.
+    Unlike a statistic, the rows have no sensitivity: the loss bounds the influence of a record.
 
     Attributes:
         design: the map from records to rows.
         target: the column of the target.
-        n_most: only so many records are read, the first ones; None: all.
+        max_records: only this many records are read, from the first on; None: all.
     """
 
     design: Design
     target: Column | NumericColumn
-    n_most: int | None = None
+    max_records: int | None = None
 
     @property
     def columns(self) -> tuple[Column | NumericColumn, ...]:
-        """What is read: the features, then the target."""
+        """The columns to read: the features, then the target."""
         return (*(feature.column for feature in self.design.features), self.target)
 
     def hold(self, expected: int) -> DesignMatrix:
-        """Return where rows are collected, at first none; expected: the number of records, 0 where it is private."""
-        return DesignMatrix(self, expected or self.n_most or 0)
+        """Return an empty matrix that collects rows; ``expected`` is the record count, 0 if it is private."""
+        return DesignMatrix(self, expected or self.max_records or 0)
 
 
 @dataclass
@@ -213,21 +212,21 @@ class DesignMatrix:
     """The rows and targets of the valid records, block by block, and the number of all records: exact evidence.
 
     Attributes:
-        rows: what is read.
-        expected: the number of records that are expected, which decides the precision.
-        n_records: the number of all records so far, valid or not.
+        rows: the map from records to rows and targets.
+        expected: the expected number of records, which decides the precision.
+        n_records: the number of records taken in so far, valid or not.
         blocks: rows and targets of valid records.
     """
 
-    rows: Rows
+    rows: DesignRows
     expected: int
     n_records: int = 0
     blocks: list[tuple[Any, Floats]] = field(default_factory=list)
 
     def take(self, codes: Integers) -> None:
-        """Add a block of records: their codes, -1 for an invalid cell, the target's last."""
-        if self.rows.n_most is not None:
-            codes = codes[: max(self.rows.n_most - self.n_records, 0)]
+        """Add a block of records: codes of the features, then of the target, -1 for an invalid cell."""
+        if self.rows.max_records is not None:
+            codes = codes[: max(self.rows.max_records - self.n_records, 0)]
         self.n_records += len(codes)
         valid = codes[(codes >= 0).all(axis=1)]
         if len(valid):
@@ -235,7 +234,7 @@ class DesignMatrix:
             self.blocks.append((x, self.targets(valid[:, -1])))
 
     def targets(self, codes: Integers) -> Floats:
-        """Return targets: the code of a level, or a number between its bounds scaled to [-1, 1]."""
+        """Return targets: the code of a level, or a number scaled from its bounds to [-1, 1]."""
         import numpy as np
 
         if isinstance(self.rows.target, NumericColumn):
@@ -243,18 +242,18 @@ class DesignMatrix:
         return np.asarray(codes, dtype=np.float64)
 
     def pieces(self, size: int) -> Iterator[tuple[Any, Floats]]:
-        """Yield rows and targets in pieces of at most so many records."""
+        """Yield rows and targets in pieces of at most ``size`` records."""
         for x, y in self.blocks:
             for start in range(0, len(y), size):
                 yield x[start : start + size], y[start : start + size]
 
 
 def check_names(names: Sequence[str]) -> None:
-    """Refuse columns of a design of which two would have one name.
+    """Refuse a design in which two columns have the same name.
 
     Raises:
-        ValueError: two have.
+        ValueError: two columns have the same name.
     """
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise ValueError(f"two columns of the design would have the name {twice!r}")
+    repeated = next((name for name in names if names.count(name) > 1), None)
+    if repeated is not None:
+        raise ValueError(f"two columns of the design would have the name {repeated!r}; rename a feature or a value")

@@ -1,4 +1,4 @@
-"""The records of a data set as codes, held in memory, for chains that visit every record again and again."""
+"""The records of a data set as codes in memory, for chains that visit every record repeatedly."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Codes:
-    """What a chain reads that needs the records themselves: the code of every cell.
+class CodedColumns:
+    """What a chain reads if it needs the records themselves: the code of every cell.
 
     Attributes:
-        columns: what is read; something stands in for their invalid cells, so that every record is complete.
+        columns: the columns to read; each has a stand-in for invalid cells, so that every record is complete.
     """
 
     columns: tuple[Column | CutColumn, ...]
 
     def hold(self, expected: int) -> EncodedRecords:
-        """Return where records are collected, at first none."""
+        """Return an empty collection of encoded records."""
         return EncodedRecords(self)
 
     def memory(self, n_records: int) -> int:
-        """Return the bytes that so many records take."""
+        """Return how many bytes ``n_records`` records take."""
         import numpy as np
 
         return n_records * sum(int(np.dtype(code_type(len(column.levels))).itemsize) for column in self.columns)
@@ -38,12 +38,12 @@ class EncodedRecords:
     """The codes of all records, block by block: exact evidence.
 
     Attributes:
-        rows: what is read.
-        n_records: the number of all records so far.
-        blocks: for each block of records the codes of each column, in the smallest type that holds them.
+        rows: the columns to read.
+        n_records: the number of records taken in so far.
+        blocks: for each block of records the codes of each column, in the smallest type that fits.
     """
 
-    rows: Codes
+    rows: CodedColumns
     n_records: int = 0
     blocks: list[list[Any]] = field(default_factory=list)
 
@@ -51,7 +51,7 @@ class EncodedRecords:
         """Add a block of records: their codes, shape (n_records, n_columns).
 
         Raises:
-            ValueError: a cell is invalid; a stand-in makes that impossible.
+            ValueError: a cell is invalid, although every column has a stand-in.
         """
         if (codes < 0).any():
             raise ValueError("a record is not complete")
@@ -69,7 +69,7 @@ class EncodedRecords:
 
 
 def code_type(n_levels: int) -> Any:
-    """Return the smallest type of NumPy that holds the codes of so many levels."""
+    """Return the smallest NumPy type that fits the codes of ``n_levels`` levels."""
     import numpy as np
 
     return np.min_scalar_type(max(n_levels - 1, 0)).type

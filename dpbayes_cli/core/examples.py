@@ -1,4 +1,4 @@
-"""What a model shows of itself: small instances that every test of the battery runs on."""
+"""Small instances of a model, on which the conformance tests run."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ class Example:
 
     Attributes:
         domain, prior: as a spec states them.
-        complete: the domain under which no record is invalid, where columns state what stands in for an invalid cell
-            or the model needs nothing; None: what stands in is stated beside the domain (``on_invalid``).
-        support: the public range of the parameter for draws; None: the model's own.
-        drawn: whether the mechanisms that draw from posteriors and serve the model serve this instance of it.
+        complete: the domain under which no record is invalid, because each column states its stand-in or the model
+            needs none; None: ``on_invalid`` states the stand-in, outside the domain.
+        support: the public range of the parameter for draws; None: the model's default.
+        drawn: whether the mechanisms that draw from the model's posterior also draw from this instance's.
     """
 
     domain: Mapping[str, Any] = field(default_factory=dict)
@@ -26,12 +26,12 @@ class Example:
     drawn: bool = True
 
 
-def of_discrete_columns(domain: Mapping[str, Any]) -> Example:
-    """Return the example of a domain whose columns state values or cuts; the last one stands in where none does yet."""
+def discrete_example(domain: Mapping[str, Any]) -> Example:
+    """Return the example of a domain whose columns state values or cuts; the last of these is the default stand-in."""
     return Example(domain, complete=_with_stand_ins(domain))
 
 
 def _with_stand_ins(section: Mapping[str, Any]) -> dict[str, Any]:
-    found = {key: _with_stand_ins(part) if isinstance(part, Mapping) else part for key, part in section.items()}
-    codes = section.get("values") or section.get("cuts")
-    return found if codes is None else {"impute": str(codes[-1]), **found}
+    parts = {key: _with_stand_ins(part) if isinstance(part, Mapping) else part for key, part in section.items()}
+    levels = section.get("values") or section.get("cuts")
+    return parts if levels is None else {"impute": str(levels[-1]), **parts}

@@ -1,4 +1,4 @@
-"""How likely whole new records are under a release, for models that predict no single column."""
+"""The likelihood of whole held-out records under a release, for models that predict no single column."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class HeldOut:
-    """How likely held-out records are.
+class HeldOutScore:
+    """The log likelihood of held-out records.
 
     Attributes:
-        records: how many there were.
-        scored: how many belong to a sequence and a step, and have a valid feature.
-        log_likelihood: the mean over scored records, in nats; NaN where there are none.
-        without_states: the same where every record has the features that all have on average: what states are worth.
+        records: the number of held-out records.
+        scored: how many of them belong to a known sequence and time step, and have a valid feature.
+        log_likelihood: the mean over scored records, in nats; NaN if there are none.
+        without_states: the same under the average emissions of all states; the difference is what the states add.
     """
 
     records: int
@@ -28,17 +28,17 @@ class HeldOut:
 
 
 class HeldOutLikelihood(ABC):
-    """Takes in new records, then tells how likely they are."""
+    """Collects held-out records, then scores them."""
 
     @abstractmethod
     def take(self, codes: Integers) -> None:
-        """Take in a block of records, shape (n_records, n_columns), -1 for an invalid cell."""
+        """Add a block of records, shape (n_records, n_columns), -1 for an invalid cell."""
 
     @abstractmethod
-    def score(self, draws: Floats, states: Floats) -> HeldOut:
-        """Return how likely the records are that were taken in.
+    def score(self, draws: Floats, states: Floats) -> HeldOutScore:
+        """Return the log likelihood of the collected records.
 
         Args:
-            draws: of the reported parameters, shape (n_draws, n_parameters).
-            states: how likely each sequence is in each state at each step, shape (n_sequences, n_steps, n_states).
+            draws: draws of the reported parameters, shape (n_draws, n_parameters).
+            states: the posterior probability of each state, shape (n_sequences, n_steps, n_states).
         """

@@ -22,33 +22,33 @@ if TYPE_CHECKING:
 Normals = Callable[[tuple[int, ...]], "Floats"]
 
 _DENSE_PIECE, _SPARSE_PIECE = 1 << 12, MOST_AT_ONCE
-"""Records whose gradients are computed at once: dense ones small enough for the caches."""
-_ROOM = 1 << 24
-"""Linear predictors that are held at once, of all chains together: 128 MB a thread."""
+"""Records whose gradients are computed at once; a dense piece fits into the processor's caches."""
+_MAX_PREDICTORS = 1 << 24
+"""Linear predictors in memory at once, of all chains together: 128 MB a thread."""
 _THREADS = 2
-_MANY = 1 << 22
-"""Designs of more entries are worked on by several threads."""
+_MIN_PARALLEL_ENTRIES = 1 << 22
+"""Designs of more entries are processed by several threads."""
 
 
 @dataclass(frozen=True)
 class Langevin(StepLaw):
-    """The chain w <- w - h grad U(w) + sqrt(2 h) N(0, I) from w = 0, T steps; only the last iterate gets out, rounded.
+    """The chain w <- w - h grad U(w) + sqrt(2 h) N(0, I) from w = 0, T steps; it releases the last iterate, rounded.
 
-    U(w) = beta sum_i loss(x_i'w; y_i) + (tau / 2) |w|^2. Several draws are as many independent chains.
+    U(w) = beta sum_i loss(x_i'w; y_i) + (tau / 2) |w|^2. Each draw comes from an independent chain.
 
     Privacy: see ``descent_mu``; start, step size and horizon are public. The chain runs on a lattice, with noise that
         is exact and a little larger, so that it keeps that price in double precision: see ``chain_arithmetic``.
     Source: Bok, Su and Altschuler 2024; mechanisms, posteriors of convex losses.
 
     Attributes:
-        loss: of the linear predictor.
+        loss: the loss of the linear predictor.
         width: the number of coefficients.
         likelihood_power: the power of the likelihood, beta.
         tau: the prior precision.
         step_size, n_steps: h and T.
-        grid: released coefficients are multiples of it, a power of two.
-        n_records: the public number of records, or a public limit of it.
-        row_norm: the norm of a row at most.
+        grid: released coefficients are multiples of this power of two.
+        n_records: the public number of records, or a public upper limit.
+        row_norm: the largest norm of a row.
     """
 
     draws_exactly: ClassVar[bool] = False
@@ -67,7 +67,7 @@ class Langevin(StepLaw):
 
     @cached_property
     def arithmetic(self) -> ChainArithmetic:
-        """The numbers that it runs on."""
+        """The lattice and the noise that the chain runs with in floating point."""
         import numpy as np
 
         curvature = self.loss.curvature_bound * self.row_norm**2 * self.n_records
@@ -85,14 +85,15 @@ class Langevin(StepLaw):
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """What is taken for granted about the machine's arithmetic."""
+        """What the guarantee assumes about the machine's arithmetic."""
         return (
-            "The guarantee is that of the chain as it runs in double precision: its steps are rounded to a public "
-            "lattice, its noise is exactly that of rounded normal numbers, and what the arithmetic of a step may lose, "
-            f"whatever the records, is covered by noise that is {self.arithmetic.widening:.1g} times wider. Taken for "
-            "granted is that this arithmetic rounds as IEEE 754 says, that sums of products are made of such additions "
-            f"in any order, that a slope of the loss is right to 2^{math.log2(SLOPE_ERROR):.0f} of the largest, and "
-            f"the logarithm x of a random number to 2^{math.log2(LOG_ERROR):.0f} (1 + x).",
+            "The guarantee is that of the chain as it runs in double precision: each step is rounded to a public "
+            "lattice, the noise is exactly that of rounded normal numbers, and noise that is "
+            f"{self.arithmetic.widening:.1g} times wider covers the rounding errors of a step, whatever the records. "
+            "Assumed are: that the arithmetic rounds as IEEE 754 specifies; that sums of products consist of such "
+            f"additions in any order; that a slope of the loss is accurate to 2^{math.log2(SLOPE_ERROR):.0f} of the "
+            "largest slope; and that the logarithm x of a random number is accurate to "
+            f"2^{math.log2(LOG_ERROR):.0f} (1 + x).",
         )
 
     def possible(self, draw: Sequence[float]) -> bool:
@@ -104,14 +105,14 @@ class Langevin(StepLaw):
 
         Args:
             matrix: rows and targets.
-            size: how many chains.
-            normals: only of simulations: returns standard normal numbers of a shape, in place of secret ones.
+            size: the number of chains.
+            normals: for simulations only: draws standard normal numbers of a shape, in place of secret ones.
         """
         import numpy as np
 
         for iterate in self.iterates(matrix, size, normals):  # noqa: B007 - the last one
             pass
-        return np.asarray(np.round(iterate / self.grid) * self.grid + 0.0).T  # a zero without the sign of what gave it
+        return np.asarray(np.round(iterate / self.grid) * self.grid + 0.0).T  # + 0.0: no negative zero
 
     def iterates(self, matrix: DesignMatrix, size: int, normals: Normals | None = None) -> Iterator[Floats]:
         """Yield the iterates of independent chains, shape (width, size); only the last may be released."""
@@ -124,11 +125,11 @@ class Langevin(StepLaw):
         with ExitStack() as stack:
             gradient = Gradient(matrix, self.loss, stack, size)
             for _ in range(self.n_steps):
-                w = self.moved(gradient, w) + lattice * noise(w.shape)
+                w = self.noiseless_step(gradient, w) + lattice * noise(w.shape)
                 yield w
 
-    def moved(self, gradient: Gradient, w: Floats) -> Floats:
-        """Return where a step goes from points of the lattice before its noise, shape (width, size)."""
+    def noiseless_step(self, gradient: Gradient, w: Floats) -> Floats:
+        """Return the lattice points that a step reaches before noise is added, shape (width, size)."""
         import numpy as np
 
         lattice, reach = self.arithmetic.lattice, self.arithmetic.reach
@@ -140,14 +141,14 @@ class Langevin(StepLaw):
 class Gradient:
     """The gradient of the sum of losses, computed piece by piece and added up in the order of the pieces.
 
-    However many pieces there are, adding them loses no more than one rounding: what every addition rounds off is kept,
-    and added at the end (Ogita, Rump and Oishi 2005).
+    However many pieces there are, their sum loses no more than one rounding: the rounding error of every addition is
+    kept and added at the end (Ogita, Rump and Oishi 2005).
 
     Args:
         matrix: rows and targets.
-        loss: of the linear predictor.
+        loss: the loss of the linear predictor.
         stack: closes the threads.
-        chains: for how many points at once.
+        chains: the number of points at which gradients are computed at once.
     """
 
     def __init__(self, matrix: DesignMatrix, loss: Loss, stack: ExitStack, chains: int = 1) -> None:
@@ -156,9 +157,9 @@ class Gradient:
         self._loss = loss
         dense = matrix.rows.design.dense
         entries = sum(len(y) for _, y in matrix.blocks) * matrix.rows.design.entries_per_row
-        size = min(_DENSE_PIECE if dense else _SPARSE_PIECE, max(1, _ROOM // chains))
+        size = min(_DENSE_PIECE if dense else _SPARSE_PIECE, max(1, _MAX_PREDICTORS // chains))
         pieces = [(x, x.T if dense else x.T.tocsr(), y) for x, y in matrix.pieces(size)]
-        threads = _THREADS if entries > _MANY else 1
+        threads = _THREADS if entries > _MIN_PARALLEL_ENTRIES else 1
         self._map: Any = map
         if threads > 1:
             from concurrent.futures import ThreadPoolExecutor
@@ -168,30 +169,29 @@ class Gradient:
         self._groups = [pieces[start:end] for start, end in itertools.pairwise(ends)]
 
     def __call__(self, w: Floats) -> Floats:
-        """Return the gradient at points, shape (width, size) as the points."""
+        """Return the gradient at each point, of the shape of the points: (width, size)."""
         import numpy as np
 
-        one = w.shape[1] == 1
-        point = w[:, 0] if one else w
+        single = w.shape[1] == 1
+        points = w[:, 0] if single else w
 
-        def part(pieces: list[tuple[Any, Any, Floats]]) -> Floats:
-            total, lost = np.zeros(point.shape), np.zeros(point.shape)
-            for x, across, y in pieces:
-                wide, narrow = (x, across) if x.dtype == np.float64 else _widened(x)
-                term = narrow @ self._loss.slope(wide @ point, y if one else y[:, None])
+        def group_gradient(pieces: list[tuple[Any, Any, Floats]]) -> Floats:
+            total, rounding = np.zeros(points.shape), np.zeros(points.shape)
+            for x, transposed, y in pieces:
+                wide, wide_transposed = (x, transposed) if x.dtype == np.float64 else _in_double_precision(x)
+                term = wide_transposed @ self._loss.slope(wide @ points, y if single else y[:, None])
                 before, total = total, total + term
                 added = total - before
-                lost += (before - (total - added)) + (term - added)
-            return total + lost
+                rounding += (before - (total - added)) + (term - added)
+            return total + rounding
 
-        total = np.zeros(point.shape)
-        for found in self._map(part, self._groups):
-            total += found
-        return total[:, None] if one else total
+        total = np.zeros(points.shape)
+        for group_total in self._map(group_gradient, self._groups):
+            total += group_total
+        return total[:, None] if single else total
 
 
-def _widened(x: Any) -> tuple[Any, Any]:
-    """Return a dense array in double precision, and its transpose."""
+def _in_double_precision(x: Any) -> tuple[Any, Any]:
     import numpy as np
 
     wide = x.astype(np.float64)

@@ -1,4 +1,4 @@
-"""Convex losses of a linear predictor t, with bounded slope and curvature: what their posteriors' privacy rests on."""
+"""Convex losses of a linear predictor t; privacy rests on their bounded slope and curvature."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ if TYPE_CHECKING:
 class Loss(ABC):
     """A loss l(t; y), convex and differentiable in t, never negative.
 
-    Privacy: for a row of norm c the gradient in the coefficients has the norm ``slope_bound`` c at most, and the
-        Hessian the norm ``curvature_bound`` c^2 at most, whatever the record.
+    Privacy: for a row of norm c, whatever the record, the gradient in the coefficients has at most the norm
+        ``slope_bound`` c, and the Hessian at most the norm ``curvature_bound`` c^2.
     Source: mechanisms, posteriors of convex losses.
     """
 
     @property
     @abstractmethod
     def slope_bound(self) -> float:
-        """The largest |dl/dt|."""
+        """An upper bound of |dl/dt|."""
 
     @property
     @abstractmethod
     def curvature_bound(self) -> float:
-        """The largest d2l/dt2."""
+        """An upper bound of d2l/dt2."""
 
     @abstractmethod
     def value(self, t: Floats, y: Floats) -> Floats:
@@ -70,7 +70,7 @@ class LogisticLoss(Loss):
 
 @dataclass(frozen=True)
 class ProbitLoss(Loss):
-    """A(t) - y t with A(t) = t Phi(t) + phi(t), y in {0, 1}: a canonical pseudo-likelihood, not that of probit.
+    """A(t) - y t with A(t) = t Phi(t) + phi(t), y in {0, 1}: a canonical pseudo-likelihood, not the probit likelihood.
 
     The slope Phi(t) - y is in (-1, 1), the curvature phi(t) at most phi(0). The log likelihood of probit regression
     itself has unbounded gradients.
@@ -107,8 +107,8 @@ class HuberLoss(Loss):
     The slope is clip(r, -threshold, threshold) / scale, the curvature 1 / scale^2 at most.
 
     Attributes:
-        threshold: in units of the scale.
-        scale: of residuals, in units of y.
+        threshold: the residual, in units of the scale, beyond which the loss is linear.
+        scale: the scale of residuals, in units of y.
     """
 
     threshold: float
@@ -148,7 +148,7 @@ class QuantileLoss(Loss):
     Attributes:
         level: the quantile, in (0, 1).
         smoothing: half the width over which the kink is rounded, in units of the scale.
-        scale: of residuals, in units of y.
+        scale: the scale of residuals, in units of y.
     """
 
     level: float
@@ -170,12 +170,12 @@ class QuantileLoss(Loss):
         import numpy as np
 
         r = (t - y) / self.scale
-        near = np.clip(r, -self.smoothing, self.smoothing)
-        positive = np.square(near + self.smoothing) / (4.0 * self.smoothing) + np.maximum(r - self.smoothing, 0.0)
+        inside = np.clip(r, -self.smoothing, self.smoothing)
+        positive = np.square(inside + self.smoothing) / (4.0 * self.smoothing) + np.maximum(r - self.smoothing, 0.0)
         return positive - self.level * r
 
     def slope(self, t: Floats, y: Floats) -> Floats:
-        """Return the share of the smoothing law above -r, less the level, over the scale."""
+        """Return (P(r + U > 0) - level) / scale."""
         import numpy as np
 
         share = np.clip(0.5 + (t - y) / (2.0 * self.smoothing * self.scale), 0.0, 1.0)
@@ -208,9 +208,9 @@ class SmoothHingeLoss(Loss):
         """Return the loss."""
         import numpy as np
 
-        short = 1.0 - (2.0 * y - 1.0) * t
-        inside = np.clip(short, 0.0, self.smoothing)
-        return inside * inside / (2.0 * self.smoothing) + np.maximum(short - self.smoothing, 0.0)
+        shortfall = 1.0 - (2.0 * y - 1.0) * t
+        inside = np.clip(shortfall, 0.0, self.smoothing)
+        return inside * inside / (2.0 * self.smoothing) + np.maximum(shortfall - self.smoothing, 0.0)
 
     def slope(self, t: Floats, y: Floats) -> Floats:
         """Return the slope in t."""

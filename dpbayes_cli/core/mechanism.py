@@ -1,4 +1,4 @@
-"""What a mechanism promises: the options that it reads, a plan made without data, and a release."""
+"""The interface of mechanisms: the options that they read, a plan made without data, and a release."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ from dpbayes_cli.core.options import Options
 from dpbayes_cli.core.plan import Plan
 from dpbayes_cli.core.released import Draws, Payload
 from dpbayes_cli.core.section import require_type
-from dpbayes_cli.core.statistic import Statistic, Statistics, for_units
+from dpbayes_cli.core.statistic import ExactEvidence, Statistic, for_units
 from dpbayes_cli.privacy.noise import NoiseLaw
 
 
 class Mechanism(ABC):
-    """A privacy mechanism: prices a question without data, then privatizes exact evidence."""
+    """A privacy mechanism: prices a release request without data, then privatizes exact evidence."""
 
     name: ClassVar[str]
     summary: ClassVar[str]
-    card: ClassVar[MethodInfo]
+    info: ClassVar[MethodInfo]
     requires: ClassVar[tuple[type, ...]]
     example: ClassVar[Mapping[str, Mapping[str, Any]]] = {"privacy": {"epsilon": "1"}}
-    """What the tests ask of it, by the sections of a spec; a model is asked for what is read of it."""
+    """The options that the tests state, by section of the spec; options that are not read for a model are left out."""
     first_spec: ClassVar[Mapping[str, str]] = {"privacy.epsilon": "1"}
-    """What ``spec init`` states for it, by the key of the spec."""
+    """What ``spec init`` writes for the mechanism, by key of the spec."""
     options_type: ClassVar[type[Options]]
-    """What it reads of a question beside the common keys; where that depends on the model, see ``options_for``."""
+    """The options that it reads beside the common keys; if they depend on the model, see ``options_for``."""
     needs_n: ClassVar[bool] = False
     post_processing: ClassVar[bool] = True
-    """Whether prior and inference come after privacy, so that changing them is free."""
+    """Whether prior and inference are applied after the noise, so that changing them is free."""
     estimates: ClassVar[bool] = False
-    """Whether what is drawn are point estimates, whose spread says nothing about the width of a posterior."""
+    """Whether the draws are point estimates, whose spread says nothing about the width of a posterior."""
 
     @classmethod
     def options_for(cls, _model: type[Model]) -> type[Options]:
-        """Return what it reads of a question about a model."""
+        """Return the options that the mechanism reads for a model."""
         return cls.options_type
 
     def statistic(self, model: Model, policy: RecordPolicy) -> Statistic:
@@ -48,7 +48,7 @@ class Mechanism(ABC):
     def observation(
         self, model: Model, policy: RecordPolicy, released: Sequence[int], noise: NoiseLaw, n_records: int | None
     ) -> NoisyObservation:
-        """State the inference observation behind what was released; see ``NoisyStatistics.observation``."""
+        """Return the noisy observation that inference gets; see ``NoisyStatistics.observation``."""
         return require_type(model, NoisyStatistics).observation(policy, released, noise, n_records)
 
     @abstractmethod
@@ -56,15 +56,15 @@ class Mechanism(ABC):
         """Price a release; never sees data.
 
         Args:
-            model: what is asked about.
+            model: the model.
             policy: neighbors, and the treatment of invalid records.
-            options: what is asked, of the type that ``options_for`` names.
-            n_records: the public number of records, where it is known beforehand.
+            options: the options, of the type that ``options_for`` returns.
+            n_records: the public number of records; None: it is not known beforehand.
 
         Raises:
             SpecError: no guarantee can be given.
         """
 
     @abstractmethod
-    def release(self, plan: Plan, evidence: Statistics) -> Payload | Draws:
-        """Privatize the exact evidence; the only step that draws secret randomness."""
+    def release(self, plan: Plan, evidence: ExactEvidence) -> Payload | Draws:
+        """Privatize the exact evidence; nothing else draws secret randomness."""

@@ -1,4 +1,4 @@
-"""What a model promises: columns, parameters, an exact integer statistic, and the observation behind its noisy form."""
+"""The interface of models: columns, parameters, an exact integer statistic, and how to observe it through noise."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 from dpbayes_cli.core.columns import AnyColumn, RecordPolicy
 from dpbayes_cli.core.examples import Example
-from dpbayes_cli.core.model_uses import DataCheck, ModelUses
+from dpbayes_cli.core.model_defaults import DataCheck, ModelDefaults
 from dpbayes_cli.core.noisy_observation import NoisyObservation
 from dpbayes_cli.core.options import InferenceOptions
 from dpbayes_cli.core.section import Section
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class MethodInfo:
-    """What ``dpbayes explain NAME`` tells about a model or a mechanism; every field is a sentence or more."""
+    """What ``dpbayes explain NAME`` prints about a model or a mechanism; every field holds whole sentences."""
 
     releases: str
     guarantee: str
@@ -32,28 +32,28 @@ class MethodInfo:
     prefer_when: str
 
 
-class Model(ModelUses):
-    """A statistical model with a public domain and prior; its powers are the capabilities that it also inherits."""
+class Model(ModelDefaults):
+    """A statistical model with a public domain and prior; the capabilities that it inherits say what it can do."""
 
     name: ClassVar[str]
     summary: ClassVar[str]
-    card: ClassVar[MethodInfo]
+    info: ClassVar[MethodInfo]
     domain_type: ClassVar[type[Section]]
     prior_type: ClassVar[type[Section]]
     examples: ClassVar[tuple[Example, ...]] = ()
-    """Small instances for the tests, at least one; the first is the quickest of those that draws serve."""
+    """Small instances for the tests, at least one; the first is the quickest of those with posterior draws."""
     first_spec: ClassVar[Mapping[str, str]] = {}
-    """What ``spec init`` writes where a value must be stated, or better is: YAML by the key of the spec.
+    """The YAML values that ``spec init`` writes, by key of the spec: values that must be stated, or should be.
 
-    A key of one section alone is written with the section's: ``time.column``. A value of several lines begins with an
-    empty one. What stands in for an invalid cell (``, impute: X``) is left out where draws are not asked for.
+    A key that occurs in one section only has the section's name in front: ``time.column``. A value of several lines
+    begins with a line break. Stand-ins (``, impute: X``) are left out unless the mechanism releases draws.
     """
     first_spec_drawn: ClassVar[Mapping[str, str]] = {}
-    """What it writes beside where a mechanism needs complete records: a stand-in, and a public range of a parameter."""
+    """More values for mechanisms that need complete records: a stand-in, and the public range of a parameter."""
     inference_options: ClassVar[type[InferenceOptions]] = InferenceOptions
-    """What its inference reads beside the common keys."""
+    """The options that the model's inference reads beside the common keys."""
     default_mechanism: ClassVar[str] = "laplace"
-    """The mechanism that answers where a question names none."""
+    """The mechanism for requests that name none."""
 
     @classmethod
     @abstractmethod
@@ -71,7 +71,7 @@ class Model(ModelUses):
 
     @property
     def column_names(self) -> tuple[str, ...]:
-        """The names of the columns in the file, where the domain states them; else the spec names the one column."""
+        """The names of the columns in the file if the domain states them; else empty: the spec names the one column."""
         return ()
 
     @property
@@ -81,7 +81,7 @@ class Model(ModelUses):
 
     @abstractmethod
     def predictive(self, mean: Sequence[float]) -> dict[str, float]:
-        """Return the posterior predictive probability of each level of a new record, or ``mean`` for a number.
+        """Return the posterior predictive probability of each level of a new record, or of a number its ``mean``.
 
         Args:
             mean: the posterior means of the reported parameters.
@@ -107,28 +107,28 @@ class NoisyStatistics(BoundedStatistics):
     def observation(
         self, policy: RecordPolicy, released: Sequence[int], noise: NoiseLaw, n_records: int | None
     ) -> NoisyObservation:
-        """State the inference observation behind privatized statistics.
+        """Return the noisy observation from which the posterior is inferred.
 
         Args:
-            policy: the policy under which they were released.
+            policy: the policy under which the statistics were released.
             released: the privatized integers, in the order of ``statistic``.
             noise: the law of their noise.
-            n_records: the public number of records; None where it is private.
+            n_records: the public number of records; None if it is private.
         """
 
     @abstractmethod
     def simulated(
         self, policy: RecordPolicy, n_records: int, rng: np.random.Generator
     ) -> tuple[tuple[float, ...], tuple[int, ...]]:
-        """Draw the reported parameters from the prior and the exact statistic of that many valid records."""
+        """Draw the reported parameters from the prior, and the exact statistic of ``n_records`` valid records."""
 
     def simulated_statistic(
         self, statistic: Statistic, policy: RecordPolicy, n_records: int, rng: np.random.Generator
     ) -> tuple[tuple[float, ...], tuple[int, ...]]:
-        """Draw the parameters and what a mechanism reads in place of the model's own statistic; see ``simulated``."""
+        """Draw the parameters and the statistic that a mechanism reads instead of the model's; see ``simulated``."""
         return self.simulated(policy, n_records, rng)
 
     @property
     def components(self) -> tuple[int, ...]:
-        """For each reported parameter, the component of the observation's posterior that it is."""
+        """For each reported parameter, the index of its component in the inferred posterior."""
         return tuple(range(len(self.parameters)))

@@ -1,6 +1,6 @@
-"""What the parameters of a model are as a whole, for pages and tables: a network's tables, or states over time.
+"""The structure of a model's parameters, for pages and tables: the tables of a network, or states over time.
 
-A model names the sections that fit it; how each is drawn and written is the bundle's.
+A model names the sections that fit it; the bundle package draws and writes them.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ from dpbayes_cli.privacy.dag import Network
 
 @dataclass(frozen=True)
 class ModelSection:
-    """What all reported parameters of a model are together."""
+    """The structure that all reported parameters of a model form together."""
 
 
 Kind = TypeVar("Kind", bound=ModelSection)
 
 
 def section_of(sections: Iterable[ModelSection], kind: type[Kind]) -> Kind | None:
-    """Return the section of a kind, None if there is none."""
+    """Return the first section of a kind, None if there is none."""
     return next((section for section in sections if isinstance(section, kind)), None)
 
 
 @dataclass(frozen=True)
 class NetworkTables(ModelSection):
-    """The parameters are the cells of a network's tables, table after table.
+    """Parameters that are the cells of a network's conditional probability tables, table after table.
 
     Attributes:
         network: the graph.
-        target: the index of the variable that predictions are of, or None.
+        target: the index of the variable to predict, or None.
     """
 
     network: Network
@@ -51,7 +51,7 @@ class NetworkTables(ModelSection):
         )
 
     def split(self, values: Any) -> list[Any]:
-        """Return an array of all cells, along its last axis, as one array a table, each in the table's shape."""
+        """Split an array of all cells along its last axis; return one array for each table, in the table's shape."""
         import numpy as np
 
         parts = np.split(values, np.cumsum(self.network.n_cells)[:-1], axis=-1)
@@ -60,7 +60,7 @@ class NetworkTables(ModelSection):
 
 @dataclass(frozen=True)
 class StatesOverTime(ModelSection):
-    """The parameters are those of hidden states that sequences go through: emissions, transitions, the first state.
+    """Parameters of a hidden Markov model: emissions, transitions, and the distribution of the first state.
 
     Attributes:
         axes: the columns of the sequence and of the time step.
@@ -74,7 +74,7 @@ class StatesOverTime(ModelSection):
 
     @property
     def state_names(self) -> tuple[str, ...]:
-        """The states are numbered from 1, the most frequent first."""
+        """The names of the states: numbers from 1, the most frequent state first."""
         return tuple(str(k + 1) for k in range(self.states))
 
     @property
@@ -84,15 +84,15 @@ class StatesOverTime(ModelSection):
 
     @property
     def n_sites(self) -> int:
-        """The number of sequences times that of time steps: so many states are there to be known."""
+        """The number of hidden states in all sequences: sequences times time steps."""
         return math.prod(self.shape[:-1])
 
     def split(self, values: Any) -> tuple[list[Any], Any, Any]:
-        """Return parameters, along the last axis, as emissions of each feature, transitions and the first state's.
+        """Split parameters along the last axis into emissions, transitions and the distribution of the first state.
 
         Returns:
-            Emissions of shape (..., n_states, n_values) a feature; transitions (..., n_states, n_states) from a row to
-            a column; and (..., n_states).
+            For each feature emissions of shape (..., n_states, n_values); transitions from row to column, shape
+            (..., n_states, n_states); and the first state's probabilities, shape (..., n_states).
         """
         import numpy as np
 

@@ -1,4 +1,4 @@
-"""What inference is asked: a latent statistic with a prior, seen through public noise, whatever the mechanism was."""
+"""What inference gets: a latent statistic with a prior, observed with public noise, whatever the mechanism was."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class RecordCount:
 
     Attributes:
         kind: ``known`` (exactly n), ``at-most`` (uniform on 0..n a priori) or ``unbounded`` (uniform on 0, 1, 2, ...).
-        n: the public number of records; 0 for ``unbounded``.
+        n: the public number of records, or its upper limit; 0 for ``unbounded``.
     """
 
     kind: Literal["known", "at-most", "unbounded"]
@@ -29,14 +29,14 @@ class RecordCount:
 
 @dataclass(frozen=True)
 class NoisyCounts:
-    """A latent-count observation: category counts c with a Dirichlet prior on theta, seen through integer noise.
+    """Noisy category counts: exact counts c with a Dirichlet prior on theta, observed with integer noise.
 
     The joint law is theta ~ Dirichlet(concentration), c | theta, m ~ Multinomial(m, theta), m as ``total`` says, and
     observed_k = c_k + noise independently for each observed k. Inference conditions on ``observed`` alone.
 
     Attributes:
         concentration: K positive prior parameters.
-        observed: K privatized counts; None where a count was not released.
+        observed: K privatized counts; None for a count that was not released.
         noise: the law of the noise.
         total: what is known about m = sum of c.
     """
@@ -50,14 +50,14 @@ class NoisyCounts:
 class RecordLaw(ABC):
     """The law of what one record contributes to a statistic, given the parameters.
 
-    Parameters are handled in free coordinates, any point of R^p being allowed; the prior is given in them, its Jacobian
-    included. Arrays of points have any leading shape ``...`` and p last.
+    Parameters are handled in unconstrained coordinates: every point of R^p is allowed. The prior density is that of the
+    coordinates, Jacobian included. Arrays of points have any leading shape ``...`` and p last.
     """
 
     @property
     @abstractmethod
     def dimension(self) -> int:
-        """p, the number of coordinates."""
+        """The number p of coordinates."""
 
     @abstractmethod
     def draw_prior(self, size: int, rng: np.random.Generator) -> Floats:
@@ -78,7 +78,7 @@ class RecordLaw(ABC):
         """
 
     def mean(self, points: Floats) -> Floats:
-        """Return the mean of one record's contribution, as ``moments`` does; worth overriding where that costs less."""
+        """Return the mean of one record's contribution, as ``moments`` does; override it if that is cheaper."""
         return self.moments(points)[0]
 
     @abstractmethod
@@ -87,30 +87,30 @@ class RecordLaw(ABC):
 
     @abstractmethod
     def complete_data_sd(self, points: Floats, n_records: Floats) -> Floats:
-        """Return the posterior sd of each reported parameter that data of known, typical sums would leave.
+        """Return the sd of each reported parameter in the complete-data posterior, after records with typical sums.
 
         Args:
-            points: the parameters that the data come from.
-            n_records: how many records, of the leading shape of ``points``.
+            points: the parameters that generate the data.
+            n_records: the number of records, in the leading shape of ``points``.
         """
 
     def warning(self, points: Floats) -> str:
-        """Return what a reader of a posterior must know about the law's own approximations; empty if nothing.
+        """Return a warning about the law's approximations for readers of the posterior; empty if there is none.
 
         Args:
-            points: draws from the posterior, shape (n_draws, p).
+            points: posterior samples, shape (n_samples, p).
         """
         return ""
 
     @abstractmethod
-    def naive(self, observed: Floats, n_records: float, size: int, rng: np.random.Generator) -> Floats:
-        """Draw reported parameters from the conjugate posterior of a statistic that is taken for the exact one.
+    def draw_plug_in(self, observed: Floats, n_records: float, size: int, rng: np.random.Generator) -> Floats:
+        """Draw reported parameters from the plug-in posterior: the conjugate one that ignores the noise.
 
         Args:
-            observed: the privatized statistic; it is first brought to the nearest possible one.
-            n_records: the number of records that is taken for the exact one.
-            size: how many draws.
-            rng: the generator.
+            observed: the privatized statistic; the nearest possible statistic is used in its place.
+            n_records: the record count that is treated as exact.
+            size: the number of samples.
+            rng: the random number generator.
         """
 
 
@@ -125,21 +125,21 @@ class ScalarLaw(RecordLaw):
     @property
     @abstractmethod
     def counts_all(self) -> bool:
-        """Whether the total is that of the records that contribute, none being out of bounds."""
+        """Whether every counted record contributes: none of them is out of bounds."""
 
     @abstractmethod
     def log_shares(self, points: Floats) -> tuple[Floats, Floats]:
-        """Return the log probabilities that a record contributes, and that it is out of bounds, shape (n_points, 1)."""
+        """Return the log probabilities that a record contributes and that it is out of bounds, shape (n_points, 1)."""
 
     @property
     @abstractmethod
     def spacing(self) -> int:
-        """The distance between possible sums where they form a coarse lattice, else 0."""
+        """The distance between possible sums if they form a coarse lattice, else 0."""
 
     @property
     @abstractmethod
     def span(self) -> float:
-        """The largest contribution to the sum."""
+        """The largest contribution of a record to the sum."""
 
     @property
     @abstractmethod
@@ -162,7 +162,7 @@ class ScalarLaw(RecordLaw):
 
 @dataclass(frozen=True)
 class NoisySums:
-    """A latent-sum observation: a statistic summed over m records of a known law, seen through integer noise.
+    """A noisy sum: a statistic summed over m records of a known law, observed with integer noise.
 
     The joint law is theta ~ prior, contributions t_1..t_m independent given theta, m as ``total`` says, and
     observed = sum of t + noise, independently for each component. Inference conditions on ``observed`` alone.
@@ -170,9 +170,9 @@ class NoisySums:
     Attributes:
         law: the prior and the law of one record's contribution.
         observed: the privatized components.
-        noise: the law of the noise on each.
+        noise: the law of the noise on each component.
         total: what is known about m.
-        valid: what a record adds to the last component where that counts the valid records, else 0.
+        valid: what each valid record adds to the last component if that counts valid records, else 0.
     """
 
     law: RecordLaw
@@ -184,21 +184,21 @@ class NoisySums:
 
 @dataclass(frozen=True, eq=False)
 class NoisyTable:
-    """One table of a network: how often each value of a variable occurs with each configuration of its parents.
+    """The noisy counts of one network table: each value of a variable with each configuration of its parents.
 
     The joint law is theta_j ~ Dirichlet(concentration_j) for each row j, row shares phi ~ Dirichlet(row_concentration),
     m as ``total`` says, row totals N | phi, m ~ Multinomial(m, phi), counts c_j | theta_j, N_j ~ Multinomial(N_j,
-    theta_j), and observed = c + noise, independently for each cell. Where ``margin`` is given, N_j was observed with
-    independent normal noise, too: other tables of the same records tell about it.
+    theta_j), and observed = c + noise, independently for each cell. If ``margin`` is given, other tables of the same
+    records also observe N_j, with independent normal noise.
 
     Attributes:
         concentration: positive, shape (n_rows, n_values).
         row_concentration: positive, shape (n_rows,).
-        observed: the privatized counts, shape (n_rows, n_values); real numbers where they were rebuilt from others.
-        noise: the law of the noise on each.
+        observed: the privatized counts, shape (n_rows, n_values); real numbers if rebuilt from other statistics.
+        noise: the law of the noise on each count.
         total: what is known about m, the sum of all counts.
         margin: observed row totals, shape (n_rows,), or None.
-        margin_variance: the variance of their noise, shape (n_rows,); infinite where there is none; or None.
+        margin_variance: the noise variance of the row totals, shape (n_rows,), infinite for one not observed; or None.
     """
 
     concentration: Floats
@@ -212,12 +212,12 @@ class NoisyTable:
 
 @dataclass(frozen=True)
 class Scope:
-    """What noisy tables are tables of, where they were rebuilt from the same numbers and can be made to agree.
+    """The variables of noisy tables that were rebuilt from the same numbers and can be made consistent.
 
     Attributes:
         sizes: the number of values of each variable.
         families: for each table the variables of its axes.
-        total: the number of records that they count, known or estimated.
+        total: the number of records that the tables count, known or estimated.
     """
 
     sizes: tuple[int, ...]
@@ -227,11 +227,11 @@ class Scope:
 
 @dataclass(frozen=True, eq=False)
 class NoisyTables:
-    """The tables of a network, each an observation of its own; the reported parameters are the rows of all, in order.
+    """The noisy tables of a network, inferred one by one; the reported parameters are the rows of all, in order.
 
     Attributes:
-        tables: one a variable.
-        scope: what they are tables of, where a naive reader would first make them agree; None: they stand alone.
+        tables: one for each variable.
+        scope: the variables, if plug-in inference makes the tables consistent first; None: each table stands alone.
     """
 
     tables: tuple[NoisyTable, ...]
@@ -240,20 +240,20 @@ class NoisyTables:
 
 @dataclass(frozen=True, eq=False)
 class NoisySequences:
-    """How often each value of each feature occurred in each sequence at each time step, seen through integer noise.
+    """Noisy counts of each value of each feature, by sequence and time step.
 
     The joint law is emission_fk ~ Dirichlet(emission_f) for each state k, transition_k ~ Dirichlet(transition[k]),
     first ~ Dirichlet(initial), states z_s1 ~ first and z_st ~ transition[z_s,t-1], counts c_stf | N_stf, z_st ~
-    Multinomial(N_stf, emission_f[z_st]), and observed = c + noise, independently for each cell. Nothing is known about
-    the totals N but that they are alike in sequences and steps: gamma shapes with a vague prior.
+    Multinomial(N_stf, emission_f[z_st]), and observed = c + noise, independently for each cell. Of the totals N it
+    is only known that they are similar across sequences and steps: gamma shapes with a vague prior.
 
     Attributes:
-        emission: for each feature the concentrations of its values, positive.
-        transition: the concentrations of each state's successor, shape (n_states, n_states).
-        initial: those of the first state, shape (n_states,).
+        emission: for each feature the prior concentrations of its values, positive.
+        transition: the prior concentrations of each state's successor, shape (n_states, n_states).
+        initial: the prior concentrations of the first state, shape (n_states,).
         observed: for each feature the privatized counts, shape (n_sequences, n_steps, n_values).
-        noises: for each feature the law of the noise on each count; None where there is none.
-        complete: whether every record counts for all features, so that the totals of all are those of one.
+        noises: for each feature the law of the noise on each count; None if there is no noise.
+        complete: whether every record counts for all features, so that all features have the same totals.
     """
 
     emission: tuple[Floats, ...]

@@ -1,7 +1,7 @@
-"""What may be asked beside the common keys of a spec: each option once, with its type, its limits and its place.
+"""The options of a release request: each option once, with its type, its limits and its section of the spec.
 
-A mechanism declares a class of those that it reads, and a model one of those that its inference reads. Sections of
-specs, flags, help, templates and schema are made from it; a ``Decimal`` is written there as an exact decimal text.
+A mechanism declares a class of the options that it reads, a model a class of the options that its inference reads.
+Spec sections, flags, help, templates and schema are generated from them; they write a ``Decimal`` as an exact text.
 """
 
 from __future__ import annotations
@@ -21,32 +21,32 @@ Check = Callable[[Decimal], None]
 
 
 def option(section: str, description: str, check: Check | None = None) -> Meta:
-    """Return what is said about an option.
+    """Return the metadata of an option.
 
     Args:
-        section: the section of a spec that it stands in, ``privacy``, ``sampling`` or ``inference``.
-        description: what it means.
+        section: the option's section of the spec: ``privacy``, ``sampling`` or ``inference``.
+        description: what the option means.
         check: refuses a decimal that is out of range.
     """
     return Meta(description=description, extra={"section": section, "check": check})
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a mechanism reads of a question; a subclass has a field for each option."""
+    """The options that a mechanism reads; a subclass has a field for each."""
 
     def value(self, name: str) -> Any:
-        """Return an option by its name, None where the mechanism does not read it."""
+        """Return the value of an option, None if the mechanism does not read it."""
         return getattr(self, name, None)
 
 
 Epsilon = Annotated[Decimal | None, option(PRIVACY, "the epsilon to spend, a decimal", check_epsilon)]
 Delta = Annotated[Decimal | None, option(PRIVACY, "the delta beside epsilon", check_delta)]
 StatedDelta = Annotated[
-    Decimal | None, option(PRIVACY, "the delta at which the curve is stated, where the account has none", check_delta)
+    Decimal | None, option(PRIVACY, "the delta at which to state the guarantee if the account has none", check_delta)
 ]
-Rho = Annotated[Decimal | None, option(PRIVACY, "in place of epsilon: the rho of zCDP to spend", check_rho)]
-Mu = Annotated[Decimal | None, option(PRIVACY, "in place of epsilon: the mu of Gaussian DP to spend", check_rho)]
-Order = Annotated[Decimal | None, option(PRIVACY, "the order at which epsilon is meant [2]", check_order)]
+Rho = Annotated[Decimal | None, option(PRIVACY, "the rho of zCDP to spend, instead of epsilon", check_rho)]
+Mu = Annotated[Decimal | None, option(PRIVACY, "the mu of Gaussian DP to spend, instead of epsilon", check_rho)]
+Order = Annotated[Decimal | None, option(PRIVACY, "the Renyi order of epsilon [2]", check_order)]
 
 NumberOfDraws = Annotated[
     Annotated[int, Meta(ge=1, le=10_000)], option(SAMPLING, "posterior draws to release; each is paid for")
@@ -60,18 +60,18 @@ NumberOfLastDraws = Annotated[
 PowerTarget = Literal["likelihood", "joint"]
 PowerAppliesTo = Annotated[PowerTarget, option(SAMPLING, "what is raised to the likelihood power: likelihood or joint")]
 Support = Annotated[
-    tuple[float, float] | None, option(SAMPLING, "the public range of the parameter [the model's own, if any]")
+    tuple[float, float] | None, option(SAMPLING, "the public range of the parameter [the model's default, if any]")
 ]
 SelectionKind = Literal["exponential", "permute-and-flip"]
 Selection = Annotated[
-    SelectionKind, option(SAMPLING, "the choice: exponential (composes better) or permute-and-flip (pure epsilon only)")
+    SelectionKind, option(SAMPLING, "exponential (composes better) or permute-and-flip (for pure epsilon only)")
 ]
 Sweeps = Annotated[
     Annotated[int, Meta(ge=1, le=100_000)] | None, option(SAMPLING, "sweeps of the chain, all of them paid for [200]")
 ]
 LogWeightEpsilon = Annotated[
     Decimal | None,
-    option(SAMPLING, "what of epsilon a noisy log importance weight may cost; annealed [none]", check_epsilon),
+    option(SAMPLING, "part of epsilon to spend on the noisy log weight of an annealed chain [none]", check_epsilon),
 ]
 
 CalibrationRule = Literal["gdp", "minami", "geumlek"]
@@ -93,7 +93,7 @@ NumberOfSteps = Annotated[
 ]
 MaxRecords = Annotated[
     Annotated[int, Meta(ge=1, le=10**10)] | None,
-    option(SAMPLING, "under add-remove: the public limit of the records that are read"),
+    option(SAMPLING, "the public limit on the number of records that are read, for add-remove neighbors"),
 ]
 CertificateKind = Annotated[
     Literal["total-variation"] | None,
@@ -103,7 +103,7 @@ Gamma = Annotated[Annotated[float, Meta(gt=0.0, lt=0.5)], option(SAMPLING, "the 
 
 
 class EpsilonOptions(Options, frozen=True, kw_only=True):
-    """Epsilon alone: what every mechanism with a pure epsilon reads."""
+    """The options of every mechanism with a pure epsilon: epsilon alone."""
 
     epsilon: Epsilon = None
 
@@ -111,7 +111,7 @@ class EpsilonOptions(Options, frozen=True, kw_only=True):
         """Return the epsilon.
 
         Raises:
-            SpecError: none was stated.
+            SpecError: no epsilon was stated.
         """
         if self.epsilon is None:
             raise SpecError("missing", where="privacy.epsilon", hint="state it in the spec or with --eps 1")
@@ -119,7 +119,7 @@ class EpsilonOptions(Options, frozen=True, kw_only=True):
 
 
 class InferenceOptions(Options, frozen=True, kw_only=True):
-    """How a posterior is inferred from privatized statistics; a mechanism that releases draws infers nothing."""
+    """How to infer the posterior from privatized statistics; mechanisms that release draws do not read this."""
 
     method: Annotated[
         Literal["noise-aware", "chain", "naive"],

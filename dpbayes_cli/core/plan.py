@@ -1,4 +1,4 @@
-"""What a mechanism plans before it sees data, and what it lets out afterwards."""
+"""The plan of a release, which a mechanism makes before it sees data."""
 
 from __future__ import annotations
 
@@ -7,54 +7,54 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, cast
 
-from dpbayes_cli.core.design import Rows
-from dpbayes_cli.core.encoded_records import Codes
+from dpbayes_cli.core.design import DesignRows
+from dpbayes_cli.core.encoded_records import CodedColumns
 from dpbayes_cli.core.private_quantile import PrivateBounds
 from dpbayes_cli.core.released import Draws
 from dpbayes_cli.core.section import require_type
-from dpbayes_cli.core.statistic import Statistic, Statistics
+from dpbayes_cli.core.statistic import ExactEvidence, Statistic
 from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.privacy.noise import NoiseLaw
 from dpbayes_cli.privacy.step_law import StepLaw
 
 
 class DrawLaw(StepLaw, ABC):
-    """A calibrated law that draws parameters from exact statistics, or from records, as a plan holds it."""
+    """A calibrated law of a plan that draws parameters from exact statistics or from records."""
 
     @abstractmethod
-    def run(self, evidence: Statistics, size: int) -> Draws:
+    def run(self, evidence: ExactEvidence, size: int) -> Draws:
         """Draw from exact evidence, with the operating system's randomness."""
 
 
 class Sampler(DrawLaw):
-    """A calibrated law of posterior draws, or of point estimates, that exact statistics determine."""
+    """A calibrated law of posterior draws or point estimates, determined by exact statistics."""
 
     has_moments: ClassVar[bool] = True
     draws_at_once: ClassVar[bool] = True
 
     @abstractmethod
     def draw(self, values: Sequence[int], size: int) -> list[tuple[float, ...]]:
-        """Draw from the law that exact integer statistics determine, with the operating system's randomness."""
+        """Draw from the law given exact integer statistics, with the operating system's randomness."""
 
     @abstractmethod
     def moments(self, values: Sequence[int]) -> tuple[float, float]:
-        """Return mean and standard deviation of that law for the first parameter, in floats: for planning."""
+        """Return the law's mean and standard deviation of the first parameter, in floats: for planning."""
 
     def moments_by_row(self, values: Sequence[int]) -> list[tuple[float, float]]:
-        """Return those of the first parameter of every row of a network's tables; of other models ``moments`` alone."""
+        """Return ``moments`` for the first parameter of every row of a network's tables; for other models one row."""
         return [self.moments(values)]
 
-    def plain_sd(self, values: Sequence[int]) -> float | None:
-        """Return the standard deviation that it would have without privacy; None: its model tells."""
+    def nonprivate_sd(self, values: Sequence[int]) -> float | None:
+        """Return the first parameter's standard deviation without privacy; None: the model computes it."""
         return None
 
-    def run(self, evidence: Statistics, size: int) -> Draws:
+    def run(self, evidence: ExactEvidence, size: int) -> Draws:
         """Draw from exact statistics."""
         return Draws(tuple(self.draw(evidence.values, size)))
 
 
 class Chain(DrawLaw):
-    """A planned Markov chain every update of which is priced; it returns its last points."""
+    """A planned Markov chain that releases its last points; every update is priced."""
 
     draws_exactly: ClassVar[bool] = False
 
@@ -65,17 +65,17 @@ class Step:
 
     Attributes:
         statistic: what is read from the data.
-        law: the calibrated law of the noise, of the draws, of the bounds, or the chain that draws.
-        guarantee: the price of this step.
-        draws: how many draws, where it draws.
-        rows: the rows of a design, or the codes of records, where a chain reads these in place of a statistic.
+        law: the calibrated law of the noise, the draws or the bounds, or the chain that draws.
+        guarantee: the guarantee of this step.
+        draws: the number of draws; 0 if the step draws no parameters.
+        rows: the rows of a design, or the codes of records, if a chain reads them in place of a statistic.
     """
 
     statistic: Statistic
     law: StepLaw
     guarantee: Guarantee
     draws: int = 0
-    rows: Rows | Codes | None = None
+    rows: DesignRows | CodedColumns | None = None
 
     @property
     def noise(self) -> NoiseLaw:
@@ -90,18 +90,18 @@ class Step:
 
     @property
     def sampler(self) -> Sampler:
-        """The law of the draws, where statistics determine it.
+        """The law of the draws given exact statistics.
 
         Raises:
-            TypeError: they do not.
+            TypeError: the step does not draw from exact statistics.
         """
         return require_type(self.law, Sampler)
 
-    def drawn(self, evidence: Statistics) -> Draws:
-        """Draw as many as are planned.
+    def drawn(self, evidence: ExactEvidence) -> Draws:
+        """Draw the planned number of draws.
 
         Raises:
-            TypeError: the step does not draw from evidence alone.
+            TypeError: the step does not draw parameters.
         """
         return require_type(self.law, DrawLaw).run(evidence, self.draws)
 
@@ -112,10 +112,10 @@ class Plan:
 
     Attributes:
         steps: the steps in the order of their execution.
-        guarantee: the guarantee of the whole.
-        parameters: what calibration found, by its name in the field.
-        how: of draws that need more words, how they are made.
-        warnings: what is public about how good they are.
+        guarantee: the guarantee of the whole plan.
+        parameters: the calibrated parameters by name.
+        how: for reports, how draws are made, if that needs explanation.
+        warnings: public warnings about the quality of the draws.
         bounds: the law of the bounds that the first step chooses for the last, or None.
     """
 
@@ -128,5 +128,5 @@ class Plan:
 
     @property
     def final_step(self) -> Step:
-        """The last step; those before it choose what it needs."""
+        """The last step; earlier steps choose its bounds."""
         return self.steps[-1]

@@ -1,4 +1,4 @@
-"""What is predicted of records: probabilities of classes, scores of two classes, or numbers; how each is written."""
+"""Predictions for records: probabilities of classes, scores of two classes, or numbers; and how each is written."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
 LEVELS = (0.05, 0.95)
 """The levels of predictive quantiles: the ends of the central interval."""
 COVERAGE = 0.9
-"""How likely the central interval holds the target."""
+"""The probability that the central interval contains the target."""
 
 
 @dataclass(frozen=True)
 class Prediction(ABC):
-    """Predictions of several records, in their order; NaN where nothing can be said of one.
+    """Predictions for several records, in their order; NaN for a record without a prediction.
 
     Attributes:
-        values: what is predicted, one row a record.
+        values: the predictions, one row for each record.
     """
 
     values: Floats
@@ -31,27 +31,27 @@ class Prediction(ABC):
 
     @abstractmethod
     def header(self, target: str) -> list[str]:
-        """Return the names of the columns of ``rows``, of which the first holds what is predicted."""
+        """Return the column names of ``rows``; the first column holds the predicted class or number."""
 
     @abstractmethod
     def rows(self) -> Iterator[list[str]]:
-        """Yield the cells of each record; empty ones where nothing can be said."""
+        """Yield the cells of each record; they are empty if there is no prediction."""
 
     @abstractmethod
     def documents(self) -> list[dict[str, Any]]:
-        """Return each record's prediction for a JSON document."""
+        """Return each record's prediction as a JSON object."""
 
     def joined(self, others: Sequence[Self]) -> Self:
-        """Return these predictions and those of more records after them."""
+        """Return these predictions followed by others."""
         import numpy as np
 
-        whole = [self, *others]
+        parts = [self, *others]
         names = [item.name for item in fields(self) if isinstance(getattr(self, item.name), np.ndarray)]
-        return replace(self, **{name: np.concatenate([getattr(each, name) for each in whole]) for name in names})
+        return replace(self, **{name: np.concatenate([getattr(part, name) for part in parts]) for name in names})
 
     @property
     def classes(self) -> tuple[str, ...] | None:
-        """The classes, None where a number is predicted."""
+        """The classes, None if a number is predicted."""
         return None
 
 
@@ -82,7 +82,7 @@ class ClassProbabilities(ClassPrediction):
 
     @property
     def labels(self) -> list[str]:
-        """The most probable class of each record, the first of several; an empty text where it is not known."""
+        """The most probable class of each record, the first in a tie; an empty text if there is no prediction."""
         import numpy as np
 
         known = ~np.isnan(self.values).any(axis=1)
@@ -90,7 +90,7 @@ class ClassProbabilities(ClassPrediction):
         return [self.levels[k] if k >= 0 else "" for k in best.tolist()]
 
     def header(self, target: str) -> list[str]:
-        """Return the label's column and one for each class."""
+        """Return the columns of the label and of each class probability."""
         return [target, *(f"p[{target}={level}]" for level in self.levels)]
 
     def rows(self) -> Iterator[list[str]]:
@@ -108,7 +108,7 @@ class ClassProbabilities(ClassPrediction):
 
 @dataclass(frozen=True)
 class ClassScores(ClassPrediction):
-    """Scores that are no probabilities: above zero for the second of two classes.
+    """Scores that are not probabilities: above zero for the second of two classes.
 
     Attributes:
         values: shape (n_records,).
@@ -117,11 +117,11 @@ class ClassScores(ClassPrediction):
 
     @property
     def labels(self) -> list[str]:
-        """The class on whose side each score is, at zero the first; an empty text where there is no score."""
+        """The class of each record: the second above score zero, else the first; an empty text without a score."""
         return ["" if value != value else self.levels[value > 0.0] for value in self.values.tolist()]  # noqa: PLR0124
 
     def header(self, target: str) -> list[str]:
-        """Return the label's column and that of the score."""
+        """Return the columns of the label and the score."""
         return [target, f"score[{target}={self.levels[1]}]"]
 
     def rows(self) -> Iterator[list[str]]:
@@ -138,7 +138,7 @@ class ClassScores(ClassPrediction):
 
 
 @dataclass(frozen=True)
-class Numbers(Prediction):
+class NumberPrediction(Prediction):
     """Numbers, in units of the file.
 
     Attributes:
@@ -146,7 +146,7 @@ class Numbers(Prediction):
     """
 
     def header(self, target: str) -> list[str]:
-        """Return the prediction's column."""
+        """Return the column of the prediction."""
         return [target]
 
     def rows(self) -> Iterator[list[str]]:
@@ -173,7 +173,7 @@ class PredictiveLaws(Prediction):
     quantiles: Floats
 
     def header(self, target: str) -> list[str]:
-        """Return the prediction's column, those of the standard deviation and of the ends of the interval."""
+        """Return the columns of the mean, the standard deviation and the ends of the interval."""
         return [target, *(f"{name}[{target}]" for name in ("sd", "q05", "q95"))]
 
     def rows(self) -> Iterator[list[str]]:

@@ -1,4 +1,4 @@
-"""What predicts a column of new records: draws from the posterior of a release, whatever its model."""
+"""Predictors of a column of new records, from the posterior of a release."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Predictor(ABC):
-    """The posterior of a release, as it predicts one of its columns.
+    """Predicts one column of records from the posterior of a release.
 
     Attributes:
-        columns: the columns of a record, the target among them.
-        names: their names in the file.
-        target: the index of the column that is predicted, among them.
-        draws: draws from the posterior of all parameters, shape (n_draws, n_parameters).
+        columns: the columns of a record, the target included.
+        names: the names of the columns in the file.
+        target: the index of the predicted column in ``columns``.
+        draws: draws from the joint posterior of the parameters, shape (n_draws, n_parameters).
     """
 
     columns: tuple[AnyColumn, ...]
@@ -33,42 +33,42 @@ class Predictor(ABC):
 
     @abstractmethod
     def predict(self, codes: Integers) -> Prediction:
-        """Return what is predicted of coded records, averaged over the draws.
+        """Return predictions for coded records, averaged over the draws.
 
         Args:
-            codes: shape (n_records, n_columns), -1 for an invalid cell; the target's are not looked at.
+            codes: shape (n_records, n_columns), -1 for an invalid cell; the target's codes are ignored.
         """
 
     @property
     def name(self) -> str:
-        """The name of the column that is predicted."""
+        """The name of the predicted column."""
         return self.names[self.target]
 
     @property
     def note(self) -> str:
-        """What a reader of the predictions must know about them, or an empty text."""
+        """A caution for readers of the predictions, or an empty text."""
         return ""
 
     @property
     def level(self) -> float | None:
-        """The level of the quantile that is predicted, None where it is no quantile."""
+        """The level of the predicted quantile, None if no quantile is predicted."""
         return None
 
     def log_densities(self, codes: Integers, targets: Floats) -> Floats | None:
-        """Return the log predictive densities of observed numbers, None where there is no predictive law.
+        """Return the log predictive densities of observed numbers, None if there is no predictive law.
 
         Args:
-            codes: of the records.
-            targets: in units of the file, NaN where one is missing, shape (n_records,).
+            codes: the records, as in ``predict``.
+            targets: in units of the file, NaN for a missing one, shape (n_records,).
         """
         return None
 
 
 @dataclass(frozen=True)
 class IntervalPredictor(Predictor):
-    """A posterior with a law for the number that is predicted; a subclass states the two methods below.
+    """A predictor with a predictive law of a number; a subclass implements the two methods below.
 
-    Features are numbers in units of the file, clamped and rounded as in the release; of a text the code of its level.
+    Features are numbers in units of the file, clamped and rounded as in the release; a text is the code of its level.
     """
 
     @abstractmethod
@@ -77,11 +77,11 @@ class IntervalPredictor(Predictor):
 
         Args:
             features: in the order of the columns without the target, none missing, shape (n_records, n_features).
-            levels: of the quantiles, ascending.
+            levels: the levels of the quantiles, ascending.
         """
 
     def feature_log_densities(self, features: Floats, targets: Floats) -> Floats | None:
-        """Return the log predictive densities of targets, shape (n_records,); None: they are not offered.
+        """Return the log predictive densities of targets, shape (n_records,); None: they are not available.
 
         Args:
             features: as in ``intervals``.
@@ -94,14 +94,14 @@ class IntervalPredictor(Predictor):
         import numpy as np
 
         valid, features = self._features(codes)
-        found = np.full((len(codes), 2 + len(LEVELS)), np.nan)
+        table = np.full((len(codes), 2 + len(LEVELS)), np.nan)
         if len(valid):
             mean, sd, quantiles = self.intervals(features, LEVELS)
-            found[valid] = np.column_stack([mean, sd, quantiles])
-        return PredictiveLaws(found[:, 0], found[:, 1], found[:, 2:])
+            table[valid] = np.column_stack([mean, sd, quantiles])
+        return PredictiveLaws(table[:, 0], table[:, 1], table[:, 2:])
 
     def log_densities(self, codes: Integers, targets: Floats) -> Floats | None:
-        """Return log predictive densities, NaN where the target or a feature is missing; see ``Predictor``."""
+        """Return log predictive densities, NaN if the target or a feature is missing; see ``Predictor``."""
         import numpy as np
 
         valid, features = self._features(codes)
@@ -109,40 +109,40 @@ class IntervalPredictor(Predictor):
         densities = self.feature_log_densities(features[known], targets[valid][known])
         if densities is None:
             return None
-        found = np.full(len(codes), np.nan)
-        found[valid[known]] = densities
-        return found
+        all_densities = np.full(len(codes), np.nan)
+        all_densities[valid[known]] = densities
+        return all_densities
 
     def _features(self, codes: Integers) -> tuple[Integers, Floats]:
-        """Return the indices of the records that have all features, and these."""
+        """Return the indices of the records that have all features, and their features."""
         import numpy as np
 
-        places = [i for i in range(len(self.columns)) if i != self.target]
-        valid = np.flatnonzero((codes[:, places] >= 0).all(axis=1))
-        features = codes[valid][:, places].astype(np.float64)
-        for k, i in enumerate(places):
+        indices = [i for i in range(len(self.columns)) if i != self.target]
+        valid = np.flatnonzero((codes[:, indices] >= 0).all(axis=1))
+        features = codes[valid][:, indices].astype(np.float64)
+        for k, i in enumerate(indices):
             column = self.columns[i]
             if isinstance(column, NumericColumn):
                 features[:, k] = np.clip(column.lower + features[:, k] * column.step, column.lower, column.upper)
         return valid, features
 
 
-def only_target(model: str, names: Sequence[str], place: int, asked: str | None) -> int:
-    """Return the index of the one column that a model predicts.
+def fixed_target(model: str, names: Sequence[str], index: int, requested: str | None) -> int:
+    """Return the index of the target of a model that predicts one column only.
 
     Args:
-        model: its name.
-        names: of its columns.
-        place: the index of that column.
-        asked: the name that is asked for, or None.
+        model: the name of the model.
+        names: the names of its columns.
+        index: the index of the target.
+        requested: the name that ``--target`` gives, or None.
 
     Raises:
-        SpecError: another is asked for, or the same one: of a regression there is nothing to ask.
+        SpecError: a target was requested, even if it is the model's own.
     """
-    if asked is not None:
+    if requested is not None:
         raise SpecError(
-            f"{model} predicts {names[place]!r}, as its spec says, and no other column",
+            f"{model} predicts {names[index]!r}, the target in its spec, and no other column",
             where="target",
             hint="leave --target out: it chooses among the variables of a network",
         )
-    return place
+    return index

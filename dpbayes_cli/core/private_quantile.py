@@ -1,8 +1,8 @@
 """Private bounds: quantiles of a column of numbers, chosen on a public grid by the exponential mechanism.
 
-The evidence is an exact histogram of valid numbers on a fine public grid of [low, high], read in one pass. The bounds
-are edges of a coarser grid, drawn one after the other; once drawn they are public, and the statistic between them is
-computed from the same histogram, in integers.
+The evidence is an exact histogram of the valid numbers on a fine public grid of [low, high], read in one pass. The
+bounds are edges of a coarser grid, drawn one after the other. Once drawn they are public, and the statistic between
+them is computed from the same histogram, in integers.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from dpbayes_cli.privacy.step_law import StepLaw
 if TYPE_CHECKING:
     import numpy as np
 
-_STEPS = 1 << 18
-_LEAST_SUBSTEPS = 16
-_DOWN = Context(prec=30, rounding=ROUND_FLOOR)
+_HISTOGRAM_STEPS = 1 << 18
+_MIN_SUBSTEPS = 16
+_ROUND_DOWN = Context(prec=30, rounding=ROUND_FLOOR)
 
 Histogram = Mapping[int, int]
 """The number of valid records of each code that occurs."""
@@ -34,12 +34,12 @@ Histogram = Mapping[int, int]
 
 @dataclass(frozen=True)
 class BoundsGrid:
-    """The public grid of the bounds and, finer, that of the histogram.
+    """The public grid of the bounds, and the finer grid of the histogram.
 
     Attributes:
-        low, high: the public range; numbers beyond are clamped to it, or dropped.
-        cells: how many cells were asked for; whole numbers have at most that many, of equal whole width but the last.
-        whole: whether numbers are whole; then low is 0 and high is whole.
+        low, high: the public range; numbers outside are clamped to it, or dropped.
+        cells: the requested number of cells; whole numbers have at most that many, of equal whole width but the last.
+        whole: whether numbers are whole; then low is 0 and high is a whole number.
     """
 
     low: float
@@ -49,12 +49,12 @@ class BoundsGrid:
 
     @property
     def substeps(self) -> int:
-        """The number of steps of the histogram in a cell."""
-        return -(-int(self.high) // self.cells) if self.whole else max(_LEAST_SUBSTEPS, _STEPS // self.cells)
+        """The number of histogram steps in a cell."""
+        return -(-int(self.high) // self.cells) if self.whole else max(_MIN_SUBSTEPS, _HISTOGRAM_STEPS // self.cells)
 
     @property
     def steps(self) -> int:
-        """The number of steps of the histogram between low and high."""
+        """The number of histogram steps between low and high."""
         return int(self.high) if self.whole else self.cells * self.substeps
 
     @property
@@ -77,20 +77,20 @@ class BoundsGrid:
         """Return the index of the edge at a number.
 
         Raises:
-            ValueError: it is no edge.
+            ValueError: the number is not an edge.
         """
-        near = round((value - self.low) / (self.high - self.low) * self.steps / self.substeps)
-        for index in range(max(near - 1, 0), min(near + 1, self.last) + 1):
+        nearest = round((value - self.low) / (self.high - self.low) * self.steps / self.substeps)
+        for index in range(max(nearest - 1, 0), min(nearest + 1, self.last) + 1):
             if self.value(index) == value:
                 return index
-        raise ValueError(f"{value} is no edge of the grid of the bounds")
+        raise ValueError(f"{value} is not an edge of the grid of private bounds")
 
     def column(self, role: str, outside: Outside) -> NumericColumn:
         """Return the column of numbers whose codes the histogram counts."""
         return NumericColumn(role, self.low, self.high, self.steps, integers=self.whole, outside=outside)
 
     def cumulative(self, histogram: Histogram) -> list[int]:
-        """Return for each edge the number of valid records at or below it."""
+        """Return the number of valid records at or below each edge."""
         counts = [0] * (self.last + 1)
         for code, count in histogram.items():
             counts[-(-code // self.substeps)] += count
@@ -105,20 +105,21 @@ class PrivateBounds(StepLaw):
     An edge is drawn in proportion to exp(e u / (2 D)), e the share of epsilon and D the sensitivity of u, by exact
     integer weights. The second choice is among the edges below the first, so that lower < upper whatever the data.
 
-    Privacy: one record moves F(x) - q m by at most D; a unit of k records by at most k times as much, which then is D.
-        Replaced by a valid one: m stays and F moves by at most 1. From valid to none, or back: by 1 - q where it is at
-        or below x and by q where it is not, at most max(q, 1 - q) <= 1.
-        So D = 1 under replace-one and max(q, 1 - q) under add-remove, for | | does not stretch a difference. Hence the
-        log ratio of two neighbors' probabilities varies by at most e over the edges (bounded range), and integers add
-        less than ``SLACK``, which is taken off e first. The second choice knows the first, which is public: epsilons
-        and Renyi curves add up under such a composition. 2 D is attained where q m lies between counts that move.
+    Privacy: one record moves F(x) - q m by at most D, a unit of k records by at most k times as much, which then is D.
+        If a valid record is replaced by a valid one, m stays and F moves by at most 1. If it becomes invalid, or the
+        other way round, F - q m moves by 1 - q if the number is at or below x, else by q: at most max(q, 1 - q) <= 1.
+        So D = 1 under replace-one and max(q, 1 - q) under add-remove; the absolute value does not increase a
+        difference. Hence the log ratio of two neighbors' probabilities varies by at most e over the edges (bounded
+        range); integer weights add less than ``SLACK``, which is subtracted from e first. The second choice depends on
+        the first, which is public: epsilons and Renyi curves add up under such adaptive composition. 2 D is attained if
+        q m lies between counts that move.
     Source: Smith 2011 (private quantiles, as in Bernstein and Sheldon 2018, sec. 3.3); McSherry and Talwar 2007; Durfee
         and Rogers 2019 (bounded range).
 
     Attributes:
         grid: the public grid.
         lower, upper: the quantiles; lower is None where the lower bound is fixed at ``grid.low``.
-        epsilon: the price of both together, split in halves.
+        epsilon: the epsilon of both quantiles together, split in halves.
         neighbors: the neighbor relation.
         outside: what happens to numbers beyond the bounds.
         contributions: how many records a privacy unit may have.
@@ -134,42 +135,42 @@ class PrivateBounds(StepLaw):
 
     @property
     def parts(self) -> int:
-        """The number of quantiles that are drawn."""
+        """The number of drawn quantiles."""
         return 1 if self.lower is None else 2
 
     @property
     def guarantee(self) -> BoundedRange:
-        """The price of the bounds."""
+        """The guarantee of the bounds."""
         return BoundedRange(self.epsilon, self.parts)
 
     def described(self) -> str:
         """Return the quantiles in words."""
-        found = [f"{float(q):g}" for q in (self.lower, self.upper) if q is not None]
-        return f"quantile{'s' if self.lower is not None else ''} {' and '.join(found)}"
+        quantiles = [f"{float(q):g}" for q in (self.lower, self.upper) if q is not None]
+        return f"quantile{'s' if self.lower is not None else ''} {' and '.join(quantiles)}"
 
     def statistic(self, role: str, policy: RecordPolicy) -> Statistic:
         """Return the histogram of the numbers.
 
-        Privacy: a record counts at one code or at none: it moves the histogram by 2 in L1 where it is replaced, by 1
-            where it is added. The histogram itself never leaves the process.
+        Privacy: a record counts at one code or at none: replacing it moves the histogram by at most 2 in L1, adding
+            it by 1. The histogram itself never leaves the process.
         Source: mechanisms, integer statistics on a public grid.
         """
         column = self.grid.column(role, self.outside)
         top, bottom = (column.cell(1.0),), (column.cell(0.0),)
-        size, other = (1, None) if policy.neighbors is Neighbors.ADD_REMOVE else (2, bottom)
-        found = Statistic(("histogram",), (CodeCounts(column),), size, Witness(top, other), size)
-        return for_units(found, policy)
+        change, other = (1, None) if policy.neighbors is Neighbors.ADD_REMOVE else (2, bottom)
+        histogram = Statistic(("histogram",), (CodeCounts(column),), change, Witness(top, other), change)
+        return for_units(histogram, policy)
 
     def sensitivity(self, quantile: Fraction) -> Fraction:
         """Return the sensitivity D of the utility."""
-        each = Fraction(1) if self.neighbors is Neighbors.REPLACE_ONE else max(quantile, 1 - quantile)
-        return self.contributions * each
+        of_one_record = Fraction(1) if self.neighbors is Neighbors.REPLACE_ONE else max(quantile, 1 - quantile)
+        return self.contributions * of_one_record
 
     def power(self, quantile: Fraction) -> Decimal:
-        """Return what one unit of the integer loss |b F - a m|, q = a / b, takes off a log weight; rounded down."""
-        each = _DOWN.subtract(_DOWN.divide(self.epsilon, Decimal(self.parts)), SLACK)
+        """Return by how much a log weight falls for one unit of the loss |b F - a m|, q = a / b; rounded down."""
+        epsilon = _ROUND_DOWN.subtract(_ROUND_DOWN.divide(self.epsilon, Decimal(self.parts)), SLACK)
         units = 2 * self.sensitivity(quantile) * quantile.denominator
-        return _DOWN.divide(_DOWN.multiply(each, Decimal(units.denominator)), Decimal(units.numerator))
+        return _ROUND_DOWN.divide(_ROUND_DOWN.multiply(epsilon, Decimal(units.denominator)), Decimal(units.numerator))
 
     def weights(self, quantile: Fraction, cumulative: list[int], first: int, last: int) -> CellWeights:
         """Return the integer weights of the edges first..last, from the exact counts at all edges."""
@@ -209,29 +210,29 @@ class PrivateBounds(StepLaw):
         return int(np.argmax(rng.gumbel(size=len(losses)) - float(self.power(quantile)) * losses))
 
     def _losses(self, quantile: Fraction, cumulative: list[int], first: int, last: int) -> list[int]:
-        """Return -b u of the edges first..last, q = a / b, less the smallest of them."""
-        wanted = quantile.numerator * cumulative[-1]
-        losses = [abs(quantile.denominator * count - wanted) for count in cumulative[first : last + 1]]
+        """Return the loss -b u of each edge first..last, q = a / b, minus the least loss."""
+        target = quantile.numerator * cumulative[-1]
+        losses = [abs(quantile.denominator * count - target) for count in cumulative[first : last + 1]]
         least = min(losses)
         return [loss - least for loss in losses]
 
     def codes(self, histogram: Histogram, lower: int, upper: int, column: NumericColumn) -> dict[int, int]:
         """Return the histogram of the codes of a column whose bounds are the chosen edges.
 
-        A number is clamped to the edges, or dropped beyond them, and rounded to the nearest of the column's own grid
-        points; all in integers.
+        A number is clamped to the edges, or dropped beyond them, and rounded to the nearest grid point of the column;
+        all in integers.
 
         Privacy: a record still counts at one code in 0..steps or at none, so that the column's statistic has the
-            sensitivity that its own docstring proves, whatever the chosen edges.
+            sensitivity that its docstring proves, whatever the chosen edges.
         Source: mechanisms, integer statistics on a public grid.
         """
         start = self.grid.edge(lower)
         width = self.grid.edge(upper) - start
-        found: dict[int, int] = {}
+        counts: dict[int, int] = {}
         for code, count in histogram.items():
             inside = min(max(code - start, 0), width)
             if self.outside == "drop" and inside != code - start:
                 continue
             nearest = (2 * inside * column.steps + width) // (2 * width)
-            found[nearest] = found.get(nearest, 0) + count
-        return found
+            counts[nearest] = counts.get(nearest, 0) + count
+        return counts

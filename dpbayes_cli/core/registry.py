@@ -1,7 +1,7 @@
-"""The models, mechanisms and laws of noise that exist, by the names users and documents have; loaded when used.
+"""The models, mechanisms and noise laws, by the names in specs and documents; each is imported when it is used.
 
 One line adds one. Third parties register through the entry-point groups ``dpbayes.models``, ``dpbayes.mechanisms`` and
-``dpbayes.noise_laws`` (unstable): an entry point's name is the command line's, or a document's, its object the class.
+``dpbayes.noise_laws`` (unstable): the entry point's name is the name in specs and documents, its object the class.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ NOISE_LAWS: Mapping[str, str] = MappingProxyType(
 )
 
 _UNBOUNDED = (
-    "the log likelihood of {} regression has unbounded gradients, so that one record may change its posterior by any "
-    "amount: no chain on it is private"
+    "the log likelihood of {} regression has unbounded gradients: one record may change the posterior by any amount, "
+    "so that no chain on it is private"
 )
 _REFUSED: Mapping[str, str] = MappingProxyType(
     {"probit": _UNBOUNDED.format("probit"), "cloglog-regression": _UNBOUNDED.format("complementary log-log")}
@@ -75,7 +75,7 @@ def model_type(name: str) -> type[Model]:
         SpecError: there is no such model; the hint names the nearest.
     """
     if name in _REFUSED:
-        raise SpecError(_REFUSED[name], where="model", hint="probit-regression (canonical), or logistic-regression")
+        raise SpecError(_REFUSED[name], where="model", hint="use probit-regression (canonical) or logistic-regression")
     return cast(type[Model], _load(name, MODELS, "dpbayes.models", "model"))
 
 
@@ -89,7 +89,7 @@ def mechanism_type(name: str) -> type[Mechanism]:
 
 
 def noise_law_type(kind: str) -> type[NoiseLaw]:
-    """Return the class of a law of noise.
+    """Return the class of a noise law.
 
     Raises:
         ValueError: there is no such law.
@@ -100,7 +100,7 @@ def noise_law_type(kind: str) -> type[NoiseLaw]:
 
 
 def noise_law_kinds() -> list[str]:
-    """Return the kinds of all laws of noise, third parties' included."""
+    """Return the names of all noise laws, third parties' included."""
     return sorted({*NOISE_LAWS, *_entry_points("dpbayes.noise_laws")})
 
 
@@ -114,34 +114,34 @@ def mechanism_names() -> list[str]:
     return sorted({*MECHANISMS, *_entry_points("dpbayes.mechanisms")})
 
 
-def serves(mechanism: type[Mechanism], model: type[Model]) -> bool:
+def supports(mechanism: type[Mechanism], model: type[Model]) -> bool:
     """Return whether a model has the capability that a mechanism requires."""
     return issubclass(model, mechanism.requires)
 
 
-def serving(model: type[Model]) -> list[str]:
-    """Return the names of the mechanisms that serve a model."""
-    return [name for name in mechanism_names() if serves(mechanism_type(name), model)]
+def supporting_mechanisms(model: type[Model]) -> list[str]:
+    """Return the names of the mechanisms that support a model."""
+    return [name for name in mechanism_names() if supports(mechanism_type(name), model)]
 
 
-def pairs() -> list[tuple[type[Model], type[Mechanism]]]:
-    """Return every model with every mechanism that serves it."""
+def supported_pairs() -> list[tuple[type[Model], type[Mechanism]]]:
+    """Return every model with every mechanism that supports it."""
     mechanisms = [mechanism_type(name) for name in mechanism_names()]
     models = [model_type(name) for name in model_names()]
-    return [(model, mechanism) for model in models for mechanism in mechanisms if serves(mechanism, model)]
+    return [(model, mechanism) for model in models for mechanism in mechanisms if supports(mechanism, model)]
 
 
-def check_serves(mechanism: type[Mechanism], model: type[Model]) -> None:
-    """Refuse a pair that does not fit.
+def check_supports(mechanism: type[Mechanism], model: type[Model]) -> None:
+    """Refuse a mechanism that does not support a model.
 
     Raises:
-        SpecError: the model lacks the capability; the hint lists the mechanisms that fit.
+        SpecError: the model lacks the required capability; the hint lists the mechanisms that support it.
     """
-    if not serves(mechanism, model):
+    if not supports(mechanism, model):
         raise SpecError(
-            f"mechanism {mechanism.name!r} does not serve model {model.name!r}",
+            f"mechanism {mechanism.name!r} does not support model {model.name!r}",
             where="mechanism",
-            hint=f"allowed here: {', '.join(serving(model))}",
+            hint=f"allowed: {', '.join(supporting_mechanisms(model))}",
         )
 
 
@@ -149,10 +149,10 @@ def _load(name: str, built_in: Mapping[str, str], group: str, what: str) -> Any:
     if name in built_in:
         module, _, attribute = built_in[name].partition(":")
         return getattr(import_module(module), attribute)
-    found = _entry_points(group)
-    if name not in found:
-        raise SpecError(f"there is no {what} {name!r}", where=what, hint=nearest(name, {*built_in, *found}))
-    return found[name].load()
+    registered = _entry_points(group)
+    if name not in registered:
+        raise SpecError(f"there is no {what} {name!r}", where=what, hint=nearest(name, {*built_in, *registered}))
+    return registered[name].load()
 
 
 def _entry_points(group: str) -> dict[str, Any]:

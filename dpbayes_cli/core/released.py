@@ -1,4 +1,4 @@
-"""What a mechanism lets out of the data: privatized statistics, or draws."""
+"""What a mechanism releases: privatized statistics, or draws."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from dpbayes_cli.privacy.noise import NoiseLaw
 
 @dataclass(frozen=True)
 class Draws:
-    """What a mechanism lets out of the data: posterior draws or point estimates, each of them paid for.
+    """Released posterior draws or point estimates; each is paid for.
 
     Attributes:
-        values: the draws, one value a parameter of the model each.
-        states: of hidden Markov models, the states of each draw, sequence by sequence; none of other models.
-        log_weight: of an annealed chain, its log importance weight with noise, where that was paid for.
+        values: the draws, each with one value for each parameter of the model.
+        states: for hidden Markov models the states of each draw, sequence by sequence; else empty.
+        log_weight: the noisy log importance weight of an annealed chain, if it was paid for.
     """
 
     values: tuple[tuple[float, ...], ...]
@@ -25,13 +25,13 @@ class Draws:
 
 @dataclass(frozen=True)
 class Payload:
-    """What a mechanism lets out of the data: one privatized integer a component, with the law of its noise.
+    """Released statistics: one privatized integer for each component, with the law of the noise.
 
     Attributes:
         names: the components' names.
         values: the privatized integers.
         noise: the law of the noise that was added.
-        bounds: the bounds that were chosen privately for it, or None.
+        bounds: the privately chosen bounds of the column, or None.
     """
 
     names: tuple[str, ...]

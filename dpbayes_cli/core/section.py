@@ -1,4 +1,4 @@
-"""What a part of a spec is, and the types that such parts share."""
+"""The base class of spec sections, and the types that sections share."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ Kind = TypeVar("Kind")
 
 
 def require_type(value: object, kind: Callable[..., Kind]) -> Kind:
-    """Return a value that must be of a kind.
+    """Return a value after checking its type.
 
     Raises:
-        TypeError: it is not; two parts of the program do not fit each other.
+        TypeError: the value has another type; two parts of the program do not fit each other.
     """
     if not isinstance(kind, type) or not isinstance(value, kind):
         raise TypeError(f"expected {kind}, got {type(value).__name__}")
@@ -22,14 +22,14 @@ def require_type(value: object, kind: Callable[..., Kind]) -> Kind:
 
 
 class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A part of a spec: typed, frozen, and an unknown key is an error; ``__post_init__`` raises ValueError."""
+    """A section of a spec: typed and frozen; an unknown key is an error; ``__post_init__`` raises ValueError."""
 
 
-WRITTEN_FREELY = {"format": "written freely"}
-"""Marks a text that a YAML file may also write as a number or a truth value; the schema of specs allows all three."""
+YAML_SCALAR = {"format": "written freely"}
+"""Marks a text that YAML may also write as a number or a boolean; the schema of specs allows all three."""
 
-Level = Annotated[str, msgspec.Meta(min_length=1, max_length=1000, extra_json_schema=WRITTEN_FREELY)]
-"""The text of a valid cell, as a spec declares it; see ``cell_grammar.check_levels``."""
+Level = Annotated[str, msgspec.Meta(min_length=1, max_length=1000, extra_json_schema=YAML_SCALAR)]
+"""The text of a valid cell, as a spec states it; see ``cell_grammar.check_levels``."""
 
 Positive = Annotated[float, msgspec.Meta(ge=1e-6, le=1e9)]
-"""A parameter of a prior: positive, and within what the inference is tested for."""
+"""A positive prior parameter, within the range for which inference is tested."""

@@ -1,4 +1,4 @@
-"""The law of noise that a document states, read back."""
+"""Parse the noise law that a document states."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from dpbayes_cli.privacy.noise import NoiseLaw
 
 
 def parse_noise(stored: Mapping[str, Any], scales: Sequence[float]) -> NoiseLaw:
-    """Read back what ``NoiseLaw.serialize`` wrote.
+    """Parse what ``NoiseLaw.serialize`` wrote.
 
     Args:
         stored: the stored form.
-        scales: the scale of the noise on each component, as the document states them beside it.
+        scales: the noise scale of each component, which the document states beside the law.
 
     Raises:
-        ValueError: an unknown kind, or a scale or other parameters that none of that kind has.
+        ValueError: the kind is unknown, or the scale or another parameter is invalid for it.
     """
     law, parameters = noise_law_type(str(stored.get("law"))), stored.get("parameters", {})
     try:
         if stored.get("scale") is not None:
             return law.parse(float(stored["scale"]), parameters)
-        if not parameters:  # the scales tell the parts, but for where parts of one scale meet
+        if not parameters:  # only the scales tell the parts apart; adjacent parts of one scale become one
             parts = [(scale, len(list(same))) for scale, same in itertools.groupby(scales)]
             return PartNoise(tuple(law.parse(scale, {}) for scale, _ in parts), tuple(size for _, size in parts))
         sizes = tuple(map(int, parameters["sizes"]))
         firsts = itertools.accumulate(sizes[:-1], initial=0)
-        each = [law.parse(scales[i], part) for i, part in zip(firsts, parameters["parts"], strict=True)]
-        return PartNoise(tuple(each), sizes)
+        laws = [law.parse(scales[i], part) for i, part in zip(firsts, parameters["parts"], strict=True)]
+        return PartNoise(tuple(laws), sizes)
     except (IndexError, KeyError, TypeError) as error:
         raise ValueError("malformed noise law") from error

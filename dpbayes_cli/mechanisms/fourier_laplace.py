@@ -16,8 +16,8 @@ from dpbayes_cli.core.options import EpsilonOptions, Options
 from dpbayes_cli.core.plan import Plan, Step
 from dpbayes_cli.core.released import Payload
 from dpbayes_cli.core.section import require_type
-from dpbayes_cli.core.statistic import Statistic, Statistics, TableCounts, Witness, for_units
-from dpbayes_cli.models.families.capabilities import total_of
+from dpbayes_cli.core.statistic import ExactEvidence, Statistic, TableCounts, Witness, for_units
+from dpbayes_cli.models.families.capabilities import record_count
 from dpbayes_cli.models.families.discrete_bayes_net import DiscreteBayesNet, cell_of
 from dpbayes_cli.privacy.dag import Network
 from dpbayes_cli.privacy.kinds import PureDP
@@ -63,7 +63,7 @@ class FourierLaplace(Mechanism):
 
     name: ClassVar[str] = "fourier-laplace"
     summary: ClassVar[str] = "discrete Laplace noise on parities of a network's tables; consistent tables; pure epsilon"
-    card: ClassVar[MethodInfo] = MethodInfo(
+    info: ClassVar[MethodInfo] = MethodInfo(
         releases="For every pattern of bits inside a table the number of records in which it is odd, with noise, each "
         "once, however many tables share it. From these numbers tables are rebuilt, the nearest non-negative ones that "
         "agree on every shared margin are found by linear programming, and the posterior is inferred.",
@@ -130,7 +130,7 @@ class FourierLaplace(Mechanism):
         parameters = {"scale": noise.scale, "parities": len(statistic.names)}
         return Plan((Step(statistic, noise, guarantee),), guarantee, parameters)
 
-    def release(self, plan: Plan, evidence: Statistics) -> Payload:
+    def release(self, plan: Plan, evidence: ExactEvidence) -> Payload:
         """Add the planned noise to the exact parities.
 
         Privacy: pure epsilon-DP with the plan's epsilon; only the noisy integers are returned.
@@ -154,7 +154,7 @@ class FourierLaplace(Mechanism):
         network = require_type(model, DiscreteBayesNet)
         complete = _complete(network, policy)
         parities = _parities(network.network)
-        total = total_of(policy, n_records)
+        total = record_count(policy, n_records)
         known = RecordCount("known", total.n) if complete else total
         values = np.asarray(released, dtype=np.float64)
         rebuilt = parities.tables(values, float(total.n) if complete else None)

@@ -14,7 +14,7 @@ from dpbayes_cli.core.options import Delta, Epsilon, Options, Rho
 from dpbayes_cli.core.plan import Plan, Step
 from dpbayes_cli.core.released import Payload
 from dpbayes_cli.core.section import require_type
-from dpbayes_cli.core.statistic import Statistics
+from dpbayes_cli.core.statistic import ExactEvidence
 from dpbayes_cli.mechanisms.samplers.calibrated_noise import calibrated_noise
 from dpbayes_cli.privacy.conversions import rho_of_epsilon
 from dpbayes_cli.privacy.guarantee import check_delta, check_rho
@@ -41,7 +41,7 @@ class Gaussian(Mechanism):
     summary: ClassVar[str] = "discrete Gaussian noise on integer statistics; zCDP"
     example: ClassVar[Mapping[str, Mapping[str, Any]]] = {"privacy": {"rho": "0.1"}}
     first_spec: ClassVar[Mapping[str, str]] = {"privacy.epsilon": "1", "privacy.delta": "1e-6"}
-    card: ClassVar[MethodInfo] = MethodInfo(
+    info: ClassVar[MethodInfo] = MethodInfo(
         releases="The model's integer statistic plus independent discrete Gaussian noise on every component. Any "
         "number of posterior samples, any prior and any further analysis of it are free.",
         guarantee="rho-zCDP, rho = squared L2 sensitivity / (2 sigma^2): state --rho, or --eps and --delta, from which "
@@ -72,7 +72,7 @@ class Gaussian(Mechanism):
         guarantee = ZeroConcentrated(rho)
         return Plan((Step(statistic, noise, guarantee),), guarantee, {"rho": float(rho), "sigma": noise.scale})
 
-    def release(self, plan: Plan, evidence: Statistics) -> Payload:
+    def release(self, plan: Plan, evidence: ExactEvidence) -> Payload:
         """Add the planned noise to the exact statistic.
 
         Privacy: rho-zCDP with the plan's rho; only the noisy integers are returned.

@@ -8,21 +8,21 @@ from decimal import Decimal
 from typing import Annotated, Any, ClassVar, Literal
 
 from dpbayes_cli.base.errors import SpecError
-from dpbayes_cli.core.columns import RecordPolicy, complete_records
-from dpbayes_cli.core.encoded_records import Codes
+from dpbayes_cli.core.columns import RecordPolicy, require_complete_records
+from dpbayes_cli.core.encoded_records import CodedColumns
 from dpbayes_cli.core.mechanism import Mechanism
 from dpbayes_cli.core.model import BoundedStatistics, MethodInfo, Model
 from dpbayes_cli.core.options import SAMPLING, Options, PowerAppliesTo, Support, option
 from dpbayes_cli.core.plan import Plan, Step
 from dpbayes_cli.core.released import Draws
 from dpbayes_cli.core.section import require_type
-from dpbayes_cli.core.statistic import NO_STATISTIC, Statistic, Statistics
+from dpbayes_cli.core.statistic import NO_STATISTIC, ExactEvidence, Statistic
 from dpbayes_cli.mechanisms.samplers import barker_kernel, private_gibbs
 from dpbayes_cli.mechanisms.samplers.calibrated_noise import calibrated_noise
 from dpbayes_cli.mechanisms.samplers.gibbs_accounting import ChainOptions
 from dpbayes_cli.mechanisms.samplers.sampler_for import exact_posterior, takes_support
 from dpbayes_cli.mechanisms.samplers.tempering import Drawing
-from dpbayes_cli.models.families.capabilities import OneParameterFamily, SharesPosterior
+from dpbayes_cli.models.families.capabilities import DirichletProbabilities, OneParameterFamily
 from dpbayes_cli.models.families.discrete_bayes_net import DiscreteBayesNet
 from dpbayes_cli.models.families.latent_variables import LatentVariables
 from dpbayes_cli.privacy.kinds import BoundedRange
@@ -75,7 +75,7 @@ class Gibbs(Mechanism):
         "privacy": {"epsilon": "1"},
         "sampling": {"draws": 3, "sweeps": 4},
     }
-    card: ClassVar[MethodInfo] = MethodInfo(
+    info: ClassVar[MethodInfo] = MethodInfo(
         releases="The last points of a Markov chain: parameters and, of hidden Markov models, the state of every "
         "sequence at every step. The point of every sweep is public to the analysis and paid for, so that more of the "
         "last sweeps (sampling.draws) cost nothing more.",
@@ -103,7 +103,12 @@ class Gibbs(Mechanism):
         prefer_when="Hidden states are wanted that no noisy statistic holds, as in mixtures. Elsewhere `laplace` "
         "pays once and runs any chain for free: plan shows its noise at the same epsilon.",
     )
-    requires: ClassVar[tuple[type, ...]] = (OneParameterFamily, SharesPosterior, DiscreteBayesNet, LatentVariables)
+    requires: ClassVar[tuple[type, ...]] = (
+        OneParameterFamily,
+        DirichletProbabilities,
+        DiscreteBayesNet,
+        LatentVariables,
+    )
     options_type: ClassVar[type[Options]] = ExactOptions
     needs_n: ClassVar[bool] = True
     post_processing: ClassVar[bool] = False
@@ -120,8 +125,8 @@ class Gibbs(Mechanism):
     def statistic(self, model: Model, policy: RecordPolicy) -> Statistic:
         """Return the statistic that is read, the empty one where records are."""
         if isinstance(model, LatentVariables):
-            read = model.read(policy)
-            return NO_STATISTIC if isinstance(read, Codes) else read
+            read = model.chain_input(policy)
+            return NO_STATISTIC if isinstance(read, CodedColumns) else read
         return require_type(model, BoundedStatistics).statistic(policy)
 
     def plan(self, model: Model, policy: RecordPolicy, options: Options, n_records: int | None = None) -> Plan:
@@ -130,7 +135,7 @@ class Gibbs(Mechanism):
         Raises:
             SpecError: records are not complete, the kernel has no price, or epsilon does not suffice.
         """
-        asked, n = require_type(options, ChainOptions), complete_records(policy, model.columns, n_records)
+        asked, n = require_type(options, ChainOptions), require_complete_records(policy, model.columns, n_records)
         kernel = asked.value("kernel") or "gibbs"
         if kernel == "metropolis":
             raise SpecError(_METROPOLIS, where="sampling.kernel", hint="kernel: barker")
@@ -148,10 +153,10 @@ class Gibbs(Mechanism):
         """Plan a chain on hidden states."""
         chain, price = private_gibbs.latent_chain(model.structure, options, n_records)
         parameters = private_gibbs.described(chain, price, options.kernel)
-        read = model.read(policy)
-        if isinstance(read, Codes):
+        read = model.chain_input(policy)
+        if isinstance(read, CodedColumns):
             parameters["memory"] = read.memory(n_records) + private_gibbs.working_memory(chain)
-        statistic, rows = (NO_STATISTIC, read) if isinstance(read, Codes) else (read, None)
+        statistic, rows = (NO_STATISTIC, read) if isinstance(read, CodedColumns) else (read, None)
         step = Step(statistic, chain, price.guarantee, options.draws, rows)
         return self._planned(step, options.stated_epsilon(), parameters)
 
@@ -197,7 +202,7 @@ class Gibbs(Mechanism):
         )
         return Plan((step,), step.guarantee, parameters, how, _warnings(step, parameters))
 
-    def release(self, plan: Plan, evidence: Statistics) -> Draws:
+    def release(self, plan: Plan, evidence: ExactEvidence) -> Draws:
         """Run the planned chain.
 
         Privacy: the guarantee of the plan; the chain's last points alone are returned.

@@ -12,7 +12,7 @@ from dpbayes_cli.core.options import Options
 from dpbayes_cli.core.plan import Plan
 from dpbayes_cli.core.released import Draws
 from dpbayes_cli.core.section import require_type
-from dpbayes_cli.core.statistic import NO_STATISTIC, Statistic, Statistics
+from dpbayes_cli.core.statistic import NO_STATISTIC, ExactEvidence, Statistic
 from dpbayes_cli.mechanisms.samplers.langevin_calibration import chains_of, planned, run_chains
 from dpbayes_cli.mechanisms.samplers.langevin_rules import GibbsPosteriorOptions, by_gdp, by_minami, geumlek
 from dpbayes_cli.models.families.convex_loss import ConvexLossModel
@@ -32,7 +32,7 @@ class GibbsPosterior(Mechanism):
         "sampling": {"draws": 3},
     }
     first_spec: ClassVar[Mapping[str, str]] = {"privacy.epsilon": "1", "privacy.delta": "1e-6"}
-    card: ClassVar[MethodInfo] = MethodInfo(
+    info: ClassVar[MethodInfo] = MethodInfo(
         releases="k draws of the coefficients, each the last iterate of a Langevin chain of its own on the posterior "
         "of the loss at likelihood power beta with prior precision tau. Nothing else: no summary, no diagnostics of "
         "the chain.",
@@ -74,7 +74,7 @@ class GibbsPosterior(Mechanism):
         found, more = rule(chains, asked)
         return planned(chains, found, asked.calibration, more)
 
-    def release(self, plan: Plan, evidence: Statistics) -> Draws:
+    def release(self, plan: Plan, evidence: ExactEvidence) -> Draws:
         """Run the planned chains.
 
         Privacy: mu of the plan; the last iterates alone are returned.

@@ -11,7 +11,7 @@ from dpbayes_cli.core.options import EpsilonOptions, Options
 from dpbayes_cli.core.plan import Plan, Step
 from dpbayes_cli.core.released import Payload
 from dpbayes_cli.core.section import require_type
-from dpbayes_cli.core.statistic import Statistics
+from dpbayes_cli.core.statistic import ExactEvidence
 from dpbayes_cli.mechanisms.samplers.calibrated_noise import calibrated_noise
 from dpbayes_cli.privacy.kinds import PureDP
 from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
@@ -27,7 +27,7 @@ class Laplace(Mechanism):
 
     name: ClassVar[str] = "laplace"
     summary: ClassVar[str] = "discrete Laplace noise on integer statistics; pure epsilon"
-    card: ClassVar[MethodInfo] = MethodInfo(
+    info: ClassVar[MethodInfo] = MethodInfo(
         releases="The model's integer statistic plus independent discrete Laplace noise on every component. Any "
         "number of posterior samples, any prior and any further analysis of it are free.",
         guarantee="Pure epsilon-DP. Scale of the noise = L1 sensitivity / epsilon, in counts.",
@@ -57,7 +57,7 @@ class Laplace(Mechanism):
         )
         return Plan((Step(statistic, noise, guarantee),), guarantee, {"scale": noise.scale})
 
-    def release(self, plan: Plan, evidence: Statistics) -> Payload:
+    def release(self, plan: Plan, evidence: ExactEvidence) -> Payload:
         """Add the planned noise to the exact statistic.
 
         Privacy: pure epsilon-DP with the plan's epsilon; only the noisy integers are returned.

@@ -11,20 +11,20 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from dpbayes_cli.base.errors import SpecError
-from dpbayes_cli.core.columns import RecordPolicy, complete_records
+from dpbayes_cli.core.columns import RecordPolicy, require_complete_records
 from dpbayes_cli.core.mechanism import Mechanism
 from dpbayes_cli.core.model import MethodInfo, Model
 from dpbayes_cli.core.options import EpsilonOptions, NumberOfEstimates, Options, Selection, SelectionKind, Support
 from dpbayes_cli.core.plan import Plan, Sampler, Step
 from dpbayes_cli.core.released import Draws
 from dpbayes_cli.core.section import require_type
-from dpbayes_cli.core.statistic import Statistics
+from dpbayes_cli.core.statistic import ExactEvidence
 from dpbayes_cli.mechanisms.samplers.dag_sampler import shares_or_tables
 from dpbayes_cli.mechanisms.samplers.sampler_for import takes_support
 from dpbayes_cli.mechanisms.samplers.scalar_sampler import ScalarSampler, exact_curve, grid_posterior
 from dpbayes_cli.mechanisms.samplers.simplex_sampler import SharesCover, SimplexSampler, cover_of, log_share
 from dpbayes_cli.mechanisms.samplers.tempering import Drawing, Tempering, tempered
-from dpbayes_cli.models.families.capabilities import OneParameterFamily, SharesPosterior
+from dpbayes_cli.models.families.capabilities import DirichletProbabilities, OneParameterFamily
 from dpbayes_cli.models.families.discrete_bayes_net import DiscreteBayesNet
 from dpbayes_cli.privacy.grid import EXACT, SLACK
 from dpbayes_cli.privacy.kinds import BoundedRange, PureDP
@@ -198,7 +198,7 @@ class Map(Mechanism):
     name: ClassVar[str] = "map"
     summary: ClassVar[str] = "a private estimate of the posterior's mode; pure epsilon, bounded range"
     example: ClassVar[Mapping[str, Mapping[str, Any]]] = {"privacy": {"epsilon": "1"}, "sampling": {"draws": 3}}
-    card: ClassVar[MethodInfo] = MethodInfo(
+    info: ClassVar[MethodInfo] = MethodInfo(
         releases="k estimates of the posterior's mode (MAP), each a point of a public cover of the parameter space: "
         "the middles of a grid's cells, or a lattice of shares. An estimate is no sample of a posterior: its spread "
         "tells nothing about how uncertain the parameter is, and nothing else is released.",
@@ -220,7 +220,7 @@ class Map(Mechanism):
         "parameters, `laplace` tells more. Permute-and-flip where the cover is coarse and the account is one of pure "
         "epsilon.",
     )
-    requires: ClassVar[tuple[type, ...]] = (OneParameterFamily, SharesPosterior, DiscreteBayesNet)
+    requires: ClassVar[tuple[type, ...]] = (OneParameterFamily, DirichletProbabilities, DiscreteBayesNet)
     options_type: ClassVar[type[Options]] = MapOptions
     needs_n: ClassVar[bool] = True
     post_processing: ClassVar[bool] = False
@@ -237,7 +237,7 @@ class Map(Mechanism):
         Raises:
             SpecError: records are not complete, the support is missing or wrong, or no guarantee can be given.
         """
-        wanted, n = require_type(options, MapOptions), complete_records(policy, model.columns, n_records)
+        wanted, n = require_type(options, MapOptions), require_complete_records(policy, model.columns, n_records)
         selection = wanted.selection
         asked = Drawing(wanted.stated_epsilon(), n, wanted.draws, "joint", wanted.value("support"))
         if isinstance(model, OneParameterFamily):
@@ -282,7 +282,7 @@ class Map(Mechanism):
             raise SpecError("the scores are too large to be told apart in floats", where="privacy.epsilon")
         return SharesEstimate(law, selection, error), found, cover.described()
 
-    def release(self, plan: Plan, evidence: Statistics) -> Draws:
+    def release(self, plan: Plan, evidence: ExactEvidence) -> Draws:
         """Draw the planned estimates.
 
         Privacy: that of the plan; the estimates alone are returned.

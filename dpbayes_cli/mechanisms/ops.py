@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from dpbayes_cli.core.columns import RecordPolicy, complete_records
+from dpbayes_cli.core.columns import RecordPolicy, require_complete_records
 from dpbayes_cli.core.mechanism import Mechanism
 from dpbayes_cli.core.model import MethodInfo, Model
 from dpbayes_cli.core.options import EpsilonOptions, NumberOfDraws, Options, PowerAppliesTo, Support
 from dpbayes_cli.core.plan import Plan, Sampler, Step
 from dpbayes_cli.core.released import Draws
 from dpbayes_cli.core.section import require_type
-from dpbayes_cli.core.statistic import Statistics
+from dpbayes_cli.core.statistic import ExactEvidence
 from dpbayes_cli.mechanisms.samplers.sampler_for import exact_posterior, takes_support
 from dpbayes_cli.mechanisms.samplers.tempering import Drawing
-from dpbayes_cli.models.families.capabilities import LinearPosterior, OneParameterFamily, SharesPosterior
+from dpbayes_cli.models.families.capabilities import DirichletProbabilities, NormalRegression, OneParameterFamily
 from dpbayes_cli.models.families.discrete_bayes_net import DiscreteBayesNet
 from dpbayes_cli.privacy.kinds import BoundedRange
 
@@ -44,7 +44,7 @@ class Ops(Mechanism):
     name: ClassVar[str] = "ops"
     summary: ClassVar[str] = "posterior samples, tempered and truncated; pure epsilon, bounded range"
     example: ClassVar[Mapping[str, Mapping[str, Any]]] = {"privacy": {"epsilon": "1"}, "sampling": {"draws": 3}}
-    card: ClassVar[MethodInfo] = MethodInfo(
+    info: ClassVar[MethodInfo] = MethodInfo(
         releases="k draws from the posterior, truncated to a public range of the parameter and tempered by "
         "T = min(1, epsilon / (k R)). Nothing else: no statistic, no summary; more draws cost more.",
         guarantee="Pure epsilon-DP and bounded range epsilon / k for each draw, with its Renyi curve: accounts of "
@@ -62,7 +62,12 @@ class Ops(Mechanism):
         prefer_when="A single synthetic parameter is wanted, or many small releases on a curve budget. For anything "
         "else `laplace` tells more for the same epsilon.",
     )
-    requires: ClassVar[tuple[type, ...]] = (OneParameterFamily, SharesPosterior, DiscreteBayesNet, LinearPosterior)
+    requires: ClassVar[tuple[type, ...]] = (
+        OneParameterFamily,
+        DirichletProbabilities,
+        DiscreteBayesNet,
+        NormalRegression,
+    )
     options_type: ClassVar[type[Options]] = OpsOptions
     needs_n: ClassVar[bool] = True
     post_processing: ClassVar[bool] = False
@@ -78,14 +83,14 @@ class Ops(Mechanism):
         Raises:
             SpecError: records are not complete, the support is missing or wrong, or no guarantee can be given.
         """
-        asked, n = require_type(options, OpsOptions), complete_records(policy, model.columns, n_records)
+        asked, n = require_type(options, OpsOptions), require_complete_records(policy, model.columns, n_records)
         drawing = Drawing(asked.stated_epsilon(), n, asked.draws, asked.power_applies_to, asked.value("support"))
         found = exact_posterior(model, policy, drawing)
         price = BoundedRange(found.charged, asked.draws, found.curve)
         step = Step(found.statistic, found.sampler, price, asked.draws)
         return Plan((step,), price, found.parameters)
 
-    def release(self, plan: Plan, evidence: Statistics) -> Draws:
+    def release(self, plan: Plan, evidence: ExactEvidence) -> Draws:
         """Draw from the planned posterior.
 
         Privacy: bounded range epsilon / k a draw; the draws alone are returned.

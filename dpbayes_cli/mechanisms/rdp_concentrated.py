@@ -17,7 +17,7 @@ from dpbayes_cli.mechanisms.samplers.renyi_posterior import (
     RenyiMechanism,
     calibrated,
     price,
-    renyi_card,
+    renyi_info,
 )
 from dpbayes_cli.privacy.conjugate import ConjugateFamily
 
@@ -38,7 +38,7 @@ class RdpConcentrated(RenyiMechanism):
     name: ClassVar[str] = "rdp-concentrated"
     summary: ClassVar[str] = "posterior samples with the prior concentrated by 1/m; a Renyi curve"
     example: ClassVar[Mapping[str, Mapping[str, Any]]] = {"privacy": {"epsilon": "1"}, "sampling": {"draws": 3}}
-    card: ClassVar[MethodInfo] = renyi_card(
+    info: ClassVar[MethodInfo] = renyi_info(
         releases="k draws from the posterior whose prior's parameters are divided by m, the largest m in (0, 1] "
         "whose divergence at the stated order stays within epsilon.",
         algorithm="Algorithm 3",

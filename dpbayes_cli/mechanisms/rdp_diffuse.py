@@ -15,7 +15,7 @@ from dpbayes_cli.mechanisms.samplers.renyi_posterior import (
     RenyiMechanism,
     calibrated,
     price,
-    renyi_card,
+    renyi_info,
 )
 from dpbayes_cli.privacy.conjugate import ConjugateFamily
 
@@ -30,11 +30,11 @@ class RdpDiffuse(RenyiMechanism):
     name: ClassVar[str] = "rdp-diffuse"
     summary: ClassVar[str] = "posterior samples with the likelihood diffused by r; a Renyi curve"
     example: ClassVar[Mapping[str, Mapping[str, Any]]] = {"privacy": {"epsilon": "1"}, "sampling": {"draws": 3}}
-    card: ClassVar[MethodInfo] = renyi_card(
+    info: ClassVar[MethodInfo] = renyi_info(
         releases="k draws from the posterior whose likelihood is raised to the power r, the largest r in (0, 1] "
         "whose divergence at the stated order stays within epsilon.",
         algorithm="Algorithm 2",
-        prefer_when="Posterior samples at a stated Renyi price; the posterior stays centred between prior and data, "
+        prefer_when="Posterior samples at a stated Renyi price; the posterior stays centered between prior and data, "
         "and is wider.",
     )
 

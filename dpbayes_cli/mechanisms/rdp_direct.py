@@ -10,7 +10,7 @@ from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.model import MethodInfo
 from dpbayes_cli.mechanisms.samplers.langevin_calibration import CalibratedChain, Chains
 from dpbayes_cli.mechanisms.samplers.langevin_rules import untempered
-from dpbayes_cli.mechanisms.samplers.renyi_posterior import RenyiChainOptions, RenyiMechanism, price, renyi_card
+from dpbayes_cli.mechanisms.samplers.renyi_posterior import RenyiChainOptions, RenyiMechanism, price, renyi_info
 from dpbayes_cli.privacy.conjugate import ConjugateFamily
 
 
@@ -28,7 +28,7 @@ class RdpDirect(RenyiMechanism):
         ("prior.alpha", "prior.beta", "prior.concentration", "prior.shape", "prior.rate"), "300"
     )
     """What a draw costs is its prior's to say: one with some weight, of whatever family."""
-    card: ClassVar[MethodInfo] = renyi_card(
+    info: ClassVar[MethodInfo] = renyi_info(
         releases="k draws from the true posterior: nothing is tempered, and the prior decides what that costs.",
         algorithm="Algorithm 1",
         prefer_when="A strong prior is meant seriously and the posterior must not be changed: `plan` tells its price.",

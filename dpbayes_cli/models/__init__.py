@@ -1,1 +1,1 @@
-"""One model a file. No model knows another, a mechanism, or where its records come from."""
+"""The models, one a file. No model depends on another model, on a mechanism, or on the source of its records."""

@@ -1,4 +1,4 @@
-"""Bayes net: discrete variables, each with a table of probabilities given its parents."""
+"""Bayes net: discrete variables, each with a conditional probability table given its parents."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Self
 
 from msgspec import Meta
 
-from dpbayes_cli.core.examples import Example, of_discrete_columns
+from dpbayes_cli.core.examples import Example, discrete_example
 from dpbayes_cli.core.model import MethodInfo
 from dpbayes_cli.core.section import Section, require_type
 from dpbayes_cli.models.families.discrete_bayes_net import DiscreteBayesNet
@@ -16,7 +16,7 @@ from dpbayes_cli.models.families.network_domain import Concentrations, VariableS
 class NodeSection(VariableSection, frozen=True, kw_only=True):
     """A variable with its parents."""
 
-    parents: Annotated[tuple[str, ...], Meta(max_length=16, description="the variables that it depends on")] = ()
+    parents: Annotated[tuple[str, ...], Meta(max_length=16, description="the variables that this one depends on")] = ()
 
 
 class BayesNetDomain(Section, frozen=True, kw_only=True):
@@ -24,9 +24,9 @@ class BayesNetDomain(Section, frozen=True, kw_only=True):
 
     variables: Annotated[
         dict[str, NodeSection],
-        Meta(min_length=1, description="by column: its values, or the cuts of a number, and its parents"),
+        Meta(min_length=1, description="each column's values or cuts, and its parents"),
     ]
-    target: Annotated[str | None, Meta(description="the variable that predictions are of, unless they say")] = None
+    target: Annotated[str | None, Meta(description="the variable to predict by default")] = None
 
     def __post_init__(self) -> None:
         check_variables(self.variables, self.parents, self.target)
@@ -38,7 +38,7 @@ class BayesNetDomain(Section, frozen=True, kw_only=True):
 
 
 class BayesNetPrior(Section, frozen=True, kw_only=True):
-    """Dirichlet priors on the rows of each table."""
+    """Dirichlet priors on the rows of the tables."""
 
     concentration: Concentrations = 1.0
 
@@ -52,22 +52,23 @@ class BayesNet(DiscreteBayesNet):
 
     name: ClassVar[str] = "bayes-net"
     summary: ClassVar[str] = "a directed acyclic graph of discrete variables, Dirichlet priors on its tables"
-    card: ClassVar[MethodInfo] = MethodInfo(
-        releases="The joint counts of each variable and its parents, with noise (or, through fourier-laplace, parities "
-        "of them); from them the posterior of every table.",
-        guarantee="That of the mechanism. L1 sensitivity of |I| variables: replace-one 2 |I|, add-remove |I|: a record "
-        "is in one cell of every table.",
-        assumptions="The graph, values and cuts are public and chosen without looking at the records. An invalid cell "
-        "takes a record out of the tables that hold it, and of no other; with impute it counts as a public value.",
+    info: ClassVar[MethodInfo] = MethodInfo(
+        releases="Noisy joint counts of each variable and its parents (with fourier-laplace: noisy parities of them), "
+        "and the posterior of every table inferred from them.",
+        guarantee="The guarantee of the mechanism. For |I| variables the L1 sensitivity is 2 |I| under replace-one "
+        "and |I| under add-remove, because a record is in one cell of every table.",
+        assumptions="The graph, the values and the cut points are public and chosen without looking at the records. A "
+        "record with an invalid cell is left out only of the tables with that column; with impute, the cell counts as "
+        "a public value.",
         source="Zhang, Rubinstein and Dimitrakakis 2016, Algorithms 1 to 3.",
-        corrections="The paper clips noisy counts and takes them for the truth; here the posterior knows the noise, "
-        "and what several tables tell of the same totals is put together. Any number of values, in place of two.",
-        prefer_when="Several questions about how columns depend on each other, with a graph that is known.",
+        corrections="The paper clips noisy counts and treats them as exact. Here inference accounts for the noise, "
+        "and combines what several tables say about the same totals. Variables may have more than two values.",
+        prefer_when="You have several questions about how columns depend on each other, and the graph is known.",
     )
     domain_type: ClassVar[type[Section]] = BayesNetDomain
     prior_type: ClassVar[type[Section]] = BayesNetPrior
     examples: ClassVar[tuple[Example, ...]] = tuple(
-        of_discrete_columns({"variables": variables})
+        discrete_example({"variables": variables})
         for variables in (
             {"a": {"values": ["x", "y"]}},
             {
@@ -85,11 +86,11 @@ class BayesNet(DiscreteBayesNet):
 
     @classmethod
     def build(cls, domain: Section, prior: Section) -> Self:
-        """Build the model from its parts of a spec.
+        """Build the model from its sections of a spec.
 
         Raises:
-            SpecError: the prior names a variable or a value that the domain does not, or leaves one out.
+            SpecError: the prior names an unknown variable or value, or leaves one out.
         """
-        parts = require_type(domain, BayesNetDomain)
-        stated = require_type(prior, BayesNetPrior).concentration
-        return cls.of_variables(parts.variables, parts.parents, parts.target, stated)
+        graph = require_type(domain, BayesNetDomain)
+        concentrations = require_type(prior, BayesNetPrior).concentration
+        return cls.of_variables(graph.variables, graph.parents, graph.target, concentrations)

@@ -15,7 +15,7 @@ from dpbayes_cli.core.noisy_observation import NoisyCounts
 from dpbayes_cli.core.section import Level, Section, require_type
 from dpbayes_cli.core.statistic import CountAt, Statistic, Witness
 from dpbayes_cli.models.families.beta_probability import BetaPrior, BetaProbability
-from dpbayes_cli.models.families.capabilities import Arithmetic, LatentCounts, total_of
+from dpbayes_cli.models.families.capabilities import Arithmetic, LatentCounts, record_count
 from dpbayes_cli.privacy.conjugate import DirichletFamily
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.noise import NoiseLaw
@@ -34,7 +34,7 @@ class BetaBernoulliDomain(Section, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if (self.success is None) != (self.failure is None):
-            raise ValueError("state both success and failure, or neither (default: 1 and 0)")
+            raise ValueError("state both success and failure, or neither (then 1 and 0)")
         check_levels(self.levels)
 
     @property
@@ -55,19 +55,20 @@ class BetaBernoulli(LatentCounts, BetaProbability):
 
     name: ClassVar[str] = "beta-bernoulli"
     summary: ClassVar[str] = "probability of a binary outcome, Beta prior"
-    card: ClassVar[MethodInfo] = MethodInfo(
-        releases="The number of successes, and of failures where the number of valid records is private, with noise; "
-        "from them the posterior of theta, the probability of success.",
-        guarantee="That of the mechanism. L1 sensitivity: complete records under replace-one 1 (one count); with "
-        "dropped records under replace-one 2 (two counts); under add-remove 1 (two counts).",
-        assumptions="Each record holds one binary outcome; the records are independent given theta; the two valid "
-        "texts are public. With impute:VALUE the custodian promises that VALUE is a fair stand-in.",
+    info: ClassVar[MethodInfo] = MethodInfo(
+        releases="The noisy number of successes and, if the number of valid records is private, of failures; and the "
+        "posterior of theta, the probability of success, inferred from them.",
+        guarantee="The guarantee of the mechanism. The L1 sensitivity is 1 for complete records under replace-one "
+        "(one count), 2 for dropped records under replace-one (two counts), and 1 under add-remove (two counts).",
+        assumptions="Each record holds one binary outcome. Records are independent given theta. The two valid texts "
+        "are public. With impute:VALUE, the custodian vouches that VALUE is a fair stand-in.",
         source="Foulds et al. 2016, sec. 3.2; Zhang, Rubinstein and Dimitrakakis 2016, Alg. 1; Bernstein and Sheldon "
         "2018, sec. 3 and Fig. 1 (binomial).",
-        corrections="With n public and complete records the statistic is one number with sensitivity 1, not the pair "
-        "of counts with sensitivity 2: half the noise of the papers for the same epsilon. With invalid records dropped "
-        "the number of valid ones is private, so both counts are released and the posterior averages over it.",
-        prefer_when="One yes/no question about each person.",
+        corrections="If n is public and records are complete, the statistic is one number with sensitivity 1, not the "
+        "pair of counts with sensitivity 2: half the noise of the papers for the same epsilon. If invalid records are "
+        "dropped, the number of valid records is private: both counts are released, and the posterior averages over "
+        "that number.",
+        prefer_when="You ask one yes/no question about each person.",
     )
     domain_type: ClassVar[type[Section]] = BetaBernoulliDomain
     prior_type: ClassVar[type[Section]] = BetaPrior
@@ -84,18 +85,18 @@ class BetaBernoulli(LatentCounts, BetaProbability):
 
     @classmethod
     def build(cls, domain: Section, prior: Section) -> Self:
-        """Build the model from its parts of a spec."""
+        """Build the model from its sections of a spec."""
         texts, beta = require_type(domain, BetaBernoulliDomain), require_type(prior, BetaPrior)
         return cls(*texts.levels, beta.alpha, beta.beta)
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """The outcome: success is level 0, failure is level 1."""
+        """The outcome column: level 0 is success, level 1 is failure."""
         return (Column("outcome", (self.success, self.failure)),)
 
     @property
     def components(self) -> tuple[int, ...]:
-        """``theta`` is the probability of category 0, success."""
+        """The index of success, whose probability is ``theta``."""
         return (SUCCESS,)
 
     def predictive(self, mean: Sequence[float]) -> dict[str, float]:
@@ -103,7 +104,7 @@ class BetaBernoulli(LatentCounts, BetaProbability):
         return {self.success: mean[0], self.failure: 1.0 - mean[0]}
 
     def statistic(self, policy: RecordPolicy) -> Statistic:
-        """Return the minimal integer statistic: successes, and failures where they are not n minus successes.
+        """Return the minimal integer statistic: successes, and failures unless they are n minus successes.
 
         Privacy: replace-one, complete: t(x) in {0, 1}, so |t - t'| <= 1, attained by success against failure.
             replace-one, dropped records: t(x) in {(1,0), (0,1), (0,0)}, so the L1 change is at most 2, attained by
@@ -121,7 +122,7 @@ class BetaBernoulli(LatentCounts, BetaProbability):
 
     @property
     def grid(self) -> tuple[Fraction, Fraction, int]:
-        """A success counts 1, a failure 0."""
+        """The grid of the statistic: a success counts 1, a failure 0."""
         return Fraction(0), Fraction(1), 1
 
     def natural(self, theta: Any, arithmetic: Arithmetic) -> tuple[Any, Any]:
@@ -130,14 +131,14 @@ class BetaBernoulli(LatentCounts, BetaProbability):
         return arithmetic.log(theta) - failing, failing
 
     def simulate(self, n_records: int, rng: "np.random.Generator") -> tuple[tuple[float, ...], tuple[int, ...]]:
-        """Draw from the prior predictive."""
+        """Draw theta from the prior and the number of successes among ``n_records`` records."""
         theta = float(rng.beta(self.alpha, self.beta))
         return (theta,), (int(rng.binomial(n_records, theta)),)
 
     def simulated(
         self, policy: RecordPolicy, n_records: int, rng: "np.random.Generator"
     ) -> tuple[tuple[float, ...], tuple[int, ...]]:
-        """Draw theta and the exact counts that the policy asks for; see ``NoisyStatistics``."""
+        """Draw theta and the exact counts of the statistic; see ``NoisyStatistics``."""
         theta, (successes,) = self.simulate(n_records, rng)
         counts = (successes, n_records - successes)
         return theta, counts[: len(self.statistic(policy).names)]
@@ -157,8 +158,8 @@ class BetaBernoulli(LatentCounts, BetaProbability):
     def observation(
         self, policy: RecordPolicy, released: Sequence[int], noise: NoiseLaw, n_records: int | None
     ) -> NoisyCounts:
-        """State the observation: categories (success, failure), the total known exactly only for complete records."""
+        """Return the noisy counts of successes and failures; their total is known only for complete records."""
         prior = (self.alpha, self.beta)
-        total = total_of(policy, n_records)
+        total = record_count(policy, n_records)
         counts = (released[0], None) if total.kind == "known" else tuple(released)
         return NoisyCounts(prior, counts, noise, total)

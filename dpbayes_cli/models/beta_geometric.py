@@ -1,4 +1,4 @@
-"""Beta-geometric: the probability that a repeated attempt succeeds, from how often it failed before."""
+"""Beta-geometric: the probability that an attempt succeeds, from the failures before the first success."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class GeometricNumbers(LogitOfBeta, LatticeFamily):
-    """Failures before the first success, the probability of success with a Beta prior; the coordinate is its logit."""
+    """Failures before the first success, Beta prior on the probability of success; the coordinate is its logit."""
 
     alpha: float
     beta: float
@@ -54,7 +54,7 @@ class GeometricNumbers(LogitOfBeta, LatticeFamily):
         return np.asarray(np.exp(-(np.floor(number) + 1.0) * np.logaddexp(0.0, coordinate)))
 
     def reach(self, coordinate: "Floats") -> "tuple[Floats, Floats]":
-        """Return the ends of an interval that leaves out less than 1e-15."""
+        """Return the ends of an interval outside which the probability is below 1e-15."""
         import numpy as np
 
         return np.zeros_like(coordinate), 36.0 / np.maximum(np.logaddexp(0.0, coordinate), 1e-300)
@@ -66,9 +66,9 @@ class GeometricNumbers(LogitOfBeta, LatticeFamily):
         import numpy as np
 
         log_ratio = 1j * frequencies - np.logaddexp(0.0, coordinate)
-        near = np.abs(log_ratio) < 1e-12
-        safe = np.where(near, 1.0, log_ratio)
-        series = np.where(near, upper + 1.0, np.expm1((upper + 1.0) * safe) / np.expm1(safe))
+        is_near_one = np.abs(log_ratio) < 1e-12
+        safe = np.where(is_near_one, 1.0, log_ratio)
+        series = np.where(is_near_one, upper + 1.0, np.expm1((upper + 1.0) * safe) / np.expm1(safe))
         return np.asarray(np.exp(-np.logaddexp(0.0, -coordinate) - 0.5j * frequencies * upper) * series)
 
 
@@ -83,21 +83,21 @@ class BetaGeometric(WholeNumber, ConjugateNumber, BetaProbability):
     """
 
     name: ClassVar[str] = "beta-geometric"
-    summary: ClassVar[str] = "probability of success from failures before it, Beta prior"
-    card: ClassVar[MethodInfo] = MethodInfo(
-        releases="The sum of the failures, clamped to a public bound, with noise (and the number of records that "
-        "count, where it is private); from it the posterior of the probability of success. With gibbs, map, ops and "
-        "the rdp mechanisms draws of that probability, or an estimate of it.",
-        guarantee="That of the mechanism. One record moves the sum by at most the public bound.",
-        assumptions="Each record holds one whole number, of failures before the first success; larger ones are "
-        "clamped to the public bound or dropped. Attempts are independent and alike. With impute:VALUE the custodian "
-        "promises that VALUE is a fair stand-in.",
+    summary: ClassVar[str] = "probability of success from the failures before it, Beta prior"
+    info: ClassVar[MethodInfo] = MethodInfo(
+        releases="The noisy sum of the failures, clamped to a public bound, and, if it is private, the noisy number "
+        "of records that count; and the posterior of the probability of success inferred from them. With gibbs, map, "
+        "ops and the rdp mechanisms: draws of that probability, or an estimate of it.",
+        guarantee="The guarantee of the mechanism. One record moves the sum by at most the public bound.",
+        assumptions="Each record holds one whole number, the failures before the first success; larger numbers are "
+        "clamped to the public bound or dropped. Attempts are independent and have the same probability of success. "
+        "With impute:VALUE, the custodian vouches that VALUE is a fair stand-in.",
         source="Bernstein and Sheldon 2018, sec. 3.3 and Alg. 2-3; Geumlek, Song and Chaudhuri 2017, sec. 3.",
-        corrections="The posterior knows that numbers are clamped: its likelihood is exact by inversion of the "
-        "characteristic function, where the paper approximates by normal laws. Draws by gibbs, map, ops and the rdp "
-        "mechanisms do not: there clamping biases the probability upwards where many numbers exceed the bound, which "
-        "is public and chosen beforehand.",
-        prefer_when="How many tries it takes: attempts until admission, contacts until an answer.",
+        corrections="Inference accounts for the clamping: the likelihood is exact, by inversion of the characteristic "
+        "function, where the paper uses a normal approximation. Draws by gibbs, map, ops and the rdp mechanisms "
+        "ignore the clamping. If many numbers exceed the bound, which is public and chosen beforehand, these draws "
+        "are biased upwards.",
+        prefer_when="You count how many tries something takes: attempts until admission, contacts until an answer.",
     )
     prior_type: ClassVar[type[Section]] = BetaPrior
     examples: ClassVar[tuple[Example, ...]] = (
@@ -112,13 +112,13 @@ class BetaGeometric(WholeNumber, ConjugateNumber, BetaProbability):
 
     @classmethod
     def build(cls, domain: Section, prior: Section) -> Self:
-        """Build the model from its parts of a spec."""
+        """Build the model from its sections of a spec."""
         bounds, beta = require_type(domain, WholeNumberDomain), require_type(prior, BetaPrior)
         return cls(bounds.upper, beta.alpha, beta.beta, bounds.out_of_bounds)
 
     @property
     def number_family(self) -> GeometricNumbers:
-        """The geometric law with its prior."""
+        """The geometric law, with the prior of its parameter."""
         return GeometricNumbers(self.alpha, self.beta)
 
     def draw_numbers(self, parameter: float, size: int, rng: "np.random.Generator") -> "Floats":
@@ -131,7 +131,7 @@ class BetaGeometric(WholeNumber, ConjugateNumber, BetaProbability):
 
     @property
     def default_support(self) -> tuple[float, float]:
-        """From the probability at which the mean number of failures is the bound, or 0.1, to 0.9."""
+        """From 0.1, or the probability at which the mean number of failures is the bound if that is less, to 0.9."""
         return (min(0.1, 1.0 / (1.0 + self.upper)), 0.9)
 
     def natural(self, theta: Any, arithmetic: Arithmetic) -> tuple[Any, Any]:
@@ -139,5 +139,5 @@ class BetaGeometric(WholeNumber, ConjugateNumber, BetaProbability):
         return arithmetic.log(1 - theta), arithmetic.log(theta)
 
     def family(self, n_records: int) -> BetaFailuresFamily:
-        """Return the Beta posterior, whose second shape the data move."""
+        """Return the family of Beta posteriors; the data change the second shape."""
         return BetaFailuresFamily(self.alpha, self.beta, 1.0, float(self.upper), n_records)

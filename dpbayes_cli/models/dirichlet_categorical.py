@@ -1,4 +1,4 @@
-"""Dirichlet-categorical: the probabilities of the answers to a question with K choices."""
+"""Dirichlet-categorical: the probabilities of K categories."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from dpbayes_cli.core.model import MethodInfo
 from dpbayes_cli.core.noisy_observation import NoisyCounts
 from dpbayes_cli.core.section import Level, Positive, Section, require_type
 from dpbayes_cli.core.statistic import CountAt, Statistic, Witness
-from dpbayes_cli.models.families.capabilities import ConjugatePosterior, SharesPosterior, total_of
+from dpbayes_cli.models.families.capabilities import ConjugatePosterior, DirichletProbabilities, record_count
 from dpbayes_cli.privacy.conjugate import DirichletFamily
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.noise import NoiseLaw
@@ -29,7 +29,7 @@ class DirichletCategoricalDomain(Section, frozen=True, kw_only=True):
 
     categories: Annotated[
         tuple[Level, ...],
-        Meta(min_length=2, max_length=10_000, description="the valid texts; their order is that of the output"),
+        Meta(min_length=2, max_length=10_000, description="the valid texts, in the order of the output"),
     ]
 
     def __post_init__(self) -> None:
@@ -37,7 +37,7 @@ class DirichletCategoricalDomain(Section, frozen=True, kw_only=True):
 
 
 class DirichletCategoricalPrior(Section, frozen=True, kw_only=True):
-    """Dirichlet prior: one concentration for all categories, or one for each."""
+    """Dirichlet prior: the same concentration for all categories, or one for each."""
 
     concentration: Annotated[
         Positive | dict[str, Positive],
@@ -46,7 +46,7 @@ class DirichletCategoricalPrior(Section, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True)
-class DirichletCategorical(SharesPosterior, ConjugatePosterior):
+class DirichletCategorical(DirichletProbabilities, ConjugatePosterior):
     """theta ~ Dirichlet(concentration); each valid record falls into category k with probability theta_k.
 
     The conjugate update adds the counts to the concentrations; the posterior predictive probability of a category
@@ -57,18 +57,19 @@ class DirichletCategorical(SharesPosterior, ConjugatePosterior):
 
     name: ClassVar[str] = "dirichlet-categorical"
     summary: ClassVar[str] = "probabilities of K categories, Dirichlet prior"
-    card: ClassVar[MethodInfo] = MethodInfo(
-        releases="One count for each of the K public categories, with noise; from them the posterior of theta, the "
-        "vector of probabilities.",
-        guarantee="That of the mechanism. L1 sensitivity: replace-one 2 (one count falls, one rises), add-remove 1.",
-        assumptions="Each record holds one category from a public list; the records are independent given theta. "
-        "With impute:VALUE the custodian promises that VALUE is a fair stand-in.",
+    info: ClassVar[MethodInfo] = MethodInfo(
+        releases="One noisy count for each of the K public categories, and the posterior of theta, the vector of "
+        "probabilities, inferred from them.",
+        guarantee="The guarantee of the mechanism. The L1 sensitivity is 2 under replace-one (one count falls, "
+        "another rises) and 1 under add-remove.",
+        assumptions="Each record holds one category from a public list. Records are independent given theta. With "
+        "impute:VALUE, the custodian vouches that VALUE is a fair stand-in.",
         source="Bernstein and Sheldon 2018, sec. 3 and Fig. 1 (multinomial); Zhang, Rubinstein and Dimitrakakis 2016, "
         "Alg. 1.",
-        corrections="Noise is drawn independently for each count (the authors' code of Bernstein and Sheldon noises "
-        "all components with one draw, which is not private). The posterior uses the exact integer law of the counts, "
-        "not its normal approximation.",
-        prefer_when="One multiple-choice question about each person.",
+        corrections="Noise is drawn independently for each count. (In the code of Bernstein and Sheldon all "
+        "components get the same draw, which is not private.) The posterior uses the exact integer law of the counts, "
+        "not a normal approximation.",
+        prefer_when="You ask one multiple-choice question about each person.",
     )
     domain_type: ClassVar[type[Section]] = DirichletCategoricalDomain
     prior_type: ClassVar[type[Section]] = DirichletCategoricalPrior
@@ -84,39 +85,39 @@ class DirichletCategorical(SharesPosterior, ConjugatePosterior):
 
     @classmethod
     def build(cls, domain: Section, prior: Section) -> Self:
-        """Build the model from its parts of a spec.
+        """Build the model from its sections of a spec.
 
         Raises:
-            SpecError: the prior names a category that the domain does not, or leaves one out.
+            SpecError: the prior names an unknown category, or leaves one out.
         """
         labels = require_type(domain, DirichletCategoricalDomain).categories
-        stated = require_type(prior, DirichletCategoricalPrior).concentration
-        if not isinstance(stated, dict):
-            return cls(labels, (stated,) * len(labels))
-        for label in stated:
+        concentration = require_type(prior, DirichletCategoricalPrior).concentration
+        if not isinstance(concentration, dict):
+            return cls(labels, (concentration,) * len(labels))
+        for label in concentration:
             if label not in labels:
                 raise SpecError(
                     f"there is no category {label!r}",
                     where="prior.concentration",
                     hint=nearest(label, labels),
                 )
-        if missing := [label for label in labels if label not in stated]:
+        if missing := [label for label in labels if label not in concentration]:
             raise SpecError(f"no concentration for {', '.join(map(repr, missing))}", where="prior.concentration")
-        return cls(labels, tuple(stated[label] for label in labels))
+        return cls(labels, tuple(concentration[label] for label in labels))
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """The answer: its levels are the categories in the order of the spec."""
+        """The column of answers; its levels are the categories in the order of the spec."""
         return (Column("answer", self.labels),)
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """One parameter a category, ``theta[label]``."""
+        """One parameter for each category, ``theta[label]``."""
         return tuple(f"theta[{label}]" for label in self.labels)
 
     @property
     def components(self) -> tuple[int, ...]:
-        """Parameter k is the probability of category k."""
+        """The index of each category."""
         return tuple(range(len(self.labels)))
 
     def predictive(self, mean: Sequence[float]) -> dict[str, float]:
@@ -128,8 +129,7 @@ class DirichletCategorical(SharesPosterior, ConjugatePosterior):
 
         Privacy: t(x) is a unit vector, or zero for a dropped record. replace-one: two unit vectors differ by at most
             2 in L1 and sqrt 2 in L2, a unit vector and zero by 1; attained by two different categories. add-remove:
-            ||t(x)||_1 <= 1,
-            attained by any category.
+            ||t(x)||_1 <= 1, attained by any category.
         Source: mechanisms, additive noise on counts of K categories.
         """
         add_remove = policy.neighbors is Neighbors.ADD_REMOVE
@@ -142,7 +142,7 @@ class DirichletCategorical(SharesPosterior, ConjugatePosterior):
         )
 
     def simulate(self, n_records: int, rng: "np.random.Generator") -> tuple[tuple[float, ...], tuple[int, ...]]:
-        """Draw from the prior predictive."""
+        """Draw theta from the prior and the counts of ``n_records`` records."""
         theta = rng.dirichlet(self.concentration)
         return tuple(theta.tolist()), tuple(rng.multinomial(n_records, theta).tolist())
 
@@ -163,5 +163,5 @@ class DirichletCategorical(SharesPosterior, ConjugatePosterior):
     def observation(
         self, policy: RecordPolicy, released: Sequence[int], noise: NoiseLaw, n_records: int | None
     ) -> NoisyCounts:
-        """State the observation: one noisy count a category, the total known exactly only for complete records."""
-        return NoisyCounts(self.concentration, tuple(released), noise, total_of(policy, n_records))
+        """Return the noisy count of each category; their total is known only for complete records."""
+        return NoisyCounts(self.concentration, tuple(released), noise, record_count(policy, n_records))

@@ -28,10 +28,8 @@ STEPS = 1 << 20
 class GammaExponentialDomain(Section, frozen=True, kw_only=True):
     """The public bound of a waiting time."""
 
-    upper: Annotated[float, Meta(gt=0.0, le=1e12, description="the longest time; longer ones are out of bounds")]
-    out_of_bounds: Annotated[
-        Outside, Meta(description="what becomes of them: clamp to the bound, or drop the record")
-    ] = "clamp"
+    upper: Annotated[float, Meta(gt=0.0, le=1e12, description="the upper bound of the times")]
+    out_of_bounds: Annotated[Outside, Meta(description="clamp longer times to the bound, or drop the record")] = "clamp"
 
     def __post_init__(self) -> None:
         check_bounds(0.0, self.upper)
@@ -39,7 +37,7 @@ class GammaExponentialDomain(Section, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class ExponentialTimes(LogOfGamma):
-    """Exponential waiting times, their rate with a Gamma prior."""
+    """Exponential waiting times, with a Gamma prior on their rate."""
 
     shape: float
     rate: float
@@ -97,19 +95,20 @@ class GammaExponential(ConjugateNumber, GammaRate):
 
     name: ClassVar[str] = "gamma-exponential"
     summary: ClassVar[str] = "rate of a waiting time, Gamma prior"
-    card: ClassVar[MethodInfo] = MethodInfo(
-        releases="The sum of the times, clamped to a public bound, with noise (and the number of those that count, "
-        "where it is private); from it the posterior of the rate. With ops and the rdp mechanisms draws of the rate.",
-        guarantee="That of the mechanism. One record moves the sum of the times by at most the public bound.",
-        assumptions="Each record holds one non-negative number; larger ones are clamped to the public bound. Numbers "
-        "are rounded to a public grid of 2^20 steps. With impute:VALUE the custodian promises that VALUE is a fair "
-        "stand-in.",
+    info: ClassVar[MethodInfo] = MethodInfo(
+        releases="The noisy sum of the times, clamped to a public bound, and, if it is private, the noisy number of "
+        "times that count; and the posterior of the rate inferred from them. With ops and the rdp mechanisms: draws "
+        "of the rate.",
+        guarantee="The guarantee of the mechanism. One record moves the sum of the times by at most the public bound.",
+        assumptions="Each record holds one non-negative number; larger numbers are clamped to the public bound or "
+        "dropped. Numbers are rounded to a public grid of 2^20 steps. With impute:VALUE, the custodian vouches that "
+        "VALUE is a fair stand-in.",
         source="Bernstein and Sheldon 2018, sec. 3.3; Geumlek, Song and Chaudhuri 2017, sec. 3.",
-        corrections="The posterior knows that times are clamped: its likelihood is that of clamped times, exact by "
-        "inversion of the characteristic function, where Bernstein and Sheldon approximate by normal laws. Draws by "
-        "ops and the rdp mechanisms do not: there clamping biases the rate upwards where many times exceed the bound. "
-        "The bound is public and chosen beforehand; the paper's follows the true parameter.",
-        prefer_when="How long until something happens, without censoring.",
+        corrections="Inference accounts for the clamping: the likelihood of clamped times is exact, by inversion of "
+        "the characteristic function, where Bernstein and Sheldon use a normal approximation. Draws by ops and the "
+        "rdp mechanisms ignore the clamping; if many times exceed the bound, the rate is biased upwards. The bound is "
+        "public and chosen beforehand; in the paper it depends on the true parameter.",
+        prefer_when="You ask how long it takes until something happens, and no time is censored.",
     )
     domain_type: ClassVar[type[Section]] = GammaExponentialDomain
     prior_type: ClassVar[type[Section]] = GammaPrior
@@ -127,7 +126,7 @@ class GammaExponential(ConjugateNumber, GammaRate):
 
     @classmethod
     def build(cls, domain: Section, prior: Section) -> Self:
-        """Build the model from its parts of a spec."""
+        """Build the model from its sections of a spec."""
         bounds, gamma = require_type(domain, GammaExponentialDomain), require_type(prior, GammaPrior)
         return cls(bounds.upper, gamma.shape, gamma.rate, bounds.out_of_bounds)
 
@@ -138,7 +137,7 @@ class GammaExponential(ConjugateNumber, GammaRate):
 
     @property
     def number_family(self) -> ExponentialTimes:
-        """The exponential law with its prior."""
+        """The exponential law, with the prior of its rate."""
         return ExponentialTimes(self.shape, self.rate)
 
     def draw_numbers(self, parameter: float, size: int, rng: "np.random.Generator") -> "Floats":
@@ -154,5 +153,5 @@ class GammaExponential(ConjugateNumber, GammaRate):
         return -theta, arithmetic.log(theta)
 
     def family(self, n_records: int) -> GammaRateFamily:
-        """Return the Gamma posterior, whose rate the data move."""
+        """Return the family of Gamma posteriors; the data change the rate."""
         return GammaRateFamily(self.shape, self.rate, self.upper, n_records)

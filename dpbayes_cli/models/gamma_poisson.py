@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PoissonCounts(LogOfGamma, LatticeFamily):
-    """Poisson counts, their rate with a Gamma prior."""
+    """Poisson counts, with a Gamma prior on their rate."""
 
     shape: float
     rate: float
@@ -55,7 +55,7 @@ class PoissonCounts(LogOfGamma, LatticeFamily):
         return np.asarray(gammainc(np.floor(number) + 1.0, np.exp(coordinate)))
 
     def reach(self, coordinate: "Floats") -> "tuple[Floats, Floats]":
-        """Return the ends of an interval that leaves out less than 1e-15."""
+        """Return the ends of an interval outside which the probability is below 1e-15."""
         import numpy as np
 
         mean = np.exp(coordinate)
@@ -74,17 +74,18 @@ class GammaPoisson(WholeNumber, ConjugateNumber, GammaRate):
 
     name: ClassVar[str] = "gamma-poisson"
     summary: ClassVar[str] = "rate of a count, Gamma prior"
-    card: ClassVar[MethodInfo] = MethodInfo(
-        releases="The sum of the counts, clamped to a public bound, with noise (and the number of those that count, "
-        "where it is private); from it the posterior of the rate. With ops and the rdp mechanisms draws of the rate.",
-        guarantee="That of the mechanism. One record moves the sum of the counts by at most the public bound.",
-        assumptions="Each record holds one count, an integer; larger ones are clamped to the public bound, smaller "
-        "ones to 0. With impute:VALUE the custodian promises that VALUE is a fair stand-in.",
+    info: ClassVar[MethodInfo] = MethodInfo(
+        releases="The noisy sum of the counts, clamped to a public bound, and, if it is private, the noisy number of "
+        "records that count; and the posterior of the rate inferred from them. With ops and the rdp mechanisms: draws "
+        "of the rate.",
+        guarantee="The guarantee of the mechanism. One record moves the sum of the counts by at most the public bound.",
+        assumptions="Each record holds one count; counts outside 0 and the public bound are clamped or dropped. With "
+        "impute:VALUE, the custodian vouches that VALUE is a fair stand-in.",
         source="Geumlek, Song and Chaudhuri 2017, sec. 3.2; Foulds et al. 2016, sec. 3.1.",
-        corrections="The posterior knows that counts are clamped: its likelihood is that of clamped counts, exact by "
-        "inversion of the characteristic function. Draws by ops and the rdp mechanisms do not: there clamping biases "
-        "the rate downwards where many counts exceed the bound, which is public and chosen beforehand.",
-        prefer_when="How often something happens to each person: visits, relapses, claims.",
+        corrections="Inference accounts for the clamping: the likelihood of clamped counts is exact, by inversion of "
+        "the characteristic function. Draws by ops and the rdp mechanisms ignore the clamping. If many counts exceed "
+        "the bound, which is public and chosen beforehand, the rate is biased downwards.",
+        prefer_when="You ask how often something happens to each person: visits, relapses, claims.",
     )
     prior_type: ClassVar[type[Section]] = GammaPrior
     examples: ClassVar[tuple[Example, ...]] = tuple(
@@ -99,13 +100,13 @@ class GammaPoisson(WholeNumber, ConjugateNumber, GammaRate):
 
     @classmethod
     def build(cls, domain: Section, prior: Section) -> Self:
-        """Build the model from its parts of a spec."""
+        """Build the model from its sections of a spec."""
         bounds, gamma = require_type(domain, WholeNumberDomain), require_type(prior, GammaPrior)
         return cls(bounds.upper, gamma.shape, gamma.rate, bounds.out_of_bounds)
 
     @property
     def number_family(self) -> PoissonCounts:
-        """The Poisson law with its prior."""
+        """The Poisson law, with the prior of its rate."""
         return PoissonCounts(self.shape, self.rate)
 
     def draw_numbers(self, parameter: float, size: int, rng: "np.random.Generator") -> "Floats":
@@ -121,5 +122,5 @@ class GammaPoisson(WholeNumber, ConjugateNumber, GammaRate):
         return arithmetic.log(theta), -theta
 
     def family(self, n_records: int) -> GammaShapeFamily:
-        """Return the Gamma posterior, whose shape the data move."""
+        """Return the family of Gamma posteriors; the data change the shape."""
         return GammaShapeFamily(self.shape, self.rate, float(self.upper), n_records)

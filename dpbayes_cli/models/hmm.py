@@ -1,4 +1,4 @@
-"""Hidden Markov models: sequences that go through hidden states, and records whose features depend on the state."""
+"""Hidden Markov models: sequences with a hidden state at each time step, and records whose features depend on it."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from msgspec import Meta
 
 from dpbayes_cli.base.cell_grammar import check_levels
 from dpbayes_cli.core.columns import Column, CutColumn, RecordPolicy, has_stand_in
-from dpbayes_cli.core.examples import Example, of_discrete_columns
+from dpbayes_cli.core.examples import Example, discrete_example
 from dpbayes_cli.core.model import MethodInfo, NoisyStatistics
+from dpbayes_cli.core.model_defaults import DataCheck
 from dpbayes_cli.core.model_sections import StatesOverTime
-from dpbayes_cli.core.model_uses import DataCheck
 from dpbayes_cli.core.noisy_observation import NoisySequences
 from dpbayes_cli.core.options import INFERENCE, InferenceOptions, option
-from dpbayes_cli.core.section import WRITTEN_FREELY, Level, Positive, Section, require_type
+from dpbayes_cli.core.section import YAML_SCALAR, Level, Positive, Section, require_type
 from dpbayes_cli.core.statistic import Part, Statistic, TableCounts, Witness
-from dpbayes_cli.models.families.capabilities import total_of
+from dpbayes_cli.models.families.capabilities import record_count
 from dpbayes_cli.models.families.discrete_bayes_net import cell_of
-from dpbayes_cli.models.families.hidden_markov import Sequences
+from dpbayes_cli.models.families.hidden_markov import HiddenMarkovStructure
 from dpbayes_cli.models.families.latent_variables import LatentVariables
 from dpbayes_cli.models.families.network_domain import VariableSection, check_network
 from dpbayes_cli.models.families.sequence_likelihood import SequenceLikelihood
@@ -36,63 +36,65 @@ if TYPE_CHECKING:
 
     from dpbayes_cli.base.numeric import Floats
 
-_MOST_STATES = 50
+_MAX_STATES = 50
 
 
 class AxisSection(Section, frozen=True, kw_only=True):
-    """A column whose values say to which sequence, or to which time step, a record belongs."""
+    """The column with the sequence, or with the time step, of a record."""
 
     column: Annotated[str, Meta(description="the name of the column")]
     values: Annotated[tuple[Level, ...], Meta(min_length=1, description="the valid texts, in order")]
     impute: Annotated[
-        Annotated[str, Meta(extra_json_schema=WRITTEN_FREELY)] | None,
-        Meta(description="the public value that an invalid cell counts as; default: on_invalid says"),
+        Annotated[str, Meta(extra_json_schema=YAML_SCALAR)] | None,
+        Meta(description="the public stand-in for an invalid cell; default: on_invalid decides"),
     ] = None
 
     def __post_init__(self) -> None:
         check_levels(self.values)
 
-    def read(self) -> Column:
-        """Return the column."""
+    def as_column(self) -> Column:
+        """Return the column with its public values."""
         return Column(self.column, self.values, self.impute)
 
 
 class HmmDomain(Section, frozen=True, kw_only=True):
-    """Sequences, time steps, features and the number of states: all public."""
+    """Sequences, time steps, features and the number of states, all public."""
 
-    sequence: Annotated[AxisSection, Meta(description="the column of the sequences, and which there are")]
-    time: Annotated[AxisSection, Meta(description="the column of the time steps, and which there are, in order")]
-    features: Annotated[
-        dict[str, VariableSection], Meta(min_length=1, description="by column: its values, or the cuts of a number")
-    ]
-    states: Annotated[int, Meta(ge=1, le=_MOST_STATES, description="the number of hidden states")]
+    sequence: Annotated[AxisSection, Meta(description="the column with the sequence, and all sequences")]
+    time: Annotated[AxisSection, Meta(description="the column with the time step, and all time steps in order")]
+    features: Annotated[dict[str, VariableSection], Meta(min_length=1, description="each column's values or cuts")]
+    states: Annotated[int, Meta(ge=1, le=_MAX_STATES, description="the number of hidden states")]
 
     def __post_init__(self) -> None:
         names = [self.sequence.column, self.time.column, *self.features]
         if len(set(names)) < len(names):
-            raise ValueError("sequence, time and features are different columns")
+            raise ValueError("sequence, time and features must be different columns")
         self.graph()
 
     def graph(self) -> Network:
-        """Return the tables that are counted: each feature by sequence and time step."""
+        """Return the graph of the tables of counts: each feature by sequence and time step."""
         axes = (self.sequence.column, self.time.column)
-        columns = [self.sequence.read(), self.time.read(), *(p.column(name) for name, p in self.features.items())]
+        columns = [
+            self.sequence.as_column(),
+            self.time.as_column(),
+            *(p.column(name) for name, p in self.features.items()),
+        ]
         return check_network(columns, [(), (), *(axes for _ in self.features)])
 
 
 class HmmPrior(Section, frozen=True, kw_only=True):
-    """Dirichlet priors of the first state, of each state's successor, and of each feature given the state."""
+    """Dirichlet priors on the first state, on each state's successor, and on each feature given the state."""
 
-    initial: Annotated[Positive, Meta(description="concentration of the first state's probabilities")] = 1.0
-    transition: Annotated[Positive, Meta(description="concentration of the probabilities of a state's successor")] = 1.0
+    initial: Annotated[Positive, Meta(description="concentration for the first state")] = 1.0
+    transition: Annotated[Positive, Meta(description="concentration for a state's successor")] = 1.0
     stay: Annotated[
-        Annotated[float, Meta(ge=0.0, le=1e9)], Meta(description="added to the concentration of staying in a state")
+        Annotated[float, Meta(ge=0.0, le=1e9)], Meta(description="added to the concentration for staying in a state")
     ] = 0.0
-    emission: Annotated[Positive, Meta(description="concentration of each feature's probabilities")] = 1.0
+    emission: Annotated[Positive, Meta(description="concentration for the values of a feature")] = 1.0
 
 
 class HmmInference(InferenceOptions, frozen=True, kw_only=True):
-    """What the Markov chains on hidden states read."""
+    """The inference options of Markov chains on hidden states."""
 
     mcmc_sweeps: Annotated[
         Annotated[int, Meta(ge=50, le=100_000)], option(INFERENCE, "sweeps of each Markov chain after warming up")
@@ -105,15 +107,15 @@ class HmmInference(InferenceOptions, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class Hmm(NoisyStatistics, LatentVariables):
-    """States z_s1 ~ initial, z_st ~ transition[z_s,t-1]; features of records of (s, t) ~ emission[z_st], independent.
+    """States z_s1 ~ initial, z_st ~ transition[z_s,t-1]; features of records at (s, t) ~ emission[z_st], independent.
 
     Source: Foulds et al. 2016, sec. 5.
 
     Attributes:
-        network: the graph of the tables that are counted: the sequence, the time step, and each feature given both.
+        network: the graph of the tables of counts: the sequence, the time step, and each feature given both.
         axes: the columns of the sequence and of the time step.
         features: the columns of the features.
-        weights: for each feature, the share of its table in a budget for noise, relative to others.
+        weights: for each feature its table's share of the noise budget, relative to others.
         states: the number of hidden states.
         initial, transition, stay, emission: concentrations; see ``HmmPrior``.
     """
@@ -130,27 +132,29 @@ class Hmm(NoisyStatistics, LatentVariables):
 
     name: ClassVar[str] = "hmm"
     summary: ClassVar[str] = (
-        "sequences in hidden states that records' features depend on (naive Bayes), Dirichlet priors"
+        "sequences of hidden states, naive Bayes features of records given the state, Dirichlet priors"
     )
-    card: ClassVar[MethodInfo] = MethodInfo(
-        releases="For each feature the number of records of each sequence, time step and value, with noise; from them "
-        "the posterior of each state's emissions, of transitions, and of the state of every sequence at every step.",
-        guarantee="That of the mechanism. L1 sensitivity of F features: replace-one 2 F, add-remove F: a record is in "
-        "one cell of every feature's table, whatever the number of sequences and steps.",
-        assumptions="All records of a sequence at a time step share its state; given the state their features are "
+    info: ClassVar[MethodInfo] = MethodInfo(
+        releases="For each feature the noisy number of records of each sequence, time step and value; and the "
+        "posterior of emissions, transitions, and the state of every sequence at every step, inferred from them.",
+        guarantee="The guarantee of the mechanism. For F features the L1 sensitivity is 2 F under replace-one and F "
+        "under add-remove: a record is in one cell of each feature's table, whatever the number of sequences and "
+        "steps.",
+        assumptions="All records of a sequence at a time step share its state; given the state, their features are "
         "independent. Sequences, time steps, values and the number of states are public. How many records a sequence "
-        "has at a step says nothing about its state. An invalid cell takes a record out of the tables that hold it.",
+        "has at a step says nothing about its state. A record with an invalid cell is left out only of the tables "
+        "with that column.",
         source="Foulds, Geumlek, Welling and Chaudhuri 2016, sec. 5 and Figures 3 to 7; Goldwater and Griffiths 2007 "
         "(transitions integrated out).",
-        corrections="The paper replaces negative noisy counts by zero and takes the rest for the truth, which invents "
-        "records where there are none (method: naive); here the posterior knows the noise. States are drawn sequence "
-        "by sequence, forwards and backwards, not one at a time (state_sampler: collapsed is the paper's).",
-        prefer_when="Events of many units over time that go through a few regimes, with many records a step.",
+        corrections="The paper replaces negative noisy counts by zero and treats the others as exact, which invents "
+        "records where there are none (method: naive). Here inference accounts for the noise. States are drawn a "
+        "whole sequence at a time, not one by one as in the paper (state_sampler: collapsed).",
+        prefer_when="Events of many units go through a few regimes over time, with many records at each step.",
     )
     domain_type: ClassVar[type[Section]] = HmmDomain
     prior_type: ClassVar[type[Section]] = HmmPrior
     examples: ClassVar[tuple[Example, ...]] = (
-        of_discrete_columns(
+        discrete_example(
             {
                 "sequence": {"column": "s", "values": ["u", "v"]},
                 "time": {"column": "t", "values": ["1", "2", "3"]},
@@ -174,11 +178,11 @@ class Hmm(NoisyStatistics, LatentVariables):
 
     @classmethod
     def build(cls, domain: Section, prior: Section) -> Self:
-        """Build the model from its parts of a spec."""
+        """Build the model from its sections of a spec."""
         parts, concentration = require_type(domain, HmmDomain), require_type(prior, HmmPrior)
         return cls(
             parts.graph(),
-            (parts.sequence.read(), parts.time.read()),
+            (parts.sequence.as_column(), parts.time.as_column()),
             tuple(part.column(name) for name, part in parts.features.items()),
             tuple(Fraction(repr(part.weight)) for part in parts.features.values()),
             parts.states,
@@ -200,7 +204,7 @@ class Hmm(NoisyStatistics, LatentVariables):
 
     @property
     def over_time(self) -> StatesOverTime:
-        """The parameters as those of states."""
+        """The parameters as emissions, transitions and first state."""
         return StatesOverTime(self.axes, self.features, self.states)
 
     def sections(self) -> tuple[StatesOverTime]:
@@ -208,7 +212,7 @@ class Hmm(NoisyStatistics, LatentVariables):
         return (self.over_time,)
 
     def held_out(self) -> SequenceLikelihood:
-        """Return what scores records by the state of their sequence at their step."""
+        """Return the scorer of records given the state of their sequence at their time step."""
         return SequenceLikelihood(self.over_time)
 
     @property
@@ -237,47 +241,46 @@ class Hmm(NoisyStatistics, LatentVariables):
         )
 
     def split(self, values: Any) -> tuple[list[Any], Any, Any]:
-        """Return parameters as emissions of each feature, transitions and the first state's; see ``StatesOverTime``."""
+        """Split parameters into emissions, transitions and the first state's; see ``StatesOverTime``."""
         return self.over_time.split(values)
 
     @property
-    def structure(self) -> Sequences:
-        """The sites, for a chain that draws their states."""
+    def structure(self) -> HiddenMarkovStructure:
+        """The structure for a chain that draws the hidden states."""
         emissions = tuple((self.emission,) * size for size in self.sizes)
-        return Sequences(self.states, emissions, self.shape, self.initial, self.transition, self.stay)
+        return HiddenMarkovStructure(self.states, emissions, self.shape, self.initial, self.transition, self.stay)
 
-    def read(self, policy: RecordPolicy) -> Statistic:
-        """Return the counts."""
+    def chain_input(self, policy: RecordPolicy) -> Statistic:
+        """Return the counts, which a chain reads."""
         return self.statistic(policy)
 
     def predictive(self, mean: Sequence[float]) -> dict[str, float]:
-        """Return nothing: what a new record is like depends on where it belongs; see ``evaluate``."""
+        """Return nothing: a prediction depends on the record's sequence and time step; see ``evaluate``."""
         return {}
 
     @property
     def _tables(self) -> tuple[int, ...]:
-        """The vertices of the features in the graph."""
         return tuple(range(2, len(self.network)))
 
     def statistic(self, policy: RecordPolicy) -> Statistic:
         """Return, for each feature, the number of records of each sequence, time step and value.
 
-        Privacy: a record adds a unit vector to the table of each feature whose cell, with sequence and time step, is
-            valid in it, zero to others. replace-one: each table changes by at most 2 in L1 and sqrt 2 in L2, F tables
-            by 2 F and sqrt(2 F); attained by records that differ in every feature. add-remove: each by 1; attained
-            by any valid record.
+        Privacy: a record adds a unit vector to the table of each feature if the cells of the feature, the sequence and
+            the time step are valid, else zero. replace-one: each table changes by at most 2 in L1 and sqrt 2 in L2,
+            F tables by 2 F and sqrt(2 F); attained by records that differ in every feature. add-remove: each by 1;
+            attained by any valid record.
         Source: Foulds et al. 2016, sec. 5; mechanisms, HMM with naive Bayes emissions.
         """
         network = self.network
-        each = 1 if policy.neighbors is Neighbors.ADD_REMOVE else 2
+        per_table = 1 if policy.neighbors is Neighbors.ADD_REMOVE else 2
         axes = network.names[:2]
         expressions = tuple(TableCounts((*axes, network.names[i]), network.shape(i)) for i in self._tables)
         parts = tuple(
-            Part(network.names[i], network.n_cells[i], each, each, weight)
+            Part(network.names[i], network.n_cells[i], per_table, per_table, weight)
             for i, weight in zip(self._tables, self.weights, strict=True)
         )
         names = cell_names(network, "count")[sum(network.n_cells[:2]) :]
-        total = each * len(self.features)
+        total = per_table * len(self.features)
         record, neighbor = (tuple(cell_of(c, min(code, len(c.levels) - 1)) for c in self.columns) for code in (0, 1))
         witness = Witness(record, None if policy.neighbors is Neighbors.ADD_REMOVE else neighbor)
         return Statistic(names, expressions, total, witness, total, parts=parts)
@@ -285,25 +288,27 @@ class Hmm(NoisyStatistics, LatentVariables):
     def observation(
         self, policy: RecordPolicy, released: Sequence[int], noise: NoiseLaw, n_records: int | None
     ) -> NoisySequences:
-        """State the observation behind privatized counts; see ``NoisyStatistics``."""
+        """Return the noisy counts as an observation of sequences; see ``NoisyStatistics``."""
         import numpy as np
 
-        total_of(policy, n_records)
+        record_count(policy, n_records)
         cells = [self.network.n_cells[i] for i in self._tables]
         firsts = list(itertools.accumulate(cells[:-1], initial=0))
         parts = np.split(np.asarray(released, dtype=np.int64), firsts[1:])
         observed = tuple(part.reshape(*self.shape, size) for part, size in zip(parts, self.sizes, strict=True))
-        complete = all(has_stand_in(policy, column) for column in self.features)  # else all tables lack a record alike
+        complete = all(
+            has_stand_in(policy, column) for column in self.features
+        )  # else a dropped record is missing from all tables
         return self.observed(observed, tuple(noise.at(first) for first in firsts), complete=complete)
 
     def observed(
         self, counts: tuple[Any, ...], noises: tuple[NoiseLaw | None, ...], *, complete: bool
     ) -> NoisySequences:
-        """State the observation of counts that were seen through noise, or (None) exactly.
+        """Return the observation of counts.
 
         Args:
             counts: for each feature, shape (n_sequences, n_steps, n_values).
-            noises: for each feature the law of the noise.
+            noises: for each feature the law of the noise; None: the counts are exact.
             complete: whether every record counts in the tables of all features.
         """
         import numpy as np
@@ -332,12 +337,12 @@ class Hmm(NoisyStatistics, LatentVariables):
         totals = rng.multinomial(n_records, shares).reshape(self.shape)
         counts = [rng.multinomial(totals, emission[states]) for emission in emissions]
         parameters = np.concatenate([*(e.ravel() for e in emissions), transition.ravel(), initial])
-        return tuple(parameters.tolist()), tuple(int(count) for each in counts for count in each.ravel())
+        return tuple(parameters.tolist()), tuple(int(count) for table in counts for count in table.ravel())
 
     def draw_parameters(self, rng: np.random.Generator) -> tuple[list[Floats], Floats, Floats]:
         """Draw emissions, transitions and the first state's probabilities from the prior; see ``split``."""
         import numpy as np
 
         emissions = [rng.dirichlet(np.full(size, self.emission), size=self.states) for size in self.sizes]
-        transition, initial = self.structure.draw_links(None, rng)
+        transition, initial = self.structure.draw_state_probabilities(None, rng)
         return emissions, transition, initial

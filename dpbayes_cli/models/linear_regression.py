@@ -1,4 +1,4 @@
-"""Linear regression: a number's dependence on other numbers."""
+"""Linear regression: how a number depends on other numbers."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,60 +11,60 @@ from dpbayes_cli.base.errors import SpecError, nearest
 from dpbayes_cli.core.columns import check_bounds
 from dpbayes_cli.core.examples import Example
 from dpbayes_cli.core.model import MethodInfo
-from dpbayes_cli.core.predictor import only_target
+from dpbayes_cli.core.predictor import fixed_target
 from dpbayes_cli.core.section import Positive, Section, require_type
-from dpbayes_cli.models.families.capabilities import Line, LinearPosterior
-from dpbayes_cli.models.families.joint_normal import LARGEST, STEPS, JointNormal, NumberBounds
-from dpbayes_cli.models.families.line_predictor import LinePredictor
+from dpbayes_cli.models.families.capabilities import NormalRegression, ScaledRegression
+from dpbayes_cli.models.families.joint_normal import MAX_BOUND, STEPS, JointNormal, NumberBounds
+from dpbayes_cli.models.families.regression_predictor import RegressionPredictor
 from dpbayes_cli.models.families.regression_records import RegressionRecords
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
 
-MOST_FEATURES = 5
+MAX_FEATURES = 5
 INTERCEPT = "intercept"
 
 
 class Target(Section, frozen=True, kw_only=True):
-    """The number that depends on the others, with its public bounds."""
+    """The target, with its public bounds."""
 
-    column: Annotated[str, Meta(min_length=1, description="its name in the file")]
-    lower: Annotated[float, Meta(ge=-LARGEST, le=LARGEST, description="numbers below this are clamped to it")]
-    upper: Annotated[float, Meta(ge=-LARGEST, le=LARGEST, description="numbers above this are clamped to it")]
+    column: Annotated[str, Meta(min_length=1, description="the name of the column in the file")]
+    lower: Annotated[float, Meta(ge=-MAX_BOUND, le=MAX_BOUND, description="lower numbers are clamped to this")]
+    upper: Annotated[float, Meta(ge=-MAX_BOUND, le=MAX_BOUND, description="higher numbers are clamped to this")]
 
     def __post_init__(self) -> None:
         check_bounds(self.lower, self.upper)
 
 
 class LinearRegressionDomain(Section, frozen=True, kw_only=True):
-    """The target and the features, by their names in the file, with public bounds; an intercept is always there."""
+    """The target and the features, by column name, with public bounds; there is always an intercept."""
 
-    target: Annotated[Target, Meta(description="the number that depends on the others")]
+    target: Annotated[Target, Meta(description="the number to predict")]
     features: Annotated[
         dict[str, NumberBounds],
         Meta(
             min_length=1,
-            max_length=MOST_FEATURES,
-            description="column: {lower: X, upper: X}, one for each, in any order",
+            max_length=MAX_FEATURES,
+            description="for each column {lower: X, upper: X}, in any order",
         ),
     ]
     variance: Annotated[
         Positive | None,
-        Meta(description="the variance of the target given the features, where it is known; ops needs it [unknown]"),
+        Meta(description="the variance of the target given the features, if it is known; ops needs it [unknown]"),
     ] = None
 
 
 class LinearRegressionPrior(Section, frozen=True, kw_only=True):
-    """Conjugate prior of the regression, and normal-inverse-Wishart prior of its features; see ``explain``."""
+    """Conjugate prior of the regression, normal-inverse-Wishart prior of the features; see ``dpbayes explain``."""
 
     mean: Annotated[
-        dict[str, Annotated[float, Meta(ge=-LARGEST, le=LARGEST)]],
-        Meta(description="column: prior mean, of the target where all features have theirs [middle]"),
+        dict[str, Annotated[float, Meta(ge=-MAX_BOUND, le=MAX_BOUND)]],
+        Meta(description="for each column the prior mean; for the target at the prior means of the features [middle]"),
     ] = msgspec.field(default_factory=dict)
     deviation: Annotated[
         dict[str, Positive],
         Meta(
-            description="column: prior standard deviation of a record, of the target given the features "
+            description="for each column the prior standard deviation; for the target given the features "
             "[a sixth of the range]"
         ),
     ] = msgspec.field(default_factory=dict)
@@ -77,14 +77,13 @@ class LinearRegressionPrior(Section, frozen=True, kw_only=True):
 
 _TARGET = {"column": "y", "lower": 0.0, "upper": 2.5}
 _FEATURE = {"lower": -1.0, "upper": 3.0}
-"""Of the examples."""
 
 
 @dataclass(frozen=True)
-class LinearRegression(JointNormal, LinearPosterior):
-    """The target is N(intercept + sum of beta_j x_j, variance) given the features x, and these are a normal vector.
+class LinearRegression(JointNormal, NormalRegression):
+    """The target is N(intercept + sum of beta_j x_j, variance) given the features x, which are jointly normal.
 
-    The columns are the target and then the features in alphabetical order; each is clamped to public bounds.
+    The columns are the target, then the features in alphabetical order; each is clamped to public bounds.
 
     Privacy: that of ``JointNormal.statistic``, for the target and all features.
 
@@ -92,33 +91,35 @@ class LinearRegression(JointNormal, LinearPosterior):
     """
 
     name: ClassVar[str] = "linear-regression"
-    summary: ClassVar[str] = "coefficients and variance of a number given others, conjugate prior"
-    card: ClassVar[MethodInfo] = MethodInfo(
-        releases="The sums of a target and its features, D columns, of their squares and products, with noise, and the "
-        "number of valid records where it is private; from them the joint posterior of intercept, slopes and variance, "
-        "in the units of the file.",
-        guarantee="That of the mechanism. In units of the ranges one record moves all of them together by at most "
-        "(D + 1)^2 in L1, and 4 (D + 1)^2 in squared L2, less 4 where D is even; the number of records costs nothing.",
-        assumptions="The target is normal given the features, and these are normal vectors. A priori variance ~ k "
-        "deviation_0^2 / chi-square(2 + k), k = variance_strength; slope_j ~ N(0, variance / (slope_strength "
-        "deviation_j^2)); at the features' prior means the line is at the target's + N(0, variance / strength): the "
-        "conjugate prior of regression. Independently of it the features' covariance is inverse Wishart, D + k "
-        "degrees of freedom, expectation diag(deviation^2), and their means are N(mean, covariance / strength). By "
-        "default k is 0.2, for a larger one all but excludes features that go closely together. Each number is "
-        "clamped to its public bounds and rounded to a grid of 2^14 steps; a record with an invalid number is "
-        "invalid. The posterior takes the bounds for never reached, and warns where it expects otherwise. Where noise "
-        "matters, that the features are normal matters too, through the spread of their squares; without noise it "
-        "does not.",
+    summary: ClassVar[str] = "coefficients and variance of a linear regression, conjugate prior"
+    info: ClassVar[MethodInfo] = MethodInfo(
+        releases="The noisy sums, squares and products of D columns, a target and its features, and, if it is "
+        "private, the noisy number of valid records; and the joint posterior of intercept, slopes and variance "
+        "inferred from them, in the units of the file.",
+        guarantee="The guarantee of the mechanism. In units of the ranges, one record moves all of these together by "
+        "at most (D + 1)^2 in L1, and by at most 4 (D + 1)^2 in squared L2, less 4 if D is even. The record count "
+        "costs nothing.",
+        assumptions="The target is normal given the features, and the features are jointly normal. With k = "
+        "variance_strength, the prior is: variance ~ k deviation_0^2 / chi-square(2 + k); slope_j ~ N(0, variance / "
+        "(slope_strength deviation_j^2)); at the prior means of the features, the regression line is at the prior "
+        "mean of the target + N(0, variance / strength). This is the conjugate prior of linear regression. "
+        "Independently of it, the covariance of the features is inverse Wishart with D + k degrees of freedom and "
+        "expectation diag(deviation^2), and their means are N(mean, covariance / strength). The default k is 0.2, "
+        "because a larger k all but excludes strongly correlated features. Each number is clamped to its public "
+        "bounds and rounded to a grid of 2^14 steps; a record with an invalid number is invalid. Inference assumes "
+        "that no number reaches its bounds, and warns if the posterior says otherwise. If the noise is not "
+        "negligible, the normality of the features matters too, through the variance of their squares; without noise "
+        "it does not matter.",
         source="Bernstein and Sheldon 2018, Alg. 1, and 2019 (regression from noisy second moments); Park and Casella "
         "2008 (scale mixture); Bartlett 1933; Zhang, Rubinstein and Dimitrakakis 2016, sec. 5.2 (known variance, ops).",
-        corrections="Bernstein and Sheldon 2019 need fourth moments of the features for the spread of the sums given "
-        "the parameters, and release them with noise of their own, or state a prior of the features. Here it is the "
-        "prior: some D^4 / 24 moments more would share epsilon, and their noisy matrix need not be "
-        "one of any law. The noisy second moments are not repaired: covariances are drawn from a law on positive "
-        "definite matrices. The naive posterior is repaired by cutting eigenvalues at 0; the prior's scale, which is "
-        "added to them, keeps its slopes finite.",
-        prefer_when="One number is to be predicted from others, or a slope is the question. For how all of them go "
-        "together use `multivariate-normal`.",
+        corrections="Given the parameters, the spread of the sums depends on fourth moments of the features. "
+        "Bernstein and Sheldon 2019 release these with noise, or state a prior of the features. Here there is a "
+        "prior: about D^4 / 24 more moments would share epsilon, and their noisy matrix need not belong to any law. "
+        "The noisy second moments are not repaired: covariances are drawn from a law on positive definite matrices. "
+        "The plug-in posterior (method: naive) is repaired by cutting eigenvalues at 0; the prior's scale matrix, "
+        "which is added to them, keeps its slopes finite.",
+        prefer_when="You predict one number from others, or want a slope. To learn how all of them vary together, use "
+        "`multivariate-normal`.",
     )
     domain_type: ClassVar[type[Section]] = LinearRegressionDomain
     prior_type: ClassVar[type[Section]] = LinearRegressionPrior
@@ -140,38 +141,38 @@ class LinearRegression(JointNormal, LinearPosterior):
 
     @classmethod
     def build(cls, domain: Section, prior: Section) -> Self:
-        """Build the model from its parts of a spec.
+        """Build the model from its sections of a spec.
 
         Raises:
-            SpecError: a name is taken, a prior names no column, or is not one.
+            SpecError: a feature has a name that is not allowed, or the prior names no column or is below the grid step.
         """
-        stated, asked = require_type(prior, LinearRegressionPrior), require_type(domain, LinearRegressionDomain)
-        target, features = asked.target, dict(sorted(asked.features.items()))
+        stated_prior, columns = require_type(prior, LinearRegressionPrior), require_type(domain, LinearRegressionDomain)
+        target, features = columns.target, dict(sorted(columns.features.items()))
         if target.column in features:
-            raise SpecError(f"the target {target.column!r} is a feature of itself", where="domain.features")
+            raise SpecError(f"the target {target.column!r} is also a feature; remove it there", where="domain.features")
         if INTERCEPT in features:
             raise SpecError(
-                f"no feature can be called {INTERCEPT!r}: beta[{INTERCEPT}] is always there", where="domain.features"
+                f"no feature may have the name {INTERCEPT!r}, which is that of a coefficient", where="domain.features"
             )
         bounds = (
             (target.column, target.lower, target.upper),
             *((name, box.lower, box.upper) for name, box in features.items()),
         )
         names = [name for name, _, _ in bounds]
-        for key, of in (("mean", stated.mean), ("deviation", stated.deviation)):
-            for name in of:
+        for key, by_column in (("mean", stated_prior.mean), ("deviation", stated_prior.deviation)):
+            for name in by_column:
                 if name not in names:
                     raise SpecError(f"there is no column {name!r}", where=f"prior.{key}", hint=nearest(name, names))
         for name, low, high in bounds:
-            if stated.deviation.get(name, high - low) * STEPS < high - low:
+            if stated_prior.deviation.get(name, high - low) * STEPS < high - low:
                 raise SpecError(
-                    f"the deviation of {name!r} is below the grid step {(high - low) / STEPS:g} of its bounds",
+                    f"the prior deviation of {name!r} must be at least its grid step, {(high - low) / STEPS:g}",
                     where="prior.deviation",
                 )
-        mean = tuple(stated.mean.get(name, (low + high) / 2.0) for name, low, high in bounds)
-        deviation = tuple(stated.deviation.get(name, (high - low) / 6.0) for name, low, high in bounds)
-        strengths = stated.strength, stated.slope_strength, stated.variance_strength
-        return cls(bounds, mean, deviation, *strengths, asked.variance)
+        mean = tuple(stated_prior.mean.get(name, (low + high) / 2.0) for name, low, high in bounds)
+        deviation = tuple(stated_prior.deviation.get(name, (high - low) / 6.0) for name, low, high in bounds)
+        strengths = stated_prior.strength, stated_prior.slope_strength, stated_prior.variance_strength
+        return cls(bounds, mean, deviation, *strengths, columns.variance)
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -185,24 +186,24 @@ class LinearRegression(JointNormal, LinearPosterior):
         return slopes if self.variance is not None else (*slopes, "variance")
 
     def predictive(self, mean: Sequence[float]) -> dict[str, float]:
-        """Return the mean of the target where every feature is in the middle of its bounds."""
+        """Return the mean of the target if every feature is in the middle of its bounds."""
         middles = [(low + high) / 2.0 for _, low, high in self.bounds[1:]]
         slopes = mean[1 : len(self.bounds)]
         return {self.column_names[0]: mean[0] + sum(b * x for b, x in zip(slopes, middles, strict=True))}
 
-    def predicted_column(self, asked: str | None) -> int:
-        """Return the column of the target, the first."""
-        return only_target(self.name, self.column_names, 0, asked)
+    def predicted_column(self, requested: str | None) -> int:
+        """Return the index of the target, the first column."""
+        return fixed_target(self.name, self.column_names, 0, requested)
 
-    def predictor(self, column: int, draws: "Floats") -> LinePredictor:
-        """Return the predictive law of the target; see ``Model``."""
-        return LinePredictor(self.columns, self.column_names, column, self.complete_draws(draws))
+    def predictor(self, column: int, draws: "Floats") -> RegressionPredictor:
+        """Return the predictor of the target; see ``Model``."""
+        return RegressionPredictor(self.columns, self.column_names, column, self.complete_draws(draws))
 
     def complete_draws(self, draws: "Floats") -> "Floats":
-        """Return draws with the variance last, whether it is known or drawn; see ``predict_normal``.
+        """Return draws with the variance as last column, even if it is known; see ``predict_normal``.
 
         Args:
-            draws: of the reported parameters, shape (n_draws, n_parameters).
+            draws: draws of the reported parameters, shape (n_draws, n_parameters).
 
         Returns:
             Intercept, slopes and variance, shape (n_draws, n_features + 2).
@@ -213,21 +214,21 @@ class LinearRegression(JointNormal, LinearPosterior):
             return draws
         return np.hstack([draws, np.full((len(draws), 1), self.variance)])
 
-    def line(self) -> Line:
-        """Return the regression with its known variance; see ``LinearPosterior``."""
+    def scaled_regression(self) -> ScaledRegression:
+        """Return the scaled regression with its known variance; see ``NormalRegression``."""
         law = self.law(counted=False)
         if law.variance is None:
             raise SpecError(
-                "draws need the variance of the target given the features",
+                "posterior draws need a known variance of the target given the features",
                 where="domain.variance",
-                hint="state it without looking at the data, or infer it: --mechanism laplace",
+                hint="state it without looking at the data, or infer it with --mechanism laplace",
             )
         ends = tuple((low, high) for _, low, high in self.bounds)
         slopes = (s**2 * self.slope_strength for s in law.deviation[1:])
-        return Line(law.variance, ends, law.prior_mean, (self.strength, *slopes), STEPS)
+        return ScaledRegression(law.variance, ends, law.prior_mean, (self.strength, *slopes), STEPS)
 
     def law(self, counted: bool) -> RegressionRecords:
-        """Return the law of what a record adds; see ``JointNormal``."""
+        """Return the law of a record's contribution; see ``JointNormal``."""
         half = (self.bounds[0][2] - self.bounds[0][1]) / 2.0
         freedom = len(self.bounds) + 1.0 + self.variance_strength
         variance = None if self.variance is None else self.variance / half**2

@@ -9,7 +9,7 @@ from dpbayes_cli.core.model import MethodInfo
 from dpbayes_cli.core.section import Section
 from dpbayes_cli.models.families.convex_loss import ConvexLossModel
 from dpbayes_cli.models.families.regression_domain import ClassDomain, RegressionDomain
-from dpbayes_cli.models.families.regression_examples import CLASS_SPEC, classes
+from dpbayes_cli.models.families.regression_examples import CLASS_SPEC, class_example
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
@@ -18,26 +18,25 @@ if TYPE_CHECKING:
 class LogisticRegression(ConvexLossModel):
     """P(y = 1 | x) = sigma(x'w), w ~ N(0, I / tau).
 
-    Privacy: gradient and curvature of a record's loss are bounded by those of the loss and the norm of a row, whatever
-        the record; see ``ConvexLossModel.curvature``.
+    Privacy: gradient and curvature are bounded, whatever the record; see ``ConvexLossModel.curvature``.
     Source: Geumlek, Song and Chaudhuri 2017, sec. 4.2; Minami et al. 2016, sec. 4.
     """
 
     name: ClassVar[str] = "logistic-regression"
     summary: ClassVar[str] = "the probability of a class from features, normal prior; classifies new records"
     has_probabilities: ClassVar[bool] = True
-    card: ClassVar[MethodInfo] = MethodInfo(
+    info: ClassVar[MethodInfo] = MethodInfo(
         releases="Draws of the coefficients from a posterior tempered for privacy; nothing else.",
-        guarantee="That of the mechanism. The gradient of one record's loss has the norm c at most, c^2 = norm^2 + 1 "
-        "with an intercept; its curvature is c^2 / 4 at most.",
-        assumptions="Numbers have public bounds, texts public lists; a record's features are clipped to a public norm. "
-        "Coefficients are those of the scaled design: a number goes from -1 to 1 between its bounds.",
+        guarantee="The guarantee of the mechanism. The gradient of one record's loss has at most the norm c, where "
+        "c^2 = norm^2 + 1 with an intercept, and its curvature is at most c^2 / 4.",
+        assumptions="Numbers have public bounds, texts public lists of values. A record's features are clipped to a "
+        "public norm. Coefficients refer to the scaled design, in which a number runs from -1 to 1 between its bounds.",
         source="Geumlek, Song and Chaudhuri 2017, sec. 4; Minami, Arai, Sato and Nakagawa 2016.",
-        corrections="With an intercept the loss has L = sqrt(1 + norm^2), not norm.",
-        prefer_when="Predicting one of two classes from many columns, with probabilities.",
+        corrections="With an intercept the Lipschitz constant of the loss is L = sqrt(1 + norm^2), not norm.",
+        prefer_when="You predict one of two classes from many columns, and want probabilities.",
     )
     domain_type: ClassVar[type[Section]] = ClassDomain
-    examples: ClassVar[tuple[Example, ...]] = (classes(), classes(norm=0.5, intercept=False))
+    examples: ClassVar[tuple[Example, ...]] = (class_example(), class_example(norm=0.5, intercept=False))
     first_spec: ClassVar[Mapping[str, str]] = CLASS_SPEC
 
     @classmethod

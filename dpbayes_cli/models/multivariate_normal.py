@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar, Self
+from typing import Annotated, ClassVar, Self
 
 import msgspec
 from msgspec import Meta
@@ -11,24 +11,21 @@ from dpbayes_cli.base.errors import SpecError, nearest
 from dpbayes_cli.core.examples import Example
 from dpbayes_cli.core.model import MethodInfo
 from dpbayes_cli.core.section import Positive, Section, require_type
-from dpbayes_cli.models.families.joint_normal import LARGEST, JointNormal, NumberBounds
+from dpbayes_cli.models.families.joint_normal import MAX_BOUND, JointNormal, NumberBounds
 from dpbayes_cli.models.families.wishart_records import WishartRecords
 
-if TYPE_CHECKING:
-    pass
-
-MOST_COLUMNS = 20
+MAX_COLUMNS = 20
 
 
 class MultivariateNormalDomain(Section, frozen=True, kw_only=True):
-    """The columns, by their names in the file, with public bounds."""
+    """The columns by name, with public bounds."""
 
     columns: Annotated[
         dict[str, NumberBounds],
         Meta(
             min_length=1,
-            max_length=MOST_COLUMNS,
-            description="column: {lower: X, upper: X}, one for each, in any order",
+            max_length=MAX_COLUMNS,
+            description="for each column {lower: X, upper: X}, in any order",
         ),
     ]
 
@@ -37,15 +34,16 @@ class MultivariateNormalPrior(Section, frozen=True, kw_only=True):
     """Normal-inverse-Wishart prior: E[covariance] = diag(deviation^2), mean ~ N(mean, covariance / strength)."""
 
     mean: Annotated[
-        dict[str, Annotated[float, Meta(ge=-LARGEST, le=LARGEST)]], Meta(description="column: prior mean [middle]")
+        dict[str, Annotated[float, Meta(ge=-MAX_BOUND, le=MAX_BOUND)]],
+        Meta(description="for each column the prior mean [middle]"),
     ] = msgspec.field(default_factory=dict)
     deviation: Annotated[
-        dict[str, Positive], Meta(description="column: prior standard deviation of a record [a sixth of the range]")
+        dict[str, Positive], Meta(description="for each column the prior standard deviation [a sixth of the range]")
     ] = msgspec.field(default_factory=dict)
     strength: Annotated[Positive, Meta(description="how many records the prior mean is worth")] = 1.0
     freedom: Annotated[
         Annotated[float, Meta(gt=0.0, le=1e6)] | None,
-        Meta(description="degrees of freedom of the inverse Wishart law, above columns + 1 [columns + 3]"),
+        Meta(description="degrees of freedom of the inverse Wishart prior, above columns + 1 [columns + 3]"),
     ] = None
 
 
@@ -60,22 +58,23 @@ class MultivariateNormal(JointNormal):
 
     name: ClassVar[str] = "multivariate-normal"
     summary: ClassVar[str] = "mean vector and covariance matrix, normal-inverse-Wishart prior"
-    card: ClassVar[MethodInfo] = MethodInfo(
-        releases="The sums of D columns, of their squares and products, with noise, and the number of valid records "
-        "where it is private; from them the joint posterior of means, variances and covariances, always positive "
-        "definite.",
-        guarantee="That of the mechanism. In units of the ranges one record moves all of them together by at most "
-        "(D + 1)^2 in L1, and 4 (D + 1)^2 in squared L2, less 4 where D is even; the number of records costs nothing.",
-        assumptions="Each record holds D numbers; each is clamped to its public bounds and rounded to a public grid "
-        "of 2^14 steps; a record with an invalid number is invalid. The posterior takes the bounds for never reached, "
-        "and warns where it expects otherwise. The sums of many records are taken to be normal given the parameters. "
-        "With impute:VALUE the custodian promises that VALUE is a fair stand-in, in every column. The bounds are "
-        "stated; they cannot be found privately.",
+    info: ClassVar[MethodInfo] = MethodInfo(
+        releases="The noisy sums, squares and products of D columns and, if it is private, the noisy number of valid "
+        "records; and the joint posterior of means, variances and covariances, always positive definite, inferred "
+        "from them.",
+        guarantee="The guarantee of the mechanism. In units of the ranges, one record moves all of these together by "
+        "at most (D + 1)^2 in L1, and by at most 4 (D + 1)^2 in squared L2, less 4 if D is even. The record count "
+        "costs nothing.",
+        assumptions="Each record holds D numbers. Each number is clamped to its public bounds and rounded to a public "
+        "grid of 2^14 steps; a record with an invalid number is invalid. Inference assumes that no number reaches its "
+        "bounds, and warns if the posterior says otherwise. It takes the sums of many records to be normal given the "
+        "parameters. With impute:VALUE, the custodian vouches that VALUE is a fair stand-in in every column. The "
+        "bounds must be stated; they cannot be chosen privately.",
         source="Bernstein and Sheldon 2018, sec. 3.2 and Alg. 1; Park and Casella 2008 (scale mixture); Bartlett 1933.",
         corrections="The noisy matrix of second moments need not be positive definite, and is not repaired: "
-        "covariances are drawn from a law on positive definite matrices, given what was released. The naive posterior "
-        "is repaired, by cutting eigenvalues at 0.",
-        prefer_when="Several measurements of one person, and how they go together.",
+        "covariances are drawn from a law on positive definite matrices, given what was released. The plug-in "
+        "posterior (method: naive) is repaired by cutting eigenvalues at 0.",
+        prefer_when="You have several measurements of each person, and want to know how they vary together.",
     )
     domain_type: ClassVar[type[Section]] = MultivariateNormalDomain
     prior_type: ClassVar[type[Section]] = MultivariateNormalPrior
@@ -90,29 +89,28 @@ class MultivariateNormal(JointNormal):
 
     @classmethod
     def build(cls, domain: Section, prior: Section) -> Self:
-        """Build the model from its parts of a spec.
+        """Build the model from its sections of a spec.
 
         Raises:
-            SpecError: the prior names a column that the domain does not, or has too few degrees of freedom.
+            SpecError: the prior names an unknown column, or has too few degrees of freedom.
         """
-        stated = require_type(prior, MultivariateNormalPrior)
-        stated_columns = require_type(domain, MultivariateNormalDomain).columns
-        columns = dict(sorted(stated_columns.items()))  # the same request, whatever the order in the spec
+        stated_prior = require_type(prior, MultivariateNormalPrior)
+        bounds_by_name = require_type(domain, MultivariateNormalDomain).columns
+        columns = dict(sorted(bounds_by_name.items()))  # the same request, whatever the order in the spec
         for part in ("mean", "deviation"):
-            for name in getattr(stated, part):
+            for name in getattr(stated_prior, part):
                 if name not in columns:
                     raise SpecError(f"there is no column {name!r}", where=f"prior.{part}", hint=nearest(name, columns))
-        freedom = len(columns) + 3.0 if stated.freedom is None else stated.freedom
+        freedom = len(columns) + 3.0 if stated_prior.freedom is None else stated_prior.freedom
         if not freedom > len(columns) + 1:
             raise SpecError(
-                f"freedom is {freedom:g}: with {len(columns)} columns the prior covariance has no mean",
+                f"freedom is {freedom:g}, expected more than {len(columns) + 1}, or the prior covariance has no mean",
                 where="prior.freedom",
-                hint=f"more than {len(columns) + 1}",
             )
         bounds = tuple((name, box.lower, box.upper) for name, box in columns.items())
-        mean = tuple(stated.mean.get(name, (low + high) / 2.0) for name, low, high in bounds)
-        deviation = tuple(stated.deviation.get(name, (high - low) / 6.0) for name, low, high in bounds)
-        return cls(bounds, mean, deviation, stated.strength, freedom)
+        mean = tuple(stated_prior.mean.get(name, (low + high) / 2.0) for name, low, high in bounds)
+        deviation = tuple(stated_prior.deviation.get(name, (high - low) / 6.0) for name, low, high in bounds)
+        return cls(bounds, mean, deviation, stated_prior.strength, freedom)
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -127,5 +125,5 @@ class MultivariateNormal(JointNormal):
         return dict(zip(self.column_names, mean, strict=False))
 
     def law(self, counted: bool) -> WishartRecords:
-        """Return the law of what a record adds; see ``JointNormal``."""
+        """Return the law of a record's contribution; see ``JointNormal``."""
         return WishartRecords(*self.scaled_prior, self.strength, self.freedom, self.columns, counted)

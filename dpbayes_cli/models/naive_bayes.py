@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Self
 
 from msgspec import Meta
 
-from dpbayes_cli.core.examples import Example, of_discrete_columns
+from dpbayes_cli.core.examples import Example, discrete_example
 from dpbayes_cli.core.model import MethodInfo
 from dpbayes_cli.core.section import Section, require_type
 from dpbayes_cli.models.families.discrete_bayes_net import DiscreteBayesNet
@@ -17,16 +17,14 @@ class NaiveBayesDomain(Section, frozen=True, kw_only=True):
     """The class and the features."""
 
     target: Annotated[str, Meta(description="the variable that is the class")]
-    variables: Annotated[
-        dict[str, VariableSection], Meta(min_length=2, description="by column: its values, or the cuts of a number")
-    ]
+    variables: Annotated[dict[str, VariableSection], Meta(min_length=2, description="each column's values or cuts")]
 
     def __post_init__(self) -> None:
         check_variables(self.variables, self.parents, self.target)
 
     @property
     def parents(self) -> list[tuple[str, ...]]:
-        """The parents of each variable: the class is that of every feature."""
+        """The parents of each variable: none for the class, the class for a feature."""
         return [() if name == self.target else (self.target,) for name in self.variables]
 
 
@@ -44,23 +42,25 @@ class NaiveBayes(DiscreteBayesNet):
     """
 
     name: ClassVar[str] = "naive-bayes"
-    summary: ClassVar[str] = "a class and features independent given it, Dirichlet priors; classifies new records"
-    card: ClassVar[MethodInfo] = MethodInfo(
-        releases="The joint counts of the class and each feature, and those of the class, with noise (or, through "
-        "fourier-laplace, parities of them); from them the posterior of every table.",
-        guarantee="That of the mechanism. L1 sensitivity of m features: replace-one 2 (m + 1), add-remove m + 1: a "
-        "record is in one cell of every table.",
-        assumptions="Features are independent given the class. Values and cuts are public. An invalid cell takes a "
-        "record out of the tables that hold it, and of no other; with impute it counts as a public value.",
+    summary: ClassVar[str] = (
+        "a class, and features independent given the class; Dirichlet priors; classifies new records"
+    )
+    info: ClassVar[MethodInfo] = MethodInfo(
+        releases="Noisy counts of the class, alone and with each feature (with fourier-laplace: noisy parities of "
+        "them), and the posterior of every table inferred from them.",
+        guarantee="The guarantee of the mechanism. For m features the L1 sensitivity is 2 (m + 1) under replace-one "
+        "and m + 1 under add-remove: a record is in one cell of every table.",
+        assumptions="Features are independent given the class. Values and cut points are public. A record with an "
+        "invalid cell is left out only of the tables with that column; with impute, the cell counts as a public value.",
         source="Zhang, Rubinstein and Dimitrakakis 2016, Algorithms 1 to 3 and Figure 1.",
-        corrections="The paper clips noisy counts and takes them for the truth; here the posterior knows the noise, "
-        "and the class totals of all tables are put together. Any number of values a variable, in place of two.",
-        prefer_when="Predicting one column from many, with little budget: the tables are small.",
+        corrections="The paper clips noisy counts and treats them as exact. Here inference accounts for the noise, "
+        "and combines the class totals of all tables. Variables may have more than two values.",
+        prefer_when="You predict one column from many with a small budget: the tables are small.",
     )
     domain_type: ClassVar[type[Section]] = NaiveBayesDomain
     prior_type: ClassVar[type[Section]] = NaiveBayesPrior
     examples: ClassVar[tuple[Example, ...]] = tuple(
-        of_discrete_columns({"target": "t", "variables": variables})
+        discrete_example({"target": "t", "variables": variables})
         for variables in (
             {"t": {"values": ["p", "q"]}, "x": {"cuts": [0.5]}, "y": {"values": ["u", "v"]}},
             {
@@ -78,11 +78,11 @@ class NaiveBayes(DiscreteBayesNet):
 
     @classmethod
     def build(cls, domain: Section, prior: Section) -> Self:
-        """Build the model from its parts of a spec.
+        """Build the model from its sections of a spec.
 
         Raises:
-            SpecError: the prior names a variable or a value that the domain does not, or leaves one out.
+            SpecError: the prior names an unknown variable or value, or leaves one out.
         """
-        parts = require_type(domain, NaiveBayesDomain)
-        stated = require_type(prior, NaiveBayesPrior).concentration
-        return cls.of_variables(parts.variables, parts.parents, parts.target, stated)
+        graph = require_type(domain, NaiveBayesDomain)
+        concentrations = require_type(prior, NaiveBayesPrior).concentration
+        return cls.of_variables(graph.variables, graph.parents, graph.target, concentrations)

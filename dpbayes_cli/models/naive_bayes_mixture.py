@@ -9,51 +9,49 @@ from typing import Annotated, ClassVar, Self
 from msgspec import Meta
 
 from dpbayes_cli.core.columns import Column, CutColumn, RecordPolicy
-from dpbayes_cli.core.encoded_records import Codes
-from dpbayes_cli.core.examples import Example, of_discrete_columns
+from dpbayes_cli.core.encoded_records import CodedColumns
+from dpbayes_cli.core.examples import Example, discrete_example
 from dpbayes_cli.core.model import MethodInfo
-from dpbayes_cli.core.model_uses import DataCheck
+from dpbayes_cli.core.model_defaults import DataCheck
 from dpbayes_cli.core.section import Positive, Section, require_type
 from dpbayes_cli.models.families.latent_variables import LatentVariables
-from dpbayes_cli.models.families.mixture import Records
+from dpbayes_cli.models.families.mixture import MixtureStructure
 from dpbayes_cli.models.families.network_domain import (
-    MOST_CELLS,
+    MAX_CELLS,
     Concentrations,
     VariableSection,
     check_variables,
-    stated_concentrations,
+    concentrations_by_variable,
 )
 from dpbayes_cli.privacy.dag import Network
 
-_MOST_CLASSES = 50
+_MAX_CLASSES = 50
 
 
 class NaiveBayesMixtureDomain(Section, frozen=True, kw_only=True):
     """The features, and the number of classes."""
 
-    variables: Annotated[
-        dict[str, VariableSection], Meta(min_length=1, description="by column: its values, or the cuts of a number")
-    ]
-    classes: Annotated[int, Meta(ge=1, le=_MOST_CLASSES, description="the number of hidden classes")]
+    variables: Annotated[dict[str, VariableSection], Meta(min_length=1, description="each column's values or cuts")]
+    classes: Annotated[int, Meta(ge=1, le=_MAX_CLASSES, description="the number of hidden classes")]
 
     def __post_init__(self) -> None:
         network = self.graph()
         cells = self.classes * sum(network.n_cells)
-        if cells > MOST_CELLS:
-            raise ValueError(f"the tables have {cells:,} cells; allowed: {MOST_CELLS:,}")
+        if cells > MAX_CELLS:
+            raise ValueError(f"the tables have {cells:,} cells, expected at most {MAX_CELLS:,}")
         weighted = next((name for name, part in self.variables.items() if part.weight != 1.0), None)
         if weighted is not None:
-            raise ValueError(f"{weighted!r} has a weight, and no noise is added that it could have a share of")
+            raise ValueError(f"{weighted!r} has a weight, but this model adds no noise to tables; remove the weight")
 
     def graph(self) -> Network:
-        """Return the variables without their class."""
+        """Return the graph of the variables, without the class."""
         return check_variables(self.variables, [() for _ in self.variables], None)
 
 
 class NaiveBayesMixturePrior(Section, frozen=True, kw_only=True):
-    """Dirichlet priors on the classes' shares, and on each feature given the class."""
+    """Dirichlet priors on the class probabilities, and on each feature given the class."""
 
-    classes: Annotated[Positive, Meta(description="concentration of the classes' shares")] = 1.0
+    classes: Annotated[Positive, Meta(description="concentration of the class probabilities")] = 1.0
     concentration: Concentrations = 1.0
 
 
@@ -61,15 +59,15 @@ class NaiveBayesMixturePrior(Section, frozen=True, kw_only=True):
 class NaiveBayesMixture(LatentVariables):
     """Class z_i ~ shares, hidden; feature x_ij ~ theta_j[z_i], independent; every row has a Dirichlet prior.
 
-    Privacy: the records themselves are read, and by a private chain alone: a replaced record changes the law of its own
-        class, and one count in a row of each feature's table; see ``PrivateGibbs``.
+    Privacy: only a private chain reads the records: a replaced record changes the law of its own class, and one count
+        in a row of each feature's table; see ``PrivateGibbs``.
     Source: Foulds et al. 2016, sec. 4.1 (latent variables each associated with one data point).
 
     Attributes:
         variables: the columns.
         classes: the number of classes.
-        share: the concentration of the classes' shares.
-        concentrations: for each variable, of each of its values.
+        share: the concentration of the class probabilities.
+        concentrations: for each variable the concentration of each of its values.
     """
 
     variables: tuple[Column | CutColumn, ...]
@@ -79,24 +77,24 @@ class NaiveBayesMixture(LatentVariables):
 
     name: ClassVar[str] = "naive-bayes-mixture"
     summary: ClassVar[str] = "hidden classes, and features independent given the class; Dirichlet priors"
-    card: ClassVar[MethodInfo] = MethodInfo(
-        releases="Draws of the classes' shares and of each class's feature tables, from a private chain. The class of "
-        "a record is in the chain's state and is not released.",
-        guarantee="That of the mechanism. A replaced record changes the law of its own class alone, in every update.",
-        assumptions="Complete records: something stands in for every invalid cell. Given its class a record's features "
-        "are independent. Values, cuts and the number of classes are public. All records are held in memory as codes, "
-        "one to four bytes a cell.",
+    info: ClassVar[MethodInfo] = MethodInfo(
+        releases="Draws of the class probabilities and of each class's feature tables, from a private chain. The "
+        "class of each record is part of the chain's state and is not released.",
+        guarantee="The guarantee of the mechanism. In every update, a replaced record changes the law of its own "
+        "class only.",
+        assumptions="Records are complete: every invalid cell has a stand-in. Given its class, a record's features "
+        "are independent. Values, cut points and the number of classes are public. All records are kept in memory as "
+        "codes of one to four bytes a cell.",
         source="Foulds, Geumlek, Welling and Chaudhuri 2016, sec. 4.1; Goodman 1974 (latent classes).",
-        corrections="Classes are numbered by how often they occur, the most frequent first: their order is arbitrary "
-        "otherwise, and switches between draws.",
-        prefer_when="Groups of records are looked for that no column names. There is no small statistic that noise "
-        "could be added to.",
+        corrections="Classes are numbered by frequency, the most frequent first. Otherwise their order would be "
+        "arbitrary and could switch between draws.",
+        prefer_when="You look for groups of records that no column names. There is no small statistic to add noise to.",
     )
     domain_type: ClassVar[type[Section]] = NaiveBayesMixtureDomain
     prior_type: ClassVar[type[Section]] = NaiveBayesMixturePrior
     examples: ClassVar[tuple[Example, ...]] = (
-        of_discrete_columns({"variables": {"x": {"values": ["1", "0"]}, "y": {"cuts": [1.0, 2.0]}}, "classes": 2}),
-        of_discrete_columns({"variables": {"x": {"values": ["1", "0", "2"]}}, "classes": 1}),
+        discrete_example({"variables": {"x": {"values": ["1", "0"]}, "y": {"cuts": [1.0, 2.0]}}, "classes": 2}),
+        discrete_example({"variables": {"x": {"values": ["1", "0", "2"]}}, "classes": 1}),
     )
     first_spec: ClassVar[Mapping[str, str]] = {
         "variables": "\nage: {cuts: [40, 60], impute: 50}\nsmoker: {values: [yes, no], impute: no}",
@@ -107,17 +105,17 @@ class NaiveBayesMixture(LatentVariables):
 
     @classmethod
     def build(cls, domain: Section, prior: Section) -> Self:
-        """Build the model from its parts of a spec.
+        """Build the model from its sections of a spec.
 
         Raises:
-            SpecError: the prior names a variable or a value that the domain does not, or leaves one out.
+            SpecError: the prior names an unknown variable or value, or leaves one out.
         """
-        parts, stated = require_type(domain, NaiveBayesMixtureDomain), require_type(prior, NaiveBayesMixturePrior)
+        parts, stated_prior = require_type(domain, NaiveBayesMixtureDomain), require_type(prior, NaiveBayesMixturePrior)
         return cls(
             tuple(part.column(name) for name, part in parts.variables.items()),
             parts.classes,
-            stated.classes,
-            stated_concentrations(stated.concentration, parts.graph()),
+            stated_prior.classes,
+            concentrations_by_variable(stated_prior.concentration, parts.graph()),
         )
 
     @property
@@ -127,12 +125,12 @@ class NaiveBayesMixture(LatentVariables):
 
     @property
     def column_names(self) -> tuple[str, ...]:
-        """The variables' names are those of the columns."""
+        """The names of the variables, which are those of the columns."""
         return tuple(column.role for column in self.variables)
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """Tables, feature by feature and class by class, then the classes' shares; classes are numbered from 1."""
+        """Tables, feature by feature and class by class, then the class probabilities; classes are numbered from 1."""
         names = [str(k + 1) for k in range(self.classes)]
         return (
             *(
@@ -145,14 +143,14 @@ class NaiveBayesMixture(LatentVariables):
         )
 
     @property
-    def structure(self) -> Records:
-        """The sites, for a chain that draws their classes."""
-        return Records(self.classes, self.concentrations, concentration=self.share)
+    def structure(self) -> MixtureStructure:
+        """The structure for a chain that draws the class of each record."""
+        return MixtureStructure(self.classes, self.concentrations, concentration=self.share)
 
-    def read(self, policy: RecordPolicy) -> Codes:
-        """Return the codes of all records."""
-        return Codes(self.variables)
+    def chain_input(self, policy: RecordPolicy) -> CodedColumns:
+        """Return the columns, whose codes a chain reads."""
+        return CodedColumns(self.variables)
 
     def predictive(self, mean: Sequence[float]) -> dict[str, float]:
-        """Return nothing: means over draws whose classes may have switched are no law of a record."""
+        """Return nothing: classes may switch between draws, so that mean parameters describe no record."""
         return {}

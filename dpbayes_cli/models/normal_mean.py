@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 
 STEPS = 1 << 20
 """Grid steps between the bounds."""
-LARGEST = 1e12
+MAX_BOUND = 1e12
 
 
 class NormalMeanDomain(Section, frozen=True, kw_only=True):
     """The public bounds of a number, and its known variance."""
 
-    lower: Annotated[float, Meta(ge=-LARGEST, le=LARGEST, description="the lower bound")]
-    upper: Annotated[float, Meta(ge=-LARGEST, le=LARGEST, description="the upper bound")]
+    lower: Annotated[float, Meta(ge=-MAX_BOUND, le=MAX_BOUND, description="the lower bound")]
+    upper: Annotated[float, Meta(ge=-MAX_BOUND, le=MAX_BOUND, description="the upper bound")]
     variance: Annotated[Positive, Meta(description="the known variance of a record")]
-    out_of_bounds: Annotated[
-        Outside, Meta(description="numbers out of bounds: clamp them to the bound, or drop the record")
-    ] = "clamp"
+    out_of_bounds: Annotated[Outside, Meta(description="clamp numbers outside to the bound, or drop the record")] = (
+        "clamp"
+    )
 
     def __post_init__(self) -> None:
         check_bounds(self.lower, self.upper)
@@ -42,13 +42,13 @@ class NormalMeanDomain(Section, frozen=True, kw_only=True):
 class NormalMeanPrior(Section, frozen=True, kw_only=True):
     """Normal prior of the mean."""
 
-    mean: Annotated[float, Meta(ge=-LARGEST, le=LARGEST, description="mean of the normal prior")] = 0.0
+    mean: Annotated[float, Meta(ge=-MAX_BOUND, le=MAX_BOUND, description="mean of the normal prior")] = 0.0
     variance: Annotated[Positive, Meta(description="variance of the normal prior")] = 1.0
 
 
 @dataclass(frozen=True)
 class NormalNumbers(NumberFamily):
-    """Normal numbers of known variance, their mean with a normal prior; the coordinate is the mean itself."""
+    """Normal numbers of known variance, with a normal prior on their mean; the coordinate is the mean."""
 
     prior_mean: float
     prior_variance: float
@@ -57,7 +57,7 @@ class NormalNumbers(NumberFamily):
 
     @property
     def prior_range(self) -> tuple[float, float]:
-        """Seven standard deviations on both sides."""
+        """The interval of seven prior standard deviations on both sides of the prior mean."""
         reach = 7.1 * self.prior_variance**0.5
         return self.prior_mean - reach, self.prior_mean + reach
 
@@ -127,18 +127,19 @@ class NormalMean(ConjugateNumber):
 
     name: ClassVar[str] = "normal-mean"
     summary: ClassVar[str] = "mean of a number of known variance, normal prior"
-    card: ClassVar[MethodInfo] = MethodInfo(
-        releases="The sum of the numbers, clamped to public bounds, with noise (and the number of those that count, "
-        "where it is private); from it the posterior of the mean. With ops and the rdp mechanisms draws of the mean.",
-        guarantee="That of the mechanism. One record moves the sum by at most upper - lower.",
-        assumptions="Each record holds one number; it is clamped to public bounds and rounded to a public grid of 2^20 "
-        "steps. The variance is known and public. With impute:VALUE the custodian promises that VALUE is a fair "
-        "stand-in.",
+    info: ClassVar[MethodInfo] = MethodInfo(
+        releases="The noisy sum of the numbers, clamped to public bounds, and, if it is private, the noisy number of "
+        "records that count; and the posterior of the mean inferred from them. With ops and the rdp mechanisms: draws "
+        "of the mean.",
+        guarantee="The guarantee of the mechanism. One record moves the sum by at most upper - lower.",
+        assumptions="Each record holds one number, clamped to public bounds or dropped, and rounded to a public grid "
+        "of 2^20 steps. The variance is known and public. With impute:VALUE, the custodian vouches that VALUE is a "
+        "fair stand-in.",
         source="Geumlek, Song and Chaudhuri 2017, sec. 3.3; Foulds et al. 2016, sec. 3.1.",
-        corrections="The range of the log likelihood ratio is (upper - lower)(high - low) / variance on a support "
-        "[low, high] of the mean: half of the papers' 2 Delta for symmetric bounds. The noise-aware posterior knows "
-        "that numbers are clamped; draws by ops and the rdp mechanisms do not.",
-        prefer_when="The mean of a measurement whose spread is well known.",
+        corrections="On a support [low, high] of the mean, the range of the log likelihood ratio is (upper - "
+        "lower)(high - low) / variance: half of the papers' 2 Delta for symmetric bounds. Inference accounts for the "
+        "clamping; draws by ops and the rdp mechanisms ignore it.",
+        prefer_when="You want the mean of a measurement whose spread is well known.",
     )
     domain_type: ClassVar[type[Section]] = NormalMeanDomain
     prior_type: ClassVar[type[Section]] = NormalMeanPrior
@@ -156,7 +157,7 @@ class NormalMean(ConjugateNumber):
 
     @classmethod
     def build(cls, domain: Section, prior: Section) -> Self:
-        """Build the model from its parts of a spec."""
+        """Build the model from its sections of a spec."""
         bounds, normal = require_type(domain, NormalMeanDomain), require_type(prior, NormalMeanPrior)
         return cls(bounds.lower, bounds.upper, bounds.variance, normal.mean, normal.variance, bounds.out_of_bounds)
 
@@ -167,7 +168,7 @@ class NormalMean(ConjugateNumber):
 
     @property
     def number_family(self) -> NormalNumbers:
-        """The normal law with the prior of its mean."""
+        """The normal law, with the prior of its mean."""
         return NormalNumbers(self.prior_mean, self.prior_variance, self.variance)
 
     def draw_numbers(self, parameter: float, size: int, rng: "np.random.Generator") -> "Floats":
@@ -185,7 +186,7 @@ class NormalMean(ConjugateNumber):
 
     @property
     def parameter_range(self) -> tuple[float, float]:
-        """Any number."""
+        """The real line."""
         return (-float("inf"), float("inf"))
 
     @property
@@ -200,8 +201,8 @@ class NormalMean(ConjugateNumber):
 
     def log_prior(self, theta: Any, arithmetic: Arithmetic) -> Any:
         """Return the log density of the normal prior."""
-        away = theta - arithmetic.number(self.prior_mean)
-        return -away * away / (2 * arithmetic.number(self.prior_variance))
+        offset = theta - arithmetic.number(self.prior_mean)
+        return -offset * offset / (2 * arithmetic.number(self.prior_variance))
 
     def family(self, n_records: int) -> NormalFamily:
         """Return the normal posterior."""

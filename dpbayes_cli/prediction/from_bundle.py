@@ -6,7 +6,7 @@ from typing import Any
 
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.bundle.read import Bundle, analysis_of
-from dpbayes_cli.core.held_out import HeldOut
+from dpbayes_cli.core.held_out import HeldOutScore
 from dpbayes_cli.core.predictor import Predictor
 from dpbayes_cli.prediction.records import read_columns
 
@@ -29,7 +29,7 @@ def predictor(bundle: Bundle, target: str | None) -> Predictor:
     return model.predictor(column, analysis_of(bundle).samples[:MAX_DRAWS])
 
 
-def held_out(bundle: Bundle, data: str, layout: dict[str, Any]) -> HeldOut | None:
+def held_out(bundle: Bundle, data: str, layout: dict[str, Any]) -> HeldOutScore | None:
     """Return the likelihood of a file's records; None if the model does not score whole records.
 
     Args:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from dpbayes_cli.base.errors import SourceError
 from dpbayes_cli.core.columns import AnyColumn, Column, NumericColumn, RecordPolicy
-from dpbayes_cli.core.statistic import Statistic, Statistics, released_values
+from dpbayes_cli.core.statistic import ExactEvidence, Statistic, released_values
 from dpbayes_cli.sources.reader import Reader
 from dpbayes_cli.sources.source import Source, check_boolean, column_index
 from dpbayes_cli.sources.statements import Tally
@@ -83,7 +83,7 @@ class EngineSource(Source):
             hint="export the columns to Parquet files and read these without --engine",
         )
 
-    def statistics(self, statistic: Statistic, policy: RecordPolicy) -> Statistics:
+    def statistics(self, statistic: Statistic, policy: RecordPolicy) -> ExactEvidence:
         """Evaluate a statistic exactly, by one query; see ``Source.statistics``."""
         if not self._columns:
             raise ValueError("check first")
@@ -99,7 +99,7 @@ class EngineSource(Source):
         tally.add(self._rows(query))
         return tally.statistics()
 
-    def _tables(self, statistic: Statistic, policy: RecordPolicy) -> Statistics:
+    def _tables(self, statistic: Statistic, policy: RecordPolicy) -> ExactEvidence:
         import numpy as np
 
         from dpbayes_cli.sources.expressions import EVERY_RECORD
@@ -115,7 +115,7 @@ class EngineSource(Source):
         ends = np.cumsum([table.size for table in statistic.tables])[:-1]
         split = zip(np.split(flat, ends), statistic.tables, strict=True)
         tables = [cells.reshape(table.shape) for cells, table in split]
-        return Statistics(released_values(statistic, tables), int(counts.get(EVERY_RECORD, 0)))
+        return ExactEvidence(released_values(statistic, tables), int(counts.get(EVERY_RECORD, 0)))
 
     def _count(self, unit: UnitBound | None) -> int:
         ((count,),) = self._rows(self._statements(() if unit else self._columns, unit).count_query())

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from dpbayes_cli.base.errors import SourceError, SpecError
 from dpbayes_cli.core.columns import AnyColumn, Column, RecordPolicy
-from dpbayes_cli.core.statistic import Statistic, Statistics
+from dpbayes_cli.core.statistic import ExactEvidence, Statistic
 from dpbayes_cli.sources.reader import Reader
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ class Source(ABC):
         for part in range(parts):
             self.scan(BoundedReader(reader, self._unit, part, parts))
 
-    def statistics(self, statistic: Statistic, policy: RecordPolicy) -> Statistics:
+    def statistics(self, statistic: Statistic, policy: RecordPolicy) -> ExactEvidence:
         """Evaluate a statistic exactly, in one pass; see ``read``."""
         from dpbayes_cli.sources.tables import tally_for
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from dpbayes_cli.base.cell_grammar import BLANKS, INTEGER, INTEGER_REPLACEMENT, NUMBER, WHOLE, normal_cell
 from dpbayes_cli.base.duck import fetch
 from dpbayes_cli.core.columns import AnyColumn, Column, CutColumn, NumericColumn, RecordPolicy
-from dpbayes_cli.core.statistic import CodeCounts, CountAt, Expression, ProductOf, Statistic, Statistics
+from dpbayes_cli.core.statistic import CodeCounts, CountAt, ExactEvidence, Expression, ProductOf, Statistic
 from dpbayes_cli.sources.imputation import impute_code
 from dpbayes_cli.sources.reader import Cells
 from dpbayes_cli.sources.records import literal
@@ -307,12 +307,12 @@ class Tally:
         summed = self._numbers and self._histogram is None
         return self._counts["records"] if summed else self._counts.total()
 
-    def statistics(self) -> Statistics:
+    def statistics(self) -> ExactEvidence:
         """Return the components of the statistic, or its histogram."""
         if self._histogram is not None:
             codes = {code: count for code, count in self._counts.items() if isinstance(code, int)}
-            return Statistics((), self.records, codes)
-        return Statistics(tuple(map(self._value, self._statistic.expressions)), self.records)
+            return ExactEvidence((), self.records, codes)
+        return ExactEvidence(tuple(map(self._value, self._statistic.expressions)), self.records)
 
     def _value(self, expression: Expression) -> int:
         if isinstance(expression, CountAt):
@@ -332,8 +332,8 @@ def _expansion(expression: Expression, columns: Sequence[NumericColumn]) -> dict
         index = indices[role]
         grown: Counter[Monomial] = Counter()
         for monomial, weight in terms.items():
-            grown[tuple(sorted((*monomial, index)))] += weight * (2 if expression.centred else 1)
-            if expression.centred:
+            grown[tuple(sorted((*monomial, index)))] += weight * (2 if expression.centered else 1)
+            if expression.centered:
                 grown[monomial] -= weight * columns[index].steps
         terms = dict(grown)
     return terms

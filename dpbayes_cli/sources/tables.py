@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from dpbayes_cli.core.columns import AnyColumn, NumericColumn, RecordPolicy
-from dpbayes_cli.core.statistic import Statistic, Statistics, TableCounts, released_values
+from dpbayes_cli.core.statistic import ExactEvidence, Statistic, TableCounts, released_values
 from dpbayes_cli.sources.packed_codes import Block, PackedCodes
 from dpbayes_cli.sources.statements import Tally
 
@@ -46,9 +46,9 @@ class TableTally(PackedCodes):
         self._place = {column.role: i for i, column in enumerate(columns)}
         self._tables: list[Integers] = [np.zeros(table.shape, dtype=np.int64) for table in statistic.tables]
 
-    def statistics(self) -> Statistics:
+    def statistics(self) -> ExactEvidence:
         """Return the components of the statistic."""
-        return Statistics(released_values(self._statistic, self._tables), self.records)
+        return ExactEvidence(released_values(self._statistic, self._tables), self.records)
 
     def _take(self, block: Block) -> None:
         import numpy as np

@@ -13,10 +13,10 @@ from msgspec import Meta
 
 from dpbayes_cli.base.errors import SpecError, nearest
 from dpbayes_cli.base.numeric import decimal_text, parse_decimal
-from dpbayes_cli.core.section import WRITTEN_FREELY, Section
+from dpbayes_cli.core.section import YAML_SCALAR, Section
 
 Kind = TypeVar("Kind", bound=Section)
-Exact = Annotated[str, Meta(extra_json_schema=WRITTEN_FREELY)]
+Exact = Annotated[str, Meta(extra_json_schema=YAML_SCALAR)]
 """A decimal number that is kept exactly."""
 
 _UNKNOWN = re.compile(r"Object contains unknown field `(.*)`")

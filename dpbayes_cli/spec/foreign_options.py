@@ -12,7 +12,14 @@ from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.mechanism import Mechanism
 from dpbayes_cli.core.model import Model
 from dpbayes_cli.core.options import INFERENCE, PRIVACY, SAMPLING, Options
-from dpbayes_cli.core.registry import check_serves, mechanism_type, model_names, model_type, pairs, serving
+from dpbayes_cli.core.registry import (
+    check_supports,
+    mechanism_type,
+    model_names,
+    model_type,
+    supported_pairs,
+    supporting_mechanisms,
+)
 from dpbayes_cli.spec.option_sections import notes_of
 
 SECTIONS = (PRIVACY, SAMPLING, INFERENCE)
@@ -33,7 +40,7 @@ def pair_of(document: Mapping[str, Any]) -> tuple[type[Model], type[Mechanism]]:
     if not isinstance(stated, str | None):
         raise SpecError("expected the name of one mechanism", where="mechanism", hint=f"e.g. {model.default_mechanism}")
     mechanism = mechanism_type(model.default_mechanism if stated is None else stated)
-    check_serves(mechanism, model)
+    check_supports(mechanism, model)
     return model, mechanism
 
 
@@ -86,7 +93,7 @@ def request_to(document: Mapping[str, Any], mechanism: str) -> dict[str, Any]:
         mechanism: the name of a mechanism that serves it.
     """
     model = model_type(document["model"])
-    others = [mechanism_type(name) for name in serving(model)]
+    others = [mechanism_type(name) for name in supporting_mechanisms(model)]
     read = mechanism_type(mechanism)
     request = {**document, "mechanism": mechanism}
     for section in SECTIONS:
@@ -105,7 +112,7 @@ def names_in(options: type[Options], section: str) -> list[str]:
 @lru_cache(maxsize=256)
 def _readers(section: str, key: str) -> list[tuple[type[Model], type[Mechanism]]]:
     """Return the pairs of model and mechanism that read an option."""
-    return [(of, by) for of, by in pairs() if key in names_in(_read(of, by, section), section)]
+    return [(of, by) for of, by in supported_pairs() if key in names_in(_read(of, by, section), section)]
 
 
 def _read(model: type[Model], mechanism: type[Mechanism], section: str) -> type[Options]:

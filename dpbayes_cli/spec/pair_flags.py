@@ -11,7 +11,7 @@ import msgspec
 from dpbayes_cli.core.mechanism import Mechanism
 from dpbayes_cli.core.model import Model
 from dpbayes_cli.core.options import INFERENCE, PRIVACY, SAMPLING
-from dpbayes_cli.core.registry import pairs
+from dpbayes_cli.core.registry import supported_pairs
 from dpbayes_cli.core.section import Section
 from dpbayes_cli.spec.bounds_section import BoundsSection
 from dpbayes_cli.spec.flags import FLAGS, Flag, Group
@@ -50,7 +50,7 @@ def flags_of(model: type[Model], mechanism: type[Mechanism]) -> list[KeyFlag]:
 
 def all_flags() -> list[KeyFlag]:
     """Return the flags of all models and mechanisms without repetition."""
-    return list({each.key: each for pair in pairs() for each in flags_of(*pair)}.values())
+    return list({each.key: each for pair in supported_pairs() for each in flags_of(*pair)}.values())
 
 
 def _keys(kind: type[msgspec.Struct], place: str = "") -> Iterator[tuple[str, Any]]:

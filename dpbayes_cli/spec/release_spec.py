@@ -15,7 +15,7 @@ from dpbayes_cli.core.columns import RecordPolicy
 from dpbayes_cli.core.model import Model
 from dpbayes_cli.core.options import INFERENCE, PRIVACY, SAMPLING, Options
 from dpbayes_cli.core.private_quantile import PrivateBounds
-from dpbayes_cli.core.registry import check_serves, mechanism_type, model_type
+from dpbayes_cli.core.registry import check_supports, mechanism_type, model_type
 from dpbayes_cli.core.section import Section
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.spec.bounds_section import (
@@ -199,7 +199,7 @@ def spec_type(model: str, mechanism: str | None = None, *, private_bounds: bool 
     """
     kind = model_type(model)
     answers = mechanism_type(mechanism or kind.default_mechanism)
-    check_serves(answers, kind)
+    check_supports(answers, kind)
     name = "".join(part.capitalize() for part in f"{model}-by-{answers.name}".split("-"))
     name += "PrivateBoundsSpec" if private_bounds else "Spec"
     read = answers.options_for(kind)

@@ -4,15 +4,15 @@ from typing import Any
 
 import msgspec
 
-from dpbayes_cli.core.registry import pairs
-from dpbayes_cli.core.section import WRITTEN_FREELY
+from dpbayes_cli.core.registry import supported_pairs
+from dpbayes_cli.core.section import YAML_SCALAR
 from dpbayes_cli.spec.release_spec import spec_type
 
 
 def json_schema() -> dict[str, Any]:
     """Return the JSON Schema of a spec file, one alternative a pair; a spec without mechanism is of its model's own."""
     kinds = []
-    for model, mechanism in pairs():
+    for model, mechanism in supported_pairs():
         kinds.append(spec_type(model.name, mechanism.name))
         if model.bound_keys and mechanism.post_processing:
             kinds.append(spec_type(model.name, mechanism.name, private_bounds=True))
@@ -32,7 +32,7 @@ def _freely(schema: Any) -> Any:
     if not isinstance(schema, dict):
         return schema
     result = {key: _freely(value) for key, value in schema.items()}
-    if result.items() >= WRITTEN_FREELY.items():
-        result = {key: value for key, value in result.items() if key not in WRITTEN_FREELY}
+    if result.items() >= YAML_SCALAR.items():
+        result = {key: value for key, value in result.items() if key not in YAML_SCALAR}
         result["type"] = ["string", "number", "boolean"]
     return result

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from dpbayes_cli.core.columns import NumericColumn, RecordPolicy
 from dpbayes_cli.core.model import BoundedStatistics, Model
-from dpbayes_cli.core.model_uses import DataCheck
+from dpbayes_cli.core.model_defaults import DataCheck
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.core.statistic import ProductOf, Statistic, TableCounts, Witness
 from dpbayes_cli.privacy.neighbors import Neighbors

@@ -13,7 +13,7 @@ from dpbayes_cli.core.model import NoisyStatistics
 from dpbayes_cli.core.noisy_observation import NoisyObservation
 from dpbayes_cli.core.plan import Plan, Sampler
 from dpbayes_cli.core.private_quantile import PrivateBounds
-from dpbayes_cli.core.registry import model_type, serving
+from dpbayes_cli.core.registry import model_type, supporting_mechanisms
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.core.statistic import evaluate_codes
 from dpbayes_cli.privacy.conversions import ORDERS
@@ -115,7 +115,7 @@ def plan_every_mechanism(document: dict[str, Any], n_records: int, trials: int, 
     """
     plans: list[MechanismPlan] = []
     model = None
-    for name in serving(model_type(document["model"])):
+    for name in supporting_mechanisms(model_type(document["model"])):
         spec = build_spec(request_to(document, name))
         model = model or spec.build_model()
         try:
@@ -168,7 +168,7 @@ def _simulate_sampler(
     model = require_type(planned.model, NoisyStatistics)
     data = [model.simulated(planned.policy, n_records, rng)[1] for _ in range(trials)]
     private = _root_mean_square([law.moments(values)[1] for values in data])
-    plain = [law.plain_sd(values) for values in data]
+    plain = [law.nonprivate_sd(values) for values in data]
     if None in plain:
         return None
     nonprivate = _root_mean_square([sd for sd in plain if sd is not None])

@@ -7,7 +7,7 @@ from typing import Self
 
 from dpbayes_cli.base.errors import DpbayesError, SpecError
 from dpbayes_cli.core.columns import RecordPolicy
-from dpbayes_cli.core.design import Rows
+from dpbayes_cli.core.design import DesignRows
 from dpbayes_cli.core.mechanism import Mechanism
 from dpbayes_cli.core.model import Model
 from dpbayes_cli.core.plan import Plan, Step
@@ -112,7 +112,7 @@ def price(spec: ReleaseSpec, n_records: int | None = None, model: Model | None =
         )
     options, known = spec.options, spec.records if n_records is None else n_records
     plan = mechanism.plan(model, policy, options, known)
-    limited = isinstance(plan.final_step.rows, Rows) and plan.final_step.rows.n_most is not None
+    limited = isinstance(plan.final_step.rows, DesignRows) and plan.final_step.rows.max_records is not None
     if spec.privacy.unit is not None and spec.privacy.neighbors is Neighbors.ADD_REMOVE and limited:
         raise SpecError(
             "this mechanism reads a limited number of records, and a unit could change which records come first",

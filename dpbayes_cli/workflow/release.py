@@ -26,7 +26,7 @@ from dpbayes_cli.core.plan import Plan
 from dpbayes_cli.core.private_quantile import PrivateBounds
 from dpbayes_cli.core.released import Draws, Payload
 from dpbayes_cli.core.section import require_type
-from dpbayes_cli.core.statistic import Statistics, evaluate_codes
+from dpbayes_cli.core.statistic import ExactEvidence, evaluate_codes
 from dpbayes_cli.ledger.charging import Reservation, price_text
 from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.limits import due_notices
@@ -145,7 +145,7 @@ def _draw(prepared: PreparedRelease, source: Source) -> bytes:
     return sealed_draw(time, source.record_unit, n_records, privatize(prepared, evidence)).payload()
 
 
-def privatize(planned: PlannedRelease, evidence: Statistics) -> Payload | Draws:
+def privatize(planned: PlannedRelease, evidence: ExactEvidence) -> Payload | Draws:
     """Draw the payload of a release from exact evidence.
 
     Privacy: the guarantee of the plan, for one call. An audit calls this again and again, on made-up data.
@@ -163,17 +163,17 @@ def privatize(planned: PlannedRelease, evidence: Statistics) -> Payload | Draws:
         raise no_randomness() from None
 
 
-def read_evidence(planned: PlannedRelease, source: Source) -> Statistics:
+def read_evidence(planned: PlannedRelease, source: Source) -> ExactEvidence:
     """Return what the plan's first step needs: the exact statistic, the rows of a design, or the codes of records."""
     step, policy = planned.plan.steps[0], planned.policy
     if step.rows is None:
         return source.statistics(step.statistic, policy)
     rows = step.rows.hold(planned.n_records or 0)
     source.read(CodeReader(step.rows.columns, policy, rows.take))
-    return Statistics((), rows.n_records, design=rows)
+    return ExactEvidence((), rows.n_records, design=rows)
 
 
-def _draw_with_private_bounds(planned: PlannedRelease, law: PrivateBounds, evidence: Statistics) -> Payload:
+def _draw_with_private_bounds(planned: PlannedRelease, law: PrivateBounds, evidence: ExactEvidence) -> Payload:
     """Draw the bounds from a histogram, then the noisy statistic between them, computed from the same histogram.
 
     Privacy: the guarantee of the plan, which composes both steps: the second step may depend on the result of the
@@ -185,7 +185,7 @@ def _draw_with_private_bounds(planned: PlannedRelease, law: PrivateBounds, evide
     narrowed = planned.at_bounds(bounds)
     column, step = require_type(narrowed.model.columns[0], NumericColumn), narrowed.plan.final_step
     codes = law.codes(evidence.histogram, lower, upper, column)
-    exact = Statistics(evaluate_codes(step.statistic, column, codes), evidence.n_records)
+    exact = ExactEvidence(evaluate_codes(step.statistic, column, codes), evidence.n_records)
     second = Plan((step,), step.guarantee, narrowed.plan.parameters)
     return replace(require_type(narrowed.mechanism.release(second, exact), Payload), bounds=bounds)
 

@@ -258,7 +258,7 @@ def _limits(statistic: Statistic, model: Model, n_records: float) -> Iterator[tu
     for expression in statistic.expressions:
         if isinstance(expression, ProductOf):
             largest = abs(expression.weight) * math.prod(steps[role] for role in expression.roles) * n_records
-            yield (-largest if expression.centred or expression.weight < 0 else 0.0, largest)
+            yield (-largest if expression.centered or expression.weight < 0 else 0.0, largest)
         else:
             size = expression.size if isinstance(expression, TableCounts) else 1
             yield from [(0.0, n_records)] * size

@@ -14,7 +14,7 @@ from dpbayes_cli.bundle.document import parse_document
 from dpbayes_cli.bundle.read import analysis_of, bundle_of, read_bundle
 from dpbayes_cli.core.plan import Plan
 from dpbayes_cli.core.released import Draws
-from dpbayes_cli.core.statistic import Statistics
+from dpbayes_cli.core.statistic import ExactEvidence
 from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.sqlite import SqliteStorage
 from dpbayes_cli.mechanisms.gibbs import Gibbs
@@ -164,7 +164,7 @@ def test_a_chain_that_was_sealed_and_killed_is_not_run_again(
     runs = []
     run = Gibbs.release
 
-    def counted(self: Gibbs, plan: Plan, evidence: Statistics) -> Draws:
+    def counted(self: Gibbs, plan: Plan, evidence: ExactEvidence) -> Draws:
         runs.append(run(self, plan, evidence))
         return runs[-1]
 

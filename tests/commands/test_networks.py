@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from dpbayes_cli.core.registry import mechanism_names, mechanism_type, serves
+from dpbayes_cli.core.registry import mechanism_names, mechanism_type, supports
 from dpbayes_cli.models.bayes_net import BayesNet
 from tests.commands.networks import VARIABLES, bayes_net, naive_bayes, people, release, spec_file
 from tests.conftest import Cli
@@ -64,8 +64,8 @@ def spent(dpbayes: Cli) -> Any:
 
 
 def test_every_mechanism_that_serves_networks_is_tried_here() -> None:
-    serving = {name for name in mechanism_names() if serves(mechanism_type(name), BayesNet)}
-    assert serving == {named(mechanism) for mechanism in MECHANISMS}
+    supporting_mechanisms = {name for name in mechanism_names() if supports(mechanism_type(name), BayesNet)}
+    assert supporting_mechanisms == {named(mechanism) for mechanism in MECHANISMS}
 
 
 TRIED = {("naive-bayes", mechanism) for mechanism in ("laplace", "fourier-laplace", "gibbs")}

@@ -231,7 +231,7 @@ def test_predict_ends_if_its_reader_is_gone(dpbayes: Cli, bundle: Path, place: P
     assert done.stderr == ABOUT
 
 
-SCORES = "svm gives scores and no probabilities: above 0 for 'yes'\n"
+SCORES = "svm predicts scores, not probabilities: a score above 0 means 'yes'\n"
 
 
 def table(done: Any) -> Any:

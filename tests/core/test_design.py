@@ -1,4 +1,4 @@
-"""Design matrices: what a record becomes, that no row is longer than promised, and that sparse and dense agree."""
+"""Design matrices: the row of a record, the bound of its norm, and the agreement of sparse and dense rows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from scipy.sparse import issparse
 
 from dpbayes_cli.core import design as module
 from dpbayes_cli.core.columns import Column, NumericColumn, RecordPolicy
-from dpbayes_cli.core.design import Design, DesignMatrix, Feature, Rows, check_names
+from dpbayes_cli.core.design import Design, DesignMatrix, DesignRows, Feature, check_names
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.sources.location import locate
 from dpbayes_cli.sources.packed_codes import CodeReader
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 AGE = NumericColumn("age", 20.0, 60.0, 1 << 16)
 GAIN = NumericColumn("gain", 0.0, 15000.0, 1 << 16)
-COLOUR = Column("color", ("red", "green", "blue"))
+COLOR = Column("color", ("red", "green", "blue"))
 CITY = Column("city", tuple(f"c{i}" for i in range(30)))
 Y = Column("y", ("no", "yes"))
 TARGET = NumericColumn("t", 10.0, 20.0, 1 << 16)
 DROP = RecordPolicy(Neighbors.REPLACE_ONE)
 
-SMALL = Design((Feature(AGE), Feature(COLOUR), Feature(GAIN, 0.0)))
-WIDE = Design((Feature(AGE), Feature(CITY), Feature(COLOUR)))
+SMALL = Design((Feature(AGE), Feature(COLOR), Feature(GAIN, 0.0)))
+WIDE = Design((Feature(AGE), Feature(CITY), Feature(COLOR)))
 
 
 def codes_of(design: Design, n: int, seed: int = 1) -> Integers:
@@ -49,12 +49,12 @@ def dense(rows: Any) -> Floats:
 
 
 def matrix_of(design: Design, codes: Integers, **more: Any) -> DesignMatrix:
-    matrix = DesignMatrix(Rows(design, Y, **more), len(codes))
+    matrix = DesignMatrix(DesignRows(design, Y, **more), len(codes))
     matrix.take(np.column_stack([codes, np.arange(len(codes)) % 2]))
     return matrix
 
 
-def test_numbers_go_from_minus_one_to_one_and_texts_have_indicators() -> None:
+def test_numbers_are_scaled_and_texts_become_indicators() -> None:
     assert SMALL.names == ("intercept", "age", "color=red", "color=green", "color=blue", "gain")
     codes = np.array([[0, 0, 0], [1 << 15, 2, 1 << 16], [1 << 16, 1, 1 << 15]])
     assert SMALL.rows(codes) == pytest.approx(np.array([[1, -1, 1, 0, 0, 0], [1, 0, 0, 0, 1, 1], [1, 1, 0, 1, 0, 0.5]]))
@@ -63,21 +63,21 @@ def test_numbers_go_from_minus_one_to_one_and_texts_have_indicators() -> None:
     assert Feature(AGE, 50.0).scaled(np.array([0, 1 << 16])) == pytest.approx([-1.0, 1.0 / 3.0])
 
 
-def test_an_indicator_of_either_kind_of_target() -> None:
-    matrix = DesignMatrix(Rows(SMALL, TARGET), 3)
+def test_targets_are_codes_or_scaled_numbers() -> None:
+    matrix = DesignMatrix(DesignRows(SMALL, TARGET), 3)
     assert matrix.targets(np.array([0, 1 << 15, 1 << 16])) == pytest.approx([-1.0, 0.0, 1.0])
-    assert DesignMatrix(Rows(SMALL, Y), 3).targets(np.array([1, 0])).tolist() == [1.0, 0.0]
+    assert DesignMatrix(DesignRows(SMALL, Y), 3).targets(np.array([1, 0])).tolist() == [1.0, 0.0]
 
 
 @pytest.mark.parametrize("norm", [None, 1e-6, 0.3, 1.0, 1.5, 1.7320508, 5.0])
 @pytest.mark.parametrize("single", [False, True])
 @pytest.mark.parametrize("design", [SMALL, WIDE, replace(SMALL, intercept=False)], ids=["dense", "sparse", "bare"])
-def test_no_row_is_longer_than_promised(
+def test_row_norm_is_never_exceeded(
     design: Design, norm: float | None, single: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every rounding counts: lengths are taken in higher precision than that of the rows."""
+    """Roundings count: norms are computed in higher precision than that of the rows."""
     if single:
-        monkeypatch.setattr(module, "_SMALL", 0)
+        monkeypatch.setattr(module, "_MAX_DOUBLE_ENTRIES", 0)
     clipped = replace(design, norm=norm)
     ends = np.array([[0, 0, 0], [1 << 16, 1, 0], [1 << 16, 2, 2]])
     if design is not WIDE:
@@ -105,45 +105,45 @@ def test_clipping_keeps_directions_and_leaves_short_rows_alone() -> None:
     assert np.allclose(short[~inside] / 1.2, long[~inside] / lengths[~inside, None], rtol=1e-6)
 
 
-def test_sparse_rows_are_the_dense_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sparse_rows_equal_dense_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     codes = codes_of(WIDE, 300)
     for norm in (None, 1.1):
         wide = replace(WIDE, norm=norm)
         sparse = wide.rows(codes)
         with monkeypatch.context() as patch:
-            patch.setattr(module, "_DENSE", 0.0)
+            patch.setattr(module, "_MIN_DENSE_SHARE", 0.0)
             assert issparse(sparse)
             assert (dense(sparse) == wide.rows(codes)).all()
 
 
-def test_a_record_with_an_invalid_cell_adds_nothing_and_is_counted() -> None:
+def test_invalid_record_is_counted_but_adds_no_row() -> None:
     codes = np.column_stack([codes_of(SMALL, 6), [0, 1, 0, 1, 0, 1]])
     holes = codes.copy()
     holes[1, 0], holes[3, 1], holes[5, 3] = -1, -1, -1
-    matrix = DesignMatrix(Rows(SMALL, Y), 6)
+    matrix = DesignMatrix(DesignRows(SMALL, Y), 6)
     matrix.take(holes)
     ((x, y),) = matrix.blocks
     assert matrix.n_records == 6
     assert (dense(x) == dense(SMALL.rows(codes[[0, 2, 4], :-1]))).all()
     assert y.tolist() == [0.0, 0.0, 0.0]
-    none = DesignMatrix(Rows(SMALL, Y), 2)
+    none = DesignMatrix(DesignRows(SMALL, Y), 2)
     none.take(np.full((2, 4), -1))
     assert (none.n_records, none.blocks) == (2, [])
 
 
 @pytest.mark.parametrize("block", [1, 2, 3, 100])
-@pytest.mark.parametrize("n_most", [1, 4, 7, 50])
-def test_a_record_more_changes_two_rows_at_most(block: int, n_most: int) -> None:
-    """Under add-remove: wherever it is put, one comes in and at most one goes, the invalid ones counted too."""
-    rng = np.random.default_rng(n_most)
+@pytest.mark.parametrize("max_records", [1, 4, 7, 50])
+def test_adding_a_record_changes_at_most_two_rows(block: int, max_records: int) -> None:
+    """Under add-remove with a record limit: wherever a record is added, at most one row enters and one leaves."""
+    rng = np.random.default_rng(max_records)
     codes = np.column_stack([codes_of(SMALL, 9), rng.integers(0, 2, 9)])
     codes[rng.random(9) < 0.3, 0] = -1
 
     def read(records: Integers) -> tuple[list[tuple[float, ...]], int]:
-        matrix = DesignMatrix(Rows(SMALL, Y, n_most), n_most)
+        matrix = DesignMatrix(DesignRows(SMALL, Y, max_records), max_records)
         for start in range(0, len(records), block):
             matrix.take(records[start : start + block])
-        assert matrix.n_records == min(n_most, len(records))
+        assert matrix.n_records == min(max_records, len(records))
         return [(*row, t) for x, y in matrix.blocks for row, t in zip(dense(x).tolist(), y, strict=True)], len(records)
 
     whole, _ = read(codes)
@@ -161,26 +161,26 @@ def test_a_record_more_changes_two_rows_at_most(block: int, n_most: int) -> None
 
 @pytest.mark.parametrize("single", [False, True])
 @pytest.mark.parametrize("design", [SMALL, WIDE], ids=["dense", "sparse"])
-def test_the_memory_is_what_it_is_said_to_be(design: Design, single: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_estimate_matches_the_matrix(design: Design, single: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if single:
-        monkeypatch.setattr(module, "_SMALL", 0)
+        monkeypatch.setattr(module, "_MAX_DOUBLE_ENTRIES", 0)
     n = 5000
     ((x, y),) = matrix_of(design, codes_of(design, n)).blocks
     held = y.nbytes + (x.nbytes if design.dense else x.data.nbytes + x.indices.nbytes + x.indptr.nbytes)
     assert 0.9 * design.memory(n) <= held <= design.memory(n)
 
 
-def test_the_precision_is_decided_by_what_is_public() -> None:
-    """By the number of records that are expected, and not by how many come, or are valid."""
-    expected = module._SMALL // SMALL.width + 1
-    few, many = DesignMatrix(Rows(SMALL, Y), expected - 1), DesignMatrix(Rows(SMALL, Y), expected)
+def test_precision_depends_on_the_expected_record_count_only() -> None:
+    """Not on the number of records read or valid, which is private."""
+    expected = module._MAX_DOUBLE_ENTRIES // SMALL.width + 1
+    few, many = DesignMatrix(DesignRows(SMALL, Y), expected - 1), DesignMatrix(DesignRows(SMALL, Y), expected)
     codes = np.column_stack([codes_of(SMALL, 3), [0, 1, 0]])
     for matrix in (few, many):
         matrix.take(codes)
     assert (few.blocks[0][0].dtype, many.blocks[0][0].dtype) == (np.float64, np.float32)
 
 
-def test_pieces_are_all_rows_in_their_order() -> None:
+def test_pieces_cover_all_rows_in_order() -> None:
     matrix = matrix_of(SMALL, codes_of(SMALL, 10))
     matrix.take(np.column_stack([codes_of(SMALL, 5, seed=2), np.ones(5, dtype=int)]))
     pieces = list(matrix.pieces(4))
@@ -189,11 +189,11 @@ def test_pieces_are_all_rows_in_their_order() -> None:
 
 
 def test_cells_of_a_file_become_rows(place: Path) -> None:
-    """Clamped, imputed, dropped: what the engine makes of cells is what the columns say."""
+    """The engine clamps, imputes and drops cells as the columns state."""
     data = place / "d.csv"
     data.write_text("gain,age,y,color\n0,10,no,red\n1e9,60, yes ,blue\nNaN,40,no,green\n1,40,maybe,red\n7500,40,yes\n")
     design = replace(SMALL, features=(Feature(replace(AGE, impute="40")), *SMALL.features[1:]))
-    matrix = DesignMatrix(Rows(design, Y), 5)
+    matrix = DesignMatrix(DesignRows(design, Y), 5)
     source = source_for(locate(str(data)), Dialect(), None)
     with closing(source):
         source.check(matrix.rows.columns, [column.role for column in matrix.rows.columns])
@@ -204,7 +204,7 @@ def test_cells_of_a_file_become_rows(place: Path) -> None:
     assert y.tolist() == [0.0, 1.0]
 
 
-def test_two_columns_of_one_name_are_refused() -> None:
+def test_repeated_column_names_are_refused() -> None:
     check_names(("a", "b=c"))
     with pytest.raises(ValueError, match="'b=c'"):
         check_names(("b=c", "a", "b=c"))

@@ -1,4 +1,4 @@
-"""Langevin chains: the law of their last iterate, the gradient that drives them, and the grid that they end on."""
+"""Langevin chains: the law of the last iterate, the gradient, and the grid of released coefficients."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from scipy.stats import norm
 from dpbayes_cli.core import design as design_module
 from dpbayes_cli.core import langevin as module
 from dpbayes_cli.core.columns import Column, NumericColumn
-from dpbayes_cli.core.design import Design, DesignMatrix, Feature, Rows
+from dpbayes_cli.core.design import Design, DesignMatrix, DesignRows, Feature
 from dpbayes_cli.core.langevin import Gradient, Langevin
 from dpbayes_cli.core.losses import HuberLoss, LogisticLoss
 from tests.statistical import FALSE_FAIL
@@ -35,7 +35,7 @@ def matrix_of(design: Design, n: int, seed: int = 3, block: int = 1000) -> Desig
     rng = np.random.default_rng(seed)
     limits = [len(f.column.levels) if isinstance(f.column, Column) else (1 << 16) + 1 for f in design.features]
     codes = np.stack([rng.integers(0, limit, n) for limit in (*limits, (1 << 16) + 1)], axis=1)
-    matrix = DesignMatrix(Rows(design, Y), n)
+    matrix = DesignMatrix(DesignRows(design, Y), n)
     for start in range(0, n, block):
         matrix.take(codes[start : start + block])
     return matrix
@@ -46,7 +46,7 @@ def everything(matrix: DesignMatrix) -> tuple[Floats, Floats]:
     return x.astype(np.float64), np.concatenate([y for _, y in matrix.blocks])
 
 
-class Numbers:
+class SeededNormals:
     """Normal numbers of a seed, for simulations."""
 
     def __init__(self, seed: int) -> None:
@@ -67,7 +67,7 @@ QUADRATIC = Langevin(
     n_records=12,
     row_norm=math.sqrt(3.0),
 )
-"""No residual is ever beyond the threshold: the chain is linear, and its iterates are normal."""
+"""No residual exceeds the threshold: the chain is linear, and its iterates are normal."""
 
 
 def moments(chain: Langevin, matrix: DesignMatrix) -> tuple[Floats, Floats]:
@@ -84,23 +84,23 @@ def moments(chain: Langevin, matrix: DesignMatrix) -> tuple[Floats, Floats]:
 
 
 @pytest.mark.parametrize("n_steps", [1, 4, 40])
-def test_the_last_iterate_has_the_moments_of_the_chain_that_is_accounted(n_steps: int) -> None:
+def test_last_iterate_has_the_moments_of_the_accounted_chain(n_steps: int) -> None:
     """Means and covariances of 20,000 chains within 1e-9 of false-fail altogether (normal approximation).
 
     A step, a noise or a likelihood power 20 % off moves one of them by more than its limit, with what it may err by.
     """
     chain, matrix = replace(QUADRATIC, n_steps=n_steps), matrix_of(DESIGN, 12)
-    drawn = chain.draw(matrix, CHAINS, Numbers(n_steps))
+    drawn = chain.draw(matrix, CHAINS, SeededNormals(n_steps))
     assert drawn.shape == (CHAINS, 3)
     mean, covariance = moments(chain, matrix)
     limit = float(norm.isf(FALSE_FAIL / 24.0)) / math.sqrt(CHAINS)
     assert np.all(np.abs(drawn.mean(axis=0) - mean) < limit * np.sqrt(np.diag(covariance)))
-    centred = drawn - mean
+    centered = drawn - mean
     spread = np.sqrt(np.outer(np.diag(covariance), np.diag(covariance)) + covariance**2)
-    assert np.all(np.abs(centred.T @ centred / CHAINS - covariance) < limit * spread)
+    assert np.all(np.abs(centered.T @ centered / CHAINS - covariance) < limit * spread)
 
 
-def test_without_noise_it_is_gradient_descent_from_zero() -> None:
+def test_chain_without_noise_is_gradient_descent_from_zero() -> None:
     chain = replace(QUADRATIC, loss=LogisticLoss(), n_steps=3)
     matrix = matrix_of(DESIGN, 12)
     x, y = everything(matrix)
@@ -111,24 +111,24 @@ def test_without_noise_it_is_gradient_descent_from_zero() -> None:
     assert quiet == pytest.approx(np.stack([w, w]), abs=1e-8)
 
 
-def test_every_number_is_asked_for_once_and_only_the_last_iterate_gets_out() -> None:
-    asked: list[tuple[int, ...]] = []
+def test_normals_are_drawn_once_and_only_the_last_iterate_is_released() -> None:
+    shapes: list[tuple[int, ...]] = []
 
     def normals(shape: tuple[int, ...]) -> Floats:
-        asked.append(shape)
-        return np.random.default_rng(len(asked)).standard_normal(shape)
+        shapes.append(shape)
+        return np.random.default_rng(len(shapes)).standard_normal(shape)
 
     matrix = matrix_of(DESIGN, 12)
     drawn = QUADRATIC.draw(matrix, 5, normals)
-    assert asked == [(3, 5)] * QUADRATIC.n_steps
-    *_, last = QUADRATIC.iterates(matrix, 5, lambda shape: np.random.default_rng(len(asked)).standard_normal(shape))
+    assert shapes == [(3, 5)] * QUADRATIC.n_steps
+    *_, last = QUADRATIC.iterates(matrix, 5, lambda shape: np.random.default_rng(len(shapes)).standard_normal(shape))
     assert drawn.shape == last.T.shape == (5, 3)
 
 
 def test_several_draws_are_independent_chains() -> None:
     """Of 4,000 pairs of chains: no correlation beyond 6.5 standard errors (false-fail 1e-9); one noise would be 1."""
     matrix = matrix_of(DESIGN, 12)
-    drawn = QUADRATIC.draw(matrix, 8000, Numbers(9))
+    drawn = QUADRATIC.draw(matrix, 8000, SeededNormals(9))
     first, second = drawn[:4000], drawn[4000:]
     for i in range(3):
         assert abs(np.corrcoef(first[:, i], second[:, i])[0, 1]) < 6.5 / math.sqrt(4000)
@@ -138,18 +138,18 @@ def test_several_draws_are_independent_chains() -> None:
 def test_released_coefficients_are_on_the_public_grid() -> None:
     coarse = replace(QUADRATIC, grid=2.0**-3)
     matrix = matrix_of(DESIGN, 12)
-    drawn = coarse.draw(matrix, 200, Numbers(4))
-    fine = QUADRATIC.draw(matrix, 200, Numbers(4))
+    drawn = coarse.draw(matrix, 200, SeededNormals(4))
+    fine = QUADRATIC.draw(matrix, 200, SeededNormals(4))
     assert (drawn * 8.0 == np.round(drawn * 8.0)).all()
     assert np.abs(drawn - fine).max() <= 2.0**-4 + 2.0**-30
 
 
-def test_nothing_valid_is_a_draw_from_the_prior() -> None:
-    """A data set of no valid record is a neighbor too: nothing breaks, and the noise alone remains."""
-    matrix = DesignMatrix(Rows(DESIGN, Y), 3)
+def test_draws_without_valid_records_are_noise_alone() -> None:
+    """A data set without valid records is a neighbor, too: the chain must run, and adds noise only."""
+    matrix = DesignMatrix(DesignRows(DESIGN, Y), 3)
     matrix.take(np.full((3, 3), -1))
     chain = replace(QUADRATIC, n_steps=30)
-    drawn = chain.draw(matrix, 4000, Numbers(5))
+    drawn = chain.draw(matrix, 4000, SeededNormals(5))
     shrunk = (1.0 - chain.step_size * chain.tau) ** 2
     variance = 2.0 * chain.step_size * (1.0 - shrunk**30) / (1.0 - shrunk)
     limit = 6.5 / math.sqrt(4000)
@@ -157,7 +157,7 @@ def test_nothing_valid_is_a_draw_from_the_prior() -> None:
     assert np.all(np.abs(drawn.var(axis=0) / variance - 1.0) < limit * math.sqrt(2.0))
 
 
-def test_a_draw_may_end_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_draws_have_unbounded_support(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ten standard deviations out after one step: no outcome of one data set is impossible under a neighbor.
 
     Quantiles of 53 bits ended at 8.37, with gaps from 7.6 on: at mu = 1 what a neighbor could not give had the
@@ -173,21 +173,21 @@ def test_a_draw_may_end_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(os, "urandom", rigged)
     chain = replace(QUADRATIC, n_steps=1)
-    matrix = DesignMatrix(Rows(DESIGN, Y), 3)  # no valid record: noise alone
+    matrix = DesignMatrix(DesignRows(DESIGN, Y), 3)  # no valid record: noise alone
     assert chain.draw(matrix, 1)[0] == pytest.approx(10.0 * math.sqrt(2.0 * chain.step_size), rel=1e-6)
 
 
-def test_a_zero_does_not_tell_the_sign_of_what_gave_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The steps of neighbors may end at zero from either side, and noise may be zero."""
+def test_released_zeros_have_no_sign(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neighbors may reach zero from different sides, and noise may be zero: the sign must not tell."""
     chain = replace(QUADRATIC, n_steps=1)
     for sign in (1.0, -1.0):
-        monkeypatch.setattr(Langevin, "moved", lambda _, __, w, sign=sign: np.copysign(0.0 * w, sign))
-        drawn = chain.draw(DesignMatrix(Rows(DESIGN, Y), 3), 4, lambda shape: np.full(shape, -0.0))
+        monkeypatch.setattr(Langevin, "noiseless_step", lambda _, __, w, sign=sign: np.copysign(0.0 * w, sign))
+        drawn = chain.draw(DesignMatrix(DesignRows(DESIGN, Y), 3), 4, lambda shape: np.full(shape, -0.0))
         assert not drawn.any()
         assert not np.signbit(drawn).any()
 
 
-def test_secret_numbers_are_the_default() -> None:
+def test_draws_use_secret_randomness_by_default() -> None:
     matrix = matrix_of(DESIGN, 12)
     assert (QUADRATIC.draw(matrix, 1) != QUADRATIC.draw(matrix, 1)).any()
 
@@ -195,31 +195,31 @@ def test_secret_numbers_are_the_default() -> None:
 @pytest.mark.parametrize("design", [DESIGN, SPARSE], ids=["dense", "sparse"])
 @pytest.mark.parametrize("size", [1, 3])
 @pytest.mark.parametrize("single", [False, True])
-def test_the_gradient_is_the_same_by_any_number_of_threads(
+def test_gradient_does_not_depend_on_the_number_of_threads(
     design: Design, size: int, single: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if single:
-        monkeypatch.setattr(design_module, "_SMALL", 0)
+        monkeypatch.setattr(design_module, "_MAX_DOUBLE_ENTRIES", 0)
     matrix = matrix_of(design, 40_000, block=17_000)
     x, y = everything(matrix)
     w = np.random.default_rng(2).normal(size=(design.width, size))
     loss = HuberLoss(0.7, 0.5)
     direct = x.T @ loss.slope(x @ w, y[:, None])
-    found = []
+    gradients = []
     for many in (1 << 40, 0):
-        monkeypatch.setattr(module, "_MANY", many)
+        monkeypatch.setattr(module, "_MIN_PARALLEL_ENTRIES", many)
         with ExitStack() as stack:
             gradient = Gradient(matrix, loss, stack)
-            found.append(gradient(w))
-            assert (gradient(w) == found[-1]).all()  # in the order of the pieces, whichever thread is first
-    for one in found:
-        assert one.shape == (design.width, size)
-        assert one.dtype == np.float64
-        assert one == pytest.approx(direct, rel=1e-12, abs=1e-9)
+            gradients.append(gradient(w))
+            assert (gradient(w) == gradients[-1]).all()  # in the order of the pieces, whichever thread is first
+    for result in gradients:
+        assert result.shape == (design.width, size)
+        assert result.dtype == np.float64
+        assert result == pytest.approx(direct, rel=1e-12, abs=1e-9)
 
 
 @pytest.mark.parametrize("design", [DESIGN, SPARSE], ids=["dense", "sparse"])
-def test_many_chains_take_no_more_memory_at_once(design: Design, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gradient_of_many_chains_bounds_memory(design: Design, monkeypatch: pytest.MonkeyPatch) -> None:
     matrix = matrix_of(design, 2000)
     w = np.random.default_rng(2).normal(size=(design.width, 50))
     seen: list[int] = []
@@ -229,19 +229,19 @@ def test_many_chains_take_no_more_memory_at_once(design: Design, monkeypatch: py
             seen.append(t.size)
             return super().slope(t, y)
 
-    found = []
+    gradients = []
     for room in (1 << 24, 10_000):
-        monkeypatch.setattr(module, "_ROOM", room)
+        monkeypatch.setattr(module, "_MAX_PREDICTORS", room)
         with ExitStack() as stack:
-            found.append(Gradient(matrix, Watched(0.7, 0.5), stack, 50)(w))
+            gradients.append(Gradient(matrix, Watched(0.7, 0.5), stack, 50)(w))
     assert seen[:2] == [50_000, 50_000]
     assert max(seen[2:]) == 10_000
-    assert found[0] == pytest.approx(found[1])
+    assert gradients[0] == pytest.approx(gradients[1])
 
 
-def test_single_precision_is_that_of_the_rows_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Slopes and sums are double, so that a record's gradient is bounded as its row is."""
-    monkeypatch.setattr(design_module, "_SMALL", 0)
+def test_gradient_is_double_precision_on_single_precision_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Slopes and sums are in double precision, so that the bound of a row bounds the gradient."""
+    monkeypatch.setattr(design_module, "_MAX_DOUBLE_ENTRIES", 0)
     matrix = matrix_of(replace(DESIGN, norm=1.0), 1)
     ((x, _),) = matrix.blocks
     assert x.dtype == np.float32

@@ -1,4 +1,4 @@
-"""Convex losses: their slopes are derivatives, and the bounds that privacy rests on are kept, and attained."""
+"""Convex losses: slopes are derivatives; the bounds on which privacy rests hold and are attained."""
 
 from __future__ import annotations
 
@@ -49,16 +49,16 @@ def test_the_slope_is_the_derivative_of_the_value(name: str) -> None:
 
 
 @EVERY
-def test_the_slope_is_bounded_and_the_bound_is_reached(name: str) -> None:
+def test_slope_bound_holds_and_is_attained(name: str) -> None:
     loss = LOSSES[name]
-    found = np.concatenate([np.abs(loss.slope(far_and_near(), np.asarray(y))) for y in targets(name)])
-    assert found.max() <= loss.slope_bound
-    assert found.max() >= loss.slope_bound * (1.0 - 1e-6)
-    assert np.isfinite(found).all()
+    slopes = np.concatenate([np.abs(loss.slope(far_and_near(), np.asarray(y))) for y in targets(name)])
+    assert slopes.max() <= loss.slope_bound
+    assert slopes.max() >= loss.slope_bound * (1.0 - 1e-6)
+    assert np.isfinite(slopes).all()
 
 
 @EVERY
-def test_the_curvature_is_bounded_and_the_bound_is_reached(name: str) -> None:
+def test_curvature_bound_holds_and_is_attained(name: str) -> None:
     """Slopes never fall, so that the loss is convex, and never rise faster than the bound."""
     loss, t = LOSSES[name], far_and_near()
     rises = np.concatenate([np.diff(loss.slope(t, np.asarray(y))) / np.diff(t) for y in targets(name)])
@@ -70,13 +70,13 @@ def test_the_curvature_is_bounded_and_the_bound_is_reached(name: str) -> None:
 
 @EVERY
 @pytest.mark.parametrize("t", [1e300, -1e300, 0.0])
-def test_no_predictor_is_too_large(name: str, t: float) -> None:
-    """What is finite stays finite: nothing breaks because of a record."""
+def test_slope_is_finite_for_huge_predictors(name: str, t: float) -> None:
+    """No record can make a slope infinite or NaN."""
     for y in targets(name):
         assert np.isfinite(LOSSES[name].slope(np.asarray([t]), np.asarray([y]))).all()
 
 
-def test_the_losses_are_those_of_the_papers() -> None:
+def test_losses_match_the_papers() -> None:
     t, y = np.asarray([0.3]), np.asarray([1.0])
     assert LogisticLoss().value(t, y) == pytest.approx(np.log1p(np.exp(-0.3)))
     assert HuberLoss(2.0, 0.5).value(t, y) == pytest.approx(0.5 * (0.7 / 0.5) ** 2)
@@ -103,15 +103,15 @@ def test_no_two_records_have_gradients_farther_apart_than_the_sensitivity(name: 
     y = rng.choice(targets(name), 200)
     w = rng.normal(size=3) * 10.0 ** rng.uniform(-2, 3)
     gradients = x * loss.slope(x @ w, y)[:, None]
-    promised = ConvexLossModel.curvature(model, 200, 2)
-    assert np.linalg.norm(gradients, axis=1).max() <= promised.slope * (1.0 + 1e-12)
+    bounds = ConvexLossModel.curvature(model, 200, 2)
+    assert np.linalg.norm(gradients, axis=1).max() <= bounds.slope * (1.0 + 1e-12)
     apart = np.linalg.norm(gradients[:, None] - gradients[None, :], axis=2).max()
-    assert 0.7 * apart <= promised.gradient_sensitivity(0.7) * (1.0 + 1e-12)
+    assert 0.7 * apart <= bounds.gradient_sensitivity(0.7) * (1.0 + 1e-12)
 
 
 @EVERY
 def test_adversarial_records_attain_the_sensitivity(name: str) -> None:
-    """Opposite rows, nearly across the coefficients, both on the wrong side: no smaller constant would do."""
+    """Opposite rows, nearly orthogonal to the coefficients, both on the wrong side: the constant is tight."""
     loss, across = LOSSES[name], 1e-4
     x = np.asarray([[1.0, across], [-1.0, across]]) / np.hypot(1.0, across)
     best = 0.0
@@ -125,7 +125,7 @@ def test_adversarial_records_attain_the_sensitivity(name: str) -> None:
 
 @EVERY
 def test_adversarial_records_attain_the_smoothness(name: str) -> None:
-    """Records that are all alike, at the point where the loss bends most."""
+    """Identical records, at the point of largest curvature."""
     loss, n, step = LOSSES[name], 5, 1e-6
     design = Design((Feature(COLUMNS[0]),))
     model = HuberRegression(design, COLUMNS[2], loss, 1.0)

@@ -1,4 +1,4 @@
-"""Private bounds: the sensitivity of the utility and the largest log ratio by exhaustion, what follows."""
+"""Private bounds: the sensitivity of the utility and the largest log ratio by enumeration, and the statistic."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from dpbayes_cli.workflow.pricing import price
 from tests.statistical import assert_follows, assert_uniform
 
 Data = tuple[int | None, ...]
-"""A data set: the code of each record, None for one that counts as nothing."""
+"""A data set: the code of each record, None for a null record."""
 
 SMALL = BoundsGrid(0.0, 4.0, 4, whole=True)
 RELATIONS = [("complete", Neighbors.REPLACE_ONE), ("drop", Neighbors.REPLACE_ONE), ("drop", Neighbors.ADD_REMOVE)]
@@ -93,20 +93,20 @@ def test_one_record_moves_the_utility_by_at_most_its_sensitivity(
 
 
 def joint_law(law: PrivateBounds, data: Data) -> dict[tuple[int, int], Fraction]:
-    """The probability of every pair of bounds, from the very integers that are drawn with."""
+    """The probability of every pair of bounds, from the integer weights of the draw."""
     counts, last = law.grid.cumulative(histogram_of(data)), law.grid.last
     upper = law.weights(law.upper, counts, 1, last)
-    found = {}
+    probabilities = {}
     for j in range(1, last + 1):
         above = Fraction(upper.weight(j - 1), upper.total)
         if law.lower is None:
-            found[0, j] = above
+            probabilities[0, j] = above
             continue
         lower = law.weights(law.lower, counts, 0, j - 1)
         for i in range(j):
-            found[i, j] = above * Fraction(lower.weight(i), lower.total)
-    assert sum(found.values()) == 1
-    return found
+            probabilities[i, j] = above * Fraction(lower.weight(i), lower.total)
+    assert sum(probabilities.values()) == 1
+    return probabilities
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def test_bounds_follow_the_stated_law_and_are_in_order(lower: Fraction | None) -
 
 @pytest.mark.parametrize("grid", [SMALL, BoundsGrid(-0.1, 0.3, 1000), BoundsGrid(0.0, 1e6, 1024, whole=True),
                                   BoundsGrid(1e6, 1e6 + 1, 1 << 16), BoundsGrid(0.0, 3.0, 2, whole=True)])  # fmt: skip
-def test_edges_ascend_from_low_to_high_and_are_found_again(grid: BoundsGrid) -> None:
+def test_edges_ascend_and_index_inverts_value(grid: BoundsGrid) -> None:
     values = [grid.value(index) for index in range(grid.last + 1)]
     assert (values[0], values[-1]) == (grid.low, grid.high)
     assert all(a < b for a, b in itertools.pairwise(values))
@@ -224,9 +224,11 @@ def test_the_statistic_between_any_bounds_keeps_its_sensitivity(model: str, on_i
         def change(one: Any, other: Any) -> int:
             return sum(abs(a - b) for a, b in zip(one, other, strict=True))
 
-        found = [contribution(code) for code in codes] + [contribution(None)] * (not spec.policy.complete)
-        assert max(change(a, b) for a in found for b in found) == statistic.sensitivity_l1
-        squared = max(sum((x - y) ** 2 for x, y in zip(a, b, strict=True)) for a in found for b in found)
+        contributions = [contribution(code) for code in codes] + [contribution(None)] * (not spec.policy.complete)
+        assert max(change(a, b) for a in contributions for b in contributions) == statistic.sensitivity_l1
+        squared = max(
+            sum((x - y) ** 2 for x, y in zip(a, b, strict=True)) for a in contributions for b in contributions
+        )
         assert squared == statistic.sensitivity_l2_squared
         cells = [cell for record in (statistic.witness.record, statistic.witness.neighbor) for cell in record or ()]
         column = grid.column("value", law.outside)
@@ -302,12 +304,12 @@ def test_sql_and_python_give_the_same_histogram_from_every_format(cells: list[fl
         ("normal", {"quantile": "0.5"}, "unknown key"),
     ],
 )
-def test_what_cannot_be_is_refused(model: str, private: dict[str, Any], says: str) -> None:
+def test_invalid_private_bounds_are_refused(model: str, private: dict[str, Any], says: str) -> None:
     with pytest.raises(SpecError, match=says):
         print(spec_of(model, **private).build_model())
 
 
-def test_bounds_off_the_grid_are_not_taken() -> None:
+def test_bounds_off_the_grid_are_refused() -> None:
     spec = spec_of("normal")
     assert spec.build_model((-0.5, 2.5)).columns[0].upper == 2.5
     for bounds in [(-0.5, 2.6), (2.5, -0.5), (1.0, 1.0), (-3.0, 4.0), (math.nan, 4.0)]:

@@ -35,8 +35,8 @@ from dpbayes_cli.experiments.store import study_yaml
 from dpbayes_cli.mechanisms.ops import Ops
 from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
 from dpbayes_cli.spec.yaml_reader import parse_yaml
-from tests.asked import plan_of
 from tests.conftest import ROOT, Cli
+from tests.plans import plan_of
 
 FALSE_FAIL = 1e-6
 NAIVE_BAYES = ROOT / "configs" / "experiments" / "naive-bayes.yaml"

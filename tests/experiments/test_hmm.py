@@ -37,8 +37,8 @@ from dpbayes_cli.experiments.kinds import build_study, kind_of, read_study
 from dpbayes_cli.inference.posterior import Posterior
 from dpbayes_cli.inference.solve import infer
 from dpbayes_cli.models.hmm import Hmm
-from tests.asked import asked_for, plan_of
 from tests.conftest import ROOT, SAMPLE_DATA, Cli
+from tests.plans import plan_arguments, plan_of
 
 CONFIG = ROOT / "configs" / "experiments" / "hmm.yaml"
 KEYS = ["case", "states", "epsilon", "method"]
@@ -324,7 +324,7 @@ def test_all_sweeps_are_paid_for_at_the_temperature_of_the_mechanism(records: Pa
     cell = cell_of(records, 2, "1", "gibbs")
     each = record_range((2, 3), (0.1, 0.1))
     assert power_of(cell) == pytest.approx(1.0 / (6 * 4.0 * each))
-    request = asked_for(POLICY, Decimal(1), n_records=6000, sweeps=6)
+    request = plan_arguments(POLICY, Decimal(1), n_records=6000, sweeps=6)
     plan = plan_of(mechanism_type("gibbs")(), model_of(cell.case, 2), **request)
     assert 1.0 <= plan.parameters["temperature"] * 6 * 4.0 * each < 1.1
     assert power_of(cell_of(records, 2, "1", "ops")) == pytest.approx(1.0 / (2.0 * record_range((2, 3), (0.01, 0.01))))

@@ -25,7 +25,7 @@ from dpbayes_cli.models.normal import Normal
 from dpbayes_cli.models.normal_mean import NormalMean
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.noise import NoiseLaw
-from tests.asked import plan_of
+from tests.plans import plan_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -30,7 +30,7 @@ from dpbayes_cli.models.families.capabilities import LatentCounts
 from dpbayes_cli.privacy.laws.discrete_gaussian import DiscreteGaussian
 from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
 from dpbayes_cli.privacy.neighbors import Neighbors
-from tests.asked import plan_of
+from tests.plans import plan_of
 from tests.statistical import assert_not_uniform, assert_uniform, uniformity_p_value
 
 FALSE_FAIL = 1e-6

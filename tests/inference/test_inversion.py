@@ -372,7 +372,7 @@ def test_moments_of_normal_vectors_are_those_of_an_exact_cubature(size: int, cou
     standard = np.array(list(itertools.product(nodes, repeat=size)))
     mass = np.prod(list(itertools.product(weights / weights.sum(), repeat=size)), axis=1)
     first, second = law.moments(points)
-    half, middle = law.box
+    half, middle = law.half_and_middle
     reported = law.parameters(points)
     for i in range(len(points)):
         mean = (reported[i, :size] - middle) / half

@@ -113,7 +113,7 @@ class BernoulliRecords(RecordLaw):
     def complete_data_sd(self, points: Floats, n_records: Floats) -> Floats:
         raise NotImplementedError
 
-    def naive(self, observed: Floats, n_records: float, size: int, rng: np.random.Generator) -> Floats:
+    def draw_plug_in(self, observed: Floats, n_records: float, size: int, rng: np.random.Generator) -> Floats:
         raise NotImplementedError
 
 

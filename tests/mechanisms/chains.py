@@ -13,13 +13,13 @@ import msgspec
 import numpy as np
 
 from dpbayes_cli.core.columns import RecordPolicy
-from dpbayes_cli.core.encoded_records import Codes
+from dpbayes_cli.core.encoded_records import CodedColumns
 from dpbayes_cli.core.registry import model_type
 from dpbayes_cli.core.section import require_type
-from dpbayes_cli.core.statistic import Statistics
+from dpbayes_cli.core.statistic import ExactEvidence
 from dpbayes_cli.mechanisms.samplers.private_gibbs import Point, PrivateGibbs, updates_of
 from dpbayes_cli.mechanisms.samplers.simplex_sampler import SharesCover, SimplexSampler
-from dpbayes_cli.models.families.latent_variables import LatentVariables, Sites
+from dpbayes_cli.models.families.latent_variables import LatentVariables, SiteEvidence
 from dpbayes_cli.privacy.choices import choice_weights
 from dpbayes_cli.privacy.neighbors import Neighbors
 
@@ -53,19 +53,19 @@ def records_of(model: LatentVariables) -> list[Record]:
     return list(itertools.product(*(range(len(column.levels)) for column in model.columns)))  # type: ignore[union-attr]
 
 
-def evidence_of(model: LatentVariables, records: Sequence[Record]) -> Statistics:
+def evidence_of(model: LatentVariables, records: Sequence[Record]) -> ExactEvidence:
     """The exact evidence, without an engine."""
-    read, codes = model.read(COMPLETE), np.array(records)
-    if isinstance(read, Codes):
+    read, codes = model.chain_input(COMPLETE), np.array(records)
+    if isinstance(read, CodedColumns):
         held = read.hold(len(records))
         held.take(codes)
-        return Statistics((), len(records), design=held)
+        return ExactEvidence((), len(records), design=held)
     values = []
     for table in read.tables:
         places = [[column.role for column in model.columns].index(role) for role in table.roles]
         flat = np.ravel_multi_index(tuple(codes[:, places].T), table.shape)
         values += np.bincount(flat, minlength=table.size).tolist()
-    return Statistics(tuple(values), len(records))
+    return ExactEvidence(tuple(values), len(records))
 
 
 def coarse(chain: Any, resolution: int = 8, least: int = 2) -> PrivateGibbs:
@@ -91,9 +91,11 @@ def emissions_of(chain: PrivateGibbs) -> list[tuple[Any, ...]]:
     return list(itertools.product(*each))
 
 
-def state_log_law(chain: PrivateGibbs, point: Point, sites: Sites, likelihood_power: Decimal) -> np.ndarray[Any, Any]:
+def state_log_law(
+    chain: PrivateGibbs, point: Point, sites: SiteEvidence, likelihood_power: Decimal
+) -> np.ndarray[Any, Any]:
     """The log probabilities of the states of all sites after their update, in the order of ``all_states``."""
-    groups = chain.structure.colors(chain.n_records)
+    groups = chain.structure.update_blocks(chain.n_records)
     found = []
     for states in all_states(chain):
         now, total = point.states.copy(), 0.0
@@ -108,7 +110,9 @@ def state_log_law(chain: PrivateGibbs, point: Point, sites: Sites, likelihood_po
     return np.array(found)
 
 
-def site_log_laws(chain: PrivateGibbs, point: Point, sites: Sites, likelihood_power: Decimal) -> np.ndarray[Any, Any]:
+def site_log_laws(
+    chain: PrivateGibbs, point: Point, sites: SiteEvidence, likelihood_power: Decimal
+) -> np.ndarray[Any, Any]:
     """The log probabilities of each site's states given the others', shape (n_sites, n_states)."""
     group = np.arange(chain.structure.n_sites(chain.n_records))
     weights = choice_weights(chain.utilities(point, point.states, sites, likelihood_power, group), chain.bits).astype(
@@ -122,7 +126,9 @@ def all_states(chain: PrivateGibbs) -> list[Any]:
     return [np.array(states) for states in itertools.product(range(chain.structure.n_states), repeat=n)]
 
 
-def emission_log_law(chain: PrivateGibbs, states: Any, sites: Sites, likelihood_power: Decimal) -> np.ndarray[Any, Any]:
+def emission_log_law(
+    chain: PrivateGibbs, states: Any, sites: SiteEvidence, likelihood_power: Decimal
+) -> np.ndarray[Any, Any]:
     """The log probabilities of all emissions after their update, in the order of ``emissions_of``."""
     logs = []
     for cover, a, table in zip(

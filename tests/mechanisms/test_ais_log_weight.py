@@ -17,8 +17,8 @@ from dpbayes_cli.mechanisms.gibbs import Gibbs
 from dpbayes_cli.mechanisms.samplers.private_gibbs import Point, PrivateGibbs
 from dpbayes_cli.privacy.composition import Composition
 from dpbayes_cli.privacy.kinds import PureDP
-from tests.asked import plan_of
 from tests.mechanisms.chains import COMPLETE, all_states, coarse, evidence_of, hmm, mixture, neighbors, records_of
+from tests.plans import plan_of
 
 
 def planned(model: Model, epsilon: str = "1", n: int = 2, **changes: Any) -> Plan:
@@ -37,7 +37,7 @@ def test_a_log_weight_moves_by_its_sensitivity_at_most_and_a_witness_attains_it(
     cover, starts = chain.covers[0], [Decimal(0), *(stage.likelihood_power for stage in chain.stages)]
     end = np.array([[cover.least, cover.most], [cover.least, cover.most]])
     paths = [[end] * 10, [end[:, ::-1]] * 10, [end, end[:, ::-1]] * 5]
-    links = chain.structure.draw_links(None, np.random.default_rng(0))
+    links = chain.structure.draw_state_probabilities(None, np.random.default_rng(0))
     widest = 0.0
     for one, other in neighbors(records_of(model), 2):
         both = [chain.structure.sites(evidence_of(model, records)) for records in (one, other)]
@@ -79,7 +79,7 @@ def test_the_mean_weight_is_the_evidence() -> None:
     rng = np.random.default_rng(0)
     found = []
     for _ in range(300):
-        links = chain.structure.draw_links(None, rng)
+        links = chain.structure.draw_state_probabilities(None, rng)
         point = Point(chain.structure.draw_states(links, 3, rng), chain.start(), links)
         total, before = 0, Decimal(0)
         for stage in chain.stages:
@@ -87,7 +87,7 @@ def test_the_mean_weight_is_the_evidence() -> None:
             before = stage.likelihood_power
             states = chain.update_states(point, sites, before)
             emissions = chain.update_emissions(states, sites, before)
-            point = Point(states, emissions, chain.structure.draw_links(states, rng))
+            point = Point(states, emissions, chain.structure.draw_state_probabilities(states, rng))
         found.append(math.exp(total / 2.0**chain.bits))
     assert abs(np.mean(found) - exact) <= 6.2 * np.std(found) / math.sqrt(len(found))
     assert 6.2 * np.std(found) / math.sqrt(len(found)) < exact / 3

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpbayes_cli.core.design import DesignMatrix, Rows
+from dpbayes_cli.core.design import DesignMatrix, DesignRows
 from dpbayes_cli.core.langevin import Gradient, Langevin
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.inference.diagnostics import diagnose
@@ -46,7 +46,7 @@ ABALONE: dict[str, Any] = {
 
 def read(spec: ReleaseSpec, path: Path, n_records: int) -> DesignMatrix:
     model = require_type(spec.build_model(), ConvexLossModel)
-    matrix = DesignMatrix(Rows(model.design, model.target), n_records)
+    matrix = DesignMatrix(DesignRows(model.design, model.target), n_records)
     with closing(source_of(spec.source, locate(str(path)))) as source:
         source.check(matrix.rows.columns, list(model.column_names))
         source.read(CodeReader(matrix.rows.columns, spec.policy, matrix.take))

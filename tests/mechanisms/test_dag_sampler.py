@@ -24,7 +24,7 @@ from dpbayes_cli.models.families.discrete_bayes_net import DiscreteBayesNet
 from dpbayes_cli.privacy.grid import EXACT
 from dpbayes_cli.privacy.kinds import BoundedRange, PureDP
 from dpbayes_cli.spec.release_spec import build_spec
-from tests.asked import asked_for, plan_of
+from tests.plans import plan_arguments, plan_of
 
 N = 2
 
@@ -42,7 +42,7 @@ def build(weight: float = 1.0, values: int = 2) -> DiscreteBayesNet:
 def request(epsilon: str, draws: int = 1) -> dict[str, Any]:
     spec = build_spec({"model": "bayes-net", "domain": {"variables": {"c": {"values": ["0", "1"]}}}})
     policy = replace(spec.policy, impute="0")
-    return asked_for(policy, Decimal(epsilon), n_records=N, draws=draws)
+    return plan_arguments(policy, Decimal(epsilon), n_records=N, draws=draws)
 
 
 @lru_cache(maxsize=4096)

@@ -10,7 +10,7 @@ from dpbayes_cli.core.columns import RecordPolicy
 from dpbayes_cli.mechanisms.gaussian import Gaussian
 from dpbayes_cli.models.dirichlet_categorical import DirichletCategorical
 from dpbayes_cli.privacy.neighbors import Neighbors
-from tests.asked import plan_of
+from tests.plans import plan_of
 
 MODEL = DirichletCategorical(("a", "b", "c"), (1.0, 1.0, 1.0))
 DROP = RecordPolicy(Neighbors.REPLACE_ONE)

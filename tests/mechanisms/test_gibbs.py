@@ -14,11 +14,11 @@ import pytest
 
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.columns import RecordPolicy
-from dpbayes_cli.core.encoded_records import Codes
+from dpbayes_cli.core.encoded_records import CodedColumns
 from dpbayes_cli.core.model import Model
 from dpbayes_cli.core.plan import Plan
 from dpbayes_cli.core.section import require_type
-from dpbayes_cli.core.statistic import Statistics
+from dpbayes_cli.core.statistic import ExactEvidence
 from dpbayes_cli.mechanisms.gibbs import Gibbs
 from dpbayes_cli.mechanisms.samplers.barker_kernel import BarkerKernel, barker_weights, local_spread
 from dpbayes_cli.mechanisms.samplers.private_gibbs import Point, PrivateGibbs
@@ -31,7 +31,6 @@ from dpbayes_cli.models.gamma_poisson import GammaPoisson
 from dpbayes_cli.models.hmm import Hmm
 from dpbayes_cli.privacy.composition import Composition
 from dpbayes_cli.privacy.neighbors import Neighbors
-from tests.asked import plan_of
 from tests.mechanisms.chains import (
     COMPLETE,
     all_states,
@@ -48,6 +47,7 @@ from tests.mechanisms.chains import (
     site_log_laws,
     state_log_law,
 )
+from tests.plans import plan_of
 from tests.statistical import assert_follows
 
 COIN = BetaBernoulli("1", "0", 2.0, 3.0)
@@ -79,7 +79,7 @@ def points_of(chain: PrivateGibbs, size: int) -> list[Point]:
             rows = sorted(rows_of(cover))
             picked = [rows[0], rows[-1]] if i == 0 else [rows[j] for j in rng.integers(len(rows), size=k)]
             emissions.append(np.array(picked))
-        links = chain.structure.draw_links(None, rng)
+        links = chain.structure.draw_state_probabilities(None, rng)
         states = rng.integers(k, size=chain.structure.n_sites(chain.n_records))
         found.append(Point(states, tuple(emissions), links))
     return found
@@ -99,7 +99,7 @@ def test_no_update_exceeds_its_price_and_a_witness_attains_it(model: LatentVaria
     laws: dict[Any, Any] = {}
 
     def law(records: Any) -> Any:
-        key = records if isinstance(model.read(COMPLETE), Codes) else tuple(sorted(records))
+        key = records if isinstance(model.chain_input(COMPLETE), CodedColumns) else tuple(sorted(records))
         if key not in laws:
             sites = chain.structure.sites(evidence_of(model, records))
             laws[key] = (
@@ -144,7 +144,7 @@ def test_no_chain_of_two_sweeps_exceeds_its_price(model: LatentVariables, n: int
     """Every path of two sweeps from every start, every pair of neighbors."""
     chain = coarse(planned(model, n=n).final_step.law, 6, 2)
     price = sum(prices(chain, T))
-    links = chain.structure.draw_links(None, np.random.default_rng(0))
+    links = chain.structure.draw_state_probabilities(None, np.random.default_rng(0))
     data = sorted({each for pair in neighbors(records_of(model), n) for each in pair})
     laws = {records: kernel(model, chain, records, links) for records in data}
     for one, other in neighbors(records_of(model), n):
@@ -159,7 +159,7 @@ def test_a_sweep_leaves_the_tempered_posterior_as_it_is(model: LatentVariables) 
     """Prior times likelihood to the power T, over states and emissions: one law, which two groups and tables keep."""
     records = (records_of(model) * 2)[1:4]
     chain = coarse(planned(model, n=3).final_step.law, 6, 2)
-    links = chain.structure.draw_links(None, np.random.default_rng(1))
+    links = chain.structure.draw_state_probabilities(None, np.random.default_rng(1))
     sites = chain.structure.sites(evidence_of(model, records))
     logs = []
     for states, emissions in itertools.product(all_states(chain), emissions_of(chain)):
@@ -281,7 +281,7 @@ def test_a_sweep_of_a_conjugate_model_is_a_draw_at_its_share() -> None:
     assert plan.parameters["likelihood_power"] == pytest.approx(whole.parameters["likelihood_power"])
     assert plan.guarantee.epsilon == 2
     assert getattr(plan.guarantee, "parts") == 20  # noqa: B009
-    assert len(Gibbs().release(plan, Statistics((40, 60), 100)).values) == 1
+    assert len(Gibbs().release(plan, ExactEvidence((40, 60), 100)).values) == 1
 
 
 WALKS: list[tuple[OneParameterFamily, tuple[float, float]]] = [
@@ -338,7 +338,7 @@ def test_a_walk_stays_within_its_reach_and_follows_its_law() -> None:
     matrix += np.diag(1.0 - matrix.sum(axis=1))
     target = np.exp(logs - logs.max())
     np.testing.assert_allclose((target @ matrix) / target, 1.0)
-    values = [walk.run(Statistics((4,), 6), 1).values[0][0] for _ in range(2000)]
+    values = [walk.run(ExactEvidence((4,), 6), 1).values[0][0] for _ in range(2000)]
     cells = np.floor((np.array(values) - 0.1) / 0.8 * 8).astype(int)
     assert_follows(cells, np.arange(8), np.linalg.matrix_power(matrix, 3)[4])
 
@@ -351,5 +351,5 @@ def test_local_steps_are_cheaper_than_the_whole_range() -> None:
     assert annealed.parameters["likelihood_power"] / plan.parameters["likelihood_power"] == pytest.approx(
         1 / 0.55, rel=1e-6
     )
-    drawn = Gibbs().release(annealed, Statistics((400,), 1000))
+    drawn = Gibbs().release(annealed, ExactEvidence((400,), 1000))
     assert 0.1 < drawn.values[0][0] < 0.9

@@ -15,13 +15,13 @@ import pytest
 
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.columns import Column, NumericColumn, RecordPolicy
-from dpbayes_cli.core.design import Design, DesignMatrix, Feature, Rows
+from dpbayes_cli.core.design import Design, DesignMatrix, DesignRows, Feature
 from dpbayes_cli.core.langevin import Langevin
 from dpbayes_cli.core.losses import HuberLoss, LogisticLoss, ProbitLoss, QuantileLoss, SmoothHingeLoss
 from dpbayes_cli.core.plan import Plan
 from dpbayes_cli.core.registry import mechanism_type
 from dpbayes_cli.core.section import require_type
-from dpbayes_cli.core.statistic import Statistics
+from dpbayes_cli.core.statistic import ExactEvidence
 from dpbayes_cli.models.families.convex_loss import ConvexLossModel
 from dpbayes_cli.models.huber_regression import HuberRegression
 from dpbayes_cli.models.logistic_regression import LogisticRegression
@@ -31,8 +31,8 @@ from dpbayes_cli.models.svm import Svm
 from dpbayes_cli.privacy.kinds import GaussianDP
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.workflow.verification import EARLIER_CHAIN
-from tests.asked import plan_of
 from tests.conftest import Cli, Result
+from tests.plans import plan_of
 
 A = NumericColumn("a", 0.0, 10.0, 1 << 16)
 DESIGN = Design((Feature(A), Feature(Column("b", ("u", "v", "w")))), norm=1.0)
@@ -188,7 +188,7 @@ def test_the_exact_curve_allows_more_than_the_papers_rule() -> None:
         ({"mu": "0.5", "policy": ADD_REMOVE, "n_records": None}, "sampling.max_records", "private"),
         ({"mu": "0.5", "max_records": 2000}, "sampling.max_records", "public"),
         ({"mu": "0.5", "n_records": None}, "records", "beforehand"),
-        ({"mu": "0.5", "n_records": 0}, "records", "no record"),
+        ({"mu": "0.5", "n_records": 0}, "records", "at least 1"),
         ({"mu": "0.5", "step_size": 3.0}, "sampling.step_size", "contraction"),
         ({"mu": "0.5", "step_size": 2.0}, "sampling.step_size", "contraction"),
         ({"mu": "1e-13"}, "privacy", "too small"),
@@ -248,16 +248,16 @@ def test_a_limit_stands_for_a_private_number_of_records() -> None:
     private = planned(mu="0.5", policy=ADD_REMOVE, n_records=None, max_records=1000)
     public = planned(mu="0.5")
     assert private.parameters == public.parameters
-    assert require_type(private.final_step.rows, Rows).n_most == 1000
-    assert require_type(public.final_step.rows, Rows).n_most is None
+    assert require_type(private.final_step.rows, DesignRows).max_records == 1000
+    assert require_type(public.final_step.rows, DesignRows).max_records is None
 
 
 def test_draws_are_those_of_the_planned_chain() -> None:
     plan = planned(mu="0.5", draws=3)
-    matrix = DesignMatrix(require_type(plan.final_step.rows, Rows), 1000)
+    matrix = DesignMatrix(require_type(plan.final_step.rows, DesignRows), 1000)
     rng = np.random.default_rng(1)
     matrix.take(np.column_stack([rng.integers(0, 1 << 16, 1000), rng.integers(0, 3, 1000), rng.integers(0, 2, 1000)]))
-    drawn = mechanism_type("gibbs-posterior")().release(plan, Statistics((), 1000, design=matrix))
+    drawn = mechanism_type("gibbs-posterior")().release(plan, ExactEvidence((), 1000, design=matrix))
     values = np.asarray(getattr(drawn, "values"))  # noqa: B009 - of draws
     assert values.shape == (3, 5)
     grid = require_type(plan.final_step.law, Langevin).grid
@@ -280,7 +280,7 @@ def test_draws_of_neighbors_are_as_far_apart_as_is_charged_and_no_farther(asked:
     exact: dict[str, Any] = {k: Decimal(v) if k in {"epsilon", "delta", "mu"} else v for k, v in asked.items()}
     mechanism = mechanism_type("gibbs-posterior")()
     plan = plan_of(mechanism, model, REPLACE, n_records=1, **exact)
-    rows, mu, size = require_type(plan.final_step.rows, Rows), float(plan.guarantee.mu), 40_000
+    rows, mu, size = require_type(plan.final_step.rows, DesignRows), float(plan.guarantee.mu), 40_000
     drawn = []
     for target in (1 << 16, 0, -1):
         matrix = DesignMatrix(rows, 1)

@@ -28,8 +28,8 @@ from dpbayes_cli.mechanisms.samplers.linear_regression_sampler import (
 )
 from dpbayes_cli.models.linear_regression import LinearRegression
 from dpbayes_cli.privacy.neighbors import Neighbors
-from tests.asked import asked_for, plan_of
 from tests.conftest import SAMPLE_DATA, Cli
+from tests.plans import plan_arguments, plan_of
 from tests.statistical import FALSE_FAIL, assert_follows
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def model(features: int, variance: float | None = 0.3) -> LinearRegression:
 
 
 def request(epsilon: str = "1", n: int = 4, **more: Any) -> dict[str, Any]:
-    return asked_for(COMPLETE, Decimal(epsilon), n_records=n, **more)
+    return plan_arguments(COMPLETE, Decimal(epsilon), n_records=n, **more)
 
 
 def sampler_of(features: int, asked: dict[str, Any], resolution: int | None = None) -> LinearRegressionSampler:
@@ -150,7 +150,7 @@ def test_the_posterior_without_privacy_is_the_conjugate_one() -> None:
     level = np.array([1.0, 1.0, 1.0])
     precision = design.T @ design + np.outer(level, level) + np.diag([0.0, 0.036, 0.036])
     sd = math.sqrt(0.3 * np.linalg.inv(precision)[0, 0])
-    assert sampler_of(2, request(n=80)).plain_sd(values_of(2, records)) == pytest.approx(sd, rel=1e-3)
+    assert sampler_of(2, request(n=80)).nonprivate_sd(values_of(2, records)) == pytest.approx(sd, rel=1e-3)
 
 
 def test_the_grid_has_as_many_points_as_can_be_enumerated() -> None:

@@ -27,8 +27,8 @@ from dpbayes_cli.privacy.grid import SLACK
 from dpbayes_cli.privacy.kinds import BoundedRange, PureDP
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.permute_and_flip import FlipWeights, flip_law, flip_weights, permute_and_flip
-from tests.asked import asked_for, plan_of
 from tests.mechanisms.one_parameter import ONE_PARAMETER
+from tests.plans import plan_arguments, plan_of
 from tests.statistical import assert_follows
 
 COIN = BetaBernoulli("1", "0", 1.0, 1.0)
@@ -101,7 +101,7 @@ def test_no_pair_of_neighbors_exceeds_the_charge(
 ) -> None:
     """Exhaustively on 2 and 7 cells for n <= 4, in exact rationals, likelihood powers above one included."""
     for n, n_cells in itertools.product((1, 2, 4), (2, 7)):
-        request = asked_for(COMPLETE, Decimal(epsilon), n_records=n, support=support, selection=selection)
+        request = plan_arguments(COMPLETE, Decimal(epsilon), n_records=n, support=support, selection=selection)
         plan = plan_of(Map(), model, **request)
         laws, pairs = grid_laws(on_cells(plan, n_cells), n)
         largest, widest = worst(laws, pairs)
@@ -132,7 +132,7 @@ def test_no_pair_of_neighbors_exceeds_the_charge_on_the_lattice(
     points = [tuple(row) for row in (cover.points() + cover.least).tolist()]
     assert len(points) == cover.n_points <= 8
     for n in (1, 3):
-        request = asked_for(COMPLETE, Decimal(epsilon), n_records=n, selection=selection)
+        request = plan_arguments(COMPLETE, Decimal(epsilon), n_records=n, selection=selection)
         plan = plan_of(Map(), model, **request)
         law = require_type(plan.steps[0].law, SharesEstimate)
         found = tempered(Drawing(Decimal(epsilon), n), cover.spread, SLACK, None)
@@ -209,7 +209,7 @@ def test_permute_and_flip_is_never_worse(successes: int, epsilon: str) -> None:
     """In expected score, exactly on the integers of both (McKenna and Sheldon 2020, Theorem 3)."""
     samplers: dict[SelectionKind, GridEstimate] = {}
     for selection in SELECTIONS:
-        request = asked_for(COMPLETE, Decimal(epsilon), n_records=10, selection=selection)
+        request = plan_arguments(COMPLETE, Decimal(epsilon), n_records=10, selection=selection)
         law = require_type(plan_of(Map(), COIN, **request).steps[0].law, GridEstimate)
         samplers[selection] = replace(law, law=replace(law.law, n_cells=8))
     cells = samplers["exponential"].law.weights([successes])
@@ -223,7 +223,7 @@ def test_permute_and_flip_is_never_worse(successes: int, epsilon: str) -> None:
 
 def test_only_the_exponential_choice_is_of_bounded_range() -> None:
     """A curve and a range are stated for the law that has them; permute-and-flip pays pure epsilon."""
-    request = asked_for(COMPLETE, Decimal(1), n_records=50, draws=4)
+    request = plan_arguments(COMPLETE, Decimal(1), n_records=50, draws=4)
     exponential = plan_of(Map(), COIN, **request).guarantee
     assert isinstance(exponential, BoundedRange)
     assert exponential.parts == 4
@@ -273,7 +273,7 @@ def test_moments_are_those_of_the_draws() -> None:
     """Both choices on an enumerated lattice: mean within 6 standard errors of 400 draws."""
     model = DirichletCategorical(tuple("abc"), (1.0, 2.0, 1.0))
     for selection in SELECTIONS:
-        request = asked_for(COMPLETE, Decimal(3), n_records=20, selection=selection)
+        request = plan_arguments(COMPLETE, Decimal(3), n_records=20, selection=selection)
         sampler = require_type(plan_of(Map(), model, **request).steps[0].law, SharesEstimate)
         first = np.array(sampler.draw((10, 6, 4), 400))[:, 0]
         mean, sd = sampler.moments((10, 6, 4))
@@ -283,7 +283,7 @@ def test_moments_are_those_of_the_draws() -> None:
 
 def test_a_lattice_that_cannot_be_enumerated_is_refused_with_the_alternative() -> None:
     model = DirichletCategorical(tuple("abcdefgh"), (1.0,) * 8)
-    request = asked_for(COMPLETE, Decimal(1), n_records=1000, selection="permute-and-flip")
+    request = plan_arguments(COMPLETE, Decimal(1), n_records=1000, selection="permute-and-flip")
     with pytest.raises(SpecError, match="permute-and-flip") as refused:
         plan_of(Map(), model, **request)
     assert "--selection exponential" in str(refused.value.hint)

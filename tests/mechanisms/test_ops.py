@@ -28,8 +28,8 @@ from dpbayes_cli.models.gamma_exponential import GammaExponential
 from dpbayes_cli.models.gamma_poisson import GammaPoisson
 from dpbayes_cli.models.normal_mean import NormalMean
 from dpbayes_cli.privacy.neighbors import Neighbors
-from tests.asked import asked_for, plan_of
 from tests.mechanisms.one_parameter import ONE_PARAMETER
+from tests.plans import plan_arguments, plan_of
 from tests.statistical import FALSE_FAIL, assert_follows, uniformity_p_value
 
 COIN = BetaBernoulli("1", "0", 1.0, 1.0)
@@ -37,7 +37,7 @@ COMPLETE = RecordPolicy(Neighbors.REPLACE_ONE, "0")
 
 
 def sampler_of(model: Any, **changes: Any) -> ScalarSampler:
-    request = asked_for(COMPLETE, Decimal(1), n_records=4, **changes)
+    request = plan_arguments(COMPLETE, Decimal(1), n_records=4, **changes)
     return require_type(plan_of(Ops(), model, **request).steps[0].law, ScalarSampler)
 
 
@@ -70,7 +70,9 @@ def test_no_pair_of_neighbors_exceeds_the_charge(
     """Exhaustively on 17 cells for n <= 4, in interval arithmetic, from the very integers that are drawn with."""
     _, _, steps = model.grid
     for n in (1, 2, 4):
-        request = asked_for(COMPLETE, Decimal(epsilon), n_records=n, support=support, power_applies_to=power_applies_to)
+        request = plan_arguments(
+            COMPLETE, Decimal(epsilon), n_records=n, support=support, power_applies_to=power_applies_to
+        )
         plan = plan_of(Ops(), model, **request)
         sampler = replace(require_type(plan.steps[0].law, ScalarSampler), n_cells=17)
         found = sums(model, n)
@@ -220,7 +222,7 @@ def test_k_draws_share_epsilon_and_cost_k_curves() -> None:
 )
 def test_what_cannot_be_is_refused(changes: dict[str, Any]) -> None:
     with pytest.raises(SpecError):
-        plan_of(Ops(), COIN, **{**asked_for(COMPLETE, Decimal(1), n_records=10), **changes})
+        plan_of(Ops(), COIN, **{**plan_arguments(COMPLETE, Decimal(1), n_records=10), **changes})
 
 
 @pytest.mark.parametrize("model", [NormalMean(1e9, 1e9 + 1, 1.0, 1e9, 1.0), NormalMean(0.0, 1.0, 1.0, 1e12, 1e-3)])
@@ -232,7 +234,7 @@ def test_densities_that_floats_cannot_screen_are_refused_or_bounded(model: Norma
 
 def test_a_support_that_floats_cannot_tell_from_one_is_refused() -> None:
     """Beside one, 1 - theta is lost to rounding, and the screening of cells with it."""
-    request = asked_for(COMPLETE, Decimal(1), n_records=100_000, support=(0.5, 1 - 1e-15))
+    request = plan_arguments(COMPLETE, Decimal(1), n_records=100_000, support=(0.5, 1 - 1e-15))
     with pytest.raises(SpecError, match="too large"):
         plan_of(Ops(), COIN, **request)
     plan_of(Ops(), COIN, **{**request, "support": (1e-15, 0.5)})

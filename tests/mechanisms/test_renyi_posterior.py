@@ -17,7 +17,7 @@ from dpbayes_cli.models.normal_mean import NormalMean
 from dpbayes_cli.privacy.conjugate import DirichletFamily
 from dpbayes_cli.privacy.kinds import RenyiCurve
 from dpbayes_cli.privacy.neighbors import Neighbors
-from tests.asked import plan_of
+from tests.plans import plan_of
 
 COIN = BetaBernoulli("1", "0", 6.0, 12.0)
 POLICY = RecordPolicy(Neighbors.REPLACE_ONE, "0")

@@ -29,7 +29,7 @@ FALSE_FAIL = 1e-6
 
 
 def model(features: int = 1, variance: float | None = None) -> LinearRegression:
-    """Prior sd of a number about 1.3 in bounds of +-10: next to nothing is beyond them."""
+    """Prior sd of a number about 1.3 with bounds of +-10: practically no number is out of bounds."""
     bounds = tuple((name, -10.0, 10.0) for name in "yabc"[: features + 1])
     mean, deviation = (0.5, -0.3, 0.2, 0.0), (1.5, 1.2, 1.4, 1.3)
     return LinearRegression(bounds, mean[: features + 1], deviation[: features + 1], 4.0, 2.0, 9.0, variance)
@@ -48,28 +48,28 @@ def conjugate(model: LinearRegression, x: Floats, y: Floats) -> tuple[Floats, Fl
 
     The prior of (level at the features' prior means, slopes) is normal and diagonal, times the variance.
     """
-    centre, spread = np.array(model.prior_mean), np.array(model.deviation)
-    design = np.column_stack([np.ones(len(x)), x - centre[1:]])
+    center, spread = np.array(model.prior_mean), np.array(model.deviation)
+    design = np.column_stack([np.ones(len(x)), x - center[1:]])
     prior = np.diag([model.strength, *(model.slope_strength * spread[1:] ** 2)])
-    start = np.array([centre[0], *np.zeros(len(spread) - 1)])
+    start = np.array([center[0], *np.zeros(len(spread) - 1)])
     precision = prior + design.T @ design
     covariance = np.linalg.inv(precision)
     mean = covariance @ (prior @ start + design.T @ y)
     k = model.variance_strength
     scale = k * spread[0] ** 2 + y @ y + start @ prior @ start - mean @ precision @ mean
     back = np.eye(len(spread))
-    back[0, 1:] = -centre[1:]
+    back[0, 1:] = -center[1:]
     return back @ mean, back @ covariance @ back.T, 2.0 + k + len(y), float(scale)
 
 
 def records(features: int, n: int, seed: int = 0) -> tuple[Floats, Floats]:
-    """Features that are far from normal: without noise only their second moments matter."""
+    """Features with laws far from normal: without noise only their second moments matter."""
     rng = np.random.default_rng(seed)
     x = np.column_stack([rng.exponential(1.0, n) - 1.0, rng.random(n) * 3.0, rng.choice([-1.0, 1.0], n)])[:, :features]
     return x, 0.7 + x @ np.array([0.8, -0.8, 0.4])[:features] + rng.normal(0.0, 1.1, n)
 
 
-def exact_problem(model: LinearRegression, x: Floats, y: Floats, epsilon: str) -> NoisySums:
+def exact_observation(model: LinearRegression, x: Floats, y: Floats, epsilon: str) -> NoisySums:
     """The statistic of given records, as if the noise had been zero."""
     from dpbayes_cli.core.statistic import evaluate
     from tests.inference.sum_cells import noise_of, policy_of
@@ -80,73 +80,73 @@ def exact_problem(model: LinearRegression, x: Floats, y: Floats, epsilon: str) -
 
 
 @pytest.mark.parametrize("features", [1, 3])
-def test_the_naive_posterior_of_exact_sums_is_the_conjugate_one(features: int) -> None:
+def test_plug_in_posterior_of_exact_sums_is_conjugate(features: int) -> None:
     """Means and sds of 32,768 draws within 6 standard errors (false-fail below 1e-7), and the grid's rounding."""
     subject, (x, y) = model(features), records(features, 400)
-    found = infer(exact_problem(subject, x, y, "1"), "naive", 1, np.random.default_rng(1))
+    posterior = infer(exact_observation(subject, x, y, "1"), "naive", 1, np.random.default_rng(1))
     mean, unit, shape, scale = conjugate(subject, x, y)
     sds = np.sqrt(np.diag(unit) * scale / (shape - 2.0))
     law = stats.invgamma(shape / 2.0, scale=scale / 2.0)
-    for k, marginal in enumerate(found.marginals):
+    for k, marginal in enumerate(posterior.marginals):
         expected, sd = (mean[k], sds[k]) if k <= features else (law.mean(), law.std())
         assert marginal.mean == pytest.approx(expected, abs=6.5 * sd / 181.0)
         assert marginal.sd == pytest.approx(sd, rel=0.03)
 
 
 @pytest.mark.parametrize(("features", "variance"), [(1, None), (1, 1.3), pytest.param(2, None, marks=pytest.mark.slow)])
-def test_without_noise_the_posterior_is_the_conjugate_one(features: int, variance: float | None) -> None:
+def test_posterior_without_noise_is_conjugate(features: int, variance: float | None) -> None:
     """2,000 records at epsilon 1,000; the sums' law is normal up to 1/sqrt n. Within a fifth of an sd; a fixed seed."""
     subject, (x, y) = model(features, variance), records(features, 2000)
-    found = infer(exact_problem(subject, x, y, "1000"), "noise-aware", 1, np.random.default_rng(1))
+    posterior = infer(exact_observation(subject, x, y, "1000"), "noise-aware", 1, np.random.default_rng(1))
     mean, unit, shape, scale = conjugate(subject, x, y)
     sds = np.sqrt(np.diag(unit) * (scale / (shape - 2.0) if variance is None else variance))
     for k in range(features + 1):
-        assert found.marginals[k].mean == pytest.approx(mean[k], abs=0.2 * sds[k])
-        assert found.marginals[k].sd == pytest.approx(sds[k], rel=0.15)
-        assert found.marginals[k].sd_data == pytest.approx(sds[k], rel=0.1)
+        assert posterior.marginals[k].mean == pytest.approx(mean[k], abs=0.2 * sds[k])
+        assert posterior.marginals[k].sd == pytest.approx(sds[k], rel=0.15)
+        assert posterior.marginals[k].sd_data == pytest.approx(sds[k], rel=0.1)
     if variance is None:
         law = stats.invgamma(shape / 2.0, scale=scale / 2.0)
-        assert found.marginals[-1].mean == pytest.approx(law.mean(), abs=0.2 * law.std())
-        assert found.marginals[-1].sd == pytest.approx(law.std(), rel=0.15)
-    assert found.warnings == ()
+        assert posterior.marginals[-1].mean == pytest.approx(law.mean(), abs=0.2 * law.std())
+        assert posterior.marginals[-1].sd == pytest.approx(law.std(), rel=0.15)
+    assert posterior.warnings == ()
 
 
 @pytest.mark.parametrize("variance", [None, 0.9])
 @pytest.mark.parametrize("features", [1, 3])
 def test_parameters_are_the_regression_of_the_joint_law(features: int, variance: float | None) -> None:
-    """Bartlett's coordinates against solving with the covariance that they stand for."""
+    """Bartlett's coordinates against the solution of the normal equations with their covariance."""
     subject = model(features, variance)
     law = require_type(subject.law(False), RegressionRecords)
     points = law.draw_prior(50, np.random.default_rng(2))
     assert points.shape[1] == law.dimension
-    half, middle = law.box
+    half, middle = law.half_and_middle
     mean, covariance = law.scaled(points)
     mean, covariance = middle + half * mean, covariance * half[:, None] * half
     slopes = np.linalg.solve(covariance[:, 1:, 1:], covariance[:, 1:, :1])[..., 0]
     rest = covariance[:, 0, 0] - (slopes * covariance[:, 0, 1:]).sum(axis=1)
     level = mean[:, 0] - (slopes * mean[:, 1:]).sum(axis=1)
     expected = np.column_stack([level, slopes, rest])
-    found = subject.complete_draws(law.parameters(points))
-    np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-9)
+    parameters = subject.complete_draws(law.parameters(points))
+    np.testing.assert_allclose(parameters, expected, rtol=1e-7, atol=1e-9)
     if variance is not None:
         np.testing.assert_allclose(rest, variance, rtol=1e-9)
 
 
-def test_the_prior_is_what_the_card_says() -> None:
+def test_prior_matches_its_description() -> None:
     """20,000 draws against their laws (Kolmogorov-Smirnov), false-fail 1e-6 together."""
     subject = model(2)
     law = require_type(subject.law(False), RegressionRecords)
     points = law.draw_prior(20_000, np.random.default_rng(3))
     intercept, a, b, variance = law.parameters(points).T
-    (_, covariance), (half, _) = law.scaled(points), law.box
-    spread, centre, k = np.array(subject.deviation), np.array(subject.prior_mean), subject.variance_strength
-    level = intercept + a * centre[1] + b * centre[2]
+    (_, covariance), (half, _) = law.scaled(points), law.half_and_middle
+    spread, center, k = np.array(subject.deviation), np.array(subject.prior_mean), subject.variance_strength
+    level = intercept + a * center[1] + b * center[2]
     of_features = covariance[:, 1, 1] * half[1] ** 2
     ranks = [
         stats.chi2(2.0 + k).sf(k * spread[0] ** 2 / variance),
         stats.norm.cdf(a / np.sqrt(variance / subject.slope_strength) * spread[1]),
         stats.norm.cdf(b / np.sqrt(variance / subject.slope_strength) * spread[2]),
-        stats.norm.cdf((level - centre[0]) / np.sqrt(variance / subject.strength)),
+        stats.norm.cdf((level - center[0]) / np.sqrt(variance / subject.strength)),
         stats.invgamma((k + 2.0) / 2.0, scale=k * spread[1] ** 2 / 2.0).cdf(of_features),
     ]
     for values in ranks:
@@ -154,14 +154,11 @@ def test_the_prior_is_what_the_card_says() -> None:
     assert of_features.mean() == pytest.approx(spread[1] ** 2, rel=0.1)
 
 
-def test_a_singular_naive_posterior_is_finite() -> None:
-    """Noisy moments of every sign, a feature that is another's copy, no records at all: the prior keeps slopes finite.
-
-    What is left of the target is never below the prior's part.
-    """
+def test_plug_in_posterior_of_singular_moments_is_finite() -> None:
+    """Noisy moments of any sign, copied features, no records: the prior keeps slopes finite, the variance positive."""
     subject, rng = model(3), np.random.default_rng(4)
     x, y = records(3, 300)
-    observation = exact_problem(subject, np.column_stack([x[:, 0], x[:, 0], x[:, 0]]), y, "1")
+    observation = exact_observation(subject, np.column_stack([x[:, 0], x[:, 0], x[:, 0]]), y, "1")
     law = require_type(observation.law, RegressionRecords)
     unit = float(1 << 28)
     cases = [
@@ -171,7 +168,7 @@ def test_a_singular_naive_posterior_is_finite() -> None:
     cases += [np.zeros(len(observation.observed)), np.full(len(observation.observed), 1e6 * unit)]
     for observed in cases:
         for n in (0.0, 300.0, 1e9):
-            drawn = law.naive(observed, n, 500, rng)
+            drawn = law.draw_plug_in(observed, n, 500, rng)
             assert np.isfinite(drawn).all()
             assert (drawn[:, -1] > 0.0).all()
 
@@ -183,7 +180,7 @@ EPSILONS = ("0.1", "1")
 
 
 def assert_calibrated(cell: Cell) -> None:
-    """Fail where the ranks of a parameter are not uniform; all parameters together 1e-6."""
+    """Fail if the ranks of a parameter are not uniform; false-fail of all parameters together 1e-6."""
     ranks = chain_ranks(cell)
     for column in ranks.T:
         assert_uniform(column, FALSE_FAIL / ranks.shape[1])
@@ -200,7 +197,7 @@ def test_posteriors_are_calibrated(n: int, epsilon: str) -> None:
 @pytest.mark.parametrize("n", SIZES)
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_posteriors_are_calibrated_in_a_long_run(complete: bool, n: int, epsilon: str) -> None:
-    """3,000 trials, 1,000 where the number of records is not known: a KS distance of 0.05, 0.09 is seen."""
+    """3,000 trials, or 1,000 if the record count is unknown: these detect a KS distance of 0.05 or 0.09."""
     assert_calibrated(simulate(model(), complete, n, epsilon, 3000 if complete else 1000))
 
 
@@ -208,7 +205,7 @@ def test_posteriors_are_calibrated_in_a_long_run(complete: bool, n: int, epsilon
 @pytest.mark.parametrize(("features", "variance"), [(2, None), (1, 1.3)])
 @pytest.mark.parametrize("n", SIZES)
 @pytest.mark.parametrize("epsilon", EPSILONS)
-def test_so_are_those_of_two_features_and_of_a_known_variance(
+def test_posteriors_of_two_features_or_known_variance_are_calibrated(
     features: int, variance: float | None, n: int, epsilon: str
 ) -> None:
     assert_calibrated(simulate(model(features, variance), True, n, epsilon, 300))
@@ -217,23 +214,23 @@ def test_so_are_those_of_two_features_and_of_a_known_variance(
 @pytest.mark.slow
 @pytest.mark.parametrize("rho", ["0.01", "1"])
 @pytest.mark.parametrize("n", SIZES)
-def test_so_are_those_of_gaussian_noise(n: int, rho: str) -> None:
+def test_posteriors_with_gaussian_noise_are_calibrated(n: int, rho: str) -> None:
     assert_calibrated(simulate(model(), True, n, rho, 1000, gaussian=True))
 
 
 @pytest.mark.slow
-def test_noise_that_is_taken_for_smaller_is_caught() -> None:
-    """A sixth of the noise; the slope alone shows it."""
+def test_understated_noise_is_caught() -> None:
+    """Inference that assumes a sixth of the noise scale: the ranks of the slope show it."""
     cell = simulate(model(), True, 100, "1", 150)
     smaller = replace(cell.observation.noise, scale=cell.observation.noise.scale / 6)  # type: ignore[type-var]
     wrong = replace(cell, observation=replace(cell.observation, noise=smaller))
     assert_not_uniform(np.abs(2.0 * chain_ranks(wrong)[:, 1] - 1.0), FALSE_FAIL)
 
 
-def test_the_naive_posterior_is_not_calibrated() -> None:
+def test_plug_in_posterior_is_not_calibrated() -> None:
     cell, rng, ranks = simulate(model(), True, 100, "1", 150), np.random.default_rng(1), []
     for observed, truth in zip(cell.observed, cell.parameters, strict=True):
-        drawn = cell.observation.law.naive(observed, 100.0, 199, rng)[:, 1]
+        drawn = cell.observation.law.draw_plug_in(observed, 100.0, 199, rng)[:, 1]
         ranks.append((float((drawn < truth[1]).sum()) + rng.random()) / 200.0)
     assert_not_uniform(np.abs(2.0 * np.array(ranks) - 1.0), FALSE_FAIL)
 
@@ -253,13 +250,13 @@ BOUNDS = {"lower": 0, "upper": 10}
         ({"target": {"column": "y", **BOUNDS}, "features": {"a": BOUNDS}}, {"deviation": {"a": 1e-5}}, "prior.dev"),
     ],
 )
-def test_what_cannot_work_is_refused(domain: dict[str, Any], prior: dict[str, Any], where: str) -> None:
+def test_invalid_regression_specs_are_refused(domain: dict[str, Any], prior: dict[str, Any], where: str) -> None:
     with pytest.raises(SpecError) as refused:
         built(domain, prior)
     assert (refused.value.where or "").startswith(where)
 
 
-def test_the_order_of_features_is_not_part_of_a_question() -> None:
+def test_feature_order_does_not_change_the_request() -> None:
     features = {"b": {"lower": 0, "upper": 2}, "a": BOUNDS}
     domain = {"target": {"column": "m", **BOUNDS}, "features": features}
     turned = {**domain, "features": dict(reversed(features.items()))}
@@ -270,7 +267,7 @@ def test_the_order_of_features_is_not_part_of_a_question() -> None:
 
 
 @pytest.mark.slow
-def test_the_rings_of_abalone_are_regressed_on_length(dpbayes: Cli, place: Path) -> None:
+def test_abalone_rings_are_regressed_on_length(dpbayes: Cli, place: Path) -> None:
     """Least squares within eight posterior sds of a coefficient: a false-fail rate far below 1e-6."""
     Path("spec.yaml").write_text(
         f"model: linear-regression\ndata: {SAMPLE_DATA / 'abalone.csv.gz'}\nprivacy: {{epsilon: 1}}\n"
@@ -290,7 +287,7 @@ def test_the_rings_of_abalone_are_regressed_on_length(dpbayes: Cli, place: Path)
 
 
 @pytest.mark.slow
-def test_a_plan_is_simulated(dpbayes: Cli, place: Path) -> None:
+def test_plan_simulates_the_posterior(dpbayes: Cli, place: Path) -> None:
     Path("spec.yaml").write_text(
         "model: linear-regression\nprivacy: {epsilon: 1}\nrecords: 1000\n"
         "prior: {variance_strength: 5, slope_strength: 1}\n"

@@ -1,4 +1,4 @@
-"""Mixtures of naive Bayes: what a record touches, by enumeration, and what the model says of itself."""
+"""Mixtures of naive Bayes: the influence of a record, by enumeration, and the structure of the model."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from dpbayes_cli.base.errors import SpecError
-from dpbayes_cli.core.encoded_records import Codes
+from dpbayes_cli.core.encoded_records import CodedColumns
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.mechanisms.samplers.private_gibbs import (
     Point,
@@ -32,29 +32,29 @@ def chain_of(model: Any, n: int) -> PrivateGibbs:
 
 
 def points(chain: PrivateGibbs) -> list[Point]:
-    """Every choice of emissions at the ends of the lattice, with random classes and shares."""
+    """Every choice of emissions at the ends of the lattice, with random classes and class probabilities."""
     rng = np.random.default_rng(2)
-    found = []
+    all_points = []
     for ends in itertools.product(*(((2, 6), (6, 2)),) * chain.structure.n_states):
         states = rng.integers(chain.structure.n_states, size=chain.n_records)
-        found.append(Point(states, (np.array(ends),), chain.structure.draw_links(None, rng)))
-    return found
+        all_points.append(Point(states, (np.array(ends),), chain.structure.draw_state_probabilities(None, rng)))
+    return all_points
 
 
 @pytest.mark.parametrize("n", [2, 3])
 def test_a_replaced_record_changes_the_law_of_its_own_class_alone(n: int) -> None:
-    """All data sets of n records, all replacements: utilities of other records are the same, so that all compose."""
+    """All data sets of n records and all replacements: the utilities of other records stay the same."""
     model = mixture()
     chain = chain_of(model, n)
     group = np.arange(n)
     for records in itertools.product(records_of(model), repeat=n):
         for i, other in itertools.product(range(n), records_of(model)):
             changed = [*records[:i], other, *records[i + 1 :]]
-            sites = [chain.structure.sites(evidence_of(model, each)) for each in (records, changed)]
+            sites = [chain.structure.sites(evidence_of(model, data)) for data in (records, changed)]
             for point in points(chain):
-                one, two = (chain.utilities(point, point.states, each, T, group) for each in sites)
+                one, two = (chain.utilities(point, point.states, evidence, T, group) for evidence in sites)
                 assert {int(row) for row in np.flatnonzero((one != two).any(axis=1))} <= {i}
-            tables = [each.counts(points(chain)[0].states, 2)[0] for each in sites]
+            tables = [evidence.counts(points(chain)[0].states, 2)[0] for evidence in sites]
             row = points(chain)[0].states[i]
             assert set(np.flatnonzero((tables[0] != tables[1]).any(axis=1)).tolist()) <= {int(row)}
             assert np.abs(tables[0] - tables[1]).sum() <= 2
@@ -73,7 +73,7 @@ def test_the_range_of_a_record_is_that_of_two_logarithms_a_feature() -> None:
     assert np.ptp(change) == pytest.approx(float(T * chain.covers[0].spread), rel=1e-9)
 
 
-def test_what_the_model_says_of_itself() -> None:
+def test_model_states_its_parameters_and_structure() -> None:
     model = require_type(
         built(
             "naive-bayes-mixture",
@@ -99,34 +99,34 @@ def test_what_the_model_says_of_itself() -> None:
         ({"variables": {"a": {"values": [str(i) for i in range(6000)]}}, "classes": 50}, "cells"),
     ],
 )
-def test_domains_that_are_none(domain: dict[str, Any], words: str) -> None:
+def test_invalid_domains_are_refused(domain: dict[str, Any], words: str) -> None:
     with pytest.raises(msgspec.ValidationError, match=words):
         msgspec.convert(domain, NaiveBayesMixtureDomain)
 
 
-def test_features_of_too_many_values_are_refused_before_anything_is_charged() -> None:
+def test_features_with_too_many_values_are_refused_before_the_charge() -> None:
     model = mixture(sizes=(65,))
     with pytest.raises(SpecError, match="at most 64"):
         chain_of(model, 10)
 
 
-def test_classes_are_numbered_by_how_often_they_occur() -> None:
+def test_classes_are_numbered_by_frequency() -> None:
     model = mixture(classes=3)
     chain = chain_of(model, 6)
-    links = (np.array([0.1, 0.2, 0.7]),)
+    class_shares = (np.array([0.1, 0.2, 0.7]),)
     emissions = (np.array([[2, 6], [4, 4], [6, 2]]),)
-    values, states = chain.reported(Point(np.array([2, 2, 2, 0, 1, 1]), emissions, links))
+    values, states = chain.reported(Point(np.array([2, 2, 2, 0, 1, 1]), emissions, class_shares))
     assert values == (0.75, 0.25, 0.5, 0.5, 0.25, 0.75, 0.7, 0.2, 0.1)
     assert states == (0, 0, 0, 2, 1, 1)
 
 
-def test_memory_is_stated_and_small() -> None:
-    """A byte a cell where a feature has few values, and utilities of one block of records at a time."""
+def test_memory_of_codes_and_chain_is_small() -> None:
+    """One byte a cell for features with few values; utilities of one block of records at a time."""
     model = mixture(sizes=(2, 300))
-    held = require_type(model.read(COMPLETE), Codes)
-    assert held.memory(1000) == 3000
+    columns_read = require_type(model.chain_input(COMPLETE), CodedColumns)
+    assert columns_read.memory(1000) == 3000
     codes = np.array([[0, 299], [1, 0]])
-    collected = held.hold(4)
+    collected = columns_read.hold(4)
     collected.take(codes)
     collected.take(codes[::-1])
     assert collected.n_records == 4

@@ -1,1 +1,1 @@
-"""What a third party would write: files that a copy of the package gains, each with a line of the registry."""
+"""Plug-ins as a third party would write them; tests add them to a copy of the package."""

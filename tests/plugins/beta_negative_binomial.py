@@ -25,14 +25,16 @@ if TYPE_CHECKING:
 
 
 class BetaNegativeBinomialDomain(WholeNumberDomain, frozen=True, kw_only=True):
-    """The public bound of a number of failures, and the known number of successes after them."""
+    """The public bound of the failures, and the known number of successes."""
 
-    successes: Annotated[int, Meta(ge=1, le=1000, description="how many successes each record waited for")]
+    successes: Annotated[
+        int, Meta(ge=1, le=1000, description="the number of successes at which a record stops counting failures")
+    ]
 
 
 @dataclass(frozen=True)
 class NegativeBinomialNumbers(LogitOfBeta, LatticeFamily):
-    """Failures before the last of a known number of successes, the probability of success with a Beta prior."""
+    """Failures before the last of a known number of successes, with a Beta prior on the probability of success."""
 
     successes: int
     alpha: float
@@ -68,7 +70,7 @@ class NegativeBinomialNumbers(LogitOfBeta, LatticeFamily):
         return np.asarray(betainc(np.floor(number) + 1.0, self.successes, expit(-coordinate)))
 
     def reach(self, coordinate: "Floats") -> "tuple[Floats, Floats]":
-        """Return ends that leave out less than 1e-15: P(X >= k) <= 2^successes (1 - theta)^(k / 2), by Chernoff."""
+        """Return ends, outside below 1e-15, by Chernoff: P(X >= k) <= 2^successes (1 - theta)^(k / 2)."""
         import numpy as np
 
         far = 2.0 * (36.0 + self.successes * np.log(2.0)) / np.maximum(np.logaddexp(0.0, coordinate), 1e-300)
@@ -77,20 +79,20 @@ class NegativeBinomialNumbers(LogitOfBeta, LatticeFamily):
 
 @dataclass(frozen=True)
 class BetaNegativeBinomial(WholeNumber, ConjugateNumber, BetaProbability):
-    """theta ~ Beta(alpha, beta); each record is a number of failures before the last of so many successes, clamped.
+    """theta ~ Beta(alpha, beta); each record is the number of failures before the last success, clamped.
 
     The conjugate update adds the number of successes of all records to alpha and the sum of the failures to beta.
     """
 
     name: ClassVar[str] = "beta-negative-binomial"
-    summary: ClassVar[str] = "probability of success from failures before several, Beta prior"
-    card: ClassVar[MethodInfo] = MethodInfo(
-        releases="The sum of the failures, clamped to a public bound, with noise, or draws of the probability.",
-        guarantee="That of the mechanism. One record moves the sum by at most the public bound.",
-        assumptions="Each record holds one whole number, of failures before a known, public number of successes.",
+    summary: ClassVar[str] = "probability of success from the failures before several successes, Beta prior"
+    info: ClassVar[MethodInfo] = MethodInfo(
+        releases="The noisy sum of the failures, clamped to a public bound, or draws of the probability of success.",
+        guarantee="The guarantee of the mechanism. One record moves the sum by at most the public bound.",
+        assumptions="Each record holds one whole number, the failures before a known, public number of successes.",
         source="Bernstein and Sheldon 2018, sec. 3.3; Geumlek, Song and Chaudhuri 2017, sec. 3.",
-        corrections="As beta-geometric, which is this model where one success is waited for.",
-        prefer_when="How many tries it takes until a quota is full.",
+        corrections="As for beta-geometric, which is this model with one success.",
+        prefer_when="You count how many tries it takes until a quota is full.",
     )
     domain_type: ClassVar[type[Section]] = BetaNegativeBinomialDomain
     prior_type: ClassVar[type[Section]] = BetaPrior
@@ -108,7 +110,7 @@ class BetaNegativeBinomial(WholeNumber, ConjugateNumber, BetaProbability):
 
     @classmethod
     def build(cls, domain: Section, prior: Section) -> Self:
-        """Build the model from its parts of a spec."""
+        """Build the model from its sections of a spec."""
         known, beta = require_type(domain, BetaNegativeBinomialDomain), require_type(prior, BetaPrior)
         return cls(known.upper, known.successes, beta.alpha, beta.beta, known.out_of_bounds)
 
@@ -130,5 +132,5 @@ class BetaNegativeBinomial(WholeNumber, ConjugateNumber, BetaProbability):
         return arithmetic.log(1 - theta), self.successes * arithmetic.log(theta)
 
     def family(self, n_records: int) -> BetaFailuresFamily:
-        """Return the Beta posterior, whose second shape the data move."""
+        """Return the family of Beta posteriors; the data change the second shape."""
         return BetaFailuresFamily(self.alpha, self.beta, float(self.successes), float(self.upper), n_records)

@@ -14,7 +14,7 @@ from dpbayes_cli.core.options import Delta, EpsilonOptions, Options
 from dpbayes_cli.core.plan import Plan, Step
 from dpbayes_cli.core.released import Payload
 from dpbayes_cli.core.section import require_type
-from dpbayes_cli.core.statistic import Statistics
+from dpbayes_cli.core.statistic import ExactEvidence
 from dpbayes_cli.mechanisms.samplers.calibrated_noise import calibrated_noise
 from dpbayes_cli.privacy.conversions import rho_of_epsilon
 from dpbayes_cli.privacy.kinds import ApproximateDP
@@ -38,13 +38,13 @@ class GaussianDelta(Mechanism):
 
     name: ClassVar[str] = "gaussian-delta"
     summary: ClassVar[str] = "discrete Gaussian noise on integer statistics; (epsilon, delta)"
-    card: ClassVar[MethodInfo] = MethodInfo(
+    info: ClassVar[MethodInfo] = MethodInfo(
         releases="The model's integer statistic plus independent discrete Gaussian noise on every component.",
-        guarantee="(epsilon, delta)-DP, charged as it is stated.",
-        assumptions="One record a person; the operating system's random numbers are secret.",
+        guarantee="(epsilon, delta)-DP, charged as stated.",
+        assumptions="Each person has one record; the operating system's random numbers are secret.",
         source="Canonne, Kamath and Steinke 2020 (discrete Gaussian); Bun and Steinke 2016.",
         corrections="The noise is an exact integer, and calibrated by zCDP, not by the continuous Gaussian law.",
-        prefer_when="An account of (epsilon, delta) with basic composition, and many components.",
+        prefer_when="The account has an (epsilon, delta) budget with basic composition, and there are many components.",
     )
     requires: ClassVar[tuple[type, ...]] = (NoisyStatistics,)
     example: ClassVar[Mapping[str, Mapping[str, Any]]] = {"privacy": {"epsilon": "0.5", "delta": "1e-6"}}
@@ -57,16 +57,16 @@ class GaussianDelta(Mechanism):
         Raises:
             SpecError: epsilon or delta is not stated.
         """
-        asked = require_type(options, GaussianDeltaOptions)
-        epsilon = asked.stated_epsilon()
-        if asked.delta is None:
+        stated = require_type(options, GaussianDeltaOptions)
+        epsilon = stated.stated_epsilon()
+        if stated.delta is None:
             raise SpecError("missing", where="privacy.delta", hint="--delta 1e-6")
-        guarantee, statistic = ApproximateDP(epsilon, asked.delta), self.statistic(model, policy)
-        rho = _DOWN.create_decimal(Decimal(rho_of_epsilon(float(epsilon), float(asked.delta)) * (1.0 - 1e-9)))
+        guarantee, statistic = ApproximateDP(epsilon, stated.delta), self.statistic(model, policy)
+        rho = _DOWN.create_decimal(Decimal(rho_of_epsilon(float(epsilon), float(stated.delta)) * (1.0 - 1e-9)))
         noise = calibrated_noise(statistic, rho, DiscreteGaussian.calibrate, lambda part: part.sensitivity_l2_squared)
         return Plan((Step(statistic, noise, guarantee),), guarantee, {"rho": float(rho), "sigma": noise.scale})
 
-    def release(self, plan: Plan, evidence: Statistics) -> Payload:
+    def release(self, plan: Plan, evidence: ExactEvidence) -> Payload:
         """Add the planned noise to the exact statistic.
 
         Privacy: (epsilon, delta)-DP as planned; only the noisy integers are returned.

@@ -157,11 +157,11 @@ class Staircase(NoiseLaw):
         landing = b * (self.step - self.plateau) / (self.plateau + b * (self.step - self.plateau))
         below = np.where(rng.random(size) < landing, self.plateau, 0)
         place = below + rng.integers(np.where(below > 0, self.step - self.plateau, self.plateau))
-        found = np.asarray((steps * self.step + place) * rng.choice([-1, 1], size), dtype=np.int64)
-        twice = np.asarray(found == 0) & np.asarray(rng.random(size) < 0.5)  # zero was drawn with both signs
-        if twice.any():
-            found[twice] = self.simulate(rng, (int(twice.sum()),))
-        return found
+        noise = np.asarray((steps * self.step + place) * rng.choice([-1, 1], size), dtype=np.int64)
+        redrawn = np.asarray(noise == 0) & np.asarray(rng.random(size) < 0.5)  # zero was drawn with both signs
+        if redrawn.any():
+            noise[redrawn] = self.simulate(rng, (int(redrawn.sum()),))
+        return noise
 
 
 def _coin(x: Fraction) -> bool:

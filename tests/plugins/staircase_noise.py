@@ -13,7 +13,7 @@ from dpbayes_cli.core.plan import Plan, Step
 from dpbayes_cli.core.registry import noise_law_type
 from dpbayes_cli.core.released import Payload
 from dpbayes_cli.core.section import require_type
-from dpbayes_cli.core.statistic import Statistics
+from dpbayes_cli.core.statistic import ExactEvidence
 from dpbayes_cli.privacy.kinds import PureDP
 
 _DOWN = Context(prec=12, rounding=ROUND_FLOOR)
@@ -29,13 +29,13 @@ class StaircaseNoise(Mechanism):
 
     name: ClassVar[str] = "staircase-noise"
     summary: ClassVar[str] = "discrete staircase noise on integer statistics; pure epsilon"
-    card: ClassVar[MethodInfo] = MethodInfo(
+    info: ClassVar[MethodInfo] = MethodInfo(
         releases="The model's integer statistic plus independent discrete staircase noise on every component.",
         guarantee="Pure epsilon-DP, in equal shares for the components that one record can move.",
-        assumptions="One record a person; the operating system's random numbers are secret.",
+        assumptions="Each person has one record; the operating system's random numbers are secret.",
         source="Geng and Viswanath 2016 (the staircase law on integers).",
-        corrections="The noise is drawn exactly, by whole numbers and coins of rational probability.",
-        prefer_when="A statistic of one component and a large sensitivity, at a large epsilon.",
+        corrections="The noise is drawn exactly, with integers and coins of rational probability.",
+        prefer_when="The statistic has one component, and its sensitivity and epsilon are large.",
     )
     requires: ClassVar[tuple[type, ...]] = (NoisyStatistics,)
     options_type: ClassVar[type[Options]] = EpsilonOptions
@@ -48,7 +48,7 @@ class StaircaseNoise(Mechanism):
         noise = noise_law_type("staircase").of(step, _DOWN.divide(guarantee.epsilon, Decimal(moved)))  # type: ignore[attr-defined]
         return Plan((Step(statistic, noise, guarantee),), guarantee, {"scale": noise.scale})
 
-    def release(self, plan: Plan, evidence: Statistics) -> Payload:
+    def release(self, plan: Plan, evidence: ExactEvidence) -> Payload:
         """Add the planned noise to the exact statistic.
 
         Privacy: pure epsilon-DP with the plan's epsilon; only the noisy integers are returned.

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from dpbayes_cli.core.columns import Column, NumericColumn
-from dpbayes_cli.core.design import Design, DesignMatrix, Feature, Rows
+from dpbayes_cli.core.design import Design, DesignMatrix, DesignRows, Feature
 from dpbayes_cli.core.langevin import Gradient, Langevin
 from dpbayes_cli.core.losses import HuberLoss, LogisticLoss, Loss, ProbitLoss, QuantileLoss, SmoothHingeLoss
 from dpbayes_cli.privacy.chain_arithmetic import SLOPE_ERROR
@@ -49,7 +49,7 @@ def records_of(loss: Loss, last: int) -> DesignMatrix:
     top = 1 << 16 if isinstance(target_of(loss), NumericColumn) else 1
     codes = np.column_stack([rng.integers(0, (1 << 16) + 1, (N, 2)), rng.integers(0, top + 1, N)])
     codes[-1] = (1 << 16, 1 << 16, top * last)
-    matrix = DesignMatrix(Rows(DESIGN, target_of(loss)), N)
+    matrix = DesignMatrix(DesignRows(DESIGN, target_of(loss)), N)
     matrix.take(codes)
     return matrix
 
@@ -73,7 +73,7 @@ def test_neighbors_keep_the_inequality_that_is_paid_for(name: str) -> None:
     y[:, :2000] = x[:, :2000]
     y[:, 1000:2000] += chain.arithmetic.lattice * np.random.default_rng(3).integers(-40, 41, (3, 1000))
     with ExitStack() as stack:
-        one, other = (chain.moved(Gradient(records_of(chain.loss, last), chain.loss, stack, 4000), w)
+        one, other = (chain.noiseless_step(Gradient(records_of(chain.loss, last), chain.loss, stack, 4000), w)
                       for last, w in ((0, x), (1, y)))  # fmt: skip
     apart = np.linalg.norm(one - other, axis=0) - contraction * np.linalg.norm(x - y, axis=0)
     assert apart.max() <= allowed * (1.0 + chain.arithmetic.widening)
@@ -113,7 +113,7 @@ def test_a_step_errs_by_no_more_than_is_covered(name: str) -> None:
     matrix, arithmetic = records_of(chain.loss, 1), chain.arithmetic
     points = np.clip(points_of(chain, 7, 20), -arithmetic.reach, arithmetic.reach)
     with ExitStack() as stack:
-        found = chain.moved(Gradient(matrix, chain.loss, stack, 20), points)
+        found = chain.noiseless_step(Gradient(matrix, chain.loss, stack, 20), points)
     allowed = (
         chain.step_size * 2.0 * chain.likelihood_power * chain.loss.slope_bound * chain.row_norm * arithmetic.widening
     )
@@ -148,7 +148,7 @@ def test_sums_on_the_lattice_are_exact(power: float) -> None:
     points = points_of(chain, 8, 200) * 1e3
     noise = np.rint(np.random.default_rng(9).normal(size=points.shape) * 40.0 * arithmetic.noise / arithmetic.lattice)
     with ExitStack() as stack:
-        found = chain.moved(Gradient(records_of(chain.loss, 0), chain.loss, stack, 200), points)
+        found = chain.noiseless_step(Gradient(records_of(chain.loss, 0), chain.loss, stack, 200), points)
     for a, b in zip(found.ravel(), noise.ravel(), strict=True):
         assert Fraction(a) + Fraction(arithmetic.lattice) * Fraction(b) == Fraction(a + arithmetic.lattice * b)
     for each in (arithmetic.lattice, arithmetic.reach):

@@ -22,7 +22,7 @@ from dpbayes_cli.models.families.discrete_bayes_net import DiscreteBayesNet
 from dpbayes_cli.privacy.conjugate import ConjugateFamily, DirichletFamily, NetworkFamily
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.spec.release_spec import build_spec
-from tests.asked import plan_of
+from tests.plans import plan_of
 from tests.statistical import FALSE_FAIL, uniformity_p_value
 
 Graph = tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]

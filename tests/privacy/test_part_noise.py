@@ -23,7 +23,7 @@ from dpbayes_cli.core.noisy_observation import NoisyTables
 from dpbayes_cli.core.registry import mechanism_type
 from dpbayes_cli.core.released import Payload
 from dpbayes_cli.core.section import require_type
-from dpbayes_cli.core.statistic import Statistics
+from dpbayes_cli.core.statistic import ExactEvidence
 from dpbayes_cli.core.stored_noise import parse_noise
 from dpbayes_cli.models.families.discrete_bayes_net import DiscreteBayesNet
 from dpbayes_cli.privacy.laws.discrete_gaussian import DiscreteGaussian
@@ -31,8 +31,8 @@ from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
 from dpbayes_cli.privacy.laws.part_noise import PartNoise, noise_by_parts
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.spec.release_spec import build_spec
-from tests.asked import plan_of
 from tests.conftest import Cli
+from tests.plans import plan_of
 from tests.statistical import assert_follows, assert_means
 
 DROP = RecordPolicy(Neighbors.REPLACE_ONE)
@@ -178,7 +178,7 @@ def test_a_law_read_again_is_the_same_for_every_component(mechanism: str, weight
 def test_the_problem_of_what_was_stored_is_the_problem_of_what_was_released(mechanism: str) -> None:
     model, (noise, plan) = network(WEIGHTS), planned(mechanism, WEIGHTS)
     statistic = plan.steps[0].statistic
-    payload = mechanism_type(mechanism)().release(plan, Statistics(tuple(range(len(statistic.names))), 40))
+    payload = mechanism_type(mechanism)().release(plan, ExactEvidence(tuple(range(len(statistic.names))), 40))
     assert isinstance(payload, Payload)
     stored = parse_noise(noise.serialize(), noise.scales(len(payload.values)))
     first = model.observation(DROP, payload.values, noise, 40)

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from dpbayes_cli.base.cell_grammar import MAX_CELL_BYTES
 from dpbayes_cli.core.columns import AnyColumn, Column, CutColumn, NumericColumn, RecordPolicy
-from dpbayes_cli.core.statistic import CodeCounts, CountAt, ProductOf, Statistic, Statistics, TableCounts, Witness
+from dpbayes_cli.core.statistic import CodeCounts, CountAt, ExactEvidence, ProductOf, Statistic, TableCounts, Witness
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.sources.location import locate
 from dpbayes_cli.sources.records import Dialect
@@ -128,7 +128,7 @@ def long_rows() -> list[list[str | None]]:
     return rows + [[*["1"] * len(COLUMNS), cell] for cell in cells]
 
 
-def answer(source: Source, asked: Asked) -> tuple[Statistics, int | None]:
+def answer(source: Source, asked: Asked) -> tuple[ExactEvidence, int | None]:
     with closing(source):
         source.check(asked.columns, [column.role for column in asked.columns])
         return source.statistics(asked.statistic, asked.policy), source.count()
@@ -138,7 +138,7 @@ def bound(asked: Asked) -> UnitBound | None:
     return None if asked.most is None else UnitBound("owner", asked.most, KEY)
 
 
-def embedded(path: Path, asked: Asked) -> tuple[Statistics, int | None]:
+def embedded(path: Path, asked: Asked) -> tuple[ExactEvidence, int | None]:
     return answer(source_for(locate(str(path)), Dialect(), None, bound(asked)), asked)
 
 

@@ -13,7 +13,7 @@ import pytest
 from dpbayes_cli.base.cell_grammar import MAX_CELL_BYTES, check_levels
 from dpbayes_cli.base.errors import SourceError, SpecError
 from dpbayes_cli.core.columns import RecordPolicy
-from dpbayes_cli.core.statistic import Statistics
+from dpbayes_cli.core.statistic import ExactEvidence
 from dpbayes_cli.models.dirichlet_categorical import DirichletCategorical
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.sources import delimited, lines
@@ -38,7 +38,7 @@ def read(
     column: str | None = None,
     dialect: Dialect | None = None,
     policy: RecordPolicy = DROP,
-) -> Statistics:
+) -> ExactEvidence:
     subject = model(*levels)
     source = DelimitedSource(locate(str(path)), dialect or Dialect())
     try:
@@ -124,25 +124,25 @@ def test_every_spelling_has_one_outcome(cell: str, level: int | None, place: Pat
 @pytest.mark.parametrize("row", ["1", "1,2,3", "", ",,", "1,2,"])
 def test_ragged_rows_are_invalid_records(row: str, place: Path) -> None:
     got = read(write(place / "f.csv", f"x,y\n{row}\n1,z\n"), ("1", "0"), "x")
-    assert got == Statistics((1, 0), 2)
+    assert got == ExactEvidence((1, 0), 2)
 
 
 @pytest.mark.parametrize("row", ['"1"', '"1","2","3"', '"1",2,', '"1","2""'])
 def test_ragged_rows_with_quotes_are_invalid_records_too(row: str, place: Path) -> None:
     got = read(write(place / "f.csv", f'x,y\n{row}\n"1",z\n'), ("1", "0"), "x")
-    assert got == Statistics((1, 0), 2)
+    assert got == ExactEvidence((1, 0), 2)
 
 
 def test_an_empty_first_cell_before_quotes_is_a_cell_like_any_other(place: Path) -> None:
     path = write(place / "f.csv", 'x,y,z\n,1,"a"\n,"0",\n"",1,b\n,,"1"\n')
-    assert read(path, ("1", "0"), "y") == Statistics((2, 1), 4)
-    assert read(path, ("1", "0"), "z") == Statistics((1, 0), 4)
+    assert read(path, ("1", "0"), "y") == ExactEvidence((2, 1), 4)
+    assert read(path, ("1", "0"), "z") == ExactEvidence((1, 0), 4)
 
 
 def test_imputed_values_count_as_the_stated_level(place: Path) -> None:
     path = write(place / "f.csv", "x\n1\n\nNA\nmaybe\n0\n")
     policy = RecordPolicy(Neighbors.REPLACE_ONE, "0")
-    assert read(path, ("1", "0"), policy=policy) == Statistics((1, 4), 5)
+    assert read(path, ("1", "0"), policy=policy) == ExactEvidence((1, 4), 5)
 
 
 def test_a_value_to_impute_must_be_in_the_domain(place: Path) -> None:
@@ -152,14 +152,14 @@ def test_a_value_to_impute_must_be_in_the_domain(place: Path) -> None:
 
 def test_the_header_may_be_quoted_marked_and_windows_like(place: Path) -> None:
     path = write(place / "f.csv", b'\xef\xbb\xbf"a, b", c \r\n1,0\r\n0,1\r\n')
-    assert read(path, ("1", "0"), "c") == Statistics((1, 1), 2)
-    assert read(path, ("1", "0"), "a, b") == Statistics((1, 1), 2)
+    assert read(path, ("1", "0"), "c") == ExactEvidence((1, 1), 2)
+    assert read(path, ("1", "0"), "a, b") == ExactEvidence((1, 1), 2)
 
 
 def test_gzip_is_read_by_its_name(place: Path) -> None:
     path = place / "f.csv.gz"
     path.write_bytes(gzip.compress(b"x\n1\n") + gzip.compress(b"0\n1\n"))
-    assert read(path, ("1", "0")) == Statistics((2, 1), 3)
+    assert read(path, ("1", "0")) == ExactEvidence((2, 1), 3)
 
 
 @pytest.mark.parametrize("content", [b"not gzip at all", gzip.compress(b"x\n" + b"1\n" * 10_000, mtime=0)[:-20], b""])
@@ -172,7 +172,7 @@ def test_a_damaged_gzip_file_is_refused_without_details(content: bytes, place: P
 def test_a_glob_adds_its_files_up(place: Path) -> None:
     for name in "abc":
         write(place / f"part-{name}.csv", "x,y\n1,0\n0,0\n")
-    assert read(str(place / "part-*.csv"), ("1", "0"), "x") == Statistics((3, 3), 6)
+    assert read(str(place / "part-*.csv"), ("1", "0"), "x") == ExactEvidence((3, 3), 6)
 
 
 def test_files_with_different_headers_are_not_one_data_set(place: Path) -> None:
@@ -184,17 +184,17 @@ def test_files_with_different_headers_are_not_one_data_set(place: Path) -> None:
 
 def test_no_header(place: Path) -> None:
     path = write(place / "f.csv", "1,a\n0,b\n")
-    assert read(path, ("1", "0"), "v", Dialect(header=False, names=("v", "w"))) == Statistics((1, 1), 2)
+    assert read(path, ("1", "0"), "v", Dialect(header=False, names=("v", "w"))) == ExactEvidence((1, 1), 2)
 
 
 def test_quoted_newlines_are_one_record_only_when_asked_for(place: Path) -> None:
     path = write(place / "f.csv", 'x,y\n1,"a\nb"\n0,c\n')
-    assert read(path, ("1", "0"), "x", Dialect(quoted_newlines=True)) == Statistics((1, 1), 2)
-    assert read(path, ("1", "0"), "x") == Statistics((0, 1), 3)
+    assert read(path, ("1", "0"), "x", Dialect(quoted_newlines=True)) == ExactEvidence((1, 1), 2)
+    assert read(path, ("1", "0"), "x") == ExactEvidence((0, 1), 3)
 
 
 def test_a_header_alone_is_an_empty_data_set(place: Path) -> None:
-    assert read(write(place / "f.csv", "x\n"), ("1", "0")) == Statistics((0, 0), 0)
+    assert read(write(place / "f.csv", "x\n"), ("1", "0")) == ExactEvidence((0, 0), 0)
 
 
 @pytest.mark.parametrize(
@@ -226,7 +226,7 @@ def test_a_stream_is_read_once_header_and_all(place: Path) -> None:
     source = DelimitedSource(Location(f"/dev/fd/{reader}", (Path(f"/dev/fd/{reader}"),)), Dialect())
     source.check(subject.columns, ("x",))
     assert source.count_records() is None
-    assert source.statistics(subject.statistic(DROP), DROP) == Statistics((2, 1), 3)
+    assert source.statistics(subject.statistic(DROP), DROP) == ExactEvidence((2, 1), 3)
     source.close()
     os.close(reader)
 
@@ -249,7 +249,7 @@ def test_many_columns(place: Path) -> None:
         header = ",".join(f"c{i}" for i in range(width))
         row = ",".join("1" if i == width - 1 else "0" for i in range(width))
         path = write(place / "wide.csv", f"{header}\n{row}\n{row},0\n")
-        assert read(path, ("1", "0"), f"c{width - 1}") == Statistics((1, 0), 2)
+        assert read(path, ("1", "0"), f"c{width - 1}") == ExactEvidence((1, 0), 2)
 
 
 def test_order_and_partition_change_nothing(place: Path) -> None:

@@ -17,7 +17,7 @@ from dpbayes_cli.base.cell_grammar import parse_number
 from dpbayes_cli.base.errors import SourceError, SpecError
 from dpbayes_cli.core.columns import NumericColumn, RecordPolicy
 from dpbayes_cli.core.model import BoundedStatistics
-from dpbayes_cli.core.statistic import Statistics
+from dpbayes_cli.core.statistic import ExactEvidence
 from dpbayes_cli.models.gamma_poisson import GammaPoisson
 from dpbayes_cli.models.normal_mean import STEPS, NormalMean
 from dpbayes_cli.privacy.neighbors import Neighbors
@@ -38,11 +38,11 @@ def code_of(model: NormalMean, number: float) -> int:
     return code
 
 
-def read(path: Path, model: BoundedStatistics, policy: RecordPolicy = DROP) -> Statistics:
+def read(path: Path, model: BoundedStatistics, policy: RecordPolicy = DROP) -> ExactEvidence:
     source: Any = ParquetSource(locate(str(path))) if path.suffix == ".parquet" else None
     source = source or DelimitedSource(locate(str(path)), Dialect())
     source.check(model.columns, (None,))
-    statistics: Statistics = source.statistics(model.statistic(policy), policy)
+    statistics: ExactEvidence = source.statistics(model.statistic(policy), policy)
     return statistics
 
 
@@ -58,7 +58,7 @@ def test_every_spelling_has_one_outcome(cell: str, number: float | None, place: 
     path = place / "f.csv"
     path.write_text(f'x\n"{cell}"\n', encoding="utf-8")
     contribution = (0, 0) if number is None else (2 * code_of(NORMAL, number) - STEPS, STEPS)
-    assert read(path, NORMAL) == Statistics(contribution, 1)
+    assert read(path, NORMAL) == ExactEvidence(contribution, 1)
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_every_spelling_has_one_outcome(cell: str, number: float | None, place: 
 def test_counts_are_integers_and_clamped(cell: str, value: int | None, place: Path) -> None:
     path = place / "f.csv"
     path.write_text(f"x\n{cell}\n")
-    assert read(path, COUNT) == Statistics((0, 0) if value is None else (2 * value - 10, 10), 1)
+    assert read(path, COUNT) == ExactEvidence((0, 0) if value is None else (2 * value - 10, 10), 1)
 
 
 @pytest.mark.parametrize(("cell", "value"), [("3", 3), ("-1", None), ("10", 10), ("11", None), ("10.0", 10), ("0", 0)])
@@ -76,9 +76,9 @@ def test_numbers_out_of_bounds_may_be_dropped(cell: str, value: int | None, plac
     path.write_text(f"x\n{cell}\n5\n")
     dropping = GammaPoisson(10, 1.0, 1.0, "drop")
     expected = (0, 10) if value is None else (2 * value - 10, 20)
-    assert read(path, dropping) == Statistics(expected, 2)
+    assert read(path, dropping) == ExactEvidence(expected, 2)
     imputed = read(path, dropping, RecordPolicy(Neighbors.REPLACE_ONE, "5"))
-    assert imputed == Statistics(expected, 2)
+    assert imputed == ExactEvidence(expected, 2)
 
 
 numbers = st.floats(-20, 20) | st.sampled_from([-3.0, 7.0, 2.0, -3.0 + 10 / STEPS / 2, 1e308, -1e308])
@@ -96,8 +96,8 @@ def test_sql_and_python_give_the_same_integer_from_every_format(cells: list[floa
         text.write_text("x\n" + "".join(f"{'' if x is None else repr(x)}\n" for x in cells))
         pq.write_table(pa.table({"x": pa.array(cells, pa.float64())}), parquet)
         for path in (text, parquet):
-            centred = 2 * sum(codes) - STEPS * len(codes)
-            assert read(path, NORMAL) == Statistics((centred, STEPS * len(codes)), len(cells))
+            centered = 2 * sum(codes) - STEPS * len(codes)
+            assert read(path, NORMAL) == ExactEvidence((centered, STEPS * len(codes)), len(cells))
             imputed = read(path, NORMAL, RecordPolicy(Neighbors.REPLACE_ONE, "2"))
             assert imputed.values == (sum(codes) + code_of(NORMAL, 2.0) * (len(cells) - len(codes)),)
 

@@ -13,7 +13,7 @@ import yaml
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.models.families.discrete_bayes_net import DiscreteBayesNet
-from dpbayes_cli.models.families.network_domain import MOST_CELLS
+from dpbayes_cli.models.families.network_domain import MAX_CELLS
 from dpbayes_cli.privacy.dag import cell_names
 from dpbayes_cli.spec.release_spec import build_spec
 from dpbayes_cli.spec.yaml_reader import parse_yaml, read_spec_file
@@ -43,11 +43,11 @@ def with_a(**changes: Any) -> dict[str, Any]:
     [
         ({**with_a(parents=["b"]), "b": with_b(parents=["a"])["b"]}, "domain", "a -> b -> a|b -> a -> b"),
         (with_a(parents=["a"]), "domain", "in a circle: a -> a"),
-        (with_a(parents=["bb"]), "domain", "'a' has a parent 'bb' that is no variable; did you mean 'b'?"),
+        (with_a(parents=["bb"]), "domain", "'a' has a parent 'bb' that is not a variable; did you mean 'b'?"),
         (with_a(parents=["b", "b"]), "domain", "'a' names a parent twice"),
         (with_b(values=["p"]), "domain.variables.b", "at least two values"),
-        (with_b(values=[]), "domain.variables.b", "has values, or cuts"),
-        (with_b(cuts=["1"]), "domain.variables.b", "has values, or cuts"),
+        (with_b(values=[]), "domain.variables.b", "must have values or cuts"),
+        (with_b(cuts=["1"]), "domain.variables.b", "must have values or cuts"),
         (with_b(values=["p", " q"]), "domain.variables.b", "blank"),
         (with_b(values=["1", "p", "01.0"]), "domain.variables.b", "'1' and '01.0' mean the same cell"),
         ({**TWO, "b": {"cuts": ["1", "1"]}}, "domain.variables.b", "cuts must ascend"),
@@ -94,8 +94,8 @@ def test_an_unknown_key_of_a_variable_suggests_the_nearest() -> None:
 @pytest.mark.parametrize(
     ("model", "target", "says"),
     [
-        ("bayes-net", "c", "target is 'c', which is no variable; allowed: a, b"),
-        ("naive-bayes", "c", "target is 'c', which is no variable; allowed: a, b"),
+        ("bayes-net", "c", "target is 'c', which is not a variable; allowed: a, b"),
+        ("naive-bayes", "c", "target is 'c', which is not a variable; allowed: a, b"),
         ("naive-bayes", None, "missing"),
     ],
 )
@@ -164,10 +164,12 @@ def test_what_stands_in_must_be_in_the_domain(variables: dict[str, Any], rule: s
 def test_too_many_cells_are_refused_and_the_largest_table_named() -> None:
     levels = [f"v{i}" for i in range(64)]
     variables = {name: {"values": levels, "parents": list("abc"[:k])} for k, name in enumerate("abcd")}
-    with pytest.raises(SpecError, match=r"17,043,520 cells; allowed: 262,144; that of 'd' is the largest") as refused:
+    with pytest.raises(
+        SpecError, match=r"17,043,520 cells, expected at most 262,144; the largest is the table of 'd'"
+    ) as refused:
         spec(variables)
     assert refused.value.where == "domain"
-    assert 64 + 64**2 + 64**3 > MOST_CELLS > 64 + 64**2
+    assert 64 + 64**2 + 64**3 > MAX_CELLS > 64 + 64**2
     del variables["d"]
     with pytest.raises(SpecError, match="266,304 cells"):
         spec(variables)

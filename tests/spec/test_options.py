@@ -13,7 +13,7 @@ import yaml
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.mechanism import Mechanism
 from dpbayes_cli.core.model import Model
-from dpbayes_cli.core.registry import mechanism_type, model_names, model_type, pairs, serving
+from dpbayes_cli.core.registry import mechanism_type, model_names, model_type, supported_pairs, supporting_mechanisms
 from dpbayes_cli.spec.foreign_options import check_options
 from dpbayes_cli.spec.pair_flags import all_flags, flags_of
 from dpbayes_cli.spec.release_spec import ReleaseSpec, build_spec, spec_type
@@ -24,7 +24,7 @@ from dpbayes_cli.spec.yaml_reader import parse_yaml, read_spec_file
 from dpbayes_cli.workflow.pricing import price
 from tests.conftest import ROOT, Cli
 
-PAIRS = pairs()
+PAIRS = supported_pairs()
 SECTIONS = ("privacy", "sampling", "inference")
 COIN = ("--model", "beta-bernoulli")
 
@@ -83,8 +83,8 @@ def test_a_flag_that_nobody_knows_is_no_option(dpbayes: Cli, coin: Path) -> None
 def test_a_model_alone_is_answered_by_its_own_mechanism() -> None:
     for name in model_names():
         model = model_type(name)
-        assert model.default_mechanism in serving(model)
-        assert model.default_mechanism == "laplace" or "laplace" not in serving(model)
+        assert model.default_mechanism in supporting_mechanisms(model)
+        assert model.default_mechanism == "laplace" or "laplace" not in supporting_mechanisms(model)
     alone, stated = build_spec(L), build_spec({**L, "mechanism": "gibbs-posterior"})
     assert alone.mechanism == "gibbs-posterior"
     assert alone.request == stated.request
@@ -94,7 +94,7 @@ def test_a_model_alone_is_answered_by_its_own_mechanism() -> None:
 def test_a_comparison_asks_each_mechanism_what_it_reads(dpbayes: Cli) -> None:
     asked = ("plan", *COIN, "--eps", "1", "--records", "20", "--trials", "0", "--compare", "--json")
     found = {each["mechanism"] for each in dpbayes(*asked, "--delta", "1e-6", "--draws", "2").json}
-    assert found == set(serving(model_type("beta-bernoulli")))
+    assert found == set(supporting_mechanisms(model_type("beta-bernoulli")))
     assert dpbayes(*asked, "--mu", "1").code == 3
 
 
@@ -111,7 +111,10 @@ def test_the_help_of_a_model_shows_what_applies_to_it_and_its_mechanism(dpbayes:
     flags = {each.key: each.flag.names[0] for each in all_flags()}
     for name in model_names():
         model = model_type(name)
-        for by in (None, *(serving(model) if name in {"hmm", "gamma-poisson", "logistic-regression"} else ())):
+        for by in (
+            None,
+            *(supporting_mechanisms(model) if name in {"hmm", "gamma-poisson", "logistic-regression"} else ()),
+        ):
             stated = ["--model", name, *(["--mechanism", by] if by else [])]
             shown = dpbayes("release", *stated, "--help").out
             check_page(shown)

@@ -11,7 +11,7 @@ import pytest
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.bundle.document import parse_document
 from dpbayes_cli.core.options import NumberOfDraws
-from dpbayes_cli.core.registry import pairs
+from dpbayes_cli.core.registry import supported_pairs
 from dpbayes_cli.core.section import Section
 from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.sqlite import SqliteStorage
@@ -106,7 +106,7 @@ def test_what_a_ledger_of_version_1_knows_a_request_by_is_what_it_is_known_by_to
 
 def test_every_default_has_an_entry_in_the_table_of_version_1() -> None:
     """A key that comes later gets its entry when it is introduced."""
-    for model, mechanism in pairs():
+    for model, mechanism in supported_pairs():
         table = version_1._table()
         own = table["models"].get(model.name, {}), table["mechanisms"].get(mechanism.name, {})
         for private in (False, True) if model.bound_keys and mechanism.post_processing else (False,):

@@ -36,8 +36,8 @@ def citation_section(document: ReleaseDocument, analysis: Analysis, context: Rep
 def papers(document: ReleaseDocument) -> list[Paper]:
     """Return the papers behind a release's mechanism and model, each once."""
     papers_twice = [
-        *papers_of(mechanism_type(document.mechanism).card.source),
-        *papers_of(model_type(document.model).card.source),
+        *papers_of(mechanism_type(document.mechanism).info.source),
+        *papers_of(model_type(document.model).info.source),
     ]
     return list(dict.fromkeys(papers_twice))
 

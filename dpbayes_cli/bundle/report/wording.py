@@ -10,7 +10,7 @@ import msgspec
 from dpbayes_cli.base.numeric import float_text
 from dpbayes_cli.bundle.document import ReleasedGuarantee, ReleaseDocument
 from dpbayes_cli.core.columns import AnyColumn, Column, NumericColumn, RecordPolicy, has_stand_in
-from dpbayes_cli.core.statistic import CodeCounts, CountAt, Expression, Statistic, TableCounts, has_null
+from dpbayes_cli.core.statistic import CodeCounts, CountAt, Expression, Statistic, TableCounts, can_be_null
 
 REUSE_COMMAND = "dpbayes infer BUNDLE --samples 100000 --seed 1"
 
@@ -85,7 +85,7 @@ def meanings(statistic: Statistic, columns: Sequence[AnyColumn], policy: RecordP
         return dict(_table_meaning(table, droppable) for table in statistic.tables)
     by_role = {column.role: column for column in columns}
     numbers = [column for column in columns if isinstance(column, NumericColumn)]
-    otherwise = "; 0 if the record is invalid" if has_null(policy, *numbers) else ""
+    otherwise = "; 0 if the record is invalid" if can_be_null(policy, *numbers) else ""
     parts = zip(statistic.names, statistic.expressions, strict=True)
     return {name: _meaning(expression, by_role, otherwise) for name, expression in parts}
 
@@ -121,7 +121,7 @@ def _meaning(expression: Expression, columns: Mapping[str, AnyColumn], otherwise
         if not isinstance(column, NumericColumn):
             raise ValueError("only numbers have products")
         low, high = float_text(column.lower), float_text(column.upper)
-        start = -column.steps if expression.centred else 0
+        start = -column.steps if expression.centered else 0
         factors.append(f"{role} ({low} to {high} mapped to {start} to {column.steps})")
     return weight + " times ".join(factors) + f", rounded to the grid{otherwise}"
 

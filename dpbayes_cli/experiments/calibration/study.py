@@ -10,7 +10,7 @@ from dpbayes_cli.base.errors import SpecError, nearest
 from dpbayes_cli.base.numeric import decimal_text
 from dpbayes_cli.core.model import Model
 from dpbayes_cli.core.options import PowerTarget
-from dpbayes_cli.core.registry import check_serves, mechanism_type, model_names, model_type, serves
+from dpbayes_cli.core.registry import check_supports, mechanism_type, model_names, model_type, supports
 from dpbayes_cli.core.section import Section
 from dpbayes_cli.experiments.study import SimulatedStudy, build_cases, build_model_sections, exact_number
 from dpbayes_cli.privacy.guarantee import check_delta
@@ -92,7 +92,7 @@ def parameter_of(case: CaseSection) -> str:
 
 def _is_studied(kind: type[Model]) -> bool:
     """Return whether a noisy statistic of a model can be released, and its posterior without noise be drawn from."""
-    return all(serves(mechanism_type(name), kind) for name in ("laplace", "rdp-direct"))
+    return all(supports(mechanism_type(name), kind) for name in ("laplace", "rdp-direct"))
 
 
 def check_served(study: CalibrationStudy) -> None:
@@ -119,10 +119,10 @@ def check_served(study: CalibrationStudy) -> None:
                 hint=nearest(case.parameter, model.parameters),
             )
         mechanism = mechanism_type(study.mechanism)
-        check_serves(mechanism, kind)
+        check_supports(mechanism, kind)
         if not mechanism.post_processing:
             raise SpecError(f"{study.mechanism!r} adds no noise", where="mechanism", hint="allowed: laplace, gaussian")
-        if "ops" in study.methods and not serves(mechanism_type("ops"), kind):
+        if "ops" in study.methods and not supports(mechanism_type("ops"), kind):
             raise SpecError(f"ops does not serve model {case.model!r}", where=where, hint="leave ops out of methods")
 
 

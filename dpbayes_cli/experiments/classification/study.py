@@ -11,7 +11,7 @@ from msgspec import Meta, field
 
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.base.numeric import decimal_text, parse_decimal
-from dpbayes_cli.core.registry import mechanism_type, model_names, model_type, serves
+from dpbayes_cli.core.registry import mechanism_type, model_names, model_type, supports
 from dpbayes_cli.core.section import Section
 from dpbayes_cli.experiments.file_records import absolute
 from dpbayes_cli.experiments.study import SimulatedStudy, build_cases, build_model_sections, exact_number
@@ -106,8 +106,8 @@ def check_predicts(study: ClassificationStudy) -> None:
     for name, case in study.cases.items():
         where = f"cases.{name}"
         of_networks = mechanism_type("fourier-laplace")
-        if not serves(of_networks, model_type(case.model)):
-            served = [other for other in model_names() if serves(of_networks, model_type(other))]
+        if not supports(of_networks, model_type(case.model)):
+            served = [other for other in model_names() if supports(of_networks, model_type(other))]
             raise SpecError(
                 f"model {case.model!r} does not predict one column from others",
                 where=f"{where}.model",

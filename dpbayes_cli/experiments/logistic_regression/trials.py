@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpbayes_cli.core.design import DesignMatrix, Rows
+from dpbayes_cli.core.design import DesignMatrix, DesignRows
 from dpbayes_cli.core.langevin import Langevin
 from dpbayes_cli.core.losses import LogisticLoss
 from dpbayes_cli.experiments.cell import CellOutcome
@@ -89,7 +89,7 @@ def _released(cell: LogisticCell, records: LogisticRecords) -> Floats:
     seeds = cell.noise_seed().spawn(sets)
     found = []
     for x, y, seed in zip(records.x, records.y, seeds, strict=True):
-        matrix = DesignMatrix(Rows(model.design, model.target), len(y), len(y), [(x, y)])
+        matrix = DesignMatrix(DesignRows(model.design, model.target), len(y), len(y), [(x, y)])
         normals = FromTheEnd(np.random.default_rng(seed), law.steps)
         found.append(chain.draw(matrix, cell.trials if sets == 1 else 1, normals).T)
     return np.array(found)

@@ -77,7 +77,7 @@ def _plug_in(observation: NoisySums, n_draws: int, rng: np.random.Generator) -> 
     n_records = float(observation.total.n)
     if observation.total.kind == "unbounded":
         n_records = max(observation.observed[-1] / observation.valid, 0.0)
-    values = observation.law.naive(np.array(observation.observed, dtype=np.float64), n_records, size, rng)
+    values = observation.law.draw_plug_in(np.array(observation.observed, dtype=np.float64), n_records, size, rng)
     marginals = summarize_draws(values, values.var(axis=0))
     return Posterior(
         tuple(Marginal(m.mean, m.sd, m.quantiles, m.sd, 0.0) for m in marginals),

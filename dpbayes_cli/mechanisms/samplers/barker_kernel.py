@@ -15,7 +15,7 @@ from typing import Any
 
 from dpbayes_cli.core.plan import Chain
 from dpbayes_cli.core.released import Draws
-from dpbayes_cli.core.statistic import Statistics
+from dpbayes_cli.core.statistic import ExactEvidence
 from dpbayes_cli.mechanisms.samplers.gibbs_accounting import ChainCost, Stage, Update, powers, priced
 from dpbayes_cli.mechanisms.samplers.scalar_sampler import ScalarSampler, grid_posterior
 from dpbayes_cli.mechanisms.samplers.tempering import UP, Drawing
@@ -50,7 +50,7 @@ class BarkerKernel(Chain):
     stages: tuple[Stage, ...]
     reach: int
 
-    def run(self, evidence: Statistics, size: int) -> Draws:
+    def run(self, evidence: ExactEvidence, size: int) -> Draws:
         """Walk; return the last points, each somewhere in its cell."""
         rng, cell, path = fresh_generator(), self.posterior.n_cells // 2, []
         for stage in self.stages:

@@ -14,7 +14,7 @@ from dpbayes_cli.core.model import Model
 from dpbayes_cli.core.plan import Sampler
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.mechanisms.samplers.tempering import DOWN, Drawing, Tempering
-from dpbayes_cli.models.families.capabilities import SharesPosterior
+from dpbayes_cli.models.families.capabilities import DirichletProbabilities
 from dpbayes_cli.models.families.discrete_bayes_net import DiscreteBayesNet
 
 ROWS_TOUCHED = 2
@@ -95,7 +95,7 @@ def shares_or_tables(model: Model, asked: Drawing, one_row: OneRow) -> tuple[Sam
     if isinstance(model, DiscreteBayesNet):
         sampler, charged, described = by_table(model, asked, one_row)
         return sampler, charged, {**described, "power_applies_to": asked.power_applies_to}
-    law, found, cover = one_row(require_type(model, SharesPosterior).concentration, asked, Decimal(1))
+    law, found, cover = one_row(require_type(model, DirichletProbabilities).concentration, asked, Decimal(1))
     return law, found.charged, {**found.described(asked), **cover}
 
 

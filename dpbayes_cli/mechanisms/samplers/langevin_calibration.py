@@ -8,8 +8,8 @@ from decimal import Decimal
 from typing import Any
 
 from dpbayes_cli.base.errors import DpbayesError, SpecError
-from dpbayes_cli.core.columns import RecordPolicy, known_number
-from dpbayes_cli.core.design import DesignMatrix, Rows
+from dpbayes_cli.core.columns import RecordPolicy, require_record_count
+from dpbayes_cli.core.design import DesignMatrix, DesignRows
 from dpbayes_cli.core.langevin import Langevin
 from dpbayes_cli.core.options import (
     CertificateKind,
@@ -24,7 +24,7 @@ from dpbayes_cli.core.options import (
 from dpbayes_cli.core.plan import Plan, Step
 from dpbayes_cli.core.released import Draws
 from dpbayes_cli.core.section import require_type
-from dpbayes_cli.core.statistic import NO_STATISTIC, Statistics
+from dpbayes_cli.core.statistic import NO_STATISTIC, ExactEvidence
 from dpbayes_cli.models.families.convex_loss import ConvexLossModel
 from dpbayes_cli.privacy.conversions import round_up
 from dpbayes_cli.privacy.kinds import GaussianDP
@@ -189,7 +189,7 @@ def chains_of(model: ConvexLossModel, policy: RecordPolicy, options: LangevinOpt
     else:
         if options.max_records is not None:
             raise SpecError("the number of records is public: there is no limit to state", where="sampling.max_records")
-        n = known_number(n_records)
+        n = require_record_count(n_records)
     # Under add-remove a record more may push another beyond the limit: two gradients differ, as where one is replaced.
     if options.certificate is None and options.gamma != _GAMMA:
         raise SpecError(
@@ -247,7 +247,7 @@ def planned(chains: Chains, found: CalibratedChain, calibration: str, more: dict
     }
     if options.certificate is not None:
         described["certificate"] = _certificate(chains, found, options.gamma)
-    rows = Rows(model.design, model.target, options.max_records)
+    rows = DesignRows(model.design, model.target, options.max_records)
     step = Step(NO_STATISTIC, law, guarantee, options.draws, rows)
     return Plan(
         (step,),
@@ -300,7 +300,7 @@ def _warnings(found: CalibratedChain, left: float, inflation: float) -> tuple[st
     return tuple(warnings)
 
 
-def run_chains(plan: Plan, evidence: Statistics) -> Draws:
+def run_chains(plan: Plan, evidence: ExactEvidence) -> Draws:
     """Run the chains of a plan, and return their last iterates.
 
     Privacy: mu of the plan.

@@ -19,7 +19,7 @@ from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.options import PowerTarget
 from dpbayes_cli.core.plan import Sampler
 from dpbayes_cli.mechanisms.samplers.tempering import UP, Drawing, Tempering, tempered
-from dpbayes_cli.models.families.capabilities import Line, LinearPosterior
+from dpbayes_cli.models.families.capabilities import NormalRegression, ScaledRegression
 from dpbayes_cli.privacy.grid import EXACT, SLACK, CellWeights, cell_weights
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ class LinearRegressionSampler(Sampler):
 
     slow_moments: ClassVar[bool] = True  # a lattice of a hundred thousand lines
 
-    line: Line
+    line: ScaledRegression
     n_records: int
     likelihood_power: Decimal
     power_applies_to: PowerTarget
@@ -214,7 +214,7 @@ class LinearRegressionSampler(Sampler):
         mean = float(masses @ intercept)
         return mean, math.sqrt(float(masses @ (intercept - mean) ** 2))
 
-    def plain_sd(self, values: Sequence[int]) -> float:
+    def nonprivate_sd(self, values: Sequence[int]) -> float:
         """Return the standard deviation of the intercept in the untempered posterior, without privacy or cover."""
         import numpy as np
 
@@ -229,14 +229,14 @@ class LinearRegressionSampler(Sampler):
         return half * math.sqrt(line.variance * float(gradient @ np.linalg.solve(precision, gradient)))
 
 
-def line_posterior(model: LinearPosterior, asked: Drawing) -> tuple[LinearRegressionSampler, Tempering]:
+def line_posterior(model: NormalRegression, asked: Drawing) -> tuple[LinearRegressionSampler, Tempering]:
     """Return the tempered posterior of a line on a public lattice, and what a draw from it costs.
 
     Raises:
         SpecError: the variance is not known, the support is not within the target's bounds, there are more features
             than a lattice can be enumerated for, or epsilon is too small.
     """
-    n, line = asked.n_records, model.line()
+    n, line = asked.n_records, model.scaled_regression()
     d = len(line.bounds)
     fitting = [g for g in range(_COARSEST, _FINEST + 1) if count_points(d, g) <= MOST_POINTS]
     if not fitting:

@@ -18,11 +18,11 @@ from dpbayes_cli.core.options import SAMPLING, LogWeightEpsilon, option
 from dpbayes_cli.core.plan import Chain
 from dpbayes_cli.core.released import Draws
 from dpbayes_cli.core.section import require_type
-from dpbayes_cli.core.statistic import Statistics
+from dpbayes_cli.core.statistic import ExactEvidence
 from dpbayes_cli.mechanisms.samplers.ais_log_weight import NoisyLogWeight, check_log_weight, noisy_log_weight
 from dpbayes_cli.mechanisms.samplers.gibbs_accounting import ChainCost, ChainOptions, Stage, Update, powers, priced
 from dpbayes_cli.mechanisms.samplers.simplex_sampler import SharesCover, SimplexSampler, cover_of, log_share
-from dpbayes_cli.models.families.latent_variables import Links, Sites, Structure
+from dpbayes_cli.models.families.latent_variables import LatentStructure, SiteEvidence, StateProbabilities
 from dpbayes_cli.privacy.choices import CHOICE_SLACK, FEWEST_BITS, MOST_BITS, MOST_OUTCOMES, choices, fresh_generator
 from dpbayes_cli.privacy.composition import Composition, compose
 from dpbayes_cli.privacy.grid import EXACT
@@ -82,20 +82,20 @@ class PrivateGibbs(Chain):
         weight: the noise of the chain's log importance weight, None where that is not released.
     """
 
-    structure: Structure
+    structure: LatentStructure
     covers: tuple[SharesCover, ...]
     stages: tuple[Stage, ...]
     bits: int
     n_records: int
     weight: NoisyLogWeight | None = None
 
-    def run(self, evidence: Statistics, size: int) -> Draws:
+    def run(self, evidence: ExactEvidence, size: int) -> Draws:
         """Run the chain from a start that no record has touched; return the points of its last sweeps.
 
         Every sweep's point is public and paid for: more of them cost nothing.
         """
         sites, rng = self.structure.sites(evidence), fresh_generator()
-        links = self.structure.draw_links(None, rng)
+        links = self.structure.draw_state_probabilities(None, rng)
         point = Point(self.structure.draw_states(links, self.n_records, rng), self.start(), links)
         kept: list[tuple[tuple[float, ...], tuple[int, ...]]] = []
         log_weight, before, left = 0, Decimal(0), sum(stage.sweeps for stage in self.stages)
@@ -106,7 +106,7 @@ class PrivateGibbs(Chain):
             for _ in range(stage.sweeps):
                 states = self.update_states(point, sites, stage.likelihood_power)
                 emissions = self.update_emissions(states, sites, stage.likelihood_power)
-                point = Point(states, emissions, self.structure.draw_links(states, rng))
+                point = Point(states, emissions, self.structure.draw_state_probabilities(states, rng))
                 left -= 1
                 if left < size:
                     kept.append(self.reported(point))
@@ -114,7 +114,7 @@ class PrivateGibbs(Chain):
         noisy = None if self.weight is None else self.weight.release(log_weight)
         return Draws(tuple(values for values, _ in kept), states_kept, noisy)
 
-    def risen(self, point: Point, sites: Sites, before: Decimal, after: Decimal) -> int:
+    def risen(self, point: Point, sites: SiteEvidence, before: Decimal, after: Decimal) -> int:
         """Return what a higher likelihood power adds to the log weight at a point, exactly, in units of 2^-bits."""
         total = 0
         counts = sites.counts(point.states, self.structure.n_states)
@@ -130,15 +130,15 @@ class PrivateGibbs(Chain):
         nothing = [np.zeros((self.structure.n_states, len(a)), dtype=np.int64) for a in self.structure.emissions]
         return self._rows(nothing, Decimal(0))
 
-    def update_states(self, point: Point, sites: Sites, likelihood_power: Decimal) -> Integers:
+    def update_states(self, point: Point, sites: SiteEvidence, likelihood_power: Decimal) -> Integers:
         """Draw the states of all sites, group by group; a group sees what was drawn of those before."""
         states = point.states.copy()
-        for group in self.structure.colors(self.n_records):
+        for group in self.structure.update_blocks(self.n_records):
             states[group] = choices(self.utilities(point, states, sites, likelihood_power, group), self.bits)
         return states
 
     def utilities(
-        self, point: Point, states: Integers, sites: Sites, likelihood_power: Decimal, group: Integers
+        self, point: Point, states: Integers, sites: SiteEvidence, likelihood_power: Decimal, group: Integers
     ) -> Integers:
         """Return the integer utilities of the states at the sites of a group, shape (n_sites, n_states)."""
         import numpy as np
@@ -151,7 +151,9 @@ class PrivateGibbs(Chain):
         ]
         return np.asarray(public + sites.scores(tables, group))
 
-    def update_emissions(self, states: Integers, sites: Sites, likelihood_power: Decimal) -> tuple[Integers, ...]:
+    def update_emissions(
+        self, states: Integers, sites: SiteEvidence, likelihood_power: Decimal
+    ) -> tuple[Integers, ...]:
         """Draw the emissions of every feature and state, each row exactly."""
         return self._rows(sites.counts(states, self.structure.n_states), likelihood_power)
 
@@ -172,7 +174,7 @@ class PrivateGibbs(Chain):
         frequent = np.bincount(point.states, minlength=self.structure.n_states)
         order = np.argsort(-frequent, kind="stable")
         shares = [(e / c.resolution)[order] for e, c in zip(point.emissions, self.covers, strict=True)]
-        parts = [*shares, *self.structure.relabelled(point.links, order)]
+        parts = [*shares, *self.structure.relabeled(point.links, order)]
         values = tuple(np.concatenate([part.ravel() for part in parts]).tolist())
         return values, tuple(np.argsort(order)[point.states].tolist())
 
@@ -189,12 +191,12 @@ class Point:
     Attributes:
         states: of every site, shape (n_sites,).
         emissions: for each feature the lattice's counts, shape (n_states, n_values).
-        links: see ``Structure``.
+        links: see ``LatentStructure``.
     """
 
     states: Integers
     emissions: tuple[Integers, ...]
-    links: Links
+    links: StateProbabilities
 
 
 def log_table(cover: SharesCover, likelihood_power: Decimal, bits: int) -> Integers:
@@ -211,7 +213,9 @@ def rise_table(cover: SharesCover, before: Decimal, after: Decimal, bits: int) -
     return log_table(cover, after, bits) - log_table(cover, before, bits)
 
 
-def latent_chain(structure: Structure, options: PrivateGibbsOptions, n_records: int) -> tuple[PrivateGibbs, ChainCost]:
+def latent_chain(
+    structure: LatentStructure, options: PrivateGibbsOptions, n_records: int
+) -> tuple[PrivateGibbs, ChainCost]:
     """Plan a chain: find its lattices, its likelihood power and its price.
 
     Raises:
@@ -289,5 +293,5 @@ def described(chain: PrivateGibbs, price: ChainCost, kernel: str) -> dict[str, A
 def working_memory(chain: PrivateGibbs) -> int:
     """Return the bytes that states and one group's utilities take: public."""
     n, k = chain.structure.n_sites(chain.n_records), chain.structure.n_states
-    largest = max((len(group) for group in chain.structure.colors(chain.n_records)), default=0)
+    largest = max((len(group) for group in chain.structure.update_blocks(chain.n_records)), default=0)
     return 8 * (3 * n + 8 * largest * k)

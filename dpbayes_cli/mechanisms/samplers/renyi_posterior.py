@@ -10,14 +10,14 @@ from decimal import ROUND_FLOOR, Context, Decimal
 from typing import Any, ClassVar
 
 from dpbayes_cli.base.errors import SpecError
-from dpbayes_cli.core.columns import RecordPolicy, complete_records
+from dpbayes_cli.core.columns import RecordPolicy, require_complete_records
 from dpbayes_cli.core.mechanism import Mechanism
 from dpbayes_cli.core.model import MethodInfo, Model
 from dpbayes_cli.core.options import EpsilonOptions, NumberOfDraws, Options, Order, StatedDelta
 from dpbayes_cli.core.plan import Plan, Sampler, Step
 from dpbayes_cli.core.released import Draws
 from dpbayes_cli.core.section import require_type
-from dpbayes_cli.core.statistic import NO_STATISTIC, Statistic, Statistics
+from dpbayes_cli.core.statistic import NO_STATISTIC, ExactEvidence, Statistic
 from dpbayes_cli.mechanisms.samplers.langevin_calibration import (
     CalibratedChain,
     Chains,
@@ -168,7 +168,7 @@ class RenyiMechanism(Mechanism):
             found, more = self.chain(chains, of_chain)
             return planned(chains, found, "geumlek", more)
         conjugate, asked = require_type(model, ConjugatePosterior), require_type(options, RenyiOptions)
-        n = complete_records(policy, model.columns, n_records)
+        n = require_complete_records(policy, model.columns, n_records)
         family, order = conjugate.family(n), float(asked.order or ORDER)
         if order > LARGEST_ORDER:
             raise SpecError(f"the order is {order:g}; curves are stored up to {LARGEST_ORDER:g}", where="privacy.order")
@@ -181,7 +181,7 @@ class RenyiMechanism(Mechanism):
         step = Step(conjugate.statistic(policy), ConjugateSampler(conjugate, n, r, m), guarantee, asked.draws)
         return Plan((step,), guarantee, {"r": r, "m": m, "draws": asked.draws, "order": order})
 
-    def release(self, plan: Plan, evidence: Statistics) -> Draws:
+    def release(self, plan: Plan, evidence: ExactEvidence) -> Draws:
         """Draw from the planned posterior.
 
         Privacy: the plan's Renyi curve; the draws alone are returned.
@@ -193,8 +193,8 @@ class RenyiMechanism(Mechanism):
         return Draws(tuple(require_type(step.law, ConjugateSampler).draw(evidence.values, step.draws)))
 
 
-def renyi_card(releases: str, algorithm: str, prefer_when: str) -> MethodInfo:
-    """Return the card of a Renyi mechanism: what they share, and what is its own."""
+def renyi_info(releases: str, algorithm: str, prefer_when: str) -> MethodInfo:
+    """Return the info of a Renyi mechanism: the shared texts with its own."""
     return MethodInfo(
         releases=releases,
         guarantee="A Renyi curve, finite below an order lambda* that is stated, and charged whole. It has no pure "

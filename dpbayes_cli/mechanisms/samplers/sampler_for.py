@@ -16,13 +16,13 @@ from dpbayes_cli.mechanisms.samplers.linear_regression_sampler import described,
 from dpbayes_cli.mechanisms.samplers.scalar_sampler import exact_curve, grid_posterior
 from dpbayes_cli.mechanisms.samplers.simplex_sampler import SimplexSampler, cover_of
 from dpbayes_cli.mechanisms.samplers.tempering import Drawing, Tempering, tempered
-from dpbayes_cli.models.families.capabilities import LinearPosterior, OneParameterFamily, SharesPosterior
+from dpbayes_cli.models.families.capabilities import DirichletProbabilities, NormalRegression, OneParameterFamily
 from dpbayes_cli.privacy.lattice import LATTICE_SLACK
 
 
 def takes_support(model: type[Model]) -> bool:
     """Return whether one public range holds the parameter; the tables of a network have one each, of their own."""
-    return issubclass(model, OneParameterFamily | SharesPosterior | LinearPosterior)
+    return issubclass(model, OneParameterFamily | DirichletProbabilities | NormalRegression)
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def exact_posterior(model: Model, policy: RecordPolicy, asked: Drawing) -> Exact
         points = tuple((order, value * asked.draws) for order, value in exact_curve(sampler))
         charged = found.charged
         parameters = {**found.described(asked), "support": list(sampler.support)}
-    elif isinstance(model, LinearPosterior):
+    elif isinstance(model, NormalRegression):
         sampler, found = line_posterior(model, asked)
         charged, parameters = found.charged, described(sampler, found, asked)
     else:

@@ -1,1 +1,1 @@
-"""Likelihood families that several models share. Knows no model by name."""
+"""Likelihood families that several models share. They do not depend on any model."""

@@ -1,4 +1,4 @@
-"""A probability with a Beta prior: what models share whose records are binary outcomes, or waits for one."""
+"""A probability with a Beta prior, for models of binary outcomes or of failures before a success."""
 
 from __future__ import annotations
 
@@ -36,21 +36,21 @@ class BetaProbability(OneParameterFamily, ConjugatePosterior):
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """One parameter, the probability of success."""
+        """The name of the parameter, the probability of success."""
         return ("theta",)
 
     @property
     def parameter_range(self) -> tuple[float, float]:
-        """A probability."""
+        """The interval of probabilities."""
         return (0.0, 1.0)
 
     @property
     def default_support(self) -> tuple[float, float]:
-        """The truncation of the papers, a0 = 0.1."""
+        """The truncation that the papers use, a0 = 0.1."""
         return (0.1, 0.9)
 
     def log_prior(self, theta: Any, arithmetic: Arithmetic) -> Any:
-        """Return the log density of Beta(alpha, beta)."""
+        """Return the log density of Beta(alpha, beta), up to a constant."""
         first, second = arithmetic.number(self.alpha), arithmetic.number(self.beta)
         return (first - 1) * arithmetic.log(theta) + (second - 1) * arithmetic.log(1 - theta)
 
@@ -67,7 +67,7 @@ class LogitOfBeta(NumberFamily):
 
     @property
     def prior_range(self) -> tuple[float, float]:
-        """The logits of the quantiles of 1e-12."""
+        """The logits of the 1e-12 and 1 - 1e-12 quantiles."""
         from scipy.special import betaincinv
 
         low = max(float(betaincinv(self.alpha, self.beta, 1e-12)), 1e-300)
@@ -75,7 +75,7 @@ class LogitOfBeta(NumberFamily):
         return math.log(low / (1.0 - low)), -math.log(high / (1.0 - high))
 
     def draw_prior(self, size: int, rng: np.random.Generator) -> Floats:
-        """Draw logits: differences of logarithms of Gamma variables, which do not underflow."""
+        """Draw logits as differences of logarithms of Gamma variables, which do not underflow."""
         import numpy as np
 
         first, second = (
@@ -85,7 +85,7 @@ class LogitOfBeta(NumberFamily):
         return np.asarray(first - second)
 
     def log_prior(self, coordinate: Floats) -> Floats:
-        """Return the log density of the logit."""
+        """Return the log density of the logit, up to a constant."""
         import numpy as np
 
         total = self.alpha + self.beta

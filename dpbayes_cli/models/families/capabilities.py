@@ -1,4 +1,4 @@
-"""What a model must offer so that its posterior itself can be drawn from privately."""
+"""Capabilities of models: what mechanisms that add noise, or draw from posteriors, require."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.columns import Column, NumericColumn, RecordPolicy
 from dpbayes_cli.core.model import BoundedStatistics, NoisyStatistics
 from dpbayes_cli.core.noisy_observation import NoisyCounts, NoisySums, RecordCount
-from dpbayes_cli.core.statistic import Statistic, evaluate, has_null, sum_statistic
+from dpbayes_cli.core.statistic import Statistic, can_be_null, evaluate, sum_statistic
 from dpbayes_cli.privacy.conjugate import ConjugateFamily
 from dpbayes_cli.privacy.grid import EXACT
 from dpbayes_cli.privacy.neighbors import Neighbors
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Arithmetic:
-    """The operations in which a density is written once and evaluated in floats and in exact decimals.
+    """Operations with which a density is written once and evaluated both in floats and in exact decimals.
 
     Attributes:
         log: the natural logarithm.
-        number: turns a float into a number of this arithmetic.
+        number: converts a float to a number of this arithmetic.
     """
 
     log: Callable[[Any], Any]
@@ -52,7 +52,7 @@ def floats() -> Arithmetic:
 class OneParameterFamily(BoundedStatistics):
     """The capability of models whose log likelihood is t a(theta) + n b(theta), t the sum of one bounded statistic.
 
-    For complete records; ``a`` is monotone in theta.
+    This holds for complete records; ``a`` is monotone in theta.
     """
 
     @property
@@ -63,12 +63,12 @@ class OneParameterFamily(BoundedStatistics):
     @property
     @abstractmethod
     def default_support(self) -> tuple[float, float] | None:
-        """The public truncation that is assumed where none is stated; None: it must be stated."""
+        """The default public range of the parameter; None: it must be stated."""
 
     @property
     @abstractmethod
     def grid(self) -> tuple[Fraction, Fraction, int]:
-        """The least value of a record's statistic, the width of its grid, and the number of grid steps."""
+        """The least value of a record's statistic, the width of a grid step, and the number of grid steps."""
 
     @abstractmethod
     def natural(self, theta: Any, arithmetic: Arithmetic) -> tuple[Any, Any]:
@@ -79,7 +79,7 @@ class OneParameterFamily(BoundedStatistics):
         """Return the log density of the prior, up to a constant."""
 
     def total(self, values: Sequence[int], n_records: int) -> Fraction:
-        """Return t from the integer statistic of complete records."""
+        """Return t, given the integer statistic of complete records."""
         least, width, _ = self.grid
         return n_records * least + width * values[0]
 
@@ -96,21 +96,21 @@ class LatentCounts(NoisyStatistics):
     def observation(
         self, policy: RecordPolicy, released: Sequence[int], noise: NoiseLaw, n_records: int | None
     ) -> NoisyCounts:
-        """State the latent-count observation behind privatized statistics; see ``NoisyStatistics``."""
+        """Return the noisy counts as an observation; see ``NoisyStatistics``."""
 
 
-class SharesPosterior(LatentCounts):
-    """The capability of models whose parameter is a vector of shares with a Dirichlet prior."""
+class DirichletProbabilities(LatentCounts):
+    """The capability of models whose parameter is a vector of probabilities with a Dirichlet prior."""
 
     concentration: tuple[float, ...]
 
 
 class ConjugatePosterior(BoundedStatistics):
-    """The capability of models with a conjugate posterior of known Renyi divergence between neighbors."""
+    """The capability of models with a conjugate posterior whose Renyi divergence between neighbors is known."""
 
     @property
     def parameter_range(self) -> tuple[float, float]:
-        """The interval of each reported parameter; of shares from 0 to 1."""
+        """The interval of each reported parameter; by default that of a probability."""
         return 0.0, 1.0
 
     @abstractmethod
@@ -123,27 +123,27 @@ class ConjugatePosterior(BoundedStatistics):
 
     @abstractmethod
     def simulate(self, n_records: int, rng: np.random.Generator) -> tuple[tuple[float, ...], tuple[int, ...]]:
-        """Draw parameters from the prior and the integer statistic of complete records from them, for planning."""
+        """Draw parameters from the prior, then the integer statistic of complete records: for planning."""
 
     def exact_moments(self, values: Sequence[int], n_records: int) -> list[tuple[float, float]]:
-        """Return those of the conjugate posterior's rows; see ``Model``."""
+        """Return means and sds of the rows of the conjugate posterior; see ``ModelDefaults``."""
         return self.family(n_records).moments_by_row(self.sums(values, n_records), 1.0, 1.0)
 
     def reported(self, point: tuple[float, ...]) -> tuple[float, ...]:
-        """Return the reported parameters of a drawn point of the family."""
+        """Return the reported parameters of a draw from the family."""
         return point
 
 
 @dataclass(frozen=True)
-class Line:
-    """A linear regression of known variance, in numbers that are scaled to [-1, 1].
+class ScaledRegression:
+    """A linear regression with known variance, on numbers scaled to [-1, 1].
 
     Attributes:
-        variance: that of the scaled target given the features.
+        variance: the variance of the scaled target given the features.
         bounds: the bounds of the target and of the features, in the units of the file.
-        prior_mean: of target and features, scaled; at those of the features the line is at the target's a priori.
-        prior_precision: of that level and of the slopes, times the variance.
-        steps: the grid steps between bounds.
+        prior_mean: the scaled prior means of target and features; a priori the line passes through this point.
+        prior_precision: the prior precisions of the line's level at these means and of the slopes, times the variance.
+        steps: the number of grid steps between bounds.
     """
 
     variance: float
@@ -153,12 +153,12 @@ class Line:
     steps: int
 
 
-class LinearPosterior(NoisyStatistics):
-    """The capability of models whose target is normal around a line, and whose statistic is ``second_moments``."""
+class NormalRegression(NoisyStatistics):
+    """The capability of linear regressions with normal errors, whose statistic is ``second_moments``."""
 
     @abstractmethod
-    def line(self) -> Line:
-        """Return the regression with its known variance.
+    def scaled_regression(self) -> ScaledRegression:
+        """Return the scaled regression with its known variance.
 
         Raises:
             SpecError: the variance is not known.
@@ -166,9 +166,9 @@ class LinearPosterior(NoisyStatistics):
 
 
 class BoundedNumber(NoisyStatistics):
-    """The capability of models whose records are one number each, between public bounds that can be found privately.
+    """The capability of models whose records are one number each, between bounds that can be chosen privately.
 
-    The integer statistic has the same names and, for numbers that are not whole, the same sensitivity at all bounds.
+    The integer statistic has the same names for all bounds and, unless numbers are whole, the same sensitivity.
     """
 
     bound_keys: ClassVar[tuple[str, ...]] = ("upper",)
@@ -176,15 +176,15 @@ class BoundedNumber(NoisyStatistics):
     @property
     @abstractmethod
     def column(self) -> NumericColumn:
-        """The number, with its public bounds and grid."""
+        """The column of numbers, with its public bounds and grid."""
 
     @abstractmethod
     def draw_records(self, n_records: int, rng: np.random.Generator) -> tuple[tuple[float, ...], Floats]:
-        """Draw the reported parameters from the prior, and numbers as they are in nature, shape (n_records,)."""
+        """Draw the reported parameters from the prior, and unclamped numbers, shape (n_records,)."""
 
     @property
     def columns(self) -> tuple[NumericColumn, ...]:
-        """The number."""
+        """The column of numbers, the only one."""
         return (self.column,)
 
     def simulated(
@@ -197,32 +197,32 @@ class BoundedNumber(NoisyStatistics):
     def simulated_histogram(
         self, column: NumericColumn, n_records: int, rng: np.random.Generator
     ) -> tuple[tuple[float, ...], dict[int, int]]:
-        """Draw the parameters and numbers, and count these by their code; see ``Model``."""
+        """Draw the parameters, and the histogram of drawn numbers; see ``ModelDefaults``."""
         import numpy as np
 
         parameters, numbers = self.draw_records(n_records, rng)
         codes, valid = column.codes(numbers)
-        found, counts = np.unique(codes[valid > 0], return_counts=True)
-        return parameters, dict(zip(found.tolist(), counts.tolist(), strict=True))
+        present, counts = np.unique(codes[valid > 0], return_counts=True)
+        return parameters, dict(zip(present.tolist(), counts.tolist(), strict=True))
 
 
-class OneNumber(BoundedNumber):
-    """The capability of models whose records are one number each, of a known family."""
+class OneParameterNumber(BoundedNumber):
+    """The capability of models whose records are one number each, from a one-parameter family."""
 
     @property
     @abstractmethod
     def number_family(self) -> NumberFamily:
-        """The law of a number before it is clamped or dropped, with its prior."""
+        """The law of a number before it is clamped or dropped, with the prior of its parameter."""
 
     @abstractmethod
     def draw_numbers(self, parameter: float, size: int, rng: np.random.Generator) -> Floats:
-        """Draw numbers as they are in nature, shape (size,), for simulations."""
+        """Draw unclamped numbers, shape (size,), for simulations."""
 
     def statistic(self, policy: RecordPolicy) -> Statistic:
-        """Return the sum of the codes, and the number of valid records where it is private.
+        """Return the sum of the codes and, if it is private, the number of valid records.
 
-        Privacy: that of ``sum_statistic``: at most the number of grid steps, twice that where a record may count as
-            nothing.
+        Privacy: see ``sum_statistic``: the L1 sensitivity is the number of grid steps, or twice that if a record may be
+            the null record.
         Source: mechanisms, integer statistics on a public grid.
         """
         return sum_statistic(self.column, policy)
@@ -230,38 +230,38 @@ class OneNumber(BoundedNumber):
     def observation(
         self, policy: RecordPolicy, released: Sequence[int], noise: NoiseLaw, n_records: int | None
     ) -> NoisySums:
-        """State the latent-sum observation; see ``NoisyStatistics``."""
+        """Return the noisy sum as an observation; see ``NoisyStatistics``."""
         from dpbayes_cli.models.families.number_families import NumberLaw
 
-        private = has_null(policy, self.column)
-        total = total_of(policy, n_records)
+        private = can_be_null(policy, self.column)
+        total = record_count(policy, n_records)
         inside = total.kind == "unbounded" and self.column.outside == "drop"
         law = NumberLaw(self.number_family, self.column, private, inside)
         return NoisySums(law, tuple(released), noise, total, self.column.steps if private else 0)
 
     def draw_records(self, n_records: int, rng: np.random.Generator) -> tuple[tuple[float, ...], Floats]:
-        """Draw the parameter from the prior, and numbers of its law."""
+        """Draw the parameter from the prior, and numbers from its law."""
         family = self.number_family
         parameter = float(family.parameter(family.draw_prior(1, rng))[0])
         return (parameter,), self.draw_numbers(parameter, n_records, rng)
 
     def simulate(self, n_records: int, rng: np.random.Generator) -> tuple[tuple[float, ...], tuple[int, ...]]:
-        """Draw the parameter from the prior, and the sum of the codes of that many complete records."""
+        """Draw the parameter from the prior, and the sum of the codes of ``n_records`` complete records."""
         return self.simulated(RecordPolicy(Neighbors.REPLACE_ONE, self.column.cell(1.0)), n_records, rng)
 
 
-def total_of(policy: RecordPolicy, n_records: int | None) -> RecordCount:
+def record_count(policy: RecordPolicy, n_records: int | None) -> RecordCount:
     """Return what is known about the number of records that count.
 
     Args:
         policy: neighbors, and how many records a unit may have.
-        n_records: the public number of units; where they have one record each, that of records.
+        n_records: the public number of units, which is the number of records if each unit has one.
 
     Raises:
-        SpecError: it is public under replace-one, and was not given.
+        SpecError: ``n_records`` is public under replace-one, but was not given.
     """
     if policy.neighbors is Neighbors.ADD_REMOVE or (policy.contributions > 1 and n_records is None):
         return RecordCount("unbounded")
     if n_records is None:
-        raise SpecError("the number of records is public under replace-one and must be given")
+        raise SpecError("the number of records is public under replace-one and must be stated")
     return RecordCount("known" if policy.complete else "at-most", n_records * policy.contributions)

@@ -1,24 +1,23 @@
-"""Records that are one number each, of a family whose posterior itself can be drawn from."""
+"""Records that are one number each, of a family with a conjugate posterior to draw from."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
 
-from dpbayes_cli.models.families.capabilities import ConjugatePosterior, OneNumber, OneParameterFamily
+from dpbayes_cli.models.families.capabilities import ConjugatePosterior, OneParameterFamily, OneParameterNumber
 
 
-class ConjugateNumber(OneNumber, OneParameterFamily, ConjugatePosterior):
+class ConjugateNumber(OneParameterNumber, OneParameterFamily, ConjugatePosterior):
     """The capability of models of one number a record whose conjugate update adds the sum of the numbers.
 
-    Draws take clamped numbers for the numbers themselves, so that the likelihood is conjugate: a record counts as its
-    code, and whatever its cell holds the code is between the public bounds. That biases draws where many numbers lie
-    out of bounds, and costs no privacy.
+    Draws treat clamped numbers as the numbers themselves, so that the likelihood is conjugate. Whatever a cell holds,
+    its code is between the public bounds: if many numbers are out of bounds, draws are biased, but privacy is kept.
     """
 
     @property
     def grid(self) -> tuple[Fraction, Fraction, int]:
-        """Numbers are the lower bound plus multiples of (upper - lower) over the steps between them."""
+        """The grid from the lower to the upper bound."""
         column = self.column
         lower = Fraction(column.lower)
         return lower, (Fraction(column.upper) - lower) / column.steps, column.steps

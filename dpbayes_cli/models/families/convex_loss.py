@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from dpbayes_cli.core.columns import Column, NumericColumn
-from dpbayes_cli.core.design import Design, Rows
+from dpbayes_cli.core.design import Design, DesignRows
 from dpbayes_cli.core.losses import Loss, QuantileLoss
 from dpbayes_cli.core.model import Model
-from dpbayes_cli.core.predicted import ClassProbabilities, ClassScores, Numbers, Prediction
-from dpbayes_cli.core.predictor import Predictor, only_target
+from dpbayes_cli.core.predicted import ClassProbabilities, ClassScores, NumberPrediction, Prediction
+from dpbayes_cli.core.predictor import Predictor, fixed_target
 from dpbayes_cli.core.section import Section, require_type
 from dpbayes_cli.models.families.regression_domain import CoefficientPrior, RegressionDomain
 from dpbayes_cli.privacy.noisy_descent import Curvature
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from dpbayes_cli.base.numeric import Floats, Integers
 
-_HELD = 1 << 22
-"""Entries of a design, or predictions of single draws, that are held at a time."""
+_MAX_ENTRIES = 1 << 22
+"""Entries of a design, or predictions of single draws, in memory at once."""
 
 
 @dataclass(frozen=True)
@@ -33,16 +33,16 @@ class ConvexLossModel(Model):
     Attributes:
         design: the map from a record's features to a row of bounded norm.
         target: the column of the target.
-        loss: of the linear predictor.
-        precision: tau, that of the prior of every coefficient.
+        loss: the loss of the linear predictor.
+        precision: tau, the prior precision of every coefficient.
     """
 
     prior_type: ClassVar[type[Section]] = CoefficientPrior
     default_mechanism: ClassVar[str] = "gibbs-posterior"
     has_probabilities: ClassVar[bool] = False
-    """Whether the loss is a negative log likelihood, or stands for one, so that a class has a probability."""
+    """Whether the loss is a negative log (pseudo-)likelihood, so that a class has a probability."""
     counts_incomplete_records: ClassVar[bool] = True
-    not_simulated: ClassVar[str] = "A convex loss is no law of records, so that none can be simulated."
+    not_simulated: ClassVar[str] = "A convex loss is not a law of records, so that no data sets can be simulated."
 
     design: Design
     target: Column | NumericColumn
@@ -51,7 +51,7 @@ class ConvexLossModel(Model):
 
     @classmethod
     def build(cls, domain: Section, prior: Section) -> Self:
-        """Build the model from its parts of a spec."""
+        """Build the model from its sections of a spec."""
         parts = require_type(domain, RegressionDomain)
         precision = require_type(prior, CoefficientPrior).precision
         return cls(parts.design, parts.target.target(), cls.loss_of(parts), precision)
@@ -59,16 +59,16 @@ class ConvexLossModel(Model):
     @classmethod
     @abstractmethod
     def loss_of(cls, domain: RegressionDomain) -> Loss:
-        """Return the loss that a domain asks for."""
+        """Return the loss that a domain states."""
 
     @property
     def columns(self) -> tuple[Column | NumericColumn, ...]:
-        """The features, and the target last."""
-        return Rows(self.design, self.target).columns
+        """The features, then the target."""
+        return DesignRows(self.design, self.target).columns
 
     @property
     def column_names(self) -> tuple[str, ...]:
-        """Their names in the file."""
+        """The names of the columns in the file."""
         return tuple(column.role for column in self.columns)
 
     @property
@@ -77,29 +77,29 @@ class ConvexLossModel(Model):
         return tuple(f"beta[{name}]" for name in self.design.names)
 
     def predictive(self, mean: Sequence[float]) -> dict[str, float]:
-        """Return nothing: what is predicted depends on the features; see ``dpbayes predict``."""
+        """Return nothing: predictions depend on the features; see ``dpbayes predict``."""
         return {}
 
-    def predicted_column(self, asked: str | None) -> int:
-        """Return the index of the target, which is the last column."""
-        return only_target(self.name, self.column_names, len(self.columns) - 1, asked)
+    def predicted_column(self, requested: str | None) -> int:
+        """Return the index of the target, the last column."""
+        return fixed_target(self.name, self.column_names, len(self.columns) - 1, requested)
 
     def predictor(self, column: int, draws: Floats) -> CoefficientPredictor:
-        """Return what predicts the target from the features; see ``Model``."""
+        """Return the predictor of the target from the features; see ``ModelDefaults``."""
         return CoefficientPredictor(self.columns, self.column_names, column, draws, self)
 
     def curvature(self, n_records: int, touched: int) -> Curvature:
-        """Return what loss and rows promise about the potential of so many records.
+        """Return the bounds on gradients and Hessians of the potential of ``n_records`` records.
 
-        Privacy: a row has norm c at most, so that one loss has a gradient of norm L = slope c and a Hessian of norm
-            curvature c^2 at most; n of them add up to n times that. An invalid record adds nothing.
+        Privacy: a row has at most the norm c, hence the gradient of one loss at most the norm L = slope c, its Hessian
+            at most the norm curvature c^2, and the sum of n Hessians n times that. An invalid record adds nothing.
         Source: mechanisms, posteriors of convex losses.
         """
         c = self.design.row_norm
         return Curvature(self.loss.slope_bound * c, self.loss.curvature_bound * c * c * n_records, touched)
 
     def predicted(self, draws: Floats, x: Any) -> Floats:
-        """Return what each draw predicts for rows: a probability of class 1, a score, or a number, see a subclass.
+        """Return what each draw predicts for each row: a probability of class 1, a score, or a number; see ``mean``.
 
         Args:
             draws: coefficients, shape (n_draws, width).
@@ -112,40 +112,40 @@ class ConvexLossModel(Model):
 
     @abstractmethod
     def mean(self, t: Floats) -> Floats:
-        """Return what a linear predictor predicts."""
+        """Return the predictions of linear predictors."""
 
 
 class ConvexNumberModel(ConvexLossModel):
-    """A model of a number, whose linear predictor is that number scaled to [-1, 1]."""
+    """A model of a number; the linear predictor is the number scaled to [-1, 1]."""
 
     target: NumericColumn
 
     def mean(self, t: Floats) -> Floats:
-        """Return the number in units of the target."""
+        """Return the numbers in units of the target."""
         low, high = self.target.lower, self.target.upper
         return (low + high) / 2.0 + (high - low) / 2.0 * t
 
 
 @dataclass(frozen=True)
 class CoefficientPredictor(Predictor):
-    """Released draws of coefficients, as they predict the target: by the mean of what each draw predicts."""
+    """Predicts the target from released draws of coefficients, by the mean of their predictions."""
 
     model: ConvexLossModel
 
     @property
     def note(self) -> str:
-        """What the numbers are not."""
+        """A caution: no interval, or no probabilities."""
         target, name = self.model.target, self.model.name
         if isinstance(target, NumericColumn):
-            what = "a number" if self.level is None else f"the {self.level:g} quantile"
-            return f"{name} predicts {what} and has no predictive law: there is no interval"
+            predicted = "a number" if self.level is None else f"the {self.level:g} quantile"
+            return f"{name} predicts {predicted} and has no predictive law: there is no interval"
         if not self.model.has_probabilities:
-            return f"{name} gives scores and no probabilities: above 0 for {target.levels[1]!r}"
+            return f"{name} predicts scores, not probabilities: a score above 0 means {target.levels[1]!r}"
         return ""
 
     @property
     def level(self) -> float | None:
-        """The level of the quantile that is predicted."""
+        """The level of the predicted quantile, or None."""
         return self.model.loss.level if isinstance(self.model.loss, QuantileLoss) else None
 
     def predict(self, codes: Integers) -> Prediction:
@@ -155,13 +155,13 @@ class CoefficientPredictor(Predictor):
         features = codes[:, : self.target]
         valid = np.flatnonzero((features >= 0).all(axis=1))
         mean = np.full(len(codes), np.nan)
-        size = max(1, _HELD // max(self.model.design.width, len(self.draws)))
+        size = max(1, _MAX_ENTRIES // max(self.model.design.width, len(self.draws)))
         for start in range(0, len(valid), size):
-            some = valid[start : start + size]
-            mean[some] = self._mean(features[some])
+            block = valid[start : start + size]
+            mean[block] = self._mean(features[block])
         target = self.model.target
         if isinstance(target, NumericColumn):
-            return Numbers(mean)
+            return NumberPrediction(mean)
         if self.model.has_probabilities:
             return ClassProbabilities(np.column_stack([1.0 - mean, mean]), target.levels)
         return ClassScores(mean, target.levels)

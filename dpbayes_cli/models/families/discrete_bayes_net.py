@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from dpbayes_cli.base.errors import SpecError, nearest
 from dpbayes_cli.core.columns import Column, CutColumn, RecordPolicy, has_stand_in
 from dpbayes_cli.core.model import NoisyStatistics
+from dpbayes_cli.core.model_defaults import DataCheck
 from dpbayes_cli.core.model_sections import NetworkTables
-from dpbayes_cli.core.model_uses import DataCheck
 from dpbayes_cli.core.noisy_observation import NoisyTable, NoisyTables, RecordCount
 from dpbayes_cli.core.statistic import Part, Statistic, TableCounts, Witness, count_cells
-from dpbayes_cli.models.families.capabilities import ConjugatePosterior, total_of
-from dpbayes_cli.models.families.network_domain import VariableSection, check_variables, stated_concentrations
-from dpbayes_cli.models.families.network_margins import Margins
+from dpbayes_cli.models.families.capabilities import ConjugatePosterior, record_count
+from dpbayes_cli.models.families.network_domain import VariableSection, check_variables, concentrations_by_variable
+from dpbayes_cli.models.families.network_margins import MarginEstimates
 from dpbayes_cli.models.families.network_predictor import NetworkPredictor
 from dpbayes_cli.privacy.conjugate import NetworkFamily
 from dpbayes_cli.privacy.dag import Network, cell_names
@@ -31,20 +31,20 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
 
 _BLOCK = 1 << 17
-_ENOUGH_PARAMETERS, _LEAST_TRIALS = 4000, 3
-"""Releases are simulated until so many parameters have been looked at."""
+_COMPARED_PARAMETERS, _MIN_TRIALS = 4000, 3
+"""Releases are simulated until this many parameters have been compared."""
 
 
 @dataclass(frozen=True)
 class DiscreteBayesNet(NoisyStatistics, ConjugatePosterior):
-    """The capability of models that are networks of discrete variables with a Dirichlet prior on each row of a table.
+    """The capability of networks of discrete variables with a Dirichlet prior on each row of each table.
 
     Attributes:
         network: the graph.
         variables: the columns.
-        concentrations: for each variable, of each of its values; alike in all rows of its table.
-        weights: for each variable, the share of its table in a budget for noise, relative to others.
-        target: the index of the variable that predictions are of, or None.
+        concentrations: for each variable the concentration of each of its values, the same in all rows of its table.
+        weights: for each variable its table's share of the noise budget, relative to others.
+        target: the index of the variable to predict, or None.
     """
 
     network: Network
@@ -63,24 +63,24 @@ class DiscreteBayesNet(NoisyStatistics, ConjugatePosterior):
         target: str | None,
         concentrations: Any,
     ) -> Self:
-        """Build the model from what a spec states.
+        """Build the model from the variables of a spec.
 
         Args:
-            variables: by name, in order.
-            parents: the names of the parents of each.
-            target: the name of the variable that predictions are of, or None.
-            concentrations: the prior; see ``stated_concentrations``.
+            variables: the variables by name, in order.
+            parents: the names of the parents of each variable.
+            target: the name of the variable to predict, or None.
+            concentrations: the prior; see ``concentrations_by_variable``.
 
         Raises:
-            ValueError: the variables are no network.
-            SpecError: the prior names a variable or a value that the domain does not, or leaves one out.
+            ValueError: the variables do not form a network.
+            SpecError: the prior names an unknown variable or value, or leaves one out.
         """
         network = check_variables(variables, parents, target)
         return cls(
             network,
-            tuple(part.column(name) for name, part in variables.items()),
-            stated_concentrations(concentrations, network),
-            tuple(Fraction(repr(part.weight)) for part in variables.values()),
+            tuple(variable.column(name) for name, variable in variables.items()),
+            concentrations_by_variable(concentrations, network),
+            tuple(Fraction(repr(variable.weight)) for variable in variables.values()),
             None if target is None else network.names.index(target),
         )
 
@@ -91,12 +91,12 @@ class DiscreteBayesNet(NoisyStatistics, ConjugatePosterior):
 
     @property
     def column_names(self) -> tuple[str, ...]:
-        """The variables' names are those of the columns."""
+        """The names of the variables, which are those of the columns."""
         return self.network.names
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """One parameter a cell, ``theta[child=value|parent=value]``."""
+        """One parameter for each cell, ``theta[child=value|parent=value]``."""
         return cell_names(self.network, "theta")
 
     @property
@@ -114,26 +114,26 @@ class DiscreteBayesNet(NoisyStatistics, ConjugatePosterior):
         return self.tables.row_heads
 
     def simulation_trials(self, trials: int) -> int:
-        """Return fewer data sets: every one has many parameters to look at."""
-        return min(trials, max(_LEAST_TRIALS, _ENOUGH_PARAMETERS // len(self.parameters)))
+        """Return a smaller number of data sets, because each has many parameters to compare."""
+        return min(trials, max(_MIN_TRIALS, _COMPARED_PARAMETERS // len(self.parameters)))
 
-    def predicted_column(self, asked: str | None) -> int:
-        """Return the index of the variable that is asked for, or else that the spec names; see ``Model``."""
+    def predicted_column(self, requested: str | None) -> int:
+        """Return the index of the requested variable, by default of the spec's target; see ``ModelDefaults``."""
         names = self.network.names
-        if asked is None:
+        if requested is None:
             if self.target is None:
-                raise SpecError("no variable is named to be predicted", where="target", hint="--target NAME")
+                raise SpecError("the variable to predict is not stated", where="target", hint="--target NAME")
             return self.target
-        if asked not in names:
-            raise SpecError(f"there is no variable {asked!r}", where="target", hint=nearest(asked, names))
-        return names.index(asked)
+        if requested not in names:
+            raise SpecError(f"there is no variable {requested!r}", where="target", hint=nearest(requested, names))
+        return names.index(requested)
 
     def predictor(self, column: int, draws: Floats) -> NetworkPredictor:
-        """Return what predicts a variable from the others; see ``Model``."""
+        """Return the predictor of a variable from the others; see ``ModelDefaults``."""
         return NetworkPredictor(self.columns, self.column_names, column, draws, self.network)
 
     def predictive(self, mean: Sequence[float]) -> dict[str, float]:
-        """Return the probabilities of the target's values where it has no parents, else nothing; see ``predict``."""
+        """Return the probabilities of the target's values if it has no parents, else nothing; see ``predict``."""
         if self.target is None or self.network.parents[self.target]:
             return {}
         first = sum(self.network.n_cells[: self.target])
@@ -143,50 +143,49 @@ class DiscreteBayesNet(NoisyStatistics, ConjugatePosterior):
     def statistic(self, policy: RecordPolicy) -> Statistic:
         """Return the counts of every cell of every table.
 
-        Privacy: a record adds a unit vector to each table all of whose own cells are valid in it, zero to others.
-            replace-one: each table changes by at most 2 in L1 and sqrt 2 in L2 (two cells, or one and none: less), so
-            that |I| tables change by 2 |I| and sqrt(2 |I|); attained by records that differ in every variable.
-            add-remove: each by 1; attained by any valid record.
+        Privacy: a record adds a unit vector to each table if its cells in the table's columns are valid, else zero.
+            replace-one: each table changes by at most 2 in L1 and sqrt 2 in L2 (two cells; one cell if one record is
+            invalid there), so that |I| tables change by 2 |I| and sqrt(2 |I|); attained by records that differ in every
+            variable. add-remove: each by 1; attained by any valid record.
         Source: Zhang, Rubinstein and Dimitrakakis 2016, Alg. 1; mechanisms, discrete Bayes nets.
         """
         network = self.network
-        each = 1 if policy.neighbors is Neighbors.ADD_REMOVE else 2
+        per_table = 1 if policy.neighbors is Neighbors.ADD_REMOVE else 2
         expressions = tuple(
             TableCounts(tuple(network.names[j] for j in family), network.shape(i))
             for i, family in enumerate(network.families)
         )
         parts = tuple(
-            Part(name, size, each, each, weight)
+            Part(name, size, per_table, per_table, weight)
             for name, size, weight in zip(network.names, network.n_cells, self.weights, strict=True)
         )
-        total = each * len(network)
+        total = per_table * len(network)
         return Statistic(cell_names(network, "count"), expressions, total, self._witness(policy), total, parts=parts)
 
     def _witness(self, policy: RecordPolicy) -> Witness:
-        """Return two valid records that differ in every variable."""
         record, neighbor = (tuple(cell_of(column, code) for column in self.variables) for code in (0, 1))
         return Witness(record, None if policy.neighbors is Neighbors.ADD_REMOVE else neighbor)
 
     def observation(
         self, policy: RecordPolicy, released: Sequence[int], noise: NoiseLaw, n_records: int | None
     ) -> NoisyTables:
-        """State the observation: each table with its own noise, and what other tables tell of its row totals.
+        """Return the noisy tables, each with the row totals that other tables observe.
 
-        Tables count the same records where none is dropped; then the row totals of one are margins of others.
+        If no record is dropped, all tables count the same records, and the row totals of one are margins of others.
         """
         import numpy as np
 
         counts = self.split(np.asarray(released, dtype=np.float64))
-        total = total_of(policy, n_records)
+        total = record_count(policy, n_records)
         complete = [has_stand_in(policy, column) for column in self.variables]
         firsts = list(itertools.accumulate(self.network.n_cells[:-1], initial=0))
         laws = [noise.at(first) for first in firsts]
-        margins = Margins(self.network, counts, [law.variance for law in laws], complete)
+        margins = MarginEstimates(self.network, counts, [law.variance for law in laws], complete)
         tables = []
         for i, count in enumerate(counts):
             whole = all(complete[j] for j in self.network.families[i])
             known = RecordCount("known", total.n) if whole and total.kind != "unbounded" else total
-            margin, variance = margins.of(i) if whole else (None, None)
+            margin, variance = margins.for_table(i) if whole else (None, None)
             tables.append(self.table(i, count, laws[i], known, margin, variance))
         return NoisyTables(tuple(tables))
 
@@ -199,7 +198,7 @@ class DiscreteBayesNet(NoisyStatistics, ConjugatePosterior):
         margin: Floats | None = None,
         margin_variance: Floats | None = None,
     ) -> NoisyTable:
-        """State the observation of one table."""
+        """Return the observation of one noisy table."""
         import numpy as np
 
         rows = math.prod(self.network.shape(i)[:-1])
@@ -213,7 +212,7 @@ class DiscreteBayesNet(NoisyStatistics, ConjugatePosterior):
         return NoisyTable(concentration, shares, observed.reshape(rows, -1), noise, total, margin, margin_variance)
 
     def split(self, values: Any) -> list[Any]:
-        """Return an array of all cells, along its last axis, as one array a table, each in the table's shape."""
+        """Split an array of all cells along its last axis into one array for each table; see ``NetworkTables``."""
         return self.tables.split(values)
 
     def simulated(
@@ -225,7 +224,7 @@ class DiscreteBayesNet(NoisyStatistics, ConjugatePosterior):
     def simulated_statistic(
         self, statistic: Statistic, policy: RecordPolicy, n_records: int, rng: np.random.Generator
     ) -> tuple[tuple[float, ...], tuple[int, ...]]:
-        """Draw the tables from the prior and the exact value of a statistic of theirs, all records valid."""
+        """Draw the tables from the prior, and the exact value of a statistic of ``n_records`` valid records."""
         import numpy as np
 
         theta = self.draw_tables(rng)
@@ -239,13 +238,13 @@ class DiscreteBayesNet(NoisyStatistics, ConjugatePosterior):
         return self.simulated(RecordPolicy(Neighbors.REPLACE_ONE), n_records, rng)
 
     def draw_tables(self, rng: np.random.Generator) -> list[Floats]:
-        """Draw every table from the prior, each in its shape."""
+        """Draw the tables from the prior, each in its shape."""
         return [
             rng.dirichlet(self.concentrations[i], size=self.network.shape(i)[:-1]) for i in range(len(self.network))
         ]
 
     def draw_records(self, theta: Sequence[Floats], n_records: int, rng: np.random.Generator) -> Iterator[Integers]:
-        """Draw records from tables, in blocks of codes, shape (n_block, n_variables), variables in their order."""
+        """Draw records given the tables; yield blocks of codes, shape (n_block, n_variables)."""
         import numpy as np
 
         size = max(1, _BLOCK * 16 // len(self.network))
@@ -271,7 +270,7 @@ class DiscreteBayesNet(NoisyStatistics, ConjugatePosterior):
 
 
 def cell_of(column: Column | CutColumn, code: int) -> str:
-    """Return a text that has a code."""
+    """Return a cell that has a given code."""
     if isinstance(column, Column):
         return column.levels[code]
     return repr(column.cuts[0] - max(1.0, abs(column.cuts[0]))) if code == 0 else repr(column.cuts[code - 1])

@@ -1,4 +1,4 @@
-"""A rate with a Gamma prior: what models share whose records are counts or waiting times."""
+"""A rate with a Gamma prior, for models of counts or waiting times."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class GammaPrior(Section, frozen=True, kw_only=True):
-    """Gamma prior of the rate."""
+    """Gamma prior on the rate."""
 
     shape: Annotated[Positive, Meta(description="shape of the Gamma prior")] = 1.0
     rate: Annotated[Positive, Meta(description="rate of the Gamma prior")] = 1.0
@@ -35,21 +35,21 @@ class GammaRate(OneParameterFamily, ConjugatePosterior):
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """One parameter, the rate."""
+        """The name of the parameter, the rate."""
         return ("rate",)
 
     @property
     def parameter_range(self) -> tuple[float, float]:
-        """A positive number."""
+        """The interval of positive numbers."""
         return (0.0, float("inf"))
 
     @property
     def default_support(self) -> None:
-        """It must be stated."""
+        """None: the support must be stated."""
         return
 
     def log_prior(self, theta: Any, arithmetic: Arithmetic) -> Any:
-        """Return the log density of Gamma(shape, rate)."""
+        """Return the log density of Gamma(shape, rate), up to a constant."""
         return (arithmetic.number(self.shape) - 1) * arithmetic.log(theta) - arithmetic.number(self.rate) * theta
 
 
@@ -65,7 +65,7 @@ class LogOfGamma(NumberFamily):
 
     @property
     def prior_range(self) -> tuple[float, float]:
-        """The quantiles of 1e-12."""
+        """The logarithms of the 1e-12 and 1 - 1e-12 quantiles."""
         import numpy as np
         from scipy.special import gammainccinv, gammaincinv
 
@@ -73,14 +73,14 @@ class LogOfGamma(NumberFamily):
         return float(np.log(low / self.rate)), float(np.log(gammainccinv(self.shape, 1e-12) / self.rate))
 
     def draw_prior(self, size: int, rng: np.random.Generator) -> Floats:
-        """Draw log rates; a shape below one is drawn in logarithms, so that none underflows."""
+        """Draw log rates, in logarithms throughout, so that small shapes do not underflow."""
         import numpy as np
 
         drawn = np.log(rng.standard_gamma(self.shape + 1.0, size)) + np.log1p(-rng.random(size)) / self.shape
         return np.asarray(drawn - np.log(self.rate))
 
     def log_prior(self, coordinate: Floats) -> Floats:
-        """Return the log density of the log rate."""
+        """Return the log density of the log rate, up to a constant."""
         import numpy as np
 
         return np.asarray(self.shape * coordinate - self.rate * np.exp(coordinate))

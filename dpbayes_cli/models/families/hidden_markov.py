@@ -1,4 +1,4 @@
-"""Hidden Markov chains as sites: a site is a time step of a sequence, and steps are updated in two colors."""
+"""Hidden Markov chains for private Gibbs: a site is a time step of a sequence; even and odd steps take turns."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from dpbayes_cli.core.statistic import Statistics
-from dpbayes_cli.models.families.latent_variables import Links, Sites, Structure
+from dpbayes_cli.core.statistic import ExactEvidence
+from dpbayes_cli.models.families.latent_variables import LatentStructure, SiteEvidence, StateProbabilities
 
 if TYPE_CHECKING:
     import numpy as np
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class CountedSites(Sites):
-    """Sites whose records are counted by value.
+class SequenceEvidence(SiteEvidence):
+    """Evidence at the time steps of sequences: the number of records with each value.
 
     Attributes:
         values: for each feature the counts, shape (n_sites, n_values).
@@ -27,32 +27,32 @@ class CountedSites(Sites):
     values: tuple[Any, ...]
 
     def scores(self, tables: Sequence[Integers], sites: Integers) -> Integers:
-        """Return the scores of the states; see ``Sites``."""
+        """Return the scores of the states; see ``SiteEvidence``."""
         import numpy as np
 
-        each = (counts[sites] @ table.T for counts, table in zip(self.values, tables, strict=True))
-        return np.asarray(sum(each), dtype=np.int64)
+        by_feature = (counts[sites] @ table.T for counts, table in zip(self.values, tables, strict=True))
+        return np.asarray(sum(by_feature), dtype=np.int64)
 
     def counts(self, states: Integers, n_states: int) -> list[Integers]:
-        """Return the counts of each state; see ``Sites``."""
+        """Return the counts of each state; see ``SiteEvidence``."""
         import numpy as np
 
-        found = []
+        tables = []
         for counts in self.values:
             table = np.zeros((n_states, counts.shape[1]), dtype=np.int64)
             np.add.at(table, states, counts)
-            found.append(table)
-        return found
+            tables.append(table)
+        return tables
 
 
 @dataclass(frozen=True)
-class Sequences(Structure):
+class HiddenMarkovStructure(LatentStructure):
     """Sequences of states: z_s1 ~ first, z_st ~ transition[z_s,t-1].
 
     Attributes:
         shape: the numbers of sequences and of time steps.
-        first: the concentration of the first state's probabilities.
-        transition, stay: those of a state's successor; ``stay`` is added for the state itself.
+        first: the prior concentration for the first state.
+        transition, stay: the prior concentrations for a state's successor; ``stay`` is added for the state itself.
     """
 
     shape: tuple[int, int] = (1, 1)
@@ -62,26 +62,26 @@ class Sequences(Structure):
     releases_states: ClassVar[bool] = True
 
     def n_sites(self, n_records: int) -> int:
-        """Return the number of cells."""
+        """Return the number of time steps of all sequences."""
         return self.shape[0] * self.shape[1]
 
-    def colors(self, n_records: int) -> tuple[Integers, ...]:
-        """Return the even steps of all sequences, and the odd ones."""
+    def update_blocks(self, n_records: int) -> tuple[Integers, ...]:
+        """Return the even and the odd time steps of all sequences."""
         import numpy as np
 
         steps = np.arange(self.n_sites(n_records)) % self.shape[1]
-        groups = (np.flatnonzero(steps % 2 == color) for color in (0, 1))
+        groups = (np.flatnonzero(steps % 2 == parity) for parity in (0, 1))
         return tuple(group for group in groups if len(group))
 
     @property
     def successors(self) -> Floats:
-        """The concentrations of each state's successor, shape (n_states, n_states)."""
+        """The prior concentrations for each state's successor, shape (n_states, n_states)."""
         import numpy as np
 
         return np.full((self.n_states, self.n_states), self.transition) + self.stay * np.eye(self.n_states)
 
-    def draw_links(self, states: Integers | None, rng: np.random.Generator) -> Links:
-        """Draw transitions and first states."""
+    def draw_state_probabilities(self, states: Integers | None, rng: np.random.Generator) -> StateProbabilities:
+        """Draw the probabilities of transitions and of first states."""
         import numpy as np
 
         rows, first = self.successors, np.full(self.n_states, self.first)
@@ -91,39 +91,39 @@ class Sequences(Structure):
             np.add.at(first, z[:, 0], 1.0)
         return np.array([rng.dirichlet(row) for row in rows]), rng.dirichlet(first)
 
-    def draw_states(self, links: Links, n_records: int, rng: np.random.Generator) -> Integers:
-        """Draw all sequences."""
+    def draw_states(self, probabilities: StateProbabilities, n_records: int, rng: np.random.Generator) -> Integers:
+        """Draw the states of all sequences."""
         import numpy as np
 
-        transition, first = links
-        found = np.empty(self.shape, dtype=np.int64)
+        transition, first = probabilities
+        states = np.empty(self.shape, dtype=np.int64)
         for t in range(self.shape[1]):
-            rows = np.broadcast_to(first, (self.shape[0], self.n_states)) if t == 0 else transition[found[:, t - 1]]
+            rows = np.broadcast_to(first, (self.shape[0], self.n_states)) if t == 0 else transition[states[:, t - 1]]
             drawn = (rng.random(self.shape[0])[:, None] > rows.cumsum(axis=1)).sum(axis=1)
-            found[:, t] = np.minimum(drawn, self.n_states - 1)
-        return found.ravel()
+            states[:, t] = np.minimum(drawn, self.n_states - 1)
+        return states.ravel()
 
-    def log_prior(self, links: Links, states: Integers, sites: Integers) -> Floats:
-        """Return the log probabilities of the step before, and of the step after."""
+    def log_prior(self, probabilities: StateProbabilities, states: Integers, sites: Integers) -> Floats:
+        """Return the log probability of each state given the steps before and after."""
         import numpy as np
 
-        transition, first = (np.log(np.maximum(array, 1e-300)) for array in links)
+        transition, first = (np.log(np.maximum(array, 1e-300)) for array in probabilities)
         steps = sites % self.shape[1]
         starts, ends = steps == 0, steps == self.shape[1] - 1
         before = np.where(starts[:, None], first, transition[states[np.maximum(sites - 1, 0)]])
         after = transition.T[states[np.minimum(sites + 1, len(states) - 1)]]
         return np.asarray(before + np.where(ends[:, None], 0.0, after))
 
-    def relabelled(self, links: Links, order: Integers) -> Sequence[Floats]:
-        """Return transitions and first states."""
-        transition, first = links
+    def relabeled(self, probabilities: StateProbabilities, order: Integers) -> Sequence[Floats]:
+        """Return the probabilities of transitions and of first states."""
+        transition, first = probabilities
         return transition[order][:, order].ravel(), first[order]
 
-    def sites(self, evidence: Statistics) -> Sites:
-        """Return the counts of each feature by cell."""
+    def sites(self, evidence: ExactEvidence) -> SiteEvidence:
+        """Return the counts of each feature by sequence and time step."""
         import numpy as np
 
-        cells = [self.n_sites(0) * len(concentration) for concentration in self.emissions]
-        ends = list(itertools.accumulate(cells))[:-1]
+        sizes = [self.n_sites(0) * len(concentration) for concentration in self.emissions]
+        ends = list(itertools.accumulate(sizes))[:-1]
         parts = np.split(np.array(evidence.values, dtype=np.int64), ends)
-        return CountedSites(tuple(part.reshape(self.n_sites(0), -1) for part in parts))
+        return SequenceEvidence(tuple(part.reshape(self.n_sites(0), -1) for part in parts))

@@ -1,4 +1,4 @@
-"""What models of jointly normal numbers share: columns, second moments, and the noisy observation of these."""
+"""Models of jointly normal numbers: columns, second moments, and the noisy observation of these."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from dpbayes_cli.core.columns import NumericColumn, RecordPolicy, check_bounds
 from dpbayes_cli.core.model import NoisyStatistics
 from dpbayes_cli.core.noisy_observation import NoisySums
 from dpbayes_cli.core.section import Section
-from dpbayes_cli.core.statistic import Statistic, evaluate, has_null, second_moments
-from dpbayes_cli.models.families.capabilities import total_of
+from dpbayes_cli.core.statistic import Statistic, can_be_null, evaluate, second_moments
+from dpbayes_cli.models.families.capabilities import record_count
 from dpbayes_cli.models.families.wishart_records import WishartRecords
 from dpbayes_cli.privacy.noise import NoiseLaw
 
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     import numpy as np
 
 STEPS = 1 << 14
-"""Grid steps between the bounds: products of a billion records stay below 2^60."""
-LARGEST = 1e12
+"""Grid steps between the bounds: the sum of a billion products of codes stays below 2^60."""
+MAX_BOUND = 1e12
 
 
 class NumberBounds(Section, frozen=True, kw_only=True):
     """The public bounds of a number."""
 
-    lower: Annotated[float, Meta(ge=-LARGEST, le=LARGEST, description="numbers below this are clamped to it")]
-    upper: Annotated[float, Meta(ge=-LARGEST, le=LARGEST, description="numbers above this are clamped to it")]
+    lower: Annotated[float, Meta(ge=-MAX_BOUND, le=MAX_BOUND, description="lower numbers are clamped to this")]
+    upper: Annotated[float, Meta(ge=-MAX_BOUND, le=MAX_BOUND, description="higher numbers are clamped to this")]
 
     def __post_init__(self) -> None:
         check_bounds(self.lower, self.upper)
@@ -38,11 +38,11 @@ class NumberBounds(Section, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class JointNormal(NoisyStatistics):
-    """Several numbers of a record are a normal vector.
+    """A model of records that are normal vectors.
 
     Attributes:
         bounds: name, lower and upper bound of each column.
-        prior_mean, deviation: of each column, in the units of the file.
+        prior_mean, deviation: prior mean and standard deviation of each column, in the units of the file.
         strength: how many records the prior means are worth.
     """
 
@@ -53,29 +53,29 @@ class JointNormal(NoisyStatistics):
 
     @property
     def columns(self) -> tuple[NumericColumn, ...]:
-        """The numbers."""
+        """The columns of numbers."""
         return tuple(NumericColumn(name, low, high, STEPS) for name, low, high in self.bounds)
 
     @property
     def column_names(self) -> tuple[str, ...]:
-        """Their names in the file."""
+        """The names of the columns in the file."""
         return tuple(name for name, _, _ in self.bounds)
 
     @property
     def scaled_prior(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
         """Prior means and deviations of the numbers scaled to [-1, 1]."""
-        box = [((high - low) / 2.0, (high + low) / 2.0) for _, low, high in self.bounds]
-        mean = tuple((m - middle) / half for m, (half, middle) in zip(self.prior_mean, box, strict=True))
-        return mean, tuple(s / half for s, (half, _) in zip(self.deviation, box, strict=True))
+        ranges = [((high - low) / 2.0, (high + low) / 2.0) for _, low, high in self.bounds]
+        mean = tuple((m - middle) / half for m, (half, middle) in zip(self.prior_mean, ranges, strict=True))
+        return mean, tuple(s / half for s, (half, _) in zip(self.deviation, ranges, strict=True))
 
     @abstractmethod
     def law(self, counted: bool) -> WishartRecords:
-        """Return the law of what a record adds; counted: the number of valid records is among it."""
+        """Return the law of a record's contribution; ``counted``: it includes the number of valid records."""
 
     def statistic(self, policy: RecordPolicy) -> Statistic:
-        """Return the sums, squares and products, and the number of valid records where it is private.
+        """Return the sums, squares and products and, if it is private, the number of valid records.
 
-        Privacy: that of ``second_moments``: L1 (D + 1)^2 S^2, S the number of grid steps, for D columns.
+        Privacy: see ``second_moments``: L1 sensitivity (D + 1)^2 S^2 for D columns, S the number of grid steps.
         Source: mechanisms, integer statistics on a public grid.
         """
         return second_moments(self.columns, policy)
@@ -83,10 +83,10 @@ class JointNormal(NoisyStatistics):
     def observation(
         self, policy: RecordPolicy, released: Sequence[int], noise: NoiseLaw, n_records: int | None
     ) -> NoisySums:
-        """State the latent-sum observation; see ``NoisyStatistics``."""
-        counted = has_null(policy, *self.columns)
+        """Return the noisy sums as an observation; see ``NoisyStatistics``."""
+        counted = can_be_null(policy, *self.columns)
         weight = STEPS**2 if counted else 0
-        return NoisySums(self.law(counted), tuple(released), noise, total_of(policy, n_records), weight)
+        return NoisySums(self.law(counted), tuple(released), noise, record_count(policy, n_records), weight)
 
     def simulated(
         self, policy: RecordPolicy, n_records: int, rng: np.random.Generator
@@ -95,6 +95,6 @@ class JointNormal(NoisyStatistics):
         law = self.law(counted=False)
         point = law.draw_prior(1, rng)
         (mean,), (covariance,) = law.scaled(point)
-        half, middle = law.box
+        half, middle = law.half_and_middle
         numbers = middle + half * rng.multivariate_normal(mean, covariance, n_records, method="cholesky")
         return tuple(law.parameters(point)[0].tolist()), evaluate(self.statistic(policy), self.columns, numbers)

@@ -1,9 +1,9 @@
-"""Models of records whose features depend on hidden states: what a private Gibbs chain on them needs to know.
+"""Models of records whose features depend on hidden states: what a private Gibbs chain needs to know about them.
 
-A site is where one state lives: a time step of a sequence, or a record. The records of a site share its state, and a
-record is at one site. Given its state, the features of a record are independent, and what a state says about a feature
-is a vector of shares, its emission. How states hang together, the links, is between states alone: it touches no data
-once states are public.
+A site is a place with one hidden state: a time step of a sequence, or a record. All records of a site share its state,
+and a record is at one site. Given the state, the features of a record are independent; the emission of a state is the
+vector of a feature's probabilities. The states have a prior, given transition probabilities or class probabilities
+(``StateProbabilities``), which involves no data once the states are public.
 """
 
 from __future__ import annotations
@@ -14,29 +14,29 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from dpbayes_cli.core.columns import RecordPolicy
-from dpbayes_cli.core.encoded_records import Codes
+from dpbayes_cli.core.encoded_records import CodedColumns
 from dpbayes_cli.core.model import Model
-from dpbayes_cli.core.statistic import Statistic, Statistics
+from dpbayes_cli.core.statistic import ExactEvidence, Statistic
 
 if TYPE_CHECKING:
     import numpy as np
 
     from dpbayes_cli.base.numeric import Floats, Integers
 
-Links = tuple[Any, ...]
+StateProbabilities = tuple[Any, ...]
 """Arrays of probabilities: of transitions and of first states, or of classes."""
 
 
-class Sites(ABC):
-    """The exact evidence at every site; nobody but the chain's updates sees it."""
+class SiteEvidence(ABC):
+    """The exact evidence at every site; only the updates of the chain see it."""
 
     @abstractmethod
     def scores(self, tables: Sequence[Integers], sites: Integers) -> Integers:
-        """Return for each state the sum over the records of a site of what tables say of their values.
+        """Return for each site and state the sum, over the site's records and features, of the table entries.
 
         Args:
             tables: for each feature, integers of shape (n_states, n_values).
-            sites: which, shape (n_some,).
+            sites: the indices of some sites, shape (n_some,).
 
         Returns:
             Shape (n_some, n_states).
@@ -44,21 +44,21 @@ class Sites(ABC):
 
     @abstractmethod
     def counts(self, states: Integers, n_states: int) -> list[Integers]:
-        """Return for each feature how many records of each state have each value, shape (n_states, n_values).
+        """Return for each feature how many records in each state have each value, shape (n_states, n_values).
 
         Args:
             states: the state of every site.
-            n_states: how many there are.
+            n_states: the number of states.
         """
 
 
 @dataclass(frozen=True)
-class Structure(ABC):
-    """The public side of a model with hidden states.
+class LatentStructure(ABC):
+    """The public structure of a model with hidden states.
 
     Attributes:
-        n_states: K.
-        emissions: for each feature the concentration of each of its values, in every state alike.
+        n_states: the number of states.
+        emissions: for each feature the prior concentration of each of its values, the same in every state.
     """
 
     n_states: int
@@ -72,45 +72,45 @@ class Structure(ABC):
         """Return the public number of sites."""
 
     @abstractmethod
-    def colors(self, n_records: int) -> tuple[Integers, ...]:
-        """Return the sites in groups: given the others' states, those of a group are independent."""
+    def update_blocks(self, n_records: int) -> tuple[Integers, ...]:
+        """Return the sites in blocks; given the states outside a block, its states are independent."""
 
     @abstractmethod
-    def draw_links(self, states: Integers | None, rng: np.random.Generator) -> Links:
-        """Draw the links given the states of all sites, or (None) from the prior."""
+    def draw_state_probabilities(self, states: Integers | None, rng: np.random.Generator) -> StateProbabilities:
+        """Draw the probabilities of states given the states of all sites, or (None) from the prior."""
 
     @abstractmethod
-    def draw_states(self, links: Links, n_records: int, rng: np.random.Generator) -> Integers:
+    def draw_states(self, probabilities: StateProbabilities, n_records: int, rng: np.random.Generator) -> Integers:
         """Draw the states of all sites from their prior, shape (n_sites,)."""
 
     @abstractmethod
-    def log_prior(self, links: Links, states: Integers, sites: Integers) -> Floats:
-        """Return what links and the other sites' states say of some sites of one group, shape (n_some, n_states)."""
+    def log_prior(self, probabilities: StateProbabilities, states: Integers, sites: Integers) -> Floats:
+        """Return the log prior of each state at sites of one block given the others, shape (n_some, n_states)."""
 
     @abstractmethod
-    def relabelled(self, links: Links, order: Integers) -> Sequence[Floats]:
-        """Return the links as they are reported, states in a new order."""
+    def relabeled(self, probabilities: StateProbabilities, order: Integers) -> Sequence[Floats]:
+        """Return the reported probabilities of states, with the states in a new order."""
 
     @abstractmethod
-    def sites(self, evidence: Statistics) -> Sites:
-        """Return the evidence at the sites."""
+    def sites(self, evidence: ExactEvidence) -> SiteEvidence:
+        """Return the exact evidence at all sites."""
 
 
 class LatentVariables(Model):
-    """The capability of models of which a private Gibbs chain can be run on hidden states.
+    """The capability of models with hidden states, on which a private Gibbs chain can run.
 
-    Their reported parameters are the emissions, feature by feature, state by state, value by value, then the links.
+    The reported parameters are the emissions (by feature, state and value), then the ``StateProbabilities``.
     """
 
     not_simulated: ClassVar[str] = (
-        "Posteriors of hidden states take long Markov chains, and are not simulated for a page."
+        "Posteriors of hidden states need long Markov chains, and are not simulated for a page."
     )
 
     @property
     @abstractmethod
-    def structure(self) -> Structure:
-        """The public side of the model."""
+    def structure(self) -> LatentStructure:
+        """The public structure of the model."""
 
     @abstractmethod
-    def read(self, policy: RecordPolicy) -> Statistic | Codes:
+    def chain_input(self, policy: RecordPolicy) -> Statistic | CodedColumns:
         """Return what a chain reads from the data: a statistic, or the codes of the records."""

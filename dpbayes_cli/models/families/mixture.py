@@ -1,4 +1,4 @@
-"""Mixtures as sites: every record is a site of its own, and given the shares its class is independent of the rest."""
+"""Mixtures for private Gibbs: every record is a site; given the class probabilities, the classes are independent."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from dpbayes_cli.core.encoded_records import EncodedRecords
 from dpbayes_cli.core.section import require_type
-from dpbayes_cli.core.statistic import Statistics
-from dpbayes_cli.models.families.latent_variables import Links, Sites, Structure
+from dpbayes_cli.core.statistic import ExactEvidence
+from dpbayes_cli.models.families.latent_variables import LatentStructure, SiteEvidence, StateProbabilities
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,11 +20,11 @@ _BLOCK = 1 << 16
 
 
 @dataclass(frozen=True)
-class RecordSites(Sites):
-    """Sites of one record each.
+class RecordEvidence(SiteEvidence):
+    """Evidence at sites of one record each.
 
     Attributes:
-        codes: for each feature the records' values, shape (n_records,).
+        codes: for each feature the codes of the records' values, shape (n_records,).
         sizes: the number of values of each feature.
     """
 
@@ -32,29 +32,29 @@ class RecordSites(Sites):
     sizes: tuple[int, ...]
 
     def scores(self, tables: Sequence[Integers], sites: Integers) -> Integers:
-        """Return the scores of the states; see ``Sites``."""
+        """Return the scores of the states; see ``SiteEvidence``."""
         import numpy as np
 
-        each = (table.T[codes[sites]] for codes, table in zip(self.codes, tables, strict=True))
-        return np.asarray(sum(each), dtype=np.int64)
+        by_feature = (table.T[codes[sites]] for codes, table in zip(self.codes, tables, strict=True))
+        return np.asarray(sum(by_feature), dtype=np.int64)
 
     def counts(self, states: Integers, n_states: int) -> list[Integers]:
-        """Return the counts of each state; see ``Sites``."""
+        """Return the counts of each state; see ``SiteEvidence``."""
         import numpy as np
 
-        found = []
+        tables = []
         for codes, size in zip(self.codes, self.sizes, strict=True):
-            flat = np.bincount(states * size + codes, minlength=n_states * size)
-            found.append(flat.reshape(n_states, size).astype(np.int64))
-        return found
+            counts = np.bincount(states * size + codes, minlength=n_states * size)
+            tables.append(counts.reshape(n_states, size).astype(np.int64))
+        return tables
 
 
 @dataclass(frozen=True)
-class Records(Structure):
-    """Records of independent classes: z_i ~ shares.
+class MixtureStructure(LatentStructure):
+    """Records with independent classes: z_i ~ class probabilities.
 
     Attributes:
-        concentration: that of the classes' shares.
+        concentration: the prior concentration of the class probabilities.
     """
 
     concentration: float = 1.0
@@ -63,38 +63,38 @@ class Records(Structure):
         """Return the number of records."""
         return n_records
 
-    def colors(self, n_records: int) -> tuple[Integers, ...]:
-        """Return the records in blocks: all are independent, and a block keeps what an update holds in memory small."""
+    def update_blocks(self, n_records: int) -> tuple[Integers, ...]:
+        """Return the records in blocks, which bound the memory of an update; all records are independent."""
         import numpy as np
 
         return tuple(np.arange(i, min(i + _BLOCK, n_records)) for i in range(0, n_records, _BLOCK))
 
-    def draw_links(self, states: Integers | None, rng: np.random.Generator) -> Links:
-        """Draw the shares of the classes."""
+    def draw_state_probabilities(self, states: Integers | None, rng: np.random.Generator) -> StateProbabilities:
+        """Draw the class probabilities."""
         import numpy as np
 
         counts = 0 if states is None else np.bincount(states, minlength=self.n_states)
         return (rng.dirichlet(np.full(self.n_states, self.concentration) + counts),)
 
-    def draw_states(self, links: Links, n_records: int, rng: np.random.Generator) -> Integers:
+    def draw_states(self, probabilities: StateProbabilities, n_records: int, rng: np.random.Generator) -> Integers:
         """Draw the classes of all records."""
         import numpy as np
 
-        drawn = np.searchsorted(np.cumsum(links[0]), rng.random(n_records), side="right")
+        drawn = np.searchsorted(np.cumsum(probabilities[0]), rng.random(n_records), side="right")
         return np.minimum(drawn, self.n_states - 1).astype(np.int64)
 
-    def log_prior(self, links: Links, states: Integers, sites: Integers) -> Floats:
-        """Return the log shares."""
+    def log_prior(self, probabilities: StateProbabilities, states: Integers, sites: Integers) -> Floats:
+        """Return the log class probabilities."""
         import numpy as np
 
-        logs = np.log(np.maximum(links[0], 1e-300))
+        logs = np.log(np.maximum(probabilities[0], 1e-300))
         return np.broadcast_to(logs, (len(sites), self.n_states))
 
-    def relabelled(self, links: Links, order: Integers) -> Sequence[Floats]:
-        """Return the shares."""
-        return (links[0][order],)
+    def relabeled(self, probabilities: StateProbabilities, order: Integers) -> Sequence[Floats]:
+        """Return the class probabilities."""
+        return (probabilities[0][order],)
 
-    def sites(self, evidence: Statistics) -> Sites:
+    def sites(self, evidence: ExactEvidence) -> SiteEvidence:
         """Return the codes of the records."""
-        held = require_type(evidence.design, EncodedRecords)
-        return RecordSites(tuple(held.columns()), tuple(len(column.levels) for column in held.rows.columns))
+        records = require_type(evidence.design, EncodedRecords)
+        return RecordEvidence(tuple(records.columns()), tuple(len(column.levels) for column in records.rows.columns))

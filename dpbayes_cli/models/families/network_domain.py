@@ -1,4 +1,4 @@
-"""Variables of a network as a spec states them: their columns, their graph, and the priors of their tables."""
+"""Variables of a network in a spec: their columns, their graph, and the priors of their tables."""
 
 import itertools
 from collections import Counter
@@ -10,53 +10,53 @@ from msgspec import Meta
 from dpbayes_cli.base.cell_grammar import check_levels
 from dpbayes_cli.base.errors import SpecError, nearest
 from dpbayes_cli.core.columns import Column, CutColumn
-from dpbayes_cli.core.section import WRITTEN_FREELY, Level, Positive, Section
+from dpbayes_cli.core.section import YAML_SCALAR, Level, Positive, Section
 from dpbayes_cli.privacy.dag import Network, cell_names
 
-MOST_CELLS = 1 << 18
-"""All tables together may have so many cells: each is a number that is noised, summarized and written."""
-_LARGEST_CUT = 1e100
-_MARKS = "=|,"
-"""What the names of cells are put together with."""
+MAX_CELLS = 1 << 18
+"""The largest number of cells of all tables together; each gets noise, is summarized and written."""
+_MAX_CUT = 1e100
+_SEPARATORS = "=|,"
+"""The characters that join the parts of a cell's name."""
 
 Concentrations = Annotated[
     Positive | dict[str, Positive | dict[str, Positive]],
     Meta(
-        description="a number for all tables, or by variable a number or a mapping from value to number; alike in "
-        "every row of a table"
+        description="a number for all tables, or for each variable a number or a mapping from value to number; the "
+        "same in every row of a table"
     ),
 ]
 
 
 class VariableSection(Section, frozen=True, kw_only=True):
-    """A variable: a column of the file with its public values, or a number cut at public points."""
+    """A variable: a column of texts with public values, or of numbers with public cut points."""
 
     values: Annotated[tuple[Level, ...], Meta(description="the valid texts, in order")] = ()
     cuts: Annotated[
-        tuple[Annotated[float, Meta(ge=-_LARGEST_CUT, le=_LARGEST_CUT)], ...],
-        Meta(description="in place of values: ascending points at which a number is cut"),
+        tuple[Annotated[float, Meta(ge=-_MAX_CUT, le=_MAX_CUT)], ...],
+        Meta(description="ascending points at which a number is cut, instead of values"),
     ] = ()
     impute: Annotated[
-        Annotated[str, Meta(extra_json_schema=WRITTEN_FREELY)] | None,
-        Meta(description="the public value that an invalid cell counts as; default: on_invalid says"),
+        Annotated[str, Meta(extra_json_schema=YAML_SCALAR)] | None,
+        Meta(description="the public stand-in for an invalid cell; default: on_invalid decides"),
     ] = None
     weight: Annotated[
         Annotated[float, Meta(ge=1e-3, le=1e3)],
-        Meta(description="the table's share of the budget for noise, relative to other tables"),
+        Meta(description="the table's share of the noise budget, relative to other tables"),
     ] = 1.0
 
     def __post_init__(self) -> None:
         if bool(self.values) == bool(self.cuts):
-            raise ValueError("a variable has values, or cuts")
+            raise ValueError("a variable must have values or cuts, not both")
         if self.values:
             if len(self.values) < 2:
-                raise ValueError("a variable has at least two values")
+                raise ValueError("a variable must have at least two values")
             check_levels(self.values)
         if any(low >= high for low, high in itertools.pairwise(self.cuts)):
             raise ValueError("cuts must ascend")
 
     def column(self, name: str) -> Column | CutColumn:
-        """Return the column that a variable reads."""
+        """Return the column of the variable."""
         if self.values:
             return Column(name, self.values, self.impute)
         return CutColumn(name, self.cuts, self.impute)
@@ -65,70 +65,70 @@ class VariableSection(Section, frozen=True, kw_only=True):
 def check_variables(
     variables: Mapping[str, VariableSection], parents: Sequence[Sequence[str]], target: str | None
 ) -> Network:
-    """Return the graph of the variables that a spec states; see ``check_network``.
+    """Return the graph of the variables in a spec; see ``check_network``.
 
     Raises:
-        ValueError: the target is no variable, or the graph is none.
+        ValueError: the target is not a variable, or the graph is invalid.
     """
     if target is not None and target not in variables:
-        raise ValueError(f"target is {target!r}, which is no variable; {nearest(target, variables)}")
-    return check_network([part.column(name) for name, part in variables.items()], parents)
+        raise ValueError(f"target is {target!r}, which is not a variable; {nearest(target, variables)}")
+    return check_network([variable.column(name) for name, variable in variables.items()], parents)
 
 
 def check_network(columns: Sequence[Column | CutColumn], parents: Sequence[Sequence[str]]) -> Network:
     """Return the graph of variables.
 
     Args:
-        columns: the variables.
-        parents: the names of the parents of each.
+        columns: the columns of the variables.
+        parents: the names of the parents of each variable.
 
     Raises:
-        ValueError: a parent does not exist, the variables depend on each other in a circle, or there are too many
-            cells, or two of one name.
+        ValueError: a parent does not exist, the graph has a cycle, there are too many cells, or two cells have the same
+            name.
     """
     names = [column.role for column in columns]
-    place = {name: i for i, name in enumerate(names)}
-    for name, each in zip(names, parents, strict=True):
-        for parent in each:
-            if parent not in place:
-                raise ValueError(f"{name!r} has a parent {parent!r} that is no variable; {nearest(parent, names)}")
-    indices = tuple(tuple(place[parent] for parent in each) for each in parents)
+    index = {name: i for i, name in enumerate(names)}
+    for name, own_parents in zip(names, parents, strict=True):
+        for parent in own_parents:
+            if parent not in index:
+                raise ValueError(f"{name!r} has a parent {parent!r} that is not a variable; {nearest(parent, names)}")
+    indices = tuple(tuple(index[parent] for parent in own_parents) for own_parents in parents)
     network = Network(tuple(names), tuple(column.levels for column in columns), indices)
     cells = sum(network.n_cells)
-    if cells > MOST_CELLS:
+    if cells > MAX_CELLS:
         largest = max(range(len(names)), key=lambda i: network.n_cells[i])
         raise ValueError(
-            f"the tables have {cells:,} cells; allowed: {MOST_CELLS:,}; that of {names[largest]!r} is the largest, "
-            f"with {network.n_cells[largest]:,}"
+            f"the tables have {cells:,} cells, expected at most {MAX_CELLS:,}; the largest is the table of "
+            f"{names[largest]!r} with {network.n_cells[largest]:,}"
         )
-    if any(mark in text for texts in (network.names, *network.levels) for text in texts for mark in _MARKS):
-        named = Counter(cell_names(network, "theta"))
-        twice = next((name for name, count in named.items() if count > 1), None)
-        if twice is not None:
+    if any(mark in text for texts in (network.names, *network.levels) for text in texts for mark in _SEPARATORS):
+        counts = Counter(cell_names(network, "theta"))
+        repeated = next((name for name, count in counts.items() if count > 1), None)
+        if repeated is not None:
             raise ValueError(
-                f"two cells would have the name {twice!r}: use fewer of the marks {_MARKS} in names, values"
+                f"two cells would have the name {repeated!r}; avoid the characters {_SEPARATORS} in names and values"
             )
     return network
 
 
-def stated_concentrations(stated: Any, network: Network) -> tuple[tuple[float, ...], ...]:
-    """Return the concentration of each value of each variable.
+def concentrations_by_variable(stated: Any, network: Network) -> tuple[tuple[float, ...], ...]:
+    """Return the prior concentrations of the values of each variable.
 
     Raises:
-        SpecError: a variable or a value is not in the domain, or one is left out.
+        SpecError: a variable or a value is unknown, or one is left out.
     """
     if not isinstance(stated, Mapping):
         return tuple((float(stated),) * size for size in network.sizes)
     _check_keys(stated, network.names, "prior.concentration", "variable")
-    found = []
+    concentrations = []
     for name, levels in zip(network.names, network.levels, strict=True):
-        own = stated[name]
-        if isinstance(own, Mapping):
-            _check_keys(own, levels, f"prior.concentration.{name}", "value")
-            found.append(tuple(float(own[level]) for level in levels))
+        of_variable = stated[name]
+        if isinstance(of_variable, Mapping):
+            _check_keys(of_variable, levels, f"prior.concentration.{name}", "value")
+            concentrations.append(tuple(float(of_variable[level]) for level in levels))
         else:
-            found.append((float(own),) * len(levels))
-    return tuple(found)
+            concentrations.append((float(of_variable),) * len(levels))
+    return tuple(concentrations)
 
 
 def _check_keys(stated: Mapping[str, Any], allowed: Sequence[str], where: str, what: str) -> None:

@@ -1,4 +1,4 @@
-"""What the tables of a network tell about each other's row totals."""
+"""Estimates of the row totals of a network's tables from its other tables."""
 
 from __future__ import annotations
 
@@ -12,47 +12,47 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
 
 
-class Margins:
-    """What all tables together tell about the joint counts of a set of variables: precision-weighted noisy sums."""
+class MarginEstimates:
+    """Estimates of joint counts of a set of variables: precision-weighted means of the margins of noisy tables."""
 
     def __init__(
         self, network: Network, counts: Sequence[Floats], variances: Sequence[float], complete: Sequence[bool]
     ) -> None:
         self._network, self._counts, self._variances = network, counts, variances
-        self._whole = [all(complete[j] for j in family) for family in network.families]
-        self._holding: dict[int, list[int]] = {}
+        self._complete = [all(complete[j] for j in family) for family in network.families]
+        self._tables_with: dict[int, list[int]] = {}
         for i, family in enumerate(network.families):
             for j in family:
-                self._holding.setdefault(j, []).append(i)
-        self._found: dict[frozenset[int], tuple[Floats, float]] = {}
+                self._tables_with.setdefault(j, []).append(i)
+        self._combined_margins: dict[frozenset[int], tuple[Floats, float]] = {}
 
-    def of(self, i: int) -> tuple[Floats | None, Floats | None]:
-        """Return what the other tables tell about the row totals of a table, and the variance; None for nothing."""
+    def for_table(self, i: int) -> tuple[Floats | None, Floats | None]:
+        """Return the estimates of a table's row totals from the other tables, and their variances; None without any."""
         import numpy as np
 
         parents = self._network.parents[i]
         if not parents:
             return None, None
-        weighted, precision = self._all(frozenset(parents))
-        own, own_precision = self._one(i, sorted(parents))
-        left = precision - own_precision
-        if left <= 1e-9 * precision:
+        weighted, precision = self._combined(frozenset(parents))
+        own, own_precision = self._margin(i, sorted(parents))
+        other_precision = precision - own_precision
+        if other_precision <= 1e-9 * precision:
             return None, None
         order = np.argsort(np.argsort(parents))
-        margin = np.transpose((weighted - own * own_precision) / left, order)
-        return margin.ravel(), np.full(margin.size, 1.0 / left)
+        margin = np.transpose((weighted - own * own_precision) / other_precision, order)
+        return margin.ravel(), np.full(margin.size, 1.0 / other_precision)
 
-    def _all(self, variables: frozenset[int]) -> tuple[Floats, float]:
+    def _combined(self, variables: frozenset[int]) -> tuple[Floats, float]:
         """Return the sum over tables of precision times margin, and of precisions; axes in ascending order."""
-        if variables not in self._found:
+        if variables not in self._combined_margins:
             axes = sorted(variables)
-            tables = [i for i in self._holding[axes[0]] if variables <= set(self._network.families[i])]
-            margins = [self._one(i, axes) for i in tables if self._whole[i]]
+            tables = [i for i in self._tables_with[axes[0]] if variables <= set(self._network.families[i])]
+            margins = [self._margin(i, axes) for i in tables if self._complete[i]]
             total: Any = sum(margin * precision for margin, precision in margins)
-            self._found[variables] = total, math.fsum(precision for _, precision in margins)
-        return self._found[variables]
+            self._combined_margins[variables] = total, math.fsum(precision for _, precision in margins)
+        return self._combined_margins[variables]
 
-    def _one(self, i: int, axes: Sequence[int]) -> tuple[Floats, float]:
+    def _margin(self, i: int, axes: Sequence[int]) -> tuple[Floats, float]:
         """Return the margin of a table on variables in ascending order, and the precision of each of its cells."""
         import numpy as np
 

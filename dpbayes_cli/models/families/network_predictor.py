@@ -1,4 +1,4 @@
-"""Predictions from networks of discrete variables: probabilities of the values of any variable."""
+"""Predictions from networks of discrete variables: the probabilities of any variable's values."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class NetworkPredictor(Predictor):
-    """The posterior of a released network, as it predicts one of its variables; see ``Predictor``."""
+    """Predicts one variable of a network from its released posterior; see ``Predictor``."""
 
     network: Network
 

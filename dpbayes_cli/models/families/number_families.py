@@ -1,8 +1,8 @@
-"""The law of one clamped or truncated number, from a few functions of its family.
+"""The law of one clamped or truncated number, derived from a few functions of its family.
 
-A family states its prior, and the law of a record inside an interval: its mass below, inside and above, its first
-moments and its characteristic function there. What a record adds to the integer statistic follows. A new model of one
-number a record writes a family.
+A family states its prior and the law of a number on an interval: the probabilities below, inside and above it, and the
+first moments and the characteristic function inside. The law of a record's contribution to the integer statistic
+follows. A new model of one number a record implements a family.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class NumberFamily(ABC):
-    """A one-parameter family of numbers with a conjugate prior, in one free coordinate."""
+    """A one-parameter family of numbers with a conjugate prior, in one unconstrained coordinate."""
 
     lattice: ClassVar[bool]
     """Whether the numbers are integers."""
@@ -45,11 +45,11 @@ class NumberFamily(ABC):
 
     @abstractmethod
     def complete_data_sd(self, coordinate: Floats, n_records: Floats) -> Floats:
-        """Return the sd of the conjugate posterior after n records whose sum is the expected one."""
+        """Return the sd of the conjugate posterior after ``n_records`` records whose sum is its expectation."""
 
     @abstractmethod
     def draw_conjugate(self, total: float, n_records: float, size: int, rng: np.random.Generator) -> Floats:
-        """Draw parameters from the conjugate posterior after n records with a sum."""
+        """Draw parameters from the conjugate posterior after ``n_records`` records with sum ``total``."""
 
     @abstractmethod
     def masses(self, coordinate: Floats, lower: float, upper: float) -> tuple[Floats, Floats, Floats]:
@@ -66,27 +66,27 @@ class NumberFamily(ABC):
 
 @dataclass(frozen=True)
 class NumberLaw(ScalarLaw):
-    """What one number adds to its statistic.
+    """The law of what one number adds to the statistic.
 
     Attributes:
         family: the law of the number.
         column: its public bounds and grid.
-        centred: whether it adds (2 code - steps, steps), or its code alone.
-        inside: whether the law is that of numbers inside the bounds, the others not being counted at all.
+        centered: whether it adds (2 code - steps, steps), or only its code.
+        inside: whether the law is that of a number inside the bounds, because others do not count as records.
     """
 
     family: NumberFamily
     column: NumericColumn
-    centred: bool
+    centered: bool
     inside: bool = False
 
     @property
     def counts_all(self) -> bool:
-        """Whether no record that is counted is out of bounds."""
+        """Whether every counted record contributes: none of them is out of bounds."""
         return self.inside or self.column.outside == "clamp"
 
     def log_shares(self, points: Floats) -> tuple[Floats, Floats]:
-        """Return the log probabilities of numbers inside and outside."""
+        """Return the log probabilities that a number is inside the bounds and that it is outside."""
         import numpy as np
 
         below, inside, above = self.family.masses(points, self.column.lower, self.column.upper)
@@ -95,10 +95,10 @@ class NumberLaw(ScalarLaw):
 
     @property
     def spacing(self) -> int:
-        """The distance between possible sums, 0 where the grid is much finer than any noise."""
+        """The distance between possible sums, 0 if the grid is much finer than any noise."""
         if not self.family.lattice:
             return 0
-        return 2 if self.centred else 1
+        return 2 if self.centered else 1
 
     @property
     def span(self) -> float:
@@ -112,9 +112,9 @@ class NumberLaw(ScalarLaw):
 
     @property
     def _scale(self) -> tuple[float, float]:
-        """What a number at the middle adds to the sum, and half the range."""
-        half = float(self.column.steps) if self.centred else self.column.steps / 2.0
-        return (0.0 if self.centred else half), half
+        """The contribution of a number in the middle of the bounds, and half the range of contributions."""
+        half = float(self.column.steps) if self.centered else self.column.steps / 2.0
+        return (0.0 if self.centered else half), half
 
     def draw_prior(self, size: int, rng: np.random.Generator) -> Floats:
         """Draw points from the prior."""
@@ -129,11 +129,11 @@ class NumberLaw(ScalarLaw):
         return self.family.parameter(points)
 
     def complete_data_sd(self, points: Floats, n_records: Floats) -> Floats:
-        """Return the sd that data of known, typical sums would leave."""
+        """Return the sd in the complete-data posterior after records with typical sums."""
         return self.family.complete_data_sd(points[..., 0], n_records)[..., None]
 
     def moments(self, points: Floats) -> tuple[Floats, Floats]:
-        """Return mean and covariance of what one record adds to (sum, valid), or to the sum."""
+        """Return mean and covariance of a record's contribution to (sum, valid), or to the sum alone."""
         import numpy as np
 
         below, inside, above = self.family.masses(points[..., 0], self.column.lower, self.column.upper)
@@ -144,7 +144,7 @@ class NumberLaw(ScalarLaw):
             first, second, inside = first / inside, second / inside, np.ones_like(first)
         middle, half = self._scale
         variance = np.maximum(second - first**2, 0.0) * half**2
-        if not self.centred:
+        if not self.centered:
             return (middle + half * first)[..., None], variance[..., None, None]
         mean = np.stack([half * first, self.column.steps * inside], axis=-1)
         covariance = np.empty((*first.shape, 2, 2))
@@ -154,7 +154,7 @@ class NumberLaw(ScalarLaw):
         return mean, covariance
 
     def characteristic(self, points: Floats, frequencies: Floats | Complexes) -> Complexes:
-        """Return the characteristic function of what a clamped number, or one inside the bounds, adds to the sum."""
+        """Return the characteristic function of the contribution of a clamped number, or of one inside the bounds."""
         import numpy as np
 
         middle, half = self._scale
@@ -168,25 +168,25 @@ class NumberLaw(ScalarLaw):
         ends = [np.exp(1j * frequencies * (middle + sign * half)) for sign in (-1.0, 1.0)]
         return np.asarray(inside * start + below * ends[0] + above * ends[1])
 
-    def naive(self, observed: Floats, n_records: float, size: int, rng: np.random.Generator) -> Floats:
-        """Draw from the conjugate posterior of the nearest possible sum."""
+    def draw_plug_in(self, observed: Floats, n_records: float, size: int, rng: np.random.Generator) -> Floats:
+        """Draw from the conjugate posterior given the nearest possible sum."""
         middle, half = self._scale
         n = n_records
-        if self.centred:
+        if self.centered:
             n = min(max(float(observed[1]) / self.column.steps, 0.0), n_records)
-        width, centre = (self.column.upper - self.column.lower) / 2.0, (self.column.upper + self.column.lower) / 2.0
+        width, center = (self.column.upper - self.column.lower) / 2.0, (self.column.upper + self.column.lower) / 2.0
         scaled = min(max((float(observed[0]) - n * middle) / half, -n), n)
-        return self.family.draw_conjugate(n * centre + width * scaled, n, size, rng)[:, None]
+        return self.family.draw_conjugate(n * center + width * scaled, n, size, rng)[:, None]
 
 
 class LatticeFamily(NumberFamily):
-    """A family of the numbers 0, 1, 2, .. in an interval whose lower bound is 0."""
+    """A family of the numbers 0, 1, 2, .., on intervals whose lower bound is 0."""
 
     lattice: ClassVar[bool] = True
 
     @abstractmethod
     def log_pmf(self, coordinate: Floats, numbers: Floats) -> Floats:
-        """Return log P(number), for coordinates and (possibly broken) numbers that broadcast."""
+        """Return log P(number) for coordinates and numbers that broadcast; numbers between integers interpolate."""
 
     @abstractmethod
     def survival(self, coordinate: Floats, number: float) -> Floats:
@@ -194,7 +194,7 @@ class LatticeFamily(NumberFamily):
 
     @abstractmethod
     def reach(self, coordinate: Floats) -> tuple[Floats, Floats]:
-        """Return numbers between which all but 1e-15 of the law lies, elementwise."""
+        """Return the ends of an interval outside which the probability is below 1e-15, elementwise."""
 
     def masses(self, coordinate: Floats, lower: float, upper: float) -> tuple[Floats, Floats, Floats]:
         """Return the probabilities below, inside and above the interval."""
@@ -204,13 +204,13 @@ class LatticeFamily(NumberFamily):
         return np.zeros_like(above), 1.0 - above, above
 
     def _nodes(self, coordinate: Floats, upper: float) -> tuple[Floats, Floats]:
-        """Return numbers inside and their probabilities, shape (..., m): all of them, or a quadrature of many."""
+        """Return numbers inside the interval and their probabilities, shape (..., m); if many, a quadrature rule."""
         import numpy as np
 
         low, high = self.reach(coordinate[..., None])
         low, high = np.floor(np.maximum(low, 0.0)), np.minimum(np.ceil(high), upper)
         width = int(max((high - low).max(initial=0.0), 0.0)) + 1
-        if width <= _MOST_NODES:
+        if width <= _MAX_NODES:
             numbers = low + np.arange(width)
             weights = np.where(numbers <= high, 1.0, 0.0)
             numbers = np.minimum(numbers, high)
@@ -235,11 +235,10 @@ class LatticeFamily(NumberFamily):
         return (scaled * masses).sum(axis=-1), (scaled**2 * masses).sum(axis=-1)
 
 
-_MOST_NODES = 384
+_MAX_NODES = 384
 
 
 def _quadrature() -> tuple[Floats, Floats]:
-    """Return a Gauss-Legendre rule on [-1, 1]."""
     import numpy as np
 
     nodes, weights = np.polynomial.legendre.leggauss(256)

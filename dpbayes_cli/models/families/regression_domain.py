@@ -1,4 +1,4 @@
-"""Features and targets of regressions as a spec states them."""
+"""Features and targets of regressions in a spec."""
 
 from typing import Annotated, Any
 
@@ -7,47 +7,47 @@ from msgspec import Meta
 from dpbayes_cli.base.cell_grammar import check_levels
 from dpbayes_cli.core.columns import Column, NumericColumn, check_bounds
 from dpbayes_cli.core.design import Design, Feature, check_names
-from dpbayes_cli.core.section import WRITTEN_FREELY, Level, Positive, Section
+from dpbayes_cli.core.section import YAML_SCALAR, Level, Positive, Section
 
 STEPS = 1 << 16
 """Grid steps between the bounds of a number."""
-MOST_WIDE = 10_000
-LARGEST = 1e12
+MAX_DESIGN_COLUMNS = 10_000
+MAX_BOUND = 1e12
 
 Impute = Annotated[
-    Annotated[str, Meta(extra_json_schema=WRITTEN_FREELY)] | None,
-    Meta(description="the public value that an invalid cell counts as; default: on_invalid says"),
+    Annotated[str, Meta(extra_json_schema=YAML_SCALAR)] | None,
+    Meta(description="the public stand-in for an invalid cell; default: on_invalid decides"),
 ]
-Bound = Annotated[float, Meta(ge=-LARGEST, le=LARGEST)]
+Bound = Annotated[float, Meta(ge=-MAX_BOUND, le=MAX_BOUND)]
 
 
 class FeatureSection(Section, frozen=True, kw_only=True):
-    """A feature: a text with public values, or a number with public bounds."""
+    """A feature: a column of texts with public values, or of numbers with public bounds."""
 
-    values: Annotated[tuple[Level, ...], Meta(description="the valid texts; each gets an indicator")] = ()
-    lower: Annotated[Bound | None, Meta(description="in place of values: the lower bound of a number")] = None
-    upper: Annotated[Bound | None, Meta(description="the upper bound")] = None
-    origin: Annotated[Bound | None, Meta(description="the number that is coded 0; default: the middle")] = None
+    values: Annotated[tuple[Level, ...], Meta(description="the valid texts; each becomes an indicator")] = ()
+    lower: Annotated[Bound | None, Meta(description="the lower bound of a number, instead of values")] = None
+    upper: Annotated[Bound | None, Meta(description="the upper bound of a number, instead of values")] = None
+    origin: Annotated[Bound | None, Meta(description="the number that is scaled to 0; default: the middle")] = None
     impute: Impute = None
 
     def __post_init__(self) -> None:
         if bool(self.values) == (self.lower is not None or self.upper is not None):
-            raise ValueError("a feature has values, or a lower and an upper bound")
+            raise ValueError("a feature must have values, or a lower and an upper bound")
         if self.values:
             if len(self.values) < 2:
-                raise ValueError("a feature has at least two values")
+                raise ValueError("a feature must have at least two values")
             if self.origin is not None:
-                raise ValueError("values have no origin")
+                raise ValueError("only a feature with bounds may have an origin")
             check_levels(self.values)
             return
         if self.lower is None or self.upper is None:
-            raise ValueError("a number has a lower and an upper bound")
+            raise ValueError("a number must have a lower and an upper bound")
         check_bounds(self.lower, self.upper)
         if self.origin is not None and not self.lower <= self.origin <= self.upper:
-            raise ValueError("the origin is between the bounds")
+            raise ValueError("the origin must be between the bounds")
 
     def feature(self, name: str) -> Feature:
-        """Return the feature that a column of the file is."""
+        """Return the feature that a column of the file becomes."""
         if self.lower is None or self.upper is None:
             return Feature(Column(name, self.values, self.impute))
         return Feature(NumericColumn(name, self.lower, self.upper, STEPS, impute=self.impute), self.origin)
@@ -56,22 +56,22 @@ class FeatureSection(Section, frozen=True, kw_only=True):
 class ClassTarget(Section, frozen=True, kw_only=True):
     """A target of two classes."""
 
-    column: Annotated[str, Meta(description="the column")]
-    values: Annotated[tuple[Level, Level], Meta(description="its two texts, that of class 0 first")]
+    column: Annotated[str, Meta(description="the name of the column in the file")]
+    values: Annotated[tuple[Level, Level], Meta(description="the two valid texts, class 0 first")]
     impute: Impute = None
 
     def __post_init__(self) -> None:
         check_levels(self.values)
 
     def target(self) -> Column:
-        """Return the column."""
+        """Return the column of the target."""
         return Column(self.column, self.values, self.impute)
 
 
 class NumberTarget(Section, frozen=True, kw_only=True):
     """A target that is a number with public bounds."""
 
-    column: Annotated[str, Meta(description="the column")]
+    column: Annotated[str, Meta(description="the name of the column in the file")]
     lower: Annotated[Bound, Meta(description="the lower bound")]
     upper: Annotated[Bound, Meta(description="the upper bound")]
     impute: Impute = None
@@ -80,44 +80,44 @@ class NumberTarget(Section, frozen=True, kw_only=True):
         check_bounds(self.lower, self.upper)
 
     def target(self) -> NumericColumn:
-        """Return the column."""
+        """Return the column of the target."""
         return NumericColumn(self.column, self.lower, self.upper, STEPS, impute=self.impute)
 
 
 class RegressionDomain(Section, frozen=True, kw_only=True):
-    """The features of a regression; a subclass says what kind of target it has."""
+    """The features of a regression; a subclass states the kind of target."""
 
     target: Any
     features: Annotated[
-        dict[str, FeatureSection], Meta(min_length=1, description="by column: its values, or the bounds of a number")
+        dict[str, FeatureSection], Meta(min_length=1, description="for each column its values, or its bounds")
     ]
     intercept: Annotated[bool, Meta(description="whether the design has a column of ones")] = True
     norm: Annotated[
         Positive | None,
-        Meta(description="the norm to which the features of a record are clipped; default: the largest there is"),
+        Meta(description="the norm to which the features of a record are clipped; default: no clipping"),
     ] = None
 
     def __post_init__(self) -> None:
         check_target(self.target.column, self.features)
         check_names(self.design.names)
-        if self.design.width > MOST_WIDE:
-            raise ValueError(f"the design has {self.design.width:,} columns; allowed: {MOST_WIDE:,}")
+        if self.design.width > MAX_DESIGN_COLUMNS:
+            raise ValueError(f"the design has {self.design.width:,} columns, expected at most {MAX_DESIGN_COLUMNS:,}")
 
     @property
     def design(self) -> Design:
-        """The design: features in the order of their names, so that how they are listed does not matter."""
+        """The design, with features sorted by name, so that their order in the spec does not matter."""
         features = tuple(part.feature(name) for name, part in sorted(self.features.items()))
         return Design(features, self.intercept, self.norm)
 
 
 class ClassDomain(RegressionDomain, frozen=True, kw_only=True):
-    """Features, and a target of two classes."""
+    """The domain of a model of two classes."""
 
     target: ClassTarget
 
 
 class NumberDomain(RegressionDomain, frozen=True, kw_only=True):
-    """Features, and a target that is a number."""
+    """The domain of a model of a number."""
 
     target: NumberTarget
     scale: Annotated[
@@ -127,21 +127,21 @@ class NumberDomain(RegressionDomain, frozen=True, kw_only=True):
 
     @property
     def relative_scale(self) -> float:
-        """The scale of residuals where the target is scaled to [-1, 1]."""
+        """The scale of residuals of the target scaled to [-1, 1]."""
         return 0.1 if self.scale is None else 2.0 * self.scale / (self.target.upper - self.target.lower)
 
 
 class CoefficientPrior(Section, frozen=True, kw_only=True):
-    """Independent normal priors of all coefficients, mean zero, on the scaled design."""
+    """Independent normal priors with mean zero on all coefficients of the scaled design."""
 
-    precision: Annotated[Positive, Meta(description="tau: one over the variance of every coefficient")] = 1.0
+    precision: Annotated[Positive, Meta(description="tau: the prior precision of every coefficient")] = 1.0
 
 
 def check_target(name: str, features: dict[str, FeatureSection]) -> None:
-    """Refuse a target that is a feature.
+    """Refuse a target that is also a feature.
 
     Raises:
-        ValueError: it is.
+        ValueError: the target is also a feature.
     """
     if name in features:
-        raise ValueError(f"the target {name!r} is among the features")
+        raise ValueError(f"the target {name!r} is also a feature; remove it there")

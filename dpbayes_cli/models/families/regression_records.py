@@ -1,4 +1,4 @@
-"""The law of what a record of features and target adds to their second moments, in terms of a linear regression."""
+"""The law of a record's contribution to second moments, in terms of a linear regression of target on features."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,30 +11,30 @@ if TYPE_CHECKING:
 
     from dpbayes_cli.base.numeric import Floats
 
-_LEAST_EIGENVALUE = 1e-12
-"""Of a correlation matrix; smaller ones are rounding errors."""
+_MIN_EIGENVALUE = 1e-12
+"""Smaller eigenvalues of a correlation matrix are rounding errors."""
 
 
 @dataclass(frozen=True)
 class RegressionRecords(WishartRecords):
-    """Target and features are jointly normal; what is reported is the regression of the first on the others.
+    """Target and features are jointly normal; the reported parameters are the regression of the target on the features.
 
     In Bartlett's coordinates, with the target first, variance = scale_0^2 / A_00^2 and slope_j = -(scale_0 A_j0) /
-    (scale_j A_00) for scaled numbers: the first column of A alone, free of matrices to invert. Under an inverse Wishart
-    law it is independent of the features' part of A, so that its prior can be stated by itself. With the few degrees
-    of freedom k = freedom - D - 1
+    (scale_j A_00) for scaled numbers: they need only the first column of A, and no matrix inverse. Under an inverse
+    Wishart law this column is independent of the features' part of A, so that its prior can be stated separately. With
+    k = freedom - D - 1 degrees of freedom
 
         variance ~ k deviation_0^2 / chi-square(2 + k),
         slope_j | variance ~ N(0, variance / (slope_strength deviation_j^2)),
-        level | variance ~ N(prior_mean_0, variance / strength), that of the line at the features' prior means,
+        level | variance ~ N(prior_mean_0, variance / strength), the line's level at the features' prior means,
 
-    independent of the law of the features: their covariance is inverse Wishart with D + k degrees of freedom and the
-    expectation diag(deviation^2). This is the conjugate prior of linear regression, and without noise the posterior is
-    the conjugate one, whatever the features are.
+    independent of the law of the features, whose covariance is inverse Wishart with D + k degrees of freedom and the
+    expectation diag(deviation^2). This is the conjugate prior of linear regression; without noise the posterior is the
+    conjugate one, whatever the law of the features.
 
     Attributes:
         slope_strength: how many records the prior of the slopes is worth.
-        variance: the known variance of the scaled target given the features; None: it has the prior above.
+        variance: the known variance of the scaled target given the features; None: unknown, with the prior above.
     """
 
     slope_strength: float = 1.0
@@ -42,7 +42,7 @@ class RegressionRecords(WishartRecords):
 
     @property
     def dimension(self) -> int:
-        """Those of the joint law, less one where the variance is known."""
+        """The number of coordinates of the joint law, less one if the variance is known."""
         return super().dimension - (self.variance is not None)
 
     @cached_property
@@ -53,7 +53,6 @@ class RegressionRecords(WishartRecords):
 
     @cached_property
     def _prior_scatter(self) -> "Floats":
-        """What the prior adds to the sums of squares that the regression rests on."""
         import numpy as np
 
         slopes = np.asarray(self.deviation)[1:] ** 2 * self.slope_strength
@@ -80,7 +79,7 @@ class RegressionRecords(WishartRecords):
         return lower
 
     def parameters(self, points: "Floats") -> "Floats":
-        """Return the intercept, the slopes, and the variance unless it is known, in the units of the columns."""
+        """Return intercept, slopes and, unless it is known, variance, in the units of the columns."""
         import numpy as np
 
         d, first = self.size, self._lower(points)[..., :, 0]
@@ -90,20 +89,20 @@ class RegressionRecords(WishartRecords):
         return self._reported(level, slopes, (self._scale[0] / first[..., 0]) ** 2)
 
     def _reported(self, level: "Floats", slopes: "Floats", variance: "Floats") -> "Floats":
-        """Return parameters in the units of the columns from those of scaled numbers."""
+        """Convert parameters of scaled numbers to the units of the columns."""
         import numpy as np
 
-        half, middle = self.box
+        half, middle = self.half_and_middle
         slopes = slopes * (half[0] / half[1:])
         intercept = middle[0] + half[0] * level - slopes @ middle[1:]
         last = () if self.variance is not None else (variance[..., None] * half[0] ** 2,)
         return np.concatenate([intercept[..., None], slopes, *last], axis=-1)
 
     def complete_data_sd(self, points: "Floats", n_records: "Floats") -> "Floats":
-        """Return the sds of the conjugate regression posterior after n records of typical sums."""
+        """Return the sds in the conjugate regression posterior after n records with typical sums."""
         import numpy as np
 
-        half, middle = self.box
+        half, middle = self.half_and_middle
         mean, covariance = self.scaled(points)
         variance = (self._scale[0] / self._lower(points)[..., 0, 0]) ** 2
         precision = n_records[..., None, None] * covariance[..., 1:, 1:] + np.diag(self._prior_scatter[1:])
@@ -119,31 +118,31 @@ class RegressionRecords(WishartRecords):
         last = half[0] ** 2 * variance * np.sqrt(2.0 / np.maximum(freedom - 4.0, 1e-3))
         return np.concatenate([np.sqrt(both), last[..., None]], axis=-1)
 
-    def naive(self, observed: "Floats", n_records: float, size: int, rng: "np.random.Generator") -> "Floats":
-        """Draw from the conjugate regression posterior of the nearest positive semidefinite second moments.
+    def draw_plug_in(self, observed: "Floats", n_records: float, size: int, rng: "np.random.Generator") -> "Floats":
+        """Draw from the conjugate regression posterior given the nearest positive semidefinite second moments.
 
-        However singular these are, the prior adds to the diagonal: slopes are finite, and what is left of the target's
-        square is at least what the prior adds. Where the prior is lost in rounding, eigenvalues of the
-        features' correlation matrix are cut at 1e-12.
+        However singular these are, the prior adds to the diagonal, so that slopes are finite and the residual sum of
+        squares is at least what the prior adds. If rounding hides the prior, eigenvalues of the features' correlation
+        matrix are cut at 1e-12.
         """
         import numpy as np
 
-        found = self.conjugate(observed, n_records)
-        root = np.sqrt(np.diagonal(found.scale)[1:])
-        values, vectors = np.linalg.eigh(found.scale[1:, 1:] / np.outer(root, root))
-        half_inverse = vectors / np.sqrt(np.maximum(values, _LEAST_EIGENVALUE)) / root[:, None]
-        standard = half_inverse.T @ found.scale[1:, 0]
-        rest = max(found.scale[0, 0] - float(standard @ standard), self._prior_scatter[0])
-        chi = rng.chisquare(self._freedoms[0] + found.n_records, size)
+        posterior = self.conjugate(observed, n_records)
+        root = np.sqrt(np.diagonal(posterior.scale)[1:])
+        values, vectors = np.linalg.eigh(posterior.scale[1:, 1:] / np.outer(root, root))
+        half_inverse = vectors / np.sqrt(np.maximum(values, _MIN_EIGENVALUE)) / root[:, None]
+        standard = half_inverse.T @ posterior.scale[1:, 0]
+        rest = max(posterior.scale[0, 0] - float(standard @ standard), self._prior_scatter[0])
+        chi = rng.chisquare(self._freedoms[0] + posterior.n_records, size)
         variance = rest / chi if self.variance is None else np.full(size, self.variance)
         drawn = standard + np.sqrt(variance)[:, None] * rng.standard_normal((size, self.size - 1))
         slopes = drawn @ half_inverse.T
-        level = found.location[0] + np.sqrt(variance / found.strength) * rng.standard_normal(size)
-        return self._reported(level - slopes @ found.location[1:], slopes, variance)
+        level = posterior.location[0] + np.sqrt(variance / posterior.strength) * rng.standard_normal(size)
+        return self._reported(level - slopes @ posterior.location[1:], slopes, variance)
 
 
 def _inverse_of(matrices: "Floats") -> "Floats":
-    """Return inverses of positive definite matrices, by way of their correlations."""
+    """Return inverses of positive definite matrices, computed from their correlation matrices."""
     import numpy as np
 
     root = np.sqrt(np.diagonal(matrices, axis1=-2, axis2=-1))

@@ -1,11 +1,11 @@
-"""The likelihood of held-out records under a hidden Markov model: how well states and emissions fit new events."""
+"""The likelihood of held-out records under a hidden Markov model."""
 
 from __future__ import annotations
 
 import math
 from typing import TYPE_CHECKING
 
-from dpbayes_cli.core.held_out import HeldOut, HeldOutLikelihood
+from dpbayes_cli.core.held_out import HeldOutLikelihood, HeldOutScore
 from dpbayes_cli.core.model_sections import StatesOverTime
 
 if TYPE_CHECKING:
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 
 class SequenceLikelihood(HeldOutLikelihood):
-    """How likely records are by the state of their sequence at their step.
+    """Scores records given the state of their sequence at their time step.
 
-    Records of a sequence at a step share its state: their likelihood is summed over the states, by the probabilities of
-    the release, and averaged over draws of the posterior. Where the release saw no records of a sequence at a step, its
-    state is known from the steps around.
+    Records of a sequence at a time step share its state. Their likelihood is summed over the states, weighted by the
+    released state probabilities, and averaged over posterior draws. If the release saw no records of a sequence at a
+    step, neighboring steps determine the state probabilities.
     """
 
     def __init__(self, states: StatesOverTime) -> None:
@@ -29,27 +29,27 @@ class SequenceLikelihood(HeldOutLikelihood):
         self._records = self._scored = 0
 
     def take(self, codes: Integers) -> None:
-        """Take in records: sequence, step and features; see ``HeldOutLikelihood``."""
+        """Add a block of records: sequence, time step and features; see ``HeldOutLikelihood``."""
         import numpy as np
 
         self._records += len(codes)
         placed = (codes[:, :2] >= 0).all(axis=1)
         self._scored += int((placed & (codes[:, 2:] >= 0).any(axis=1)).sum())
-        for f, each in enumerate(self._counts):
-            chosen = codes[placed & (codes[:, 2 + f] >= 0)]
-            np.add.at(each, (chosen[:, 0], chosen[:, 1], chosen[:, 2 + f]), 1)
+        for f, counts in enumerate(self._counts):
+            valid = codes[placed & (codes[:, 2 + f] >= 0)]
+            np.add.at(counts, (valid[:, 0], valid[:, 1], valid[:, 2 + f]), 1)
 
-    def score(self, draws: Floats, states: Floats) -> HeldOut:
-        """Return the likelihood of the records, with their states and without; see ``HeldOutLikelihood``."""
+    def score(self, draws: Floats, states: Floats) -> HeldOutScore:
+        """Return the mean log likelihood of the records, with and without states; see ``HeldOutLikelihood``."""
         import numpy as np
 
         from dpbayes_cli.inference.sequences.state_paths import held_out_log_likelihood
 
-        flat = np.concatenate([each.reshape(-1, each.shape[-1]) for each in self._counts], axis=1)
+        flat = np.concatenate([counts.reshape(-1, counts.shape[-1]) for counts in self._counts], axis=1)
         emissions = np.concatenate(self._states.split(draws)[0], axis=2)
-        told = held_out_log_likelihood(flat, emissions, states.reshape(1, -1, self._states.states))
+        with_states = held_out_log_likelihood(flat, emissions, states.reshape(1, -1, self._states.states))
         mixed = np.einsum("k,dkv->dv", states.mean(axis=(0, 1)), emissions)[:, None]
-        untold = held_out_log_likelihood(flat, mixed, np.ones((1, len(flat), 1)))
+        without_states = held_out_log_likelihood(flat, mixed, np.ones((1, len(flat), 1)))
         scored = self._scored
-        mean_told, mean_untold = (each / scored if scored else math.nan for each in (told, untold))
-        return HeldOut(self._records, scored, mean_told, mean_untold)
+        means = (total / scored if scored else math.nan for total in (with_states, without_states))
+        return HeldOutScore(self._records, scored, *means)

@@ -1,4 +1,4 @@
-"""A normal law inside an interval: its moments and its characteristic function, without cancellation."""
+"""Moments and characteristic function of a normal law on an interval, without cancellation."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Complexes, Floats
 
 _NODES = 48
-_SMOOTH = 0.5
-"""From this sd on (the interval being [-1, 1]) the density is integrated by quadrature, exactly in double precision."""
-_FLAT = 4.0
-_SLOW = 64.0
-"""The same for the characteristic function at few oscillations; at many only a still wider law loses digits."""
+_MIN_QUADRATURE_SD = 0.5
+"""From this sd on, on the interval [-1, 1], quadrature of the density is exact in double precision."""
+_MIN_OSCILLATING_SD = 4.0
+_MAX_SLOW_FREQUENCY = 64.0
+"""At higher frequencies the characteristic function is integrated by quadrature only from the larger sd on."""
 
 
 def interval_moments(mean: Floats, sd: Floats, order: int) -> Floats:
     """Return E[v^k; -1 <= v <= 1] for k = 0..order, v ~ N(mean, sd^2).
 
-    A narrow law uses the recursion of incomplete normal moments around its mean; a wide one, where that cancels, is
-    smooth enough for Gauss-Legendre quadrature.
+    A narrow law uses the recursion of incomplete normal moments around its mean. For a wide law that would cancel, but
+    the density is smooth enough for Gauss-Legendre quadrature.
 
     Args:
-        mean, sd: of the same shape.
+        mean, sd: arrays of the same shape.
 
     Returns:
         Shape (order + 1, ...).
     """
     mean, sd = np.broadcast_arrays(np.asarray(mean, dtype=np.float64), np.asarray(sd, dtype=np.float64))
-    wide = (sd > _SMOOTH) | (np.abs(mean) > 1.0 + 4.0 * sd)
+    wide = (sd > _MIN_QUADRATURE_SD) | (np.abs(mean) > 1.0 + 4.0 * sd)
     result = np.empty((order + 1, *mean.shape))
     result[:, wide] = _by_quadrature(mean[wide], sd[wide], order)
     result[:, ~wide] = _by_recursion(mean[~wide], sd[~wide], order)
@@ -44,7 +44,7 @@ def _by_quadrature(mean: Floats, sd: Floats, order: int) -> Floats:
     reach = 40.0 * sd
     low = np.clip(mean - reach, -1.0, 1.0)
     high = np.clip(mean + reach, -1.0, 1.0)
-    # Beyond the interval only the edge that is nearest to the mean matters: the density falls by e every sd^2 / gap.
+    # If the mean is outside, only the nearest edge matters: the density falls by a factor e every sd^2 / gap.
     gap = np.maximum(np.abs(mean) - 1.0, 0.0)
     decay = 40.0 * sd**2 / np.maximum(gap, 1e-300)
     low = np.where((mean > 1.0) & (1.0 - decay > low), 1.0 - decay, low)
@@ -60,7 +60,6 @@ def _by_quadrature(mean: Floats, sd: Floats, order: int) -> Floats:
 
 
 def _by_recursion(mean: Floats, sd: Floats, order: int) -> Floats:
-    """Combine the incomplete moments of a standard normal variable."""
     from scipy.special import ndtr
 
     low, high = (-1.0 - mean) / sd, (1.0 - mean) / sd
@@ -109,8 +108,8 @@ def interval_transform(
     """
     half = (upper - lower) / 2.0
     fastest = float(np.abs(np.real(frequencies)).max(initial=0.0)) * half
-    if sd > _SMOOTH * half and (fastest < _SLOW or sd > _FLAT * half):
-        # a wide law: what lies beyond the interval would be subtracted from something large, or huge under a tilt
+    if sd > _MIN_QUADRATURE_SD * half and (fastest < _MAX_SLOW_FREQUENCY or sd > _MIN_OSCILLATING_SD * half):
+        # the closed form below would subtract tails from a large total, or from a huge one under a tilt
         nodes, weights = np.polynomial.legendre.leggauss(int(min(64 + fastest, 1024)))
         x = (upper + lower) / 2.0 + half * nodes
         density = np.exp(-0.5 * ((x - mean) / sd) ** 2) * (weights * half / (sd * np.sqrt(2.0 * np.pi)))
@@ -124,7 +123,7 @@ def interval_transform(
 
 
 def _beyond(mean: Floats, sd: float, frequencies: Floats | Complexes, end: float) -> Complexes:
-    """Return E[exp(i u x)] beyond an end, on the side where the mean is not."""
+    """Return E[exp(i u x); x beyond an end], on the side of the end away from the mean."""
     from scipy.special import wofz
 
     z = (end - mean) / sd

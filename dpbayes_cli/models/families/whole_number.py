@@ -9,24 +9,24 @@ from msgspec import Meta
 
 from dpbayes_cli.core.columns import NumericColumn, Outside
 from dpbayes_cli.core.section import Section
-from dpbayes_cli.models.families.capabilities import OneNumber
+from dpbayes_cli.models.families.capabilities import OneParameterNumber
 
 
 class WholeNumberDomain(Section, frozen=True, kw_only=True):
-    """The public bound of a number."""
+    """The public bound of the numbers."""
 
-    upper: Annotated[int, Meta(ge=1, le=1_000_000, description="the largest number; larger ones are out of bounds")]
-    out_of_bounds: Annotated[
-        Outside, Meta(description="what becomes of them: clamp to the bound, or drop the record")
-    ] = "clamp"
+    upper: Annotated[int, Meta(ge=1, le=1_000_000, description="the upper bound of the numbers")]
+    out_of_bounds: Annotated[Outside, Meta(description="clamp larger numbers to the bound, or drop the record")] = (
+        "clamp"
+    )
 
 
-class WholeNumber(OneNumber):
+class WholeNumber(OneParameterNumber):
     """The capability of models whose records are one whole number each, from 0 to a public bound.
 
     Attributes:
         upper: the bound.
-        out_of_bounds: what becomes of larger numbers.
+        out_of_bounds: whether larger numbers are clamped or dropped.
     """
 
     domain_type: ClassVar[type[Section]] = WholeNumberDomain
@@ -39,5 +39,5 @@ class WholeNumber(OneNumber):
 
     @property
     def column(self) -> NumericColumn:
-        """The number."""
+        """The column of numbers."""
         return NumericColumn("value", 0.0, float(self.upper), self.upper, integers=True, outside=self.out_of_bounds)

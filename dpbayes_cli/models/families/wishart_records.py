@@ -1,4 +1,4 @@
-"""The law of what a normal vector adds to its second moments, under a normal-inverse-Wishart prior."""
+"""The law of a normal vector's contribution to second moments, under a normal-inverse-Wishart prior."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,21 +12,21 @@ if TYPE_CHECKING:
 
     from dpbayes_cli.base.numeric import Floats, Integers
 
-_FARTHEST = 200.0
-"""Logarithms of chi-square variables beyond this have no probability, but a search may come by."""
-_BEYOND = 1e-3
-"""A larger expected share of numbers out of bounds is worth a warning."""
+_MAX_LOG_CHI_SQUARE = 200.0
+"""Larger logarithms of chi-square variables have no probability, but a search may reach them."""
+_MAX_SHARE_OUT_OF_BOUNDS = 1e-3
+"""A larger expected share of numbers out of bounds leads to a warning."""
 
 
 @dataclass(frozen=True, eq=False)
-class Conjugate:
+class NormalInverseWishart:
     """A normal-inverse-Wishart posterior of scaled numbers.
 
     Attributes:
-        n_records: the number of records that it rests on.
-        location: of the mean, shape (D,).
-        strength: how many records that is worth.
-        scale: its scale, positive definite but for rounding, shape (D, D).
+        n_records: the number of records behind it.
+        location: the posterior location of the mean vector, shape (D,).
+        strength: how many records the location is worth.
+        scale: the scale matrix, positive definite except for rounding, shape (D, D).
     """
 
     n_records: float
@@ -37,18 +37,18 @@ class Conjugate:
 
 @dataclass(frozen=True)
 class WishartRecords(RecordLaw):
-    """What a normal vector adds to the sums of its numbers, squares and products, and to the valid records.
+    """The law of what a normal vector adds to sums, sums of squares and products, and the number of valid records.
 
     Numbers are scaled to [-1, 1]. The coordinates are those of Bartlett's decomposition: with L L' the inverse of the
-    prior scale, the precision is L A A' L', A lower triangular with independent entries, log chi-square laws on the
-    diagonal and normal ones below; and the mean, from the prior mean in units of the deviations over the root of the
-    strength. Bounds are taken to be never reached.
+    prior scale, the precision is L A A' L', where A is lower triangular with independent entries: the log chi-squares
+    of its diagonal and the normal entries below it; and (mean - prior mean) sqrt(strength) / deviation. The law ignores
+    the bounds.
 
     Attributes:
-        prior_mean, deviation: of the scaled numbers.
-        strength, freedom: of the prior.
+        prior_mean, deviation: prior mean and standard deviation of the scaled numbers.
+        strength, freedom: how many records the prior mean is worth, and the prior degrees of freedom.
         columns: the columns.
-        counted: whether the statistic holds the number of valid records.
+        counted: whether the statistic includes the number of valid records.
     """
 
     prior_mean: tuple[float, ...]
@@ -65,12 +65,12 @@ class WishartRecords(RecordLaw):
 
     @property
     def dimension(self) -> int:
-        """D coordinates of the mean, and D (D + 1) / 2 of the covariance."""
+        """The number of coordinates: D of the mean, and D (D + 1) / 2 of the covariance."""
         return self.size * (self.size + 3) // 2
 
     @cached_property
     def _pairs(self) -> "tuple[Integers, Integers, Floats]":
-        """Return for each component its two factors, 0 being the constant 1, and its weight."""
+        """For each component the indices of its two factors, where 0 is the constant 1, and its weight."""
         import numpy as np
 
         pairs = []
@@ -83,8 +83,8 @@ class WishartRecords(RecordLaw):
         return np.array(first), np.array(second), np.array(weight)
 
     @cached_property
-    def box(self) -> "tuple[Floats, Floats]":
-        """Half the range and the middle of each column."""
+    def half_and_middle(self) -> "tuple[Floats, Floats]":
+        """Half the range, and the middle, of each column."""
         import numpy as np
 
         ends = np.array([(column.lower, column.upper) for column in self.columns])
@@ -105,13 +105,12 @@ class WishartRecords(RecordLaw):
 
     @cached_property
     def _prior_scatter(self) -> "Floats":
-        """What the prior adds to the sums of squares."""
         import numpy as np
 
         return np.asarray(self.deviation) ** 2 * max(self.freedom - self.size - 1.0, 1e-3)
 
     def draw_prior(self, size: int, rng: "np.random.Generator") -> "Floats":
-        """Draw points from the prior: the mean, the diagonal, what is below it."""
+        """Draw points from the prior: coordinates of the mean, of the diagonal, and below it."""
         import numpy as np
 
         d = self.size
@@ -120,7 +119,6 @@ class WishartRecords(RecordLaw):
         return points
 
     def _draw_entries(self, size: int, rng: "np.random.Generator") -> "Floats":
-        """Draw the coordinates of A from the prior."""
         import numpy as np
 
         d = self.size
@@ -128,7 +126,7 @@ class WishartRecords(RecordLaw):
         return np.hstack([diagonal, rng.standard_normal((size, d * (d - 1) // 2))])
 
     def _entries(self, points: "Floats") -> "tuple[Floats, Floats]":
-        """Return the logarithms of the squares on the diagonal of A, and what is below it."""
+        """Return the logarithms of the squared diagonal of A, and the entries below it."""
         return points[..., self.size : 2 * self.size], points[..., 2 * self.size :]
 
     def log_prior(self, points: "Floats") -> "Floats":
@@ -138,8 +136,8 @@ class WishartRecords(RecordLaw):
         d = self.size
         diagonal, below = self._entries(points)
         # the precision of sqrt(strength) (mean - prior mean) is L A A' L', L = diag(1 / scale)
-        away = points[..., :d] * (np.asarray(self.deviation) / self._scale)
-        standard = (np.swapaxes(self._lower(points), -1, -2) @ away[..., None])[..., 0]
+        offset = points[..., :d] * (np.asarray(self.deviation) / self._scale)
+        standard = (np.swapaxes(self._lower(points), -1, -2) @ offset[..., None])[..., 0]
         chi = (0.5 * (self._freedoms + 1.0) * diagonal - 0.5 * np.exp(diagonal)).sum(axis=-1)
         return np.asarray(chi - 0.5 * (below**2).sum(axis=-1) - 0.5 * (standard**2).sum(axis=-1))
 
@@ -151,19 +149,19 @@ class WishartRecords(RecordLaw):
         diagonal, below = self._entries(points)
         lower = np.zeros((*points.shape[:-1], d, d))
         index = np.arange(d)
-        lower[..., index, index] = np.exp(0.5 * np.clip(diagonal, -_FARTHEST, _FARTHEST))
+        lower[..., index, index] = np.exp(0.5 * np.clip(diagonal, -_MAX_LOG_CHI_SQUARE, _MAX_LOG_CHI_SQUARE))
         rows, columns = np.tril_indices(d, -1)
         lower[..., rows, columns] = below
         return lower
 
     def _root(self, points: "Floats") -> "Floats":
-        """Return R with covariance R R', the inverse of the precision's factor."""
+        """Return R with covariance R R', the inverse of the precision factor."""
         import numpy as np
 
         return np.swapaxes(_inverse(self._lower(points)), -1, -2) * self._scale[:, None]
 
     def scaled(self, points: "Floats") -> "tuple[Floats, Floats]":
-        """Return mean and covariance of the scaled numbers, shapes (..., D) and (..., D, D)."""
+        """Return the mean and the covariance of the scaled numbers, shapes (..., D) and (..., D, D)."""
         import numpy as np
 
         root, unit = self._root(points), np.asarray(self.deviation) / self.strength**0.5
@@ -174,13 +172,13 @@ class WishartRecords(RecordLaw):
         import numpy as np
 
         mean, covariance = self.scaled(points)
-        half, middle = self.box
+        half, middle = self.half_and_middle
         rows, columns = np.triu_indices(self.size)
         spread = covariance[..., rows, columns] * half[rows] * half[columns]
         return np.concatenate([middle + half * mean, spread], axis=-1)
 
     def moments(self, points: "Floats") -> "tuple[Floats, Floats]":
-        """Return mean and covariance of the products of normal numbers (Isserlis), bounds ignored."""
+        """Return mean and covariance of the products of normal numbers (Isserlis), ignoring the bounds."""
         import numpy as np
 
         mu, sigma = self._extended(points)
@@ -215,12 +213,12 @@ class WishartRecords(RecordLaw):
         return mu, sigma
 
     def complete_data_sd(self, points: "Floats", n_records: "Floats") -> "Floats":
-        """Return the sds of the normal-inverse-Wishart posterior after n records of typical sums."""
+        """Return the sds in the normal-inverse-Wishart posterior after n records with typical sums."""
         import numpy as np
 
         d = self.size
         _, covariance = self.scaled(points)
-        half, _ = self.box
+        half, _ = self.half_and_middle
         n = n_records[..., None]
         variance = np.diagonal(covariance, axis1=-2, axis2=-1)
         rows, columns = np.triu_indices(d)
@@ -231,23 +229,23 @@ class WishartRecords(RecordLaw):
         return np.concatenate([of_mean, of_spread], axis=-1)
 
     def warning(self, points: "Floats") -> str:
-        """Return a warning where the posterior itself expects more than one number in a thousand out of bounds."""
+        """Return a warning if the posterior expects more than one number in a thousand out of bounds."""
         import numpy as np
         from scipy.special import ndtr
 
         mean, covariance = self.scaled(points)
         sd = np.sqrt(np.diagonal(covariance, axis1=-2, axis2=-1))
-        beyond = float((ndtr((-1.0 - mean) / sd) + ndtr((mean - 1.0) / sd)).mean(axis=0).max())
-        if beyond <= _BEYOND:
+        outside = float((ndtr((-1.0 - mean) / sd) + ndtr((mean - 1.0) / sd)).mean(axis=0).max())
+        if outside <= _MAX_SHARE_OUT_OF_BOUNDS:
             return ""
         return (
-            f"the posterior expects {beyond:.1%} of the numbers of a column beyond their bounds, and takes them for "
-            "inside: variances are underestimated; another release with wider bounds, or a prior of smaller "
-            "deviations, helps"
+            f"the posterior expects {outside:.1%} of the numbers of a column out of bounds, but inference ignores "
+            "clamping: variances are underestimated; use wider bounds in another release, or a prior with smaller "
+            "deviations"
         )
 
-    def conjugate(self, observed: "Floats", n_records: float) -> "Conjugate":
-        """Return the conjugate posterior of the nearest positive semidefinite second moments."""
+    def conjugate(self, observed: "Floats", n_records: float) -> "NormalInverseWishart":
+        """Return the conjugate posterior given the nearest positive semidefinite second moments."""
         import numpy as np
 
         d, unit, n = self.size, float(self.columns[0].steps) ** 2, n_records
@@ -256,36 +254,36 @@ class WishartRecords(RecordLaw):
         i, j, weight = self._pairs
         moments = np.zeros((d + 1, d + 1))
         moments[i, j] = moments[j, i] = observed / unit / weight / max(n, 1e-300)
-        centre = np.clip(moments[0, 1:], -1.0, 1.0) if n > 0 else np.zeros(d)
-        values, vectors = np.linalg.eigh(moments[1:, 1:] - np.outer(centre, centre))
+        center = np.clip(moments[0, 1:], -1.0, 1.0) if n > 0 else np.zeros(d)
+        values, vectors = np.linalg.eigh(moments[1:, 1:] - np.outer(center, center))
         scatter = (vectors * np.clip(values, 0.0, float(d))) @ vectors.T * n if n > 0 else np.zeros((d, d))
         prior_mean, strength = np.asarray(self.prior_mean), self.strength + n
-        away = centre - prior_mean
-        scale = np.diag(self._prior_scatter) + scatter + np.outer(away, away) * self.strength * n / strength
-        location = (self.strength * prior_mean + n * centre) / strength
-        return Conjugate(n, location, strength, scale)
+        offset = center - prior_mean
+        scale = np.diag(self._prior_scatter) + scatter + np.outer(offset, offset) * self.strength * n / strength
+        location = (self.strength * prior_mean + n * center) / strength
+        return NormalInverseWishart(n, location, strength, scale)
 
-    def naive(self, observed: "Floats", n_records: float, size: int, rng: "np.random.Generator") -> "Floats":
-        """Draw from the normal-inverse-Wishart posterior of the nearest positive semidefinite second moments."""
+    def draw_plug_in(self, observed: "Floats", n_records: float, size: int, rng: "np.random.Generator") -> "Floats":
+        """Draw from the normal-inverse-Wishart posterior given the nearest positive semidefinite second moments."""
         import numpy as np
 
-        d, found = self.size, self.conjugate(observed, n_records)
-        root = np.linalg.cholesky(found.scale)
+        d, posterior = self.size, self.conjugate(observed, n_records)
+        root = np.linalg.cholesky(posterior.scale)
         lower = np.zeros((size, d, d))
         index = np.arange(d)
-        lower[:, index, index] = np.sqrt(rng.chisquare(self.freedom + found.n_records - index, (size, d)))
+        lower[:, index, index] = np.sqrt(rng.chisquare(self.freedom + posterior.n_records - index, (size, d)))
         rows, columns = np.tril_indices(d, -1)
         lower[:, rows, columns] = rng.standard_normal((size, len(rows)))
         factor = root @ np.swapaxes(_inverse(lower), -1, -2)
-        mean = found.location + (factor @ rng.standard_normal((size, d, 1)))[..., 0] / np.sqrt(found.strength)
+        mean = posterior.location + (factor @ rng.standard_normal((size, d, 1)))[..., 0] / np.sqrt(posterior.strength)
         covariance = factor @ np.swapaxes(factor, -1, -2)
-        half, middle = self.box
+        half, middle = self.half_and_middle
         p, q = np.triu_indices(d)
         return np.hstack([middle + half * mean, covariance[:, p, q] * half[p] * half[q]])
 
 
 def _inverse(lower: "Floats") -> "Floats":
-    """Return inverses of lower triangular matrices by forward substitution, which no scale of entries can upset."""
+    """Return inverses of lower triangular matrices by forward substitution, which is stable at all scales."""
     import numpy as np
 
     d = lower.shape[-1]

@@ -1,4 +1,4 @@
-"""Predictions of a number that is normal around a line: its predictive law, averaged over the posterior."""
+"""Predictions of linear regressions with normal errors: the predictive law, averaged over the posterior."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class LinePredictor(IntervalPredictor):
-    """Mixtures of normal laws over the draws: intercept, slopes and variance, one row a draw."""
+class RegressionPredictor(IntervalPredictor):
+    """Predicts by mixtures of normal laws over the draws, each with its intercept, slopes and variance."""
 
     def intervals(self, features: Floats, levels: Sequence[float]) -> tuple[Floats, Floats, Floats]:
         """Return mean, sd and quantiles of the predictive law."""

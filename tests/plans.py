@@ -1,4 +1,4 @@
-"""Plans of mechanisms that are asked with options by their names, whatever class of options a model's are."""
+"""Plans from options by name, whatever the mechanism's class of options."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ def plan_of(
     n_records: int | None = None,
     **options: Any,
 ) -> Plan:
-    """The plan; an option that the mechanism does not read is a TypeError."""
-    read = mechanism.options_for(type(model))
-    return mechanism.plan(model, policy, read(epsilon=epsilon, **options), n_records)
+    """Return the plan; an option that the mechanism does not read is a TypeError."""
+    options_type = mechanism.options_for(type(model))
+    return mechanism.plan(model, policy, options_type(epsilon=epsilon, **options), n_records)
 
 
 def example_of(mechanism: type[Mechanism], model: type[Model]) -> dict[str, dict[str, Any]]:
-    """What the mechanism's example states, by section, without what is not read of the model."""
+    """Return the options of the mechanism's example by section, without those that it does not read for the model."""
     read = mechanism.options_for(model).__struct_fields__
     return {
         section: {name: value for name, value in stated.items() if name in read}
@@ -34,6 +34,6 @@ def example_of(mechanism: type[Mechanism], model: type[Model]) -> dict[str, dict
     }
 
 
-def asked_for(policy: RecordPolicy, epsilon: Decimal | None = None, **more: Any) -> dict[str, Any]:
-    """What ``plan_of`` takes beside mechanism and model."""
+def plan_arguments(policy: RecordPolicy, epsilon: Decimal | None = None, **more: Any) -> dict[str, Any]:
+    """Return the arguments of ``plan_of`` beside mechanism and model."""
     return {"policy": policy, "epsilon": epsilon, **more}
