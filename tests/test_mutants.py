@@ -193,13 +193,13 @@ MUTANTS = {
     ),
     "noise halved": (
         "privacy/laws/discrete_laplace.py",
-        "drawn(opendp_laplace(self.scale), held(values))",
-        "drawn(opendp_laplace(self.scale / 2), list(values))",
+        "add_noise(opendp_laplace(self.scale), clamp_to_int64(values))",
+        "add_noise(opendp_laplace(self.scale / 2), list(values))",
         "tests/privacy/test_noise.py::test_draws_follow_the_exact_pmf",
     ),
     "one draw shared by all components": (
         "privacy/laws/discrete_laplace.py",
-        "return drawn(opendp_laplace(self.scale), held(values))",
+        "return add_noise(opendp_laplace(self.scale), clamp_to_int64(values))",
         "z = opendp_laplace(self.scale)([0])[0]; return [int(value) + z for value in values]",
         "tests/privacy/test_noise.py::test_components_are_noised_independently",
     ),
@@ -319,8 +319,8 @@ MUTANTS = {
     ),
     "coins whose largest weight forgets the constant": (
         "privacy/permute_and_flip.py",
-        "return FLOOR + SCALE",
-        "return 2 * SCALE",
+        "return MIN_WEIGHT + WEIGHT_SCALE",
+        "return 2 * WEIGHT_SCALE",
         "tests/mechanisms/test_map.py::test_the_best_cell_wins_every_coin",
     ),
     "slack forgotten": (
@@ -367,8 +367,8 @@ MUTANTS = {
     ),
     "a price of failures in one direction": (
         "privacy/real_conjugate.py",
-        "return max(term(b, order, step) - term(total, order, step, at_least=True) for term in (rise, fall))",
-        "return rise(b, order, step) - rise(total, order, step, at_least=True)",
+        "return max(term(b, order, step) - term(total, order, step, at_least=True) for term in (gain_term, loss_term))",
+        "return gain_term(b, order, step) - gain_term(total, order, step, at_least=True)",
         "tests/privacy/test_conjugate.py::test_the_supremum_over_failures_is_that_of_brute_force_over_all_neighbors",
     ),
     "the best order at the full delta": (
@@ -873,8 +873,8 @@ MUTANTS = {
     ),
     "an outcome that becomes impossible": (
         "privacy/choices.py",
-        "WINDOW = 16\n",
-        "WINDOW = 45\n",
+        "WINDOW_NATS = 16\n",
+        "WINDOW_NATS = 45\n",
         "tests/privacy/test_choices.py::test_weights_are_those_of_multiprecision",
     ),
     "a window below the first outcome": (
@@ -897,8 +897,8 @@ MUTANTS = {
     ),
     "a walk that starts where the data are": (
         "mechanisms/samplers/barker_kernel.py",
-        "cell, path = fresh_generator(), self.posterior.n_cells // 2, []",
-        "cell, path = fresh_generator(), evidence.values[0] // 2, []",
+        "cell, path = public_generator(), self.posterior.n_cells // 2, []",
+        "cell, path = public_generator(), evidence.values[0] // 2, []",
         "tests/mechanisms/test_gibbs.py::test_a_walk_stays_within_its_reach_and_follows_its_law",
     ),
     "half the sensitivity of a log weight": (

@@ -23,10 +23,10 @@ from dpbayes_cli.mechanisms import map as map_mechanism
 from dpbayes_cli.mechanisms.samplers import barker_kernel, private_gibbs
 from dpbayes_cli.mechanisms.samplers.scalar_sampler import ScalarSampler
 from dpbayes_cli.mechanisms.samplers.simplex_sampler import SharesCover
-from dpbayes_cli.privacy.choices import choice_weights, choices
+from dpbayes_cli.privacy.choices import choice_weights, choose_outcomes
 from dpbayes_cli.privacy.coordinate import Lattice
-from dpbayes_cli.privacy.grid import FLOOR, CellWeights
-from dpbayes_cli.privacy.lattice import SimplexLattice, chosen
+from dpbayes_cli.privacy.grid import MIN_WEIGHT, CellWeights
+from dpbayes_cli.privacy.lattice import SimplexLattice, choose_index
 from dpbayes_cli.privacy.noise import NoiseLaw
 from dpbayes_cli.privacy.permute_and_flip import FlipWeights, flip_law, permute_and_flip
 from dpbayes_cli.workflow.pricing import PlannedRelease
@@ -100,20 +100,20 @@ class Dictated:
         return corners
 
     def states(self, utilities: Integers, bits: int) -> Integers:
-        """Stand in for ``choices``."""
+        """Stand in for ``choose_outcomes``."""
         import numpy as np
 
         logs = normalized(np.log(choice_weights(utilities, bits).astype(np.float64)))
-        self.elements.append(Choices("choice of states", logs, lambda: choices(utilities, bits).tolist()))
+        self.elements.append(Choices("choice of states", logs, lambda: choose_outcomes(utilities, bits).tolist()))
         places, outcomes = utilities.shape
         return np.asarray(
             np.arange(places) % outcomes if self._path == 0 else self._rng.integers(outcomes, size=places)
         )
 
     def step(self, weights: Sequence[Any]) -> int:
-        """Stand in for ``chosen``, where it chooses between two points."""
+        """Stand in for ``choose_index``, where it chooses between two points."""
         logs = normalized(_logs(weights)[None, :])
-        self.elements.append(Choices("step of a walk", logs, lambda: [chosen(weights)]))
+        self.elements.append(Choices("step of a walk", logs, lambda: [choose_index(weights)]))
         return len(weights) - 1 if self._path == 0 else int(self._rng.integers(len(weights)))
 
     def flip(self, weights: FlipWeights) -> int:
@@ -172,8 +172,8 @@ def dictated(path: int, memory: dict[Any, Any]) -> Iterator[Dictated]:
         (CellWeights, "draw", _method(found.cells)),
         (SimplexLattice, "draw", _method(found.points)),
         *((noise_law_type(kind), "release", _method(found.noise)) for kind in noise_law_kinds()),
-        (private_gibbs, "choices", found.states),
-        (barker_kernel, "chosen", found.step),
+        (private_gibbs, "choose_outcomes", found.states),
+        (barker_kernel, "choose_index", found.step),
         (map_mechanism, "permute_and_flip", found.flip),
         (Lattice, "weights", remembered(Lattice.weights)),
         (ScalarSampler, "weights", remembered(ScalarSampler.weights)),
@@ -210,7 +210,7 @@ def can_be_dictated(planned: PlannedRelease) -> bool:
 def on_smaller_covers(planned: PlannedRelease) -> PlannedRelease:
     """Return the release whose draws are from covers of few points, at the same price and likelihood power."""
     answer = planned.plan.final_step
-    coarser = answer.law.coarser()
+    coarser = answer.law.coarsened()
     if coarser == answer.law:
         return planned
     steps = (*planned.plan.steps[:-1], replace(answer, law=coarser))
@@ -220,7 +220,7 @@ def on_smaller_covers(planned: PlannedRelease) -> PlannedRelease:
 def _log_masses(weights: CellWeights) -> Floats:
     import numpy as np
 
-    whole = np.full(weights.n_cells, float(FLOOR))
+    whole = np.full(weights.n_cells, float(MIN_WEIGHT))
     whole[weights.first : weights.first + len(weights.extra)] += np.array([float(extra) for extra in weights.extra])
     return normalized(np.log(whole)[None, :])
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from dpbayes_cli.core.columns import NumericColumn, Outside, RecordPolicy
 from dpbayes_cli.core.statistic import CodeCounts, Statistic, Witness, for_units
-from dpbayes_cli.privacy.grid import EXACT, SLACK, CellWeights, cell_weights
+from dpbayes_cli.privacy.grid import EXACT, GRID_SLACK, CellWeights, cell_weights
 from dpbayes_cli.privacy.kinds import BoundedRange
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.step_law import StepLaw
@@ -110,8 +110,9 @@ class PrivateBounds(StepLaw):
         or below x and by q where it is not, at most max(q, 1 - q) <= 1.
         So D = 1 under replace-one and max(q, 1 - q) under add-remove, for | | does not stretch a difference. Hence the
         log ratio of two neighbors' probabilities varies by at most e over the edges (bounded range), and integers add
-        less than ``SLACK``, which is taken off e first. The second choice knows the first, which is public: epsilons
-        and Renyi curves add up under such a composition. 2 D is attained where q m lies between counts that move.
+        less than ``GRID_SLACK``, which is taken off e first. The second choice knows the first, which is public:
+        epsilons and Renyi curves add up under such a composition. 2 D is attained where q m lies between counts that
+        move.
     Source: Smith 2011 (private quantiles, as in Bernstein and Sheldon 2018, sec. 3.3); McSherry and Talwar 2007; Durfee
         and Rogers 2019 (bounded range).
 
@@ -167,7 +168,7 @@ class PrivateBounds(StepLaw):
 
     def power(self, quantile: Fraction) -> Decimal:
         """Return what one unit of the integer loss |b F - a m|, q = a / b, takes off a log weight; rounded down."""
-        each = _DOWN.subtract(_DOWN.divide(self.epsilon, Decimal(self.parts)), SLACK)
+        each = _DOWN.subtract(_DOWN.divide(self.epsilon, Decimal(self.parts)), GRID_SLACK)
         units = 2 * self.sensitivity(quantile) * quantile.denominator
         return _DOWN.divide(_DOWN.multiply(each, Decimal(units.denominator)), Decimal(units.numerator))
 

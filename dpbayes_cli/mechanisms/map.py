@@ -26,7 +26,7 @@ from dpbayes_cli.mechanisms.samplers.simplex_sampler import SharesCover, Simplex
 from dpbayes_cli.mechanisms.samplers.tempering import Drawing, Tempering, tempered
 from dpbayes_cli.models.families.capabilities import OneParameterFamily, SharesPosterior
 from dpbayes_cli.models.families.discrete_bayes_net import DiscreteBayesNet
-from dpbayes_cli.privacy.grid import EXACT, SLACK
+from dpbayes_cli.privacy.grid import EXACT, GRID_SLACK
 from dpbayes_cli.privacy.kinds import BoundedRange, PureDP
 from dpbayes_cli.privacy.lattice import LATTICE_SLACK
 from dpbayes_cli.privacy.permute_and_flip import FlipWeights, flip_law, flip_weights, permute_and_flip
@@ -86,7 +86,7 @@ class GridEstimate(ModeEstimate):
     """A mode on the middles of the cells of a public support.
 
     Privacy: that of ``ScalarSampler`` at any likelihood power for the exponential choice, whose integers are drawn
-        with; that of ``permute_and_flip`` with e = T R + ``SLACK`` for the other.
+        with; that of ``permute_and_flip`` with e = T R + ``GRID_SLACK`` for the other.
     Source: Zhang et al. 2016 Alg. 3; McKenna and Sheldon 2020.
 
     Attributes:
@@ -112,9 +112,9 @@ class GridEstimate(ModeEstimate):
         low, high = self.law.support
         return (low + (high - low) * ((index + 0.5) / self.law.n_cells),)
 
-    def possible(self, draw: Sequence[float]) -> bool:
+    def is_possible(self, draw: Sequence[float]) -> bool:
         """Return whether an estimate is the middle of a cell."""
-        if not self.law.possible(draw):
+        if not self.law.is_possible(draw):
             return False
         low, high = self.law.support
         return self.point(round((draw[0] - low) / (high - low) * self.law.n_cells - 0.5)) == tuple(draw)
@@ -131,7 +131,8 @@ class SharesEstimate(ModeEstimate):
     """A mode of a vector of shares on a public lattice.
 
     Privacy: that of ``SimplexSampler`` at any likelihood power for the exponential choice; for the other that of
-        ``permute_and_flip``, e = T R + ``SLACK``: a replaced record moves the scores by T (log theta_j - log theta_i).
+        ``permute_and_flip``, e = T R + ``GRID_SLACK``: a replaced record moves the scores by
+        T (log theta_j - log theta_i).
     Source: Zhang et al. 2016 Alg. 3, Lemma 2; McKenna and Sheldon 2020.
 
     Attributes:
@@ -166,9 +167,9 @@ class SharesEstimate(ModeEstimate):
         cover = self.law.cover
         return tuple((k + cover.least) / cover.resolution for k in _points(cover)[index].tolist())
 
-    def possible(self, draw: Sequence[float]) -> bool:
+    def is_possible(self, draw: Sequence[float]) -> bool:
         """Return whether an estimate is a point of the lattice."""
-        return self.law.possible(draw)
+        return self.law.is_possible(draw)
 
     def moments(self, values: Sequence[int]) -> tuple[float, float]:
         """Return the moments of the first share."""
@@ -275,7 +276,7 @@ class Map(Mechanism):
                 where="sampling.selection",
                 hint="--selection exponential draws from any lattice",
             )
-        found = tempered(asked, cover.spread, max(SLACK, LATTICE_SLACK) * touched, None)
+        found = tempered(asked, cover.spread, max(GRID_SLACK, LATTICE_SLACK) * touched, None)
         law = SimplexSampler(cover, concentration, found.likelihood_power, "joint")
         error = _error(law, asked.n_records)
         if flip and error > _LARGEST_ERROR:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from dpbayes_cli.privacy.noisy_descent import contraction_gap
 
-MOST_AT_ONCE = 1 << 17
+MAX_CHUNK_RECORDS = 1 << 17
 """Records whose gradients are added up at once, in any order; the sums of pieces are added without losing more."""
 SLOPE_ERROR = 2.0**-44
 """What a slope in double precision, at a predictor as it is, may be off in units of the largest slope."""
@@ -89,7 +89,7 @@ def chain_arithmetic(
     reach = 2.0 ** math.ceil(math.log2(max(farthest, 2.0 * push)))
     lattice = max(2.0 ** (math.floor(math.log2(sd)) - _FINE), reach * 2.0**-_ROOM)
     longest = root * reach
-    sums = push * (SLOPE_ERROR + _sum_error(min(n_records, MOST_AT_ONCE) + 16))
+    sums = push * (SLOPE_ERROR + _sum_error(min(n_records, MAX_CHUNK_RECORDS) + 16))
     predictors = step_size * curvature * ((_sum_error(width) + 8.0 * _UNIT) * longest + 8.0 * _UNIT / row_norm)
     moves = 2.0 * _UNIT * ((1.0 + 4.0 * step_size * tau) * longest + 4.0 * push)
     error = _SECOND_ORDER * (sums + predictors + moves) + root * lattice / 2.0

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
     from dpbayes_cli.base.numeric import Floats, Integers
 
-MOST_OUTCOMES = 60
+MAX_OUTCOMES = 60
 """Their weights, at most 2^57 each, add up to less than 2^63."""
-MOST_BITS = 40
-FEWEST_BITS = 16
-WINDOW = 16
+MAX_FRACTION_BITS = 40
+MIN_FRACTION_BITS = 16
+WINDOW_NATS = 16
 """Nats below the largest utility of a place; what lies lower counts as that, with a probability of 1e-7."""
 _TOP = 57
 _DIGIT = 12
@@ -38,7 +38,7 @@ takes less than one from a weight of at least floor(2^57 exp(-16)) > 1.6e10: a l
 """
 
 
-def choices(utilities: Integers, bits: int) -> Integers:
+def choose_outcomes(utilities: Integers, bits: int) -> Integers:
     """Choose an outcome at every place, independently, with probability nearly proportional to exp(utility).
 
     Args:
@@ -65,9 +65,9 @@ def choice_weights(utilities: Integers, bits: int) -> Integers:
     """Return the integer weights of the outcomes, positive, shape (n_places, n_outcomes)."""
     import numpy as np
 
-    if not FEWEST_BITS <= bits <= MOST_BITS or utilities.shape[1] > MOST_OUTCOMES:
+    if not MIN_FRACTION_BITS <= bits <= MAX_FRACTION_BITS or utilities.shape[1] > MAX_OUTCOMES:
         raise ValueError("more bits or outcomes than weights are proved for")
-    below = np.minimum(utilities.max(axis=1, keepdims=True) - utilities, WINDOW << bits)
+    below = np.minimum(utilities.max(axis=1, keepdims=True) - utilities, WINDOW_NATS << bits)
     found = np.ones(below.shape)
     for place, table in enumerate(_tables(bits)):
         found *= table[(below >> (_DIGIT * place)) & ((1 << _DIGIT) - 1)]
@@ -80,10 +80,10 @@ def _tables(bits: int) -> tuple[Floats, ...]:
     import numpy as np
 
     tables = []
-    for place in range(-(-((WINDOW << bits).bit_length()) // _DIGIT)):
+    for place in range(-(-((WINDOW_NATS << bits).bit_length()) // _DIGIT)):
         unit = EXACT.divide(Decimal(1 << (_DIGIT * place)), Decimal(1 << bits))
         powers = [EXACT.multiply(unit, Decimal(digit)) for digit in range(1 << _DIGIT)]
-        tables.append(np.array([float(EXACT.exp(-power)) if power <= WINDOW else 0.0 for power in powers]))
+        tables.append(np.array([float(EXACT.exp(-power)) if power <= WINDOW_NATS else 0.0 for power in powers]))
     return tuple(tables)
 
 
@@ -102,7 +102,7 @@ def _uniform_below(totals: Integers, n_outcomes: int) -> Integers:
     return found
 
 
-def fresh_generator() -> np.random.Generator:
+def public_generator() -> np.random.Generator:
     """Return a generator that starts from the operating system's randomness, for draws that touch no data."""
     import numpy as np
 

@@ -5,7 +5,7 @@ divergence over neighboring complete data sets, the order at which it becomes in
 a public grid of a real coordinate y.
 
 What the grid does to the draw (see ``coordinate``) raises the divergence above the stated supremum by at most
-``slack(order)``, which is charged.
+``divergence_slack(order)``, which is charged.
 
 Source: Geumlek, Song and Chaudhuri 2017, Theorems 12-15; mechanisms, posterior sampling under RDP.
 """
@@ -38,14 +38,14 @@ LARGEST_ORDER = 256.0
 """Curves are stored up to this order, and the grid's spacing covers the natural parameters that it reaches."""
 
 
-LOST = 4e-15
+DIFFERENCE_ERROR = 4e-15
 """A float difference of two logarithms errs by less than this part of their sizes."""
 
-NEAREST = 1e-6
+MIN_RELATIVE_GAP = 1e-6
 """Where a difference cancels down to this part, at orders next to lambda*, floats hold too little of it: infinite."""
 
 
-def slack(order: float) -> float:
+def divergence_slack(order: float) -> float:
     """Return what finite precision can add to a Renyi divergence of an order: integers, decimals, grid, its ends."""
     return 1e-16 * (2.0 * order - 1.0) / (order - 1.0)
 
@@ -122,7 +122,7 @@ class DirichletFamily(ConjugateFamily):
         if len(self.concentration) == 2:
             full = r * (self.n - 1)
             pairs = [(x + up, y + full - up) for x, y in pairs for up in (0.0, full)]
-        return max(rise(x, order, r) + fall(y, order, r) for x, y in pairs)
+        return max(gain_term(x, order, r) + loss_term(y, order, r) for x, y in pairs)
 
     def lattice(self, r: float, m: float) -> Lattice:
         """Return a lattice of logits."""
@@ -131,7 +131,7 @@ class DirichletFamily(ConjugateFamily):
 
     def draw(self, sums: Sequence[Fraction], r: float, m: float, size: int) -> list[tuple[float, ...]]:
         """Draw by stick-breaking."""
-        shape = [updated(a, m, r, count) for a, count in zip(self.concentration, sums, strict=True)]
+        shape = [prior_plus_data(a, m, r, count) for a, count in zip(self.concentration, sums, strict=True)]
         return _sticks(self.lattice(r, m), shape, size)
 
     def moments(self, sums: Sequence[Fraction], r: float, m: float) -> tuple[float, float]:
@@ -184,7 +184,7 @@ class NetworkFamily(ConjugateFamily):
             if not several:
                 return DirichletFamily(row, self.n).divergence(order, r, m)
             least = min(row) / m  # which occurs in every row, so that both terms may be at it
-            return rise(least, order, r) + fall(least, order, r)
+            return gain_term(least, order, r) + loss_term(least, order, r)
 
         return sum(count * one(*kind) for kind, count in counted.items())
 
@@ -201,7 +201,9 @@ class NetworkFamily(ConjugateFamily):
         for rows, row in zip(self.rows, self.concentrations, strict=True):
             for _ in range(rows):
                 counts = sums[first : first + len(row)]
-                columns.append(_sticks(lattice, [updated(a, m, r, c) for a, c in zip(row, counts, strict=True)], size))
+                columns.append(
+                    _sticks(lattice, [prior_plus_data(a, m, r, c) for a, c in zip(row, counts, strict=True)], size)
+                )
                 first += len(row)
         return [tuple(share for column in columns for share in column[i]) for i in range(size)]
 
@@ -243,34 +245,34 @@ def _sticks(lattice: Lattice, shape: Sequence[Decimal], size: int) -> list[tuple
     return drawn
 
 
-def exact(number: Fraction) -> Decimal:
+def to_decimal(number: Fraction) -> Decimal:
     """Return a rational number in exact decimals."""
     return EXACT.divide(Decimal(number.numerator), Decimal(number.denominator))
 
 
-def updated(prior: float, m: float, r: float, total: Fraction) -> Decimal:
+def prior_plus_data(prior: float, m: float, r: float, total: Fraction) -> Decimal:
     """Return prior / m + r total in exact decimals."""
-    return EXACT.add(EXACT.divide(Decimal(prior), Decimal(m)), EXACT.multiply(Decimal(r), exact(total)))
+    return EXACT.add(EXACT.divide(Decimal(prior), Decimal(m)), EXACT.multiply(Decimal(r), to_decimal(total)))
 
 
-def rise(x: float, order: float, r: float, *, at_least: bool = False) -> float:
+def gain_term(x: float, order: float, r: float, *, at_least: bool = False) -> float:
     """Return [log G(x + order r) - order log G(x + r)] / (order - 1) + log G(x), convex and decreasing in x.
 
     With what its floats may lose added, or (``at_least``) taken away.
     """
     first, second = log_gamma_ratio_at(x, order * r), order * log_gamma_ratio_at(x, r)
-    lost = -LOST if at_least else LOST
+    lost = -DIFFERENCE_ERROR if at_least else DIFFERENCE_ERROR
     return (first - second + lost * (abs(first) + abs(second))) / (order - 1.0)
 
 
-def fall(x: float, order: float, r: float, *, at_least: bool = False) -> float:
+def loss_term(x: float, order: float, r: float, *, at_least: bool = False) -> float:
     """Return [log G(x - (order - 1) r) - order log G(x)] / (order - 1) + log G(x + r), convex and decreasing in x.
 
     With what its floats may lose added, or (``at_least``) taken away.
     """
     left = x - (order - 1.0) * r
-    if left < NEAREST * x:
+    if left < MIN_RELATIVE_GAP * x:
         return math.inf
     first, second = log_gamma_ratio_at(x, -(order - 1.0) * r) / (order - 1.0), log_gamma_ratio_at(x, r)
-    lost = -LOST if at_least else LOST
+    lost = -DIFFERENCE_ERROR if at_least else DIFFERENCE_ERROR
     return first + second + lost * (abs(first) + abs(second)) + lost * x / (left * (order - 1.0))

@@ -15,13 +15,13 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from dpbayes_cli.base.errors import SpecError
-from dpbayes_cli.privacy.grid import EXACT, WINDOW, CellWeights, cell_weights, uniform_fraction
+from dpbayes_cli.privacy.grid import EXACT, WINDOW_NATS, CellWeights, cell_weights, uniform_fraction
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
 
 _POINTS_PER_SD = 8.0
-TAIL = 45.0
+TAIL_NATS = 45.0
 """Nats of a tail beyond the grid: exp(-45) < 1e-19."""
 _MOST_CELLS = 1 << 23
 _MOST_NEAR = 1 << 20
@@ -120,7 +120,7 @@ class Lattice:
         Raises:
             SpecError: too many cells, or too many that matter under a weak prior.
         """
-        if self.high - self.low > _MOST_CELLS * self.spacing or _MOST_NEAR * self.spacing * self.slope < WINDOW:
+        if self.high - self.low > _MOST_CELLS * self.spacing or _MOST_NEAR * self.spacing * self.slope < WINDOW_NATS:
             raise SpecError(
                 "the posterior is too narrow, or the prior too weak, for a public grid of 2^23 cells",
                 where="prior",
@@ -164,13 +164,15 @@ def logit_reach(least: float, most: float) -> float:
     P(y < -Y) <= e^{-a Y} / (a B(a, b)), and 1 / (a B(a, b)) <= (a + b)^a / Gamma(a + 1) <= 2 (a + b)^a: the bound
     2 exp(-a (Y - log(a + b))) is largest at the smallest a.
     """
-    return math.log(max(most, 1.0)) + (TAIL + 1.0) / least
+    return math.log(max(most, 1.0)) + (TAIL_NATS + 1.0) / least
 
 
 def log_gamma_ends(shape_low: float, shape_high: float, rate_low: float, rate_high: float) -> tuple[float, float]:
     """Return ends beyond which log of any Gamma(shape, rate) in these ranges lies with probability below exp(-45)."""
-    low = -math.log(rate_high) - (TAIL + 1.0) / shape_low  # P(rate X < t) <= t^shape / Gamma(shape + 1) <= 2 t^shape
-    high = math.log((shape_high + math.sqrt(2.0 * TAIL * shape_high) + TAIL) / rate_low)  # Chernoff
+    low = (
+        -math.log(rate_high) - (TAIL_NATS + 1.0) / shape_low
+    )  # P(rate X < t) <= t^shape / Gamma(shape + 1) <= 2 t^shape
+    high = math.log((shape_high + math.sqrt(2.0 * TAIL_NATS * shape_high) + TAIL_NATS) / rate_low)  # Chernoff
     return low, high
 
 

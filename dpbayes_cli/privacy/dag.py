@@ -72,7 +72,7 @@ class Network:
     @cached_property
     def order(self) -> tuple[int, ...]:
         """The variables, every one after its parents."""
-        return topological(self.parents)
+        return topological_order(self.parents)
 
 
 @lru_cache(maxsize=8)
@@ -84,7 +84,7 @@ def cell_names(network: Network, kind: str) -> tuple[str, ...]:
     )
 
 
-def topological(parents: Sequence[Sequence[int]]) -> tuple[int, ...]:
+def topological_order(parents: Sequence[Sequence[int]]) -> tuple[int, ...]:
     """Return the vertices of an acyclic graph, each after its parents, otherwise in their order."""
     left = [len(set(each)) for each in parents]
     children: list[list[int]] = [[] for _ in parents]
@@ -104,7 +104,7 @@ def topological(parents: Sequence[Sequence[int]]) -> tuple[int, ...]:
 
 def find_cycle(parents: Sequence[Sequence[int]]) -> tuple[int, ...]:
     """Return the vertices of a cycle, each a parent of the next; nothing where there is none."""
-    within = set(range(len(parents))) - set(topological(parents))
+    within = set(range(len(parents))) - set(topological_order(parents))
     if not within:
         return ()
     path = [min(within)]
@@ -127,7 +127,7 @@ class Elimination:
     later: tuple[tuple[int, ...], ...]
 
 
-def min_fill(n_vertices: int, groups: Iterable[Sequence[int]], most: int) -> Elimination:
+def min_fill_elimination(n_vertices: int, groups: Iterable[Sequence[int]], most: int) -> Elimination:
     """Eliminate the vertices of the graph in which every group is a clique, next the one that adds the fewest edges.
 
     Args:

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 EXACT = Context(prec=60)
 """The arithmetic of weights; ``exp`` and ``ln`` of the decimal module round correctly."""
 
-SCALE = 1 << 140
-FLOOR = 1 << 60
-SLACK = Decimal("1e-17")
+WEIGHT_SCALE = 1 << 140
+MIN_WEIGHT = 1 << 60
+GRID_SLACK = Decimal("1e-17")
 """More than what integers and decimals can add to a log ratio of two outcomes' probabilities.
 
 Flooring moves a log ratio by at most eta = -ln(1 - 1 / FLOOR) < 8.7e-19 a side, a relative error d of a mass by 4 d.
@@ -31,7 +31,7 @@ Exponents stay below 1e14 in size, so that 60 digits leave d < 1e-40, and cells 
 make it wrong by a part of less than 2^24 exp(-109) < 1e-39. Together 2 eta + 4 d < 2e-18.
 """
 
-WINDOW = 110.0
+WINDOW_NATS = 110.0
 """Nats below the largest weight at which S m_i < 1 for certain: 140 ln 2 = 97.04, and floats err by less than 1."""
 
 
@@ -40,9 +40,9 @@ class CellWeights:
     """Integer weights of the cells of a grid.
 
     Attributes:
-        n_cells: the number of cells; each has at least the weight ``FLOOR``.
+        n_cells: the number of cells; each has at least the weight ``MIN_WEIGHT``.
         first: the first cell with a larger weight.
-        extra: what the cells first, first + 1, ... have above ``FLOOR``.
+        extra: what the cells first, first + 1, ... have above ``MIN_WEIGHT``.
     """
 
     n_cells: int
@@ -52,22 +52,24 @@ class CellWeights:
     @property
     def total(self) -> int:
         """The sum of all weights."""
-        return self.n_cells * FLOOR + sum(self.extra)
+        return self.n_cells * MIN_WEIGHT + sum(self.extra)
 
     def weight(self, cell: int) -> int:
         """Return the weight of a cell."""
         inside = 0 <= cell - self.first < len(self.extra)
-        return FLOOR + (self.extra[cell - self.first] if inside else 0)
+        return MIN_WEIGHT + (self.extra[cell - self.first] if inside else 0)
 
     def draw(self, size: int) -> list[int]:
         """Draw cells independently, from the operating system's randomness, exactly in proportion to the weights."""
-        common = self.n_cells * FLOOR
+        common = self.n_cells * MIN_WEIGHT
         cumulative = list(accumulate(self.extra))
         total = common + (cumulative[-1] if cumulative else 0)
         drawn = []
         for _ in range(size):
             point = secrets.randbelow(total)
-            drawn.append(point // FLOOR if point < common else self.first + bisect_right(cumulative, point - common))
+            drawn.append(
+                point // MIN_WEIGHT if point < common else self.first + bisect_right(cumulative, point - common)
+            )
         return drawn
 
 
@@ -78,19 +80,19 @@ def cell_weights(log_weights: Floats, exact: Callable[[int], Decimal]) -> CellWe
         log_weights: shape (n_cells,), in floats that err by less than one nat; they only tell where to look.
         exact: the log weight of a cell in ``EXACT`` arithmetic.
 
-    Privacy: the log ratio of two data sets' probabilities of a cell exceeds that of the laws m by less than ``SLACK``.
-        The choice is exact: no inverse CDF, no float.
+    Privacy: the log ratio of two data sets' probabilities of a cell exceeds that of the laws m by less than
+        ``GRID_SLACK``. The choice is exact: no inverse CDF, no float.
     Source: mechanisms, sampling in finite precision.
     """
     import numpy as np
 
-    (near,) = np.nonzero(log_weights > log_weights.max() - WINDOW)
+    (near,) = np.nonzero(log_weights > log_weights.max() - WINDOW_NATS)
     first, last = int(near[0]), int(near[-1])
     logs = [exact(cell) for cell in range(first, last + 1)]
     largest = max(logs)
     masses = [EXACT.exp(EXACT.subtract(log, largest)) for log in logs]
     total = sum_exact(masses)
-    scale = Decimal(SCALE)
+    scale = Decimal(WEIGHT_SCALE)
     extra = tuple(int(EXACT.divide(EXACT.multiply(mass, scale), total)) for mass in masses)
     return CellWeights(len(log_weights), first, extra)
 

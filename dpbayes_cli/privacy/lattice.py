@@ -86,7 +86,7 @@ class SimplexLattice:
         rest = self._free
         counts = []
         for place, suffix in enumerate(suffixes):
-            k = chosen(self._weights(place, suffix, rest))
+            k = choose_index(self._weights(place, suffix, rest))
             counts.append(self.least + k)
             rest -= k
         return (*counts, self.least + rest)
@@ -111,7 +111,7 @@ def share_table(
     return tuple(WIDE.exp(EXACT.subtract(log, largest)) for log in logs)
 
 
-def chosen(weights: Sequence[Decimal]) -> int:
+def choose_index(weights: Sequence[Decimal]) -> int:
     """Choose an index exactly in proportion to positive decimals, by the operating system's randomness.
 
     Weights within 60 digits of the largest are compared as integers. Whether it is one of the others is told first,

@@ -13,7 +13,7 @@ from dpbayes_cli.base.address_space import check_address_space
 from dpbayes_cli.base.errors import DpbayesError
 
 
-def drawn(measurement: Any, values: Sequence[int]) -> list[int]:
+def add_noise(measurement: Any, values: Sequence[int]) -> list[int]:
     """Return values with the noise of a measurement.
 
     Raises:
@@ -24,10 +24,10 @@ def drawn(measurement: Any, values: Sequence[int]) -> list[int]:
     try:
         return [int(value) for value in measurement(values)]
     except OpenDPException:
-        raise no_randomness() from None
+        raise no_randomness_error() from None
 
 
-def no_randomness() -> DpbayesError:
+def no_randomness_error() -> DpbayesError:
     """Return the error for noise that cannot be drawn."""
     return DpbayesError(
         "no noise could be drawn: the operating system gives no random numbers; nothing is released",

@@ -165,12 +165,12 @@ class NoiseLaw(StepLaw, ABC):
         return z, np.exp(self.log_pmf(z))
 
 
-def rounded_up(price: Fraction) -> Decimal:
+def round_up_fraction(price: Fraction) -> Decimal:
     """Return the least decimal of thirty digits that is not below a price."""
     return _UP.divide(Decimal(price.numerator), Decimal(price.denominator))
 
 
-def held(values: Sequence[int]) -> list[int]:
+def clamp_to_int64(values: Sequence[int]) -> list[int]:
     """Return a statistic cut at what 64-bit integers hold with noise: no data set is so large that it stops a release.
 
     Privacy: cutting a component moves no two data sets apart, so that every sensitivity stays what it is.

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dpbayes_cli.privacy.dag import min_fill
+from dpbayes_cli.privacy.dag import min_fill_elimination
 from dpbayes_cli.privacy.neighbors import Neighbors
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def sensitivity_l1(parities: Parities, neighbors: Neighbors, *, complete: bool) 
     nothing = (0,) * len(parities.sizes)
     if neighbors is Neighbors.ADD_REMOVE:
         return ParitySensitivity(1 + parities.count, 1 + parities.count, nothing, None)
-    largest = most_odd(parities)
+    largest = maximize_odd_patterns(parities)
     if complete:
         return largest
     if 2 * largest.value < 1 + parities.count:  # nothing varies: N is the pattern 0 alone
@@ -83,7 +83,7 @@ def sensitivity_l1(parities: Parities, neighbors: Neighbors, *, complete: bool) 
     return ParitySensitivity(2 * largest.value, 2 * largest.attained, largest.record, largest.neighbor)
 
 
-def most_odd(parities: Parities) -> ParitySensitivity:
+def maximize_odd_patterns(parities: Parities) -> ParitySensitivity:
     """Maximize f: exactly while elimination meets few variables at a time, else from above.
 
     Variables are maximized over one after another, each in the sum of all tables that have it. Where that sum would be
@@ -99,7 +99,7 @@ def most_odd(parities: Parities) -> ParitySensitivity:
     factors = [_odd_inside(parities, i) for i in range(len(parities.families))]
     scopes = [scope for scope, _ in factors]
     varying = {v for scope in scopes for v in scope}
-    found = min_fill(len(parities.sizes), scopes, LARGEST_EXACT - 1)
+    found = min_fill_elimination(len(parities.sizes), scopes, LARGEST_EXACT - 1)
     fits = len(found.order) == len(parities.sizes)
     order = [*found.order, *sorted(varying.difference(found.order))]
     # A family's own table is there already, however large.

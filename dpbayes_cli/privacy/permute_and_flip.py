@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from dpbayes_cli.privacy.grid import EXACT, FLOOR, SCALE, WINDOW
+from dpbayes_cli.privacy.grid import EXACT, MIN_WEIGHT, WEIGHT_SCALE, WINDOW_NATS
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
@@ -26,7 +26,7 @@ _FAR = 45.0
 class FlipWeights:
     """The integer weights W_i = floor(S exp(s_i - max s)) + c of the scores s_i of the cells of a public cover.
 
-    Weights are evaluated when they are asked for; c = ``FLOOR`` alone is that of every cell that is not near.
+    Weights are evaluated when they are asked for; c = ``MIN_WEIGHT`` alone is that of every cell that is not near.
 
     Privacy: let u_i = exp(s_i - max s). Between neighbors u'_i / u_i varies over the cells by a factor exp(r) at most,
         r the range of the scores' difference, and as one cell has u = 1 and one u' = 1, these quotients lie on both
@@ -49,13 +49,15 @@ class FlipWeights:
     def weight(self, cell: int) -> int:
         """Return the weight of a cell."""
         if cell not in self.near:
-            return FLOOR
-        return FLOOR + int(EXACT.multiply(EXACT.exp(EXACT.subtract(self.score(cell), self.largest)), Decimal(SCALE)))
+            return MIN_WEIGHT
+        return MIN_WEIGHT + int(
+            EXACT.multiply(EXACT.exp(EXACT.subtract(self.score(cell), self.largest)), Decimal(WEIGHT_SCALE))
+        )
 
     @property
     def most(self) -> int:
         """The largest weight."""
-        return FLOOR + SCALE
+        return MIN_WEIGHT + WEIGHT_SCALE
 
 
 def flip_weights(scores: Floats, exact: Callable[[int], Decimal], error: float) -> FlipWeights:
@@ -72,7 +74,7 @@ def flip_weights(scores: Floats, exact: Callable[[int], Decimal], error: float) 
         raise ValueError("floats must tell scores within half a nat")
     best = float(scores.max())
     (candidates,) = np.nonzero(scores >= best - 2.0 * error)
-    (near,) = np.nonzero(scores > best - WINDOW)
+    (near,) = np.nonzero(scores > best - WINDOW_NATS)
     largest = max(exact(cell) for cell in candidates.tolist())
     return FlipWeights(len(scores), frozenset(near.tolist()), largest, exact)
 

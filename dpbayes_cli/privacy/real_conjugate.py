@@ -13,18 +13,18 @@ from fractions import Fraction
 
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.privacy.conjugate import (
+    DIFFERENCE_ERROR,
     LARGEST_ORDER,
-    LOST,
-    NEAREST,
+    MIN_RELATIVE_GAP,
     ConjugateFamily,
-    exact,
-    fall,
+    gain_term,
     logit_lattice,
-    rise,
-    updated,
+    loss_term,
+    prior_plus_data,
+    to_decimal,
 )
 from dpbayes_cli.privacy.coordinate import (
-    TAIL,
+    TAIL_NATS,
     Lattice,
     LogGamma,
     LogitBeta,
@@ -59,7 +59,7 @@ class GammaShapeFamily(ConjugateFamily):
         if order >= self.order_max(r, m):
             return math.inf
         a, step = self.shape / m, r * self.bound
-        return max(rise(a, order, step), fall(a, order, step))
+        return max(gain_term(a, order, step), loss_term(a, order, step))
 
     def lattice(self, r: float, m: float) -> Lattice:
         """Return a lattice of logarithms."""
@@ -69,7 +69,7 @@ class GammaShapeFamily(ConjugateFamily):
 
     def draw(self, sums: Sequence[Fraction], r: float, m: float, size: int) -> list[tuple[float, ...]]:
         """Draw the rate on a grid of its logarithm."""
-        law = LogGamma(updated(self.shape, m, r, sums[0]), updated(self.rate, m, r, Fraction(self.n)))
+        law = LogGamma(prior_plus_data(self.shape, m, r, sums[0]), prior_plus_data(self.rate, m, r, Fraction(self.n)))
         return [(math.exp(y),) for y in self.lattice(r, m).draw(law, size)]
 
     def moments(self, sums: Sequence[Fraction], r: float, m: float) -> tuple[float, float]:
@@ -104,10 +104,10 @@ class GammaRateFamily(ConjugateFamily):
 
         def one(ratio: float) -> float:  # b2 / b1 - 1: the logs of b2 / b1 and of order - (order - 1) b2 / b1
             left = 1.0 - (order - 1.0) * ratio
-            if left < NEAREST:
+            if left < MIN_RELATIVE_GAP:
                 return math.inf
             first, second = -math.log1p(-(order - 1.0) * ratio) / (order - 1.0), -math.log1p(ratio)
-            return k * (first + second + LOST * (abs(first) + abs(second) + 1.0 / (left * (order - 1.0))))
+            return k * (first + second + DIFFERENCE_ERROR * (abs(first) + abs(second) + 1.0 / (left * (order - 1.0))))
 
         return max(one(step / b), one(-step / (b + step)))
 
@@ -119,7 +119,7 @@ class GammaRateFamily(ConjugateFamily):
 
     def draw(self, sums: Sequence[Fraction], r: float, m: float, size: int) -> list[tuple[float, ...]]:
         """Draw the rate on a grid of its logarithm."""
-        law = LogGamma(updated(self.shape, m, r, Fraction(self.n)), updated(self.rate, m, r, sums[0]))
+        law = LogGamma(prior_plus_data(self.shape, m, r, Fraction(self.n)), prior_plus_data(self.rate, m, r, sums[0]))
         return [(math.exp(y),) for y in self.lattice(r, m).draw(law, size)]
 
     def moments(self, sums: Sequence[Fraction], r: float, m: float) -> tuple[float, float]:
@@ -134,10 +134,10 @@ class BetaFailuresFamily(ConjugateFamily):
 
     The data move the second shape, n moves the first: Beta(alpha + successes n, beta + sum x).
 
-    Privacy: with the first shape fixed at A the log-partition is F(b) = log G(b) - log G(A + b), so that D is ``rise``
-        or ``fall`` at b less the same at A + b. F is convex, so that D grows with |x - x'|: x in {0, bound}. F' is
-        concave (its second derivative is psi_2(b) - psi_2(A + b) < 0), and the middle one of the three arguments of F
-        in D is their weighted mean, so that dD/db <= 0: the others' sum is zero.
+    Privacy: with the first shape fixed at A the log-partition is F(b) = log G(b) - log G(A + b), so that D is
+        ``gain_term`` or ``loss_term`` at b less the same at A + b. F is convex, so that D grows with |x - x'|: x in
+        {0, bound}. F' is concave (its second derivative is psi_2(b) - psi_2(A + b) < 0), and the middle one of
+        the three arguments of F in D is their weighted mean, so that dD/db <= 0: the others' sum is zero.
     Source: Geumlek, Song and Chaudhuri 2017, Theorem 15 (Beta posteriors); lambda* = 1 + beta / (r m bound).
     """
 
@@ -160,7 +160,7 @@ class BetaFailuresFamily(ConjugateFamily):
             return math.inf
         b, step = self.beta / m, r * self.bound
         total = self._first(r, m) + b
-        return max(term(b, order, step) - term(total, order, step, at_least=True) for term in (rise, fall))
+        return max(term(b, order, step) - term(total, order, step, at_least=True) for term in (gain_term, loss_term))
 
     def lattice(self, r: float, m: float) -> Lattice:
         """Return a lattice of logits."""
@@ -169,8 +169,8 @@ class BetaFailuresFamily(ConjugateFamily):
 
     def draw(self, sums: Sequence[Fraction], r: float, m: float, size: int) -> list[tuple[float, ...]]:
         """Draw the probability on a grid of its logit."""
-        a = updated(self.alpha, m, r, Fraction(self.successes) * self.n)
-        law = LogitBeta(a, updated(self.beta, m, r, sums[0]))
+        a = prior_plus_data(self.alpha, m, r, Fraction(self.successes) * self.n)
+        law = LogitBeta(a, prior_plus_data(self.beta, m, r, sums[0]))
         return [(expit(y),) for y in self.lattice(r, m).draw(law, size)]
 
     def moments(self, sums: Sequence[Fraction], r: float, m: float) -> tuple[float, float]:
@@ -213,7 +213,7 @@ class NormalFamily(ConjugateFamily):
         v = self._posterior_variance(r, m)
         prior, weight = self.mean / (m * self.prior_variance), r * self.n / self.variance
         ends = [v * (prior + weight * end) for end in (self.lower, self.upper)]
-        reach, spacing = math.sqrt(2.0 * TAIL * v), spacing_for(math.sqrt(v), 1.0)
+        reach, spacing = math.sqrt(2.0 * TAIL_NATS * v), spacing_for(math.sqrt(v), 1.0)
         low, high = min(ends) - reach, max(ends) + reach
         if max(abs(low), abs(high)) > 2.0**44 * math.sqrt(v):
             raise SpecError(
@@ -229,7 +229,7 @@ class NormalFamily(ConjugateFamily):
             weight = Decimal(r) / Decimal(self.variance)
             prior = 1 / (Decimal(m) * Decimal(self.prior_variance))
             variance = 1 / (prior + weight * self.n)
-            mean = variance * (Decimal(self.mean) * prior + weight * exact(sums[0]))
+            mean = variance * (Decimal(self.mean) * prior + weight * to_decimal(sums[0]))
         return [(y,) for y in self.lattice(r, m).draw(NormalCoordinate(mean, variance), size)]
 
     def moments(self, sums: Sequence[Fraction], r: float, m: float) -> tuple[float, float]:

@@ -51,12 +51,12 @@ class RoundedNormals:
         while len(self._ready) < count:
             size = int(_PROPOSALS * max(count - len(self._ready), _AT_ONCE))
             words = np.frombuffer(os.urandom(16 * size), dtype=np.uint64)
-            self._ready = np.concatenate([self._ready, kept_numbers(words[:size], words[size:], self._scale)])
+            self._ready = np.concatenate([self._ready, accepted_normals(words[:size], words[size:], self._scale)])
         taken, self._ready = self._ready[:count], self._ready[count:]
         return taken.reshape(shape)
 
 
-def kept_numbers(first: Words, second: Words, scale: float) -> Floats:
+def accepted_normals(first: Words, second: Words, scale: float) -> Floats:
     """Return the rounded normal numbers of proposals that are kept, in their order.
 
     Args:
@@ -66,15 +66,15 @@ def kept_numbers(first: Words, second: Words, scale: float) -> Floats:
     """
     import numpy as np
 
-    kept, unsure, numbers = decided(first, second, scale)
+    kept, unsure, numbers = decide_in_floats(first, second, scale)
     for at in np.flatnonzero(unsure):
-        number = settle(int(first[at]), int(second[at]), scale)
+        number = decide_with_more_bits(int(first[at]), int(second[at]), scale)
         kept[at] = number is not None
         numbers[at] = 0 if number is None else number
     return np.asarray(numbers[kept])
 
 
-def decided(first: Words, second: Words, scale: float, bits: int = _BITS) -> tuple[Flags, Flags, Floats]:
+def decide_in_floats(first: Words, second: Words, scale: float, bits: int = _BITS) -> tuple[Flags, Flags, Floats]:
     """Decide in double precision which proposals are kept, which it cannot tell, and what the kept ones are rounded to.
 
     A word w of b bits stands for any u in [w, w + 1) / 2^b: -log u is within 1 / 2w of that of the middle.
@@ -103,7 +103,7 @@ def _exponential(words: Words, bits: int) -> tuple[Floats, Floats]:
     return size, LOG_ERROR * (1.0 + size) + 0.5 / wide
 
 
-def settle(first: int, second: int, scale: float, bits: int = _BITS) -> int | None:
+def decide_with_more_bits(first: int, second: int, scale: float, bits: int = _BITS) -> int | None:
     """Decide one proposal, and return its rounded number or None, drawing more bits for as long as it takes."""
     sign, second = (1 if second & 1 else -1), second >> 1
     extra = 0

@@ -37,10 +37,10 @@ class StepLaw:
         """What its guarantee takes for granted beside what every guarantee does, one text each."""
         return ()
 
-    def possible(self, draw: Sequence[float]) -> bool | None:
+    def is_possible(self, draw: Sequence[float]) -> bool | None:
         """Return whether a finite draw, as it is released, can be this law's, whatever the data; None: not known."""
         return None
 
-    def coarser(self) -> Self:
+    def coarsened(self) -> Self:
         """Return the same law on a cover of fewer points where there are very many, for audits; at the same price."""
         return self

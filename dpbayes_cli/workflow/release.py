@@ -31,7 +31,7 @@ from dpbayes_cli.ledger.charging import Reservation, price_text
 from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.limits import notices
 from dpbayes_cli.ledger.records import ReleaseRecord
-from dpbayes_cli.privacy.measurements import no_randomness
+from dpbayes_cli.privacy.measurements import no_randomness_error
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.sources.packed_codes import CodeReader
 from dpbayes_cli.sources.source import Source
@@ -164,7 +164,7 @@ def privatized(planned: PlannedRelease, evidence: Statistics) -> Payload | Draws
             return _between_private_bounds(planned, law, evidence)
         return planned.mechanism.release(planned.plan, evidence)
     except OSError:  # a mechanism asks the operating system for nothing but randomness
-        raise no_randomness() from None
+        raise no_randomness_error() from None
 
 
 def read_evidence(planned: PlannedRelease, source: Source) -> Statistics:

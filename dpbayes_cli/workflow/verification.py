@@ -248,7 +248,7 @@ def _check_values(found: Verification, plan: Plan) -> None:
 
 def _possible(law: StepLaw, values: list[float]) -> bool | None:
     """Return whether a draw can be one of a law; None: it is finite, and more is not known."""
-    return law.possible(values) if all(math.isfinite(value) for value in values) else False
+    return law.is_possible(values) if all(math.isfinite(value) for value in values) else False
 
 
 def _most_records(spec: ReleaseSpec, n_records: int | None) -> float:

@@ -23,7 +23,7 @@ from dpbayes_cli.mechanisms.samplers.tempering import Drawing, Tempering, temper
 from dpbayes_cli.models.beta_bernoulli import BetaBernoulli
 from dpbayes_cli.models.dirichlet_categorical import DirichletCategorical
 from dpbayes_cli.models.families.capabilities import OneParameterFamily
-from dpbayes_cli.privacy.grid import SLACK
+from dpbayes_cli.privacy.grid import GRID_SLACK
 from dpbayes_cli.privacy.kinds import BoundedRange, PureDP
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.permute_and_flip import FlipWeights, flip_law, flip_weights, permute_and_flip
@@ -135,7 +135,7 @@ def test_no_pair_of_neighbors_exceeds_the_charge_on_the_lattice(
         request = asked_for(COMPLETE, Decimal(epsilon), n_records=n, selection=selection)
         plan = plan_of(Map(), model, **request)
         law = require_type(plan.steps[0].law, SharesEstimate)
-        found = tempered(Drawing(Decimal(epsilon), n), cover.spread, SLACK, None)
+        found = tempered(Drawing(Decimal(epsilon), n), cover.spread, GRID_SLACK, None)
         sampler = replace(law, law=replace(law.law, cover=cover, likelihood_power=found.likelihood_power))
         data = [c for c in itertools.product(range(n + 1), repeat=k) if sum(c) == n]
         laws = {}
@@ -237,10 +237,10 @@ def test_only_the_exponential_choice_is_of_bounded_range() -> None:
 
 
 def test_the_slack_is_taken_off_before_the_likelihood_power() -> None:
-    found = tempered(Drawing(Decimal(1), 2, draws=2), Decimal(4), SLACK, None)
+    found = tempered(Drawing(Decimal(1), 2, draws=2), Decimal(4), GRID_SLACK, None)
     assert isinstance(found, Tempering)
-    assert found.likelihood_power * 4 + SLACK <= Decimal("0.5")
-    assert found.likelihood_power * 4 + SLACK > Decimal("0.5") - Decimal("1e-25")
+    assert found.likelihood_power * 4 + GRID_SLACK <= Decimal("0.5")
+    assert found.likelihood_power * 4 + GRID_SLACK > Decimal("0.5") - Decimal("1e-25")
 
 
 @pytest.mark.parametrize("selection", SELECTIONS)

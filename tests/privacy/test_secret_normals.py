@@ -12,7 +12,13 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 from scipy.stats import norm
 
-from dpbayes_cli.privacy.secret_normals import LOG_ERROR, RoundedNormals, decided, kept_numbers, settle
+from dpbayes_cli.privacy.secret_normals import (
+    LOG_ERROR,
+    RoundedNormals,
+    accepted_normals,
+    decide_in_floats,
+    decide_with_more_bits,
+)
 from tests.statistical import FALSE_FAIL, assert_not_uniform, assert_uniform
 
 N = 100_000
@@ -44,7 +50,7 @@ def test_the_law_of_all_words_is_that_of_rounded_normals(scale: float) -> None:
     bits = 10
     every = np.arange(1 << bits, dtype=np.uint64)
     first, second = (each.ravel() for each in np.meshgrid(every, every))
-    kept, unsure, numbers = decided(first, second, scale, bits)
+    kept, unsure, numbers = decide_in_floats(first, second, scale, bits)
     far = every[0]  # a word 0 stands for all that is farther out
     for number in range(-12, 13):
         exact = KEPT * probability(number, scale) * 4.0**bits
@@ -58,7 +64,7 @@ def test_more_bits_decide_as_the_law_asks() -> None:
     """5,000 proposals of three bits, so that most need more: false-fail 1e-9 for each of seven frequencies."""
     size, scale = 5000, 1.3
     rng = np.random.default_rng(4)
-    found = [settle(int(a), int(b), scale, 3) for a, b in rng.integers(0, 8, (size, 2))]
+    found = [decide_with_more_bits(int(a), int(b), scale, 3) for a, b in rng.integers(0, 8, (size, 2))]
     limit = float(norm.isf(FALSE_FAIL / 2.0))
     for number in range(-3, 4):
         exact = KEPT * probability(number, scale)
@@ -67,10 +73,10 @@ def test_more_bits_decide_as_the_law_asks() -> None:
 
 def test_double_precision_decides_as_exact_decimals_do() -> None:
     first, second = some_words(1000), some_words(1000)
-    kept, unsure, numbers = decided(first, second, FINE)
+    kept, unsure, numbers = decide_in_floats(first, second, FINE)
     assert np.count_nonzero(unsure) < 20
     for a, b, is_kept, doubtful, number in zip(first, second, kept, unsure, numbers, strict=True):
-        exact = settle(int(a), int(b), FINE)
+        exact = decide_with_more_bits(int(a), int(b), FINE)
         assert doubtful or (exact == number if is_kept else exact is None)
 
 
@@ -89,7 +95,7 @@ def test_no_number_is_too_large_to_be_drawn(monkeypatch: pytest.MonkeyPatch) -> 
     first, more = round(math.exp(-12.0) * 2**64), iter([(1 << 64 | 1 << 20).to_bytes(16, "little")])
     monkeypatch.setattr(os, "urandom", lambda size: next(more))
     exact = math.floor(FINE * -math.log((first + 2.0**-64) / 2**64) + 0.5)
-    (drawn,) = kept_numbers(words(first), words(1), FINE)
+    (drawn,) = accepted_normals(words(first), words(1), FINE)
     assert abs(drawn - exact) <= 2.0**-10 * FINE * 2.0**-26
     assert drawn > 11.9 * FINE
 
@@ -98,11 +104,11 @@ def test_a_number_next_to_a_half_and_one_next_to_the_limit_are_left_to_decimals(
     """Words of which double precision cannot tell how they are rounded, or whether they are kept at all."""
     half = round(math.exp(-(round(FINE) + 0.5) / FINE) * 2**64)
     keep = 1 << 40 | 1
-    _, unsure, _ = decided(words(half, half + 2**60), words(keep, keep), FINE)
+    _, unsure, _ = decide_in_floats(words(half, half + 2**60), words(keep, keep), FINE)
     assert unsure.tolist() == [True, False]
     first = round(math.exp(-2.0) * 2**64)
     limit = round(math.exp(-0.5) * 2**63) << 1
-    kept, unsure, _ = decided(words(first, first, first), words(limit, limit - 2**20, limit + 2**20), 1.3)
+    kept, unsure, _ = decide_in_floats(words(first, first, first), words(limit, limit - 2**20, limit + 2**20), 1.3)
     assert unsure.tolist() == [True, False, False]
     assert kept.tolist() == [False, True, False]
 
@@ -145,7 +151,7 @@ def test_each_is_handed_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
     expected: list[float] = []
     for block in (np.frombuffer(each, dtype=np.uint64) for each in given if len(each) > 16):
         first, second = np.split(block, 2)
-        kept, unsure, numbers = decided(first, second, 1.3)
+        kept, unsure, numbers = decide_in_floats(first, second, 1.3)
         assert not unsure.any()  # at so coarse a scale: false-fail 1e-9
         expected += numbers[kept].tolist()
     assert found.tolist() == expected[: len(found)]

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from dpbayes_cli.privacy.dag import min_fill
+from dpbayes_cli.privacy.dag import min_fill_elimination
 
 Family = tuple[int, ...]
 
@@ -62,7 +62,7 @@ def plan_blocks(sizes: Sequence[int], families: Sequence[Family]) -> Blocks:
 
 def junction_tree(sizes: Sequence[int], families: Sequence[Family]) -> Blocks | None:
     """Return the cliques of the triangulated family graph, linked as a tree; None where they are too large."""
-    found = min_fill(len(sizes), families, WIDEST)
+    found = min_fill_elimination(len(sizes), families, WIDEST)
     if len(found.order) < len(sizes):
         return None
     rank = {v: place for place, v in enumerate(found.order)}

@@ -20,9 +20,9 @@ from dpbayes_cli.mechanisms.samplers.gibbs_accounting import ChainCost, Stage, U
 from dpbayes_cli.mechanisms.samplers.scalar_sampler import ScalarSampler, grid_posterior
 from dpbayes_cli.mechanisms.samplers.tempering import UP, Drawing
 from dpbayes_cli.models.families.capabilities import DECIMALS, OneParameterFamily
-from dpbayes_cli.privacy.choices import fresh_generator
+from dpbayes_cli.privacy.choices import public_generator
 from dpbayes_cli.privacy.grid import EXACT, uniform_fraction
-from dpbayes_cli.privacy.lattice import LATTICE_SLACK, WIDE, chosen
+from dpbayes_cli.privacy.lattice import LATTICE_SLACK, WIDE, choose_index
 
 STEPS = 200
 _CELLS = 1 << 12
@@ -52,7 +52,7 @@ class BarkerKernel(Chain):
 
     def run(self, evidence: Statistics, size: int) -> Draws:
         """Walk; return the last points, each somewhere in its cell."""
-        rng, cell, path = fresh_generator(), self.posterior.n_cells // 2, []
+        rng, cell, path = public_generator(), self.posterior.n_cells // 2, []
         for stage in self.stages:
             score = lru_cache(None)(
                 replace(self.posterior, likelihood_power=stage.likelihood_power).exact_log(evidence.values)
@@ -60,7 +60,7 @@ class BarkerKernel(Chain):
             for _ in range(stage.sweeps):
                 away = int(rng.integers(1, self.reach + 1)) * (1 if rng.integers(2) else -1)
                 if 0 <= cell + away < self.posterior.n_cells:
-                    cell = (cell, cell + away)[chosen(barker_weights(score(cell), score(cell + away)))]
+                    cell = (cell, cell + away)[choose_index(barker_weights(score(cell), score(cell + away)))]
                 path.append(cell)
         low, high = self.posterior.support
         width = (high - low) / self.posterior.n_cells

@@ -61,14 +61,14 @@ class DagSampler(Sampler):
         """Return those of each row's law."""
         return [law.moments(counts) for law, counts in self._rows(values)]
 
-    def possible(self, draw: Sequence[float]) -> bool | None:
+    def is_possible(self, draw: Sequence[float]) -> bool | None:
         """Return whether every row of the tables can be one of its law."""
         if len(draw) != sum(rows * width for rows, width in zip(self.rows, self.widths, strict=True)):
             return False
         found, first = [], 0
         for law, rows, width in zip(self.laws, self.rows, self.widths, strict=True):
             for _ in range(rows):
-                found.append(law.possible(draw[first : first + width]))
+                found.append(law.is_possible(draw[first : first + width]))
                 first += width
         return None if None in found else all(found)
 

@@ -20,7 +20,7 @@ from dpbayes_cli.core.options import PowerTarget
 from dpbayes_cli.core.plan import Sampler
 from dpbayes_cli.mechanisms.samplers.tempering import UP, Drawing, Tempering, tempered
 from dpbayes_cli.models.families.capabilities import Line, LinearPosterior
-from dpbayes_cli.privacy.grid import EXACT, SLACK, CellWeights, cell_weights
+from dpbayes_cli.privacy.grid import EXACT, GRID_SLACK, CellWeights, cell_weights
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
@@ -103,7 +103,8 @@ class LinearRegressionSampler(Sampler):
 
     Privacy: weights exp(-T sum of (y - height)^2 / (2 variance)) times a base measure that no record moves: replacing a
         record changes the log weights by a function of range T R at most, R that of ``LineCover.spread``. The sum of
-        squares is an exact integer form of the integer statistic; decimals and integer weights add less than ``SLACK``.
+        squares is an exact integer form of the integer statistic; decimals and integer weights add less
+        than ``GRID_SLACK``.
     Source: Zhang et al. 2016 sec. 5.2; Wang, Fienberg and Smola 2015; mechanisms, sampling in finite precision.
 
     Attributes:
@@ -177,14 +178,14 @@ class LinearRegressionSampler(Sampler):
         logs = self.exact_logs(values)
         return cell_weights(np.array(logs, dtype=np.float64), logs.__getitem__)
 
-    def possible(self, draw: Sequence[float]) -> bool:
+    def is_possible(self, draw: Sequence[float]) -> bool:
         """Return whether a draw is a line of the lattice."""
         import numpy as np
 
         points = self.coefficients()
         return len(draw) == points.shape[1] and bool(np.isclose(points, np.asarray(draw), rtol=1e-12).all(axis=1).any())
 
-    def coarser(self) -> LinearRegressionSampler:
+    def coarsened(self) -> LinearRegressionSampler:
         """Return the law on a coarser lattice, on whose resolution neither likelihood power nor price depends."""
         return replace(self, cover=replace(self.cover, resolution=min(self.cover.resolution, _COARSE_ENOUGH)))
 
@@ -258,7 +259,7 @@ def line_posterior(model: LinearPosterior, asked: Drawing) -> tuple[LinearRegres
     cover = LineCover(d - 1, fitting[-1], *ends)
     exact = cover.spread(Fraction(line.variance))
     spread = UP.divide(Decimal(exact.numerator), Decimal(exact.denominator))
-    found = tempered(asked, spread, SLACK, Decimal(1))
+    found = tempered(asked, spread, GRID_SLACK, Decimal(1))
     sampler = LinearRegressionSampler(line, n, found.likelihood_power, asked.power_applies_to, cover)
     if 4.0 * (n + sum(line.prior_precision)) / line.variance > _LARGEST_LOG:
         raise SpecError("the variance is too small for exact weights of so many records", where="domain.variance")

@@ -23,7 +23,14 @@ from dpbayes_cli.mechanisms.samplers.ais_log_weight import NoisyLogWeight, check
 from dpbayes_cli.mechanisms.samplers.gibbs_accounting import ChainCost, ChainOptions, Stage, Update, powers, priced
 from dpbayes_cli.mechanisms.samplers.simplex_sampler import SharesCover, SimplexSampler, cover_of, log_share
 from dpbayes_cli.models.families.latent_variables import Links, Sites, Structure
-from dpbayes_cli.privacy.choices import CHOICE_SLACK, FEWEST_BITS, MOST_BITS, MOST_OUTCOMES, choices, fresh_generator
+from dpbayes_cli.privacy.choices import (
+    CHOICE_SLACK,
+    MAX_FRACTION_BITS,
+    MAX_OUTCOMES,
+    MIN_FRACTION_BITS,
+    choose_outcomes,
+    public_generator,
+)
 from dpbayes_cli.privacy.composition import Composition, compose
 from dpbayes_cli.privacy.grid import EXACT
 from dpbayes_cli.privacy.kinds import PureDP
@@ -94,7 +101,7 @@ class PrivateGibbs(Chain):
 
         Every sweep's point is public and paid for: more of them cost nothing.
         """
-        sites, rng = self.structure.sites(evidence), fresh_generator()
+        sites, rng = self.structure.sites(evidence), public_generator()
         links = self.structure.draw_links(None, rng)
         point = Point(self.structure.draw_states(links, self.n_records, rng), self.start(), links)
         kept: list[tuple[tuple[float, ...], tuple[int, ...]]] = []
@@ -134,7 +141,7 @@ class PrivateGibbs(Chain):
         """Draw the states of all sites, group by group; a group sees what was drawn of those before."""
         states = point.states.copy()
         for group in self.structure.colors(self.n_records):
-            states[group] = choices(self.utilities(point, states, sites, likelihood_power, group), self.bits)
+            states[group] = choose_outcomes(self.utilities(point, states, sites, likelihood_power, group), self.bits)
         return states
 
     def utilities(
@@ -217,8 +224,8 @@ def latent_chain(structure: Structure, options: PrivateGibbsOptions, n_records: 
     Raises:
         SpecError: epsilon does not suffice, or there are too many states or records.
     """
-    if structure.n_states > MOST_OUTCOMES:
-        raise SpecError(f"at most {MOST_OUTCOMES} states are drawn exactly", where="mechanism")
+    if structure.n_states > MAX_OUTCOMES:
+        raise SpecError(f"at most {MAX_OUTCOMES} states are drawn exactly", where="mechanism")
     annealed, weighed, epsilon = options.kernel == "annealed", options.log_weight_epsilon, options.stated_epsilon()
     if weighed is not None:
         check_log_weight(weighed, epsilon, annealed=annealed)
@@ -266,8 +273,8 @@ def _bits(covers: tuple[SharesCover, ...], n_records: int) -> int:
         SpecError: there are too many records.
     """
     largest = n_records * sum(1 + math.log(c.resolution / c.least) for c in covers) + 4 * _LARGEST_LOG
-    bits = min(MOST_BITS, 61 - math.ceil(math.log2(largest)))
-    if bits < FEWEST_BITS:
+    bits = min(MAX_FRACTION_BITS, 61 - math.ceil(math.log2(largest)))
+    if bits < MIN_FRACTION_BITS:
         raise SpecError(f"{n_records} records are too many for exact utilities", where="records")
     return bits
 

@@ -29,7 +29,7 @@ from dpbayes_cli.mechanisms.samplers.langevin_calibration import (
 from dpbayes_cli.mechanisms.samplers.langevin_rules import ORDER
 from dpbayes_cli.models.families.capabilities import ConjugatePosterior
 from dpbayes_cli.models.families.convex_loss import ConvexLossModel
-from dpbayes_cli.privacy.conjugate import LARGEST_ORDER, ConjugateFamily, slack
+from dpbayes_cli.privacy.conjugate import LARGEST_ORDER, ConjugateFamily, divergence_slack
 from dpbayes_cli.privacy.conversions import INFINITE, ORDERS, round_up
 from dpbayes_cli.privacy.kinds import Points, RenyiCurve
 
@@ -53,7 +53,7 @@ class ConjugateSampler(Sampler):
         drawn = family.draw(self.model.sums(values, self.n_records), self.r, self.m, size)
         return [self.model.reported(point) for point in drawn]
 
-    def possible(self, draw: Sequence[float]) -> bool:
+    def is_possible(self, draw: Sequence[float]) -> bool:
         """Return whether a draw is within the range of the model's parameters."""
         low, high = self.model.parameter_range
         return len(draw) == len(self.model.parameters) and all(low <= value <= high for value in draw)
@@ -71,7 +71,9 @@ class ConjugateSampler(Sampler):
 def price(family: ConjugateFamily, order: float, r: float, m: float) -> Decimal:
     """Return an upper bound of the Renyi divergence of one draw at an order, finite precision included."""
     return round_up(
-        family.divergence(order, r, m) * (1.0 + _MARGIN) + _MARGIN * 1e-3 + family.n_coordinates * slack(order)
+        family.divergence(order, r, m) * (1.0 + _MARGIN)
+        + _MARGIN * 1e-3
+        + family.n_coordinates * divergence_slack(order)
     )
 
 

@@ -14,9 +14,9 @@ from dpbayes_cli.core.options import PowerTarget
 from dpbayes_cli.core.plan import Sampler
 from dpbayes_cli.mechanisms.samplers.tempering import UP, Drawing, Tempering, support_of, tempered
 from dpbayes_cli.models.families.capabilities import DECIMALS, OneParameterFamily, floats
-from dpbayes_cli.privacy.conjugate import slack
+from dpbayes_cli.privacy.conjugate import divergence_slack
 from dpbayes_cli.privacy.conversions import round_up
-from dpbayes_cli.privacy.grid import EXACT, SLACK, CellWeights, cell_weights, uniform_fraction
+from dpbayes_cli.privacy.grid import EXACT, GRID_SLACK, CellWeights, cell_weights, uniform_fraction
 from dpbayes_cli.privacy.kinds import Points
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class ScalarSampler(Sampler):
 
     Privacy: weights exp(T (t a(theta_i) + n b(theta_i))) times a base measure that no record moves: one record moves
         t by at most the width of its range, so that the log ratio of two neighbors' laws varies over the cells by at
-        most T R, R = width (a(high) - a(low)); integers add less than ``SLACK``.
+        most T R, R = width (a(high) - a(low)); integers add less than ``GRID_SLACK``.
     Source: Wang, Fienberg and Smola 2015; Foulds et al. 2016 sec. 3.1; Zhang et al. 2016 sec. 4.
 
     Attributes:
@@ -125,7 +125,7 @@ class ScalarSampler(Sampler):
         low, width = self.support[0], float(self._width)
         return [(low + width * (cell + uniform_fraction()),) for cell in self.weights(values).draw(size)]
 
-    def possible(self, draw: Sequence[float]) -> bool:
+    def is_possible(self, draw: Sequence[float]) -> bool:
         """Return whether a draw is one number of the support."""
         return len(draw) == 1 and self.support[0] <= draw[0] <= self.support[1]
 
@@ -158,7 +158,7 @@ def grid_posterior(model: OneParameterFamily, asked: Drawing, most: Decimal | No
         (a_low, _), (a_high, _) = (model.natural(Decimal(end), DECIMALS) for end in (low, high))
         exact = abs(a_high - a_low) * width.numerator * steps / width.denominator
     spread = UP.multiply(exact, Decimal("1") + Decimal("1e-25"))
-    found = tempered(asked, spread, SLACK, most)
+    found = tempered(asked, spread, GRID_SLACK, most)
     n_cells = min(1 << 20, max(1 << 10, 1 << math.ceil(math.log2(64.0 * math.sqrt(n)))))
     sampler = ScalarSampler(model, n, found.likelihood_power, asked.power_applies_to, support, n_cells)
     if not sampler.magnitude <= LARGEST_LOG:
@@ -187,7 +187,7 @@ def exact_curve(sampler: ScalarSampler) -> Points:
     return tuple(
         (
             Decimal(order),
-            round_up(_largest_divergence(sampler, order, pairs) * (1 + 1e-9) + order * error + slack(order)),
+            round_up(_largest_divergence(sampler, order, pairs) * (1 + 1e-9) + order * error + divergence_slack(order)),
         )
         for order in _CURVE_ORDERS
     )

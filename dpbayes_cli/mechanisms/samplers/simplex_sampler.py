@@ -123,7 +123,7 @@ class SimplexSampler(Sampler):
         """Draw lattice points exactly."""
         return [tuple(k / self.cover.resolution for k in point) for point in self.lattice(values).draw(size)]
 
-    def possible(self, draw: Sequence[float]) -> bool:
+    def is_possible(self, draw: Sequence[float]) -> bool:
         """Return whether a draw is a point of the lattice."""
         cover = self.cover
         if len(draw) != cover.n_shares or not all(0.0 <= share <= 1.0 for share in draw):

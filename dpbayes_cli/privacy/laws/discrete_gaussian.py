@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from dpbayes_cli.base.errors import DpbayesError, SpecError
 from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.privacy.kinds import ZeroConcentrated
-from dpbayes_cli.privacy.measurements import drawn, opendp_gaussian
-from dpbayes_cli.privacy.noise import Decay, NoiseLaw, check_scale, held, rounded_up
+from dpbayes_cli.privacy.measurements import add_noise, opendp_gaussian
+from dpbayes_cli.privacy.noise import Decay, NoiseLaw, check_scale, clamp_to_int64, round_up_fraction
 
 if TYPE_CHECKING:
     import numpy as np
@@ -87,7 +87,7 @@ class DiscreteGaussian(NoiseLaw):
         Privacy: see the class; drawn by OpenDP's vector measurement on 64-bit integers, saturating at their ends.
         Source: OpenDP make_gaussian (integer atom domain, L2 distance).
         """
-        return drawn(opendp_gaussian(self.scale), held(values))
+        return add_noise(opendp_gaussian(self.scale), clamp_to_int64(values))
 
     def characteristic(self, u: Floats) -> Floats:
         """Return E[cos(u noise)]; where the law is smooth, exp(-scale^2 u^2 / 2) up to exp(-pi^2 scale^2 / 2)."""
@@ -146,7 +146,7 @@ class DiscreteGaussian(NoiseLaw):
 
     def privacy(self, shifts: Sequence[Sequence[int]]) -> Guarantee:
         """Return the zCDP of the longest shift, in L2."""
-        return ZeroConcentrated(rounded_up(self.rho_of(max(sum(z * z for z in shift) for shift in shifts))))
+        return ZeroConcentrated(round_up_fraction(self.rho_of(max(sum(z * z for z in shift) for shift in shifts))))
 
     @classmethod
     def parse(cls, scale: float, parameters: Mapping[str, Any]) -> DiscreteGaussian:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from dpbayes_cli.base.errors import DpbayesError, SpecError
 from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.privacy.kinds import PureDP
-from dpbayes_cli.privacy.measurements import drawn, opendp_laplace
-from dpbayes_cli.privacy.noise import Decay, NoiseLaw, check_scale, held, rounded_up
+from dpbayes_cli.privacy.measurements import add_noise, opendp_laplace
+from dpbayes_cli.privacy.noise import Decay, NoiseLaw, check_scale, clamp_to_int64, round_up_fraction
 
 if TYPE_CHECKING:
     import numpy as np
@@ -86,7 +86,7 @@ class DiscreteLaplace(NoiseLaw):
             the ends of the type, which is post-processing.
         Source: OpenDP make_laplace (integer atom domain, L1 distance).
         """
-        return drawn(opendp_laplace(self.scale), held(values))
+        return add_noise(opendp_laplace(self.scale), clamp_to_int64(values))
 
     @property
     def variance(self) -> float:
@@ -131,7 +131,7 @@ class DiscreteLaplace(NoiseLaw):
 
     def privacy(self, shifts: Sequence[Sequence[int]]) -> Guarantee:
         """Return the pure epsilon of the longest shift, in L1."""
-        return PureDP(rounded_up(self.epsilon_of(max(sum(map(abs, shift)) for shift in shifts))))
+        return PureDP(round_up_fraction(self.epsilon_of(max(sum(map(abs, shift)) for shift in shifts))))
 
     @classmethod
     def parse(cls, scale: float, parameters: Mapping[str, Any]) -> DiscreteLaplace:
