@@ -157,8 +157,8 @@ MUTANTS = {
     ),
     "a curve of delta that promises too much": (
         "privacy/tradeoff.py",
-        "found.append(beside + (1.0 - beside) * response)",
-        "found.append(beside + (1.0 - beside) * response / 2)",
+        "deltas.append(own_delta + (1.0 - own_delta) * response)",
+        "deltas.append(own_delta + (1.0 - own_delta) * response / 2)",
         "tests/privacy/test_tradeoff.py",
     ),
     "a private number of records that is told": (
@@ -367,8 +367,8 @@ MUTANTS = {
     ),
     "a price of failures in one direction": (
         "privacy/real_conjugate.py",
-        "return max(term(b, order, step) - term(total, order, step, at_least=True) for term in (gain_term, loss_term))",
-        "return gain_term(b, order, step) - gain_term(total, order, step, at_least=True)",
+        "max(term(b, order, shift) - term(total, order, shift, at_least=True) for term in (gain_term, loss_term))",
+        "gain_term(b, order, shift) - gain_term(total, order, shift, at_least=True)",
         "tests/privacy/test_conjugate.py::test_the_supremum_over_failures_is_that_of_brute_force_over_all_neighbors",
     ),
     "the best order at the full delta": (
@@ -584,8 +584,8 @@ MUTANTS = {
     ),
     "a table too large to split is forgotten": (
         "privacy/parity_sensitivity.py",
-        "parts.append((set(factor[0]), [factor]))",
-        "parts[:] = [(set(factor[0]), [factor])]",
+        "groups.append((set(factor[0]), [factor]))",
+        "groups[:] = [(set(factor[0]), [factor])]",
         "tests/privacy/test_parity_sensitivity.py::test_a_bound_is_one",
     ),
     "an engine's text in a message": (
@@ -674,8 +674,8 @@ MUTANTS = {
     ),
     "the dearest table priced for all": (
         "privacy/conjugate.py",
-        "return sum(count * one(*kind) for kind, count in counted.items())",
-        "return max(one(*kind) for kind in counted)",
+        "return sum(count * of_table(*kind) for kind, count in table_kinds.items())",
+        "return max(of_table(*kind) for kind in table_kinds)",
         "tests/privacy/test_network_family.py::test_no_pair_of_neighbors_exceeds_the_divergence",
     ),
     "neighbors in different rows forgotten": (
@@ -782,8 +782,8 @@ MUTANTS = {
     ),
     "a statement of floats that nobody checks": (
         "privacy/conversions.py",
-        "        if gaussian_log_delta(mu, float(usual)) <= log:\n",
-        "        if usual:\n",
+        "        if gaussian_log_delta(mu, float(direct)) <= log_delta:\n",
+        "        if direct:\n",
         "tests/privacy/test_guarantee.py::test_no_statement_of_gaussian_privacy_is_rounded_down",
     ),
     "a root rounded to the nearest": (
@@ -794,8 +794,8 @@ MUTANTS = {
     ),
     "a number next to a half that is rounded at once": (
         "privacy/secret_normals.py",
-        "unsure = (np.abs(excess) <= doubt) | ((excess > 0.0) & near_half)",
-        "unsure = np.abs(excess) <= doubt",
+        "unsure = (np.abs(excess) <= error_bound) | ((excess > 0.0) & near_half)",
+        "unsure = np.abs(excess) <= error_bound",
         "tests/privacy/test_secret_normals.py::"
         "test_a_number_next_to_a_half_and_one_next_to_the_limit_are_left_to_decimals",
     ),

@@ -57,5 +57,5 @@ def test_choices_follow_their_weights(n_outcomes: int) -> None:
 
 def test_what_is_not_proved_is_refused() -> None:
     for outcomes, bits in ((MAX_OUTCOMES + 1, 20), (2, 41), (2, 15)):
-        with pytest.raises(ValueError, match="proved"):
+        with pytest.raises(ValueError, match="proof of the weights"):
             choice_weights(np.zeros((1, outcomes), dtype=np.int64), bits)

@@ -60,7 +60,7 @@ def test_a_choice_among_numbers_of_all_sizes_is_in_their_proportion() -> None:
 
 def test_coins_that_tell_small_weights_from_large_ones_are_fair(monkeypatch: pytest.MonkeyPatch) -> None:
     """With integers of one digit every choice is by coins, down to weights a million times smaller."""
-    monkeypatch.setattr("dpbayes_cli.privacy.lattice._HEAD", 1)
+    monkeypatch.setattr("dpbayes_cli.privacy.lattice._HEAD_DIGITS", 1)
     weights = [Decimal(x) for x in ("4", "0.5", "0.03", "20", "100")]
     masses = np.array(list(map(float, weights)))
     assert_follows([choose_index(weights) for _ in range(20_000)], np.arange(5), masses / masses.sum())

@@ -106,7 +106,7 @@ def test_a_bound_is_one(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parity_sensitivity, "LARGEST_EXACT", 3)
     monkeypatch.setattr(parity_sensitivity, "_LARGEST_BOUND", 4)
     bound = maximize_odd_patterns(parities)
-    by_family = sum(int(parity_sensitivity._odd_inside(parities, i)[1].max()) for i in range(len(parities.families)))
+    by_family = sum(int(parity_sensitivity._family_factor(parities, i)[1].max()) for i in range(len(parities.families)))
     assert bound.attained <= exact.value <= bound.value <= by_family <= parities.count
     assert bound.exact == (bound.attained == bound.value)
 

@@ -148,11 +148,11 @@ def test_densities_go_part_by_part() -> None:
 def test_a_statistic_of_another_length_is_refused() -> None:
     noise = PartNoise((DiscreteLaplace(1.0), DiscreteLaplace(2.0)), (1, 2))
     for length in (2, 4):
-        with pytest.raises(ValueError, match="another number of components"):
+        with pytest.raises(ValueError, match="differ in their number of components"):
             noise.release([0] * length)
-    with pytest.raises(ValueError, match="all of one kind"):
+    with pytest.raises(ValueError, match="all of the same kind"):
         PartNoise((DiscreteLaplace(1.0), DiscreteGaussian(2.0)), (1, 2))
-    with pytest.raises(ValueError, match="one law each"):
+    with pytest.raises(ValueError, match="needs one law"):
         PartNoise((DiscreteLaplace(1.0),), (1, 2))
 
 

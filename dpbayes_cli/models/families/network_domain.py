@@ -83,7 +83,7 @@ def check_network(columns: Sequence[Column | CutColumn], parents: Sequence[Seque
         parents: the names of the parents of each.
 
     Raises:
-        ValueError: a parent does not exist, the variables depend on each other in a circle, or there are too many
+        ValueError: a parent does not exist, the variables form a cycle, or there are too many
             cells, or two of one name.
     """
     names = [column.role for column in columns]
