@@ -861,8 +861,8 @@ MUTANTS = {
     ),
     "a sweep of tables that is not charged": (
         "mechanisms/samplers/private_gibbs.py",
-        'return [states, *(Update("emissions", spread, TOUCHED * LATTICE_SLACK, n) for spread, n in alike.items())]',
-        "return [states]",
+        '[states, *(Update("emissions", spread, SITES_TOUCHED * LATTICE_SLACK, n) for spread, n in alike.items())]',
+        "[states]",
         "tests/mechanisms/test_gibbs.py::test_no_update_exceeds_its_price_and_a_witness_attains_it",
     ),
     "features of one range charged as one": (

@@ -20,8 +20,8 @@ from dpbayes_cli.core.statistic import NO_STATISTIC, Statistic, Statistics
 from dpbayes_cli.mechanisms.samplers import barker_kernel, private_gibbs
 from dpbayes_cli.mechanisms.samplers.calibrated_noise import calibrated_noise
 from dpbayes_cli.mechanisms.samplers.gibbs_accounting import ChainOptions
-from dpbayes_cli.mechanisms.samplers.sampler_for import exact_posterior, takes_support
-from dpbayes_cli.mechanisms.samplers.tempering import Drawing
+from dpbayes_cli.mechanisms.samplers.sampler_for import exact_sampler, takes_support
+from dpbayes_cli.mechanisms.samplers.tempering import DrawRequest
 from dpbayes_cli.models.families.capabilities import OneParameterFamily, SharesPosterior
 from dpbayes_cli.models.families.discrete_bayes_net import DiscreteBayesNet
 from dpbayes_cli.models.families.latent_variables import LatentVariables
@@ -137,7 +137,7 @@ class Gibbs(Mechanism):
         if isinstance(model, LatentVariables):
             return self._latent(model, policy, require_type(options, private_gibbs.PrivateGibbsOptions), n)
         exact = require_type(options, ExactOptions)
-        drawing = Drawing(exact.stated_epsilon(), n, exact.draws, exact.power_applies_to, exact.value("support"))
+        drawing = DrawRequest(exact.stated_epsilon(), n, exact.draws, exact.power_applies_to, exact.value("support"))
         if isinstance(model, OneParameterFamily) and kernel != "gibbs":
             return self._walk(model, policy, drawing, exact.sweeps, kernel)
         return self._exact(model, policy, drawing, exact.sweeps)
@@ -146,8 +146,8 @@ class Gibbs(Mechanism):
         self, model: LatentVariables, policy: RecordPolicy, options: private_gibbs.PrivateGibbsOptions, n_records: int
     ) -> Plan:
         """Plan a chain on hidden states."""
-        chain, price = private_gibbs.latent_chain(model.structure, options, n_records)
-        parameters = private_gibbs.described(chain, price, options.kernel)
+        chain, price = private_gibbs.plan_latent_chain(model.structure, options, n_records)
+        parameters = private_gibbs.plan_parameters(chain, price, options.kernel)
         read = model.read(policy)
         if isinstance(read, Codes):
             parameters["memory"] = read.memory(n_records) + private_gibbs.working_memory(chain)
@@ -156,20 +156,20 @@ class Gibbs(Mechanism):
         return self._planned(step, options.stated_epsilon(), parameters)
 
     def _walk(
-        self, model: OneParameterFamily, policy: RecordPolicy, asked: Drawing, sweeps: int | None, kernel: str
+        self, model: OneParameterFamily, policy: RecordPolicy, asked: DrawRequest, sweeps: int | None, kernel: str
     ) -> Plan:
         """Plan a walk by Barker's rule."""
-        steps = sweeps or barker_kernel.STEPS
-        walk, price, spread = barker_kernel.barker_walk(model, asked, steps, annealed=kernel == "annealed")
+        steps = sweeps or barker_kernel.DEFAULT_STEPS
+        walk, price, spread = barker_kernel.plan_walk(model, asked, steps, annealed=kernel == "annealed")
         step = Step(model.statistic(policy), walk, price.guarantee, asked.draws)
-        return self._planned(step, asked.epsilon, barker_kernel.described(walk, price, spread, kernel))
+        return self._planned(step, asked.epsilon, barker_kernel.plan_parameters(walk, price, spread, kernel))
 
-    def _exact(self, model: Model, policy: RecordPolicy, asked: Drawing, stated: int | None) -> Plan:
+    def _exact(self, model: Model, policy: RecordPolicy, asked: DrawRequest, stated: int | None) -> Plan:
         """Plan sweeps each of which is one exact draw of all parameters."""
         sweeps = stated or asked.draws
         if asked.draws > sweeps:
             raise SpecError(f"{asked.draws} draws are the last of {sweeps} sweeps", where="sampling.draws")
-        found = exact_posterior(model, policy, replace(asked, draws=sweeps))
+        found = exact_sampler(model, policy, replace(asked, draws=sweeps))
         price = BoundedRange(found.charged, sweeps, found.curve)
         spent = price.epsilon
         parameters = {

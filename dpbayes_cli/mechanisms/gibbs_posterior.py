@@ -13,8 +13,13 @@ from dpbayes_cli.core.plan import Plan
 from dpbayes_cli.core.released import Draws
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.core.statistic import NO_STATISTIC, Statistic, Statistics
-from dpbayes_cli.mechanisms.samplers.langevin_calibration import chains_of, planned, run_chains
-from dpbayes_cli.mechanisms.samplers.langevin_rules import GibbsPosteriorOptions, by_gdp, by_minami, geumlek
+from dpbayes_cli.mechanisms.samplers.langevin_calibration import chain_calibrator, plan_chains, run_chains
+from dpbayes_cli.mechanisms.samplers.langevin_rules import (
+    GibbsPosteriorOptions,
+    calibrate_gdp,
+    calibrate_geumlek,
+    calibrate_minami,
+)
 from dpbayes_cli.models.families.convex_loss import ConvexLossModel
 
 
@@ -69,10 +74,10 @@ class GibbsPosterior(Mechanism):
             SpecError: the price is not stated, or nothing fits.
         """
         asked = require_type(options, GibbsPosteriorOptions)
-        chains = chains_of(require_type(model, ConvexLossModel), policy, asked, n_records)
-        rule = {"gdp": by_gdp, "minami": by_minami, "geumlek": geumlek}[asked.calibration]
+        chains = chain_calibrator(require_type(model, ConvexLossModel), policy, asked, n_records)
+        rule = {"gdp": calibrate_gdp, "minami": calibrate_minami, "geumlek": calibrate_geumlek}[asked.calibration]
         found, more = rule(chains, asked)
-        return planned(chains, found, asked.calibration, more)
+        return plan_chains(chains, found, asked.calibration, more)
 
     def release(self, plan: Plan, evidence: Statistics) -> Draws:
         """Run the planned chains.

@@ -19,11 +19,11 @@ from dpbayes_cli.core.plan import Plan, Sampler, Step
 from dpbayes_cli.core.released import Draws
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.core.statistic import Statistics
-from dpbayes_cli.mechanisms.samplers.dag_sampler import shares_or_tables
+from dpbayes_cli.mechanisms.samplers.dag_sampler import discrete_sampler
 from dpbayes_cli.mechanisms.samplers.sampler_for import takes_support
-from dpbayes_cli.mechanisms.samplers.scalar_sampler import ScalarSampler, exact_curve, grid_posterior
-from dpbayes_cli.mechanisms.samplers.simplex_sampler import SharesCover, SimplexSampler, cover_of, log_share
-from dpbayes_cli.mechanisms.samplers.tempering import Drawing, Tempering, tempered
+from dpbayes_cli.mechanisms.samplers.scalar_sampler import ScalarSampler, exact_curve, grid_sampler
+from dpbayes_cli.mechanisms.samplers.simplex_sampler import SharesCover, SimplexSampler, log_share, simplex_cover
+from dpbayes_cli.mechanisms.samplers.tempering import DrawRequest, Tempering, calibrate_power
 from dpbayes_cli.models.families.capabilities import OneParameterFamily, SharesPosterior
 from dpbayes_cli.models.families.discrete_bayes_net import DiscreteBayesNet
 from dpbayes_cli.privacy.grid import EXACT, GRID_SLACK
@@ -62,11 +62,11 @@ class ModeEstimate(Sampler):
     selection: SelectionKind
 
     @abstractmethod
-    def chosen_exponentially(self, values: Sequence[int], size: int) -> list[tuple[float, ...]]:
+    def draw_exponentially(self, values: Sequence[int], size: int) -> list[tuple[float, ...]]:
         """Draw points in proportion to exp(score), exactly."""
 
     @abstractmethod
-    def flips(self, values: Sequence[int]) -> FlipWeights:
+    def coin_weights(self, values: Sequence[int]) -> FlipWeights:
         """Return the weights of the points for permute-and-flip."""
 
     @abstractmethod
@@ -76,8 +76,8 @@ class ModeEstimate(Sampler):
     def draw(self, values: Sequence[int], size: int) -> list[tuple[float, ...]]:
         """Draw points of the cover; the points themselves are the estimates."""
         if self.selection == "exponential":
-            return self.chosen_exponentially(values, size)
-        weights = self.flips(values)
+            return self.draw_exponentially(values, size)
+        weights = self.coin_weights(values)
         return [self.point(permute_and_flip(weights)) for _ in range(size)]
 
 
@@ -99,11 +99,11 @@ class GridEstimate(ModeEstimate):
     selection: SelectionKind
     error: float
 
-    def chosen_exponentially(self, values: Sequence[int], size: int) -> list[tuple[float, ...]]:
+    def draw_exponentially(self, values: Sequence[int], size: int) -> list[tuple[float, ...]]:
         """Draw cells by their integer weights."""
         return [self.point(cell) for cell in self.law.weights(values).draw(size)]
 
-    def flips(self, values: Sequence[int]) -> FlipWeights:
+    def coin_weights(self, values: Sequence[int]) -> FlipWeights:
         """Return the weights of the cells."""
         return flip_weights(self.law.logs(values), self.law.exact_log(values), self.error)
 
@@ -145,11 +145,11 @@ class SharesEstimate(ModeEstimate):
     selection: SelectionKind
     error: float
 
-    def chosen_exponentially(self, values: Sequence[int], size: int) -> list[tuple[float, ...]]:
+    def draw_exponentially(self, values: Sequence[int], size: int) -> list[tuple[float, ...]]:
         """Draw lattice points by their product weights."""
         return self.law.draw(values, size)
 
-    def flips(self, values: Sequence[int]) -> FlipWeights:
+    def coin_weights(self, values: Sequence[int]) -> FlipWeights:
         """Return the weights of the enumerated points."""
         points, cover, exponents = _points(self.law.cover), self.law.cover, self.law.exponents(values)
         with localcontext(EXACT):
@@ -240,10 +240,10 @@ class Map(Mechanism):
         """
         wanted, n = require_type(options, MapOptions), complete_records(policy, model.columns, n_records)
         selection = wanted.selection
-        asked = Drawing(wanted.stated_epsilon(), n, wanted.draws, "joint", wanted.value("support"))
+        asked = DrawRequest(wanted.stated_epsilon(), n, wanted.draws, "joint", wanted.value("support"))
         if isinstance(model, OneParameterFamily):
             return self._one_parameter(model, policy, asked, selection)
-        sampler, charged, described = shares_or_tables(model, asked, partial(self._row, selection=selection))
+        sampler, charged, described = discrete_sampler(model, asked, partial(self._row, selection=selection))
         flip = selection == "permute-and-flip"
         guarantee = PureDP(charged) if flip else BoundedRange(charged, asked.draws)
         step = Step(self.statistic(model, policy), sampler, guarantee, asked.draws)
@@ -251,24 +251,24 @@ class Map(Mechanism):
 
     @staticmethod
     def _one_parameter(
-        model: OneParameterFamily, policy: RecordPolicy, asked: Drawing, selection: SelectionKind
+        model: OneParameterFamily, policy: RecordPolicy, asked: DrawRequest, selection: SelectionKind
     ) -> Plan:
-        law, found = grid_posterior(model, asked, None)
+        law, found = grid_sampler(model, asked, None)
         guarantee: BoundedRange | PureDP = PureDP(found.charged)
         if selection == "exponential":  # the curve is that of this law, and of no other
             points = tuple((order, value * asked.draws) for order, value in exact_curve(law))
             guarantee = BoundedRange(found.charged, asked.draws, points)
         sampler = GridEstimate(law, selection, 1e-12 + 2.0**-50 * law.magnitude)
         step = Step(model.statistic(policy), sampler, guarantee, asked.draws)
-        described = {**found.described(asked), "selection": selection}
+        described = {**found.plan_parameters(asked), "selection": selection}
         return Plan((step,), guarantee, {**described, "support": list(law.support), "points": law.n_cells})
 
     @staticmethod
     def _row(
-        concentration: tuple[float, ...], asked: Drawing, touched: Decimal, *, selection: SelectionKind
+        concentration: tuple[float, ...], asked: DrawRequest, touched: Decimal, *, selection: SelectionKind
     ) -> tuple[Sampler, Tempering, dict[str, Any]]:
         """Return the sampler of one vector of shares, its price, and its cover."""
-        cover = cover_of(len(concentration), asked.support, asked.n_records)
+        cover = simplex_cover(len(concentration), asked.support, asked.n_records)
         flip = selection == "permute-and-flip"
         if flip and cover.n_points > _MOST_POINTS:
             raise SpecError(
@@ -276,12 +276,12 @@ class Map(Mechanism):
                 where="sampling.selection",
                 hint="--selection exponential draws from any lattice",
             )
-        found = tempered(asked, cover.spread, max(GRID_SLACK, LATTICE_SLACK) * touched, None)
+        found = calibrate_power(asked, cover.spread, max(GRID_SLACK, LATTICE_SLACK) * touched, None)
         law = SimplexSampler(cover, concentration, found.likelihood_power, "joint")
         error = _error(law, asked.n_records)
         if flip and error > _LARGEST_ERROR:
             raise SpecError("the scores are too large to be told apart in floats", where="privacy.epsilon")
-        return SharesEstimate(law, selection, error), found, cover.described()
+        return SharesEstimate(law, selection, error), found, cover.plan_parameters()
 
     def release(self, plan: Plan, evidence: Statistics) -> Draws:
         """Draw the planned estimates.

@@ -13,8 +13,8 @@ from dpbayes_cli.core.plan import Plan, Sampler, Step
 from dpbayes_cli.core.released import Draws
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.core.statistic import Statistics
-from dpbayes_cli.mechanisms.samplers.sampler_for import exact_posterior, takes_support
-from dpbayes_cli.mechanisms.samplers.tempering import Drawing
+from dpbayes_cli.mechanisms.samplers.sampler_for import exact_sampler, takes_support
+from dpbayes_cli.mechanisms.samplers.tempering import DrawRequest
 from dpbayes_cli.models.families.capabilities import LinearPosterior, OneParameterFamily, SharesPosterior
 from dpbayes_cli.models.families.discrete_bayes_net import DiscreteBayesNet
 from dpbayes_cli.privacy.kinds import BoundedRange
@@ -79,8 +79,8 @@ class Ops(Mechanism):
             SpecError: records are not complete, the support is missing or wrong, or no guarantee can be given.
         """
         asked, n = require_type(options, OpsOptions), complete_records(policy, model.columns, n_records)
-        drawing = Drawing(asked.stated_epsilon(), n, asked.draws, asked.power_applies_to, asked.value("support"))
-        found = exact_posterior(model, policy, drawing)
+        drawing = DrawRequest(asked.stated_epsilon(), n, asked.draws, asked.power_applies_to, asked.value("support"))
+        found = exact_sampler(model, policy, drawing)
         price = BoundedRange(found.charged, asked.draws, found.curve)
         step = Step(found.statistic, found.sampler, price, asked.draws)
         return Plan((step,), price, found.parameters)

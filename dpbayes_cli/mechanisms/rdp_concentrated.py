@@ -10,14 +10,14 @@ from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.model import MethodInfo
 from dpbayes_cli.core.options import LikelihoodPower
 from dpbayes_cli.core.section import require_type
-from dpbayes_cli.mechanisms.samplers.langevin_calibration import CalibratedChain, Chains
-from dpbayes_cli.mechanisms.samplers.langevin_rules import concentrated
+from dpbayes_cli.mechanisms.samplers.langevin_calibration import CalibratedChain, ChainCalibrator
+from dpbayes_cli.mechanisms.samplers.langevin_rules import calibrate_concentrated
 from dpbayes_cli.mechanisms.samplers.renyi_posterior import (
     RenyiChainOptions,
     RenyiMechanism,
-    calibrated,
-    price,
-    renyi_card,
+    divergence_bound,
+    largest_parameter,
+    renyi_info,
 )
 from dpbayes_cli.privacy.conjugate import ConjugateFamily
 
@@ -38,7 +38,7 @@ class RdpConcentrated(RenyiMechanism):
     name: ClassVar[str] = "rdp-concentrated"
     summary: ClassVar[str] = "posterior samples with the prior concentrated by 1/m; a Renyi curve"
     example: ClassVar[Mapping[str, Mapping[str, Any]]] = {"privacy": {"epsilon": "1"}, "sampling": {"draws": 3}}
-    card: ClassVar[MethodInfo] = renyi_card(
+    card: ClassVar[MethodInfo] = renyi_info(
         releases="k draws from the posterior whose prior's parameters are divided by m, the largest m in (0, 1] "
         "whose divergence at the stated order stays within epsilon.",
         algorithm="Algorithm 3",
@@ -51,9 +51,9 @@ class RdpConcentrated(RenyiMechanism):
         """Return r = 1, and the largest m."""
         if epsilon is None:
             raise SpecError("missing", where="privacy.epsilon", hint="the divergence to spend at --order: --eps 0.1")
-        return 1.0, calibrated(lambda m: price(family, order, 1.0, m), epsilon)
+        return 1.0, largest_parameter(lambda m: divergence_bound(family, order, 1.0, m), epsilon)
 
-    def chain(self, chains: Chains, options: RenyiChainOptions) -> tuple[CalibratedChain, dict[str, Any]]:
+    def chain(self, chains: ChainCalibrator, options: RenyiChainOptions) -> tuple[CalibratedChain, dict[str, Any]]:
         """Return the chain of Algorithm 4."""
         likelihood_power = require_type(options, ConcentratedOptions).likelihood_power
-        return concentrated(chains, options.order, likelihood_power)
+        return calibrate_concentrated(chains, options.order, likelihood_power)

@@ -8,14 +8,14 @@ from typing import Any, ClassVar
 
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.model import MethodInfo
-from dpbayes_cli.mechanisms.samplers.langevin_calibration import CalibratedChain, Chains
-from dpbayes_cli.mechanisms.samplers.langevin_rules import diffused
+from dpbayes_cli.mechanisms.samplers.langevin_calibration import CalibratedChain, ChainCalibrator
+from dpbayes_cli.mechanisms.samplers.langevin_rules import calibrate_diffuse
 from dpbayes_cli.mechanisms.samplers.renyi_posterior import (
     RenyiChainOptions,
     RenyiMechanism,
-    calibrated,
-    price,
-    renyi_card,
+    divergence_bound,
+    largest_parameter,
+    renyi_info,
 )
 from dpbayes_cli.privacy.conjugate import ConjugateFamily
 
@@ -30,7 +30,7 @@ class RdpDiffuse(RenyiMechanism):
     name: ClassVar[str] = "rdp-diffuse"
     summary: ClassVar[str] = "posterior samples with the likelihood diffused by r; a Renyi curve"
     example: ClassVar[Mapping[str, Mapping[str, Any]]] = {"privacy": {"epsilon": "1"}, "sampling": {"draws": 3}}
-    card: ClassVar[MethodInfo] = renyi_card(
+    card: ClassVar[MethodInfo] = renyi_info(
         releases="k draws from the posterior whose likelihood is raised to the power r, the largest r in (0, 1] "
         "whose divergence at the stated order stays within epsilon.",
         algorithm="Algorithm 2",
@@ -42,8 +42,8 @@ class RdpDiffuse(RenyiMechanism):
         """Return the largest r, and m = 1."""
         if epsilon is None:
             raise SpecError("missing", where="privacy.epsilon", hint="the divergence to spend at --order: --eps 0.1")
-        return calibrated(lambda r: price(family, order, r, 1.0), epsilon), 1.0
+        return largest_parameter(lambda r: divergence_bound(family, order, r, 1.0), epsilon), 1.0
 
-    def chain(self, chains: Chains, options: RenyiChainOptions) -> tuple[CalibratedChain, dict[str, Any]]:
+    def chain(self, chains: ChainCalibrator, options: RenyiChainOptions) -> tuple[CalibratedChain, dict[str, Any]]:
         """Return the chain of Algorithm 5."""
-        return diffused(chains, options.order)
+        return calibrate_diffuse(chains, options.order)

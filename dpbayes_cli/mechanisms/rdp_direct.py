@@ -8,9 +8,14 @@ from typing import Any, ClassVar
 
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.model import MethodInfo
-from dpbayes_cli.mechanisms.samplers.langevin_calibration import CalibratedChain, Chains
-from dpbayes_cli.mechanisms.samplers.langevin_rules import untempered
-from dpbayes_cli.mechanisms.samplers.renyi_posterior import RenyiChainOptions, RenyiMechanism, price, renyi_card
+from dpbayes_cli.mechanisms.samplers.langevin_calibration import CalibratedChain, ChainCalibrator
+from dpbayes_cli.mechanisms.samplers.langevin_rules import untempered_chain
+from dpbayes_cli.mechanisms.samplers.renyi_posterior import (
+    RenyiChainOptions,
+    RenyiMechanism,
+    divergence_bound,
+    renyi_info,
+)
 from dpbayes_cli.privacy.conjugate import ConjugateFamily
 
 
@@ -28,7 +33,7 @@ class RdpDirect(RenyiMechanism):
         ("prior.alpha", "prior.beta", "prior.concentration", "prior.shape", "prior.rate"), "300"
     )
     """What a draw costs is its prior's to say: one with some weight, of whatever family."""
-    card: ClassVar[MethodInfo] = renyi_card(
+    card: ClassVar[MethodInfo] = renyi_info(
         releases="k draws from the true posterior: nothing is tempered, and the prior decides what that costs.",
         algorithm="Algorithm 1",
         prefer_when="A strong prior is meant seriously and the posterior must not be changed: `plan` tells its price.",
@@ -36,7 +41,7 @@ class RdpDirect(RenyiMechanism):
 
     def choose(self, family: ConjugateFamily, order: float, epsilon: Decimal | None) -> tuple[float, float]:
         """Return r = m = 1, refused where it costs more than asked."""
-        cost = price(family, order, 1.0, 1.0)
+        cost = divergence_bound(family, order, 1.0, 1.0)
         if epsilon is not None and cost > epsilon:
             raise SpecError(
                 f"a draw of the true posterior costs {cost:.6g} at order {order:g}, more than {epsilon:.6g} asked for",
@@ -45,6 +50,6 @@ class RdpDirect(RenyiMechanism):
             )
         return 1.0, 1.0
 
-    def chain(self, chains: Chains, options: RenyiChainOptions) -> tuple[CalibratedChain, dict[str, Any]]:
+    def chain(self, chains: ChainCalibrator, options: RenyiChainOptions) -> tuple[CalibratedChain, dict[str, Any]]:
         """Return the chain of Algorithm 1."""
-        return untempered(chains, options.order)
+        return untempered_chain(chains, options.order)

@@ -37,7 +37,7 @@ class Curvature:
         """Return D at a likelihood power."""
         return self.touched * power * self.slope
 
-    def whole(self, power: float, tau: float) -> float:
+    def potential_smoothness(self, power: float, tau: float) -> float:
         """Return M, the smoothness of the potential."""
         return power * self.smoothness + tau
 

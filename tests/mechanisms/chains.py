@@ -76,7 +76,7 @@ def coarse(chain: Any, resolution: int = 8, least: int = 2) -> PrivateGibbs:
 
 def prices(chain: PrivateGibbs, likelihood_power: Decimal) -> tuple[float, float]:
     """What updates of states, and of all emissions, are charged."""
-    states, *emissions = (update.need(likelihood_power, 1) for update in updates_of(chain.covers, chain.bits))
+    states, *emissions = (update.cost_of_sweeps(likelihood_power, 1) for update in updates_of(chain.covers, chain.bits))
     return float(states), float(sum(emissions))
 
 

@@ -20,7 +20,7 @@ from dpbayes_cli.core.section import require_type
 from dpbayes_cli.core.statistic import evaluate
 from dpbayes_cli.mechanisms.ops import Ops
 from dpbayes_cli.mechanisms.samplers.linear_regression_sampler import (
-    MOST_POINTS,
+    MAX_POINTS,
     LinearRegressionSampler,
     LineCover,
     count_points,
@@ -156,7 +156,7 @@ def test_the_posterior_without_privacy_is_the_conjugate_one() -> None:
 def test_the_grid_has_as_many_points_as_can_be_enumerated() -> None:
     for features in (1, 2, 4):
         cover = sampler_of(features, request()).cover
-        assert count_points(features + 1, cover.resolution) <= MOST_POINTS
+        assert count_points(features + 1, cover.resolution) <= MAX_POINTS
     with pytest.raises(SpecError, match="too many"):
         plan_of(Ops(), model(9), **request())
 

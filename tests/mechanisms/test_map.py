@@ -19,7 +19,7 @@ from dpbayes_cli.core.plan import Plan
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.mechanisms.map import GridEstimate, Map, ModeEstimate, SharesEstimate
 from dpbayes_cli.mechanisms.samplers.simplex_sampler import SharesCover
-from dpbayes_cli.mechanisms.samplers.tempering import Drawing, Tempering, tempered
+from dpbayes_cli.mechanisms.samplers.tempering import DrawRequest, Tempering, calibrate_power
 from dpbayes_cli.models.beta_bernoulli import BetaBernoulli
 from dpbayes_cli.models.dirichlet_categorical import DirichletCategorical
 from dpbayes_cli.models.families.capabilities import OneParameterFamily
@@ -88,7 +88,7 @@ def grid_laws(sampler: GridEstimate, n: int) -> tuple[dict[Any, list[Fraction]],
             weights = sampler.law.weights([total])
             laws[total] = [Fraction(weights.weight(cell), weights.total) for cell in cells]
         else:
-            flips = sampler.flips([total])
+            flips = sampler.coin_weights([total])
             laws[total] = subset_law([flips.weight(cell) for cell in cells])
     return laws, [(a, b) for a in sums for b in sums if a != b and abs(a - b) <= steps]
 
@@ -135,7 +135,7 @@ def test_no_pair_of_neighbors_exceeds_the_charge_on_the_lattice(
         request = asked_for(COMPLETE, Decimal(epsilon), n_records=n, selection=selection)
         plan = plan_of(Map(), model, **request)
         law = require_type(plan.steps[0].law, SharesEstimate)
-        found = tempered(Drawing(Decimal(epsilon), n), cover.spread, GRID_SLACK, None)
+        found = calibrate_power(DrawRequest(Decimal(epsilon), n), cover.spread, GRID_SLACK, None)
         sampler = replace(law, law=replace(law.law, cover=cover, likelihood_power=found.likelihood_power))
         data = [c for c in itertools.product(range(n + 1), repeat=k) if sum(c) == n]
         laws = {}
@@ -144,7 +144,7 @@ def test_no_pair_of_neighbors_exceeds_the_charge_on_the_lattice(
                 lattice = sampler.law.lattice(counts)
                 laws[counts] = [lattice.probability(point) for point in points]
             else:
-                flips = sampler.flips(counts)
+                flips = sampler.coin_weights(counts)
                 laws[counts] = subset_law([flips.weight(i) for i in range(len(points))])
         pairs = [(a, b) for a in data for b in data if sum(abs(x - y) for x, y in zip(a, b, strict=True)) == 2]
         largest, widest = worst(laws, pairs)
@@ -214,7 +214,7 @@ def test_permute_and_flip_is_never_worse(successes: int, epsilon: str) -> None:
         samplers[selection] = replace(law, law=replace(law.law, n_cells=8))
     cells = samplers["exponential"].law.weights([successes])
     plain = [Fraction(cells.weight(cell), cells.total) for cell in range(8)]
-    flips = samplers["permute-and-flip"].flips([successes])
+    flips = samplers["permute-and-flip"].coin_weights([successes])
     flipped = subset_law([flips.weight(cell) for cell in range(8)])
     scores = samplers["exponential"].law.logs([successes])
     expected = [float(sum(float(p) * s for p, s in zip(law, scores, strict=True))) for law in (plain, flipped)]
@@ -237,7 +237,7 @@ def test_only_the_exponential_choice_is_of_bounded_range() -> None:
 
 
 def test_the_slack_is_taken_off_before_the_likelihood_power() -> None:
-    found = tempered(Drawing(Decimal(1), 2, draws=2), Decimal(4), GRID_SLACK, None)
+    found = calibrate_power(DrawRequest(Decimal(1), 2, draws=2), Decimal(4), GRID_SLACK, None)
     assert isinstance(found, Tempering)
     assert found.likelihood_power * 4 + GRID_SLACK <= Decimal("0.5")
     assert found.likelihood_power * 4 + GRID_SLACK > Decimal("0.5") - Decimal("1e-25")

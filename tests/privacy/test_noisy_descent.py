@@ -126,7 +126,7 @@ class Case:
     @property
     def smoothness(self) -> float:
         """M."""
-        return self.curvature.whole(self.likelihood_power, self.tau)
+        return self.curvature.potential_smoothness(self.likelihood_power, self.tau)
 
     @property
     def step_size(self) -> float:

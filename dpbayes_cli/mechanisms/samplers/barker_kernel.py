@@ -16,15 +16,15 @@ from typing import Any
 from dpbayes_cli.core.plan import Chain
 from dpbayes_cli.core.released import Draws
 from dpbayes_cli.core.statistic import Statistics
-from dpbayes_cli.mechanisms.samplers.gibbs_accounting import ChainCost, Stage, Update, powers, priced
-from dpbayes_cli.mechanisms.samplers.scalar_sampler import ScalarSampler, grid_posterior
-from dpbayes_cli.mechanisms.samplers.tempering import UP, Drawing
+from dpbayes_cli.mechanisms.samplers.gibbs_accounting import ChainCost, Stage, Update, power_schedule, price_chain
+from dpbayes_cli.mechanisms.samplers.scalar_sampler import ScalarSampler, grid_sampler
+from dpbayes_cli.mechanisms.samplers.tempering import UP, DrawRequest
 from dpbayes_cli.models.families.capabilities import DECIMALS, OneParameterFamily
 from dpbayes_cli.privacy.choices import public_generator
 from dpbayes_cli.privacy.grid import EXACT, uniform_fraction
 from dpbayes_cli.privacy.lattice import LATTICE_SLACK, WIDE, choose_index
 
-STEPS = 200
+DEFAULT_STEPS = 200
 _CELLS = 1 << 12
 """Cells of the grid at most: every pair of a reach is looked at."""
 
@@ -92,8 +92,8 @@ def local_spread(posterior: ScalarSampler, reach: int) -> Decimal:
     return UP.multiply(exact, Decimal(1) + Decimal("1e-25"))
 
 
-def barker_walk(
-    model: OneParameterFamily, asked: Drawing, steps: int, *, annealed: bool
+def plan_walk(
+    model: OneParameterFamily, asked: DrawRequest, steps: int, *, annealed: bool
 ) -> tuple[BarkerKernel, ChainCost, Decimal]:
     """Plan a walk: its grid, its reach, its likelihood power and its price; also return the range of a step.
 
@@ -102,19 +102,19 @@ def barker_walk(
     Raises:
         SpecError: the support is missing or wrong, or epsilon does not suffice.
     """
-    whole, _ = grid_posterior(model, replace(asked, draws=1), Decimal(1))
+    whole, _ = grid_sampler(model, replace(asked, draws=1), Decimal(1))
     posterior = replace(whole, n_cells=min(whole.n_cells, _CELLS))
     reach = max(1, min(posterior.n_cells // 2, math.ceil(posterior.n_cells / 2.0 * math.sqrt(3.0 / steps))))
     spread = local_spread(posterior, reach)
-    schedule = powers(steps, asked.draws, annealed=annealed)
-    price = priced(asked.epsilon, [Update("step", spread, LATTICE_SLACK)], schedule)
+    schedule = power_schedule(steps, asked.draws, annealed=annealed)
+    price = price_chain(asked.epsilon, [Update("step", spread, LATTICE_SLACK)], schedule)
     return BarkerKernel(replace(posterior, likelihood_power=price.likelihood_power), price.stages, reach), price, spread
 
 
-def described(walk: BarkerKernel, price: ChainCost, spread: Decimal, kernel: str) -> dict[str, Any]:
+def plan_parameters(walk: BarkerKernel, price: ChainCost, spread: Decimal, kernel: str) -> dict[str, Any]:
     """Return what a plan says about a walk."""
     return {
-        **price.described(kernel),
+        **price.plan_parameters(kernel),
         "range": float(spread),
         "reach": walk.reach,
         "cells": walk.posterior.n_cells,

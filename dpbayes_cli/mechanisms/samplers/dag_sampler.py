@@ -13,7 +13,7 @@ from dpbayes_cli.base.numeric import exact_sum
 from dpbayes_cli.core.model import Model
 from dpbayes_cli.core.plan import Sampler
 from dpbayes_cli.core.section import require_type
-from dpbayes_cli.mechanisms.samplers.tempering import DOWN, Drawing, Tempering
+from dpbayes_cli.mechanisms.samplers.tempering import DOWN, DrawRequest, Tempering
 from dpbayes_cli.models.families.capabilities import SharesPosterior
 from dpbayes_cli.models.families.discrete_bayes_net import DiscreteBayesNet
 
@@ -23,7 +23,7 @@ ROWS_TOUCHED = 2
 _ROUNDED = Context(prec=15, rounding=ROUND_CEILING)
 """Shares are rounded down; what they add up to is charged as the number that was asked for."""
 
-OneRow = Callable[[tuple[float, ...], Drawing, Decimal], tuple[Sampler, Tempering, dict[str, Any]]]
+OneRow = Callable[[tuple[float, ...], DrawRequest, Decimal], tuple[Sampler, Tempering, dict[str, Any]]]
 """Returns the sampler of a row, from its concentrations, what is asked of its table, and in how many rows at most a
 record counts; what it costs; and what a plan says about it."""
 
@@ -81,7 +81,7 @@ class DagSampler(Sampler):
                 first += width
 
 
-def shares_or_tables(model: Model, asked: Drawing, one_row: OneRow) -> tuple[Sampler, Decimal, dict[str, Any]]:
+def discrete_sampler(model: Model, asked: DrawRequest, one_row: OneRow) -> tuple[Sampler, Decimal, dict[str, Any]]:
     """Return the sampler of one vector of shares, or of a network, what all draws cost, and what a plan says about it.
 
     Args:
@@ -93,13 +93,15 @@ def shares_or_tables(model: Model, asked: Drawing, one_row: OneRow) -> tuple[Sam
         SpecError: no guarantee can be given.
     """
     if isinstance(model, DiscreteBayesNet):
-        sampler, charged, described = by_table(model, asked, one_row)
+        sampler, charged, described = network_sampler(model, asked, one_row)
         return sampler, charged, {**described, "power_applies_to": asked.power_applies_to}
     law, found, cover = one_row(require_type(model, SharesPosterior).concentration, asked, Decimal(1))
-    return law, found.charged, {**found.described(asked), **cover}
+    return law, found.charged, {**found.plan_parameters(asked), **cover}
 
 
-def by_table(model: DiscreteBayesNet, asked: Drawing, one_row: OneRow) -> tuple[DagSampler, Decimal, dict[str, Any]]:
+def network_sampler(
+    model: DiscreteBayesNet, asked: DrawRequest, one_row: OneRow
+) -> tuple[DagSampler, Decimal, dict[str, Any]]:
     """Return the sampler of a network, what all draws cost together, and what a plan says about it.
 
     Args:

@@ -16,7 +16,7 @@ from dpbayes_cli.privacy.conversions import round_up
 from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.privacy.kinds import BoundedRange
 
-LEVELS = 10
+ANNEALING_LEVELS = 10
 """Powers of an annealed chain: 1/10, 2/10, ..., 1."""
 _MARGIN = Decimal("1e-8")
 _SPARE = 16
@@ -47,7 +47,7 @@ class Update:
     extra: Decimal
     times: int = 1
 
-    def need(self, likelihood_power: Decimal, sweeps: int) -> Decimal:
+    def cost_of_sweeps(self, likelihood_power: Decimal, sweeps: int) -> Decimal:
         """Return what the updates of so many sweeps cost, rounded up."""
         one = UP.add(UP.multiply(likelihood_power, self.spread), self.extra)
         return UP.multiply(one, Decimal(self.times * sweeps))
@@ -84,7 +84,7 @@ class ChainCost:
     updates: int
     beside: Decimal = Decimal(0)
 
-    def described(self, kernel: str) -> dict[str, Any]:
+    def plan_parameters(self, kernel: str) -> dict[str, Any]:
         """Return what a plan says about it."""
         spent = exact_difference(self.guarantee.epsilon, self.beside)
         found = {
@@ -103,7 +103,7 @@ class ChainCost:
         return found
 
 
-def powers(sweeps: int, draws: int, *, annealed: bool) -> list[tuple[Decimal, int]]:
+def power_schedule(sweeps: int, draws: int, *, annealed: bool) -> list[tuple[Decimal, int]]:
     """Return the powers of a chain with the number of sweeps at each; the last draws are all at power one.
 
     Raises:
@@ -115,7 +115,7 @@ def powers(sweeps: int, draws: int, *, annealed: bool) -> list[tuple[Decimal, in
         )
     if not annealed:
         return [(Decimal(1), sweeps)]
-    levels = min(LEVELS, sweeps)
+    levels = min(ANNEALING_LEVELS, sweeps)
     each, rest = divmod(sweeps, levels)
     counts = [each] * (levels - 1) + [each + rest]
     if draws > counts[-1]:
@@ -127,7 +127,7 @@ def powers(sweeps: int, draws: int, *, annealed: bool) -> list[tuple[Decimal, in
     return [(DOWN.divide(Decimal(level + 1), Decimal(levels)), count) for level, count in enumerate(counts)]
 
 
-def priced(epsilon: Decimal, updates: Sequence[Update], schedule: Sequence[tuple[Decimal, int]]) -> ChainCost:
+def price_chain(epsilon: Decimal, updates: Sequence[Update], schedule: Sequence[tuple[Decimal, int]]) -> ChainCost:
     """Return the largest likelihood power at which a chain costs what may be spent, and its price.
 
     Args:
@@ -168,7 +168,7 @@ def priced(epsilon: Decimal, updates: Sequence[Update], schedule: Sequence[tuple
     for share, stage, update in zip(
         shares, (stage for stage in stages for _ in updates), [update for _, _, update in parts], strict=True
     ):
-        if update.need(stage.likelihood_power, stage.sweeps) > share:
+        if update.cost_of_sweeps(stage.likelihood_power, stage.sweeps) > share:
             raise DpbayesError("the shares of the budget do not cover the chain; nothing is released")
         guarantees.append(BoundedRange(share, stage.sweeps * update.times))
     guarantee = guarantees[0] if len(guarantees) == 1 else compose(guarantees)
@@ -178,11 +178,11 @@ def priced(epsilon: Decimal, updates: Sequence[Update], schedule: Sequence[tuple
 def _shares(total: Decimal, sizes: Sequence[Decimal]) -> list[Decimal]:
     """Divide a total in proportion to sizes, in short decimals; the last takes what the others leave."""
     whole = exact_sum(sizes)
-    found = [round_short(DOWN.multiply(total, DOWN.divide(size, whole))) for size in sizes[:-1]]
+    found = [round_to_ten_digits(DOWN.multiply(total, DOWN.divide(size, whole))) for size in sizes[:-1]]
     return [*found, exact_difference(total, exact_sum(found))]
 
 
-def round_short(value: Decimal) -> Decimal:
+def round_to_ten_digits(value: Decimal) -> Decimal:
     """Return the nearest decimal of ten digits."""
     return value.normalize(_SHORT)
 

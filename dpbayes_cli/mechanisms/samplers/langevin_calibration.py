@@ -48,7 +48,7 @@ _WIDE = 4.0
 """Variances that are wider by more are worth a warning; a step of 1 / M makes it 2 at most."""
 _CONTRACTS = 2.0 * (1.0 - 1e-5)
 """A step is a contraction where step M < 2; so close to it floats could not tell."""
-UNDER = 1.0 - 1e-10
+BELOW_TARGET = 1.0 - 1e-10
 """Targets are approached from below by more than prices are rounded up."""
 _WIDENED = 0.1
 """By how much a chain's noise may be wider than its posterior asks for, to cover what double precision loses."""
@@ -88,7 +88,7 @@ class CalibratedChain:
 
 
 @dataclass(frozen=True)
-class Chains:
+class ChainCalibrator:
     """What is public about a question of a convex loss: from a likelihood power and a prior precision to a chain.
 
     Attributes:
@@ -109,7 +109,7 @@ class Chains:
         Raises:
             SpecError: a stated step is 2 / M or more.
         """
-        smoothness = self.curvature.whole(power, tau)
+        smoothness = self.curvature.potential_smoothness(power, tau)
         step_size = 1.0 / smoothness if self.options.step_size is None else self.options.step_size
         if not step_size * smoothness < _CONTRACTS:
             raise SpecError(
@@ -165,7 +165,9 @@ class Chains:
         return self.chain(power, high)
 
 
-def chains_of(model: ConvexLossModel, policy: RecordPolicy, options: LangevinOptions, n_records: int | None) -> Chains:
+def chain_calibrator(
+    model: ConvexLossModel, policy: RecordPolicy, options: LangevinOptions, n_records: int | None
+) -> ChainCalibrator:
     """Return what is public about a question.
 
     Raises:
@@ -197,13 +199,13 @@ def chains_of(model: ConvexLossModel, policy: RecordPolicy, options: LangevinOpt
             where="sampling.gamma",
             hint="--certificate total-variation, or leave it out",
         )
-    return Chains(model, options, n, model.curvature(n, 2))
+    return ChainCalibrator(model, options, n, model.curvature(n, 2))
 
 
-def planned(chains: Chains, found: CalibratedChain, calibration: str, more: dict[str, Any]) -> Plan:
+def plan_chains(chains: ChainCalibrator, found: CalibratedChain, calibration: str, more: dict[str, Any]) -> Plan:
     """Return the plan of a calibrated chain."""
     model, options = chains.model, chains.options
-    smoothness = chains.curvature.whole(found.likelihood_power, found.tau)
+    smoothness = chains.curvature.potential_smoothness(found.likelihood_power, found.tau)
     left = math.exp(found.n_steps * math.log1p(-min(found.step_size * found.tau, 1.0 - 1e-16)))
     grid = 2.0 ** math.floor(math.log2(1.0 / math.sqrt(smoothness) / _FINE))
     law = Langevin(
@@ -258,9 +260,9 @@ def planned(chains: Chains, found: CalibratedChain, calibration: str, more: dict
     )
 
 
-def _certificate(chains: Chains, found: CalibratedChain, gamma: float) -> dict[str, Any]:
+def _certificate(chains: ChainCalibrator, found: CalibratedChain, gamma: float) -> dict[str, Any]:
     try:
-        smoothness = chains.curvature.whole(found.likelihood_power, found.tau)
+        smoothness = chains.curvature.potential_smoothness(found.likelihood_power, found.tau)
         known: Certificate = certificate(chains.model.design.width, found.tau, smoothness, gamma)
     except ValueError as error:
         raise SpecError(f"{error}", where="sampling.certificate") from None

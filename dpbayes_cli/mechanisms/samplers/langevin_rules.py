@@ -9,10 +9,10 @@ from typing import Any
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.options import Calibration, Delta, LikelihoodPower, Mu, Order, Rho
 from dpbayes_cli.mechanisms.samplers.langevin_calibration import (
-    UNDER,
+    BELOW_TARGET,
     UNTEMPERED,
     CalibratedChain,
-    Chains,
+    ChainCalibrator,
     LangevinOptions,
 )
 from dpbayes_cli.privacy.conversions import gaussian_delta_above
@@ -25,7 +25,7 @@ from dpbayes_cli.privacy.noisy_descent import (
     mu_of_statement,
 )
 
-ORDER = Decimal(2)
+DEFAULT_ORDER = Decimal(2)
 """The order at which a divergence is meant where none is stated."""
 
 
@@ -58,12 +58,12 @@ def target_mu(options: GibbsPosteriorOptions) -> float:
     elif options.rho is not None:
         whole = math.sqrt(2.0 * float(options.rho))
     else:
-        epsilon, delta = stated_pair(options)
+        epsilon, delta = epsilon_and_delta(options)
         whole = mu_of_statement(epsilon, delta)
-    return whole / math.sqrt(options.draws) * UNDER
+    return whole / math.sqrt(options.draws) * BELOW_TARGET
 
 
-def stated_pair(options: GibbsPosteriorOptions) -> tuple[float, float]:
+def epsilon_and_delta(options: GibbsPosteriorOptions) -> tuple[float, float]:
     """Return (epsilon, delta).
 
     Raises:
@@ -79,7 +79,7 @@ def stated_pair(options: GibbsPosteriorOptions) -> tuple[float, float]:
     return epsilon, float(options.delta)
 
 
-def by_gdp(chains: Chains, options: GibbsPosteriorOptions) -> tuple[CalibratedChain, dict[str, Any]]:
+def calibrate_gdp(chains: ChainCalibrator, options: GibbsPosteriorOptions) -> tuple[CalibratedChain, dict[str, Any]]:
     """Calibrate by Gaussian DP: the largest likelihood power, or the least precision for a stated one.
 
     Privacy: the price of the chain that runs, see ``descent_mu``.
@@ -90,7 +90,7 @@ def by_gdp(chains: Chains, options: GibbsPosteriorOptions) -> tuple[CalibratedCh
     return (chains.with_largest_power(target) if stated is None else chains.least_concentrated(stated, target)), {}
 
 
-def by_minami(chains: Chains, options: GibbsPosteriorOptions) -> tuple[CalibratedChain, dict[str, Any]]:
+def calibrate_minami(chains: ChainCalibrator, options: GibbsPosteriorOptions) -> tuple[CalibratedChain, dict[str, Any]]:
     """Calibrate by Theorem 7 of Minami et al., solved for the likelihood power.
 
     Raises:
@@ -105,9 +105,9 @@ def by_minami(chains: Chains, options: GibbsPosteriorOptions) -> tuple[Calibrate
     tau, slope = chains.model.precision, chains.curvature.slope
     if options.mu is not None or options.rho is not None or options.likelihood_power is not None:
         raise SpecError("the rule of Minami et al. finds the likelihood power from epsilon and delta", where="privacy")
-    epsilon, delta = stated_pair(options)
+    epsilon, delta = epsilon_and_delta(options)
     each = epsilon / options.draws, delta / options.draws
-    power = min(UNTEMPERED, minami_likelihood_power(*each, slope, tau)) * UNDER
+    power = min(UNTEMPERED, minami_likelihood_power(*each, slope, tau)) * BELOW_TARGET
     corollary = minami_corollary(*each, slope, tau)
     found = chains.chain(power, tau)
     if gaussian_delta_above(found.mu * math.sqrt(options.draws), epsilon) > delta:
@@ -116,7 +116,7 @@ def by_minami(chains: Chains, options: GibbsPosteriorOptions) -> tuple[Calibrate
     return found, {"corollary_8": {"likelihood_power": corollary, "confirmed_by_theorem_7": confirmed}}
 
 
-def diffused(chains: Chains, order: Decimal | None) -> tuple[CalibratedChain, dict[str, Any]]:
+def calibrate_diffuse(chains: ChainCalibrator, order: Decimal | None) -> tuple[CalibratedChain, dict[str, Any]]:
     """Calibrate by Algorithm 5 of Geumlek et al.: the largest likelihood power, up to 1.
 
     Raises:
@@ -127,11 +127,11 @@ def diffused(chains: Chains, order: Decimal | None) -> tuple[CalibratedChain, di
     """
     at, epsilon = _divergence(chains, order)
     power = min(UNTEMPERED, diffuse_likelihood_power(at, epsilon, chains.curvature.slope, chains.model.precision))
-    return _within(chains.chain(power * UNDER, chains.model.precision), at, epsilon), {"order": at}
+    return _within(chains.chain(power * BELOW_TARGET, chains.model.precision), at, epsilon), {"order": at}
 
 
-def concentrated(
-    chains: Chains, order: Decimal | None, likelihood_power: float | None
+def calibrate_concentrated(
+    chains: ChainCalibrator, order: Decimal | None, likelihood_power: float | None
 ) -> tuple[CalibratedChain, dict[str, Any]]:
     """Calibrate by Algorithm 4 of Geumlek et al.: the smallest prior precision, that of the prior or more.
 
@@ -144,11 +144,13 @@ def concentrated(
     at, epsilon = _divergence(chains, order)
     power = UNTEMPERED if likelihood_power is None else likelihood_power
     wanted = concentrated_precision(at, epsilon, chains.curvature.slope, power)
-    tau = max(chains.model.precision, wanted / UNDER)
+    tau = max(chains.model.precision, wanted / BELOW_TARGET)
     return _within(chains.chain(power, tau), at, epsilon), {"order": at}
 
 
-def geumlek(chains: Chains, options: GibbsPosteriorOptions) -> tuple[CalibratedChain, dict[str, Any]]:
+def calibrate_geumlek(
+    chains: ChainCalibrator, options: GibbsPosteriorOptions
+) -> tuple[CalibratedChain, dict[str, Any]]:
     """Calibrate by the rule of Geumlek et al. that fits: concentrated for a stated likelihood power, else diffused.
 
     Raises:
@@ -159,13 +161,13 @@ def geumlek(chains: Chains, options: GibbsPosteriorOptions) -> tuple[CalibratedC
             "the rules of Geumlek et al. take an epsilon at an order", where="privacy", hint="--eps 0.1 --order 8"
         )
     if options.likelihood_power is None:
-        return diffused(chains, options.order)
-    return concentrated(chains, options.order, options.likelihood_power)
+        return calibrate_diffuse(chains, options.order)
+    return calibrate_concentrated(chains, options.order, options.likelihood_power)
 
 
-def _divergence(chains: Chains, order: Decimal | None) -> tuple[float, float]:
+def _divergence(chains: ChainCalibrator, order: Decimal | None) -> tuple[float, float]:
     """Return the order, and the divergence that one draw may have at it."""
-    return float(order or ORDER), float(chains.options.stated_epsilon()) / chains.options.draws
+    return float(order or DEFAULT_ORDER), float(chains.options.stated_epsilon()) / chains.options.draws
 
 
 def _check_no_order(options: GibbsPosteriorOptions) -> None:
@@ -188,7 +190,7 @@ def _within(found: CalibratedChain, order: float, epsilon: float) -> CalibratedC
     return found
 
 
-def untempered(chains: Chains, order: Decimal | None) -> tuple[CalibratedChain, dict[str, Any]]:
+def untempered_chain(chains: ChainCalibrator, order: Decimal | None) -> tuple[CalibratedChain, dict[str, Any]]:
     """Return the chain on the posterior itself, whose prior decides what it costs.
 
     Raises:
@@ -197,7 +199,7 @@ def untempered(chains: Chains, order: Decimal | None) -> tuple[CalibratedChain, 
     Privacy: the price of the chain that runs.
     Source: Geumlek, Song and Chaudhuri 2017, Algorithm 1.
     """
-    options, at = chains.options, float(order or ORDER)
+    options, at = chains.options, float(order or DEFAULT_ORDER)
     found = chains.chain(UNTEMPERED, chains.model.precision)
     cost = options.draws * at * found.mu**2 / 2.0
     if options.epsilon is not None and cost > float(options.epsilon):

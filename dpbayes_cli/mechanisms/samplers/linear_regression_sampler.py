@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.options import PowerTarget
 from dpbayes_cli.core.plan import Sampler
-from dpbayes_cli.mechanisms.samplers.tempering import UP, Drawing, Tempering, tempered
+from dpbayes_cli.mechanisms.samplers.tempering import UP, DrawRequest, Tempering, calibrate_power
 from dpbayes_cli.models.families.capabilities import Line, LinearPosterior
 from dpbayes_cli.privacy.grid import EXACT, GRID_SLACK, CellWeights, cell_weights
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
 
-MOST_POINTS = 1 << 17
+MAX_POINTS = 1 << 17
 _FINEST = 256
 _COARSEST = 6
 """Grid steps from the middle of the support to its corners; with fewer a grid says next to nothing about a slope."""
@@ -230,7 +230,7 @@ class LinearRegressionSampler(Sampler):
         return half * math.sqrt(line.variance * float(gradient @ np.linalg.solve(precision, gradient)))
 
 
-def line_posterior(model: LinearPosterior, asked: Drawing) -> tuple[LinearRegressionSampler, Tempering]:
+def line_sampler(model: LinearPosterior, asked: DrawRequest) -> tuple[LinearRegressionSampler, Tempering]:
     """Return the tempered posterior of a line on a public lattice, and what a draw from it costs.
 
     Raises:
@@ -239,11 +239,11 @@ def line_posterior(model: LinearPosterior, asked: Drawing) -> tuple[LinearRegres
     """
     n, line = asked.n_records, model.line()
     d = len(line.bounds)
-    fitting = [g for g in range(_COARSEST, _FINEST + 1) if count_points(d, g) <= MOST_POINTS]
+    fitting = [g for g in range(_COARSEST, _FINEST + 1) if count_points(d, g) <= MAX_POINTS]
     if not fitting:
         raise SpecError(
             f"{d - 1} features are too many for draws: a grid of {_COARSEST} steps has {count_points(d, _COARSEST):,} "
-            f"points, and at most {MOST_POINTS:,} are enumerated",
+            f"points, and at most {MAX_POINTS:,} are enumerated",
             where="mechanism",
             hint="fewer features, or mechanism: laplace",
         )
@@ -259,16 +259,16 @@ def line_posterior(model: LinearPosterior, asked: Drawing) -> tuple[LinearRegres
     cover = LineCover(d - 1, fitting[-1], *ends)
     exact = cover.spread(Fraction(line.variance))
     spread = UP.divide(Decimal(exact.numerator), Decimal(exact.denominator))
-    found = tempered(asked, spread, GRID_SLACK, Decimal(1))
+    found = calibrate_power(asked, spread, GRID_SLACK, Decimal(1))
     sampler = LinearRegressionSampler(line, n, found.likelihood_power, asked.power_applies_to, cover)
     if 4.0 * (n + sum(line.prior_precision)) / line.variance > _LARGEST_LOG:
         raise SpecError("the variance is too small for exact weights of so many records", where="domain.variance")
     return sampler, found
 
 
-def described(sampler: LinearRegressionSampler, found: Tempering, asked: Drawing) -> dict[str, Any]:
+def line_parameters(sampler: LinearRegressionSampler, found: Tempering, asked: DrawRequest) -> dict[str, Any]:
     """Return what a plan says about a lattice and a likelihood power."""
     low, high = sampler.line.bounds[0]
     ends = [float(low + (high - low) * (float(end) + 1.0) / 2.0) for end in (sampler.cover.low, sampler.cover.high)]
     more = {"support": ends, "resolution": sampler.cover.resolution}
-    return {**found.described(asked), **more}
+    return {**found.plan_parameters(asked), **more}

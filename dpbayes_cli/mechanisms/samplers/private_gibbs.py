@@ -20,8 +20,15 @@ from dpbayes_cli.core.released import Draws
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.core.statistic import Statistics
 from dpbayes_cli.mechanisms.samplers.ais_log_weight import NoisyLogWeight, check_log_weight, noisy_log_weight
-from dpbayes_cli.mechanisms.samplers.gibbs_accounting import ChainCost, ChainOptions, Stage, Update, powers, priced
-from dpbayes_cli.mechanisms.samplers.simplex_sampler import SharesCover, SimplexSampler, cover_of, log_share
+from dpbayes_cli.mechanisms.samplers.gibbs_accounting import (
+    ChainCost,
+    ChainOptions,
+    Stage,
+    Update,
+    power_schedule,
+    price_chain,
+)
+from dpbayes_cli.mechanisms.samplers.simplex_sampler import SharesCover, SimplexSampler, log_share, simplex_cover
 from dpbayes_cli.models.families.latent_variables import Links, Sites, Structure
 from dpbayes_cli.privacy.choices import (
     CHOICE_SLACK,
@@ -39,13 +46,13 @@ from dpbayes_cli.privacy.lattice import LATTICE_SLACK
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Integers
 
-TOUCHED = 2
+SITES_TOUCHED = 2
 """A replaced record leaves one site, one row of a table, and joins another: finite precision adds to both."""
 _LARGEST_LOG = 512
 """Nats at which the links' part of a utility is cut: far beyond the window of any choice."""
 _FINEST = 256
 """Tempered records of a row for which a lattice is made fine enough at most: a row takes milliseconds as it is."""
-SWEEPS = 200
+DEFAULT_SWEEPS = 200
 
 
 class PrivateGibbsOptions(ChainOptions, frozen=True, kw_only=True):
@@ -108,7 +115,7 @@ class PrivateGibbs(Chain):
         log_weight, before, left = 0, Decimal(0), sum(stage.sweeps for stage in self.stages)
         for stage in self.stages:
             if self.weight is not None:
-                log_weight += self.risen(point, sites, before, stage.likelihood_power)
+                log_weight += self.log_weight_increment(point, sites, before, stage.likelihood_power)
                 before = stage.likelihood_power
             for _ in range(stage.sweeps):
                 states = self.update_states(point, sites, stage.likelihood_power)
@@ -121,12 +128,12 @@ class PrivateGibbs(Chain):
         noisy = None if self.weight is None else self.weight.release(log_weight)
         return Draws(tuple(values for values, _ in kept), states_kept, noisy)
 
-    def risen(self, point: Point, sites: Sites, before: Decimal, after: Decimal) -> int:
+    def log_weight_increment(self, point: Point, sites: Sites, before: Decimal, after: Decimal) -> int:
         """Return what a higher likelihood power adds to the log weight at a point, exactly, in units of 2^-bits."""
         total = 0
         counts = sites.counts(point.states, self.structure.n_states)
         for cover, emission, table in zip(self.covers, point.emissions, counts, strict=True):
-            rise = rise_table(cover, before, after, self.bits)
+            rise = increment_table(cover, before, after, self.bits)
             total += int((table * rise[emission - cover.least]).sum())
         return total
 
@@ -213,12 +220,14 @@ def log_table(cover: SharesCover, likelihood_power: Decimal, bits: int) -> Integ
     return np.array([int(EXACT.multiply(unit, log_share(share)).to_integral_value()) for share in shares], np.int64)
 
 
-def rise_table(cover: SharesCover, before: Decimal, after: Decimal, bits: int) -> Integers:
+def increment_table(cover: SharesCover, before: Decimal, after: Decimal, bits: int) -> Integers:
     """Return what a higher likelihood power adds to the log weight for a record, by the share of its value."""
     return log_table(cover, after, bits) - log_table(cover, before, bits)
 
 
-def latent_chain(structure: Structure, options: PrivateGibbsOptions, n_records: int) -> tuple[PrivateGibbs, ChainCost]:
+def plan_latent_chain(
+    structure: Structure, options: PrivateGibbsOptions, n_records: int
+) -> tuple[PrivateGibbs, ChainCost]:
     """Plan a chain: find its lattices, its likelihood power and its price.
 
     Raises:
@@ -230,13 +239,13 @@ def latent_chain(structure: Structure, options: PrivateGibbsOptions, n_records: 
     if weighed is not None:
         check_log_weight(weighed, epsilon, annealed=annealed)
         epsilon = exact_difference(epsilon, weighed)
-    schedule = powers(options.sweeps or SWEEPS, options.draws, annealed=annealed)
+    schedule = power_schedule(options.sweeps or DEFAULT_SWEEPS, options.draws, annealed=annealed)
     sizes = [len(concentration) for concentration in structure.emissions]
 
     def planned(fineness: int) -> tuple[tuple[SharesCover, ...], int, ChainCost]:
-        covers = tuple(cover_of(size, None, fineness) for size in sizes)
+        covers = tuple(simplex_cover(size, None, fineness) for size in sizes)
         bits = _bits(covers, n_records)
-        return covers, bits, priced(epsilon, updates_of(covers, bits), schedule)
+        return covers, bits, price_chain(epsilon, updates_of(covers, bits), schedule)
 
     _, _, coarse = planned(1)
     of_row = math.ceil(coarse.likelihood_power * n_records / structure.n_states)
@@ -245,7 +254,7 @@ def latent_chain(structure: Structure, options: PrivateGibbsOptions, n_records: 
     if weighed is None:
         return chain, price
     starts = [Decimal(0), *(stage.likelihood_power for stage in price.stages)]
-    rises = [rise_table(cover, *ends, bits) for ends in itertools.pairwise(starts) for cover in covers]
+    rises = [increment_table(cover, *ends, bits) for ends in itertools.pairwise(starts) for cover in covers]
     guarantee = compose([*require_type(price.guarantee, Composition).parts, PureDP(weighed)])
     weighted = replace(chain, weight=noisy_log_weight(rises, bits, weighed))
     return weighted, replace(price, guarantee=guarantee, beside=weighed)
@@ -258,12 +267,12 @@ def updates_of(covers: tuple[SharesCover, ...], bits: int) -> list[Update]:
         choice at each of two sites adds ``CHOICE_SLACK``.
     Source: see ``PrivateGibbs``.
     """
-    rounding = Decimal(TOUCHED * len(covers)) / Decimal(1 << bits)
-    states = Update("states", sum((c.spread for c in covers), Decimal(0)), TOUCHED * CHOICE_SLACK + rounding)
+    rounding = Decimal(SITES_TOUCHED * len(covers)) / Decimal(1 << bits)
+    states = Update("states", sum((c.spread for c in covers), Decimal(0)), SITES_TOUCHED * CHOICE_SLACK + rounding)
     alike: dict[Decimal, int] = {}
     for cover in covers:
         alike[cover.spread] = alike.get(cover.spread, 0) + 1
-    return [states, *(Update("emissions", spread, TOUCHED * LATTICE_SLACK, n) for spread, n in alike.items())]
+    return [states, *(Update("emissions", spread, SITES_TOUCHED * LATTICE_SLACK, n) for spread, n in alike.items())]
 
 
 def _bits(covers: tuple[SharesCover, ...], n_records: int) -> int:
@@ -279,12 +288,12 @@ def _bits(covers: tuple[SharesCover, ...], n_records: int) -> int:
     return bits
 
 
-def described(chain: PrivateGibbs, price: ChainCost, kernel: str) -> dict[str, Any]:
+def plan_parameters(chain: PrivateGibbs, price: ChainCost, kernel: str) -> dict[str, Any]:
     """Return what a plan says about a chain."""
     spread = sum((cover.spread for cover in chain.covers), Decimal(0))
     supports = sorted({(c.least / c.resolution, c.most / c.resolution) for c in chain.covers})
     return {
-        **price.described(kernel),
+        **price.plan_parameters(kernel),
         "range": float(spread),
         "support": [supports[0][0], supports[-1][1]],
         "resolution": max(cover.resolution for cover in chain.covers),

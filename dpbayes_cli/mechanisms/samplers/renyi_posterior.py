@@ -20,13 +20,13 @@ from dpbayes_cli.core.section import require_type
 from dpbayes_cli.core.statistic import NO_STATISTIC, Statistic, Statistics
 from dpbayes_cli.mechanisms.samplers.langevin_calibration import (
     CalibratedChain,
-    Chains,
+    ChainCalibrator,
     LangevinOptions,
-    chains_of,
-    planned,
+    chain_calibrator,
+    plan_chains,
     run_chains,
 )
-from dpbayes_cli.mechanisms.samplers.langevin_rules import ORDER
+from dpbayes_cli.mechanisms.samplers.langevin_rules import DEFAULT_ORDER
 from dpbayes_cli.models.families.capabilities import ConjugatePosterior
 from dpbayes_cli.models.families.convex_loss import ConvexLossModel
 from dpbayes_cli.privacy.conjugate import LARGEST_ORDER, ConjugateFamily, divergence_slack
@@ -68,7 +68,7 @@ class ConjugateSampler(Sampler):
         return family.moments_by_row(self.model.sums(values, self.n_records), self.r, self.m)
 
 
-def price(family: ConjugateFamily, order: float, r: float, m: float) -> Decimal:
+def divergence_bound(family: ConjugateFamily, order: float, r: float, m: float) -> Decimal:
     """Return an upper bound of the Renyi divergence of one draw at an order, finite precision included."""
     return round_up(
         family.divergence(order, r, m) * (1.0 + _MARGIN)
@@ -77,7 +77,7 @@ def price(family: ConjugateFamily, order: float, r: float, m: float) -> Decimal:
     )
 
 
-def calibrated(cost: Callable[[float], Decimal], target: Decimal) -> float:
+def largest_parameter(cost: Callable[[float], Decimal], target: Decimal) -> float:
     """Return the largest parameter in (0, 1] whose cost stays within a target: the safe end of a bisection.
 
     Args:
@@ -142,7 +142,7 @@ class RenyiMechanism(Mechanism):
         """
 
     @abstractmethod
-    def chain(self, chains: Chains, options: RenyiChainOptions) -> tuple[CalibratedChain, dict[str, Any]]:
+    def chain(self, chains: ChainCalibrator, options: RenyiChainOptions) -> tuple[CalibratedChain, dict[str, Any]]:
         """Return the chain on the posterior of a convex loss, and what a plan says about it.
 
         Raises:
@@ -166,12 +166,12 @@ class RenyiMechanism(Mechanism):
         """
         if isinstance(model, ConvexLossModel):
             of_chain = require_type(options, self.chain_options)
-            chains = chains_of(model, policy, of_chain, n_records)
+            chains = chain_calibrator(model, policy, of_chain, n_records)
             found, more = self.chain(chains, of_chain)
-            return planned(chains, found, "geumlek", more)
+            return plan_chains(chains, found, "geumlek", more)
         conjugate, asked = require_type(model, ConjugatePosterior), require_type(options, RenyiOptions)
         n = complete_records(policy, model.columns, n_records)
-        family, order = conjugate.family(n), float(asked.order or ORDER)
+        family, order = conjugate.family(n), float(asked.order or DEFAULT_ORDER)
         if order > LARGEST_ORDER:
             raise SpecError(f"the order is {order:g}; curves are stored up to {LARGEST_ORDER:g}", where="privacy.order")
         each = None if asked.epsilon is None else _BELOW.divide(asked.epsilon, Decimal(asked.draws))
@@ -195,7 +195,7 @@ class RenyiMechanism(Mechanism):
         return Draws(tuple(require_type(step.law, ConjugateSampler).draw(evidence.values, step.draws)))
 
 
-def renyi_card(releases: str, algorithm: str, prefer_when: str) -> MethodInfo:
+def renyi_info(releases: str, algorithm: str, prefer_when: str) -> MethodInfo:
     """Return the card of a Renyi mechanism: what they share, and what is its own."""
     return MethodInfo(
         releases=releases,
@@ -215,9 +215,13 @@ def renyi_card(releases: str, algorithm: str, prefer_when: str) -> MethodInfo:
 
 def _curve(family: ConjugateFamily, r: float, m: float, asked: RenyiOptions) -> Points:
     """Return the whole curve of all draws on the grid of orders below lambda*, the requested order included."""
-    largest, wanted = family.order_max(r, m), asked.order or ORDER
+    largest, wanted = family.order_max(r, m), asked.order or DEFAULT_ORDER
     orders = sorted({*(order for order in ORDERS if order <= LARGEST_ORDER), wanted})
-    priced = {order: price(family, float(order), r, m) for order in orders if float(order) < largest * (1.0 - 1e-10)}
+    priced = {
+        order: divergence_bound(family, float(order), r, m)
+        for order in orders
+        if float(order) < largest * (1.0 - 1e-10)
+    }
     finite = {order: value for order, value in priced.items() if value.is_finite()}
     if wanted not in finite:
         raise SpecError(

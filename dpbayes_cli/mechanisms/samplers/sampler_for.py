@@ -11,11 +11,11 @@ from dpbayes_cli.core.model import BoundedStatistics, Model
 from dpbayes_cli.core.plan import Sampler
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.core.statistic import Statistic
-from dpbayes_cli.mechanisms.samplers.dag_sampler import shares_or_tables
-from dpbayes_cli.mechanisms.samplers.linear_regression_sampler import described, line_posterior
-from dpbayes_cli.mechanisms.samplers.scalar_sampler import exact_curve, grid_posterior
-from dpbayes_cli.mechanisms.samplers.simplex_sampler import SimplexSampler, cover_of
-from dpbayes_cli.mechanisms.samplers.tempering import Drawing, Tempering, tempered
+from dpbayes_cli.mechanisms.samplers.dag_sampler import discrete_sampler
+from dpbayes_cli.mechanisms.samplers.linear_regression_sampler import line_parameters, line_sampler
+from dpbayes_cli.mechanisms.samplers.scalar_sampler import exact_curve, grid_sampler
+from dpbayes_cli.mechanisms.samplers.simplex_sampler import SimplexSampler, simplex_cover
+from dpbayes_cli.mechanisms.samplers.tempering import DrawRequest, Tempering, calibrate_power
 from dpbayes_cli.models.families.capabilities import LinearPosterior, OneParameterFamily, SharesPosterior
 from dpbayes_cli.privacy.lattice import LATTICE_SLACK
 
@@ -44,7 +44,7 @@ class ExactSampler:
     parameters: dict[str, Any]
 
 
-def exact_posterior(model: Model, policy: RecordPolicy, asked: Drawing) -> ExactSampler:
+def exact_sampler(model: Model, policy: RecordPolicy, asked: DrawRequest) -> ExactSampler:
     """Return what draws as often as asked.
 
     Privacy: ``charged`` bounds the ranges of the drawing code; see ``ScalarSampler``, ``SimplexSampler``,
@@ -58,27 +58,27 @@ def exact_posterior(model: Model, policy: RecordPolicy, asked: Drawing) -> Exact
     sampler: Sampler
     points: tuple[tuple[Decimal, Decimal], ...] = ()
     if isinstance(model, OneParameterFamily):
-        sampler, found = grid_posterior(model, asked, Decimal(1))
+        sampler, found = grid_sampler(model, asked, Decimal(1))
         points = tuple((order, value * asked.draws) for order, value in exact_curve(sampler))
         charged = found.charged
-        parameters = {**found.described(asked), "support": list(sampler.support)}
+        parameters = {**found.plan_parameters(asked), "support": list(sampler.support)}
     elif isinstance(model, LinearPosterior):
-        sampler, found = line_posterior(model, asked)
-        charged, parameters = found.charged, described(sampler, found, asked)
+        sampler, found = line_sampler(model, asked)
+        charged, parameters = found.charged, line_parameters(sampler, found, asked)
     else:
-        sampler, charged, parameters = shares_or_tables(model, asked, _row)
+        sampler, charged, parameters = discrete_sampler(model, asked, _row)
     statistic = require_type(model, BoundedStatistics).statistic(policy)
     return ExactSampler(statistic, sampler, charged, points, parameters)
 
 
 def _row(
-    concentration: tuple[float, ...], asked: Drawing, touched: Decimal
+    concentration: tuple[float, ...], asked: DrawRequest, touched: Decimal
 ) -> tuple[Sampler, Tempering, dict[str, Any]]:
     """Return the sampler of one vector of shares, its price, and its cover."""
-    cover = cover_of(len(concentration), asked.support, asked.n_records)
-    found = tempered(asked, cover.spread, LATTICE_SLACK * touched, Decimal(1))
+    cover = simplex_cover(len(concentration), asked.support, asked.n_records)
+    found = calibrate_power(asked, cover.spread, LATTICE_SLACK * touched, Decimal(1))
     return (
         SimplexSampler(cover, concentration, found.likelihood_power, asked.power_applies_to),
         found,
-        cover.described(),
+        cover.plan_parameters(),
     )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.options import PowerTarget
 from dpbayes_cli.core.plan import Sampler
-from dpbayes_cli.mechanisms.samplers.tempering import UP, Drawing, Tempering, support_of, tempered
+from dpbayes_cli.mechanisms.samplers.tempering import UP, DrawRequest, Tempering, calibrate_power, public_support
 from dpbayes_cli.models.families.capabilities import DECIMALS, OneParameterFamily, floats
 from dpbayes_cli.privacy.conjugate import divergence_slack
 from dpbayes_cli.privacy.conversions import round_up
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _CURVE_ORDERS = (2, 4, 8, 16, 32, 64)
 _CURVE_WORK = 1 << 26
 """Evaluations of a density that an exact curve may take: about a second. Beyond, the general bound is charged."""
-LARGEST_LOG = 1e14
+MAX_LOG_TERMS = 1e14
 """Terms of a log density up to this size leave an error below half a nat, which is what screening cells allows."""
 
 
@@ -140,7 +140,9 @@ class ScalarSampler(Sampler):
         return mean, float(np.sqrt(masses @ (theta - mean) ** 2))
 
 
-def grid_posterior(model: OneParameterFamily, asked: Drawing, most: Decimal | None) -> tuple[ScalarSampler, Tempering]:
+def grid_sampler(
+    model: OneParameterFamily, asked: DrawRequest, most: Decimal | None
+) -> tuple[ScalarSampler, Tempering]:
     """Return the tempered posterior of a family on a public grid, and what a draw from it costs.
 
     Args:
@@ -152,16 +154,16 @@ def grid_posterior(model: OneParameterFamily, asked: Drawing, most: Decimal | No
         SpecError: the support is missing or wrong, epsilon too small, or floats cannot screen the cells.
     """
     n = asked.n_records
-    low, high = support = support_of(model, asked.support)
+    low, high = support = public_support(model, asked.support)
     _, width, steps = model.grid
     with localcontext(EXACT):
         (a_low, _), (a_high, _) = (model.natural(Decimal(end), DECIMALS) for end in (low, high))
         exact = abs(a_high - a_low) * width.numerator * steps / width.denominator
     spread = UP.multiply(exact, Decimal("1") + Decimal("1e-25"))
-    found = tempered(asked, spread, GRID_SLACK, most)
+    found = calibrate_power(asked, spread, GRID_SLACK, most)
     n_cells = min(1 << 20, max(1 << 10, 1 << math.ceil(math.log2(64.0 * math.sqrt(n)))))
     sampler = ScalarSampler(model, n, found.likelihood_power, asked.power_applies_to, support, n_cells)
-    if not sampler.magnitude <= LARGEST_LOG:
+    if not sampler.magnitude <= MAX_LOG_TERMS:
         raise SpecError(
             "the log density is too large on this support for the grid to be screened in floats",
             where="sampling.support",

@@ -58,7 +58,7 @@ class SharesCover:
         """The number of points."""
         return math.comb(self.most - self.least + self.n_shares - 1, self.n_shares - 1)
 
-    def described(self) -> dict[str, Any]:
+    def plan_parameters(self) -> dict[str, Any]:
         """Return what a plan says about it."""
         ends = [self.least / self.resolution, self.most / self.resolution]
         return {"support": ends, "resolution": self.resolution}
@@ -136,7 +136,7 @@ class SimplexSampler(Sampler):
         """Return those of the first share under the law on the lattice."""
         import numpy as np
 
-        shares, tables = centred_tables(self.cover, list(map(float, self.exponents(values))))
+        shares, tables = centered_tables(self.cover, list(map(float, self.exponents(values))))
         rest = tables[-1]
         for table in tables[1:-1]:
             rest = np.convolve(rest, table)[: len(shares)]
@@ -152,7 +152,7 @@ def log_share(share: Decimal) -> Decimal:
     return EXACT.ln(share)
 
 
-def centred_tables(cover: SharesCover, exponents: Sequence[float]) -> tuple[Floats, list[Floats]]:
+def centered_tables(cover: SharesCover, exponents: Sequence[float]) -> tuple[Floats, list[Floats]]:
     """Return the shares of a coordinate, and in floats tables of share^exponent that do not underflow where it matters.
 
     A factor exp(-tilt share) of every coordinate does not change a law of shares that add up to one. The tilt is such
@@ -177,7 +177,7 @@ def _tilt(exponents: Sequence[float], least: float, most: float) -> float:
     return high
 
 
-def cover_of(n_shares: int, support: tuple[float, float] | None, n_records: int) -> SharesCover:
+def simplex_cover(n_shares: int, support: tuple[float, float] | None, n_records: int) -> SharesCover:
     """Return the public lattice for a number of shares and of records.
 
     Raises:

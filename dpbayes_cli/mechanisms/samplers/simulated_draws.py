@@ -17,7 +17,7 @@ from dpbayes_cli.base.numeric import normalized
 from dpbayes_cli.core.plan import Sampler
 from dpbayes_cli.mechanisms.samplers.renyi_posterior import ConjugateSampler
 from dpbayes_cli.mechanisms.samplers.scalar_sampler import ScalarSampler
-from dpbayes_cli.mechanisms.samplers.simplex_sampler import SimplexSampler, centred_tables
+from dpbayes_cli.mechanisms.samplers.simplex_sampler import SimplexSampler, centered_tables
 from dpbayes_cli.privacy.conjugate import ConjugateFamily, DirichletFamily
 from dpbayes_cli.privacy.real_conjugate import GammaRateFamily, GammaShapeFamily, NormalFamily
 
@@ -91,7 +91,7 @@ def _grid(sampler: ScalarSampler, values: Sequence[int], size: int, rng: np.rand
 def _lattice(sampler: SimplexSampler, values: Sequence[int], size: int, rng: np.random.Generator) -> Floats:
     """Draw lattice points coordinate by coordinate, each given what is left of the total."""
     cover = sampler.cover
-    shares, tables = centred_tables(cover, list(map(float, sampler.exponents(values))))
+    shares, tables = centered_tables(cover, list(map(float, sampler.exponents(values))))
     suffixes = [tables[-1]]
     for table in reversed(tables[1:-1]):
         suffixes.insert(0, np.convolve(table, suffixes[0])[: len(shares)])

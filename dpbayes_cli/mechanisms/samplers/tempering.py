@@ -17,7 +17,7 @@ UP = Context(prec=30, rounding=ROUND_CEILING)
 
 
 @dataclass(frozen=True)
-class Drawing:
+class DrawRequest:
     """What is asked of draws from a tempered law.
 
     Attributes:
@@ -57,7 +57,7 @@ class Tempering:
     spread: Decimal
     charged: Decimal
 
-    def described(self, asked: Drawing) -> dict[str, Any]:
+    def plan_parameters(self, asked: DrawRequest) -> dict[str, Any]:
         """Return what a plan says about it."""
         return {
             "likelihood_power": float(self.likelihood_power),
@@ -67,7 +67,7 @@ class Tempering:
         }
 
 
-def tempered(asked: Drawing, spread: Decimal, extra: Decimal, most: Decimal | None) -> Tempering:
+def calibrate_power(asked: DrawRequest, spread: Decimal, extra: Decimal, most: Decimal | None) -> Tempering:
     """Return the largest likelihood power at which each of the requested draws costs its part of epsilon.
 
     Args:
@@ -95,7 +95,7 @@ def tempered(asked: Drawing, spread: Decimal, extra: Decimal, most: Decimal | No
     return Tempering(likelihood_power, spread, charged)
 
 
-def support_of(model: OneParameterFamily, support: tuple[float, float] | None) -> tuple[float, float]:
+def public_support(model: OneParameterFamily, support: tuple[float, float] | None) -> tuple[float, float]:
     """Return the public truncation of the parameter: the stated one, or the model's own.
 
     Raises:
