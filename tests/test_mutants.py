@@ -307,8 +307,8 @@ MUTANTS = {
     ),
     "likelihood power of a mode doubled": (
         "mechanisms/samplers/tempering.py",
-        "likelihood_power = DOWN.divide(DOWN.subtract(each, extra), spread)",
-        "likelihood_power = 2 * DOWN.divide(DOWN.subtract(each, extra), spread)",
+        "likelihood_power = DOWN.divide(DOWN.subtract(epsilon_per_draw, extra), spread)",
+        "likelihood_power = 2 * DOWN.divide(DOWN.subtract(epsilon_per_draw, extra), spread)",
         "tests/mechanisms/test_map.py::test_no_pair_of_neighbors_exceeds_the_charge",
     ),
     "a coin that is compared with another cell's weight": (
@@ -325,14 +325,14 @@ MUTANTS = {
     ),
     "slack forgotten": (
         "mechanisms/samplers/tempering.py",
-        "DOWN.divide(DOWN.subtract(each, extra), spread)",
-        "DOWN.divide(each, spread)",
+        "DOWN.divide(DOWN.subtract(epsilon_per_draw, extra), spread)",
+        "DOWN.divide(epsilon_per_draw, spread)",
         "tests/mechanisms/test_map.py::test_the_slack_is_taken_off_before_the_likelihood_power",
     ),
     "the curve of another law charged": (
         "mechanisms/map.py",
-        "guarantee: BoundedRange | PureDP = PureDP(found.charged)",
-        "guarantee: BoundedRange | PureDP = BoundedRange(found.charged)",
+        "guarantee: BoundedRange | PureDP = PureDP(tempering.charged)",
+        "guarantee: BoundedRange | PureDP = BoundedRange(tempering.charged)",
         "tests/mechanisms/test_map.py::test_only_the_exponential_choice_is_of_bounded_range",
     ),
     "r applied twice": (
@@ -770,8 +770,8 @@ MUTANTS = {
     ),
     "several chains at the price of one": (
         "mechanisms/samplers/langevin_calibration.py",
-        "mu = round_up(found.mu * math.sqrt(options.draws))",
-        "mu = round_up(found.mu)",
+        "total_mu = round_up(chain.mu * math.sqrt(options.draws))",
+        "total_mu = round_up(chain.mu)",
         "tests/mechanisms/test_gibbs_posterior.py::test_k_draws_cost_the_root_of_k",
     ),
     "a limit of records that is planned and not read": (
@@ -813,14 +813,14 @@ MUTANTS = {
     ),
     "rounding to the lattice that nobody pays for": (
         "privacy/chain_arithmetic.py",
-        "widening = (2.0 * error + root * lattice)",
-        "widening = (2.0 * error - root * lattice)",
+        "widening = (2.0 * error + root_width * lattice)",
+        "widening = (2.0 * error - root_width * lattice)",
         "tests/privacy/test_chain_arithmetic.py::test_neighbors_keep_the_inequality_that_is_paid_for",
     ),
     "a step's own rounding forgotten": (
         "privacy/chain_arithmetic.py",
-        "(sums + predictors + moves) + root * lattice / 2.0",
-        "(sums + predictors + moves)",
+        "(gradient_error + predictor_error + step_error) + root_width * lattice / 2.0",
+        "(gradient_error + predictor_error + step_error)",
         "tests/privacy/test_chain_arithmetic.py::test_a_step_errs_by_no_more_than_is_covered",
     ),
     "noise that is not widened": (
@@ -861,14 +861,14 @@ MUTANTS = {
     ),
     "a sweep of tables that is not charged": (
         "mechanisms/samplers/private_gibbs.py",
-        '[states, *(Update("emissions", spread, SITES_TOUCHED * LATTICE_SLACK, n) for spread, n in alike.items())]',
+        '[states, *(Update("emissions", spread, SITES_TOUCHED * LATTICE_SLACK, n) for spread, n in counts.items())]',
         "[states]",
         "tests/mechanisms/test_gibbs.py::test_no_update_exceeds_its_price_and_a_witness_attains_it",
     ),
     "features of one range charged as one": (
         "mechanisms/samplers/private_gibbs.py",
-        "alike[cover.spread] = alike.get(cover.spread, 0) + 1",
-        "alike[cover.spread] = 1",
+        "counts[cover.spread] = counts.get(cover.spread, 0) + 1",
+        "counts[cover.spread] = 1",
         "tests/mechanisms/test_gibbs.py::test_no_update_exceeds_its_price_and_a_witness_attains_it",
     ),
     "an outcome that becomes impossible": (
@@ -1047,8 +1047,8 @@ MUTANTS = {
     ),
     "the last share of a budget is a share too many": (
         "mechanisms/samplers/gibbs_accounting.py",
-        "return [*found, exact_difference(total, exact_sum(found))]",
-        "return [*found, total]",
+        "return [*shares, exact_difference(total, exact_sum(shares))]",
+        "return [*shares, total]",
         "tests/mechanisms/test_gibbs.py::test_the_budget_is_spent_and_never_exceeded",
     ),
     "the anchor is not compared": (

@@ -1,4 +1,4 @@
-"""MAP: a private estimate of the posterior's mode, chosen on a finite public cover of the parameter space."""
+"""MAP: a private estimate of the posterior mode, chosen from a finite public cover of the parameter space."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ from dpbayes_cli.privacy.permute_and_flip import FlipWeights, flip_law, flip_wei
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
 
-_LARGEST_ERROR = 0.1
-_MOST_POINTS = 1 << 16
-"""Points of a lattice that are enumerated: for permute-and-flip, every one of them may have to be visited."""
+_MAX_SCORE_ERROR = 0.1
+_MAX_POINTS = 1 << 16
+"""Points of a lattice that are enumerated; permute-and-flip may have to visit all of them."""
 
 
 class MapOptions(EpsilonOptions, frozen=True, kw_only=True):
-    """What is read of every model."""
+    """The options that every model has."""
 
     draws: NumberOfEstimates = 1
     selection: Selection = "exponential"
 
 
 class MapRangeOptions(MapOptions, frozen=True, kw_only=True):
-    """What is read of a model whose parameter has one public range."""
+    """The options of a model whose parameter has one public range."""
 
     support: Support = None
 
@@ -56,14 +56,14 @@ class ModeEstimate(Sampler):
     """Points of a public cover, drawn with scores T log posterior; a subclass knows the cover.
 
     Attributes:
-        selection: how they are drawn.
+        selection: how points are drawn.
     """
 
     selection: SelectionKind
 
     @abstractmethod
     def draw_exponentially(self, values: Sequence[int], size: int) -> list[tuple[float, ...]]:
-        """Draw points in proportion to exp(score), exactly."""
+        """Draw points with probability exactly proportional to exp(score)."""
 
     @abstractmethod
     def coin_weights(self, values: Sequence[int]) -> FlipWeights:
@@ -71,7 +71,7 @@ class ModeEstimate(Sampler):
 
     @abstractmethod
     def point(self, index: int) -> tuple[float, ...]:
-        """Return a point of the cover."""
+        """Return the parameters of a point of the cover."""
 
     def draw(self, values: Sequence[int], size: int) -> list[tuple[float, ...]]:
         """Draw points of the cover; the points themselves are the estimates."""
@@ -83,16 +83,16 @@ class ModeEstimate(Sampler):
 
 @dataclass(frozen=True)
 class GridEstimate(ModeEstimate):
-    """A mode on the middles of the cells of a public support.
+    """A mode on the midpoints of the cells of a public support.
 
-    Privacy: that of ``ScalarSampler`` at any likelihood power for the exponential choice, whose integers are drawn
-        with; that of ``permute_and_flip`` with e = T R + ``GRID_SLACK`` for the other.
+    Privacy: that of ``ScalarSampler`` at any likelihood power for the exponential choice, whose integer weights are
+        drawn with; that of ``permute_and_flip`` with e = T R + ``GRID_SLACK`` for the other.
     Source: Zhang et al. 2016 Alg. 3; McKenna and Sheldon 2020.
 
     Attributes:
         law: the posterior, prior included, to the power T.
         selection: how a cell is chosen.
-        error: what the floats of a score err by, for any data.
+        error: a bound on the error of a score in floats, for any data.
     """
 
     law: ScalarSampler
@@ -108,19 +108,19 @@ class GridEstimate(ModeEstimate):
         return flip_weights(self.law.logs(values), self.law.exact_log(values), self.error)
 
     def point(self, index: int) -> tuple[float, ...]:
-        """Return the middle of a cell."""
+        """Return the midpoint of a cell."""
         low, high = self.law.support
         return (low + (high - low) * ((index + 0.5) / self.law.n_cells),)
 
     def is_possible(self, draw: Sequence[float]) -> bool:
-        """Return whether an estimate is the middle of a cell."""
+        """Return whether an estimate is the midpoint of a cell."""
         if not self.law.is_possible(draw):
             return False
         low, high = self.law.support
         return self.point(round((draw[0] - low) / (high - low) * self.law.n_cells - 0.5)) == tuple(draw)
 
     def moments(self, values: Sequence[int]) -> tuple[float, float]:
-        """Return the moments of the law on the middles of the cells."""
+        """Return the moments of the estimate's law."""
         if self.selection == "exponential":
             return self.law.moments(values)
         return _moments(flip_law(self.law.logs(values)), self.law.cells)
@@ -138,7 +138,7 @@ class SharesEstimate(ModeEstimate):
     Attributes:
         law: the posterior, prior included, to the power T.
         selection: how a point is chosen.
-        error: what the floats of a score err by, for any data.
+        error: a bound on the error of a score in floats, for any data.
     """
 
     law: SimplexSampler
@@ -200,26 +200,26 @@ class Map(Mechanism):
     summary: ClassVar[str] = "a private estimate of the posterior's mode; pure epsilon, bounded range"
     example: ClassVar[Mapping[str, Mapping[str, Any]]] = {"privacy": {"epsilon": "1"}, "sampling": {"draws": 3}}
     card: ClassVar[MethodInfo] = MethodInfo(
-        releases="k estimates of the posterior's mode (MAP), each a point of a public cover of the parameter space: "
-        "the middles of a grid's cells, or a lattice of shares. An estimate is no sample of a posterior: its spread "
-        "tells nothing about how uncertain the parameter is, and nothing else is released.",
-        guarantee="sampling.selection: exponential (the default) is pure epsilon-DP with bounded range epsilon / k an "
-        "estimate, a quarter of the rho of pure epsilon; permute-and-flip is pure epsilon-DP and nothing better.",
-        assumptions="Complete records, and a number of them that is public. The operating system's random numbers are "
+        releases="k estimates of the posterior mode (MAP), each a point of a public cover of the parameter space: the "
+        "midpoints of the cells of a grid, or a lattice of shares. An estimate is not a posterior sample: the spread "
+        "of estimates does not show how uncertain the parameter is, and nothing else is released.",
+        guarantee="With sampling.selection: exponential (the default), pure epsilon-DP with bounded range epsilon / k "
+        "per estimate, a quarter of the rho of pure epsilon. With permute-and-flip, pure epsilon-DP and nothing "
+        "better.",
+        assumptions="Records are complete and their number is public. The operating system's random numbers are "
         "secret. The prior was chosen without looking at the data.",
         source="Zhang, Rubinstein and Dimitrakakis 2016, Algorithm 3; McSherry and Talwar 2007; Durfee and Rogers 2019 "
         "(bounded range); McKenna and Sheldon 2020 (permute-and-flip).",
-        corrections="The sensitivity is R / 2, R = sup - inf of the log likelihood ratio, and not its largest absolute "
-        "value: a constant added to all utilities changes no probability, so the weight is exp(epsilon u / R). Points "
-        "are drawn exactly, in integers or in decimals of unlimited exponents. Permute-and-flip is the better estimate "
-        "at the same epsilon, never worse; but it is the exponential mechanism without replacement, and on a fine "
-        "cover cells hardly come twice: there they are alike, the exponential choice composes better and serves "
-        "lattices too large to enumerate, which is why it is the default. Of a network every table has its own share "
-        "of epsilon and its own cover, in place of one cover of all parameters together.",
-        prefer_when="One number is wanted, such as a setting or a synthetic parameter, and epsilon is large: the "
-        "estimate approaches the mode as epsilon grows, where `ops` stays a posterior sample. For intervals, or many "
-        "parameters, `laplace` tells more. Permute-and-flip where the cover is coarse and the account is one of pure "
-        "epsilon.",
+        corrections="The sensitivity is R / 2, with R = sup - inf of the log likelihood ratio, not its largest "
+        "absolute value: a constant added to all utilities changes no probability, so the weight is exp(epsilon u / "
+        "R). Points are drawn exactly, in integers or in decimals with unlimited exponents. Permute-and-flip is never "
+        "worse than the exponential mechanism at the same epsilon. But it is the exponential mechanism without "
+        "replacement, and on a fine cover cells hardly come twice: there both are alike. The exponential choice "
+        "composes better and works on lattices that are too large to enumerate, so it is the default. Every table of a "
+        "network has its own share of epsilon and its own cover, instead of one cover of all parameters together.",
+        prefer_when="You want one number, such as a setting or a synthetic parameter, and epsilon is large: the "
+        "estimate approaches the mode as epsilon grows, while `ops` remains a posterior sample. For intervals, or many "
+        "parameters, `laplace` is more accurate. Permute-and-flip suits a coarse cover and an account in pure epsilon.",
     )
     requires: ClassVar[tuple[type, ...]] = (OneParameterFamily, SharesPosterior, DiscreteBayesNet)
     options_type: ClassVar[type[Options]] = MapOptions
@@ -229,64 +229,64 @@ class Map(Mechanism):
 
     @classmethod
     def options_for(cls, model: type[Model]) -> type[Options]:
-        """Return what is read: with the range of the parameter, where there is one."""
+        """Return the option type: with the range of the parameter, if there is one."""
         return MapRangeOptions if takes_support(model) else MapOptions
 
     def plan(self, model: Model, policy: RecordPolicy, options: Options, n_records: int | None = None) -> Plan:
-        """Find the likelihood power, which may exceed one.
+        """Find the likelihood power, which may exceed one, and the cost of all estimates.
 
         Raises:
             SpecError: records are not complete, the support is missing or wrong, or no guarantee can be given.
         """
-        wanted, n = require_type(options, MapOptions), complete_records(policy, model.columns, n_records)
-        selection = wanted.selection
-        asked = DrawRequest(wanted.stated_epsilon(), n, wanted.draws, "joint", wanted.value("support"))
+        map_options, n = require_type(options, MapOptions), complete_records(policy, model.columns, n_records)
+        selection = map_options.selection
+        request = DrawRequest(map_options.stated_epsilon(), n, map_options.draws, "joint", map_options.value("support"))
         if isinstance(model, OneParameterFamily):
-            return self._one_parameter(model, policy, asked, selection)
-        sampler, charged, described = discrete_sampler(model, asked, partial(self._row, selection=selection))
+            return self._one_parameter(model, policy, request, selection)
+        sampler, charged, parameters = discrete_sampler(model, request, partial(self._row, selection=selection))
         flip = selection == "permute-and-flip"
-        guarantee = PureDP(charged) if flip else BoundedRange(charged, asked.draws)
-        step = Step(self.statistic(model, policy), sampler, guarantee, asked.draws)
-        return Plan((step,), guarantee, {**described, "selection": selection})
+        guarantee = PureDP(charged) if flip else BoundedRange(charged, request.draws)
+        step = Step(self.statistic(model, policy), sampler, guarantee, request.draws)
+        return Plan((step,), guarantee, {**parameters, "selection": selection})
 
     @staticmethod
     def _one_parameter(
-        model: OneParameterFamily, policy: RecordPolicy, asked: DrawRequest, selection: SelectionKind
+        model: OneParameterFamily, policy: RecordPolicy, request: DrawRequest, selection: SelectionKind
     ) -> Plan:
-        law, found = grid_sampler(model, asked, None)
-        guarantee: BoundedRange | PureDP = PureDP(found.charged)
-        if selection == "exponential":  # the curve is that of this law, and of no other
-            points = tuple((order, value * asked.draws) for order, value in exact_curve(law))
-            guarantee = BoundedRange(found.charged, asked.draws, points)
+        law, tempering = grid_sampler(model, request, None)
+        guarantee: BoundedRange | PureDP = PureDP(tempering.charged)
+        if selection == "exponential":  # the curve holds for this law only
+            points = tuple((order, value * request.draws) for order, value in exact_curve(law))
+            guarantee = BoundedRange(tempering.charged, request.draws, points)
         sampler = GridEstimate(law, selection, 1e-12 + 2.0**-50 * law.magnitude)
-        step = Step(model.statistic(policy), sampler, guarantee, asked.draws)
-        described = {**found.plan_parameters(asked), "selection": selection}
-        return Plan((step,), guarantee, {**described, "support": list(law.support), "points": law.n_cells})
+        step = Step(model.statistic(policy), sampler, guarantee, request.draws)
+        parameters = {**tempering.plan_parameters(request), "selection": selection}
+        return Plan((step,), guarantee, {**parameters, "support": list(law.support), "points": law.n_cells})
 
     @staticmethod
     def _row(
-        concentration: tuple[float, ...], asked: DrawRequest, touched: Decimal, *, selection: SelectionKind
+        concentration: tuple[float, ...], request: DrawRequest, rows_touched: Decimal, *, selection: SelectionKind
     ) -> tuple[Sampler, Tempering, dict[str, Any]]:
-        """Return the sampler of one vector of shares, its price, and its cover."""
-        cover = simplex_cover(len(concentration), asked.support, asked.n_records)
+        """Return the sampler of one vector of shares, its cost, and the description of its cover."""
+        cover = simplex_cover(len(concentration), request.support, request.n_records)
         flip = selection == "permute-and-flip"
-        if flip and cover.n_points > _MOST_POINTS:
+        if flip and cover.n_points > _MAX_POINTS:
             raise SpecError(
-                f"permute-and-flip visits every point of the cover, and this lattice has more than {_MOST_POINTS}",
+                f"permute-and-flip may visit every point of the cover, and this lattice has more than {_MAX_POINTS}",
                 where="sampling.selection",
-                hint="--selection exponential draws from any lattice",
+                hint="--selection exponential, which draws from any lattice",
             )
-        found = calibrate_power(asked, cover.spread, max(GRID_SLACK, LATTICE_SLACK) * touched, None)
-        law = SimplexSampler(cover, concentration, found.likelihood_power, "joint")
-        error = _error(law, asked.n_records)
-        if flip and error > _LARGEST_ERROR:
-            raise SpecError("the scores are too large to be told apart in floats", where="privacy.epsilon")
-        return SharesEstimate(law, selection, error), found, cover.plan_parameters()
+        tempering = calibrate_power(request, cover.spread, max(GRID_SLACK, LATTICE_SLACK) * rows_touched, None)
+        law = SimplexSampler(cover, concentration, tempering.likelihood_power, "joint")
+        error = _error(law, request.n_records)
+        if flip and error > _MAX_SCORE_ERROR:
+            raise SpecError("the scores are too large for floats to tell them apart", where="privacy.epsilon")
+        return SharesEstimate(law, selection, error), tempering, cover.plan_parameters()
 
     def release(self, plan: Plan, evidence: Statistics) -> Draws:
         """Draw the planned estimates.
 
-        Privacy: that of the plan; the estimates alone are returned.
+        Privacy: that of the plan; only the estimates are returned.
         Source: see the class.
         """
         (step,) = plan.steps
@@ -295,10 +295,10 @@ class Map(Mechanism):
 
 
 def _error(law: SimplexSampler, n_records: int) -> float:
-    """Return a bound of the error of a score in floats: each of K terms and of K sums errs by 2^-52 of the terms."""
+    """Return a bound on the error of a score in floats: each of K terms and of K sums errs by 2^-52 of the terms."""
     largest = float(law.likelihood_power) * (n_records + sum(abs(a - 1.0) for a in law.concentration))
-    deepest = math.log(law.cover.resolution / law.cover.least)
-    return 1e-12 + 2.0**-50 * (len(law.concentration) + 2) * largest * deepest
+    largest_log = math.log(law.cover.resolution / law.cover.least)
+    return 1e-12 + 2.0**-50 * (len(law.concentration) + 2) * largest * largest_log
 
 
 @lru_cache(maxsize=4)

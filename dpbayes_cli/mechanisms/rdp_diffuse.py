@@ -34,14 +34,18 @@ class RdpDiffuse(RenyiMechanism):
         releases="k draws from the posterior whose likelihood is raised to the power r, the largest r in (0, 1] "
         "whose divergence at the stated order stays within epsilon.",
         algorithm="Algorithm 2",
-        prefer_when="Posterior samples at a stated Renyi price; the posterior stays centred between prior and data, "
-        "and is wider.",
+        prefer_when="You want posterior samples at a stated Renyi cost; the posterior stays centered between prior and "
+        "data, and is wider.",
     )
 
     def choose(self, family: ConjugateFamily, order: float, epsilon: Decimal | None) -> tuple[float, float]:
-        """Return the largest r, and m = 1."""
+        """Return the largest r that fits and m = 1."""
         if epsilon is None:
-            raise SpecError("missing", where="privacy.epsilon", hint="the divergence to spend at --order: --eps 0.1")
+            raise SpecError(
+                "missing",
+                where="privacy.epsilon",
+                hint="state the divergence to spend at --order, e.g. --eps 0.1",
+            )
         return largest_parameter(lambda r: divergence_bound(family, order, r, 1.0), epsilon), 1.0
 
     def chain(self, chains: ChainCalibrator, options: RenyiChainOptions) -> tuple[CalibratedChain, dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""RDP-direct: samples of the true posterior, whose prior makes them private."""
+"""RDP-direct: samples of the true posterior, made private by its prior alone."""
 
 from __future__ import annotations
 
@@ -32,21 +32,25 @@ class RdpDirect(RenyiMechanism):
     first_spec: ClassVar[Mapping[str, str]] = dict.fromkeys(
         ("prior.alpha", "prior.beta", "prior.concentration", "prior.shape", "prior.rate"), "300"
     )
-    """What a draw costs is its prior's to say: one with some weight, of whatever family."""
+    """The prior determines the cost of a draw, so the first spec has a strong one, whatever its family."""
     card: ClassVar[MethodInfo] = renyi_info(
-        releases="k draws from the true posterior: nothing is tempered, and the prior decides what that costs.",
+        releases="k draws from the true posterior: nothing is tempered, and the prior determines the cost.",
         algorithm="Algorithm 1",
-        prefer_when="A strong prior is meant seriously and the posterior must not be changed: `plan` tells its price.",
+        prefer_when="The strong prior is meant seriously and the posterior must not be changed; `plan` shows its cost.",
     )
 
     def choose(self, family: ConjugateFamily, order: float, epsilon: Decimal | None) -> tuple[float, float]:
-        """Return r = m = 1, refused where it costs more than asked."""
+        """Return r = m = 1.
+
+        Raises:
+            SpecError: this posterior costs more than epsilon.
+        """
         cost = divergence_bound(family, order, 1.0, 1.0)
         if epsilon is not None and cost > epsilon:
             raise SpecError(
-                f"a draw of the true posterior costs {cost:.6g} at order {order:g}, more than {epsilon:.6g} asked for",
+                f"a draw of the true posterior costs {cost:.6g} at order {order:g}, more than epsilon {epsilon:.6g}",
                 where="privacy.epsilon",
-                hint="leave epsilon out to pay its price, or use rdp-diffuse or rdp-concentrated",
+                hint="leave epsilon out to pay the cost of the posterior, or use rdp-diffuse or rdp-concentrated",
             )
         return 1.0, 1.0
 

@@ -52,7 +52,7 @@ def test_the_true_posterior_is_priced_and_not_changed() -> None:
     assert float(plan.guarantee.rdp(Decimal(2))) == pytest.approx(0.191290227, abs=1e-9)
     assert plan.guarantee.order_max == pytest.approx(Decimal(7))
     assert not plan.guarantee.rdp(Decimal(7)).is_finite()
-    with pytest.raises(SpecError, match=r"more than 0\.1 asked for"):
+    with pytest.raises(SpecError, match=r"more than epsilon 0\.1"):
         planned("rdp-direct", epsilon=Decimal("0.1"))
 
 
