@@ -191,10 +191,10 @@ class Gibbs(Mechanism):
         parameters = {**parameters, "draws": step.draws}
         if scale is not None:
             parameters["laplace_scale"] = scale
-        last = "sweep" if step.draws == 1 else f"{step.draws} sweeps"
+        last = "" if step.draws == 1 else f"{step.draws} "
         how = (
-            f"the last {last} of a private chain of {parameters['sweeps']}, {parameters['updates']} priced updates at "
-            f"likelihood power {parameters['likelihood_power']:.3g}; the guarantee is that of this chain, mixed or not"
+            f"the last {last}of {parameters['sweeps']} sweeps of a private chain with {parameters['updates']} priced updates "
+            f"at likelihood power {parameters['likelihood_power']:.3g}; the guarantee holds for it, mixed or not"
         )
         return Plan((step,), step.guarantee, parameters, how, _warnings(step, parameters))
 

@@ -265,8 +265,8 @@ def test_a_plan_shows_what_noise_would_do() -> None:
         (hmm(), {"sweeps": 50, "draws": 6, "kernel": "annealed"}, "full power"),
         (hmm(), {"epsilon": "1e-7"}, "rounding"),
         (hmm(), {"log_weight_epsilon": Decimal("0.1")}, "annealed"),
-        (hmm(), {"log_weight_epsilon": Decimal(1), "kernel": "annealed"}, "nothing is left"),
-        (DirichletCategorical(("0", "1"), (1.0, 1.0)), {"sweeps": 2, "draws": 3}, "last of 2"),
+        (hmm(), {"log_weight_epsilon": Decimal(1), "kernel": "annealed"}, "leaves nothing"),
+        (DirichletCategorical(("0", "1"), (1.0, 1.0)), {"sweeps": 2, "draws": 3}, "at least as many sweeps"),
     ],
 )
 def test_what_cannot_be_is_refused(model: Model, changes: dict[str, Any], words: str) -> None:

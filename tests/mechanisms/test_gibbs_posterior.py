@@ -132,7 +132,7 @@ def test_a_plan_names_what_it_found() -> None:
     assert chain.grid <= 1.0 / math.sqrt(found["smoothness"]) / 1024.0
     assert f"{chain.n_steps} steps" in plan.how
     assert plan.warnings == ()
-    assert "is short" in planned(mu="0.5", n_steps=2).warnings[0]
+    assert "steps are few" in planned(mu="0.5", n_steps=2).warnings[0]
     long = planned(mu="5", n_steps=3, step_size=0.01, model="huber-regression")
     assert long.parameters["variance_inflation"] > 1e4
     assert any("is large" in warning for warning in long.warnings)
@@ -189,8 +189,8 @@ def test_the_exact_curve_allows_more_than_the_papers_rule() -> None:
         ({"mu": "0.5", "max_records": 2000}, "sampling.max_records", "public"),
         ({"mu": "0.5", "n_records": None}, "records", "beforehand"),
         ({"mu": "0.5", "n_records": 0}, "records", "no record"),
-        ({"mu": "0.5", "step_size": 3.0}, "sampling.step_size", "contraction"),
-        ({"mu": "0.5", "step_size": 2.0}, "sampling.step_size", "contraction"),
+        ({"mu": "0.5", "step_size": 3.0}, "sampling.step_size", "contracts below"),
+        ({"mu": "0.5", "step_size": 2.0}, "sampling.step_size", "contracts below"),
         ({"mu": "1e-13"}, "privacy", "too small"),
         ({"mu": "1e-10"}, "privacy", "double precision"),
         ({"mu": "0.5", "calibration": "minami"}, "privacy", "epsilon and delta"),
@@ -202,7 +202,7 @@ def test_the_exact_curve_allows_more_than_the_papers_rule() -> None:
         ),
         ({"epsilon": "1", "delta": "1e-6", "calibration": "geumlek"}, "privacy", "at an order"),
         ({"mu": "0.5", "certificate": "total-variation", "gamma": 0.6}, "sampling.certificate", "Proposition 13"),
-        ({"mu": "0.5", "gamma": 0.1}, "sampling.gamma", "none is asked for"),
+        ({"mu": "0.5", "gamma": 0.1}, "sampling.gamma", "none is requested"),
         ({"mu": "0.5", "order": "8"}, "privacy.order", "Geumlek"),
     ],
     ids=str,
@@ -229,7 +229,7 @@ def test_the_renyi_mechanisms_on_a_convex_loss() -> None:
         assert float(plan.guarantee.mu) == pytest.approx(true_mu(plan, "logistic-regression", 1000), rel=1e-7)
     direct = planned("rdp-direct")
     assert (direct.parameters["likelihood_power"], direct.parameters["tau"]) == (1.0, 1.0)
-    with pytest.raises(SpecError, match=r"more than 0\.1"):
+    with pytest.raises(SpecError, match=r"more than epsilon 0\.1"):
         planned("rdp-direct", **asked)
 
 

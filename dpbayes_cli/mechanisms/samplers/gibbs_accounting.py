@@ -59,7 +59,7 @@ class Stage:
 
     Attributes:
         likelihood_power: what the likelihood is raised to.
-        sweeps: how many.
+        sweeps: the number of sweeps.
     """
 
     likelihood_power: Decimal
@@ -75,18 +75,18 @@ class ChainCost:
         stages: the sweeps in order.
         guarantee: the guarantee of the whole chain.
         updates: the number of priced updates.
-        beside: the part of the guarantee's epsilon that is not spent on updates.
+        log_weight_epsilon: the part of the guarantee's epsilon that is not spent on updates.
     """
 
     likelihood_power: Decimal
     stages: tuple[Stage, ...]
     guarantee: Guarantee
     updates: int
-    beside: Decimal = Decimal(0)
+    log_weight_epsilon: Decimal = Decimal(0)
 
     def plan_parameters(self, kernel: str) -> dict[str, Any]:
         """Return the parameters of the cost that a plan states."""
-        spent = exact_difference(self.guarantee.epsilon, self.beside)
+        spent = exact_difference(self.guarantee.epsilon, self.log_weight_epsilon)
         parameters = {
             "kernel": kernel,
             "sweeps": sum(stage.sweeps for stage in self.stages),

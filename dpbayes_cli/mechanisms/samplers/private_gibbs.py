@@ -259,7 +259,7 @@ def plan_latent_chain(
     increments = [increment_table(cover, *ends, bits) for ends in itertools.pairwise(starts) for cover in covers]
     guarantee = compose([*require_type(cost.guarantee, Composition).parts, PureDP(weight_epsilon)])
     with_weight = replace(chain, weight=noisy_log_weight(increments, bits, weight_epsilon))
-    return with_weight, replace(cost, guarantee=guarantee, beside=weight_epsilon)
+    return with_weight, replace(cost, guarantee=guarantee, log_weight_epsilon=weight_epsilon)
 
 
 def updates_of(covers: tuple[SharesCover, ...], bits: int) -> list[Update]:
