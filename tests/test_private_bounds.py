@@ -74,9 +74,11 @@ def test_the_bundle_says_what_was_found_and_at_what_price(arguments: list[str], 
     report = Path("out/report.md").read_text()
     page = dpbayes("report", "out", "--format", "html", "--out", "out.html")
     assert page.code == 0, page.err
-    found = f"{document['bounds']['lower']:.10g} to {document['bounds']['upper']:.10g}, found privately at epsilon 0.5"
+    statement = (
+        f"{document['bounds']['lower']:.10g} to {document['bounds']['upper']:.10g}, found privately at epsilon 0.5"
+    )
     for text in (report, Path("out.html").read_text(), dpbayes("report", "out").out):
-        assert found in text
+        assert statement in text
         assert "as if they had been fixed beforehand" in text
     assert (
         dpbayes("infer", "out", "--samples", "100", "--prior", "mean=40" if "age" in arguments else "shape=2").code == 0
@@ -87,13 +89,13 @@ def test_the_posterior_is_that_of_the_drawn_bounds(dpbayes: Cli) -> None:
     """At a large epsilon the mean age is that of the data, and would be far off between other bounds."""
     dpbayes("budget", "open", "clinic", "--epsilon", "1000")
     price = ["--bounds-epsilon", "100", "--eps", "5", "--prior", "mean=50,variance=100", "--on-invalid", "impute:50"]
-    found = dpbayes("release", CLINIC, *AGE, *price, "--json").json
+    released = dpbayes("release", CLINIC, *AGE, *price, "--json").json
     rows = CLINIC.read_text().splitlines()[1:]
     ages = [int(row.split(",")[0]) if row.split(",")[0].isdecimal() else 50 for row in rows]
-    bounds = found["bounds"]
+    bounds = released["bounds"]
     share = [sum(age <= bounds[end] for age in ages) / len(ages) for end in ("lower", "upper")]
     assert share == pytest.approx([0.01, 0.99], abs=0.03)
-    posterior = found["posterior"]["mean"]
+    posterior = released["posterior"]["mean"]
     assert posterior["mean"] == pytest.approx(sum(ages) / len(ages), abs=5 * posterior["sd"])
 
 
@@ -114,8 +116,8 @@ def test_a_bundle_with_other_bounds_is_refused(dpbayes: Cli) -> None:
 @pytest.mark.parametrize("cells", ["", "x\n,,,,\n"])
 def test_an_empty_data_set_is_answered(arguments: list[str], cells: str, dpbayes: Cli, place: Path) -> None:
     (place / "empty.csv").write_text(f"age,arm,months,relapse,note\n{cells}")
-    found = dpbayes("release", "empty.csv", *arguments, *PRICE, "--json").json
-    assert found["bounds"]["lower"] < found["bounds"]["upper"]
+    released = dpbayes("release", "empty.csv", *arguments, *PRICE, "--json").json
+    assert released["bounds"]["lower"] < released["bounds"]["upper"]
 
 
 def test_a_stream_is_read_once(dpbayes: Cli, shell: Cli) -> None:
@@ -221,8 +223,8 @@ def test_noise_that_cannot_be_calibrated_between_drawn_bounds_is_that_of_the_who
         return original(sensitivity_l1, epsilon)
 
     monkeypatch.setattr(DiscreteLaplace, "calibrate", calibrate)
-    found = dpbayes("release", CLINIC, "--dataset", "clinic", *MONTHS, *PRICE, "--out", "o", "--json").json
+    released = dpbayes("release", CLINIC, "--dataset", "clinic", *MONTHS, *PRICE, "--out", "o", "--json").json
     document = json.loads(Path("o/release.json").read_text())
-    assert found["bounds"]["upper"] > 0
+    assert released["bounds"]["upper"] > 0
     assert len(seen) > 2
     assert document["noise"]["scale"] == pytest.approx(original(max(seen), Decimal(1)).scale)

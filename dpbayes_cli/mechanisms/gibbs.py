@@ -193,8 +193,8 @@ class Gibbs(Mechanism):
             parameters["laplace_scale"] = scale
         last = "" if step.draws == 1 else f"{step.draws} "
         how = (
-            f"the last {last}of {parameters['sweeps']} sweeps of a private chain with {parameters['updates']} priced updates "
-            f"at likelihood power {parameters['likelihood_power']:.3g}; the guarantee holds for it, mixed or not"
+            f"the last {last}of {parameters['sweeps']} sweeps of a private chain with {parameters['updates']} priced "
+            f"updates at likelihood power {parameters['likelihood_power']:.3g}; its guarantee holds mixed or not"
         )
         return Plan((step,), step.guarantee, parameters, how, _warnings(step, parameters))
 

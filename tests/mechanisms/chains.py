@@ -70,8 +70,8 @@ def evidence_of(model: LatentVariables, records: Sequence[Record]) -> Statistics
 
 def coarse(chain: Any, resolution: int = 8, least: int = 2) -> PrivateGibbs:
     """The chain on lattices of few points."""
-    found = require_type(chain, PrivateGibbs)
-    return replace(found, covers=tuple(SharesCover(c.n_shares, resolution, least) for c in found.covers))
+    gibbs_chain = require_type(chain, PrivateGibbs)
+    return replace(gibbs_chain, covers=tuple(SharesCover(c.n_shares, resolution, least) for c in gibbs_chain.covers))
 
 
 def prices(chain: PrivateGibbs, likelihood_power: Decimal) -> tuple[float, float]:
@@ -94,7 +94,7 @@ def emissions_of(chain: PrivateGibbs) -> list[tuple[Any, ...]]:
 def state_log_law(chain: PrivateGibbs, point: Point, sites: Sites, likelihood_power: Decimal) -> np.ndarray[Any, Any]:
     """The log probabilities of the states of all sites after their update, in the order of ``all_states``."""
     groups = chain.structure.colors(chain.n_records)
-    found = []
+    totals = []
     for states in all_states(chain):
         now, total = point.states.copy(), 0.0
         for group in groups:
@@ -104,8 +104,8 @@ def state_log_law(chain: PrivateGibbs, point: Point, sites: Sites, likelihood_po
             chosen = states[group]
             total += float(np.log(weights[np.arange(len(group)), chosen] / weights.sum(axis=1)).sum())
             now[group] = chosen
-        found.append(total)
-    return np.array(found)
+        totals.append(total)
+    return np.array(totals)
 
 
 def site_log_laws(chain: PrivateGibbs, point: Point, sites: Sites, likelihood_power: Decimal) -> np.ndarray[Any, Any]:

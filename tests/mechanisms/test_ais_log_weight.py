@@ -77,7 +77,7 @@ def test_the_mean_weight_is_the_evidence() -> None:
             likelihood = math.prod(z if x == (0,) else 1 - z for z, x in zip(zeros, records, strict=True))
             exact += p * q * mass * likelihood
     rng = np.random.default_rng(0)
-    found = []
+    weights = []
     for _ in range(300):
         links = chain.structure.draw_links(None, rng)
         point = Point(chain.structure.draw_states(links, 3, rng), chain.start(), links)
@@ -88,9 +88,9 @@ def test_the_mean_weight_is_the_evidence() -> None:
             states = chain.update_states(point, sites, before)
             emissions = chain.update_emissions(states, sites, before)
             point = Point(states, emissions, chain.structure.draw_links(states, rng))
-        found.append(math.exp(total / 2.0**chain.bits))
-    assert abs(np.mean(found) - exact) <= 6.2 * np.std(found) / math.sqrt(len(found))
-    assert 6.2 * np.std(found) / math.sqrt(len(found)) < exact / 3
+        weights.append(math.exp(total / 2.0**chain.bits))
+    assert abs(np.mean(weights) - exact) <= 6.2 * np.std(weights) / math.sqrt(len(weights))
+    assert 6.2 * np.std(weights) / math.sqrt(len(weights)) < exact / 3
 
 
 @pytest.mark.slow

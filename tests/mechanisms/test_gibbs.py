@@ -72,7 +72,7 @@ def chain_of(model: LatentVariables, n: int, **changes: Any) -> PrivateGibbs:
 def points_of(chain: PrivateGibbs, size: int) -> list[Point]:
     """Public points: emissions at the ends of their lattices, and random ones."""
     rng = np.random.default_rng(3)
-    k, found = chain.structure.n_states, []
+    k, points = chain.structure.n_states, []
     for i in range(size):
         emissions = []
         for cover in chain.covers:
@@ -81,8 +81,8 @@ def points_of(chain: PrivateGibbs, size: int) -> list[Point]:
             emissions.append(np.array(picked))
         links = chain.structure.draw_links(None, rng)
         states = rng.integers(k, size=chain.structure.n_sites(chain.n_records))
-        found.append(Point(states, tuple(emissions), links))
-    return found
+        points.append(Point(states, tuple(emissions), links))
+    return points
 
 
 @pytest.mark.parametrize(("model", "n"), SUBJECTS)

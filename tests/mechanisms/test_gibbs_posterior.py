@@ -119,17 +119,17 @@ def test_a_plan_names_what_it_found() -> None:
     plan = planned(mu="0.5", draws=4, certificate="total-variation")
     assert plan.parameters.keys() == LARGEST_PLAN | {"certificate"}
     chain = require_type(plan.final_step.law, Langevin)
-    found = plan.parameters
-    assert (found["likelihood_power"], found["tau"], found["step_size"], found["n_steps"]) == (
+    parameters = plan.parameters
+    assert (parameters["likelihood_power"], parameters["tau"], parameters["step_size"], parameters["n_steps"]) == (
         chain.likelihood_power, chain.tau, chain.step_size, chain.n_steps,
     )  # fmt: skip
-    assert found["mu"] == float(plan.guarantee.mu) == pytest.approx(0.5, rel=2e-3)  # horizons are whole
-    assert found["smoothness"] == pytest.approx(chain.likelihood_power * 0.25 * 2.0 * 1000 + 1.0)
-    assert chain.step_size == pytest.approx(1.0 / found["smoothness"])
-    assert found["sensitivity"] == pytest.approx(2.0 * chain.likelihood_power * math.sqrt(2.0))
-    assert found["certificate"]["n_steps"] > 1e6
+    assert parameters["mu"] == float(plan.guarantee.mu) == pytest.approx(0.5, rel=2e-3)  # horizons are whole
+    assert parameters["smoothness"] == pytest.approx(chain.likelihood_power * 0.25 * 2.0 * 1000 + 1.0)
+    assert chain.step_size == pytest.approx(1.0 / parameters["smoothness"])
+    assert parameters["sensitivity"] == pytest.approx(2.0 * chain.likelihood_power * math.sqrt(2.0))
+    assert parameters["certificate"]["n_steps"] > 1e6
     assert math.log2(chain.grid) == int(math.log2(chain.grid))
-    assert chain.grid <= 1.0 / math.sqrt(found["smoothness"]) / 1024.0
+    assert chain.grid <= 1.0 / math.sqrt(parameters["smoothness"]) / 1024.0
     assert f"{chain.n_steps} steps" in plan.how
     assert plan.warnings == ()
     assert "steps are few" in planned(mu="0.5", n_steps=2).warnings[0]

@@ -74,14 +74,14 @@ def test_the_range_is_never_exceeded_and_attained(features: int, low: Any, high:
     lines = np.array(cover.points().tolist(), dtype=object) * cover.step
     lines[:, 0] = lines[:, 0] + cover.middle
     spots = [Fraction(-1), Fraction(0), Fraction(1)]
-    found = []
+    log_likelihoods = []
     for y, *x in itertools.product(spots, repeat=features + 1):
         height = lines[:, 0] + sum(lines[:, j + 1] * x[j] for j in range(features))
         assert low <= min(height) <= max(height) <= high
-        found.append(-((height - y) ** 2) / (2 * variance))
-    ranges = [max(a - b) - min(a - b) for a, b in itertools.combinations(found, 2)]
+        log_likelihoods.append(-((height - y) ** 2) / (2 * variance))
+    ranges = [max(a - b) - min(a - b) for a, b in itertools.combinations(log_likelihoods, 2)]
     assert max(ranges) == cover.spread(variance)
-    assert max(max(a) - min(a) for a in found) <= cover.spread(variance) / 2  # a record against none
+    assert max(max(a) - min(a) for a in log_likelihoods) <= cover.spread(variance) / 2  # a record against none
 
 
 @pytest.mark.parametrize("power_applies_to", ["likelihood", "joint"])
@@ -184,8 +184,8 @@ def test_lines_of_abalone_are_drawn_and_planned(dpbayes: Cli, place: Path) -> No
     planned = dpbayes("plan", "--spec", "spec.yaml", "--records", "4177", "--trials", "2", "--json").json
     assert planned["expected"]["inflation"] > 1.0
     done = dpbayes("release", "--spec", "spec.yaml", "--out", "out", "--json").json
-    found = {name: summary["mean"] for name, summary in done["posterior"].items()}
-    assert list(found) == ["beta[intercept]", "beta[length]"]
-    assert abs(found["beta[intercept]"] + 0.5 * found["beta[length]"] - 9.6) < 6.5
+    means = {name: summary["mean"] for name, summary in done["posterior"].items()}
+    assert list(means) == ["beta[intercept]", "beta[length]"]
+    assert abs(means["beta[intercept]"] + 0.5 * means["beta[length]"] - 9.6) < 6.5
     assert dpbayes("report", "out").code == 0
     assert stats.norm.sf(9.0) < FALSE_FAIL

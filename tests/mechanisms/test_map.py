@@ -135,8 +135,8 @@ def test_no_pair_of_neighbors_exceeds_the_charge_on_the_lattice(
         request = asked_for(COMPLETE, Decimal(epsilon), n_records=n, selection=selection)
         plan = plan_of(Map(), model, **request)
         law = require_type(plan.steps[0].law, SharesEstimate)
-        found = calibrate_power(DrawRequest(Decimal(epsilon), n), cover.spread, GRID_SLACK, None)
-        sampler = replace(law, law=replace(law.law, cover=cover, likelihood_power=found.likelihood_power))
+        tempering = calibrate_power(DrawRequest(Decimal(epsilon), n), cover.spread, GRID_SLACK, None)
+        sampler = replace(law, law=replace(law.law, cover=cover, likelihood_power=tempering.likelihood_power))
         data = [c for c in itertools.product(range(n + 1), repeat=k) if sum(c) == n]
         laws = {}
         for counts in data:
@@ -148,7 +148,7 @@ def test_no_pair_of_neighbors_exceeds_the_charge_on_the_lattice(
                 laws[counts] = subset_law([flips.weight(i) for i in range(len(points))])
         pairs = [(a, b) for a in data for b in data if sum(abs(x - y) for x, y in zip(a, b, strict=True)) == 2]
         largest, widest = worst(laws, pairs)
-        charged = found.charged
+        charged = tempering.charged
         assert largest <= charged
         if selection == "exponential":
             assert charged * Decimal("0.999") <= widest <= charged  # no constant holds anything back
@@ -237,10 +237,10 @@ def test_only_the_exponential_choice_is_of_bounded_range() -> None:
 
 
 def test_the_slack_is_taken_off_before_the_likelihood_power() -> None:
-    found = calibrate_power(DrawRequest(Decimal(1), 2, draws=2), Decimal(4), GRID_SLACK, None)
-    assert isinstance(found, Tempering)
-    assert found.likelihood_power * 4 + GRID_SLACK <= Decimal("0.5")
-    assert found.likelihood_power * 4 + GRID_SLACK > Decimal("0.5") - Decimal("1e-25")
+    tempering = calibrate_power(DrawRequest(Decimal(1), 2, draws=2), Decimal(4), GRID_SLACK, None)
+    assert isinstance(tempering, Tempering)
+    assert tempering.likelihood_power * 4 + GRID_SLACK <= Decimal("0.5")
+    assert tempering.likelihood_power * 4 + GRID_SLACK > Decimal("0.5") - Decimal("1e-25")
 
 
 @pytest.mark.parametrize("selection", SELECTIONS)
@@ -250,9 +250,9 @@ def test_the_estimate_approaches_the_mode(selection: SelectionKind) -> None:
     plan = plan_of(Map(), model, COMPLETE, Decimal(900), n_records=200, selection=selection)
     assert plan.parameters["likelihood_power"] > 100
     sampler = require_type(plan.steps[0].law, ModeEstimate)
-    ((found,),) = sampler.draw([120], 1)
+    ((estimate,),) = sampler.draw([120], 1)
     mode = (120 + 2) / (200 + 3)
-    assert abs(found - mode) < 0.03
+    assert abs(estimate - mode) < 0.03
     mean, sd = sampler.moments([120])
     assert abs(mean - mode) < 2e-3
     assert sd < 5e-3

@@ -73,12 +73,12 @@ def test_no_pair_of_neighbors_exceeds_the_charge(
         request = asked_for(COMPLETE, Decimal(epsilon), n_records=n, support=support, power_applies_to=power_applies_to)
         plan = plan_of(Ops(), model, **request)
         sampler = replace(require_type(plan.steps[0].law, ScalarSampler), n_cells=17)
-        found = sums(model, n)
+        totals = sums(model, n)
         laws = {}
-        for total in found:
+        for total in totals:
             weights = sampler.weights([total])
             laws[total] = [weights.weight(cell) for cell in range(17)]
-        pairs = [(a, b) for a in found for b in found if a != b and abs(a - b) <= steps]
+        pairs = [(a, b) for a in totals for b in totals if a != b and abs(a - b) <= steps]
         assert largest_log_ratio(laws, pairs).b <= mpmath.iv.mpf(str(plan.guarantee.epsilon)).a
 
 

@@ -113,7 +113,7 @@ def test_a_step_errs_by_no_more_than_is_covered(name: str) -> None:
     matrix, arithmetic = records_of(chain.loss, 1), chain.arithmetic
     points = np.clip(points_of(chain, 7, 20), -arithmetic.reach, arithmetic.reach)
     with ExitStack() as stack:
-        found = chain.moved(Gradient(matrix, chain.loss, stack, 20), points)
+        after = chain.moved(Gradient(matrix, chain.loss, stack, 20), points)
     allowed = (
         chain.step_size * 2.0 * chain.likelihood_power * chain.loss.slope_bound * chain.row_norm * arithmetic.widening
     )
@@ -121,7 +121,7 @@ def test_a_step_errs_by_no_more_than_is_covered(name: str) -> None:
     with mpmath.workdps(60):
         for i in range(20):
             exact = exact_move(chain, matrix, points[:, i])
-            away = [float(mpmath.mpf(float(a)) - b) for a, b in zip(found[:, i], exact, strict=True)]
+            away = [float(mpmath.mpf(float(a)) - b) for a, b in zip(after[:, i], exact, strict=True)]
             assert np.linalg.norm(away) <= error
     assert error > math.sqrt(3.0) * arithmetic.lattice / 2.0  # rounding to the lattice is not all of it
 
@@ -148,8 +148,8 @@ def test_sums_on_the_lattice_are_exact(power: float) -> None:
     points = points_of(chain, 8, 200) * 1e3
     noise = np.rint(np.random.default_rng(9).normal(size=points.shape) * 40.0 * arithmetic.noise / arithmetic.lattice)
     with ExitStack() as stack:
-        found = chain.moved(Gradient(records_of(chain.loss, 0), chain.loss, stack, 200), points)
-    for a, b in zip(found.ravel(), noise.ravel(), strict=True):
+        after = chain.moved(Gradient(records_of(chain.loss, 0), chain.loss, stack, 200), points)
+    for a, b in zip(after.ravel(), noise.ravel(), strict=True):
         assert Fraction(a) + Fraction(arithmetic.lattice) * Fraction(b) == Fraction(a + arithmetic.lattice * b)
     for each in (arithmetic.lattice, arithmetic.reach):
         assert math.frexp(each)[0] == 0.5

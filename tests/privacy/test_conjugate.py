@@ -96,10 +96,10 @@ def test_the_supremum_over_failures_is_that_of_brute_force_over_all_neighbors(
         p, q = ((first, beta / m + r * (others + number)) for number in (x, y))
         worst = max(worst, dirichlet_divergence(order, p, q))
     family = BetaFailuresFamily(alpha, beta, successes, bound, n)
-    found = family.divergence(order, r, m)
-    assert (order >= family.order_max(r, m)) == math.isinf(worst) == math.isinf(found)
-    assert found == pytest.approx(worst, rel=1e-10)
-    assert found >= worst * (1 - 1e-15)
+    divergence = family.divergence(order, r, m)
+    assert (order >= family.order_max(r, m)) == math.isinf(worst) == math.isinf(divergence)
+    assert divergence == pytest.approx(worst, rel=1e-10)
+    assert divergence >= worst * (1 - 1e-15)
 
 
 def test_what_floats_lose_of_many_records_is_added() -> None:
@@ -108,8 +108,8 @@ def test_what_floats_lose_of_many_records_is_added() -> None:
         exact = max(
             dirichlet_divergence(order, (1.0 + n, p), (1.0 + n, q)) for p, q in ((500.0, 520.0), (520.0, 500.0))
         )
-        found = BetaFailuresFamily(1.0, 500.0, 1, 20.0, n).divergence(order, 1.0, 1.0)
-        assert exact <= found <= exact * (1 + 1e-8)
+        divergence = BetaFailuresFamily(1.0, 500.0, 1, 20.0, n).divergence(order, 1.0, 1.0)
+        assert exact <= divergence <= exact * (1 + 1e-8)
 
 
 def numeric_divergence(order: float, log_p: Any, log_q: Any, low: float, high: float) -> float:

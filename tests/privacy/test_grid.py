@@ -16,8 +16,8 @@ from tests.statistical import assert_follows
 
 
 def weights_of(logs: list[float]) -> list[int]:
-    found = cell_weights(np.array(logs), lambda cell: Decimal(logs[cell]))
-    return [found.weight(cell) for cell in range(len(logs))]
+    weights = cell_weights(np.array(logs), lambda cell: Decimal(logs[cell]))
+    return [weights.weight(cell) for cell in range(len(logs))]
 
 
 def test_weights_are_floor_of_scaled_masses_plus_a_constant() -> None:
@@ -43,10 +43,10 @@ def test_the_stated_slack_covers_what_flooring_can_do() -> None:
 
 def test_the_choice_follows_the_weights() -> None:
     logs = [0.0, -0.5, -2.0, -1.0, -0.1]
-    found = cell_weights(np.array(logs), lambda cell: Decimal(logs[cell]))
+    weights = cell_weights(np.array(logs), lambda cell: Decimal(logs[cell]))
     masses = np.exp(logs) / np.exp(logs).sum()
-    assert_follows(found.draw(20_000), np.arange(5), masses)
-    assert found.total == sum(found.weight(cell) for cell in range(5))
+    assert_follows(weights.draw(20_000), np.arange(5), masses)
+    assert weights.total == sum(weights.weight(cell) for cell in range(5))
 
 
 def test_a_choice_among_numbers_of_all_sizes_is_in_their_proportion() -> None:

@@ -37,7 +37,7 @@ epsilons = st.decimals(min_value=Decimal("1e-12"), max_value=1000, places=12, al
 deltas = st.decimals(min_value=Decimal("1e-18"), max_value=Decimal("0.99"), places=18, allow_nan=False)
 values = st.decimals(min_value=Decimal("1e-9"), max_value=100, places=9, allow_nan=False)
 curves = st.lists(values, min_size=1, max_size=len(ORDERS)).map(
-    lambda found: tuple(zip(ORDERS, sorted(found), strict=False))
+    lambda values: tuple(zip(ORDERS, sorted(values), strict=False))
 )
 simple: st.SearchStrategy[Guarantee] = st.one_of(
     st.builds(PureDP, epsilons),
@@ -171,13 +171,13 @@ def exact_gaussian_delta(mu: Decimal, epsilon: Decimal) -> Any:
 def random_prices(count: int, seed: int) -> list[tuple[Decimal, Decimal]]:
     """Return pairs (mu, delta): mu from 2e-12 to 40, delta from 1e-300 to nearly that of epsilon 0."""
     rng = random.Random(seed)
-    found = []
+    pairs = []
     for i in range(count):
         mu = Decimal(f"{math.exp(rng.uniform(math.log(2e-12 if i % 3 else 1e-3), math.log(40.0))):.6g}")
         most = math.erf(float(mu) / math.sqrt(8.0))
         delta = most * (1.0 - rng.random() ** 6) if i % 2 else math.exp(rng.uniform(-690.0, math.log(most)))
-        found.append((mu, Decimal(f"{delta:.6g}")))
-    return found
+        pairs.append((mu, Decimal(f"{delta:.6g}")))
+    return pairs
 
 
 @pytest.mark.parametrize(

@@ -147,12 +147,12 @@ class Case:
         """
         laws = self.laws(longer=longer, quieter=quieter, starts=starts)
         p, q = (np.diff(law.below(self.limits(law)), prepend=0.0, append=1.0) for law in laws)
-        found = [
+        deltas = [
             np.maximum(a - math.exp(eps) * b, 0.0).sum() - gaussian_delta(self.mu, eps)
             for eps in EPSILONS
             for a, b in ((p, q), (q, p))
         ]
-        return float(max(found))
+        return float(max(deltas))
 
     def divergence(self, order: float) -> float:
         """Return the larger of the Renyi divergences of the cells, which is not above that of the chain."""
@@ -350,21 +350,21 @@ def test_the_rules_of_geumlek_spend_the_divergence(order: float, epsilon: float,
 
 def test_the_largest_likelihood_power_is_the_safe_end() -> None:
     assert largest_likelihood_power(lambda power: power, 2.0, 1.0) == 1.0
-    found = largest_likelihood_power(lambda power: 3.0 * power, 1.0, 1.0)
-    assert 3.0 * found <= 1.0
-    assert 3.0 * math.nextafter(found, 1.0) > 1.0 - 1e-15
+    largest = largest_likelihood_power(lambda power: 3.0 * power, 1.0, 1.0)
+    assert 3.0 * largest <= 1.0
+    assert 3.0 * math.nextafter(largest, 1.0) > 1.0 - 1e-15
     assert largest_likelihood_power(lambda power: math.inf, 1.0, 1.0) == 0.0
 
 
 @pytest.mark.parametrize(("width", "tau", "smoothness", "gamma"), [(2, 0.01, 1.0, 0.01), (7, 2.0, 300.0, 0.1)])
 def test_the_certificate_is_that_of_dalalyan(width: int, tau: float, smoothness: float, gamma: float) -> None:
     """His corollary in its own words: a time, and steps of a length that this time decides."""
-    found = certificate(width, tau, smoothness, gamma)
+    certified = certificate(width, tau, smoothness, gamma)
     time = (4.0 * math.log(1.0 / gamma) + width * math.log(smoothness / tau)) / (2.0 * tau)
     step_size = gamma**2 / (width * smoothness**2 * time)
-    assert found.step_size == pytest.approx(step_size, rel=1e-12)
-    assert found.n_steps == math.ceil(time / step_size * (1.0 - 1e-12))
-    assert found.step_size * found.n_steps >= time * (1.0 - 1e-12)
+    assert certified.step_size == pytest.approx(step_size, rel=1e-12)
+    assert certified.n_steps == math.ceil(time / step_size * (1.0 - 1e-12))
+    assert certified.step_size * certified.n_steps >= time * (1.0 - 1e-12)
 
 
 def total_variation(n_steps: float, step_size: float, rates: tuple[float, float], start: float) -> float:
@@ -382,11 +382,13 @@ def total_variation(n_steps: float, step_size: float, rates: tuple[float, float]
 
 def test_the_certificate_keeps_its_word_and_the_lost_square_breaks_it() -> None:
     tau, smoothness, gamma = 0.01, 1.0, 0.01
-    found = certificate(2, tau, smoothness, gamma)
-    assert total_variation(found.n_steps, found.step_size, (tau, smoothness), 1.0 / smoothness) <= gamma
+    certified = certificate(2, tau, smoothness, gamma)
+    assert total_variation(certified.n_steps, certified.step_size, (tau, smoothness), 1.0 / smoothness) <= gamma
     b = 4.0 * math.log(1.0 / gamma) + 2.0 * math.log(smoothness / tau)
     lost = 2 * (smoothness * b) ** 2 / (4.0 * tau * gamma**2)
-    assert total_variation(lost, found.step_size, (tau, smoothness), 1.0 / smoothness) == pytest.approx(0.32, abs=0.01)
+    assert total_variation(lost, certified.step_size, (tau, smoothness), 1.0 / smoothness) == pytest.approx(
+        0.32, abs=0.01
+    )
 
 
 @pytest.mark.parametrize(("width", "gamma"), [(1, 0.01), (2, 0.5), (2, 0.0)])

@@ -44,12 +44,14 @@ def largest_change(parities: Parities, neighbors: Neighbors, *, complete: bool) 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_the_sensitivity_is_never_exceeded_and_attained(name: str, neighbors: Neighbors, complete: bool) -> None:
     parities = Parities(*NETWORKS[name])
-    found = sensitivity_l1(parities, neighbors, complete=complete)
+    sensitivity = sensitivity_l1(parities, neighbors, complete=complete)
     signed = not (complete and neighbors is Neighbors.REPLACE_ONE)
-    moved = contribution(parities, found.record, signed=signed) - contribution(parities, found.neighbor, signed=signed)
-    assert found.exact
-    assert found.value == found.attained == int(np.abs(moved).sum())
-    assert found.value == largest_change(parities, neighbors, complete=complete)
+    moved = contribution(parities, sensitivity.record, signed=signed) - contribution(
+        parities, sensitivity.neighbor, signed=signed
+    )
+    assert sensitivity.exact
+    assert sensitivity.value == sensitivity.attained == int(np.abs(moved).sum())
+    assert sensitivity.value == largest_change(parities, neighbors, complete=complete)
 
 
 @pytest.mark.parametrize("name", NETWORKS)
@@ -94,9 +96,9 @@ def by_enumeration(parities: Parities) -> int:
 def test_elimination_finds_what_enumeration_finds(seed: int) -> None:
     rng = np.random.default_rng(seed)
     parities = random_network(rng, 5 + seed % 6, 3, (2, 2, 3, 5))
-    found = maximize_odd_patterns(parities)
-    assert found.exact
-    assert found.value == by_enumeration(parities)
+    maximum = maximize_odd_patterns(parities)
+    assert maximum.exact
+    assert maximum.value == by_enumeration(parities)
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -114,20 +116,20 @@ def test_a_bound_is_one(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_bounds_are_not_always_attained(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parity_sensitivity, "LARGEST_EXACT", 3)
     monkeypatch.setattr(parity_sensitivity, "_LARGEST_BOUND", 3)
-    found = [maximize_odd_patterns(random_network(np.random.default_rng(seed), 14, 3)) for seed in range(6)]
-    assert any(not each.exact for each in found)
+    bounds = [maximize_odd_patterns(random_network(np.random.default_rng(seed), 14, 3)) for seed in range(6)]
+    assert any(not each.exact for each in bounds)
 
 
 def test_a_large_network_has_a_bound() -> None:
     rng = np.random.default_rng(5)
     families = [(*map(int, rng.choice(i, min(i, 3), replace=False) if i else []), i) for i in range(200)]
     parities = Parities((2,) * 200, tuple(families))
-    found = maximize_odd_patterns(parities)
-    changed = np.array([found.record])
-    assert found.attained == int(parities.coefficients(counted(parities, changed)).sum())
-    assert parities.count / 2 < found.attained <= found.value < parities.count
+    bound = maximize_odd_patterns(parities)
+    changed = np.array([bound.record])
+    assert bound.attained == int(parities.coefficients(counted(parities, changed)).sum())
+    assert parities.count / 2 < bound.attained <= bound.value < parities.count
     whole = sensitivity_l1(parities, Neighbors.REPLACE_ONE, complete=False)
-    assert (whole.value, whole.attained) == (2 * found.value, 2 * found.attained)
+    assert (whole.value, whole.attained) == (2 * bound.value, 2 * bound.attained)
 
 
 def test_nothing_varies() -> None:
@@ -140,19 +142,19 @@ def test_nothing_varies() -> None:
 def test_an_elimination_turns_neighbors_into_cliques() -> None:
     """A ring of five needs two chords; a vertex meets two neighbors, whoever comes first; isolated ones none."""
     ring = [(i, (i + 1) % 5) for i in range(5)]
-    found = min_fill_elimination(6, ring, 5)
-    assert sorted(found.order) == list(range(6))
-    assert sorted(map(len, found.later)) == [0, 0, 1, 2, 2, 2]
-    assert found.order[0] == 5
+    elimination = min_fill_elimination(6, ring, 5)
+    assert sorted(elimination.order) == list(range(6))
+    assert sorted(map(len, elimination.later)) == [0, 0, 1, 2, 2, 2]
+    assert elimination.order[0] == 5
     assert min_fill_elimination(6, ring, 1).order == (5,)
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_the_graph_of_an_elimination_is_chordal_and_has_every_edge(seed: int) -> None:
     parities = random_network(np.random.default_rng(seed), 15, 3)
-    found = min_fill_elimination(15, parities.families, 15)
-    rank = {v: place for place, v in enumerate(found.order)}
-    later = {v: set(each) for v, each in zip(found.order, found.later, strict=True)}
+    elimination = min_fill_elimination(15, parities.families, 15)
+    rank = {v: place for place, v in enumerate(elimination.order)}
+    later = {v: set(each) for v, each in zip(elimination.order, elimination.later, strict=True)}
     for family in parities.families:
         for a, b in itertools.combinations(sorted(family, key=rank.__getitem__), 2):
             assert b in later[a]

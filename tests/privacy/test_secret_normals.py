@@ -64,11 +64,11 @@ def test_more_bits_decide_as_the_law_asks() -> None:
     """5,000 proposals of three bits, so that most need more: false-fail 1e-9 for each of seven frequencies."""
     size, scale = 5000, 1.3
     rng = np.random.default_rng(4)
-    found = [decide_with_more_bits(int(a), int(b), scale, 3) for a, b in rng.integers(0, 8, (size, 2))]
+    numbers = [decide_with_more_bits(int(a), int(b), scale, 3) for a, b in rng.integers(0, 8, (size, 2))]
     limit = float(norm.isf(FALSE_FAIL / 2.0))
     for number in range(-3, 4):
         exact = KEPT * probability(number, scale)
-        assert abs(found.count(number) / size - exact) < limit * math.sqrt(exact / size)
+        assert abs(numbers.count(number) / size - exact) < limit * math.sqrt(exact / size)
 
 
 def test_double_precision_decides_as_exact_decimals_do() -> None:
@@ -83,11 +83,11 @@ def test_double_precision_decides_as_exact_decimals_do() -> None:
 def test_logarithms_are_as_right_as_is_taken_for_granted() -> None:
     """This machine's, of numbers of all sizes, with the rounding of a word: a quarter of what is allowed."""
     some = some_words(500) >> np.arange(500, dtype=np.uint64) % np.uint64(60)
-    found = -np.log((some.astype(np.float64) + 0.5) * 2.0**-64)
+    logs = -np.log((some.astype(np.float64) + 0.5) * 2.0**-64)
     with mpmath.workdps(40):
         exact = [-mpmath.log((mpmath.mpf(int(word)) + 0.5) / 2**64) for word in some]
-        away = [float(abs(mpmath.mpf(a) - b)) for a, b in zip(found.tolist(), exact, strict=True)]
-    assert (np.array(away) <= 0.25 * LOG_ERROR * (1.0 + found)).all()
+        away = [float(abs(mpmath.mpf(a) - b)) for a, b in zip(logs.tolist(), exact, strict=True)]
+    assert (np.array(away) <= 0.25 * LOG_ERROR * (1.0 + logs)).all()
 
 
 def test_no_number_is_too_large_to_be_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,7 +146,7 @@ def test_each_is_handed_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(os, "urandom", watched)
     draw = RoundedNormals(1.3)
-    found = np.concatenate([draw(shape).ravel() for shape in ((3,), (2, 2), (9000,), (1, 5))])
+    drawn = np.concatenate([draw(shape).ravel() for shape in ((3,), (2, 2), (9000,), (1, 5))])
     monkeypatch.undo()
     expected: list[float] = []
     for block in (np.frombuffer(each, dtype=np.uint64) for each in given if len(each) > 16):
@@ -154,4 +154,4 @@ def test_each_is_handed_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
         kept, unsure, numbers = decide_in_floats(first, second, 1.3)
         assert not unsure.any()  # at so coarse a scale: false-fail 1e-9
         expected += numbers[kept].tolist()
-    assert found.tolist() == expected[: len(found)]
+    assert drawn.tolist() == expected[: len(drawn)]

@@ -48,9 +48,9 @@ def test_delta_falls_and_is_never_above_what_is_priced(guarantee: Guarantee) -> 
         assert delta <= float(guarantee.delta_at(Decimal(repr(epsilon)))) * (1 + 1e-9)
     assert curve.delta(x[-1]) <= float(guarantee.delta) + 1.1e-12
     for delta in (1e-3, 1e-9):
-        found = curve.epsilon(delta)
-        if math.isfinite(found):
-            assert found <= float(guarantee.epsilon_at(Decimal(repr(delta))))
+        smallest = curve.epsilon(delta)
+        if math.isfinite(smallest):
+            assert smallest <= float(guarantee.epsilon_at(Decimal(repr(delta))))
     powers = [curve.power(level) for level in (0.0, 0.05, 0.5, 1.0)]
     assert all(power >= level for power, level in zip(powers, (0.0, 0.05, 0.5, 1.0), strict=True))
     assert powers == sorted(powers)
