@@ -561,8 +561,7 @@ MUTANTS = {
         "workflow/pricing.py",
         "except DpbayesError:\n            plan = None",
         "except ZeroDivisionError:\n            plan = None",
-        "tests/test_private_bounds.py"
-        "::test_noise_that_cannot_be_calibrated_between_drawn_bounds_is_that_of_the_whole_range",
+        "tests/test_private_bounds.py::test_noise_that_does_not_fit_drawn_bounds_uses_the_whole_range",
     ),
     "numbers that are not counted taken for zeros": (
         "models/families/number_families.py",
@@ -586,7 +585,7 @@ MUTANTS = {
         "privacy/parity_sensitivity.py",
         "groups.append((set(factor[0]), [factor]))",
         "groups[:] = [(set(factor[0]), [factor])]",
-        "tests/privacy/test_parity_sensitivity.py::test_a_bound_is_one",
+        "tests/privacy/test_parity_sensitivity.py::test_a_bound_is_not_below_the_maximum",
     ),
     "an engine's text in a message": (
         "base/duck.py",
@@ -670,7 +669,7 @@ MUTANTS = {
         "privacy/laws/part_noise.py",
         "bisect.bisect_right(self._ends, component)",
         "bisect.bisect_left(self._ends, component)",
-        "tests/privacy/test_part_noise.py::test_a_law_read_again_is_the_same_for_every_component",
+        "tests/privacy/test_part_noise.py::test_a_law_read_back_is_the_same_for_every_component",
     ),
     "the dearest table priced for all": (
         "privacy/conjugate.py",
@@ -778,7 +777,7 @@ MUTANTS = {
         "mechanisms/samplers/langevin_calibration.py",
         "rows = Rows(model.design, model.target, options.max_records)",
         "rows = Rows(model.design, model.target)",
-        "tests/mechanisms/test_gibbs_posterior.py::test_a_limit_stands_for_a_private_number_of_records",
+        "tests/mechanisms/test_gibbs_posterior.py::test_a_public_limit_replaces_a_private_number_of_records",
     ),
     "a statement of floats that nobody checks": (
         "privacy/conversions.py",
@@ -809,13 +808,13 @@ MUTANTS = {
         "privacy/secret_normals.py",
         "        if first and second:\n",
         "        first = max(first, 1)\n        if second:\n",
-        "tests/privacy/test_secret_normals.py::test_more_bits_decide_as_the_law_asks",
+        "tests/privacy/test_secret_normals.py::test_more_bits_decide_with_the_probabilities_of_the_law",
     ),
     "rounding to the lattice that nobody pays for": (
         "privacy/chain_arithmetic.py",
         "widening = (2.0 * error + root_width * lattice)",
         "widening = (2.0 * error - root_width * lattice)",
-        "tests/privacy/test_chain_arithmetic.py::test_neighbors_keep_the_inequality_that_is_paid_for",
+        "tests/privacy/test_chain_arithmetic.py::test_neighbors_keep_the_inequality_of_the_proof",
     ),
     "a step's own rounding forgotten": (
         "privacy/chain_arithmetic.py",
@@ -893,7 +892,7 @@ MUTANTS = {
         "mechanisms/samplers/private_gibbs.py",
         "                emissions = self.update_emissions(states, sites, stage.likelihood_power)\n",
         "                emissions = tuple(sites.counts(states, self.structure.n_states))\n",
-        "tests/mechanisms/test_gibbs.py::test_a_chain_finds_what_the_data_say_where_epsilon_is_no_matter",
+        "tests/mechanisms/test_gibbs.py::test_a_chain_recovers_the_hidden_states_at_a_large_epsilon",
     ),
     "a walk that starts where the data are": (
         "mechanisms/samplers/barker_kernel.py",
@@ -953,7 +952,7 @@ MUTANTS = {
         "mechanisms/samplers/langevin_rules.py",
         "    if options.order is not None:\n",
         "    if options.order is None and not options:\n",
-        "tests/mechanisms/test_gibbs_posterior.py::test_what_has_no_guarantee_is_refused",
+        "tests/mechanisms/test_gibbs_posterior.py::test_requests_without_a_guarantee_are_refused",
     ),
     "the digest of a stored request without what was ignored": (
         "spec/stored_spec.py",

@@ -1,4 +1,4 @@
-"""Tiny chains on hidden states, and their laws by enumeration, from the very integers that are drawn with."""
+"""Tiny chains on hidden states, and their laws by enumeration, from the integers that the draws use."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def records_of(model: LatentVariables) -> list[Record]:
 
 
 def evidence_of(model: LatentVariables, records: Sequence[Record]) -> Statistics:
-    """The exact evidence, without an engine."""
+    """The exact statistics of records, computed without a data engine."""
     read, codes = model.read(COMPLETE), np.array(records)
     if isinstance(read, Codes):
         held = read.hold(len(records))
@@ -75,7 +75,7 @@ def coarse(chain: Any, resolution: int = 8, least: int = 2) -> PrivateGibbs:
 
 
 def prices(chain: PrivateGibbs, likelihood_power: Decimal) -> tuple[float, float]:
-    """What updates of states, and of all emissions, are charged."""
+    """The cost of an update of the states, and of all emissions."""
     states, *emissions = (update.cost_of_sweeps(likelihood_power, 1) for update in updates_of(chain.covers, chain.bits))
     return float(states), float(sum(emissions))
 

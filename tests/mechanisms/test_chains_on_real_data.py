@@ -1,4 +1,4 @@
-"""Langevin chains on public data: that a default horizon forgets its start, and what one private draw predicts."""
+"""Langevin chains on public data: the default number of steps forgets the start; one private draw predicts income."""
 
 from __future__ import annotations
 

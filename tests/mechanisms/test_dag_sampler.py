@@ -1,4 +1,4 @@
-"""Draws of networks, table by table: all neighboring data sets of a tiny one, on the very laws that are drawn from."""
+"""Draws of networks, table by table: all neighboring data sets of a tiny network, on the laws that the draws use."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_no_neighbors_are_told_apart_by_more_than_the_charge(mechanism: Any, wei
 
 
 def test_a_table_charged_alone_would_not_be_enough() -> None:
-    """Planted: each table at the whole epsilon, as if their draws were of different people."""
+    """Planted bug: each table spends the whole epsilon, as if its records were other people's."""
     model = build()
     plan = plan_of(Ops(), model, **request("3"))
     sampler = require_type(plan.final_step.law, DagSampler)

@@ -90,7 +90,7 @@ def test_the_range_is_never_exceeded_and_attained(features: int, low: Any, high:
 def test_no_pair_of_neighbors_exceeds_the_charge(
     features: int, support: Any, epsilon: str, power_applies_to: Any
 ) -> None:
-    """All data sets of two records at corners, on a small lattice, from the very integers that are drawn with.
+    """All data sets of two records at corners, on a small lattice, from the integers that the draws use.
 
     Logarithms of exact fractions err by less than 1e-14, and the charge leaves more than that.
     """
@@ -123,7 +123,7 @@ def test_squares_are_those_of_the_residuals() -> None:
 
 
 def test_draws_follow_the_tempered_posterior() -> None:
-    """Draws of the slope against the density on the lattice, written anew (chi-square, false-fail 1e-9)."""
+    """Draws of the slope against an independent density on the lattice (chi-square, false-fail 1e-9)."""
     rng = np.random.default_rng(1)
     records = np.column_stack([rng.random(60) * 4.0, rng.random(60) * 4.0 - 1.0])
     records[:, 0] = np.clip(1.0 + 0.8 * records[:, 1] + rng.normal(0.0, 0.5, 60), 0.0, 4.0)

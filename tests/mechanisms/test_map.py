@@ -1,4 +1,4 @@
-"""MAP: the charge by exhaustion, on the integers that are drawn with; permute-and-flip by the subset formula."""
+"""MAP: the charge by exhaustion, on the integers that the draws use; permute-and-flip by the subset formula."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def worst(laws: dict[Any, list[Fraction]], neighbors: list[tuple[Any, Any]]) -> 
 
 
 def on_cells(plan: Plan, n_cells: int) -> GridEstimate:
-    """The planned sampler on few cells: the middles of the outer ones are the ends of the support, to 1e-9."""
+    """The planned sampler on few cells: the midpoints of the outer cells are the ends of the support, to 1e-9."""
     sampler = require_type(plan.steps[0].law, GridEstimate)
     low, high = sampler.law.support[0] + 1e-9, sampler.law.support[1] - 1e-9
     half = (high - low) / (2 * (n_cells - 1))
@@ -171,7 +171,7 @@ def flips_of(weights: list[float]) -> FlipWeights:
 
 @pytest.mark.parametrize("weights", [[1.0, 1.0, 1.0, 1.0], [0.1, 1.0, 0.5, 0.9, 0.3, 0.01], [1e-9, 0.2, 1.0, 1.0, 0.7]])
 def test_permute_and_flip_draws_follow_the_exact_law(weights: list[float]) -> None:
-    """Chi-square against the subset formula on the integers that are drawn with (false-fail 1e-9)."""
+    """Chi-square against the subset formula on the integers that the draws use (false-fail 1e-9)."""
     flips = flips_of(weights)
     law = subset_law([flips.weight(cell) for cell in range(len(weights))])
     drawn = [permute_and_flip(flips) for _ in range(20_000)]
@@ -179,7 +179,7 @@ def test_permute_and_flip_draws_follow_the_exact_law(weights: list[float]) -> No
     assert flip_law(np.log(weights)) == pytest.approx(list(map(float, law)), abs=1e-9)
 
 
-def test_the_law_in_floats_is_that_of_wide_covers_too() -> None:
+def test_the_law_in_floats_holds_for_wide_covers() -> None:
     """Two hundred cells, against the product polynomial by a Gauss rule of its full degree."""
     weights = [math.exp(-((i - 80) ** 2) / 900) for i in range(200)]
     law = flip_law(np.log(weights))
@@ -196,7 +196,7 @@ def test_the_best_cell_wins_every_coin() -> None:
     assert [permute_and_flip(flips_of([1.0])) for _ in range(50)] == [0] * 50
 
 
-def test_scores_that_floats_cannot_tell_apart_are_told_by_decimals() -> None:
+def test_decimals_decide_between_scores_that_floats_cannot_tell_apart() -> None:
     scores = [Decimal("1e-20"), Decimal(0), Decimal("2e-20")]
     flips = flip_weights(np.zeros(3), lambda cell: scores[cell], 1e-9)
     assert flips.largest == scores[2]
@@ -222,7 +222,7 @@ def test_permute_and_flip_is_never_worse(successes: int, epsilon: str) -> None:
 
 
 def test_only_the_exponential_choice_is_of_bounded_range() -> None:
-    """A curve and a range are stated for the law that has them; permute-and-flip pays pure epsilon."""
+    """Only the exponential choice has a curve and a range; permute-and-flip is charged pure epsilon."""
     request = asked_for(COMPLETE, Decimal(1), n_records=50, draws=4)
     exponential = plan_of(Map(), COIN, **request).guarantee
     assert isinstance(exponential, BoundedRange)
@@ -259,7 +259,7 @@ def test_the_estimate_approaches_the_mode(selection: SelectionKind) -> None:
 
 
 def test_shares_rarer_than_the_least_do_not_hide_the_mode() -> None:
-    """A coordinate alone would have its mode elsewhere; the lattice's mode is found at any depth of the tables."""
+    """A coordinate alone would have its mode elsewhere; the lattice's own mode is drawn even if all weights are tiny."""
     model = DirichletCategorical(tuple("abcde"), (1.0,) * 5)
     plan = plan_of(Map(), model, COMPLETE, Decimal(900), n_records=100_000)
     sampler = require_type(plan.steps[0].law, SharesEstimate)

@@ -1,4 +1,4 @@
-"""The three Renyi mechanisms: the safe end of the calibration, the whole curve, what is refused and why."""
+"""The three Renyi mechanisms: calibration from below, the whole curve, refusals."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def planned(name: str, **asked: Any) -> Any:
         ("rdp-concentrated", "15", "m", 0.0578274525),
     ],
 )
-def test_the_reference_parameters_from_the_safe_side(name: str, order: str, parameter: str, value: float) -> None:
+def test_reference_parameters_are_reached_from_below(name: str, order: str, parameter: str, value: float) -> None:
     plan = planned(name, epsilon=Decimal("0.1"), order=Decimal(order))
     assert plan.parameters[parameter] == pytest.approx(value, abs=1e-8)
     assert plan.guarantee.rdp(Decimal(order)) <= Decimal("0.1")
@@ -46,7 +46,7 @@ def test_the_reference_parameters_from_the_safe_side(name: str, order: str, para
     assert divergence_bound(family, float(order), **more) > Decimal("0.1")
 
 
-def test_the_true_posterior_is_priced_and_not_changed() -> None:
+def test_rdp_direct_prices_the_true_posterior() -> None:
     plan = planned("rdp-direct")
     assert (plan.parameters["r"], plan.parameters["m"]) == (1.0, 1.0)
     assert float(plan.guarantee.rdp(Decimal(2))) == pytest.approx(0.191290227, abs=1e-9)

@@ -38,7 +38,7 @@ def patterns(sizes: tuple[int, ...], families: tuple[Family, ...]) -> set[frozen
 
 
 def odd(pattern: frozenset[tuple[int, int]], record: list[int] | tuple[int, ...]) -> int:
-    """Return 1 where the pattern is odd in the record, else 0."""
+    """Return 1 if the pattern is odd in the record, otherwise 0."""
     return sum((bits & record[v]).bit_count() for v, bits in pattern) % 2
 
 
@@ -48,7 +48,7 @@ def all_records(sizes: tuple[int, ...]) -> list[tuple[int, ...]]:
 
 
 def records_of(parities: Parities, count: int) -> Integers:
-    """Return random records, one a row."""
+    """Return random records, one per row."""
     rng = np.random.default_rng(7)
     return np.stack([rng.integers(0, size, count) for size in parities.sizes], axis=1)
 
@@ -64,7 +64,7 @@ def counted(parities: Parities, records: Integers) -> list[Integers]:
 
 
 def random_network(rng: np.random.Generator, count: int, most: int, sizes: tuple[int, ...] = (2,)) -> Parities:
-    """Return a network of so many variables, each with some of the earlier ones as parents."""
+    """Return a network with this many variables, each with some of the earlier ones as parents."""
     families = []
     for i in range(count):
         parents = rng.permutation(i)[: int(rng.integers(0, most + 1))]

@@ -1,4 +1,4 @@
-"""A chain in double precision keeps the inequality on which its price rests, for neighbors and points far out."""
+"""A chain in double precision keeps the inequality behind its cost, for neighbors and points far out."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def chain_of(loss: Loss, n_steps: int = 30, power: float = POWER) -> Langevin:
 
 
 def records_of(loss: Loss, last: int) -> DesignMatrix:
-    """Return records whose last one is at one end or the other: neighbors as far apart as they get."""
+    """Return records whose last one is at one end or the other: neighbors at the largest distance."""
     rng = np.random.default_rng(5)
     top = 1 << 16 if isinstance(target_of(loss), NumericColumn) else 1
     codes = np.column_stack([rng.integers(0, (1 << 16) + 1, (N, 2)), rng.integers(0, top + 1, N)])
@@ -63,7 +63,7 @@ def points_of(chain: Langevin, seed: int, count: int) -> Floats:
 
 
 @pytest.mark.parametrize("name", LOSSES)
-def test_neighbors_keep_the_inequality_that_is_paid_for(name: str) -> None:
+def test_neighbors_keep_the_inequality_of_the_proof(name: str) -> None:
     """|F(x) - F'(y)| <= c |x - y| + h D (1 + widening), for equal points, near ones and any; nearly attained."""
     chain = chain_of(LOSSES[name])
     smoothness = chain.likelihood_power * chain.loss.curvature_bound * 3.0 * N + TAU
@@ -127,8 +127,8 @@ def test_a_step_errs_by_no_more_than_is_covered(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", LOSSES)
-def test_slopes_are_as_right_as_is_taken_for_granted(name: str) -> None:
-    """This machine's libraries, at predictors of all sizes: well below what is allowed."""
+def test_slopes_err_by_no_more_than_assumed(name: str) -> None:
+    """This machine's libraries, at predictors of all sizes: well below the assumed error."""
     loss = LOSSES[name]
     rng = np.random.default_rng(6)
     t = rng.normal(size=300) * np.exp(rng.uniform(-20.0, 4.0, 300))

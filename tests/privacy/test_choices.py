@@ -14,7 +14,7 @@ from tests.statistical import assert_follows
 
 @pytest.mark.parametrize("bits", [16, 29, 40])
 def test_weights_are_those_of_multiprecision(bits: int) -> None:
-    """A weight errs by less than what the slack allows for, at every depth of the window, and is never zero."""
+    """A weight errs by less than the slack covers, at every depth of the window, and is never zero."""
     rng = np.random.default_rng(bits)
     depths = np.concatenate(
         [rng.integers(0, WINDOW_NATS << bits, 400), [0, 1, (WINDOW_NATS << bits) - 1, WINDOW_NATS << bits]]
@@ -42,7 +42,7 @@ def test_the_window_keeps_the_range_of_neighbors() -> None:
 
 @pytest.mark.parametrize("n_outcomes", [3, 4, MAX_OUTCOMES])
 def test_choices_follow_their_weights(n_outcomes: int) -> None:
-    """Every place has its own law, and none knows the others (chi-square, false-fail 1e-9 each)."""
+    """Places have different laws and are independent (chi-square, false-fail 1e-9 each)."""
     bits = 20
     rows = np.random.default_rng(1).integers(-(3 << bits), 0, size=(2, n_outcomes))
     drawn = choose_outcomes(np.tile(rows, (30_000, 1)), bits).reshape(-1, 2)
@@ -55,7 +55,7 @@ def test_choices_follow_their_weights(n_outcomes: int) -> None:
     assert_follows(pairs, np.arange(n_outcomes**2), both.ravel())
 
 
-def test_what_is_not_proved_is_refused() -> None:
+def test_sizes_beyond_the_proof_are_refused() -> None:
     for outcomes, bits in ((MAX_OUTCOMES + 1, 20), (2, 41), (2, 15)):
         with pytest.raises(ValueError, match="proof of the weights"):
             choice_weights(np.zeros((1, outcomes), dtype=np.int64), bits)

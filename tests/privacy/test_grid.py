@@ -50,7 +50,7 @@ def test_the_choice_follows_the_weights() -> None:
 
 
 def test_a_choice_among_numbers_of_all_sizes_is_in_their_proportion() -> None:
-    """Some are told apart as integers, some by coins; the smallest never come (below 1e-50 in 4,000 draws)."""
+    """Integers decide between some, coins between others; the smallest are never drawn (below 1e-50 in 4,000 draws)."""
     weights = [Decimal(f"{x}e{y}") for x, y in [(3, 5000), (1, -(10**9)), (5, 5000), (2, 5000), (7, 4900)]]
     drawn = [choose_index(weights) for _ in range(4000)]
     assert_follows(drawn, np.arange(5), np.array([0.3, 0.0, 0.5, 0.2, 0.0]))

@@ -1,4 +1,4 @@
-"""Guarantees of every kind: stored for good, converted like the references, composed, rounded against the spender."""
+"""Guarantees of every kind: stored forms, conversions against references, composition, rounding up."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_the_stored_forms_are_fixed_for_good() -> None:
      {"kind": "rdp", "curve": {"2": "Infinity"}}, {"kind": "rdp", "curve": {"1": "1"}}, {"kind": "gdp", "mu": "-1"},
      {"kind": "bounded-range", "epsilon": "1", "parts": "0"}, {"kind": "composition", "parts": [{"kind": "no"}]}],
 )  # fmt: skip
-def test_a_damaged_guarantee_is_not_believed(stored: dict[str, Any]) -> None:
+def test_a_malformed_guarantee_is_refused(stored: dict[str, Any]) -> None:
     with pytest.raises((ValueError, SpecError)):
         parse_guarantee(stored)
 
@@ -102,7 +102,7 @@ def test_absurd_deltas_are_refused(delta: str) -> None:
 
 
 def exact_pure_rdp(epsilon: Decimal, order: Decimal) -> Any:
-    """The divergence of randomized response in 60 digits, summed as it is written in the literature."""
+    """The divergence of randomized response in 60 digits, summed by the formula in the literature."""
     with mpmath.workdps(60):
         e, a = mpmath.mpf(str(epsilon)), mpmath.mpf(str(order))
         p = mpmath.exp(e) / (1 + mpmath.exp(e))
@@ -184,7 +184,7 @@ def random_prices(count: int, seed: int) -> list[tuple[Decimal, Decimal]]:
     ("count", "seed"), [(400, 1), pytest.param(6000, 2, marks=pytest.mark.slow)], ids=["few", "many"]
 )
 def test_no_statement_of_gaussian_privacy_is_rounded_down(count: int, seed: int) -> None:
-    """The exact delta at the stated epsilon is within what is stated, and hardly less; also where mu is tiny."""
+    """The exact delta at the stated epsilon is at most the stated delta, and hardly less; also for tiny mu."""
     for mu, delta in random_prices(count, seed):
         guarantee = GaussianDP(mu)
         epsilon = guarantee.epsilon_at(delta)

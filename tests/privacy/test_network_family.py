@@ -51,7 +51,7 @@ def family_of(graph: Graph, prior: Sequence[float], n: int) -> NetworkFamily:
 
 
 def divergence(order: float, p: Tables, q: Tables) -> float:
-    """Between products of Dirichlet laws, one a row of each table, by log-partitions; the definition."""
+    """The divergence of products of Dirichlet laws, one per row of each table, by log-partitions."""
     total = 0.0
     for a, b in zip(p, q, strict=True):
         mixed = order * a + (1.0 - order) * b
@@ -94,7 +94,7 @@ def worst(graph: Graph, prior: Sequence[float], n: int, order: float, r: float =
 @pytest.mark.parametrize("prior", PRIORS)
 @pytest.mark.parametrize("name", GRAPHS)
 def test_no_pair_of_neighbors_exceeds_the_divergence(name: str, prior: tuple[float, ...]) -> None:
-    """All data sets of up to three records; rows of their own are what the bound pays too much for, tables are not."""
+    """All data sets of up to three records; the bound is loose for separate rows, and tight for tables."""
     graph, closest = GRAPHS[name], 0.0
     for n, order in itertools.product((1, 2, 3), ORDERS):
         if n == 3 and len(graph[0]) == 3 and order != 2.0:
@@ -131,7 +131,7 @@ def test_a_weaker_likelihood_and_a_stronger_prior_are_priced(r: float, m: float)
     ((2.0, 6.0), 3, "the other records are in another row"),
 ])  # fmt: skip
 def test_pairs_and_records_in_different_rows_matter(prior: tuple[float, ...], n: int, why: str) -> None:
-    """What a table would cost if all records stayed in one row, a planted bug, is exceeded."""
+    """Planted bug: the cost of a table whose records all stay in one row is exceeded."""
     graph: Graph = ((2, 2), ((0, 1),))  # the child's table alone
     largest = worst(graph, prior, n, 2.0)
     assert largest > 1.05 * DirichletFamily(prior, n).divergence(2.0, 1.0, 1.0), why

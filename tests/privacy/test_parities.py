@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def pattern(parities: Parities, i: int, member: int) -> frozenset[tuple[int, int]]:
-    """Return what a member of a family stands for: the variables and their bits."""
+    """Return the variables and the bits of a member of a family."""
     bits = np.unravel_index(member, parities.padded_shape(i))
     return frozenset((v, int(each)) for v, each in zip(parities.families[i], bits, strict=True) if each)
 
@@ -56,7 +56,7 @@ def test_coefficients_are_counts_of_odd_records(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_tables_come_back(name: str) -> None:
+def test_tables_are_rebuilt_from_their_coefficients(name: str) -> None:
     parities = Parities(*NETWORKS[name])
     tables = counted(parities, records_of(parities, 300))
     for values, total in (
@@ -112,7 +112,7 @@ def margin(family: tuple[int, ...], table: Floats, shared: list[int]) -> Floats:
     return np.asarray(together.sum(axis=-1))
 
 
-def test_a_family_forgotten_is_a_coefficient_forgotten() -> None:
+def test_a_dropped_family_drops_coefficients() -> None:
     sizes, families = NETWORKS["v-structure"]
     whole, less = Parities(sizes, families), Parities(sizes, families[:-1])
     assert less.count < whole.count == math.prod((4, 4, 2)) - 1

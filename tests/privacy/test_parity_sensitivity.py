@@ -23,13 +23,13 @@ POLICIES = [(Neighbors.REPLACE_ONE, True), (Neighbors.REPLACE_ONE, False), (Neig
 
 
 def contribution(parities: Parities, record: Record, *, signed: bool) -> Integers:
-    """Return what one record, or none, adds to what is released."""
+    """Return the contribution of one record, or of none, to the released numbers."""
     rows = np.zeros((0, len(parities.sizes)), dtype=np.int64) if record is None else np.array([record])
     return parities.coefficients(counted(parities, rows), signed=signed)
 
 
 def largest_change(parities: Parities, neighbors: Neighbors, *, complete: bool) -> int:
-    """Return the largest change over all pairs of records, null included where it can occur."""
+    """Return the largest change over all pairs of records, null included if it can occur."""
     signed = not (complete and neighbors is Neighbors.REPLACE_ONE)
     valid: list[Record] = list(all_records(parities.sizes))
     added = [contribution(parities, record, signed=signed) for record in valid]
@@ -55,8 +55,8 @@ def test_the_sensitivity_is_never_exceeded_and_attained(name: str, neighbors: Ne
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_planted_bugs_are_seen(name: str) -> None:
-    """Half the value, or a family left out of the closure, is less than two records move what is released."""
+def test_wrong_sensitivities_are_detected(name: str) -> None:
+    """Half the value, or a closure without one family, is less than two records can move."""
     sizes, families = NETWORKS[name]
     truth = largest_change(Parities(sizes, families), Neighbors.REPLACE_ONE, complete=True)
     assert maximize_odd_patterns(Parities(sizes, families)).value // 2 < truth
@@ -64,7 +64,7 @@ def test_planted_bugs_are_seen(name: str) -> None:
         assert maximize_odd_patterns(Parities(sizes, families[:-1])).value < truth
 
 
-def test_known_values() -> None:
+def test_the_sensitivity_has_known_values() -> None:
     """One family of k bits: half of all 2^k patterns; naive Bayes: the class alone moves 1 + F, or F features 2 F."""
     for bits in range(1, 6):
         assert maximize_odd_patterns(Parities((2,) * bits, (tuple(range(bits)),))).value == 2 ** (bits - 1)
@@ -102,7 +102,7 @@ def test_elimination_finds_what_enumeration_finds(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_a_bound_is_one(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bound_is_not_below_the_maximum(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     parities = random_network(np.random.default_rng(seed), 12, 3, (2, 3))
     exact = maximize_odd_patterns(parities)
     monkeypatch.setattr(parity_sensitivity, "LARGEST_EXACT", 3)
@@ -132,7 +132,7 @@ def test_a_large_network_has_a_bound() -> None:
     assert (whole.value, whole.attained) == (2 * bound.value, 2 * bound.attained)
 
 
-def test_nothing_varies() -> None:
+def test_variables_of_one_value_have_no_parities() -> None:
     parities = Parities((1, 1), ((0,), (0, 1)))
     assert maximize_odd_patterns(parities).value == 0
     assert sensitivity_l1(parities, Neighbors.REPLACE_ONE, complete=False).value == 1
@@ -140,7 +140,7 @@ def test_nothing_varies() -> None:
 
 
 def test_an_elimination_turns_neighbors_into_cliques() -> None:
-    """A ring of five needs two chords; a vertex meets two neighbors, whoever comes first; isolated ones none."""
+    """A ring of five needs two chords; each vertex meets two neighbors; isolated vertices meet none."""
     ring = [(i, (i + 1) % 5) for i in range(5)]
     elimination = min_fill_elimination(6, ring, 5)
     assert sorted(elimination.order) == list(range(6))

@@ -24,7 +24,7 @@ from tests.statistical import FALSE_FAIL, assert_not_uniform, assert_uniform
 N = 100_000
 FINE = 1.7 * 2.0**36
 KEPT = math.sqrt(math.pi / (2.0 * math.e))
-"""How many proposals are kept: the area below a normal curve that touches the exponential one."""
+"""Fraction of proposals that are accepted: the area below a normal curve that touches the exponential one."""
 
 
 def words(*values: int) -> NDArray[np.uint64]:
@@ -36,14 +36,14 @@ def some_words(count: int) -> NDArray[np.uint64]:
 
 
 def probability(number: int, scale: float) -> float:
-    """Return that of a rounded normal number, computed where it does not cancel."""
+    """Return the probability of a rounded normal number, computed without cancellation."""
     size = abs(number)
     return float(norm.sf((size - 0.5) / scale) - norm.sf((size + 0.5) / scale))
 
 
 @pytest.mark.parametrize("scale", [0.7, 6.3])
 def test_the_law_of_all_words_is_that_of_rounded_normals(scale: float) -> None:
-    """All words of 10 bits: what is decided is within the law, and what is left to more bits is all that it lacks.
+    """All words of 10 bits: decided words follow the law, and the undecided ones make up the rest.
 
     The real code with shorter words; what is said to be unsure may still become a number nearby, or none.
     """
@@ -60,7 +60,7 @@ def test_the_law_of_all_words_is_that_of_rounded_normals(scale: float) -> None:
     assert np.count_nonzero(unsure) < 0.08 * 4.0**bits
 
 
-def test_more_bits_decide_as_the_law_asks() -> None:
+def test_more_bits_decide_with_the_probabilities_of_the_law() -> None:
     """5,000 proposals of three bits, so that most need more: false-fail 1e-9 for each of seven frequencies."""
     size, scale = 5000, 1.3
     rng = np.random.default_rng(4)
@@ -80,8 +80,8 @@ def test_double_precision_decides_as_exact_decimals_do() -> None:
         assert doubtful or (exact == number if is_kept else exact is None)
 
 
-def test_logarithms_are_as_right_as_is_taken_for_granted() -> None:
-    """This machine's, of numbers of all sizes, with the rounding of a word: a quarter of what is allowed."""
+def test_logarithms_err_by_no_more_than_assumed() -> None:
+    """This machine's logarithms, with the rounding of a word: a quarter of the assumed error."""
     some = some_words(500) >> np.arange(500, dtype=np.uint64) % np.uint64(60)
     logs = -np.log((some.astype(np.float64) + 0.5) * 2.0**-64)
     with mpmath.workdps(40):
@@ -113,7 +113,7 @@ def test_a_number_next_to_a_half_and_one_next_to_the_limit_are_left_to_decimals(
     assert kept.tolist() == [False, True, False]
 
 
-def test_they_are_standard_normal() -> None:
+def test_numbers_are_standard_normal() -> None:
     """False-fail 5e-9. The distance misses a scale 10 % off with probability below 1e-9, the moments one 4 % off."""
     z = RoundedNormals(FINE)((N // 2, 2)) / FINE
     assert z.shape == (N // 2, 2)
@@ -124,7 +124,7 @@ def test_they_are_standard_normal() -> None:
     assert abs((z**4).sum() - 3.0 * N) < math.sqrt(96.0) * limit
 
 
-def test_they_are_independent_of_each_other_and_of_those_before() -> None:
+def test_numbers_are_independent_of_each_other_and_of_earlier_ones() -> None:
     """Products of different numbers have mean 0: false-fail 1e-9 for all pairs together."""
     draw = RoundedNormals(FINE)
     one, other = draw((N,)) / FINE, draw((N,)) / FINE
@@ -135,8 +135,8 @@ def test_they_are_independent_of_each_other_and_of_those_before() -> None:
     assert abs(float((one**2 - 1.0) @ (other**2 - 1.0))) < 2.0 * limit
 
 
-def test_each_is_handed_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Out of what the operating system gave, in order, and nothing twice, however many are asked for at once."""
+def test_each_number_is_returned_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Numbers use the system's random words in order, none twice, whatever the requested shapes."""
     given: list[bytes] = []
     real = os.urandom
 
