@@ -292,9 +292,9 @@ def test_a_gradient_that_is_too_long_is_seen(planted: pytest.MonkeyPatch) -> Non
 
 @pytest.mark.slow
 def test_a_curve_at_other_orders_is_seen(planted: pytest.MonkeyPatch) -> None:
-    price = renyi_posterior.divergence_bound
+    price = renyi_posterior.renyi_bound
     planted.setattr(
-        renyi_posterior, "divergence_bound", lambda family, order, r, m: price(family, 1.0 + 0.8 * (order - 1.0), r, m)
+        renyi_posterior, "renyi_bound", lambda family, order, r, m: price(family, 1.0 + 0.8 * (order - 1.0), r, m)
     )
     found = audited("rdp-direct", "beta-bernoulli", 1000)
     assert any(text.startswith("Renyi divergence of the exact laws") for text in found.findings)

@@ -23,7 +23,7 @@ from dpbayes_cli.mechanisms import map as map_mechanism
 from dpbayes_cli.mechanisms.samplers import barker_kernel, private_gibbs
 from dpbayes_cli.mechanisms.samplers.scalar_sampler import ScalarSampler
 from dpbayes_cli.mechanisms.samplers.simplex_sampler import SharesCover
-from dpbayes_cli.privacy.choices import choice_weights, choose_outcomes
+from dpbayes_cli.privacy.choices import choice_weights, choose
 from dpbayes_cli.privacy.coordinate import Lattice
 from dpbayes_cli.privacy.grid import MIN_WEIGHT, CellWeights
 from dpbayes_cli.privacy.lattice import SimplexLattice, choose_index
@@ -100,11 +100,11 @@ class Dictated:
         return corners
 
     def states(self, utilities: Integers, bits: int) -> Integers:
-        """Stand in for ``choose_outcomes``."""
+        """Stand in for ``choose``."""
         import numpy as np
 
         logs = normalized(np.log(choice_weights(utilities, bits).astype(np.float64)))
-        self.elements.append(Choices("choice of states", logs, lambda: choose_outcomes(utilities, bits).tolist()))
+        self.elements.append(Choices("choice of states", logs, lambda: choose(utilities, bits).tolist()))
         places, outcomes = utilities.shape
         return np.asarray(
             np.arange(places) % outcomes if self._path == 0 else self._rng.integers(outcomes, size=places)
@@ -172,7 +172,7 @@ def dictated(path: int, memory: dict[Any, Any]) -> Iterator[Dictated]:
         (CellWeights, "draw", _method(found.cells)),
         (SimplexLattice, "draw", _method(found.points)),
         *((noise_law_type(kind), "release", _method(found.noise)) for kind in noise_law_kinds()),
-        (private_gibbs, "choose_outcomes", found.states),
+        (private_gibbs, "choose", found.states),
         (barker_kernel, "choose_index", found.step),
         (map_mechanism, "permute_and_flip", found.flip),
         (Lattice, "weights", remembered(Lattice.weights)),

@@ -64,10 +64,9 @@ class FourierLaplace(Mechanism):
     name: ClassVar[str] = "fourier-laplace"
     summary: ClassVar[str] = "discrete Laplace noise on parities of a network's tables; consistent tables; pure epsilon"
     card: ClassVar[MethodInfo] = MethodInfo(
-        releases="For every pattern of bits inside a table, the noisy number of records in which the pattern is odd; "
-        "each pattern is counted once, however many tables share it. From these numbers tables are rebuilt, linear "
-        "programming finds the nearest non-negative tables that agree on every shared margin, and the posterior is "
-        "inferred from them.",
+        releases="For every pattern of bits inside a table, the noisy number of records in which it is odd, once, "
+        "however many tables share it. From these numbers tables are rebuilt, linear programming finds the nearest "
+        "non-negative tables that agree on every shared margin, and the posterior is inferred from them.",
         guarantee="Pure epsilon-DP. The noise scale is sensitivity / epsilon. The sensitivity is the largest number of "
         "patterns that are odd in the bits in which two records differ, 2^(k-1) for one table of k bits. With "
         "on_invalid: drop or add-remove neighbors, sums of signs and the number of valid records are released instead.",
@@ -79,8 +78,8 @@ class FourierLaplace(Mechanism):
         "and which halves move together is counted exactly. Integers and exact integer noise replace scaled real "
         "coefficients. The posterior treats the noise of a rebuilt cell, a sum of many noises, as normal.",
         prefer_when="The tables must agree, or they are small, overlap and have two-valued variables, as in a chain. "
-        "In wide tables, or with many values, a record moves half of the parities but only two cells: there `laplace` "
-        "is more accurate.",
+        "In wide tables, or with many values, half of the parities move but only two cells: there `laplace` is more "
+        "accurate.",
     )
     requires: ClassVar[tuple[type, ...]] = (DiscreteBayesNet,)
     options_type: ClassVar[type[Options]] = EpsilonOptions
@@ -127,7 +126,7 @@ class FourierLaplace(Mechanism):
         """
         if len(set(require_type(model, DiscreteBayesNet).weights)) > 1:
             raise SpecError(
-                "tables share parities, which have one noise scale: weights cannot be used", where="domain.variables"
+                "tables share parities and their noise scale: weights cannot be used", where="domain.variables"
             )
         statistic = self.statistic(model, policy)
         guarantee = PureDP(require_type(options, EpsilonOptions).stated_epsilon())
@@ -232,9 +231,7 @@ def _names(network: Network, complete: bool) -> tuple[str, ...]:
             parts = [_bits_text(network, j, int(code)) for j, code in zip(family, codes, strict=True) if code]
             names.append(f"{kind}[{','.join(parts)}]")
     if len(set(names)) < len(names):
-        raise SpecError(
-            "two parities would have the same name: do not use ',' or '&' in names", where="domain.variables"
-        )
+        raise SpecError("two parities would have one name: do not use ',' or '&' in names", where="domain.variables")
     return tuple(names)
 
 

@@ -86,7 +86,6 @@ class Gaussian(Mechanism):
 
 
 def _rho(options: GaussianOptions) -> Decimal:
-    """Return the stated rho, or the largest rho within the stated (epsilon, delta)."""
     if options.rho is not None:
         if options.epsilon is not None or options.delta is not None:
             raise SpecError("state either rho, or epsilon and delta", where="privacy")

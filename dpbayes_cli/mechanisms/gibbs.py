@@ -146,8 +146,7 @@ class Gibbs(Mechanism):
     def _latent(
         self, model: LatentVariables, policy: RecordPolicy, options: private_gibbs.PrivateGibbsOptions, n_records: int
     ) -> Plan:
-        """Plan a chain on hidden states."""
-        chain, cost = private_gibbs.plan_latent_chain(model.structure, options, n_records)
+        chain, cost = private_gibbs.plan_latent(model.structure, options, n_records)
         parameters = private_gibbs.plan_parameters(chain, cost, options.kernel)
         data_read = model.read(policy)
         if isinstance(data_read, Codes):
@@ -159,7 +158,6 @@ class Gibbs(Mechanism):
     def _walk(
         self, model: OneParameterFamily, policy: RecordPolicy, request: DrawRequest, sweeps: int | None, kernel: str
     ) -> Plan:
-        """Plan a walk by Barker's rule."""
         steps = sweeps or barker_kernel.DEFAULT_STEPS
         walk, cost, spread = barker_kernel.plan_walk(model, request, steps, annealed=kernel == "annealed")
         step = Step(model.statistic(policy), walk, cost.guarantee, request.draws)
@@ -220,7 +218,6 @@ _INFORMATIVE_POWER = 0.5
 
 
 def _warnings(step: Step, parameters: dict[str, Any]) -> tuple[str, ...]:
-    """Return the warning of a chain that keeps little of the likelihood."""
     if parameters["likelihood_power"] >= _INFORMATIVE_POWER:
         return ()
     noise = ""

@@ -14,12 +14,7 @@ from dpbayes_cli.core.released import Draws
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.core.statistic import NO_STATISTIC, Statistic, Statistics
 from dpbayes_cli.mechanisms.samplers.langevin_calibration import chain_calibrator, plan_chains, run_chains
-from dpbayes_cli.mechanisms.samplers.langevin_rules import (
-    GibbsPosteriorOptions,
-    calibrate_gdp,
-    calibrate_geumlek,
-    calibrate_minami,
-)
+from dpbayes_cli.mechanisms.samplers.langevin_rules import GibbsPosteriorOptions, gdp_rule, geumlek_rule, minami_rule
 from dpbayes_cli.models.families.convex_loss import ConvexLossModel
 
 
@@ -72,13 +67,11 @@ class GibbsPosterior(Mechanism):
         Raises:
             SpecError: the cost is not stated, or no chain fits it.
         """
-        chain_options = require_type(options, GibbsPosteriorOptions)
-        chains = chain_calibrator(require_type(model, ConvexLossModel), policy, chain_options, n_records)
-        rule = {"gdp": calibrate_gdp, "minami": calibrate_minami, "geumlek": calibrate_geumlek}[
-            chain_options.calibration
-        ]
-        chain, parameters = rule(chains, chain_options)
-        return plan_chains(chains, chain, chain_options.calibration, parameters)
+        langevin = require_type(options, GibbsPosteriorOptions)
+        chains = chain_calibrator(require_type(model, ConvexLossModel), policy, langevin, n_records)
+        rule = {"gdp": gdp_rule, "minami": minami_rule, "geumlek": geumlek_rule}[langevin.calibration]
+        chain, parameters = rule(chains, langevin)
+        return plan_chains(chains, chain, langevin.calibration, parameters)
 
     def release(self, plan: Plan, evidence: Statistics) -> Draws:
         """Run the planned chains.

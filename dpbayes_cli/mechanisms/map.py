@@ -267,7 +267,6 @@ class Map(Mechanism):
     def _row(
         concentration: tuple[float, ...], request: DrawRequest, rows_touched: Decimal, *, selection: SelectionKind
     ) -> tuple[Sampler, Tempering, dict[str, Any]]:
-        """Return the sampler of one vector of shares, its cost, and the description of its cover."""
         cover = simplex_cover(len(concentration), request.support, request.n_records)
         flip = selection == "permute-and-flip"
         if flip and cover.n_points > _MAX_POINTS:

@@ -10,13 +10,13 @@ from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.model import MethodInfo
 from dpbayes_cli.core.options import LikelihoodPower
 from dpbayes_cli.core.section import require_type
-from dpbayes_cli.mechanisms.samplers.langevin_calibration import CalibratedChain, ChainCalibrator
+from dpbayes_cli.mechanisms.samplers.langevin_calibration import CalibratedChain, Calibrator
 from dpbayes_cli.mechanisms.samplers.langevin_rules import calibrate_concentrated
 from dpbayes_cli.mechanisms.samplers.renyi_posterior import (
     RenyiChainOptions,
     RenyiMechanism,
-    divergence_bound,
     largest_parameter,
+    renyi_bound,
     renyi_info,
 )
 from dpbayes_cli.privacy.conjugate import ConjugateFamily
@@ -52,13 +52,11 @@ class RdpConcentrated(RenyiMechanism):
         """Return r = 1 and the largest m that fits."""
         if epsilon is None:
             raise SpecError(
-                "missing",
-                where="privacy.epsilon",
-                hint="state the divergence to spend at --order, e.g. --eps 0.1",
+                "missing", where="privacy.epsilon", hint="state the divergence to spend at --order, e.g. --eps 0.1"
             )
-        return 1.0, largest_parameter(lambda m: divergence_bound(family, order, 1.0, m), epsilon)
+        return 1.0, largest_parameter(lambda m: renyi_bound(family, order, 1.0, m), epsilon)
 
-    def chain(self, chains: ChainCalibrator, options: RenyiChainOptions) -> tuple[CalibratedChain, dict[str, Any]]:
+    def chain(self, chains: Calibrator, options: RenyiChainOptions) -> tuple[CalibratedChain, dict[str, Any]]:
         """Return the chain of Algorithm 4."""
         likelihood_power = require_type(options, ConcentratedOptions).likelihood_power
         return calibrate_concentrated(chains, options.order, likelihood_power)

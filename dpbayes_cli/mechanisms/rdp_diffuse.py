@@ -8,13 +8,13 @@ from typing import Any, ClassVar
 
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.model import MethodInfo
-from dpbayes_cli.mechanisms.samplers.langevin_calibration import CalibratedChain, ChainCalibrator
+from dpbayes_cli.mechanisms.samplers.langevin_calibration import CalibratedChain, Calibrator
 from dpbayes_cli.mechanisms.samplers.langevin_rules import calibrate_diffuse
 from dpbayes_cli.mechanisms.samplers.renyi_posterior import (
     RenyiChainOptions,
     RenyiMechanism,
-    divergence_bound,
     largest_parameter,
+    renyi_bound,
     renyi_info,
 )
 from dpbayes_cli.privacy.conjugate import ConjugateFamily
@@ -42,12 +42,10 @@ class RdpDiffuse(RenyiMechanism):
         """Return the largest r that fits and m = 1."""
         if epsilon is None:
             raise SpecError(
-                "missing",
-                where="privacy.epsilon",
-                hint="state the divergence to spend at --order, e.g. --eps 0.1",
+                "missing", where="privacy.epsilon", hint="state the divergence to spend at --order, e.g. --eps 0.1"
             )
-        return largest_parameter(lambda r: divergence_bound(family, order, r, 1.0), epsilon), 1.0
+        return largest_parameter(lambda r: renyi_bound(family, order, r, 1.0), epsilon), 1.0
 
-    def chain(self, chains: ChainCalibrator, options: RenyiChainOptions) -> tuple[CalibratedChain, dict[str, Any]]:
+    def chain(self, chains: Calibrator, options: RenyiChainOptions) -> tuple[CalibratedChain, dict[str, Any]]:
         """Return the chain of Algorithm 5."""
         return calibrate_diffuse(chains, options.order)

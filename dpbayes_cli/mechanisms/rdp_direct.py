@@ -8,14 +8,9 @@ from typing import Any, ClassVar
 
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.model import MethodInfo
-from dpbayes_cli.mechanisms.samplers.langevin_calibration import CalibratedChain, ChainCalibrator
+from dpbayes_cli.mechanisms.samplers.langevin_calibration import CalibratedChain, Calibrator
 from dpbayes_cli.mechanisms.samplers.langevin_rules import untempered_chain
-from dpbayes_cli.mechanisms.samplers.renyi_posterior import (
-    RenyiChainOptions,
-    RenyiMechanism,
-    divergence_bound,
-    renyi_info,
-)
+from dpbayes_cli.mechanisms.samplers.renyi_posterior import RenyiChainOptions, RenyiMechanism, renyi_bound, renyi_info
 from dpbayes_cli.privacy.conjugate import ConjugateFamily
 
 
@@ -40,12 +35,8 @@ class RdpDirect(RenyiMechanism):
     )
 
     def choose(self, family: ConjugateFamily, order: float, epsilon: Decimal | None) -> tuple[float, float]:
-        """Return r = m = 1.
-
-        Raises:
-            SpecError: this posterior costs more than epsilon.
-        """
-        cost = divergence_bound(family, order, 1.0, 1.0)
+        """Return r = m = 1; refuse a posterior that costs more than epsilon."""
+        cost = renyi_bound(family, order, 1.0, 1.0)
         if epsilon is not None and cost > epsilon:
             raise SpecError(
                 f"a draw of the true posterior costs {cost:.6g} at order {order:g}, more than epsilon {epsilon:.6g}",
@@ -54,6 +45,6 @@ class RdpDirect(RenyiMechanism):
             )
         return 1.0, 1.0
 
-    def chain(self, chains: ChainCalibrator, options: RenyiChainOptions) -> tuple[CalibratedChain, dict[str, Any]]:
+    def chain(self, chains: Calibrator, options: RenyiChainOptions) -> tuple[CalibratedChain, dict[str, Any]]:
         """Return the chain of Algorithm 1."""
         return untempered_chain(chains, options.order)

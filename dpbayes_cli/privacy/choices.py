@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 MAX_OUTCOMES = 60
 """Outcomes of one choice; their weights, at most 2^57 each, add up to less than 2^63."""
-MAX_FRACTION_BITS = 40
-MIN_FRACTION_BITS = 16
+MAX_BITS = 40
+MIN_BITS = 16
 WINDOW_NATS = 16
 """Utilities are cut off at this distance below the largest one of their place; there the probability is 1e-7."""
 _WEIGHT_BITS = 57
@@ -39,7 +39,7 @@ takes less than one from a weight of at least floor(2^57 exp(-16)) > 1.6e10: a l
 """
 
 
-def choose_outcomes(utilities: Integers, bits: int) -> Integers:
+def choose(utilities: Integers, bits: int) -> Integers:
     """Choose an outcome at every place, independently, with probability nearly proportional to exp(utility).
 
     Args:
@@ -66,7 +66,7 @@ def choice_weights(utilities: Integers, bits: int) -> Integers:
     """Return the integer weights of the outcomes, positive, shape (n_places, n_outcomes)."""
     import numpy as np
 
-    if not MIN_FRACTION_BITS <= bits <= MAX_FRACTION_BITS or utilities.shape[1] > MAX_OUTCOMES:
+    if not MIN_BITS <= bits <= MAX_BITS or utilities.shape[1] > MAX_OUTCOMES:
         raise ValueError("the proof of the weights does not cover so many bits or outcomes")
     distances = np.minimum(utilities.max(axis=1, keepdims=True) - utilities, WINDOW_NATS << bits)
     weights = np.ones(distances.shape)

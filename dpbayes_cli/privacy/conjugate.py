@@ -5,7 +5,7 @@ supremum of the Renyi divergence over neighboring complete data sets, the order 
 infinite, and the posterior as a law on a public grid of a real coordinate y.
 
 The grid (see ``coordinate``) raises the divergence of a draw above the stated supremum by at most
-``divergence_slack(order)``, which is charged.
+``curve_slack(order)``, which is charged.
 
 Source: Geumlek, Song and Chaudhuri 2017, Theorems 12-15; mechanisms, posterior sampling under RDP.
 """
@@ -21,13 +21,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 from dpbayes_cli.base.numeric import log_gamma_ratio_at
-from dpbayes_cli.privacy.coordinate import (
-    Lattice,
-    LogitBeta,
-    expit,
-    logit_reach,
-    spacing_for,
-)
+from dpbayes_cli.privacy.coordinate import Lattice, LogitBeta, expit, logit_reach, spacing_for
 from dpbayes_cli.privacy.grid import EXACT, sum_exact
 
 LARGEST_ORDER = 256.0
@@ -40,7 +34,7 @@ MIN_RELATIVE_GAP = 1e-6
 """Next to lambda* a difference cancels; below this relative size floats are too inexact, and infinity is returned."""
 
 
-def divergence_slack(order: float) -> float:
+def curve_slack(order: float) -> float:
     """Return a bound on what integers, decimals, the grid and its ends add to a Renyi divergence of an order."""
     return 1e-16 * (2.0 * order - 1.0) / (order - 1.0)
 
@@ -58,7 +52,7 @@ class ConjugateFamily(ABC):
 
     @property
     def n_coordinates(self) -> int:
-        """The number of independent coordinates of a draw; each of them adds one ``divergence_slack``."""
+        """The number of independent coordinates of a draw; each of them adds one ``curve_slack``."""
         return 1
 
     @abstractmethod

@@ -127,7 +127,6 @@ def gaussian_log_delta(mu: float, epsilon: float) -> float:
 
 @cache
 def _nodes() -> tuple[Floats, Floats]:
-    """Return nodes and weights of Gauss-Legendre quadrature on [-1, 1]."""
     import numpy as np
 
     return np.polynomial.legendre.leggauss(12)

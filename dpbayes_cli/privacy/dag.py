@@ -177,13 +177,11 @@ def min_fill_elimination(n_vertices: int, groups: Iterable[Sequence[int]], most:
 
 
 def _n_missing_edges(neighbors: Sequence[int], i: int) -> int:
-    """Return how many edges are missing among the neighbors of a vertex."""
     clique = neighbors[i]
     return sum((clique & ~neighbors[j]).bit_count() - 1 for j in _vertices_of(clique)) // 2
 
 
 def _as_bits(vertices: Iterable[int]) -> int:
-    """Return a set of vertices as the bits of an integer."""
     members = 0
     for i in vertices:
         members |= 1 << i
@@ -191,7 +189,6 @@ def _as_bits(vertices: Iterable[int]) -> int:
 
 
 def _vertices_of(members: int) -> tuple[int, ...]:
-    """Return the vertices of a set of bits, in order."""
     vertices = []
     while members:
         lowest = members & -members

@@ -121,8 +121,7 @@ def check_epsilon(epsilon: Decimal) -> None:
     """
     if not SMALLEST_EPSILON <= epsilon <= LARGEST_EPSILON:
         raise SpecError(
-            f"epsilon is {epsilon:g}; allowed: 1e-12 to {decimal_text(LARGEST_EPSILON)}",
-            where="privacy.epsilon",
+            f"epsilon is {epsilon:g}; allowed: 1e-12 to {decimal_text(LARGEST_EPSILON)}", where="privacy.epsilon"
         )
 
 

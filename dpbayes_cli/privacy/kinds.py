@@ -18,14 +18,7 @@ from dpbayes_cli.privacy.conversions import (
     pure_rdp,
     round_up,
 )
-from dpbayes_cli.privacy.guarantee import (
-    Guarantee,
-    Statement,
-    check_delta,
-    check_epsilon,
-    check_order,
-    check_rho,
-)
+from dpbayes_cli.privacy.guarantee import Guarantee, Statement, check_delta, check_epsilon, check_order, check_rho
 
 Points = tuple[tuple[Decimal, Decimal], ...]
 _UP = Context(prec=40, rounding=ROUND_CEILING)

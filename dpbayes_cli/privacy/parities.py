@@ -192,7 +192,6 @@ def _supports(shape: tuple[int, ...]) -> Integers:
 
 
 def _powers(count: int) -> Integers:
-    """Return powers of two in descending order."""
     import numpy as np
 
     return 1 << np.arange(count - 1, -1, -1, dtype=np.int64)

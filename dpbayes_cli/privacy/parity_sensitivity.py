@@ -129,7 +129,6 @@ def _family_factor(parities: Parities, i: int) -> Factor:
 
 
 def _sort_axes(factor: Factor, rank: dict[int, int]) -> Factor:
-    """Return a factor with its axes in the order of elimination."""
     scope, table = factor
     axes = sorted(range(len(scope)), key=lambda axis: rank[scope[axis]])
     return tuple(scope[axis] for axis in axes), table.transpose(axes)

@@ -156,7 +156,7 @@ def test_no_chain_of_two_sweeps_exceeds_its_price(model: LatentVariables, n: int
 
 @pytest.mark.parametrize("model", [hmm(sequences=1, steps=3), mixture()], ids=["hmm", "mixture"])
 def test_a_sweep_leaves_the_tempered_posterior_as_it_is(model: LatentVariables) -> None:
-    """Prior times likelihood to the power T, over states and emissions: two blocks and the tables leave it invariant."""
+    """Prior times likelihood to the power T, over states and emissions: two blocks and the tables keep it."""
     records = (records_of(model) * 2)[1:4]
     chain = coarse(planned(model, n=3).final_step.law, 6, 2)
     links = chain.structure.draw_links(None, np.random.default_rng(1))

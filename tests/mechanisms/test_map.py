@@ -259,7 +259,7 @@ def test_the_estimate_approaches_the_mode(selection: SelectionKind) -> None:
 
 
 def test_shares_rarer_than_the_least_do_not_hide_the_mode() -> None:
-    """A coordinate alone would have its mode elsewhere; the lattice's own mode is drawn even if all weights are tiny."""
+    """A coordinate alone has its mode elsewhere; the lattice's own mode is drawn even if all weights are tiny."""
     model = DirichletCategorical(tuple("abcde"), (1.0,) * 5)
     plan = plan_of(Map(), model, COMPLETE, Decimal(900), n_records=100_000)
     sampler = require_type(plan.steps[0].law, SharesEstimate)

@@ -11,7 +11,7 @@ from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.columns import RecordPolicy
 from dpbayes_cli.core.registry import mechanism_type
 from dpbayes_cli.core.section import require_type
-from dpbayes_cli.mechanisms.samplers.renyi_posterior import ConjugateSampler, divergence_bound
+from dpbayes_cli.mechanisms.samplers.renyi_posterior import ConjugateSampler, renyi_bound
 from dpbayes_cli.models.beta_bernoulli import BetaBernoulli
 from dpbayes_cli.models.normal_mean import NormalMean
 from dpbayes_cli.privacy.conjugate import DirichletFamily
@@ -43,7 +43,7 @@ def test_reference_parameters_are_reached_from_below(name: str, order: str, para
     family = DirichletFamily((6.0, 12.0), 100)
     more = {"r": plan.parameters["r"], "m": plan.parameters["m"]}
     more[parameter] *= 1.0001
-    assert divergence_bound(family, float(order), **more) > Decimal("0.1")
+    assert renyi_bound(family, float(order), **more) > Decimal("0.1")
 
 
 def test_rdp_direct_prices_the_true_posterior() -> None:

@@ -17,7 +17,7 @@ from dpbayes_cli.mechanisms.samplers.private_gibbs import (
     Point,
     PrivateGibbs,
     PrivateGibbsOptions,
-    plan_latent_chain,
+    plan_latent,
     working_memory,
 )
 from dpbayes_cli.models.naive_bayes_mixture import NaiveBayesMixture, NaiveBayesMixtureDomain
@@ -27,7 +27,7 @@ T = Decimal("0.5")
 
 
 def chain_of(model: Any, n: int) -> PrivateGibbs:
-    chain, _ = plan_latent_chain(model.structure, PrivateGibbsOptions(epsilon=Decimal(1)), n)
+    chain, _ = plan_latent(model.structure, PrivateGibbsOptions(epsilon=Decimal(1)), n)
     return coarse(chain)
 
 
@@ -134,5 +134,5 @@ def test_memory_is_stated_and_small() -> None:
     assert collected.columns()[1].dtype == np.uint16
     with pytest.raises(ValueError, match="complete"):
         collected.take(np.array([[0, -1]]))
-    chain, _ = plan_latent_chain(mixture().structure, PrivateGibbsOptions(epsilon=Decimal(1)), 10**7)
+    chain, _ = plan_latent(mixture().structure, PrivateGibbsOptions(epsilon=Decimal(1)), 10**7)
     assert working_memory(chain) < 300e6

@@ -8,7 +8,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from dpbayes_cli.privacy.choices import CHOICE_SLACK, MAX_OUTCOMES, WINDOW_NATS, choice_weights, choose_outcomes
+from dpbayes_cli.privacy.choices import CHOICE_SLACK, MAX_OUTCOMES, WINDOW_NATS, choice_weights, choose
 from tests.statistical import assert_follows
 
 
@@ -45,7 +45,7 @@ def test_choices_follow_their_weights(n_outcomes: int) -> None:
     """Places have different laws and are independent (chi-square, false-fail 1e-9 each)."""
     bits = 20
     rows = np.random.default_rng(1).integers(-(3 << bits), 0, size=(2, n_outcomes))
-    drawn = choose_outcomes(np.tile(rows, (30_000, 1)), bits).reshape(-1, 2)
+    drawn = choose(np.tile(rows, (30_000, 1)), bits).reshape(-1, 2)
     laws = np.exp(rows / 2.0**bits)
     laws /= laws.sum(axis=1, keepdims=True)
     for place in (0, 1):

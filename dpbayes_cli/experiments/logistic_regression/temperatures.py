@@ -13,7 +13,7 @@ from dpbayes_cli.mechanisms.samplers.langevin_calibration import (
     BELOW_TARGET,
     UNTEMPERED,
     CalibratedChain,
-    ChainCalibrator,
+    Calibrator,
     LangevinOptions,
 )
 from dpbayes_cli.privacy.conversions import pure_rdp
@@ -76,7 +76,7 @@ class Tempered:
 
 
 @dataclass(frozen=True)
-class CappedChains(ChainCalibrator):
+class CappedChains(Calibrator):
     """Chains of no more than so many steps.
 
     Attributes:
@@ -127,7 +127,7 @@ def tempered(method: Method, price: Price | None, model: ConvexLossModel, n_reco
     return Tempered(min(UNTEMPERED, restricted_range(epsilon, order) / (2.0 * radius)), tau, radius)
 
 
-def _gdp(chains: ChainCalibrator, price: Price) -> CalibratedChain:
+def _gdp(chains: Calibrator, price: Price) -> CalibratedChain:
     """Return the chain of the largest temperature whose divergence, or whose delta, is within the price."""
     epsilon = float(price.epsilon)
     if price.delta is not None:
@@ -135,7 +135,7 @@ def _gdp(chains: ChainCalibrator, price: Price) -> CalibratedChain:
     return chains.with_largest_power(math.sqrt(2.0 * epsilon / float(str(price.order))) * BELOW_TARGET)
 
 
-def _minami(chains: ChainCalibrator, price: Price) -> CalibratedChain:
+def _minami(chains: Calibrator, price: Price) -> CalibratedChain:
     """Return the chain at the temperature of Theorem 7."""
     if price.delta is None:
         raise ValueError("the rule of Minami et al. has a price at a delta")

@@ -70,12 +70,7 @@ def noisy_log_weight(increments: Sequence[Integers], bits: int, epsilon: Decimal
 
 
 def check_log_weight(epsilon: Decimal, whole: Decimal, *, annealed: bool) -> None:
-    """Refuse an epsilon for the log weight that the chain cannot spend.
-
-    Args:
-        epsilon: the part for the log weight.
-        whole: the epsilon of the chain and its log weight together.
-        annealed: whether the chain is annealed.
+    """Refuse an epsilon for the log weight that a chain of the whole epsilon cannot spend.
 
     Raises:
         SpecError: the chain is not annealed, or nothing remains for it.
@@ -84,6 +79,4 @@ def check_log_weight(epsilon: Decimal, whole: Decimal, *, annealed: bool) -> Non
     if not annealed:
         raise SpecError("only an annealed chain has a log weight", where=where, hint="kernel: annealed")
     if epsilon >= whole:
-        raise SpecError(
-            f"the log weight takes {epsilon:g} of epsilon {whole:g}, which leaves nothing for the chain", where=where
-        )
+        raise SpecError(f"the log weight takes {epsilon:g} of {whole:g} and leaves nothing for the chain", where=where)

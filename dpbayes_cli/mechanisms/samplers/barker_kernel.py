@@ -16,7 +16,7 @@ from typing import Any
 from dpbayes_cli.core.plan import Chain
 from dpbayes_cli.core.released import Draws
 from dpbayes_cli.core.statistic import Statistics
-from dpbayes_cli.mechanisms.samplers.gibbs_accounting import ChainCost, Stage, Update, power_schedule, price_chain
+from dpbayes_cli.mechanisms.samplers.gibbs_accounting import ChainCost, Stage, Update, powers, price_chain
 from dpbayes_cli.mechanisms.samplers.scalar_sampler import ScalarSampler, grid_sampler
 from dpbayes_cli.mechanisms.samplers.tempering import UP, DrawRequest
 from dpbayes_cli.models.families.capabilities import DECIMALS, OneParameterFamily
@@ -106,7 +106,7 @@ def plan_walk(
     posterior = replace(full_grid, n_cells=min(full_grid.n_cells, _MAX_CELLS))
     reach = max(1, min(posterior.n_cells // 2, math.ceil(posterior.n_cells / 2.0 * math.sqrt(3.0 / steps))))
     spread = local_spread(posterior, reach)
-    schedule = power_schedule(steps, request.draws, annealed=annealed)
+    schedule = powers(steps, request.draws, annealed=annealed)
     cost = price_chain(request.epsilon, [Update("step", spread, LATTICE_SLACK)], schedule)
     return BarkerKernel(replace(posterior, likelihood_power=cost.likelihood_power), cost.stages, reach), cost, spread
 

@@ -73,7 +73,6 @@ class DagSampler(Sampler):
         return None if None in possible else all(possible)
 
     def _rows(self, values: Sequence[int]) -> Iterator[tuple[Sampler, Sequence[int]]]:
-        """Yield the law and the counts of each row."""
         first = 0
         for law, rows, width in zip(self.laws, self.rows, self.widths, strict=True):
             for _ in range(rows):
@@ -106,8 +105,7 @@ def network_sampler(
 
     Args:
         model: the network.
-        request: the number of draws and their budget; its epsilon is divided among the tables by their weights, rounded
-            down.
+        request: the number of draws and their budget; tables divide the epsilon by their weights, rounded down.
         one_row: returns the sampler of a row.
 
     Raises:
@@ -119,16 +117,10 @@ def network_sampler(
     for name, concentration, weight in zip(network.names, model.concentrations, model.weights, strict=True):
         share = Fraction(epsilon) * weight / total_weight
         table_epsilon = DOWN.divide(Decimal(share.numerator), Decimal(share.denominator))
-        law, tempering, row_parameters = one_row(
-            concentration, replace(request, epsilon=table_epsilon), Decimal(ROWS_TOUCHED)
-        )
+        law, tempered, cover = one_row(concentration, replace(request, epsilon=table_epsilon), Decimal(ROWS_TOUCHED))
         laws.append(law)
-        prices.append(tempering.charged)
-        tables[name] = {
-            "likelihood_power": float(tempering.likelihood_power),
-            "range": float(tempering.spread),
-            **row_parameters,
-        }
+        prices.append(tempered.charged)
+        tables[name] = {"likelihood_power": float(tempered.likelihood_power), "range": float(tempered.spread), **cover}
     rows = tuple(math.prod(network.shape(i)[:-1]) for i in range(len(network)))
     parameters = {
         "likelihood_power": min(table["likelihood_power"] for table in tables.values()),

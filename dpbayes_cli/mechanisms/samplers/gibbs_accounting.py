@@ -103,7 +103,7 @@ class ChainCost:
         return parameters
 
 
-def power_schedule(sweeps: int, draws: int, *, annealed: bool) -> list[tuple[Decimal, int]]:
+def powers(sweeps: int, draws: int, *, annealed: bool) -> list[tuple[Decimal, int]]:
     """Return the powers of a chain with the number of sweeps at each; the last draws are all at power one.
 
     Raises:

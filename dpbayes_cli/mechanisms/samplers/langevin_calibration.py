@@ -29,13 +29,7 @@ from dpbayes_cli.models.families.convex_loss import ConvexLossModel
 from dpbayes_cli.privacy.conversions import round_up
 from dpbayes_cli.privacy.kinds import GaussianDP
 from dpbayes_cli.privacy.neighbors import Neighbors
-from dpbayes_cli.privacy.noisy_descent import (
-    Certificate,
-    Curvature,
-    certificate,
-    descent_mu,
-    largest_likelihood_power,
-)
+from dpbayes_cli.privacy.noisy_descent import Certificate, Curvature, certificate, descent_mu, largest_likelihood_power
 
 UNTEMPERED = 1.0
 """The likelihood power of the untempered posterior: a larger one would count every record more than once."""
@@ -88,7 +82,7 @@ class CalibratedChain:
 
 
 @dataclass(frozen=True)
-class ChainCalibrator:
+class Calibrator:
     """The public side of a request on a convex loss: it turns a likelihood power and a prior precision into a chain.
 
     Attributes:
@@ -167,7 +161,7 @@ class ChainCalibrator:
 
 def chain_calibrator(
     model: ConvexLossModel, policy: RecordPolicy, options: LangevinOptions, n_records: int | None
-) -> ChainCalibrator:
+) -> Calibrator:
     """Return the calibrator of a request.
 
     Raises:
@@ -199,11 +193,11 @@ def chain_calibrator(
             where="sampling.gamma",
             hint="--certificate total-variation, or leave it out",
         )
-    return ChainCalibrator(model, options, n, model.curvature(n, 2))
+    return Calibrator(model, options, n, model.curvature(n, 2))
 
 
 def plan_chains(
-    calibrator: ChainCalibrator, chain: CalibratedChain, calibration: str, rule_parameters: dict[str, Any]
+    calibrator: Calibrator, chain: CalibratedChain, calibration: str, rule_parameters: dict[str, Any]
 ) -> Plan:
     """Return the plan of a calibrated chain."""
     model, options = calibrator.model, calibrator.options
@@ -262,7 +256,7 @@ def plan_chains(
     )
 
 
-def _certificate(calibrator: ChainCalibrator, chain: CalibratedChain, gamma: float) -> dict[str, Any]:
+def _certificate(calibrator: Calibrator, chain: CalibratedChain, gamma: float) -> dict[str, Any]:
     try:
         smoothness = calibrator.curvature.potential_smoothness(chain.likelihood_power, chain.tau)
         guaranteed: Certificate = certificate(calibrator.model.design.width, chain.tau, smoothness, gamma)
@@ -277,7 +271,6 @@ def _certificate(calibrator: ChainCalibrator, chain: CalibratedChain, gamma: flo
 
 
 def _how(chain: CalibratedChain, draws: int, parameters: dict[str, Any]) -> str:
-    """Return a sentence on how the draws were made."""
     chains = "a Langevin chain" if draws == 1 else f"{draws} independent Langevin chains"
     return (
         f"the last iterate of {chains} of {chain.n_steps} steps of size {chain.step_size:.3g} from 0, at likelihood "

@@ -12,7 +12,7 @@ from dpbayes_cli.mechanisms.samplers.langevin_calibration import (
     BELOW_TARGET,
     UNTEMPERED,
     CalibratedChain,
-    ChainCalibrator,
+    Calibrator,
     LangevinOptions,
 )
 from dpbayes_cli.privacy.conversions import gaussian_delta_above
@@ -79,7 +79,7 @@ def epsilon_and_delta(options: GibbsPosteriorOptions) -> tuple[float, float]:
     return epsilon, float(options.delta)
 
 
-def calibrate_gdp(chains: ChainCalibrator, options: GibbsPosteriorOptions) -> tuple[CalibratedChain, dict[str, Any]]:
+def gdp_rule(chains: Calibrator, options: GibbsPosteriorOptions) -> tuple[CalibratedChain, dict[str, Any]]:
     """Calibrate by Gaussian DP: the largest likelihood power, or the least precision for a stated one.
 
     Privacy: the cost of the chain that runs, see ``descent_mu``.
@@ -90,7 +90,7 @@ def calibrate_gdp(chains: ChainCalibrator, options: GibbsPosteriorOptions) -> tu
     return (chains.with_largest_power(target) if stated is None else chains.least_concentrated(stated, target)), {}
 
 
-def calibrate_minami(chains: ChainCalibrator, options: GibbsPosteriorOptions) -> tuple[CalibratedChain, dict[str, Any]]:
+def minami_rule(chains: Calibrator, options: GibbsPosteriorOptions) -> tuple[CalibratedChain, dict[str, Any]]:
     """Calibrate by Theorem 7 of Minami et al., solved for the likelihood power.
 
     Raises:
@@ -116,7 +116,7 @@ def calibrate_minami(chains: ChainCalibrator, options: GibbsPosteriorOptions) ->
     return chain, {"corollary_8": {"likelihood_power": corollary, "confirmed_by_theorem_7": confirmed}}
 
 
-def calibrate_diffuse(chains: ChainCalibrator, order: Decimal | None) -> tuple[CalibratedChain, dict[str, Any]]:
+def calibrate_diffuse(chains: Calibrator, order: Decimal | None) -> tuple[CalibratedChain, dict[str, Any]]:
     """Calibrate by Algorithm 5 of Geumlek et al.: the largest likelihood power, up to 1.
 
     Raises:
@@ -132,7 +132,7 @@ def calibrate_diffuse(chains: ChainCalibrator, order: Decimal | None) -> tuple[C
 
 
 def calibrate_concentrated(
-    chains: ChainCalibrator, order: Decimal | None, likelihood_power: float | None
+    chains: Calibrator, order: Decimal | None, likelihood_power: float | None
 ) -> tuple[CalibratedChain, dict[str, Any]]:
     """Calibrate by Algorithm 4 of Geumlek et al.: the smallest prior precision, at least that of the prior.
 
@@ -149,9 +149,7 @@ def calibrate_concentrated(
     return _check_divergence(chains.chain(power, tau), at_order, epsilon), {"order": at_order}
 
 
-def calibrate_geumlek(
-    chains: ChainCalibrator, options: GibbsPosteriorOptions
-) -> tuple[CalibratedChain, dict[str, Any]]:
+def geumlek_rule(chains: Calibrator, options: GibbsPosteriorOptions) -> tuple[CalibratedChain, dict[str, Any]]:
     """Calibrate by a rule of Geumlek et al.: concentrated if a likelihood power is stated, otherwise diffuse.
 
     Raises:
@@ -166,13 +164,12 @@ def calibrate_geumlek(
     return calibrate_concentrated(chains, options.order, options.likelihood_power)
 
 
-def _divergence(chains: ChainCalibrator, order: Decimal | None) -> tuple[float, float]:
+def _divergence(chains: Calibrator, order: Decimal | None) -> tuple[float, float]:
     """Return the order, and the largest divergence of one draw at this order."""
     return float(order or DEFAULT_ORDER), float(chains.options.stated_epsilon()) / chains.options.draws
 
 
 def _check_no_order(options: GibbsPosteriorOptions) -> None:
-    """Refuse an order, which only the rules of Geumlek et al. read."""
     if options.order is not None:
         raise SpecError(
             "only the rules of Geumlek et al. read an order",
@@ -191,7 +188,7 @@ def _check_divergence(chain: CalibratedChain, order: float, epsilon: float) -> C
     return chain
 
 
-def untempered_chain(chains: ChainCalibrator, order: Decimal | None) -> tuple[CalibratedChain, dict[str, Any]]:
+def untempered_chain(chains: Calibrator, order: Decimal | None) -> tuple[CalibratedChain, dict[str, Any]]:
     """Return the chain on the posterior itself, whose cost the prior determines.
 
     Raises:

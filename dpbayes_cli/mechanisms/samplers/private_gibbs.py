@@ -20,24 +20,10 @@ from dpbayes_cli.core.released import Draws
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.core.statistic import Statistics
 from dpbayes_cli.mechanisms.samplers.ais_log_weight import NoisyLogWeight, check_log_weight, noisy_log_weight
-from dpbayes_cli.mechanisms.samplers.gibbs_accounting import (
-    ChainCost,
-    ChainOptions,
-    Stage,
-    Update,
-    power_schedule,
-    price_chain,
-)
+from dpbayes_cli.mechanisms.samplers.gibbs_accounting import ChainCost, ChainOptions, Stage, Update, powers, price_chain
 from dpbayes_cli.mechanisms.samplers.simplex_sampler import SharesCover, SimplexSampler, log_share, simplex_cover
 from dpbayes_cli.models.families.latent_variables import Links, Sites, Structure
-from dpbayes_cli.privacy.choices import (
-    CHOICE_SLACK,
-    MAX_FRACTION_BITS,
-    MAX_OUTCOMES,
-    MIN_FRACTION_BITS,
-    choose_outcomes,
-    public_generator,
-)
+from dpbayes_cli.privacy.choices import CHOICE_SLACK, MAX_BITS, MAX_OUTCOMES, MIN_BITS, choose, public_generator
 from dpbayes_cli.privacy.composition import Composition, compose
 from dpbayes_cli.privacy.grid import EXACT
 from dpbayes_cli.privacy.kinds import PureDP
@@ -71,9 +57,8 @@ class PrivateGibbs(Chain):
 
     A sweep draws the states given emissions and links, one update block after another, then the emissions given the
     states, then the links given the states. States and emissions cost the same at one likelihood power, so that half of
-    the budget goes to each. The range of the current emissions is often below R, and public. The likelihood power stays
-    that of the plan nevertheless: if it followed the current emissions, the updates would not leave a common law
-    invariant.
+    the budget goes to each. The range of the current emissions is often below R, and public. But the planned
+    likelihood power is kept: if it followed the emissions, the updates would not leave a common law invariant.
 
     Privacy: R = sum over features of 2 log(most / least share). States: a site's utilities are integers, the links'
         part plus, for every record of the site, the sum over features of L_f[share of its value], L_f = T log(share) in
@@ -149,7 +134,7 @@ class PrivateGibbs(Chain):
         """Draw the states of all sites, block by block; each block depends on the states drawn before it."""
         states = point.states.copy()
         for block in self.structure.colors(self.n_records):
-            states[block] = choose_outcomes(self.utilities(point, states, sites, likelihood_power, block), self.bits)
+            states[block] = choose(self.utilities(point, states, sites, likelihood_power, block), self.bits)
         return states
 
     def utilities(
@@ -226,9 +211,7 @@ def increment_table(cover: SharesCover, before: Decimal, after: Decimal, bits: i
     return log_table(cover, after, bits) - log_table(cover, before, bits)
 
 
-def plan_latent_chain(
-    structure: Structure, options: PrivateGibbsOptions, n_records: int
-) -> tuple[PrivateGibbs, ChainCost]:
+def plan_latent(structure: Structure, options: PrivateGibbsOptions, n_records: int) -> tuple[PrivateGibbs, ChainCost]:
     """Return a planned chain (lattices and likelihood power) and its cost.
 
     Raises:
@@ -241,7 +224,7 @@ def plan_latent_chain(
     if weight_epsilon is not None:
         check_log_weight(weight_epsilon, epsilon, annealed=annealed)
         epsilon = exact_difference(epsilon, weight_epsilon)
-    schedule = power_schedule(options.sweeps or DEFAULT_SWEEPS, options.draws, annealed=annealed)
+    schedule = powers(options.sweeps or DEFAULT_SWEEPS, options.draws, annealed=annealed)
     sizes = [len(concentration) for concentration in structure.emissions]
 
     def plan_at(fineness: int) -> tuple[tuple[SharesCover, ...], int, ChainCost]:
@@ -284,8 +267,8 @@ def _fractional_bits(covers: tuple[SharesCover, ...], n_records: int) -> int:
         SpecError: there are too many records.
     """
     largest = n_records * sum(1 + math.log(c.resolution / c.least) for c in covers) + 4 * _MAX_LINK_NATS
-    bits = min(MAX_FRACTION_BITS, 61 - math.ceil(math.log2(largest)))
-    if bits < MIN_FRACTION_BITS:
+    bits = min(MAX_BITS, 61 - math.ceil(math.log2(largest)))
+    if bits < MIN_BITS:
         raise SpecError(f"{n_records} records are too many for exact utilities", where="records")
     return bits
 

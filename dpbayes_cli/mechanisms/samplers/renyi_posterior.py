@@ -20,7 +20,7 @@ from dpbayes_cli.core.section import require_type
 from dpbayes_cli.core.statistic import NO_STATISTIC, Statistic, Statistics
 from dpbayes_cli.mechanisms.samplers.langevin_calibration import (
     CalibratedChain,
-    ChainCalibrator,
+    Calibrator,
     LangevinOptions,
     chain_calibrator,
     plan_chains,
@@ -29,7 +29,7 @@ from dpbayes_cli.mechanisms.samplers.langevin_calibration import (
 from dpbayes_cli.mechanisms.samplers.langevin_rules import DEFAULT_ORDER
 from dpbayes_cli.models.families.capabilities import ConjugatePosterior
 from dpbayes_cli.models.families.convex_loss import ConvexLossModel
-from dpbayes_cli.privacy.conjugate import LARGEST_ORDER, ConjugateFamily, divergence_slack
+from dpbayes_cli.privacy.conjugate import LARGEST_ORDER, ConjugateFamily, curve_slack
 from dpbayes_cli.privacy.conversions import INFINITE, ORDERS, round_up
 from dpbayes_cli.privacy.kinds import Points, RenyiCurve
 
@@ -68,12 +68,10 @@ class ConjugateSampler(Sampler):
         return family.moments_by_row(self.model.sums(values, self.n_records), self.r, self.m)
 
 
-def divergence_bound(family: ConjugateFamily, order: float, r: float, m: float) -> Decimal:
+def renyi_bound(family: ConjugateFamily, order: float, r: float, m: float) -> Decimal:
     """Return an upper bound on the Renyi divergence of one draw at an order, finite precision included."""
     return round_up(
-        family.divergence(order, r, m) * (1.0 + _MARGIN)
-        + _MARGIN * 1e-3
-        + family.n_coordinates * divergence_slack(order)
+        family.divergence(order, r, m) * (1.0 + _MARGIN) + _MARGIN * 1e-3 + family.n_coordinates * curve_slack(order)
     )
 
 
@@ -142,7 +140,7 @@ class RenyiMechanism(Mechanism):
         """
 
     @abstractmethod
-    def chain(self, chains: ChainCalibrator, options: RenyiChainOptions) -> tuple[CalibratedChain, dict[str, Any]]:
+    def chain(self, chains: Calibrator, options: RenyiChainOptions) -> tuple[CalibratedChain, dict[str, Any]]:
         """Return the chain on the posterior of a convex loss, and the plan's parameters of its rule.
 
         Raises:
@@ -215,19 +213,17 @@ def renyi_info(releases: str, algorithm: str, prefer_when: str) -> MethodInfo:
 
 def _curve(family: ConjugateFamily, r: float, m: float, options: RenyiOptions) -> Points:
     """Return the whole curve of all draws on the grid of orders below lambda*, the requested order included."""
-    lambda_star, requested = family.order_max(r, m), options.order or DEFAULT_ORDER
+    limit, requested = family.order_max(r, m), options.order or DEFAULT_ORDER
     orders = sorted({*(order for order in ORDERS if order <= LARGEST_ORDER), requested})
     bounds = {
-        order: divergence_bound(family, float(order), r, m)
-        for order in orders
-        if float(order) < lambda_star * (1.0 - 1e-10)
+        order: renyi_bound(family, float(order), r, m) for order in orders if float(order) < limit * (1.0 - 1e-10)
     }
     finite = {order: value for order, value in bounds.items() if value.is_finite()}
     if requested not in finite:
         raise SpecError(
-            f"the divergence is infinite at and above order {lambda_star:g}; requested: order {requested:f}",
+            f"the divergence is infinite at and above order {limit:g}; requested: order {requested:f}",
             where="privacy.order",
-            hint=f"use a prior whose parameters are more than {(float(requested) - 1) / (lambda_star - 1):.4g} times "
+            hint=f"use a prior whose parameters are more than {(float(requested) - 1) / (limit - 1):.4g} times "
             "as large, a smaller --order, or rdp-diffuse or rdp-concentrated",
         )
     return tuple((order, value * options.draws) for order, value in finite.items())

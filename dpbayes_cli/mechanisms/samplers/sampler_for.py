@@ -74,7 +74,6 @@ def exact_sampler(model: Model, policy: RecordPolicy, request: DrawRequest) -> E
 def _row(
     concentration: tuple[float, ...], request: DrawRequest, rows_touched: Decimal
 ) -> tuple[Sampler, Tempering, dict[str, Any]]:
-    """Return the sampler of one vector of shares, its tempering, and the parameters of its cover."""
     cover = simplex_cover(len(concentration), request.support, request.n_records)
     tempering = calibrate_power(request, cover.spread, LATTICE_SLACK * rows_touched, Decimal(1))
     return (

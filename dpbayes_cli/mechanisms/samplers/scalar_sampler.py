@@ -14,7 +14,7 @@ from dpbayes_cli.core.options import PowerTarget
 from dpbayes_cli.core.plan import Sampler
 from dpbayes_cli.mechanisms.samplers.tempering import UP, DrawRequest, Tempering, calibrate_power, public_support
 from dpbayes_cli.models.families.capabilities import DECIMALS, OneParameterFamily, floats
-from dpbayes_cli.privacy.conjugate import divergence_slack
+from dpbayes_cli.privacy.conjugate import curve_slack
 from dpbayes_cli.privacy.conversions import round_up
 from dpbayes_cli.privacy.grid import EXACT, GRID_SLACK, CellWeights, cell_weights, uniform_fraction
 from dpbayes_cli.privacy.kinds import Points
@@ -189,7 +189,7 @@ def exact_curve(sampler: ScalarSampler) -> Points:
     return tuple(
         (
             Decimal(order),
-            round_up(_largest_divergence(sampler, order, pairs) * (1 + 1e-9) + order * error + divergence_slack(order)),
+            round_up(_largest_divergence(sampler, order, pairs) * (1 + 1e-9) + order * error + curve_slack(order)),
         )
         for order in _CURVE_ORDERS
     )

@@ -79,7 +79,6 @@ def simulate_conjugate(
 
 
 def _draw_cells(sampler: ScalarSampler, values: Sequence[int], size: int, rng: np.random.Generator) -> Floats:
-    """Draw cells by their masses in floats, and spread each draw over its cell."""
     low, high = sampler.support
     width = (high - low) / sampler.n_cells
     theta = low + width * (np.arange(sampler.n_cells) + 0.5)
@@ -116,6 +115,5 @@ def _draw_counts(table: Floats, suffix: Floats, rest: Integers, rng: np.random.G
 
 
 def _draw_indices(masses: Floats, uniform: Floats) -> Integers:
-    """Return indices drawn by inversion of the cumulative masses."""
     cumulative = np.cumsum(masses)
     return np.asarray(np.minimum(np.searchsorted(cumulative, uniform * cumulative[-1], side="right"), len(masses) - 1))
