@@ -292,9 +292,9 @@ def test_an_audit_finds_a_gradient_that_is_too_long(planted: pytest.MonkeyPatch)
 
 @pytest.mark.slow
 def test_an_audit_finds_a_renyi_curve_at_other_orders(planted: pytest.MonkeyPatch) -> None:
-    price = renyi_posterior.price
+    price = renyi_posterior.renyi_bound
     planted.setattr(
-        renyi_posterior, "price", lambda family, order, r, m: price(family, 1.0 + 0.8 * (order - 1.0), r, m)
+        renyi_posterior, "renyi_bound", lambda family, order, r, m: price(family, 1.0 + 0.8 * (order - 1.0), r, m)
     )
     result = audited("rdp-direct", "beta-bernoulli", 1000)
     assert any(text.startswith("Renyi divergence of the exact laws") for text in result.findings)

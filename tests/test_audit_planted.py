@@ -45,7 +45,7 @@ SLOPES: dict[str, Any] = {
     "privacy": {"epsilon": "1", "delta": "1e-6"},
 }
 
-_HALVES = "_DOWN.subtract(_DOWN.divide(self.epsilon, Decimal(self.parts)), SLACK)"
+_HALVES = "_DOWN.subtract(_DOWN.divide(self.epsilon, Decimal(self.parts)), GRID_SLACK)"
 _LEFT = "    left = np.arange(len(totals))\n"
 _CELL = "            point = secrets.randbelow(total)\n"
 _WORDS = "np.frombuffer(os.urandom(8 * len(left)), dtype=np.uint64)"
@@ -71,7 +71,7 @@ PLANTED: dict[str, Case] = {
     "a cell that is drawn by a generator that starts anew with the process": (
         "privacy/grid.py",
         [
-            ("SCALE = 1 << 140\n", "SCALE = 1 << 140\nfrom random import Random\nANEW = Random(7)\n"),
+            ("WEIGHT_SCALE = 1 << 140\n", "WEIGHT_SCALE = 1 << 140\nfrom random import Random\nANEW = Random(7)\n"),
             (_CELL, "            point = ANEW.randrange(total)\n"),
         ],
         (*COIN, "--mechanism", "map", "--eps", "1"),
@@ -99,8 +99,8 @@ PLANTED: dict[str, Case] = {
         "privacy/laws/discrete_laplace.py",
         [
             (
-                "return drawn(opendp_laplace(self.scale), held(values))",
-                "return [*drawn(opendp_laplace(self.scale), held(values[:-1])), int(values[-1])]",
+                "return add_noise(opendp_laplace(self.scale), clamp_to_int64(values))",
+                "return [*add_noise(opendp_laplace(self.scale), clamp_to_int64(values[:-1])), int(values[-1])]",
             )
         ],
         (*SHARES, "--mechanism", "laplace", "--eps", "1"),
@@ -119,7 +119,7 @@ PLANTED: dict[str, Case] = {
     ),
     "private bounds that cost twice what is charged": (
         "core/private_quantile.py",
-        [(_HALVES, "_DOWN.subtract(self.epsilon, SLACK)")],
+        [(_HALVES, "_DOWN.subtract(self.epsilon, GRID_SLACK)")],
         BOUNDS,
         "log ratios of the choices' laws",
     ),

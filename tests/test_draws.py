@@ -1,4 +1,4 @@
-"""Posterior draws as a custodian releases them: what they need, what they cost, what is not for free."""
+"""Posterior draws as a custodian releases them: requirements, costs, replay."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ def test_more_draws_are_not_free(dpbayes: Cli, coin: Path) -> None:
     assert "--draws" in refused.err
 
 
-def test_another_prior_is_another_question(dpbayes: Cli, coin: Path) -> None:
-    """For draws the prior comes before privacy: it is part of what is paid for."""
+def test_another_prior_is_another_request(dpbayes: Cli, coin: Path) -> None:
+    """The prior of draws is part of the request that was paid for."""
     dpbayes("release", coin, *OPS, "--eps", "1", "--out", "out")
     other = dpbayes("release", coin, *OPS, "--eps", "1", "--prior", "alpha=2,beta=2", "--out", "other", "--json").json
     assert other["remaining"] == {"epsilon": "1"}
 
 
 @pytest.mark.parametrize("mechanism", ["map", "ops", "rdp-diffuse", "rdp-direct", "rdp-concentrated"])
-def test_incomplete_records_are_refused_with_advice(
+def test_incomplete_records_are_refused_with_a_hint(
     dpbayes: Cli, coin: Path, mechanism: str, ledger_path: Path
 ) -> None:
     refused = dpbayes("release", coin, "--model", "beta-bernoulli", "--mechanism", mechanism, "--eps", "0.1")
@@ -102,7 +102,7 @@ def test_models_of_numbers_release_draws(dpbayes: Cli, arguments: list[str], of_
 
 
 def test_a_changed_number_of_records_releases_nothing(dpbayes: Cli, coin: Path) -> None:
-    """On a stream the number is stated; one record more or fewer and nothing is drawn."""
+    """For a stream the number of records is stated; with one record more or fewer nothing is drawn."""
     data = b"x\n" + b"1\n" * 9
     refused = dpbayes("release", "-", *OPS, "--eps", "1", "--dataset", "d", "--records", "10", "--out", "o", stdin=data)
     assert refused.code == 4
@@ -112,7 +112,7 @@ def test_a_changed_number_of_records_releases_nothing(dpbayes: Cli, coin: Path) 
 
 
 def test_a_reservation_is_not_drawn_from_at_another_price(dpbayes: Cli) -> None:
-    """The price of some draws grows with the number of records: a corrected number is not finished at the old price."""
+    """Some draws cost more with more records: a reservation is not finished at the old cost after n was corrected."""
     dpbayes("budget", "open", "d", "--rdp", "1", "--order", "2")
     question = ["release", "-", "--model", "gamma-exponential", "--upper", "1", "--mechanism", "rdp-direct"]
     question += ["--on-invalid", "impute:1", "--prior", "shape=2,rate=60", "--dataset", "d", "--out", "out"]
@@ -129,7 +129,7 @@ def test_a_reservation_is_not_drawn_from_at_another_price(dpbayes: Cli) -> None:
 
 @pytest.mark.parametrize("how", [[], ["--selection", "permute-and-flip"], ["--draws", "3"]])
 def test_an_estimate_is_not_called_a_posterior(dpbayes: Cli, coin: Path, how: list[str]) -> None:
-    """It has no width, no interval and no predictive law, and every text calls it an estimate."""
+    """An estimate has no width, no interval and no predictive law, and every text calls it an estimate."""
     question = ["release", coin, "--model", "beta-bernoulli", "--mechanism", "map", "--on-invalid", "impute:0"]
     assert "of the posterior's mode" in dpbayes(*question, "--eps", "1", *how, "--dry-run").out
     shown = dpbayes(*question, "--eps", "1", *how, "--out", "out")
@@ -157,7 +157,7 @@ def test_an_estimate_is_not_called_a_posterior(dpbayes: Cli, coin: Path, how: li
 
 
 def test_a_plan_of_an_estimate_states_its_error(dpbayes: Cli) -> None:
-    """With much epsilon the distance from the truth tends to the posterior's width, and not to zero."""
+    """At a large epsilon the distance from the truth tends to the posterior's width, and not to zero."""
     question = ["plan", "--model", "beta-bernoulli", "--records", "100", "--on-invalid", "impute:0", "--trials", "400"]
     question += ["--prior", "alpha=20,beta=20", "--mechanism", "map"]
     planned = dpbayes(*question, "--eps", "500", "--json").json["expected"]

@@ -157,8 +157,8 @@ MUTANTS = {
     ),
     "a curve of delta that promises too much": (
         "privacy/tradeoff.py",
-        "found.append(beside + (1.0 - beside) * response)",
-        "found.append(beside + (1.0 - beside) * response / 2)",
+        "deltas.append(own_delta + (1.0 - own_delta) * response)",
+        "deltas.append(own_delta + (1.0 - own_delta) * response / 2)",
         "tests/privacy/test_tradeoff.py",
     ),
     "a private number of records that is told": (
@@ -193,13 +193,13 @@ MUTANTS = {
     ),
     "noise halved": (
         "privacy/laws/discrete_laplace.py",
-        "drawn(opendp_laplace(self.scale), held(values))",
-        "drawn(opendp_laplace(self.scale / 2), list(values))",
+        "add_noise(opendp_laplace(self.scale), clamp_to_int64(values))",
+        "add_noise(opendp_laplace(self.scale / 2), list(values))",
         "tests/privacy/test_noise.py::test_draws_follow_the_exact_pmf",
     ),
     "one draw shared by all components": (
         "privacy/laws/discrete_laplace.py",
-        "return drawn(opendp_laplace(self.scale), held(values))",
+        "return add_noise(opendp_laplace(self.scale), clamp_to_int64(values))",
         "z = opendp_laplace(self.scale)([0])[0]; return [int(value) + z for value in values]",
         "tests/privacy/test_noise.py::test_components_are_noised_independently",
     ),
@@ -307,8 +307,8 @@ MUTANTS = {
     ),
     "likelihood power of a mode doubled": (
         "mechanisms/samplers/tempering.py",
-        "likelihood_power = DOWN.divide(DOWN.subtract(each, extra), spread)",
-        "likelihood_power = 2 * DOWN.divide(DOWN.subtract(each, extra), spread)",
+        "likelihood_power = DOWN.divide(DOWN.subtract(epsilon_per_draw, extra), spread)",
+        "likelihood_power = 2 * DOWN.divide(DOWN.subtract(epsilon_per_draw, extra), spread)",
         "tests/mechanisms/test_map.py::test_no_pair_of_neighbors_exceeds_the_charge",
     ),
     "a coin that is compared with another cell's weight": (
@@ -319,20 +319,20 @@ MUTANTS = {
     ),
     "coins whose largest weight forgets the constant": (
         "privacy/permute_and_flip.py",
-        "return FLOOR + SCALE",
-        "return 2 * SCALE",
+        "return MIN_WEIGHT + WEIGHT_SCALE",
+        "return 2 * WEIGHT_SCALE",
         "tests/mechanisms/test_map.py::test_the_best_cell_wins_every_coin",
     ),
     "slack forgotten": (
         "mechanisms/samplers/tempering.py",
-        "DOWN.divide(DOWN.subtract(each, extra), spread)",
-        "DOWN.divide(each, spread)",
+        "DOWN.divide(DOWN.subtract(epsilon_per_draw, extra), spread)",
+        "DOWN.divide(epsilon_per_draw, spread)",
         "tests/mechanisms/test_map.py::test_the_slack_is_taken_off_before_the_likelihood_power",
     ),
     "the curve of another law charged": (
         "mechanisms/map.py",
-        "guarantee: BoundedRange | PureDP = PureDP(found.charged)",
-        "guarantee: BoundedRange | PureDP = BoundedRange(found.charged)",
+        "guarantee: BoundedRange | PureDP = PureDP(tempering.charged)",
+        "guarantee: BoundedRange | PureDP = BoundedRange(tempering.charged)",
         "tests/mechanisms/test_map.py::test_only_the_exponential_choice_is_of_bounded_range",
     ),
     "r applied twice": (
@@ -367,8 +367,8 @@ MUTANTS = {
     ),
     "a price of failures in one direction": (
         "privacy/real_conjugate.py",
-        "return max(term(b, order, step) - term(total, order, step, at_least=True) for term in (rise, fall))",
-        "return rise(b, order, step) - rise(total, order, step, at_least=True)",
+        "max(term(b, order, shift) - term(total, order, shift, at_least=True) for term in (gain_term, loss_term))",
+        "gain_term(b, order, shift) - gain_term(total, order, shift, at_least=True)",
         "tests/privacy/test_conjugate.py::test_the_supremum_over_failures_is_that_of_brute_force_over_all_neighbors",
     ),
     "the best order at the full delta": (
@@ -547,8 +547,8 @@ MUTANTS = {
     ),
     "the order of columns taken from the spec": (
         "models/multivariate_normal.py",
-        "dict(sorted(stated_columns.items()))",
-        "dict(stated_columns)",
+        "dict(sorted(bounds_by_name.items()))",
+        "dict(bounds_by_name)",
         "tests/commands/test_numbers.py::test_order_of_columns_is_not_part_of_a_request",
     ),
     "a statistic beyond 64 bits": (
@@ -561,8 +561,7 @@ MUTANTS = {
         "workflow/pricing.py",
         "except DpbayesError:\n            plan = None",
         "except ZeroDivisionError:\n            plan = None",
-        "tests/test_private_bounds.py"
-        "::test_noise_that_cannot_be_calibrated_between_drawn_bounds_is_that_of_the_whole_range",
+        "tests/test_private_bounds.py::test_noise_that_does_not_fit_drawn_bounds_uses_the_whole_range",
     ),
     "numbers that are not counted taken for zeros": (
         "models/families/number_families.py",
@@ -584,9 +583,9 @@ MUTANTS = {
     ),
     "a table too large to split is forgotten": (
         "privacy/parity_sensitivity.py",
-        "parts.append((set(factor[0]), [factor]))",
-        "parts[:] = [(set(factor[0]), [factor])]",
-        "tests/privacy/test_parity_sensitivity.py::test_a_bound_is_one",
+        "groups.append((set(factor[0]), [factor]))",
+        "groups[:] = [(set(factor[0]), [factor])]",
+        "tests/privacy/test_parity_sensitivity.py::test_a_bound_is_not_below_the_maximum",
     ),
     "an engine's text in a message": (
         "base/duck.py",
@@ -670,12 +669,12 @@ MUTANTS = {
         "privacy/laws/part_noise.py",
         "bisect.bisect_right(self._ends, component)",
         "bisect.bisect_left(self._ends, component)",
-        "tests/privacy/test_part_noise.py::test_a_law_read_again_is_the_same_for_every_component",
+        "tests/privacy/test_part_noise.py::test_a_law_read_back_is_the_same_for_every_component",
     ),
     "the dearest table priced for all": (
         "privacy/conjugate.py",
-        "return sum(count * one(*kind) for kind, count in counted.items())",
-        "return max(one(*kind) for kind in counted)",
+        "return sum(count * of_table(*kind) for kind, count in table_kinds.items())",
+        "return max(of_table(*kind) for kind in table_kinds)",
         "tests/privacy/test_network_family.py::test_no_pair_of_neighbors_exceeds_the_divergence",
     ),
     "neighbors in different rows forgotten": (
@@ -770,8 +769,8 @@ MUTANTS = {
     ),
     "several chains at the price of one": (
         "mechanisms/samplers/langevin_calibration.py",
-        "mu = round_up(found.mu * math.sqrt(options.draws))",
-        "mu = round_up(found.mu)",
+        "total_mu = round_up(chain.mu * math.sqrt(options.draws))",
+        "total_mu = round_up(chain.mu)",
         "tests/mechanisms/test_gibbs_posterior.py::test_k_draws_cost_the_root_of_k",
     ),
     "a limit of records that is planned and not read": (
@@ -782,8 +781,8 @@ MUTANTS = {
     ),
     "a statement of floats that nobody checks": (
         "privacy/conversions.py",
-        "        if gaussian_log_delta(mu, float(usual)) <= log:\n",
-        "        if usual:\n",
+        "        if gaussian_log_delta(mu, float(direct)) <= log_delta:\n",
+        "        if direct:\n",
         "tests/privacy/test_guarantee.py::test_no_statement_of_gaussian_privacy_is_rounded_down",
     ),
     "a root rounded to the nearest": (
@@ -794,8 +793,8 @@ MUTANTS = {
     ),
     "a number next to a half that is rounded at once": (
         "privacy/secret_normals.py",
-        "unsure = (np.abs(excess) <= doubt) | ((excess > 0.0) & near_half)",
-        "unsure = np.abs(excess) <= doubt",
+        "unsure = (np.abs(excess) <= error_bound) | ((excess > 0.0) & near_half)",
+        "unsure = np.abs(excess) <= error_bound",
         "tests/privacy/test_secret_normals.py::"
         "test_a_number_next_to_a_half_and_one_next_to_the_limit_are_left_to_decimals",
     ),
@@ -809,18 +808,18 @@ MUTANTS = {
         "privacy/secret_normals.py",
         "        if first and second:\n",
         "        first = max(first, 1)\n        if second:\n",
-        "tests/privacy/test_secret_normals.py::test_more_bits_decide_as_the_law_asks",
+        "tests/privacy/test_secret_normals.py::test_more_bits_decide_with_the_probabilities_of_the_law",
     ),
     "rounding to the lattice that nobody pays for": (
         "privacy/chain_arithmetic.py",
-        "widening = (2.0 * error + root * lattice)",
-        "widening = (2.0 * error - root * lattice)",
-        "tests/privacy/test_chain_arithmetic.py::test_neighbors_keep_the_inequality_that_is_paid_for",
+        "widening = (2.0 * error + root_width * lattice)",
+        "widening = (2.0 * error - root_width * lattice)",
+        "tests/privacy/test_chain_arithmetic.py::test_neighbors_keep_the_inequality_of_the_proof",
     ),
     "a step's own rounding forgotten": (
         "privacy/chain_arithmetic.py",
-        "(sums + predictors + moves) + root * lattice / 2.0",
-        "(sums + predictors + moves)",
+        "(gradient_error + predictor_error + step_error) + root_width * lattice / 2.0",
+        "(gradient_error + predictor_error + step_error)",
         "tests/privacy/test_chain_arithmetic.py::test_a_step_errs_by_no_more_than_is_covered",
     ),
     "noise that is not widened": (
@@ -861,20 +860,20 @@ MUTANTS = {
     ),
     "a sweep of tables that is not charged": (
         "mechanisms/samplers/private_gibbs.py",
-        'return [states, *(Update("emissions", spread, TOUCHED * LATTICE_SLACK, n) for spread, n in alike.items())]',
-        "return [states]",
+        '[states, *(Update("emissions", spread, SITES_TOUCHED * LATTICE_SLACK, n) for spread, n in counts.items())]',
+        "[states]",
         "tests/mechanisms/test_gibbs.py::test_no_update_exceeds_its_price_and_a_witness_attains_it",
     ),
     "features of one range charged as one": (
         "mechanisms/samplers/private_gibbs.py",
-        "alike[cover.spread] = alike.get(cover.spread, 0) + 1",
-        "alike[cover.spread] = 1",
+        "counts[cover.spread] = counts.get(cover.spread, 0) + 1",
+        "counts[cover.spread] = 1",
         "tests/mechanisms/test_gibbs.py::test_no_update_exceeds_its_price_and_a_witness_attains_it",
     ),
     "an outcome that becomes impossible": (
         "privacy/choices.py",
-        "WINDOW = 16\n",
-        "WINDOW = 45\n",
+        "WINDOW_NATS = 16\n",
+        "WINDOW_NATS = 45\n",
         "tests/privacy/test_choices.py::test_weights_are_those_of_multiprecision",
     ),
     "a window below the first outcome": (
@@ -893,12 +892,12 @@ MUTANTS = {
         "mechanisms/samplers/private_gibbs.py",
         "                emissions = self.update_emissions(states, sites, stage.likelihood_power)\n",
         "                emissions = tuple(sites.counts(states, self.structure.n_states))\n",
-        "tests/mechanisms/test_gibbs.py::test_a_chain_finds_what_the_data_say_where_epsilon_is_no_matter",
+        "tests/mechanisms/test_gibbs.py::test_a_chain_recovers_the_hidden_states_at_a_large_epsilon",
     ),
     "a walk that starts where the data are": (
         "mechanisms/samplers/barker_kernel.py",
-        "cell, path = fresh_generator(), self.posterior.n_cells // 2, []",
-        "cell, path = fresh_generator(), evidence.values[0] // 2, []",
+        "cell, path = public_generator(), self.posterior.n_cells // 2, []",
+        "cell, path = public_generator(), evidence.values[0] // 2, []",
         "tests/mechanisms/test_gibbs.py::test_a_walk_stays_within_its_reach_and_follows_its_law",
     ),
     "half the sensitivity of a log weight": (
@@ -953,7 +952,7 @@ MUTANTS = {
         "mechanisms/samplers/langevin_rules.py",
         "    if options.order is not None:\n",
         "    if options.order is None and not options:\n",
-        "tests/mechanisms/test_gibbs_posterior.py::test_what_has_no_guarantee_is_refused",
+        "tests/mechanisms/test_gibbs_posterior.py::test_requests_without_a_guarantee_are_refused",
     ),
     "the digest of a stored request without what was ignored": (
         "spec/stored_spec.py",
@@ -1077,8 +1076,8 @@ MUTANTS = {
     ),
     "the last share of a budget is a share too many": (
         "mechanisms/samplers/gibbs_accounting.py",
-        "return [*found, exact_difference(total, exact_sum(found))]",
-        "return [*found, total]",
+        "return [*shares, exact_difference(total, exact_sum(shares))]",
+        "return [*shares, total]",
         "tests/mechanisms/test_gibbs.py::test_the_budget_is_spent_and_never_exceeded",
     ),
     "the anchor is not compared": (

@@ -1,4 +1,4 @@
-"""Bounds found privately, as a custodian asks for them: one charge for both steps, one draw, one bundle."""
+"""Private bounds as a custodian requests them: one charge for both steps, one draw, one bundle."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_both_steps_are_charged_once_and_replayed(dpbayes: Cli, place: Path) -> 
         ([*AGE, "--mechanism", "gaussian", "--rho", "0.1"], ["bounded-range", "zcdp"]),
     ],
 )
-def test_the_bundle_says_what_was_found_and_at_what_price(arguments: list[str], kinds: list[str], dpbayes: Cli) -> None:
+def test_the_bundle_states_the_bounds_and_their_cost(arguments: list[str], kinds: list[str], dpbayes: Cli) -> None:
     if "gaussian" in arguments:
         dpbayes("budget", "open", "clinic", "--rho", "1")
     elif "add-remove" in arguments:
@@ -74,27 +74,28 @@ def test_the_bundle_says_what_was_found_and_at_what_price(arguments: list[str], 
     report = Path("out/report.md").read_text()
     page = dpbayes("report", "out", "--format", "html", "--out", "out.html")
     assert page.code == 0, page.err
-    lower, upper = document["bounds"]["lower"], document["bounds"]["upper"]
-    stated = f"{lower:.10g} to {upper:.10g}, found privately at a cost of epsilon 0.5"
+    statement = (
+        f"{document['bounds']['lower']:.10g} to {document['bounds']['upper']:.10g}, found privately at epsilon 0.5"
+    )
     for text in (report, Path("out.html").read_text(), dpbayes("report", "out").out):
-        assert stated in text
-        assert "treats the bounds as fixed in advance" in text
+        assert statement in text
+        assert "as if they had been fixed beforehand" in text
     assert (
         dpbayes("infer", "out", "--samples", "100", "--prior", "mean=40" if "age" in arguments else "shape=2").code == 0
     )
 
 
 def test_the_posterior_is_that_of_the_drawn_bounds(dpbayes: Cli) -> None:
-    """At a large epsilon the mean age is that of the data, and would be far off between other bounds."""
+    """At a large epsilon the mean age is that of the data; with other bounds it would be far off."""
     dpbayes("budget", "open", "clinic", "--epsilon", "1000")
     price = ["--bounds-epsilon", "100", "--eps", "5", "--prior", "mean=50,variance=100", "--on-invalid", "impute:50"]
-    found = dpbayes("release", CLINIC, *AGE, *price, "--json").json
+    released = dpbayes("release", CLINIC, *AGE, *price, "--json").json
     rows = CLINIC.read_text().splitlines()[1:]
     ages = [int(row.split(",")[0]) if row.split(",")[0].isdecimal() else 50 for row in rows]
-    bounds = found["bounds"]
+    bounds = released["bounds"]
     share = [sum(age <= bounds[end] for age in ages) / len(ages) for end in ("lower", "upper")]
     assert share == pytest.approx([0.01, 0.99], abs=0.03)
-    posterior = found["posterior"]["mean"]
+    posterior = released["posterior"]["mean"]
     assert posterior["mean"] == pytest.approx(sum(ages) / len(ages), abs=5 * posterior["sd"])
 
 
@@ -113,10 +114,10 @@ def test_a_bundle_with_other_bounds_is_refused(dpbayes: Cli) -> None:
 
 @pytest.mark.parametrize("arguments", [MONTHS, AGE])
 @pytest.mark.parametrize("cells", ["", "x\n,,,,\n"])
-def test_an_empty_data_set_is_answered(arguments: list[str], cells: str, dpbayes: Cli, place: Path) -> None:
+def test_an_empty_data_set_gets_a_release(arguments: list[str], cells: str, dpbayes: Cli, place: Path) -> None:
     (place / "empty.csv").write_text(f"age,arm,months,relapse,note\n{cells}")
-    found = dpbayes("release", "empty.csv", *arguments, *PRICE, "--json").json
-    assert found["bounds"]["lower"] < found["bounds"]["upper"]
+    released = dpbayes("release", "empty.csv", *arguments, *PRICE, "--json").json
+    assert released["bounds"]["lower"] < released["bounds"]["upper"]
 
 
 def test_a_stream_is_read_once(dpbayes: Cli, shell: Cli) -> None:
@@ -124,7 +125,7 @@ def test_a_stream_is_read_once(dpbayes: Cli, shell: Cli) -> None:
     assert done.json["bounds"]["upper"] > 0
 
 
-def test_the_histogram_is_nowhere(dpbayes: Cli, tmp_path: Path, place: Path, ledger_path: Path) -> None:
+def test_the_histogram_is_not_written_anywhere(dpbayes: Cli, tmp_path: Path, place: Path, ledger_path: Path) -> None:
     """Nothing of the evidence is written: only the two bounds and the noisy statistics are sealed."""
     data = place / "data.csv"
     data.write_text("v\n" + "7.7318293\n" * 300)
@@ -157,7 +158,7 @@ def test_the_histogram_is_nowhere(dpbayes: Cli, tmp_path: Path, place: Path, led
         (["--model", "beta-bernoulli", "--column", "relapse", "--eps", "1", *PRICE], 3, "cannot be found"),
     ],
 )  # fmt: skip
-def test_what_does_not_fit_is_refused_uncharged(
+def test_requests_without_private_bounds_are_refused_uncharged(
     arguments: list[str], code: int, says: str, dpbayes: Cli, ledger_path: Path
 ) -> None:
     refused = dpbayes("release", CLINIC, *arguments, "--out", "out")
@@ -208,10 +209,10 @@ def test_accounts_of_curves_pay_less_than_the_sum(budget: list[str], dpbayes: Cl
     assert dpbayes("budget", "verify").code == 0
 
 
-def test_noise_that_cannot_be_calibrated_between_drawn_bounds_is_that_of_the_whole_range(
+def test_noise_that_does_not_fit_drawn_bounds_uses_the_whole_range(
     dpbayes: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A refusal after the bounds were drawn would tell about them, and the next attempt would draw again."""
+    """A refusal after the bounds were drawn would reveal something about them, and the next run would draw again."""
     original = DiscreteLaplace.calibrate
     seen: list[int] = []
 
@@ -222,8 +223,8 @@ def test_noise_that_cannot_be_calibrated_between_drawn_bounds_is_that_of_the_who
         return original(sensitivity_l1, epsilon)
 
     monkeypatch.setattr(DiscreteLaplace, "calibrate", calibrate)
-    found = dpbayes("release", CLINIC, "--dataset", "clinic", *MONTHS, *PRICE, "--out", "o", "--json").json
+    released = dpbayes("release", CLINIC, "--dataset", "clinic", *MONTHS, *PRICE, "--out", "o", "--json").json
     document = json.loads(Path("o/release.json").read_text())
-    assert found["bounds"]["upper"] > 0
+    assert released["bounds"]["upper"] > 0
     assert len(seen) > 2
     assert document["noise"]["scale"] == pytest.approx(original(max(seen), Decimal(1)).scale)

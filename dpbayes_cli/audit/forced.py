@@ -23,10 +23,10 @@ from dpbayes_cli.mechanisms import map as map_mechanism
 from dpbayes_cli.mechanisms.samplers import barker_kernel, private_gibbs
 from dpbayes_cli.mechanisms.samplers.scalar_sampler import ScalarSampler
 from dpbayes_cli.mechanisms.samplers.simplex_sampler import SharesCover
-from dpbayes_cli.privacy.choices import choice_weights, choices
+from dpbayes_cli.privacy.choices import choice_weights, choose
 from dpbayes_cli.privacy.coordinate import Lattice
-from dpbayes_cli.privacy.grid import FLOOR, CellWeights
-from dpbayes_cli.privacy.lattice import SimplexLattice, chosen
+from dpbayes_cli.privacy.grid import MIN_WEIGHT, CellWeights
+from dpbayes_cli.privacy.lattice import SimplexLattice, choose_index
 from dpbayes_cli.privacy.noise import NoiseLaw
 from dpbayes_cli.privacy.permute_and_flip import FlipWeights, flip_law, permute_and_flip
 from dpbayes_cli.workflow.pricing import PlannedRelease
@@ -99,11 +99,11 @@ class DictatedOutcomes:
         return corners
 
     def states(self, utilities: Integers, bits: int) -> Integers:
-        """Stand in for ``choices``."""
+        """Stand in for ``choose``."""
         import numpy as np
 
         logs = normalize_logs(np.log(choice_weights(utilities, bits).astype(np.float64)))
-        self.elements.append(Choices("choice of states", logs, lambda: choices(utilities, bits).tolist()))
+        self.elements.append(Choices("choice of states", logs, lambda: choose(utilities, bits).tolist()))
         places, outcomes = utilities.shape
         return np.asarray(
             np.arange(places) % outcomes if self._path == 0 else self._rng.integers(outcomes, size=places)
@@ -112,7 +112,7 @@ class DictatedOutcomes:
     def step(self, weights: Sequence[Any]) -> int:
         """Stand in for ``chosen`` if it chooses between two points."""
         logs = normalize_logs(_logs(weights)[None, :])
-        self.elements.append(Choices("step of a walk", logs, lambda: [chosen(weights)]))
+        self.elements.append(Choices("step of a walk", logs, lambda: [choose_index(weights)]))
         return len(weights) - 1 if self._path == 0 else int(self._rng.integers(len(weights)))
 
     def flip(self, weights: FlipWeights) -> int:
@@ -171,8 +171,8 @@ def dictate_draws(path: int, memory: dict[Any, Any]) -> Iterator[DictatedOutcome
         (CellWeights, "draw", _method(outcomes.cells)),
         (SimplexLattice, "draw", _method(outcomes.points)),
         *((noise_law_type(kind), "release", _method(outcomes.noise)) for kind in noise_law_kinds()),
-        (private_gibbs, "choices", outcomes.states),
-        (barker_kernel, "chosen", outcomes.step),
+        (private_gibbs, "choose", outcomes.states),
+        (barker_kernel, "choose_index", outcomes.step),
         (map_mechanism, "permute_and_flip", outcomes.flip),
         (Lattice, "weights", remembered(Lattice.weights)),
         (ScalarSampler, "weights", remembered(ScalarSampler.weights)),
@@ -209,7 +209,7 @@ def can_be_dictated(planned: PlannedRelease) -> bool:
 def with_small_covers(planned: PlannedRelease) -> PlannedRelease:
     """Return the release with covers of few points, at the same privacy cost and likelihood power."""
     final_step = planned.plan.final_step
-    coarser = final_step.law.coarser()
+    coarser = final_step.law.coarsened()
     if coarser == final_step.law:
         return planned
     steps = (*planned.plan.steps[:-1], replace(final_step, law=coarser))
@@ -219,7 +219,7 @@ def with_small_covers(planned: PlannedRelease) -> PlannedRelease:
 def _log_masses(weights: CellWeights) -> Floats:
     import numpy as np
 
-    whole = np.full(weights.n_cells, float(FLOOR))
+    whole = np.full(weights.n_cells, float(MIN_WEIGHT))
     whole[weights.first : weights.first + len(weights.extra)] += np.array([float(extra) for extra in weights.extra])
     return normalize_logs(np.log(whole)[None, :])
 

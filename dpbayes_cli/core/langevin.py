@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from dpbayes_cli.core.losses import Loss
-from dpbayes_cli.privacy.chain_arithmetic import MOST_AT_ONCE, SLOPE_ERROR, ChainArithmetic, chain_arithmetic
+from dpbayes_cli.privacy.chain_arithmetic import MAX_CHUNK_RECORDS, SLOPE_ERROR, ChainArithmetic, chain_arithmetic
 from dpbayes_cli.privacy.secret_normals import LOG_ERROR, RoundedNormals
 from dpbayes_cli.privacy.step_law import StepLaw
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Normals = Callable[[tuple[int, ...]], "Floats"]
 
-_DENSE_PIECE, _SPARSE_PIECE = 1 << 12, MOST_AT_ONCE
+_DENSE_PIECE, _SPARSE_PIECE = 1 << 12, MAX_CHUNK_RECORDS
 """Records whose gradients are computed at once; a dense piece fits into the processor's caches."""
 _MAX_PREDICTORS = 1 << 24
 """Linear predictors in memory at once, of all chains together: 128 MB a thread."""
@@ -96,7 +96,7 @@ class Langevin(StepLaw):
             f"2^{math.log2(LOG_ERROR):.0f} (1 + x).",
         )
 
-    def possible(self, draw: Sequence[float]) -> bool:
+    def is_possible(self, draw: Sequence[float]) -> bool:
         """Return whether a draw is on the grid."""
         return all((value / self.grid).is_integer() for value in draw)
 

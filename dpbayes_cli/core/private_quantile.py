@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from dpbayes_cli.core.columns import NumericColumn, Outside, RecordPolicy
 from dpbayes_cli.core.statistic import CodeCounts, Statistic, Witness, for_units
-from dpbayes_cli.privacy.grid import EXACT, SLACK, CellWeights, cell_weights
+from dpbayes_cli.privacy.grid import EXACT, GRID_SLACK, CellWeights, cell_weights
 from dpbayes_cli.privacy.kinds import BoundedRange
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.step_law import StepLaw
@@ -110,9 +110,9 @@ class PrivateBounds(StepLaw):
         other way round, F - q m moves by 1 - q if the number is at or below x, else by q: at most max(q, 1 - q) <= 1.
         So D = 1 under replace-one and max(q, 1 - q) under add-remove; the absolute value does not increase a
         difference. Hence the log ratio of two neighbors' probabilities varies by at most e over the edges (bounded
-        range); integer weights add less than ``SLACK``, which is subtracted from e first. The second choice depends on
-        the first, which is public: epsilons and Renyi curves add up under such adaptive composition. 2 D is attained if
-        q m lies between counts that move.
+        range); integer weights add less than ``GRID_SLACK``, which is subtracted from e first. The second choice
+        depends on the first, which is public: epsilons and Renyi curves add up under such adaptive composition. 2 D is
+        attained if q m lies between counts that move.
     Source: Smith 2011 (private quantiles, as in Bernstein and Sheldon 2018, sec. 3.3); McSherry and Talwar 2007; Durfee
         and Rogers 2019 (bounded range).
 
@@ -168,7 +168,7 @@ class PrivateBounds(StepLaw):
 
     def power(self, quantile: Fraction) -> Decimal:
         """Return by how much a log weight falls for one unit of the loss |b F - a m|, q = a / b; rounded down."""
-        epsilon = _ROUND_DOWN.subtract(_ROUND_DOWN.divide(self.epsilon, Decimal(self.parts)), SLACK)
+        epsilon = _ROUND_DOWN.subtract(_ROUND_DOWN.divide(self.epsilon, Decimal(self.parts)), GRID_SLACK)
         units = 2 * self.sensitivity(quantile) * quantile.denominator
         return _ROUND_DOWN.divide(_ROUND_DOWN.multiply(epsilon, Decimal(units.denominator)), Decimal(units.numerator))
 

@@ -1,4 +1,4 @@
-"""Fourier-Laplace: noise on the parities of a network's tables, from which tables are rebuilt that agree."""
+"""Fourier-Laplace: noise on the parities of a network's tables, from which consistent tables are rebuilt."""
 
 from __future__ import annotations
 
@@ -31,54 +31,55 @@ from dpbayes_cli.privacy.parity_sensitivity import ParitySensitivity, sensitivit
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Integers
 
-_MOST_BITS, _MOST_PARITIES = 12, 1 << 15
-"""What is solved for by linear programming in seconds, of one table and of all."""
+_MAX_BITS, _MAX_PARITIES = 12, 1 << 15
+"""Bits of one table, and parities of all tables, for which linear programming takes seconds."""
 
 
 @dataclass(frozen=True)
 class ParityTransform:
-    """What is released of the tables: the number of records in which each pattern is odd, or sums of signs.
+    """The released transform of the tables: the number of records in which each pattern is odd, or sums of signs.
 
     Attributes:
         parities: the patterns.
-        signed: whether records may be null, so that signs are summed and the valid records counted.
+        signed: whether records may be null, so that signs are summed and the valid records are counted.
     """
 
     parities: Parities
     signed: bool
 
     def coefficients(self, tables: Sequence[Integers]) -> Integers:
-        """Return the components from the tables of one set of records."""
+        """Return the components of the statistic, from the tables of one set of records."""
         return self.parities.coefficients(tables, signed=self.signed)
 
 
 class FourierLaplace(Mechanism):
     """Add independent discrete Laplace noise to the parities of a network's tables, each counted once.
 
-    Privacy: pure epsilon-DP: the noise is calibrated to how far one record moves all parities together, which is a
-        maximum over the variables that it changes (``parity_sensitivity``), or a bound of it where the network is too
-        entangled for the maximum.
+    Privacy: pure epsilon-DP: the noise is calibrated to how far one record moves all parities together. That is a
+        maximum over the sets of variables that a record changes (``parity_sensitivity``), or a bound on it if the
+        network is too densely connected to compute the maximum.
     Source: Barak et al. 2007; Zhang, Rubinstein and Dimitrakakis 2016, Algorithm 2, with the true sensitivity.
     """
 
     name: ClassVar[str] = "fourier-laplace"
     summary: ClassVar[str] = "discrete Laplace noise on parities of a network's tables; consistent tables; pure epsilon"
     info: ClassVar[MethodInfo] = MethodInfo(
-        releases="For every pattern of bits inside a table the number of records in which it is odd, with noise, each "
-        "once, however many tables share it. From these numbers tables are rebuilt, the nearest non-negative ones that "
-        "agree on every shared margin are found by linear programming, and the posterior is inferred.",
-        guarantee="Pure epsilon-DP. Scale of the noise = sensitivity / epsilon; the sensitivity is the largest number "
-        "of patterns that are odd in the bits in which two records differ, 2^(k-1) for one table of k bits. Under drop "
-        "or add-remove sums of signs are released, and the number of valid records with them.",
-        assumptions="A record with an invalid cell in any variable counts as nothing, in every table. Variables with "
-        "more than two values are coded in binary; codes that stand for no value are cells that no record is in.",
+        releases="For every pattern of bits inside a table, the noisy number of records in which it is odd, once, "
+        "however many tables share it. From these numbers tables are rebuilt, linear programming finds the nearest "
+        "non-negative tables that agree on every shared margin, and the posterior is inferred from them.",
+        guarantee="Pure epsilon-DP. The noise scale is sensitivity / epsilon. The sensitivity is the largest number of "
+        "patterns that are odd in the bits in which two records differ, 2^(k-1) for one table of k bits. With "
+        "on_invalid: drop or add-remove neighbors, sums of signs and the number of valid records are released instead.",
+        assumptions="A record with an invalid cell in any variable counts as null, in every table. Variables with more "
+        "than two values are coded in binary; codes without a value are cells without records.",
         source="Barak, Chaudhuri, Dwork, Kale, McSherry and Talwar 2007; Zhang, Rubinstein and Dimitrakakis 2016, "
         "Algorithm 2.",
-        corrections="The papers charge for all patterns; a record moves half of them at most in one table, and which "
-        "halves go together is counted exactly. Integers and exact integer noise in place of scaled real coefficients. "
-        "The posterior takes the noise of a rebuilt cell, a sum of many, for normal.",
-        prefer_when="Tables that must agree, or small ones of two-valued variables that overlap, as in a chain. Of "
-        "wide tables and of many values a record moves half the parities, and two cells: there `laplace` tells more.",
+        corrections="The papers charge for all patterns. But a record moves at most half of the patterns of one table, "
+        "and which halves move together is counted exactly. Integers and exact integer noise replace scaled real "
+        "coefficients. The posterior treats the noise of a rebuilt cell, a sum of many noises, as normal.",
+        prefer_when="The tables must agree, or they are small, overlap and have two-valued variables, as in a chain. "
+        "In wide tables, or with many values, half of the parities move but only two cells: there `laplace` is more "
+        "accurate.",
     )
     requires: ClassVar[tuple[type, ...]] = (DiscreteBayesNet,)
     options_type: ClassVar[type[Options]] = EpsilonOptions
@@ -92,7 +93,7 @@ class FourierLaplace(Mechanism):
         network = require_type(model, DiscreteBayesNet)
         complete = _complete(network, policy)
         parities = _parities(network.network)
-        found = _sensitivity(parities, policy.neighbors, complete)
+        sensitivity = _sensitivity(parities, policy.neighbors, complete)
         names = _names(network.network, complete)
         tables = tuple(
             TableCounts(tuple(network.network.names[j] for j in family), network.network.shape(i))
@@ -100,20 +101,21 @@ class FourierLaplace(Mechanism):
         )
         record, neighbor = (
             None if codes is None else tuple(cell_of(c, k) for c, k in zip(network.variables, codes, strict=True))
-            for codes in (found.record, found.neighbor)
+            for codes in (sensitivity.record, sensitivity.neighbor)
         )
         of_signs = complete or policy.neighbors is Neighbors.ADD_REMOVE
-        squared = found.value if of_signs else 2 * found.value  # each pattern moves by 1, or by 2 where signs change
-        single = Statistic(
+        # each pattern moves by 1, or by 2 if its sign changes
+        sensitivity_l2_squared = sensitivity.value if of_signs else 2 * sensitivity.value
+        one_record = Statistic(
             names,
             tables,
-            found.value,
+            sensitivity.value,
             Witness(record, neighbor),
-            squared,
+            sensitivity_l2_squared,
             whole_records=True,
             transform=ParityTransform(parities, not complete),
         )
-        return for_units(single, policy)
+        return for_units(one_record, policy)
 
     def plan(self, model: Model, policy: RecordPolicy, options: Options, n_records: int | None = None) -> Plan:
         """Calibrate the noise to the sensitivity of the parities.
@@ -123,7 +125,9 @@ class FourierLaplace(Mechanism):
             DpbayesError: OpenDP's privacy map disagrees with the plan.
         """
         if len(set(require_type(model, DiscreteBayesNet).weights)) > 1:
-            raise SpecError("parities are shared by tables and have one price: no weights", where="domain.variables")
+            raise SpecError(
+                "tables share parities and their noise scale: weights cannot be used", where="domain.variables"
+            )
         statistic = self.statistic(model, policy)
         guarantee = PureDP(require_type(options, EpsilonOptions).stated_epsilon())
         noise = DiscreteLaplace.calibrate(statistic.sensitivity_l1, guarantee.epsilon)
@@ -143,11 +147,11 @@ class FourierLaplace(Mechanism):
     def observation(
         self, model: Model, policy: RecordPolicy, released: Sequence[int], noise: NoiseLaw, n_records: int | None
     ) -> NoisyTables:
-        """Return the tables that are rebuilt from noisy parities; their cells have independent noise of one variance.
+        """Return the tables that are rebuilt from noisy parities; all cells of a table have noise of the same variance.
 
-        The transform is orthogonal, so that the noise of the 2^b cells of a rebuilt table is uncorrelated, as far as
-        the total is not known; it is a sum of 2^b - 1 or 2^b noises, and taken for normal. Of a table of two cells with
-        a known total there is one number, whose noise is what it is.
+        The transform is orthogonal, so that the noise of the 2^b cells of a rebuilt table is uncorrelated if the total
+        is not known. It is a sum of 2^b - 1 or 2^b noises, and treated as normal and independent. A table of two cells
+        with a known total holds a single unknown number, with its exact noise law.
         """
         import numpy as np
 
@@ -163,20 +167,20 @@ class FourierLaplace(Mechanism):
             cells = 1 << sum(n_bits(size) for size in parities.shape(i))
             law: NoiseLaw
             if complete and cells == 2:
-                law = DiscreteLaplace(2.0 * noise.scale)  # both cells are off by the same number, and count it twice
+                law = DiscreteLaplace(2.0 * noise.scale)  # one noise moves both cells, which doubles it
             else:
                 law = DiscreteGaussian(float(np.sqrt((4.0 if complete else 1.0) * noise.variance / cells)))
             tables.append(network.table(i, np.asarray(table), law, known))
-        counted = float(total.n) if complete else max(0.0, float(values[0]))
+        n_counted = float(total.n) if complete else max(0.0, float(values[0]))
         if total.kind != "unbounded":
-            counted = min(counted, float(total.n))
-        return NoisyTables(tuple(tables), Scope(network.network.sizes, network.network.families, counted))
+            n_counted = min(n_counted, float(total.n))
+        return NoisyTables(tuple(tables), Scope(network.network.sizes, network.network.families, n_counted))
 
 
 def _complete(model: DiscreteBayesNet, policy: RecordPolicy) -> bool:
-    """Return whether every record is valid and their number public."""
-    whole = all(has_stand_in(policy, column) for column in model.variables)
-    return whole and policy.neighbors is Neighbors.REPLACE_ONE
+    """Return whether every record is valid and the number of records is public."""
+    all_valid = all(has_stand_in(policy, column) for column in model.variables)
+    return all_valid and policy.neighbors is Neighbors.REPLACE_ONE
 
 
 @lru_cache(maxsize=8)
@@ -184,22 +188,22 @@ def _parities(network: Network) -> Parities:
     """Return the patterns of a network's tables.
 
     Raises:
-        SpecError: a table has too many.
+        SpecError: a table, or all tables together, have too many patterns.
     """
     for i, name in enumerate(network.names):
         bits = sum(n_bits(network.sizes[j]) for j in network.families[i])
-        if bits > _MOST_BITS:
+        if bits > _MAX_BITS:
             raise SpecError(
-                f"the table of {name!r} has 2^{bits} parities; allowed: 2^{_MOST_BITS}",
+                f"the table of {name!r} has 2^{bits} parities; allowed: 2^{_MAX_BITS}",
                 where="domain.variables",
-                hint="fewer parents, fewer values, or laplace",
+                hint="use fewer parents, fewer values, or mechanism: laplace",
             )
     parities = Parities(network.sizes, network.families)
-    if parities.count > _MOST_PARITIES:
+    if parities.count > _MAX_PARITIES:
         raise SpecError(
-            f"the tables have {parities.count:,} parities; allowed: {_MOST_PARITIES:,}",
+            f"the tables have {parities.count:,} parities; allowed: {_MAX_PARITIES:,}",
             where="domain.variables",
-            hint="fewer parents, fewer values, or laplace",
+            hint="use fewer parents, fewer values, or mechanism: laplace",
         )
     return parities
 
@@ -211,10 +215,10 @@ def _sensitivity(parities: Parities, neighbors: Neighbors, complete: bool) -> Pa
 
 @lru_cache(maxsize=8)
 def _names(network: Network, complete: bool) -> tuple[str, ...]:
-    """Return the names of the components: the variables of a pattern, each with its bits where it has several.
+    """Return the names of the components: the variables of a pattern, with their bits if a variable has several.
 
     Raises:
-        SpecError: two components would have one name.
+        SpecError: two components would have the same name.
     """
     import numpy as np
 
@@ -227,7 +231,7 @@ def _names(network: Network, complete: bool) -> tuple[str, ...]:
             parts = [_bits_text(network, j, int(code)) for j, code in zip(family, codes, strict=True) if code]
             names.append(f"{kind}[{','.join(parts)}]")
     if len(set(names)) < len(names):
-        raise SpecError("two parities would have one name: use no ',' or '&' in the names", where="domain.variables")
+        raise SpecError("two parities would have one name: do not use ',' or '&' in names", where="domain.variables")
     return tuple(names)
 
 

@@ -23,7 +23,7 @@ from dpbayes_cli.privacy.laws.discrete_gaussian import DiscreteGaussian
 
 
 class GaussianOptions(Options, frozen=True, kw_only=True):
-    """A price in zCDP, or in (epsilon, delta)."""
+    """The cost as rho of zCDP, or as (epsilon, delta)."""
 
     epsilon: Epsilon = None
     delta: Delta = None
@@ -44,16 +44,18 @@ class Gaussian(Mechanism):
     info: ClassVar[MethodInfo] = MethodInfo(
         releases="The model's integer statistic plus independent discrete Gaussian noise on every component. Any "
         "number of posterior samples, any prior and any further analysis of it are free.",
-        guarantee="rho-zCDP, rho = squared L2 sensitivity / (2 sigma^2): state --rho, or --eps and --delta, from which "
-        "rho is found. There is no pure epsilon: the account must be one of zCDP, RDP or (epsilon, delta).",
-        assumptions="One record a person (or whatever the privacy unit is said to be). The operating system's random "
-        "numbers are secret. Nothing is assumed about the analyst.",
+        guarantee="rho-zCDP with rho = squared L2 sensitivity / (2 sigma^2). State --rho, or --eps and --delta, from "
+        "which rho is computed. There is no pure epsilon: the account must be kept in zCDP, RDP or (epsilon, delta).",
+        assumptions="One record per person, or as the privacy unit states. The operating system's random numbers are "
+        "secret. Nothing is assumed about the analyst.",
         source="Canonne, Kamath and Steinke 2020, Theorem 14 (discrete Gaussian); Bun and Steinke 2016 (zCDP); "
         "Geumlek, Song and Chaudhuri 2017, sec. 5.1.",
-        corrections="Geumlek et al. state lambda Delta^2 / sigma^2 for Gaussian noise; it is half of that. Noise is an "
-        "exact integer, drawn by OpenDP, whose own privacy map must agree with the plan before anything is charged.",
-        prefer_when="Many components (K categories: the noise grows with sqrt 2, not with 2), or many releases on one "
-        "account of zCDP or (epsilon, delta). For one small statistic under pure epsilon use `laplace`.",
+        corrections="Geumlek et al. state lambda Delta^2 / sigma^2 for Gaussian noise; the correct value is half of "
+        "that. Noise is an exact integer, drawn by OpenDP, whose own privacy map must agree with the plan before "
+        "anything is charged.",
+        prefer_when="There are many components (for K categories the noise grows with sqrt 2 instead of 2), or many "
+        "releases from one account of zCDP or (epsilon, delta). For one small statistic under pure epsilon use "
+        "`laplace`.",
     )
     requires: ClassVar[tuple[type, ...]] = (NoisyStatistics,)
     options_type: ClassVar[type[Options]] = GaussianOptions
@@ -84,7 +86,6 @@ class Gaussian(Mechanism):
 
 
 def _rho(options: GaussianOptions) -> Decimal:
-    """Return the rho that was stated, or the largest within a stated (epsilon, delta)."""
     if options.rho is not None:
         if options.epsilon is not None or options.delta is not None:
             raise SpecError("state either rho, or epsilon and delta", where="privacy")

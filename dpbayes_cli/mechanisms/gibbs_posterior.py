@@ -1,4 +1,4 @@
-"""Gibbs posterior: draws of coefficients by a Langevin chain whose privacy is that of the chain that runs."""
+"""Gibbs posterior: draws of coefficients by a Langevin chain, private by the guarantee of the chain that runs."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from dpbayes_cli.core.plan import Plan
 from dpbayes_cli.core.released import Draws
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.core.statistic import NO_STATISTIC, ExactEvidence, Statistic
-from dpbayes_cli.mechanisms.samplers.langevin_calibration import chains_of, planned, run_chains
-from dpbayes_cli.mechanisms.samplers.langevin_rules import GibbsPosteriorOptions, by_gdp, by_minami, geumlek
+from dpbayes_cli.mechanisms.samplers.langevin_calibration import chain_calibrator, plan_chains, run_chains
+from dpbayes_cli.mechanisms.samplers.langevin_rules import GibbsPosteriorOptions, gdp_rule, geumlek_rule, minami_rule
 from dpbayes_cli.models.families.convex_loss import ConvexLossModel
 
 
@@ -33,25 +33,24 @@ class GibbsPosterior(Mechanism):
     }
     first_spec: ClassVar[Mapping[str, str]] = {"privacy.epsilon": "1", "privacy.delta": "1e-6"}
     info: ClassVar[MethodInfo] = MethodInfo(
-        releases="k draws of the coefficients, each the last iterate of a Langevin chain of its own on the posterior "
-        "of the loss at likelihood power beta with prior precision tau. Nothing else: no summary, no diagnostics of "
-        "the chain.",
-        guarantee="mu-Gaussian differential privacy of the chain that runs, whether or not it has mixed; "
-        "its start, step size and horizon are public. k draws cost sqrt(k) mu. There is no pure epsilon: the account "
-        "must be one of Gaussian DP, zCDP, RDP or (epsilon, delta).",
+        releases="k draws of the coefficients, each the last iterate of its own Langevin chain on the posterior of the "
+        "loss at likelihood power beta with prior precision tau. Nothing else: no summary, no diagnostics of the "
+        "chain.",
+        guarantee="mu-Gaussian differential privacy of the chain that runs, from a public start with a public step "
+        "size and number of steps, whether or not it has mixed; k draws cost sqrt(k) mu. There is no pure epsilon: the "
+        "account must be kept in Gaussian DP, zCDP, RDP or (epsilon, delta).",
         assumptions="Rows have a bounded norm by construction. The number of records is public, or a public limit is "
-        "stated. The guarantee is that of the chain as it runs in double precision, tails included: on a lattice, with "
-        "noise that is exact, and wider by what rounding may lose. Taken for granted is that slopes of the loss are "
-        "right to 2^-44 of the largest, and logarithms x of random numbers to 2^-49 (1 + x). The operating system's "
-        "random numbers are secret.",
+        "stated. The guarantee holds for the chain as it runs in double precision, tails included: on a lattice, with "
+        "exact noise that is widened to cover rounding. Slopes of the loss are assumed correct to 2^-44 of the largest "
+        "slope, and logarithms x of random numbers to 2^-49 (1 + x). The operating system's random numbers are secret.",
         source="Minami, Arai, Sato and Nakagawa 2016; Geumlek, Song and Chaudhuri 2017, sec. 4; Gopi, Lee and Liu "
         "2022; Bok, Su and Altschuler 2024.",
-        corrections="The papers' guarantees are those of exact draws, which no sampler gives; here the chain itself is "
+        corrections="The papers' guarantees hold for exact draws, which no sampler gives; here the chain itself is "
         "accounted. For the same (epsilon, delta) the exact Gaussian curve allows a larger likelihood power than "
-        "Minami et al.: 1.27 times at (1, 1e-6). Their Corollary 8 does not follow from their Theorem 7 beyond "
-        "epsilon 1; Proposition 13 lost a square.",
-        prefer_when="Regression and classification with a convex loss, where a posterior draw is wanted. For linear "
-        "regression with few columns `laplace` or `gaussian` on its moments give a whole posterior.",
+        "Minami et al.: 1.27 times at (1, 1e-6). Their Corollary 8 does not follow from their Theorem 7 beyond epsilon "
+        "1; Proposition 13 lost a square.",
+        prefer_when="You want posterior draws for regression or classification with a convex loss. For linear "
+        "regression with few columns, `laplace` or `gaussian` on its moments give a whole posterior.",
     )
     requires: ClassVar[tuple[type, ...]] = (ConvexLossModel,)
     options_type: ClassVar[type[Options]] = GibbsPosteriorOptions
@@ -59,25 +58,25 @@ class GibbsPosterior(Mechanism):
     post_processing: ClassVar[bool] = False
 
     def statistic(self, model: Model, policy: RecordPolicy) -> Statistic:
-        """Return the empty statistic: rows are read."""
+        """Return the empty statistic: the chain reads rows."""
         return NO_STATISTIC
 
     def plan(self, model: Model, policy: RecordPolicy, options: Options, n_records: int | None = None) -> Plan:
-        """Find likelihood power, prior precision, step size and number of steps.
+        """Find the likelihood power, the prior precision, the step size and the number of steps.
 
         Raises:
-            SpecError: the price is not stated, or nothing fits.
+            SpecError: the cost is not stated, or no chain fits it.
         """
-        asked = require_type(options, GibbsPosteriorOptions)
-        chains = chains_of(require_type(model, ConvexLossModel), policy, asked, n_records)
-        rule = {"gdp": by_gdp, "minami": by_minami, "geumlek": geumlek}[asked.calibration]
-        found, more = rule(chains, asked)
-        return planned(chains, found, asked.calibration, more)
+        langevin = require_type(options, GibbsPosteriorOptions)
+        chains = chain_calibrator(require_type(model, ConvexLossModel), policy, langevin, n_records)
+        rule = {"gdp": gdp_rule, "minami": minami_rule, "geumlek": geumlek_rule}[langevin.calibration]
+        chain, parameters = rule(chains, langevin)
+        return plan_chains(chains, chain, langevin.calibration, parameters)
 
     def release(self, plan: Plan, evidence: ExactEvidence) -> Draws:
         """Run the planned chains.
 
-        Privacy: mu of the plan; the last iterates alone are returned.
+        Privacy: mu of the plan; only the last iterates are returned.
         Source: see the class.
         """
         return run_chains(plan, evidence)

@@ -30,15 +30,15 @@ class Laplace(Mechanism):
     info: ClassVar[MethodInfo] = MethodInfo(
         releases="The model's integer statistic plus independent discrete Laplace noise on every component. Any "
         "number of posterior samples, any prior and any further analysis of it are free.",
-        guarantee="Pure epsilon-DP. Scale of the noise = L1 sensitivity / epsilon, in counts.",
-        assumptions="One record a person (or whatever the privacy unit is said to be). The operating system's random "
-        "numbers are secret. Nothing is assumed about the analyst.",
+        guarantee="Pure epsilon-DP. The noise scale is L1 sensitivity / epsilon, in counts.",
+        assumptions="One record per person, or as the privacy unit states. The operating system's random numbers are "
+        "secret. Nothing is assumed about the analyst.",
         source="Foulds et al. 2016, eq. 16-17; Zhang, Rubinstein and Dimitrakakis 2016, Alg. 1; Bernstein and Sheldon "
         "2018, sec. 3.1; Ghosh, Roughgarden and Sundararajan 2009 (discrete Laplace).",
-        corrections="The papers add real-valued noise to real-valued sums; floating-point draws do not give pure "
-        "epsilon (Mironov 2012). Here statistics are exact integers and the noise is drawn exactly by OpenDP, whose "
-        "own privacy map must agree with the plan before anything is charged.",
-        prefer_when="Almost always for counts: one release answers every later question about the posterior.",
+        corrections="The papers add real-valued noise to real-valued sums, but floating-point draws do not give pure "
+        "epsilon-DP (Mironov 2012). Here statistics are exact integers and OpenDP draws the noise exactly; its own "
+        "privacy map must agree with the plan before anything is charged.",
+        prefer_when="Almost always for counts: one release answers every later request for posterior inference.",
     )
     requires: ClassVar[tuple[type, ...]] = (NoisyStatistics,)
     options_type: ClassVar[type[Options]] = EpsilonOptions

@@ -1,4 +1,4 @@
-"""MAP: a private estimate of the posterior's mode, chosen on a finite public cover of the parameter space."""
+"""MAP: a private estimate of the posterior mode, chosen from a finite public cover of the parameter space."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from dpbayes_cli.core.plan import Plan, Sampler, Step
 from dpbayes_cli.core.released import Draws
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.core.statistic import ExactEvidence
-from dpbayes_cli.mechanisms.samplers.dag_sampler import shares_or_tables
+from dpbayes_cli.mechanisms.samplers.dag_sampler import discrete_sampler
 from dpbayes_cli.mechanisms.samplers.sampler_for import takes_support
-from dpbayes_cli.mechanisms.samplers.scalar_sampler import ScalarSampler, exact_curve, grid_posterior
-from dpbayes_cli.mechanisms.samplers.simplex_sampler import SharesCover, SimplexSampler, cover_of, log_share
-from dpbayes_cli.mechanisms.samplers.tempering import Drawing, Tempering, tempered
+from dpbayes_cli.mechanisms.samplers.scalar_sampler import ScalarSampler, exact_curve, grid_sampler
+from dpbayes_cli.mechanisms.samplers.simplex_sampler import SharesCover, SimplexSampler, log_share, simplex_cover
+from dpbayes_cli.mechanisms.samplers.tempering import DrawRequest, Tempering, calibrate_power
 from dpbayes_cli.models.families.capabilities import DirichletProbabilities, OneParameterFamily
 from dpbayes_cli.models.families.discrete_bayes_net import DiscreteBayesNet
-from dpbayes_cli.privacy.grid import EXACT, SLACK
+from dpbayes_cli.privacy.grid import EXACT, GRID_SLACK
 from dpbayes_cli.privacy.kinds import BoundedRange, PureDP
 from dpbayes_cli.privacy.lattice import LATTICE_SLACK
 from dpbayes_cli.privacy.permute_and_flip import FlipWeights, flip_law, flip_weights, permute_and_flip
@@ -34,20 +34,20 @@ from dpbayes_cli.privacy.permute_and_flip import FlipWeights, flip_law, flip_wei
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
 
-_LARGEST_ERROR = 0.1
-_MOST_POINTS = 1 << 16
-"""Points of a lattice that are enumerated: for permute-and-flip, every one of them may have to be visited."""
+_MAX_SCORE_ERROR = 0.1
+_MAX_POINTS = 1 << 16
+"""Points of a lattice that are enumerated; permute-and-flip may have to visit all of them."""
 
 
 class MapOptions(EpsilonOptions, frozen=True, kw_only=True):
-    """What is read of every model."""
+    """The options that every model has."""
 
     draws: NumberOfEstimates = 1
     selection: Selection = "exponential"
 
 
 class MapRangeOptions(MapOptions, frozen=True, kw_only=True):
-    """What is read of a model whose parameter has one public range."""
+    """The options of a model whose parameter has one public range."""
 
     support: Support = None
 
@@ -56,71 +56,71 @@ class ModeEstimate(Sampler):
     """Points of a public cover, drawn with scores T log posterior; a subclass knows the cover.
 
     Attributes:
-        selection: how they are drawn.
+        selection: how points are drawn.
     """
 
     selection: SelectionKind
 
     @abstractmethod
-    def chosen_exponentially(self, values: Sequence[int], size: int) -> list[tuple[float, ...]]:
-        """Draw points in proportion to exp(score), exactly."""
+    def draw_exponentially(self, values: Sequence[int], size: int) -> list[tuple[float, ...]]:
+        """Draw points with probability exactly proportional to exp(score)."""
 
     @abstractmethod
-    def flips(self, values: Sequence[int]) -> FlipWeights:
+    def coin_weights(self, values: Sequence[int]) -> FlipWeights:
         """Return the weights of the points for permute-and-flip."""
 
     @abstractmethod
     def point(self, index: int) -> tuple[float, ...]:
-        """Return a point of the cover."""
+        """Return the parameters of a point of the cover."""
 
     def draw(self, values: Sequence[int], size: int) -> list[tuple[float, ...]]:
         """Draw points of the cover; the points themselves are the estimates."""
         if self.selection == "exponential":
-            return self.chosen_exponentially(values, size)
-        weights = self.flips(values)
+            return self.draw_exponentially(values, size)
+        weights = self.coin_weights(values)
         return [self.point(permute_and_flip(weights)) for _ in range(size)]
 
 
 @dataclass(frozen=True)
 class GridEstimate(ModeEstimate):
-    """A mode on the middles of the cells of a public support.
+    """A mode on the midpoints of the cells of a public support.
 
-    Privacy: that of ``ScalarSampler`` at any likelihood power for the exponential choice, whose integers are drawn
-        with; that of ``permute_and_flip`` with e = T R + ``SLACK`` for the other.
+    Privacy: that of ``ScalarSampler`` at any likelihood power for the exponential choice, whose integer weights are
+        drawn with; that of ``permute_and_flip`` with e = T R + ``GRID_SLACK`` for the other.
     Source: Zhang et al. 2016 Alg. 3; McKenna and Sheldon 2020.
 
     Attributes:
         law: the posterior, prior included, to the power T.
         selection: how a cell is chosen.
-        error: what the floats of a score err by, for any data.
+        error: a bound on the error of a score in floats, for any data.
     """
 
     law: ScalarSampler
     selection: SelectionKind
     error: float
 
-    def chosen_exponentially(self, values: Sequence[int], size: int) -> list[tuple[float, ...]]:
+    def draw_exponentially(self, values: Sequence[int], size: int) -> list[tuple[float, ...]]:
         """Draw cells by their integer weights."""
         return [self.point(cell) for cell in self.law.weights(values).draw(size)]
 
-    def flips(self, values: Sequence[int]) -> FlipWeights:
+    def coin_weights(self, values: Sequence[int]) -> FlipWeights:
         """Return the weights of the cells."""
         return flip_weights(self.law.logs(values), self.law.exact_log(values), self.error)
 
     def point(self, index: int) -> tuple[float, ...]:
-        """Return the middle of a cell."""
+        """Return the midpoint of a cell."""
         low, high = self.law.support
         return (low + (high - low) * ((index + 0.5) / self.law.n_cells),)
 
-    def possible(self, draw: Sequence[float]) -> bool:
-        """Return whether an estimate is the middle of a cell."""
-        if not self.law.possible(draw):
+    def is_possible(self, draw: Sequence[float]) -> bool:
+        """Return whether an estimate is the midpoint of a cell."""
+        if not self.law.is_possible(draw):
             return False
         low, high = self.law.support
         return self.point(round((draw[0] - low) / (high - low) * self.law.n_cells - 0.5)) == tuple(draw)
 
     def moments(self, values: Sequence[int]) -> tuple[float, float]:
-        """Return the moments of the law on the middles of the cells."""
+        """Return the moments of the estimate's law."""
         if self.selection == "exponential":
             return self.law.moments(values)
         return _moments(flip_law(self.law.logs(values)), self.law.cells)
@@ -131,24 +131,25 @@ class SharesEstimate(ModeEstimate):
     """A mode of a vector of shares on a public lattice.
 
     Privacy: that of ``SimplexSampler`` at any likelihood power for the exponential choice; for the other that of
-        ``permute_and_flip``, e = T R + ``SLACK``: a replaced record moves the scores by T (log theta_j - log theta_i).
+        ``permute_and_flip``, e = T R + ``GRID_SLACK``: a replaced record moves the scores by
+        T (log theta_j - log theta_i).
     Source: Zhang et al. 2016 Alg. 3, Lemma 2; McKenna and Sheldon 2020.
 
     Attributes:
         law: the posterior, prior included, to the power T.
         selection: how a point is chosen.
-        error: what the floats of a score err by, for any data.
+        error: a bound on the error of a score in floats, for any data.
     """
 
     law: SimplexSampler
     selection: SelectionKind
     error: float
 
-    def chosen_exponentially(self, values: Sequence[int], size: int) -> list[tuple[float, ...]]:
+    def draw_exponentially(self, values: Sequence[int], size: int) -> list[tuple[float, ...]]:
         """Draw lattice points by their product weights."""
         return self.law.draw(values, size)
 
-    def flips(self, values: Sequence[int]) -> FlipWeights:
+    def coin_weights(self, values: Sequence[int]) -> FlipWeights:
         """Return the weights of the enumerated points."""
         points, cover, exponents = _points(self.law.cover), self.law.cover, self.law.exponents(values)
         with localcontext(EXACT):
@@ -166,9 +167,9 @@ class SharesEstimate(ModeEstimate):
         cover = self.law.cover
         return tuple((k + cover.least) / cover.resolution for k in _points(cover)[index].tolist())
 
-    def possible(self, draw: Sequence[float]) -> bool:
+    def is_possible(self, draw: Sequence[float]) -> bool:
         """Return whether an estimate is a point of the lattice."""
-        return self.law.possible(draw)
+        return self.law.is_possible(draw)
 
     def moments(self, values: Sequence[int]) -> tuple[float, float]:
         """Return the moments of the first share."""
@@ -199,26 +200,26 @@ class Map(Mechanism):
     summary: ClassVar[str] = "a private estimate of the posterior's mode; pure epsilon, bounded range"
     example: ClassVar[Mapping[str, Mapping[str, Any]]] = {"privacy": {"epsilon": "1"}, "sampling": {"draws": 3}}
     info: ClassVar[MethodInfo] = MethodInfo(
-        releases="k estimates of the posterior's mode (MAP), each a point of a public cover of the parameter space: "
-        "the middles of a grid's cells, or a lattice of shares. An estimate is no sample of a posterior: its spread "
-        "tells nothing about how uncertain the parameter is, and nothing else is released.",
-        guarantee="sampling.selection: exponential (the default) is pure epsilon-DP with bounded range epsilon / k an "
-        "estimate, a quarter of the rho of pure epsilon; permute-and-flip is pure epsilon-DP and nothing better.",
-        assumptions="Complete records, and a number of them that is public. The operating system's random numbers are "
+        releases="k estimates of the posterior mode (MAP), each a point of a public cover of the parameter space: the "
+        "midpoints of the cells of a grid, or a lattice of shares. An estimate is not a posterior sample: the spread "
+        "of estimates does not show how uncertain the parameter is, and nothing else is released.",
+        guarantee="With sampling.selection: exponential (the default), pure epsilon-DP with bounded range epsilon / k "
+        "per estimate, a quarter of the rho of pure epsilon. With permute-and-flip, pure epsilon-DP and nothing "
+        "better.",
+        assumptions="Records are complete and their number is public. The operating system's random numbers are "
         "secret. The prior was chosen without looking at the data.",
         source="Zhang, Rubinstein and Dimitrakakis 2016, Algorithm 3; McSherry and Talwar 2007; Durfee and Rogers 2019 "
         "(bounded range); McKenna and Sheldon 2020 (permute-and-flip).",
-        corrections="The sensitivity is R / 2, R = sup - inf of the log likelihood ratio, and not its largest absolute "
-        "value: a constant added to all utilities changes no probability, so the weight is exp(epsilon u / R). Points "
-        "are drawn exactly, in integers or in decimals of unlimited exponents. Permute-and-flip is the better estimate "
-        "at the same epsilon, never worse; but it is the exponential mechanism without replacement, and on a fine "
-        "cover cells hardly come twice: there they are alike, the exponential choice composes better and serves "
-        "lattices too large to enumerate, which is why it is the default. Of a network every table has its own share "
-        "of epsilon and its own cover, in place of one cover of all parameters together.",
-        prefer_when="One number is wanted, such as a setting or a synthetic parameter, and epsilon is large: the "
-        "estimate approaches the mode as epsilon grows, where `ops` stays a posterior sample. For intervals, or many "
-        "parameters, `laplace` tells more. Permute-and-flip where the cover is coarse and the account is one of pure "
-        "epsilon.",
+        corrections="The sensitivity is R / 2, with R = sup - inf of the log likelihood ratio, not its largest "
+        "absolute value: a constant added to all utilities changes no probability, so the weight is exp(epsilon u / "
+        "R). Points are drawn exactly, in integers or in decimals with unlimited exponents. Permute-and-flip is never "
+        "worse than the exponential mechanism at the same epsilon. But it is the exponential mechanism without "
+        "replacement, and on a fine cover cells hardly come twice: there both are alike. The exponential choice "
+        "composes better and works on lattices that are too large to enumerate, so it is the default. Every table of a "
+        "network has its own share of epsilon and its own cover, instead of one cover of all parameters together.",
+        prefer_when="You want one number, such as a setting or a synthetic parameter, and epsilon is large: the "
+        "estimate approaches the mode as epsilon grows, while `ops` remains a posterior sample. For intervals, or many "
+        "parameters, `laplace` is more accurate. Permute-and-flip suits a coarse cover and an account in pure epsilon.",
     )
     requires: ClassVar[tuple[type, ...]] = (OneParameterFamily, DirichletProbabilities, DiscreteBayesNet)
     options_type: ClassVar[type[Options]] = MapOptions
@@ -228,64 +229,63 @@ class Map(Mechanism):
 
     @classmethod
     def options_for(cls, model: type[Model]) -> type[Options]:
-        """Return what is read: with the range of the parameter, where there is one."""
+        """Return the option type: with the range of the parameter, if there is one."""
         return MapRangeOptions if takes_support(model) else MapOptions
 
     def plan(self, model: Model, policy: RecordPolicy, options: Options, n_records: int | None = None) -> Plan:
-        """Find the likelihood power, which may exceed one.
+        """Find the likelihood power, which may exceed one, and the cost of all estimates.
 
         Raises:
             SpecError: records are not complete, the support is missing or wrong, or no guarantee can be given.
         """
-        wanted, n = require_type(options, MapOptions), require_complete_records(policy, model.columns, n_records)
-        selection = wanted.selection
-        asked = Drawing(wanted.stated_epsilon(), n, wanted.draws, "joint", wanted.value("support"))
+        map_options, n = require_type(options, MapOptions), require_complete_records(policy, model.columns, n_records)
+        selection = map_options.selection
+        request = DrawRequest(map_options.stated_epsilon(), n, map_options.draws, "joint", map_options.value("support"))
         if isinstance(model, OneParameterFamily):
-            return self._one_parameter(model, policy, asked, selection)
-        sampler, charged, described = shares_or_tables(model, asked, partial(self._row, selection=selection))
+            return self._one_parameter(model, policy, request, selection)
+        sampler, charged, parameters = discrete_sampler(model, request, partial(self._row, selection=selection))
         flip = selection == "permute-and-flip"
-        guarantee = PureDP(charged) if flip else BoundedRange(charged, asked.draws)
-        step = Step(self.statistic(model, policy), sampler, guarantee, asked.draws)
-        return Plan((step,), guarantee, {**described, "selection": selection})
+        guarantee = PureDP(charged) if flip else BoundedRange(charged, request.draws)
+        step = Step(self.statistic(model, policy), sampler, guarantee, request.draws)
+        return Plan((step,), guarantee, {**parameters, "selection": selection})
 
     @staticmethod
     def _one_parameter(
-        model: OneParameterFamily, policy: RecordPolicy, asked: Drawing, selection: SelectionKind
+        model: OneParameterFamily, policy: RecordPolicy, request: DrawRequest, selection: SelectionKind
     ) -> Plan:
-        law, found = grid_posterior(model, asked, None)
-        guarantee: BoundedRange | PureDP = PureDP(found.charged)
-        if selection == "exponential":  # the curve is that of this law, and of no other
-            points = tuple((order, value * asked.draws) for order, value in exact_curve(law))
-            guarantee = BoundedRange(found.charged, asked.draws, points)
+        law, tempering = grid_sampler(model, request, None)
+        guarantee: BoundedRange | PureDP = PureDP(tempering.charged)
+        if selection == "exponential":  # the curve holds for this law only
+            points = tuple((order, value * request.draws) for order, value in exact_curve(law))
+            guarantee = BoundedRange(tempering.charged, request.draws, points)
         sampler = GridEstimate(law, selection, 1e-12 + 2.0**-50 * law.magnitude)
-        step = Step(model.statistic(policy), sampler, guarantee, asked.draws)
-        described = {**found.described(asked), "selection": selection}
-        return Plan((step,), guarantee, {**described, "support": list(law.support), "points": law.n_cells})
+        step = Step(model.statistic(policy), sampler, guarantee, request.draws)
+        parameters = {**tempering.plan_parameters(request), "selection": selection}
+        return Plan((step,), guarantee, {**parameters, "support": list(law.support), "points": law.n_cells})
 
     @staticmethod
     def _row(
-        concentration: tuple[float, ...], asked: Drawing, touched: Decimal, *, selection: SelectionKind
+        concentration: tuple[float, ...], request: DrawRequest, rows_touched: Decimal, *, selection: SelectionKind
     ) -> tuple[Sampler, Tempering, dict[str, Any]]:
-        """Return the sampler of one vector of shares, its price, and its cover."""
-        cover = cover_of(len(concentration), asked.support, asked.n_records)
+        cover = simplex_cover(len(concentration), request.support, request.n_records)
         flip = selection == "permute-and-flip"
-        if flip and cover.n_points > _MOST_POINTS:
+        if flip and cover.n_points > _MAX_POINTS:
             raise SpecError(
-                f"permute-and-flip visits every point of the cover, and this lattice has more than {_MOST_POINTS}",
+                f"permute-and-flip may visit every point of the cover, and this lattice has more than {_MAX_POINTS}",
                 where="sampling.selection",
-                hint="--selection exponential draws from any lattice",
+                hint="--selection exponential, which draws from any lattice",
             )
-        found = tempered(asked, cover.spread, max(SLACK, LATTICE_SLACK) * touched, None)
-        law = SimplexSampler(cover, concentration, found.likelihood_power, "joint")
-        error = _error(law, asked.n_records)
-        if flip and error > _LARGEST_ERROR:
-            raise SpecError("the scores are too large to be told apart in floats", where="privacy.epsilon")
-        return SharesEstimate(law, selection, error), found, cover.described()
+        tempering = calibrate_power(request, cover.spread, max(GRID_SLACK, LATTICE_SLACK) * rows_touched, None)
+        law = SimplexSampler(cover, concentration, tempering.likelihood_power, "joint")
+        error = _error(law, request.n_records)
+        if flip and error > _MAX_SCORE_ERROR:
+            raise SpecError("the scores are too large for floats to tell them apart", where="privacy.epsilon")
+        return SharesEstimate(law, selection, error), tempering, cover.plan_parameters()
 
     def release(self, plan: Plan, evidence: ExactEvidence) -> Draws:
         """Draw the planned estimates.
 
-        Privacy: that of the plan; the estimates alone are returned.
+        Privacy: that of the plan; only the estimates are returned.
         Source: see the class.
         """
         (step,) = plan.steps
@@ -294,10 +294,10 @@ class Map(Mechanism):
 
 
 def _error(law: SimplexSampler, n_records: int) -> float:
-    """Return a bound of the error of a score in floats: each of K terms and of K sums errs by 2^-52 of the terms."""
+    """Return a bound on the error of a score in floats: each of K terms and of K sums errs by 2^-52 of the terms."""
     largest = float(law.likelihood_power) * (n_records + sum(abs(a - 1.0) for a in law.concentration))
-    deepest = math.log(law.cover.resolution / law.cover.least)
-    return 1e-12 + 2.0**-50 * (len(law.concentration) + 2) * largest * deepest
+    largest_log = math.log(law.cover.resolution / law.cover.least)
+    return 1e-12 + 2.0**-50 * (len(law.concentration) + 2) * largest * largest_log
 
 
 @lru_cache(maxsize=4)

@@ -1,4 +1,4 @@
-"""OPS: one posterior sample, tempered and truncated so that the draw itself is private."""
+"""OPS: posterior samples, tempered and truncated so that the draws themselves are private."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ from dpbayes_cli.core.plan import Plan, Sampler, Step
 from dpbayes_cli.core.released import Draws
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.core.statistic import ExactEvidence
-from dpbayes_cli.mechanisms.samplers.sampler_for import exact_posterior, takes_support
-from dpbayes_cli.mechanisms.samplers.tempering import Drawing
+from dpbayes_cli.mechanisms.samplers.sampler_for import exact_sampler, takes_support
+from dpbayes_cli.mechanisms.samplers.tempering import DrawRequest
 from dpbayes_cli.models.families.capabilities import DirichletProbabilities, NormalRegression, OneParameterFamily
 from dpbayes_cli.models.families.discrete_bayes_net import DiscreteBayesNet
 from dpbayes_cli.privacy.kinds import BoundedRange
 
 
 class OpsOptions(EpsilonOptions, frozen=True, kw_only=True):
-    """What is read of every model."""
+    """The options that every model has."""
 
     draws: NumberOfDraws = 1
     power_applies_to: PowerAppliesTo = "likelihood"
 
 
 class OpsRangeOptions(OpsOptions, frozen=True, kw_only=True):
-    """What is read of a model whose parameter has one public range."""
+    """The options of a model whose parameter has one public range."""
 
     support: Support = None
 
 
 class Ops(Mechanism):
-    """Draw from the posterior of complete records, tempered so that each draw has the range that was asked for.
+    """Draw from the posterior of complete records, tempered so that each draw has the bounded range that was requested.
 
-    Privacy: each of k draws has bounded range epsilon / k, together they are pure epsilon-DP; see ``ScalarSampler``,
+    Privacy: each of k draws has bounded range epsilon / k; together they are pure epsilon-DP. See ``ScalarSampler``,
         ``SimplexSampler`` and ``LinearRegressionSampler`` for the code that draws.
     Source: Wang, Fienberg and Smola 2015; Foulds et al. 2016 sec. 2.2, 3.1; Zhang et al. 2016 sec. 4.
     """
@@ -47,20 +47,20 @@ class Ops(Mechanism):
     info: ClassVar[MethodInfo] = MethodInfo(
         releases="k draws from the posterior, truncated to a public range of the parameter and tempered by "
         "T = min(1, epsilon / (k R)). Nothing else: no statistic, no summary; more draws cost more.",
-        guarantee="Pure epsilon-DP and bounded range epsilon / k for each draw, with its Renyi curve: accounts of "
-        "(epsilon, delta), RDP or zCDP pay the curve, and many draws cost far less than their sum.",
-        assumptions="Complete records, and a number of them that is public. The operating system's random numbers are "
+        guarantee="Pure epsilon-DP, and bounded range epsilon / k for each draw with its Renyi curve: accounts in "
+        "(epsilon, delta), RDP or zCDP are charged the curve, and many draws cost far less than their sum.",
+        assumptions="Records are complete and their number is public. The operating system's random numbers are "
         "secret.",
         source="Wang, Fienberg and Smola 2015; Foulds et al. 2016, sec. 2.2 and 3.1; Zhang, Rubinstein and "
         "Dimitrakakis 2016, sec. 4; Cesar and Rogers 2021 (Renyi curve of bounded range).",
-        corrections="The papers draw real numbers, which floating point does not; here a cell of a public grid is "
-        "drawn by exact integer weights. R = sup - inf of the log likelihood ratio replaces 2 Delta, and is never "
-        "larger. Only the likelihood needs tempering (power_applies_to: joint gives the papers' form). Of a network "
-        "every table has its own share of epsilon and its own likelihood power, whatever the number of its rows. "
-        "Lines of a regression stay within the target's bounds on the whole box of the features: R does not grow with "
-        "their number.",
-        prefer_when="A single synthetic parameter is wanted, or many small releases on a curve budget. For anything "
-        "else `laplace` tells more for the same epsilon.",
+        corrections="The papers draw real numbers, which floating point cannot; here a cell of a public grid is drawn "
+        "by exact integer weights. R = sup - inf of the log likelihood ratio replaces 2 Delta, and is never larger. "
+        "Only the likelihood needs tempering (power_applies_to: joint gives the papers' form). Every table of a "
+        "network has its own share of epsilon and its own likelihood power, whatever the number of its rows. "
+        "Regression lines stay within the target's bounds on the whole box of the features, so that R does not grow "
+        "with their number.",
+        prefer_when="You want a single synthetic parameter, or many small releases from an account of a Renyi curve. "
+        "For anything else `laplace` is more accurate at the same epsilon.",
     )
     requires: ClassVar[tuple[type, ...]] = (
         OneParameterFamily,
@@ -74,26 +74,26 @@ class Ops(Mechanism):
 
     @classmethod
     def options_for(cls, model: type[Model]) -> type[Options]:
-        """Return what is read: with the range of the parameter, where there is one."""
+        """Return the option type: with the range of the parameter, if there is one."""
         return OpsRangeOptions if takes_support(model) else OpsOptions
 
     def plan(self, model: Model, policy: RecordPolicy, options: Options, n_records: int | None = None) -> Plan:
-        """Find the likelihood power, and the price of all draws: each has bounded range epsilon / k.
+        """Find the likelihood power and the cost of all draws: each has bounded range epsilon / k.
 
         Raises:
             SpecError: records are not complete, the support is missing or wrong, or no guarantee can be given.
         """
-        asked, n = require_type(options, OpsOptions), require_complete_records(policy, model.columns, n_records)
-        drawing = Drawing(asked.stated_epsilon(), n, asked.draws, asked.power_applies_to, asked.value("support"))
-        found = exact_posterior(model, policy, drawing)
-        price = BoundedRange(found.charged, asked.draws, found.curve)
-        step = Step(found.statistic, found.sampler, price, asked.draws)
-        return Plan((step,), price, found.parameters)
+        ops, n = require_type(options, OpsOptions), require_complete_records(policy, model.columns, n_records)
+        request = DrawRequest(ops.stated_epsilon(), n, ops.draws, ops.power_applies_to, ops.value("support"))
+        exact = exact_sampler(model, policy, request)
+        guarantee = BoundedRange(exact.charged, ops.draws, exact.curve)
+        step = Step(exact.statistic, exact.sampler, guarantee, ops.draws)
+        return Plan((step,), guarantee, exact.parameters)
 
     def release(self, plan: Plan, evidence: ExactEvidence) -> Draws:
         """Draw from the planned posterior.
 
-        Privacy: bounded range epsilon / k a draw; the draws alone are returned.
+        Privacy: bounded range epsilon / k per draw; only the draws are returned.
         Source: see the class.
         """
         (step,) = plan.steps

@@ -10,20 +10,20 @@ from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.model import MethodInfo
 from dpbayes_cli.core.options import LikelihoodPower
 from dpbayes_cli.core.section import require_type
-from dpbayes_cli.mechanisms.samplers.langevin_calibration import CalibratedChain, Chains
-from dpbayes_cli.mechanisms.samplers.langevin_rules import concentrated
+from dpbayes_cli.mechanisms.samplers.langevin_calibration import CalibratedChain, Calibrator
+from dpbayes_cli.mechanisms.samplers.langevin_rules import calibrate_concentrated
 from dpbayes_cli.mechanisms.samplers.renyi_posterior import (
     RenyiChainOptions,
     RenyiMechanism,
-    calibrated,
-    price,
+    largest_parameter,
+    renyi_bound,
     renyi_info,
 )
 from dpbayes_cli.privacy.conjugate import ConjugateFamily
 
 
 class ConcentratedOptions(RenyiChainOptions, frozen=True, kw_only=True):
-    """What is read of a convex loss: the rule keeps a stated likelihood power."""
+    """The options of a convex loss: this rule keeps a stated likelihood power."""
 
     likelihood_power: LikelihoodPower = None
 
@@ -42,18 +42,21 @@ class RdpConcentrated(RenyiMechanism):
         releases="k draws from the posterior whose prior's parameters are divided by m, the largest m in (0, 1] "
         "whose divergence at the stated order stays within epsilon.",
         algorithm="Algorithm 3",
-        prefer_when="Posterior samples at a stated Renyi price where the prior is trusted: they shrink towards it.",
+        prefer_when="You want posterior samples at a stated Renyi cost and trust the prior: the samples shrink towards "
+        "it.",
     )
 
     chain_options: ClassVar[type[RenyiChainOptions]] = ConcentratedOptions
 
     def choose(self, family: ConjugateFamily, order: float, epsilon: Decimal | None) -> tuple[float, float]:
-        """Return r = 1, and the largest m."""
+        """Return r = 1 and the largest m that fits."""
         if epsilon is None:
-            raise SpecError("missing", where="privacy.epsilon", hint="the divergence to spend at --order: --eps 0.1")
-        return 1.0, calibrated(lambda m: price(family, order, 1.0, m), epsilon)
+            raise SpecError(
+                "missing", where="privacy.epsilon", hint="state the divergence to spend at --order, e.g. --eps 0.1"
+            )
+        return 1.0, largest_parameter(lambda m: renyi_bound(family, order, 1.0, m), epsilon)
 
-    def chain(self, chains: Chains, options: RenyiChainOptions) -> tuple[CalibratedChain, dict[str, Any]]:
+    def chain(self, chains: Calibrator, options: RenyiChainOptions) -> tuple[CalibratedChain, dict[str, Any]]:
         """Return the chain of Algorithm 4."""
         likelihood_power = require_type(options, ConcentratedOptions).likelihood_power
-        return concentrated(chains, options.order, likelihood_power)
+        return calibrate_concentrated(chains, options.order, likelihood_power)

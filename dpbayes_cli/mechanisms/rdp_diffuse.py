@@ -8,13 +8,13 @@ from typing import Any, ClassVar
 
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.model import MethodInfo
-from dpbayes_cli.mechanisms.samplers.langevin_calibration import CalibratedChain, Chains
-from dpbayes_cli.mechanisms.samplers.langevin_rules import diffused
+from dpbayes_cli.mechanisms.samplers.langevin_calibration import CalibratedChain, Calibrator
+from dpbayes_cli.mechanisms.samplers.langevin_rules import calibrate_diffuse
 from dpbayes_cli.mechanisms.samplers.renyi_posterior import (
     RenyiChainOptions,
     RenyiMechanism,
-    calibrated,
-    price,
+    largest_parameter,
+    renyi_bound,
     renyi_info,
 )
 from dpbayes_cli.privacy.conjugate import ConjugateFamily
@@ -34,16 +34,18 @@ class RdpDiffuse(RenyiMechanism):
         releases="k draws from the posterior whose likelihood is raised to the power r, the largest r in (0, 1] "
         "whose divergence at the stated order stays within epsilon.",
         algorithm="Algorithm 2",
-        prefer_when="Posterior samples at a stated Renyi price; the posterior stays centered between prior and data, "
-        "and is wider.",
+        prefer_when="You want posterior samples at a stated Renyi cost; the posterior stays centered between prior and "
+        "data, and is wider.",
     )
 
     def choose(self, family: ConjugateFamily, order: float, epsilon: Decimal | None) -> tuple[float, float]:
-        """Return the largest r, and m = 1."""
+        """Return the largest r that fits and m = 1."""
         if epsilon is None:
-            raise SpecError("missing", where="privacy.epsilon", hint="the divergence to spend at --order: --eps 0.1")
-        return calibrated(lambda r: price(family, order, r, 1.0), epsilon), 1.0
+            raise SpecError(
+                "missing", where="privacy.epsilon", hint="state the divergence to spend at --order, e.g. --eps 0.1"
+            )
+        return largest_parameter(lambda r: renyi_bound(family, order, r, 1.0), epsilon), 1.0
 
-    def chain(self, chains: Chains, options: RenyiChainOptions) -> tuple[CalibratedChain, dict[str, Any]]:
+    def chain(self, chains: Calibrator, options: RenyiChainOptions) -> tuple[CalibratedChain, dict[str, Any]]:
         """Return the chain of Algorithm 5."""
-        return diffused(chains, options.order)
+        return calibrate_diffuse(chains, options.order)

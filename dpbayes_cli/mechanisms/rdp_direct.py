@@ -1,4 +1,4 @@
-"""RDP-direct: samples of the true posterior, whose prior makes them private."""
+"""RDP-direct: samples of the true posterior, made private by its prior alone."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.model import MethodInfo
-from dpbayes_cli.mechanisms.samplers.langevin_calibration import CalibratedChain, Chains
-from dpbayes_cli.mechanisms.samplers.langevin_rules import untempered
-from dpbayes_cli.mechanisms.samplers.renyi_posterior import RenyiChainOptions, RenyiMechanism, price, renyi_info
+from dpbayes_cli.mechanisms.samplers.langevin_calibration import CalibratedChain, Calibrator
+from dpbayes_cli.mechanisms.samplers.langevin_rules import untempered_chain
+from dpbayes_cli.mechanisms.samplers.renyi_posterior import RenyiChainOptions, RenyiMechanism, renyi_bound, renyi_info
 from dpbayes_cli.privacy.conjugate import ConjugateFamily
 
 
@@ -27,24 +27,24 @@ class RdpDirect(RenyiMechanism):
     first_spec: ClassVar[Mapping[str, str]] = dict.fromkeys(
         ("prior.alpha", "prior.beta", "prior.concentration", "prior.shape", "prior.rate"), "300"
     )
-    """What a draw costs is its prior's to say: one with some weight, of whatever family."""
+    """The prior determines the cost of a draw, so the first spec has a strong one, whatever its family."""
     info: ClassVar[MethodInfo] = renyi_info(
-        releases="k draws from the true posterior: nothing is tempered, and the prior decides what that costs.",
+        releases="k draws from the true posterior: nothing is tempered, and the prior determines the cost.",
         algorithm="Algorithm 1",
-        prefer_when="A strong prior is meant seriously and the posterior must not be changed: `plan` tells its price.",
+        prefer_when="The strong prior is meant seriously and the posterior must not be changed; `plan` shows its cost.",
     )
 
     def choose(self, family: ConjugateFamily, order: float, epsilon: Decimal | None) -> tuple[float, float]:
-        """Return r = m = 1, refused where it costs more than asked."""
-        cost = price(family, order, 1.0, 1.0)
+        """Return r = m = 1; refuse a posterior that costs more than epsilon."""
+        cost = renyi_bound(family, order, 1.0, 1.0)
         if epsilon is not None and cost > epsilon:
             raise SpecError(
-                f"a draw of the true posterior costs {cost:.6g} at order {order:g}, more than {epsilon:.6g} asked for",
+                f"a draw of the true posterior costs {cost:.6g} at order {order:g}, more than epsilon {epsilon:.6g}",
                 where="privacy.epsilon",
-                hint="leave epsilon out to pay its price, or use rdp-diffuse or rdp-concentrated",
+                hint="leave epsilon out to pay the cost of the posterior, or use rdp-diffuse or rdp-concentrated",
             )
         return 1.0, 1.0
 
-    def chain(self, chains: Chains, options: RenyiChainOptions) -> tuple[CalibratedChain, dict[str, Any]]:
+    def chain(self, chains: Calibrator, options: RenyiChainOptions) -> tuple[CalibratedChain, dict[str, Any]]:
         """Return the chain of Algorithm 1."""
-        return untempered(chains, options.order)
+        return untempered_chain(chains, options.order)

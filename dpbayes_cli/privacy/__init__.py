@@ -1,1 +1,1 @@
-"""Guarantees, neighbor relations, composition and exact noise. Knows no data and no files."""
+"""Guarantees, neighbor relations, composition and exact noise. This layer knows no data and no files."""

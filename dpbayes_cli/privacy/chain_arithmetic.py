@@ -7,30 +7,30 @@ from dataclasses import dataclass
 
 from dpbayes_cli.privacy.noisy_descent import contraction_gap
 
-MOST_AT_ONCE = 1 << 17
-"""Records whose gradients are added up at once, in any order; the sums of pieces are added without losing more."""
+MAX_CHUNK_RECORDS = 1 << 17
+"""Records whose gradients are added at once, in any order; adding the sums of chunks loses no more."""
 SLOPE_ERROR = 2.0**-44
-"""What a slope in double precision, at a predictor as it is, may be off in units of the largest slope."""
+"""Bound on the error of a slope in double precision, for an exact predictor, in units of the largest slope."""
 _UNIT = 2.0**-53
-_FINE, _ROOM = 36, 52
-"""A step's noise is 2^36 spacings of the lattice where the box leaves room; the box is 2^52 of them, and a step leaves
+_NOISE_BITS, _BOX_BITS = 36, 52
+"""A step's noise is 2^36 lattice spacings if the box leaves room. The box is 2^52 spacings wide, and a step leaves
 it by half its width at most: so whole numbers stay below 2^53, and are exact."""
-_FAR = 12.0
-"""Standard deviations beyond which no coefficient gets: the probability is below 1e-31 a step."""
+_MAX_DEVIATIONS = 12.0
+"""Standard deviations that no coefficient exceeds: the probability is below 1e-31 per step."""
 _SECOND_ORDER = 1.01
-"""Products of two relative errors, each far below a percent."""
+"""Factor that covers products of two relative errors, each far below a percent."""
 
 
 @dataclass(frozen=True)
 class ChainArithmetic:
-    """The numbers that a chain w <- f(w) + noise N(0, I) runs on.
+    """The numbers on which a chain w <- f(w) + noise N(0, I) runs.
 
     Attributes:
-        lattice: iterates are multiples of it, a power of two.
+        lattice: the spacing of the lattice of iterates, a power of two.
         reach: the half width of the box into which an iterate is clipped before its gradient is taken, a power of two
-            and a multiple of the lattice; no chain gets there.
+            and a multiple of the spacing; no chain gets there.
         noise: the standard deviation of a step's noise.
-        widening: by how much that is more than sqrt(2 h), relative to it.
+        widening: the relative excess of the noise over sqrt(2 h).
     """
 
     lattice: float
@@ -51,49 +51,49 @@ def chain_arithmetic(
     tau: float,
     step_size: float,
 ) -> ChainArithmetic:
-    """Return the numbers on which w <- w - h grad U(w) + sqrt(2h) N(0, I) runs without costing more.
+    """Return the numbers on which w <- w - h grad U(w) + sqrt(2h) N(0, I) runs at no additional cost.
 
-    The chain that runs is X <- F(X) + noise N(0, I), of which every X is rounded to the lattice. F clips the rounded X
-    to a box, computes w - h grad U(w) in double precision, and rounds that to the lattice. So F(X) is a multiple of it,
-    and the rounded X is F(X) plus the rounded noise: this sum of whole multiples is what is computed, exactly.
+    The chain that runs is X <- F(X) + noise N(0, I), where every X is rounded to the lattice. F clips the rounded X to
+    a box, computes w - h grad U(w) in double precision, and rounds that to the lattice. So F(X) is a multiple of the
+    lattice spacing, and the rounded X is F(X) plus the rounded noise: this sum of whole multiples is computed exactly.
 
-    Privacy: the mu of ``descent_mu``, exactly: no probability is left aside, and no number stands in for a real one.
-        The proof of that price asks of the maps f, f' of neighbors only that |f(x) - f'(y)| <= c |x - y| + s for all x
-        and y, with s = h D and D = 2 beta L r. For it compares X' with chains between the two, X~ <- l F(X) +
+    Privacy: the mu of ``descent_mu``, exactly: no probability is neglected, and no floating-point number stands for a
+        real one. The proof of that mu requires of the maps f, f' of neighbors only that |f(x) - f'(y)| <= c |x - y| + s
+        for all x and y, with s = h D and D = 2 beta L r. For it compares X' with chains between the two, X~ <- l F(X) +
         (1 - l) F'(X~) + noise: the inequality bounds |X - X~|, hence by how much a step of X~ differs from one of X'.
-        The maps that run keep it with s = h D + 2 e + sqrt(d) lattice: rounding to the lattice moves a point by
-        sqrt(d) lattice / 2 at most, clipping brings no two points farther apart, and F differs from the real map by e
-        at most (below). The noise is larger than sqrt(2 h) in the same ratio, so that mu is the same.
+        The maps that run keep it with s = h D + 2 e + sqrt(d) lattice: rounding to the lattice moves a point by sqrt(d)
+        lattice / 2 at most, clipping brings no two points farther apart, and F differs from the real map by e at most
+        (below). The noise is larger than sqrt(2 h) in the same ratio, so that mu is the same.
     Source: Bok, Su and Altschuler 2024 (shifted interpolation); Higham 2002, sec. 3.1: a sum of m products in any order
         errs by g(m) = m u / (1 - m u) of the sum of their sizes at most, u = 2^-53.
 
-    For W = sqrt(d) reach, the longest w of the box, and all data, e adds up
+    For W = sqrt(d) reach, the longest w of the box, and all data, e is the sum of
         h beta n L r (``SLOPE_ERROR`` + g(m + 16)): slopes, and sums of m terms or fewer at once, each of norm L r;
         h (M - tau) ((g(d) + 8 u) W + 8 u / r): linear predictors x'w, |x| <= r, in which slopes are Lipschitz;
         2 u ((1 + 4 h tau) W + 4 h beta n L r): the step itself; sqrt(d) lattice / 2: its rounding.
 
     Args:
         width: d, the number of coefficients.
-        n_records: n, how many records there are at most.
+        n_records: n, the largest number of records.
         row_norm: r.
         slope: L r, the largest gradient norm of one record's loss.
-        excess: the most by which one record's loss at w = 0 exceeds its infimum.
-        curvature: M - tau, the most by which the losses curve the potential.
+        excess: the largest excess of one record's loss at w = 0 over its infimum.
+        curvature: M - tau, the largest curvature that the losses add to the potential.
         power, tau: likelihood power, beta, and prior precision.
         step_size: h.
     """
     sd, gap = math.sqrt(2.0 * step_size), contraction_gap(step_size, tau, curvature + tau)
-    push, root = step_size * power * n_records * slope, math.sqrt(width)
+    largest_drift, root_width = step_size * power * n_records * slope, math.sqrt(width)
     mode = math.sqrt(2.0 * power * n_records * excess / tau)  # U(w) <= U(0) at the mode
-    farthest = 2.0 * mode + (root + _FAR) * sd / math.sqrt(gap * (2.0 - gap))
-    reach = 2.0 ** math.ceil(math.log2(max(farthest, 2.0 * push)))
-    lattice = max(2.0 ** (math.floor(math.log2(sd)) - _FINE), reach * 2.0**-_ROOM)
-    longest = root * reach
-    sums = push * (SLOPE_ERROR + _sum_error(min(n_records, MOST_AT_ONCE) + 16))
-    predictors = step_size * curvature * ((_sum_error(width) + 8.0 * _UNIT) * longest + 8.0 * _UNIT / row_norm)
-    moves = 2.0 * _UNIT * ((1.0 + 4.0 * step_size * tau) * longest + 4.0 * push)
-    error = _SECOND_ORDER * (sums + predictors + moves) + root * lattice / 2.0
-    widening = (2.0 * error + root * lattice) / (step_size * 2.0 * power * slope)
+    largest_coefficient = 2.0 * mode + (root_width + _MAX_DEVIATIONS) * sd / math.sqrt(gap * (2.0 - gap))
+    reach = 2.0 ** math.ceil(math.log2(max(largest_coefficient, 2.0 * largest_drift)))
+    lattice = max(2.0 ** (math.floor(math.log2(sd)) - _NOISE_BITS), reach * 2.0**-_BOX_BITS)
+    longest_w = root_width * reach
+    gradient_error = largest_drift * (SLOPE_ERROR + _sum_error(min(n_records, MAX_CHUNK_RECORDS) + 16))
+    predictor_error = step_size * curvature * ((_sum_error(width) + 8.0 * _UNIT) * longest_w + 8.0 * _UNIT / row_norm)
+    step_error = 2.0 * _UNIT * ((1.0 + 4.0 * step_size * tau) * longest_w + 4.0 * largest_drift)
+    error = _SECOND_ORDER * (gradient_error + predictor_error + step_error) + root_width * lattice / 2.0
+    widening = (2.0 * error + root_width * lattice) / (step_size * 2.0 * power * slope)
     return ChainArithmetic(lattice, reach, sd * (1.0 + widening), widening)
 
 

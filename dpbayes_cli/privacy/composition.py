@@ -1,4 +1,4 @@
-"""Several guarantees together, and guarantees of every kind read back."""
+"""Composition of guarantees, and the parser of stored guarantees of every kind."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _EXACT = Context(prec=100)
 
 @dataclass(frozen=True)
 class Composition(Guarantee):
-    """Several guarantees together, fixed in advance; each route adds what it can add.
+    """Several guarantees together, fixed in advance, added up by every route that applies to all of them.
 
-    Privacy: epsilons add; Renyi curves add order by order; mu^2 and rho add; deltas add beside.
+    Privacy: epsilons add; Renyi curves add order by order; mu^2 and rho add; deltas add, apart from the rest.
     Source: mechanisms, composition of what is fixed in advance; Mironov 2017; Dong, Roth and Su 2022.
     """
 
@@ -37,22 +37,22 @@ class Composition(Guarantee):
 
     @property
     def epsilon(self) -> Decimal:
-        """The sum, infinite where one is."""
+        """The sum of the epsilons; infinite if one of them is."""
         return exact_sum(part.epsilon for part in self.parts)
 
     @property
     def delta(self) -> Decimal:
-        """The sum."""
+        """The sum of the deltas."""
         return exact_sum(part.delta for part in self.parts)
 
     @property
     def rho(self) -> Decimal:
-        """The sum, infinite where one is."""
+        """The sum of the rhos; infinite if one of them is."""
         return exact_sum(part.rho for part in self.parts)
 
     @property
     def mu(self) -> Decimal:
-        """The root of the sum of squares, rounded up, infinite where one is not Gaussian."""
+        """The root of the sum of squares, rounded up; infinite if one guarantee has no mu."""
         if any(not part.mu.is_finite() for part in self.parts):
             return INFINITE
         squares = exact_sum(_UP.multiply(part.mu, part.mu) for part in self.parts)
@@ -61,46 +61,46 @@ class Composition(Guarantee):
 
     @property
     def order_max(self) -> Decimal:
-        """The smallest of them."""
+        """The smallest ``order_max`` of the parts."""
         return min((part.order_max for part in self.parts), default=INFINITE)
 
     def rdp(self, order: Decimal) -> Decimal:
-        """Return the sum, infinite where one is."""
+        """Return the sum of the Renyi divergences at an order; infinite if one of them is."""
         return exact_sum(part.rdp(order) for part in self.parts)
 
     def statement(self, delta: Decimal) -> Statement:
-        """Return the best statement over the basic, the Renyi and the Gaussian route."""
+        """Return the best (epsilon, delta) statement by basic, Renyi or Gaussian composition."""
         best = super().statement(delta)
         if self.parts and self.mu.is_finite() and self.mu > 0:
             best = min([GaussianDP(self.mu).statement(delta), best], key=lambda s: s.epsilon)
         return best
 
     def delta_at(self, epsilon: Decimal) -> Decimal:
-        """Return the smallest delta over the routes."""
+        """Return the smallest delta by basic, Renyi or Gaussian composition."""
         best = super().delta_at(epsilon)
         if self.parts and self.mu.is_finite() and self.mu > 0:
             best = min(best, GaussianDP(self.mu).delta_at(epsilon))
         return best
 
     def serialize(self) -> dict[str, Any]:
-        """Return the stored form."""
+        """Return the stored form: the kind, and the stored forms of the parts."""
         return {"kind": self.kind, "parts": [part.serialize() for part in self.parts]}
 
 
 def compose(guarantees: Iterable[Guarantee]) -> Composition:
-    """Put guarantees together that were fixed in advance; for adaptive choices see the ledger's budgets."""
+    """Return the composition of guarantees that were fixed in advance; for adaptive ones see the ledger's budgets."""
     return Composition(tuple(guarantees))
 
 
 def parse_guarantee(stored: Mapping[str, Any]) -> Guarantee:
-    """Read back what ``serialize`` wrote.
+    """Return the guarantee whose stored form ``serialize`` wrote.
 
     Raises:
-        ValueError: an unknown kind, a missing or an unknown key, or a malformed number.
+        ValueError: an unknown kind, a missing or unknown key, or a malformed number.
     """
     kind, rest = stored.get("kind"), {key: value for key, value in stored.items() if key != "kind"}
     try:
-        guarantee = _parsed(str(kind), rest)
+        guarantee = _take_guarantee(str(kind), rest)
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError("malformed guarantee") from error
     if rest:
@@ -108,8 +108,8 @@ def parse_guarantee(stored: Mapping[str, Any]) -> Guarantee:
     return guarantee
 
 
-def _parsed(kind: str, rest: dict[str, Any]) -> Guarantee:
-    """Read a guarantee, taking its keys out of ``rest``."""
+def _take_guarantee(kind: str, rest: dict[str, Any]) -> Guarantee:
+    """Return a guarantee, and remove the keys that it reads from ``rest``."""
     if kind == PureDP.kind:
         return PureDP(parse_decimal(rest.pop("epsilon")))
     if kind == ApproximateDP.kind:

@@ -1,11 +1,11 @@
 """Conjugate posteriors under Renyi privacy: the largest divergence between neighbors, and draws on a public grid.
 
-Every family tempers the likelihood by r and divides the prior by m, and states three things: the supremum of the Renyi
-divergence over neighboring complete data sets, the order at which it becomes infinite, and the posterior as a law on
-a public grid of a real coordinate y.
+Every family raises the likelihood to the power r and divides the prior's parameters by m. It states three things: the
+supremum of the Renyi divergence over neighboring complete data sets, the order at which the divergence becomes
+infinite, and the posterior as a law on a public grid of a real coordinate y.
 
-What the grid does to the draw (see ``coordinate``) raises the divergence above the stated supremum by at most
-``slack(order)``, which is charged.
+The grid (see ``coordinate``) raises the divergence of a draw above the stated supremum by at most
+``curve_slack(order)``, which is charged.
 
 Source: Geumlek, Song and Chaudhuri 2017, Theorems 12-15; mechanisms, posterior sampling under RDP.
 """
@@ -19,43 +19,32 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from dpbayes_cli.base.numeric import log_gamma_ratio_at
-from dpbayes_cli.privacy.coordinate import (
-    Lattice,
-    LogitBeta,
-    expit,
-    logit_reach,
-    spacing_for,
-)
+from dpbayes_cli.privacy.coordinate import Lattice, LogitBeta, expit, logit_reach, spacing_for
 from dpbayes_cli.privacy.grid import EXACT, sum_exact
 
-if TYPE_CHECKING:
-    pass
-
 LARGEST_ORDER = 256.0
-"""Curves are stored up to this order, and the grid's spacing covers the natural parameters that it reaches."""
+"""Curves are stored up to this order; the spacing of the grid covers the natural parameters that it needs."""
+
+DIFFERENCE_ERROR = 4e-15
+"""Bound on the error of a float difference of two logarithms, relative to their sizes."""
+
+MIN_RELATIVE_GAP = 1e-6
+"""Next to lambda* a difference cancels; below this relative size floats are too inexact, and infinity is returned."""
 
 
-LOST = 4e-15
-"""A float difference of two logarithms errs by less than this part of their sizes."""
-
-NEAREST = 1e-6
-"""Where a difference cancels down to this part, at orders next to lambda*, floats hold too little of it: infinite."""
-
-
-def slack(order: float) -> float:
-    """Return what finite precision can add to a Renyi divergence of an order: integers, decimals, grid, its ends."""
+def curve_slack(order: float) -> float:
+    """Return a bound on what integers, decimals, the grid and its ends add to a Renyi divergence of an order."""
     return 1e-16 * (2.0 * order - 1.0) / (order - 1.0)
 
 
 class ConjugateFamily(ABC):
-    """A conjugate family with complete records under replace-one neighbors, its statistic in real units."""
+    """A conjugate family of complete records under replace-one neighbors, its statistic in the units of the data."""
 
     @abstractmethod
     def order_max(self, r: float, m: float) -> float:
-        """Return lambda*: at and above it the divergence is infinite for some neighbors."""
+        """Return lambda*: at and above this order the divergence is infinite for some neighbors."""
 
     @abstractmethod
     def divergence(self, order: float, r: float, m: float) -> float:
@@ -63,7 +52,7 @@ class ConjugateFamily(ABC):
 
     @property
     def n_coordinates(self) -> int:
-        """The number of independent coordinates of a draw, each of which adds its slack."""
+        """The number of independent coordinates of a draw; each of them adds one ``curve_slack``."""
         return 1
 
     @abstractmethod
@@ -76,17 +65,17 @@ class ConjugateFamily(ABC):
 
         Args:
             sums: the sums of the records' natural statistics.
-            r: the weight of the likelihood.
+            r: the power of the likelihood.
             m: the divisor of the prior.
-            size: how many independent draws.
+            size: the number of independent draws.
         """
 
     @abstractmethod
     def moments(self, sums: Sequence[Fraction], r: float, m: float) -> tuple[float, float]:
-        """Return mean and standard deviation of the posterior of the first parameter, for planning."""
+        """Return the posterior mean and standard deviation of the first parameter, for planning."""
 
     def moments_by_row(self, sums: Sequence[Fraction], r: float, m: float) -> list[tuple[float, float]]:
-        """Return those of the first parameter of every row of a network's tables; of other families ``moments``."""
+        """Return the moments of the first parameter of every row of a network's tables; elsewhere ``moments``."""
         return [self.moments(sums, r, m)]
 
 
@@ -105,7 +94,7 @@ class DirichletFamily(ConjugateFamily):
 
     @property
     def n_coordinates(self) -> int:
-        """One stick fewer than categories."""
+        """The number of sticks that a draw breaks off: one fewer than categories."""
         return len(self.concentration) - 1
 
     def order_max(self, r: float, m: float) -> float:
@@ -113,7 +102,7 @@ class DirichletFamily(ConjugateFamily):
         return 1.0 + min(self.concentration) / (m * r)
 
     def divergence(self, order: float, r: float, m: float) -> float:
-        """Return the maximum over the pairs of categories: O(K)."""
+        """Return the largest divergence over the pairs of categories, in O(K)."""
         if order >= self.order_max(r, m):
             return math.inf
         first, second = sorted(self.concentration)[:2]
@@ -122,7 +111,7 @@ class DirichletFamily(ConjugateFamily):
         if len(self.concentration) == 2:
             full = r * (self.n - 1)
             pairs = [(x + up, y + full - up) for x, y in pairs for up in (0.0, full)]
-        return max(rise(x, order, r) + fall(y, order, r) for x, y in pairs)
+        return max(gain_term(x, order, r) + loss_term(y, order, r) for x, y in pairs)
 
     def lattice(self, r: float, m: float) -> Lattice:
         """Return a lattice of logits."""
@@ -131,11 +120,11 @@ class DirichletFamily(ConjugateFamily):
 
     def draw(self, sums: Sequence[Fraction], r: float, m: float, size: int) -> list[tuple[float, ...]]:
         """Draw by stick-breaking."""
-        shape = [updated(a, m, r, count) for a, count in zip(self.concentration, sums, strict=True)]
+        shape = [prior_plus_data(a, m, r, count) for a, count in zip(self.concentration, sums, strict=True)]
         return _sticks(self.lattice(r, m), shape, size)
 
     def moments(self, sums: Sequence[Fraction], r: float, m: float) -> tuple[float, float]:
-        """Return the moments of a Beta law."""
+        """Return the moments of the first share, a Beta variable."""
         a = self.concentration[0] / m + r * float(sums[0])
         total = sum(self.concentration) / m + r * float(sum(sums))
         return a / total, math.sqrt(a * (total - a) / (total + 1.0)) / total
@@ -145,10 +134,10 @@ class DirichletFamily(ConjugateFamily):
 class NetworkFamily(ConjugateFamily):
     """The tables of a network of discrete variables, each row with a Dirichlet prior.
 
-    Privacy: a replaced record leaves one cell of each table and joins another, or the same. Within a row that is the
-        divergence of ``DirichletFamily``; from row j to row j' it is that of one count less and one count more, each
-        between Dirichlet laws of different totals: g(x) - g(total) and h(x) - h(total), at most g + h at the smallest
-        concentrations. The rows' draws are independent, so that tables add up.
+    Privacy: a replaced record leaves one cell of each table and joins another, or the same. Within a row the divergence
+        is that of ``DirichletFamily``. From row j to row j' it is the sum of two divergences, for one count less and
+        for one count more, each between Dirichlet laws of different totals: g(x) - g(total) and h(x) - h(total), at
+        most g + h at the smallest concentrations. The rows' draws are independent, so that tables add up.
     Source: Geumlek, Song and Chaudhuri 2017, Theorem 15, corrected; mechanisms, posterior sampling under RDP.
 
     Attributes:
@@ -163,7 +152,7 @@ class NetworkFamily(ConjugateFamily):
 
     @property
     def n_coordinates(self) -> int:
-        """One stick fewer than values, in every row."""
+        """The number of sticks that a draw breaks off: one fewer than values, in every row."""
         return sum(rows * (len(row) - 1) for rows, row in zip(self.rows, self.concentrations, strict=True))
 
     @property
@@ -175,18 +164,18 @@ class NetworkFamily(ConjugateFamily):
         return 1.0 + self._least / (m * r)
 
     def divergence(self, order: float, r: float, m: float) -> float:
-        """Return the sum over tables of the largest divergence of each."""
+        """Return the sum over tables of the largest divergence of each table."""
         if order >= self.order_max(r, m):
             return math.inf
-        counted = Counter((row, rows > 1) for rows, row in zip(self.rows, self.concentrations, strict=True))
+        table_kinds = Counter((row, rows > 1) for rows, row in zip(self.rows, self.concentrations, strict=True))
 
-        def one(row: tuple[float, ...], several: bool) -> float:
+        def of_table(row: tuple[float, ...], several: bool) -> float:
             if not several:
                 return DirichletFamily(row, self.n).divergence(order, r, m)
             least = min(row) / m  # which occurs in every row, so that both terms may be at it
-            return rise(least, order, r) + fall(least, order, r)
+            return gain_term(least, order, r) + loss_term(least, order, r)
 
-        return sum(count * one(*kind) for kind, count in counted.items())
+        return sum(count * of_table(*kind) for kind, count in table_kinds.items())
 
     def lattice(self, r: float, m: float) -> Lattice:
         """Return a lattice of logits, the same for all rows."""
@@ -201,76 +190,78 @@ class NetworkFamily(ConjugateFamily):
         for rows, row in zip(self.rows, self.concentrations, strict=True):
             for _ in range(rows):
                 counts = sums[first : first + len(row)]
-                columns.append(_sticks(lattice, [updated(a, m, r, c) for a, c in zip(row, counts, strict=True)], size))
+                columns.append(
+                    _sticks(lattice, [prior_plus_data(a, m, r, c) for a, c in zip(row, counts, strict=True)], size)
+                )
                 first += len(row)
         return [tuple(share for column in columns for share in column[i]) for i in range(size)]
 
     def moments(self, sums: Sequence[Fraction], r: float, m: float) -> tuple[float, float]:
-        """Return the moments of a Beta law."""
+        """Return the moments of the first share of the first row, a Beta variable."""
         return self.moments_by_row(sums, r, m)[0]
 
     def moments_by_row(self, sums: Sequence[Fraction], r: float, m: float) -> list[tuple[float, float]]:
-        """Return the moments of a Beta law a row."""
-        found, first = [], 0
+        """Return the moments of the first share of every row, a Beta variable each."""
+        moments, first = [], 0
         for rows, row in zip(self.rows, self.concentrations, strict=True):
-            one = DirichletFamily(row, self.n)
+            family = DirichletFamily(row, self.n)
             for _ in range(rows):
-                found.append(one.moments(sums[first : first + len(row)], r, m))
+                moments.append(family.moments(sums[first : first + len(row)], r, m))
                 first += len(row)
-        return found
+        return moments
 
 
-def logit_lattice(least: float, most: float, step: float, order_max: float) -> Lattice:
-    """Return a lattice of logits for Beta laws with shapes and totals in a range, that a record moves by a step."""
-    spacing = spacing_for(2.0 / math.sqrt(most + 2.0 * min(LARGEST_ORDER, order_max) * step))
+def logit_lattice(least: float, most: float, record_shift: float, order_max: float) -> Lattice:
+    """Return a lattice of logits for Beta laws whose shapes are at least ``least`` and add up to ``most`` at most."""
+    spacing = spacing_for(2.0 / math.sqrt(most + 2.0 * min(LARGEST_ORDER, order_max) * record_shift))
     reach = logit_reach(least, most)
     return Lattice(-reach, reach, spacing, least)
 
 
 def _sticks(lattice: Lattice, shape: Sequence[Decimal], size: int) -> list[tuple[float, ...]]:
-    """Draw shares by stick-breaking: one Beta law after the other, independent, so that their divergences add up."""
+    """Draw shares by stick-breaking: one Beta law after another, independent, so that their divergences add up."""
     sticks: list[list[float]] = []
     for k in range(len(shape) - 1):
         law = LogitBeta(shape[k], sum_exact(shape[k + 1 :]))
         sticks.append([expit(y) for y in lattice.draw(law, size)])
-    drawn = []
+    points = []
     for i in range(size):
-        left, point = 1.0, []
+        rest, point = 1.0, []
         for stick in sticks:
-            point.append(left * stick[i])
-            left *= 1.0 - stick[i]
-        drawn.append((*point, left))
-    return drawn
+            point.append(rest * stick[i])
+            rest *= 1.0 - stick[i]
+        points.append((*point, rest))
+    return points
 
 
-def exact(number: Fraction) -> Decimal:
-    """Return a rational number in exact decimals."""
+def to_decimal(number: Fraction) -> Decimal:
+    """Return a rational number as a decimal of ``EXACT`` arithmetic."""
     return EXACT.divide(Decimal(number.numerator), Decimal(number.denominator))
 
 
-def updated(prior: float, m: float, r: float, total: Fraction) -> Decimal:
-    """Return prior / m + r total in exact decimals."""
-    return EXACT.add(EXACT.divide(Decimal(prior), Decimal(m)), EXACT.multiply(Decimal(r), exact(total)))
+def prior_plus_data(prior: float, m: float, r: float, total: Fraction) -> Decimal:
+    """Return prior / m + r total in ``EXACT`` arithmetic: a parameter of the posterior."""
+    return EXACT.add(EXACT.divide(Decimal(prior), Decimal(m)), EXACT.multiply(Decimal(r), to_decimal(total)))
 
 
-def rise(x: float, order: float, r: float, *, at_least: bool = False) -> float:
+def gain_term(x: float, order: float, r: float, *, at_least: bool = False) -> float:
     """Return [log G(x + order r) - order log G(x + r)] / (order - 1) + log G(x), convex and decreasing in x.
 
-    With what its floats may lose added, or (``at_least``) taken away.
+    The bound on the rounding error of floats is added, or (``at_least``) subtracted.
     """
     first, second = log_gamma_ratio_at(x, order * r), order * log_gamma_ratio_at(x, r)
-    lost = -LOST if at_least else LOST
-    return (first - second + lost * (abs(first) + abs(second))) / (order - 1.0)
+    error = -DIFFERENCE_ERROR if at_least else DIFFERENCE_ERROR
+    return (first - second + error * (abs(first) + abs(second))) / (order - 1.0)
 
 
-def fall(x: float, order: float, r: float, *, at_least: bool = False) -> float:
+def loss_term(x: float, order: float, r: float, *, at_least: bool = False) -> float:
     """Return [log G(x - (order - 1) r) - order log G(x)] / (order - 1) + log G(x + r), convex and decreasing in x.
 
-    With what its floats may lose added, or (``at_least``) taken away.
+    The bound on the rounding error of floats is added, or (``at_least``) subtracted.
     """
-    left = x - (order - 1.0) * r
-    if left < NEAREST * x:
+    smallest = x - (order - 1.0) * r
+    if smallest < MIN_RELATIVE_GAP * x:
         return math.inf
     first, second = log_gamma_ratio_at(x, -(order - 1.0) * r) / (order - 1.0), log_gamma_ratio_at(x, r)
-    lost = -LOST if at_least else LOST
-    return first + second + lost * (abs(first) + abs(second)) + lost * x / (left * (order - 1.0))
+    error = -DIFFERENCE_ERROR if at_least else DIFFERENCE_ERROR
+    return first + second + error * (abs(first) + abs(second)) + error * x / (smallest * (order - 1.0))

@@ -1,7 +1,7 @@
-"""Conversions between notions of privacy, as functions of numbers; every result is rounded against the spender.
+"""Conversions between notions of privacy, as functions of numbers; each rounds against the spender.
 
 Floats are rounded up by a relative 1e-12 and then written with 15 digits, rounded up again. That is far more than the
-rounding of the formulas here (tested against 50-digit arithmetic) and far less than anybody would notice.
+rounding error of the formulas here (tested against 50-digit arithmetic), and too little to notice.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ ORDERS: tuple[Decimal, ...] = (
     *(Decimal(order) for order in (5, 6, 7, 8, 9, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 128)),
     *(Decimal(order) for order in (160, 192, 256, 384, 512, 768, 1024)),
 )
-"""The grid of orders on which curves are stored and minima are sought."""
+"""The grid of orders at which curves are stored and minimized."""
 
 _UP = Context(prec=15, rounding=ROUND_CEILING)
-_SMALL_MU = 1e-3
-"""Below it the delta of floats cancels to fewer digits than are stated."""
+_MIN_DIRECT_MU = 1e-3
+"""Below this mu the float formula of delta cancels to fewer digits than are stated."""
 
 
 def round_up(value: float) -> Decimal:
-    """Return a short decimal that is not below the real number that a float computation stands for."""
+    """Return a decimal of 15 digits that is not below the real number which a float approximates."""
     if math.isinf(value) or math.isnan(value):
         return INFINITE
     return _UP.create_decimal(Decimal(value) * (1 + Decimal("1e-12"))) if value > 0 else Decimal(0)
@@ -90,20 +90,20 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
 
 
 def gaussian_delta_above(mu: float, epsilon: float) -> float:
-    """Return what is not below that delta, and hardly above; see ``gaussian_log_delta``. At least 1e-304."""
+    """Return an upper bound on the delta at epsilon, tight and at least 1e-304; see ``gaussian_log_delta``."""
     return min(1.0, math.exp(max(gaussian_log_delta(mu, epsilon), -700.0)))
 
 
 def gaussian_log_delta(mu: float, epsilon: float) -> float:
     """Return the logarithm of the delta at epsilon of mu-Gaussian differential privacy, rounded up.
 
-    With a = epsilon / mu - mu / 2, b = a + mu and the Mills ratio m = (1 - Phi) / phi, which falls as m' = x m - 1:
-    delta = phi(a) (m(a) - m(b)), and the difference is the integral of 1 - x m from a to b, which does not cancel for
+    With a = epsilon / mu - mu / 2, b = a + mu and the Mills ratio m = (1 - Phi) / phi, whose derivative is m' = x m -
+    1: delta = phi(a) (m(a) - m(b)). The difference is the integral of 1 - x m from a to b, which does not cancel for
     small mu; nor does 1 - delta = Phi(a) + phi(a) m(b) for large delta. An error of t units in the last place of mu,
-    epsilon, a, b or x m moves the logarithm by less than 2 t u (1 + b)^2, u = 2^-53, for |a| <= b and
-    1 - x m >= 1 / (3 + x^2), and a logarithm is rounded itself: 16 u ((1 + b)^2 + |log mu|) is added, which is enough
-    for the caller's logarithm of a delta, too. Twelve nodes of Gauss integrate so smooth a function over an interval of
-    length 1 to more digits than a float has.
+    epsilon, a, b or x m moves the logarithm by less than 2 t u (1 + b)^2, u = 2^-53, for |a| <= b and 1 - x m >= 1 / (3
+    + x^2), and the logarithm itself is rounded: 16 u ((1 + b)^2 + |log mu|) is added, which also covers the caller's
+    logarithm of a delta. Gauss quadrature with twelve nodes integrates such a smooth function over an interval of
+    length 1 more precisely than a float can hold.
 
     Source: Dong, Roth and Su 2022, Corollary 2.13; Gordon 1941 (1 - x m <= 1 / (1 + x^2) for x >= 0).
     """
@@ -114,20 +114,19 @@ def gaussian_log_delta(mu: float, epsilon: float) -> float:
     error = 16.0 * 2.0**-53 * ((1.0 + high) ** 2 + abs(math.log(mu)))
     root = math.sqrt(2.0)
     if mu > 1.0 and low <= 0.0:
-        rest = 0.5 * math.erfc(-low / root) + 0.5 * math.exp(-low * low / 2.0) * float(erfcx(high / root))
-        return math.log1p(-rest * (1.0 - error))
+        complement = 0.5 * math.erfc(-low / root) + 0.5 * math.exp(-low * low / 2.0) * float(erfcx(high / root))
+        return math.log1p(-complement * (1.0 - error))
     if mu > 1.0:
         return math.log(0.5 * float(erfcx(low / root) - erfcx(high / root))) - low * low / 2.0 + error
-    at, weights = _nodes()
-    x = low + (at + 1.0) * mu / 2.0
-    falls = 1.0 - x * math.sqrt(math.pi / 2.0) * erfcx(x / root)
-    falls = np.where(x > 1.0, np.minimum(np.maximum(falls, 0.0) + 2.0**-50, 1.0 / (1.0 + x * x)), falls)
-    return math.log(mu / math.sqrt(8.0 * math.pi) * float(weights @ falls)) - low * low / 2.0 + error
+    nodes, weights = _nodes()
+    x = low + (nodes + 1.0) * mu / 2.0
+    integrand = 1.0 - x * math.sqrt(math.pi / 2.0) * erfcx(x / root)
+    integrand = np.where(x > 1.0, np.minimum(np.maximum(integrand, 0.0) + 2.0**-50, 1.0 / (1.0 + x * x)), integrand)
+    return math.log(mu / math.sqrt(8.0 * math.pi) * float(weights @ integrand)) - low * low / 2.0 + error
 
 
 @cache
 def _nodes() -> tuple[Floats, Floats]:
-    """Return nodes and weights of Gauss on [-1, 1]."""
     import numpy as np
 
     return np.polynomial.legendre.leggauss(12)
@@ -136,39 +135,40 @@ def _nodes() -> tuple[Floats, Floats]:
 def gaussian_epsilon(mu: float, delta: Decimal) -> Decimal:
     """Return the smallest epsilon at delta of mu-Gaussian differential privacy, rounded up.
 
-    Privacy: its exact delta is not above ``delta``, by ``gaussian_log_delta``. If mu is not tiny, the epsilon that
-        ``gaussian_delta`` gives, rounded up, is nearly always right, and stands: earlier releases state it.
+    Privacy: the exact delta at this epsilon is not above ``delta``, by ``gaussian_log_delta``. Unless mu is tiny, the
+        epsilon from ``gaussian_delta``, rounded up, nearly always passes this check and is returned, because earlier
+        releases state it.
     Source: a bisection whose upper end is returned.
     """
     if delta <= 0:
         return INFINITE
-    log = float(delta.ln())
-    if mu >= _SMALL_MU:
-        usual = round_up(_crossing(lambda epsilon: gaussian_delta(mu, epsilon) > float(delta)))
-        if gaussian_log_delta(mu, float(usual)) <= log:
-            return usual
-    return round_up(_crossing(lambda epsilon: gaussian_log_delta(mu, epsilon) > log))
+    log_delta = float(delta.ln())
+    if mu >= _MIN_DIRECT_MU:
+        direct = round_up(_first_failure(lambda epsilon: gaussian_delta(mu, epsilon) > float(delta)))
+        if gaussian_log_delta(mu, float(direct)) <= log_delta:
+            return direct
+    return round_up(_first_failure(lambda epsilon: gaussian_log_delta(mu, epsilon) > log_delta))
 
 
-def _crossing(above: Callable[[float], bool]) -> float:
-    """Return the smallest number from 0 on where a monotone condition does not hold, from that side."""
-    if not above(0.0):
+def _first_failure(holds: Callable[[float], bool]) -> float:
+    """Return the smallest number >= 0 at which a monotone condition fails: the upper end of a bisection."""
+    if not holds(0.0):
         return 0.0
     low, high = 0.0, 1.0
-    while above(high):
+    while holds(high):
         low, high = high, 2.0 * high
     for _ in range(200):
         middle = (low + high) / 2.0
         if not low < middle < high:
             break
-        low, high = (middle, high) if above(middle) else (low, middle)
+        low, high = (middle, high) if holds(middle) else (low, middle)
     return high
 
 
 def rho_of_epsilon(epsilon: float, delta: float) -> float:
-    """Return the largest rho whose (epsilon, delta) statement stays within, from the safe side of a bisection.
+    """Return the largest rho whose (epsilon, delta) statement stays within epsilon: the lower end of a bisection.
 
-    The conversion of zCDP minimizes over a fine grid of orders, so that any order that it finds is valid.
+    The conversion of zCDP minimizes over orders, and every order gives a valid statement.
     """
     low, high = 0.0, max(1.0, epsilon) * 4.0
     for _ in range(200):
@@ -178,13 +178,13 @@ def rho_of_epsilon(epsilon: float, delta: float) -> float:
 
 
 def epsilon_of_rho(rho: float, delta: float) -> float:
-    """Return the epsilon at delta of rho-zCDP: the best order of a fine grid.
+    """Return the epsilon at delta of rho-zCDP, at the best order of a one-dimensional search.
 
     Source: Canonne, Kamath and Steinke 2020, Proposition 12, for the line order * rho.
     """
     if rho <= 0.0 or delta <= 0.0:
         return 0.0 if rho <= 0.0 else math.inf
-    best = 1.0 + math.sqrt(-math.log(delta) / rho)  # near the minimum; the search around it is one-dimensional
+    best = 1.0 + math.sqrt(-math.log(delta) / rho)  # near the minimum; the search below is around it
     low, high = 1.0 + (best - 1.0) / 16.0, 1.0 + (best - 1.0) * 16.0
     golden = (math.sqrt(5.0) - 1.0) / 2.0
 

@@ -1,6 +1,6 @@
 """A directed acyclic graph of discrete variables, the shapes of its tables, and orders in which to eliminate them.
 
-Knows no data and no prior.
+This module knows no data and no prior.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from heapq import heapify, heappop, heappush
 
 @dataclass(frozen=True)
 class Network:
-    """Variables with their levels and their parents; table i has one axis a parent, in their order, and the child last.
+    """Discrete variables with their levels and parents; table i has one axis per parent, in order, and the child last.
 
     Attributes:
         names: the variables' names.
@@ -23,7 +23,7 @@ class Network:
         parents: for each variable the indices of its parents.
 
     Raises:
-        ValueError: the graph has a cycle, which is shown, or a variable is its own parent or has a parent twice.
+        ValueError: the graph has a cycle, which the message shows, or a variable names itself or a parent twice.
     """
 
     names: tuple[str, ...]
@@ -37,7 +37,7 @@ class Network:
         cycle = find_cycle(self.parents)
         if cycle:
             shown = " -> ".join(self.names[i] for i in (*cycle, cycle[0]))
-            raise ValueError(f"the variables depend on each other in a circle: {shown}")
+            raise ValueError(f"the variables form a cycle: {shown}")
 
     def __len__(self) -> int:
         return len(self.names)
@@ -49,7 +49,7 @@ class Network:
 
     @cached_property
     def families(self) -> tuple[tuple[int, ...], ...]:
-        """For each variable the indices of its parents and, last, its own: the axes of its table."""
+        """For each variable the indices of its parents and, last, its own index: the axes of its table."""
         return tuple((*parents, i) for i, parents in enumerate(self.parents))
 
     def shape(self, i: int) -> tuple[int, ...]:
@@ -62,7 +62,7 @@ class Network:
         return tuple(math.prod(self.shape(i)) for i in range(len(self)))
 
     def cells(self) -> Iterator[tuple[str, str, tuple[tuple[str, str], ...]]]:
-        """Yield variable, value and (parent, value) pairs of every cell, table after table, each in C order."""
+        """Yield (variable, value, (parent, value) pairs) for every cell, table after table, each in C order."""
         for i, parents in enumerate(self.parents):
             for row in itertools.product(*(self.levels[j] for j in parents)):
                 given = tuple((self.names[j], level) for j, level in zip(parents, row, strict=True))
@@ -71,8 +71,8 @@ class Network:
 
     @cached_property
     def order(self) -> tuple[int, ...]:
-        """The variables, every one after its parents."""
-        return topological(self.parents)
+        """The indices of the variables, each after its parents."""
+        return topological_order(self.parents)
 
 
 @lru_cache(maxsize=8)
@@ -84,68 +84,68 @@ def cell_names(network: Network, kind: str) -> tuple[str, ...]:
     )
 
 
-def topological(parents: Sequence[Sequence[int]]) -> tuple[int, ...]:
-    """Return the vertices of an acyclic graph, each after its parents, otherwise in their order."""
-    left = [len(set(each)) for each in parents]
+def topological_order(parents: Sequence[Sequence[int]]) -> tuple[int, ...]:
+    """Return the vertices of an acyclic graph, each after its parents; ties stay in the given order."""
+    n_waiting = [len(set(vertex_parents)) for vertex_parents in parents]
     children: list[list[int]] = [[] for _ in parents]
-    for i, each in enumerate(parents):
-        for j in set(each):
+    for i, vertex_parents in enumerate(parents):
+        for j in set(vertex_parents):
             children[j].append(i)
-    ready = [i for i, count in enumerate(left) if count == 0]
-    found = []
-    for i in ready:  # grows while it is read
-        found.append(i)
+    ready = [i for i, count in enumerate(n_waiting) if count == 0]
+    order = []
+    for i in ready:  # the list grows during the loop
+        order.append(i)
         for child in children[i]:
-            left[child] -= 1
-            if left[child] == 0:
+            n_waiting[child] -= 1
+            if n_waiting[child] == 0:
                 ready.append(child)
-    return tuple(found)
+    return tuple(order)
 
 
 def find_cycle(parents: Sequence[Sequence[int]]) -> tuple[int, ...]:
-    """Return the vertices of a cycle, each a parent of the next; nothing where there is none."""
-    within = set(range(len(parents))) - set(topological(parents))
-    if not within:
+    """Return the vertices of a cycle, each a parent of the next; empty if there is no cycle."""
+    unordered = set(range(len(parents))) - set(topological_order(parents))
+    if not unordered:
         return ()
-    path = [min(within)]
-    while True:  # whoever is left has a parent that is left
-        path.append(next(j for j in parents[path[-1]] if j in within))
+    path = [min(unordered)]
+    while True:  # each of these vertices has a parent among them
+        path.append(next(j for j in parents[path[-1]] if j in unordered))
         if path[-1] in path[:-1]:
             return tuple(path[path.index(path[-1]) + 1 :][::-1])
 
 
 @dataclass(frozen=True)
 class Elimination:
-    """An order in which the vertices of an undirected graph are eliminated, and what each meets.
+    """An order in which the vertices of an undirected graph are eliminated, with their neighbors at that time.
 
     Attributes:
         order: the vertices.
-        later: for each vertex of the order its neighbors when its turn comes: a clique from then on.
+        later: for each vertex of the order its neighbors when it is eliminated: a clique from then on.
     """
 
     order: tuple[int, ...]
     later: tuple[tuple[int, ...], ...]
 
 
-def min_fill(n_vertices: int, groups: Iterable[Sequence[int]], most: int) -> Elimination:
-    """Eliminate the vertices of the graph in which every group is a clique, next the one that adds the fewest edges.
+def min_fill_elimination(n_vertices: int, groups: Iterable[Sequence[int]], most: int) -> Elimination:
+    """Eliminate the vertices of the graph whose cliques are the groups, always one that adds the fewest edges.
 
     Args:
         n_vertices: the number of vertices.
         groups: the cliques.
-        most: the order ends before the first vertex that would meet more than so many neighbors.
+        most: the order ends before the first vertex with more neighbors than this.
 
     Returns:
         The order, of all vertices unless it ended early.
 
-    Source: Kjaerulff 1990, triangulation of graphs (minimum fill-in); ties: fewest neighbors, then the order given.
+    Source: Kjaerulff 1990, triangulation of graphs (minimum fill-in); ties: fewest neighbors, then the given order.
     """
-    near = [0] * n_vertices  # sets of vertices as the bits of integers
+    neighbors = [0] * n_vertices  # sets of vertices as the bits of integers
     for group in groups:
-        members = _union(group)
+        members = _as_bits(group)
         for i in group:
-            near[i] |= members & ~(1 << i)
-    queue = [(_fill(near, i), near[i].bit_count(), i) for i in range(n_vertices)]
+            neighbors[i] |= members & ~(1 << i)
+    queue = [(_n_missing_edges(neighbors, i), neighbors[i].bit_count(), i) for i in range(n_vertices)]
     current: list[tuple[int, int, int] | None] = list(queue)
     heapify(queue)
     order, later = [], []
@@ -156,45 +156,42 @@ def min_fill(n_vertices: int, groups: Iterable[Sequence[int]], most: int) -> Eli
             continue
         if degree > most:
             break
-        around = near[i]
+        clique = neighbors[i]
         order.append(i)
-        later.append(_bits(around))
+        later.append(_vertices_of(clique))
         current[i] = None
-        touched = around
+        touched = clique
         for j in later[-1]:
-            added = around & ~near[j] & ~(1 << j)
-            for k in _bits(added):
-                touched |= near[j] & near[k]
-            near[j] |= added
+            added = clique & ~neighbors[j] & ~(1 << j)
+            for k in _vertices_of(added):
+                touched |= neighbors[j] & neighbors[k]
+            neighbors[j] |= added
         for j in later[-1]:
-            near[j] &= ~(1 << i)
-        for j in _bits(touched & ~(1 << i)):
-            renewed = (_fill(near, j), near[j].bit_count(), j)
-            if renewed != current[j]:
-                current[j] = renewed
-                heappush(queue, renewed)
+            neighbors[j] &= ~(1 << i)
+        for j in _vertices_of(touched & ~(1 << i)):
+            entry_now = (_n_missing_edges(neighbors, j), neighbors[j].bit_count(), j)
+            if entry_now != current[j]:
+                current[j] = entry_now
+                heappush(queue, entry_now)
     return Elimination(tuple(order), tuple(later))
 
 
-def _fill(near: Sequence[int], i: int) -> int:
-    """Return how many edges the neighbors of a vertex lack among themselves."""
-    around = near[i]
-    return sum((around & ~near[j]).bit_count() - 1 for j in _bits(around)) // 2
+def _n_missing_edges(neighbors: Sequence[int], i: int) -> int:
+    clique = neighbors[i]
+    return sum((clique & ~neighbors[j]).bit_count() - 1 for j in _vertices_of(clique)) // 2
 
 
-def _union(vertices: Iterable[int]) -> int:
-    """Return a set of vertices as the bits of an integer."""
-    found = 0
+def _as_bits(vertices: Iterable[int]) -> int:
+    members = 0
     for i in vertices:
-        found |= 1 << i
-    return found
+        members |= 1 << i
+    return members
 
 
-def _bits(members: int) -> tuple[int, ...]:
-    """Return the vertices of a set, in order."""
-    found = []
+def _vertices_of(members: int) -> tuple[int, ...]:
+    vertices = []
     while members:
         lowest = members & -members
-        found.append(lowest.bit_length() - 1)
+        vertices.append(lowest.bit_length() - 1)
         members ^= lowest
-    return tuple(found)
+    return tuple(vertices)

@@ -1,8 +1,8 @@
 """Exact choice of a cell of a public grid: integer weights, and a uniform integer below their sum.
 
-A law m on the cells (sum m_i = 1) becomes the integers W_i = floor(S m_i) + c with public S and c. The constant keeps
-every cell possible under every data set, and no float takes part in the choice. Weights are evaluated in decimals of
-60 digits whose elementary functions round correctly.
+A law m on the cells (sum m_i = 1) becomes the integers W_i = floor(S m_i) + c with public S and c. The constant c keeps
+every cell possible under every data set, and no float decides the choice. Weights are evaluated in decimals of 60
+digits whose elementary functions round correctly.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 EXACT = Context(prec=60)
 """The arithmetic of weights; ``exp`` and ``ln`` of the decimal module round correctly."""
 
-SCALE = 1 << 140
-FLOOR = 1 << 60
-SLACK = Decimal("1e-17")
-"""More than what integers and decimals can add to a log ratio of two outcomes' probabilities.
+WEIGHT_SCALE = 1 << 140
+MIN_WEIGHT = 1 << 60
+GRID_SLACK = Decimal("1e-17")
+"""Bound on what integers and decimals add to a log ratio of two outcomes' probabilities.
 
-Flooring moves a log ratio by at most eta = -ln(1 - 1 / FLOOR) < 8.7e-19 a side, a relative error d of a mass by 4 d.
-Exponents stay below 1e14 in size, so that 60 digits leave d < 1e-40, and cells that are left out of the sum below
-make it wrong by a part of less than 2^24 exp(-109) < 1e-39. Together 2 eta + 4 d < 2e-18.
+Flooring moves a log ratio by at most eta = -ln(1 - 1 / MIN_WEIGHT) < 8.7e-19 on each side, a relative error d of a mass
+by 4 d. Exponents stay below 1e14 in size, so that 60 digits leave d < 1e-40. The cells that are left out of the sum
+below change it by a part of less than 2^24 exp(-109) < 1e-39. Together 2 eta + 4 d < 2e-18.
 """
 
-WINDOW = 110.0
-"""Nats below the largest weight at which S m_i < 1 for certain: 140 ln 2 = 97.04, and floats err by less than 1."""
+WINDOW_NATS = 110.0
+"""Distance below the largest log weight at which surely S m_i < 1: 140 ln 2 = 97.04, and floats err by less than 1."""
 
 
 @dataclass(frozen=True)
@@ -40,9 +40,9 @@ class CellWeights:
     """Integer weights of the cells of a grid.
 
     Attributes:
-        n_cells: the number of cells; each has at least the weight ``FLOOR``.
+        n_cells: the number of cells; each has at least the weight ``MIN_WEIGHT``.
         first: the first cell with a larger weight.
-        extra: what the cells first, first + 1, ... have above ``FLOOR``.
+        extra: the excess over ``MIN_WEIGHT`` of the cells first, first + 1, ...
     """
 
     n_cells: int
@@ -52,22 +52,22 @@ class CellWeights:
     @property
     def total(self) -> int:
         """The sum of all weights."""
-        return self.n_cells * FLOOR + sum(self.extra)
+        return self.n_cells * MIN_WEIGHT + sum(self.extra)
 
     def weight(self, cell: int) -> int:
         """Return the weight of a cell."""
         inside = 0 <= cell - self.first < len(self.extra)
-        return FLOOR + (self.extra[cell - self.first] if inside else 0)
+        return MIN_WEIGHT + (self.extra[cell - self.first] if inside else 0)
 
     def draw(self, size: int) -> list[int]:
-        """Draw cells independently, from the operating system's randomness, exactly in proportion to the weights."""
-        common = self.n_cells * FLOOR
+        """Draw cells independently, exactly in proportion to the weights, by the operating system's randomness."""
+        base = self.n_cells * MIN_WEIGHT
         cumulative = list(accumulate(self.extra))
-        total = common + (cumulative[-1] if cumulative else 0)
+        total = base + (cumulative[-1] if cumulative else 0)
         drawn = []
         for _ in range(size):
             point = secrets.randbelow(total)
-            drawn.append(point // FLOOR if point < common else self.first + bisect_right(cumulative, point - common))
+            drawn.append(point // MIN_WEIGHT if point < base else self.first + bisect_right(cumulative, point - base))
         return drawn
 
 
@@ -75,28 +75,28 @@ def cell_weights(log_weights: Floats, exact: Callable[[int], Decimal]) -> CellWe
     """Return the integer weights of a law given by unnormalized log weights.
 
     Args:
-        log_weights: shape (n_cells,), in floats that err by less than one nat; they only tell where to look.
-        exact: the log weight of a cell in ``EXACT`` arithmetic.
+        log_weights: shape (n_cells,), in floats that err by less than one nat; they only locate the cells that matter.
+        exact: returns the log weight of a cell in ``EXACT`` arithmetic.
 
-    Privacy: the log ratio of two data sets' probabilities of a cell exceeds that of the laws m by less than ``SLACK``.
-        The choice is exact: no inverse CDF, no float.
+    Privacy: the log ratio of two data sets' probabilities of a cell exceeds that of the laws m by less than
+        ``GRID_SLACK``. The choice is exact: it uses no inverse CDF and no float.
     Source: mechanisms, sampling in finite precision.
     """
     import numpy as np
 
-    (near,) = np.nonzero(log_weights > log_weights.max() - WINDOW)
-    first, last = int(near[0]), int(near[-1])
+    (relevant,) = np.nonzero(log_weights > log_weights.max() - WINDOW_NATS)
+    first, last = int(relevant[0]), int(relevant[-1])
     logs = [exact(cell) for cell in range(first, last + 1)]
     largest = max(logs)
     masses = [EXACT.exp(EXACT.subtract(log, largest)) for log in logs]
     total = sum_exact(masses)
-    scale = Decimal(SCALE)
+    scale = Decimal(WEIGHT_SCALE)
     extra = tuple(int(EXACT.divide(EXACT.multiply(mass, scale), total)) for mass in masses)
     return CellWeights(len(log_weights), first, extra)
 
 
 def sum_exact(terms: Sequence[Decimal]) -> Decimal:
-    """Add decimals in ``EXACT`` arithmetic."""
+    """Return the sum of decimals in ``EXACT`` arithmetic."""
     total = Decimal(0)
     for term in terms:
         total = EXACT.add(total, term)
@@ -104,5 +104,5 @@ def sum_exact(terms: Sequence[Decimal]) -> Decimal:
 
 
 def uniform_fraction() -> float:
-    """Return a uniform number of (0, 1), for spreading a drawn cell over its width: post-processing of the draw."""
+    """Return a uniform number in (0, 1) that spreads a drawn cell over its width: post-processing of the draw."""
     return (secrets.randbits(52) + 0.5) / (1 << 52)

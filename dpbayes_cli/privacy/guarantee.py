@@ -1,7 +1,7 @@
-"""What a guarantee is: a promise that knows its price in every notion of privacy and how to write itself down.
+"""The interface of a guarantee: it states its privacy cost in every notion of privacy, and its stored form.
 
-A guarantee is frozen and serialisable, and the meaning of a serialised guarantee never changes: the ledger derives
-every balance from the guarantees it stores. All prices are exact decimals, rounded against the spender.
+A guarantee is frozen and serializable, and the meaning of a serialized guarantee never changes: the ledger derives
+every balance from the guarantees that it stores. All costs are exact decimals, rounded up.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ LARGEST_EPSILON = Decimal(1000)
 
 @dataclass(frozen=True)
 class Statement:
-    """An (epsilon, delta) statement and how it was found.
+    """An (epsilon, delta) statement and the rule that gave it.
 
     Attributes:
-        epsilon, delta: the statement; epsilon is infinite where none can be made.
-        route: the rule that gave it, e.g. ``rdp(8)``.
+        epsilon, delta: the statement; epsilon is infinite if none can be made.
+        route: the rule, e.g. ``rdp(8)``.
         at_edge: whether the best order was the first or the last of the grid, so that a better one may lie beyond.
     """
 
@@ -36,9 +36,9 @@ class Statement:
 
 
 class Guarantee(ABC):
-    """A promise of differential privacy under one neighbor relation (which the account and the document state).
+    """A guarantee of differential privacy under one neighbor relation, which the account and the document state.
 
-    Privacy: every number that it gives is an upper bound on the loss of the mechanism that carries it.
+    Privacy: every number that it returns is an upper bound on the loss of the mechanism that carries it.
     Source: mechanisms, guarantees and how they convert.
     """
 
@@ -47,21 +47,21 @@ class Guarantee(ABC):
     @property
     @abstractmethod
     def epsilon(self) -> Decimal:
-        """The epsilon of its plain statement: pure, or beside ``delta``; infinite where there is none."""
+        """The epsilon of its basic statement: pure, or together with ``delta``; infinite if there is none."""
 
     @property
     def delta(self) -> Decimal:
-        """The delta that stands beside every other price; zero but for (epsilon, delta) guarantees."""
+        """The delta that comes on top of every other cost; zero except for (epsilon, delta) guarantees."""
         return Decimal(0)
 
     @property
     @abstractmethod
     def rho(self) -> Decimal:
-        """The zCDP parameter, infinite where there is none."""
+        """The zCDP parameter; infinite if there is none."""
 
     @property
     def mu(self) -> Decimal:
-        """The parameter of Gaussian differential privacy, infinite where there is none."""
+        """The parameter of Gaussian differential privacy; infinite if there is none."""
         return INFINITE
 
     @property
@@ -71,11 +71,11 @@ class Guarantee(ABC):
 
     @abstractmethod
     def rdp(self, order: Decimal) -> Decimal:
-        """Return the Renyi divergence at an order > 1, in nats; infinite where there is no bound."""
+        """Return the Renyi divergence at an order > 1, in nats; infinite if it has no bound."""
 
     @abstractmethod
     def serialize(self) -> dict[str, Any]:
-        """Return the stored form: JSON of texts."""
+        """Return the stored form: a JSON object whose leaves are strings."""
 
     def statement(self, delta: Decimal) -> Statement:
         """Return the best (epsilon, delta) statement at a delta, over all valid routes.
@@ -86,11 +86,11 @@ class Guarantee(ABC):
         if delta < self.delta:
             return Statement(INFINITE, delta, "none")
         routes = [Statement(self.epsilon, delta, "basic")]
-        left = float(delta - self.delta)
-        if left > 0.0:
+        remaining = float(delta - self.delta)
+        if remaining > 0.0:
             values = [(order, self.rdp(order)) for order in ORDERS]
             orders = [
-                Statement(round_up(epsilon_of_rdp(float(order), float(value), left)), delta, f"rdp({order})")
+                Statement(round_up(epsilon_of_rdp(float(order), float(value), remaining)), delta, f"rdp({order})")
                 for order, value in values
                 if value.is_finite()
             ]
@@ -105,7 +105,7 @@ class Guarantee(ABC):
         return self.statement(delta).epsilon
 
     def delta_at(self, epsilon: Decimal) -> Decimal:
-        """Return the smallest delta of a statement with this epsilon; 1 where nothing is promised."""
+        """Return the smallest delta of a statement with this epsilon; 1 if nothing is guaranteed."""
         if epsilon >= self.epsilon:
             return self.delta
         values = [(order, self.rdp(order)) for order in ORDERS]
@@ -114,43 +114,42 @@ class Guarantee(ABC):
 
 
 def check_epsilon(epsilon: Decimal) -> None:
-    """Refuse an epsilon that no release should carry.
+    """Refuse an epsilon outside the supported range.
 
     Raises:
-        SpecError: not within 1e-12 .. 1000.
+        SpecError: epsilon is not within 1e-12 .. 1000.
     """
     if not SMALLEST_EPSILON <= epsilon <= LARGEST_EPSILON:
         raise SpecError(
-            f"epsilon is {epsilon:g}; allowed: 1e-12 to {decimal_text(LARGEST_EPSILON)}",
-            where="privacy.epsilon",
+            f"epsilon is {epsilon:g}; allowed: 1e-12 to {decimal_text(LARGEST_EPSILON)}", where="privacy.epsilon"
         )
 
 
 def check_delta(delta: Decimal) -> None:
-    """Refuse a delta that no release should carry.
+    """Refuse a delta outside the supported range.
 
     Raises:
-        SpecError: not at least 1e-30 and below 1.
+        SpecError: delta is below 1e-30, or not below 1.
     """
     if not Decimal("1e-30") <= delta < 1:
         raise SpecError(f"delta is {delta:g}; allowed: 1e-30 and more, below 1", where="delta")
 
 
 def check_rho(rho: Decimal) -> None:
-    """Refuse a rho that no release should carry.
+    """Refuse a rho outside the supported range.
 
     Raises:
-        SpecError: not within 1e-24 .. 1000.
+        SpecError: rho is not within 1e-24 .. 1000.
     """
     if not Decimal("1e-24") <= rho <= LARGEST_EPSILON:
         raise SpecError(f"rho is {decimal_text(rho)}; allowed: 1e-24 to 1000", where="privacy.rho")
 
 
 def check_order(order: Decimal) -> None:
-    """Refuse an order (lambda) outside the orders that curves are stored for.
+    """Refuse an order (lambda) outside the range of stored curves.
 
     Raises:
-        SpecError: not within 1.1 .. 1024.
+        SpecError: the order is not within 1.1 .. 1024.
     """
     if not ORDERS[0] <= order <= ORDERS[-1]:
         raise SpecError(

@@ -1,4 +1,4 @@
-"""The kinds of guarantee: pure, (epsilon, delta), bounded range, zCDP, Gaussian DP and a Renyi curve."""
+"""The kinds of guarantee: pure DP, (epsilon, delta)-DP, bounded range, zCDP, Gaussian DP and a Renyi curve."""
 
 from __future__ import annotations
 
@@ -18,14 +18,7 @@ from dpbayes_cli.privacy.conversions import (
     pure_rdp,
     round_up,
 )
-from dpbayes_cli.privacy.guarantee import (
-    Guarantee,
-    Statement,
-    check_delta,
-    check_epsilon,
-    check_order,
-    check_rho,
-)
+from dpbayes_cli.privacy.guarantee import Guarantee, Statement, check_delta, check_epsilon, check_order, check_rho
 
 Points = tuple[tuple[Decimal, Decimal], ...]
 _UP = Context(prec=40, rounding=ROUND_CEILING)
@@ -51,7 +44,7 @@ class PureDP(Guarantee):
         return _UP.divide(_UP.multiply(self.epsilon, self.epsilon), Decimal(2))
 
     def rdp(self, order: Decimal) -> Decimal:
-        """Return the divergence of randomized response, the worst case."""
+        """Return the Renyi divergence of randomized response, the worst case."""
         return round_up(pure_rdp(float(self.epsilon), float(order)))
 
     def serialize(self) -> dict[str, Any]:
@@ -63,8 +56,9 @@ class PureDP(Guarantee):
 class ApproximateDP(Guarantee):
     """(epsilon, delta)-differential privacy.
 
-    Privacy: P(A in E) <= exp(epsilon) P(A' in E) + delta for all neighboring data sets and all events E. Such a
-        mechanism is, but for an event of probability delta, pure epsilon-DP: that curve and delta are its prices.
+    Privacy: P(A in E) <= exp(epsilon) P(A' in E) + delta for all neighboring data sets and all events E. Except for an
+        event of probability delta, such a mechanism is pure epsilon-DP: it costs the Renyi curve of pure epsilon-DP,
+        and delta.
     Source: Dwork, Kenthapadi, McSherry, Mironov and Naor 2006; Kairouz, Oh and Viswanath 2015 (the decomposition).
     """
 
@@ -78,11 +72,11 @@ class ApproximateDP(Guarantee):
 
     @property
     def rho(self) -> Decimal:
-        """The rho of its pure part, beside delta."""
+        """The rho of its pure part; delta comes on top."""
         return PureDP(self.epsilon).rho
 
     def rdp(self, order: Decimal) -> Decimal:
-        """Return the curve of its pure part, beside delta."""
+        """Return the Renyi divergence of its pure part; delta comes on top."""
         return PureDP(self.epsilon).rdp(order)
 
     def serialize(self) -> dict[str, Any]:
@@ -94,16 +88,16 @@ class ApproximateDP(Guarantee):
 class BoundedRange(Guarantee):
     """Bounded range: ``parts`` draws, each of range epsilon / parts, as from the exponential mechanism.
 
-    Privacy: log P(A = a) / P(A' = a) varies by at most epsilon / parts over the outcomes a of one draw; together they
-        are pure epsilon-DP. A part may also be an adaptive composition of choices whose epsilon and Renyi curve are at
-        most those of one draw of that range: prices may rest on these two, and not on the range itself. Where the law
-        of the draws is known better, ``points`` hold its Renyi curve (all parts together), and the smaller of both
+    Privacy: log P(A = a) / P(A' = a) varies by at most epsilon / parts over the outcomes a of one draw; together the
+        draws are pure epsilon-DP. A part may also be an adaptive composition of choices whose epsilon and Renyi curve
+        are at most those of one draw of that range: costs may rest on these two, and not on the range itself. If the
+        law of the draws is known better, ``points`` hold its Renyi curve (all parts together), and the smaller of both
         counts.
     Source: Durfee and Rogers 2019; Cesar and Rogers 2021 (order epsilon^2 / 8).
 
     Attributes:
         epsilon: the pure epsilon of all parts.
-        parts: the number of draws, each of the price of this range given the earlier ones.
+        parts: the number of draws; each costs what this range costs, given the earlier ones.
         points: (order, divergence) pairs in ascending order, possibly none.
     """
 
@@ -116,7 +110,7 @@ class BoundedRange(Guarantee):
         check_epsilon(self.epsilon)
         _check_points(self.points)
         if self.parts < 1:
-            raise ValueError("at least one part")
+            raise ValueError("bounded range needs at least one part")
 
     @property
     def rho(self) -> Decimal:
@@ -125,13 +119,13 @@ class BoundedRange(Guarantee):
 
     def rdp(self, order: Decimal) -> Decimal:
         """Return the smaller of the general bound and the stored curve."""
-        each = float(_UP.divide(self.epsilon, Decimal(self.parts)))
-        return min(round_up(self.parts * bounded_range_rdp(each, float(order))), _on_grid(self.points, order))
+        part_epsilon = float(_UP.divide(self.epsilon, Decimal(self.parts)))
+        return min(round_up(self.parts * bounded_range_rdp(part_epsilon, float(order))), _value_at(self.points, order))
 
     def serialize(self) -> dict[str, Any]:
         """Return the stored form."""
         stored: dict[str, Any] = {"kind": self.kind, "epsilon": decimal_text(self.epsilon), "parts": str(self.parts)}
-        return {**stored, "curve": _texts(self.points)} if self.points else stored
+        return {**stored, "curve": _point_texts(self.points)} if self.points else stored
 
 
 @dataclass(frozen=True)
@@ -150,15 +144,15 @@ class ZeroConcentrated(Guarantee):
 
     @property
     def epsilon(self) -> Decimal:
-        """There is no pure epsilon."""
+        """Infinite: there is no pure epsilon."""
         return INFINITE
 
     def rdp(self, order: Decimal) -> Decimal:
-        """Return order rho."""
+        """Return order rho, in nats."""
         return _UP.multiply(order, self.rho)
 
     def statement(self, delta: Decimal) -> Statement:
-        """Return the best statement over all orders, on the grid or between."""
+        """Return the best statement over all orders, on the grid or between its orders."""
         on_grid = super().statement(delta)
         free = Statement(round_up(epsilon_of_rho(float(self.rho), float(delta))), delta, "zcdp")
         return min([free, on_grid], key=lambda s: s.epsilon)
@@ -184,7 +178,7 @@ class GaussianDP(Guarantee):
 
     @property
     def epsilon(self) -> Decimal:
-        """There is no pure epsilon."""
+        """Infinite: there is no pure epsilon."""
         return INFINITE
 
     @property
@@ -193,7 +187,7 @@ class GaussianDP(Guarantee):
         return _UP.divide(_UP.multiply(self.mu, self.mu), Decimal(2))
 
     def rdp(self, order: Decimal) -> Decimal:
-        """Return order mu^2 / 2."""
+        """Return order mu^2 / 2, in nats."""
         return _UP.multiply(order, self.rho)
 
     def statement(self, delta: Decimal) -> Statement:
@@ -213,8 +207,9 @@ class GaussianDP(Guarantee):
 class RenyiCurve(Guarantee):
     """A Renyi curve, finite below an order lambda* and stored on a grid.
 
-    Privacy: the Renyi divergence at a stored order is at most the stored value; divergences grow with the order, so
-        that an order between two stored ones counts as the upper; beyond the last one nothing is promised.
+    Privacy: the Renyi divergence at a stored order is at most the stored value. Divergences grow with the order, so
+        that an order between two stored ones has at most the value of the upper one; beyond the last one nothing is
+        guaranteed.
     Source: Mironov 2017; Geumlek, Song and Chaudhuri 2017 (finite lambda*).
 
     Attributes:
@@ -229,50 +224,50 @@ class RenyiCurve(Guarantee):
     def __post_init__(self) -> None:
         _check_points(self.points)
         if not self.points:
-            raise ValueError("a curve needs a point")
+            raise ValueError("a Renyi curve needs at least one point")
         if self.points[-1][0] >= self.order_max:
-            raise ValueError("a curve is infinite at and above its largest order")
+            raise ValueError("the points of a Renyi curve must lie below its order_max")
 
     @property
     def epsilon(self) -> Decimal:
-        """There is no pure epsilon."""
+        """Infinite: there is no pure epsilon."""
         return INFINITE
 
     @property
     def rho(self) -> Decimal:
-        """Nothing is promised for all orders at once."""
+        """Infinite: the curve does not bound all orders at once."""
         return INFINITE
 
     def rdp(self, order: Decimal) -> Decimal:
-        """Return the value at the next stored order."""
-        return _on_grid(self.points, order)
+        """Return the value at the next stored order; infinite beyond the last one."""
+        return _value_at(self.points, order)
 
     def serialize(self) -> dict[str, Any]:
         """Return the stored form."""
-        stored: dict[str, Any] = {"kind": self.kind, "curve": _texts(self.points)}
+        stored: dict[str, Any] = {"kind": self.kind, "curve": _point_texts(self.points)}
         return {**stored, "order_max": decimal_text(self.order_max)} if self.order_max.is_finite() else stored
 
 
 def _check_points(points: Points) -> None:
     orders = [order for order, _ in points]
     if orders != sorted(set(orders)):
-        raise ValueError("the orders of a curve ascend")
+        raise ValueError("the orders of a Renyi curve must ascend")
     for order, value in points:
         check_order(order)
         if not (value.is_finite() and value >= 0):
-            raise ValueError("a divergence is finite and not negative")
+            raise ValueError("a Renyi divergence must be finite and not negative")
 
 
-def _on_grid(points: Points, order: Decimal) -> Decimal:
-    """Return the value at the first stored order that is not below; infinite where there is none."""
+def _value_at(points: Points, order: Decimal) -> Decimal:
+    """Return the value at the first stored order that is not below this one; infinite if there is none."""
     index = bisect_left(points, order, key=lambda point: point[0])
     return points[index][1] if index < len(points) else INFINITE
 
 
-def _texts(points: Points) -> dict[str, str]:
+def _point_texts(points: Points) -> dict[str, str]:
     return {decimal_text(order): decimal_text(value) for order, value in points}
 
 
 def parse_points(stored: Mapping[str, str]) -> Points:
-    """Read a stored curve."""
+    """Return the (order, divergence) pairs of a stored curve, in ascending order."""
     return tuple(sorted((parse_decimal(order), parse_decimal(value)) for order, value in stored.items()))

@@ -1,10 +1,10 @@
-"""Exact draws of a vector of shares on the lattice {k / G : sum k = G, k_j >= least}, in proportion to a product.
+"""Exact draws of a vector of shares on the lattice {k / G : sum k = G, k_j >= least}, weighted by a product of tables.
 
 The weight of a lattice point is the product of one positive number from each coordinate's table. Numbers are decimals
-of 38 digits with exponents that never run out: every operation is on positive numbers and errs by a part of 1e-37,
-however small the number. So no constant has to keep the unlikely points possible, and a mode is found at any depth of
-the tables. Sums of the last coordinates are a convolution, and the coordinates are drawn one after the other, exactly
-in proportion to the decimals.
+of 38 digits with unlimited exponents: every operation is on positive numbers and errs by a relative 1e-37, however
+small the number. So no constant is needed to keep unlikely points possible, and a mode is found even where all weights
+are tiny. Sums of the last coordinates are a convolution, and the coordinates are drawn one after the other, with
+probabilities exactly proportional to the decimals.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ WIDE = Context(prec=38, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=[InvalidOperation, D
 """The arithmetic of tables and of their convolutions; positive sums and products err by 5e-38 of themselves."""
 
 LATTICE_SLACK = Decimal("1e-20")
-"""More than what rounding can add to a log ratio of two data sets' probabilities of a point.
+"""Bound on what rounding adds to a log ratio of two data sets' probabilities of a point.
 
 With K <= 64 coordinates of at most 1024 counts a convolution adds 1e3 rounding errors of 5e-38, so that a sum over
 coordinates errs by less than 4e-33 of itself. A point's probability is a product of K quotients of such sums: less than
 1e-30, over two data sets and both ends of a range 4e-30. Tables err by 1e-37, and exponents up to 1e16 by 1e-43.
 """
 
-_HEAD = 60
-"""Digits below the largest weight down to which weights are compared as integers; coins tell those beyond from them."""
+_HEAD_DIGITS = 60
+"""Weights within so many digits of the largest are compared as integers; coins decide about smaller ones."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class SimplexLattice:
         return [self._point(suffixes) for _ in range(size)]
 
     def probability(self, point: Sequence[int]) -> Fraction:
-        """Return the probability of a lattice point, exactly as it is drawn."""
+        """Return the exact probability with which ``draw`` returns a lattice point."""
         rest, result = self._free, Fraction(1)
         for place, suffix in enumerate(self._suffixes()):
             weights = list(map(Fraction, self._weights(place, suffix, rest)))
@@ -68,7 +68,7 @@ class SimplexLattice:
         return self.resolution - self.least * len(self.tables)
 
     def _suffixes(self) -> list[list[Decimal]]:
-        """Return for each j the weights of the sum of coordinates j + 1.. above their least."""
+        """Return for each j the weights of the sum of coordinates j + 1.. in excess of their least."""
         suffixes = [list(self.tables[-1][: self._free + 1])]
         with localcontext(WIDE):
             for table in reversed(self.tables[1:-1]):
@@ -78,7 +78,7 @@ class SimplexLattice:
         return suffixes[::-1]
 
     def _weights(self, place: int, suffix: Sequence[Decimal], rest: int) -> list[Decimal]:
-        """Return the weights of a coordinate's counts, given what it and all later ones add up to."""
+        """Return the weights of a coordinate's counts, given the total of it and all later coordinates."""
         with localcontext(WIDE):
             return list(map(mul, self.tables[place], suffix[rest::-1]))
 
@@ -86,7 +86,7 @@ class SimplexLattice:
         rest = self._free
         counts = []
         for place, suffix in enumerate(suffixes):
-            k = chosen(self._weights(place, suffix, rest))
+            k = choose_index(self._weights(place, suffix, rest))
             counts.append(self.least + k)
             rest -= k
         return (*counts, self.least + rest)
@@ -100,9 +100,9 @@ def share_table(
     Args:
         resolution: G.
         least, most: the range of the coordinate's count.
-        log_weight: of the share k / G, in ``EXACT`` arithmetic.
+        log_weight: returns the log weight of the share k / G, in ``EXACT`` arithmetic.
 
-    Privacy: a factor of a whole table leaves the law as it is, and rounding is a part of less than 1e-37 of each entry
+    Privacy: a factor of a whole table leaves the law unchanged, and rounding is a part of less than 1e-37 of each entry
         and of each sum: neighbors' log ratios vary as those of the real weights do, but for ``LATTICE_SLACK``.
     Source: mechanisms, truncated Dirichlet.
     """
@@ -111,31 +111,31 @@ def share_table(
     return tuple(WIDE.exp(EXACT.subtract(log, largest)) for log in logs)
 
 
-def chosen(weights: Sequence[Decimal]) -> int:
+def choose_index(weights: Sequence[Decimal]) -> int:
     """Choose an index exactly in proportion to positive decimals, by the operating system's randomness.
 
-    Weights within 60 digits of the largest are compared as integers. Whether it is one of the others is told first,
-    by a coin whose probability errs by a part of 1e-36, however small it is.
+    Weights within 60 digits of the largest are compared as integers. A coin decides first whether one of the others is
+    chosen; its probability errs by a relative 1e-36, however small it is.
     """
     indices = list(range(len(weights)))
     while True:
-        top = max(weights[i].adjusted() for i in indices)
-        head = [i for i in indices if weights[i].adjusted() > top - _HEAD]
+        largest_exponent = max(weights[i].adjusted() for i in indices)
+        head = [i for i in indices if weights[i].adjusted() > largest_exponent - _HEAD_DIGITS]
         if len(head) < len(indices):
             tail = sorted(set(indices) - set(head))
             with localcontext(WIDE):
-                both = [sum((weights[i] for i in part), Decimal(0)) for part in (tail, head)]
-                rare = both[0] / (both[0] + both[1])
-            if _coin(rare):
+                sums = [sum((weights[i] for i in part), Decimal(0)) for part in (tail, head)]
+                tail_probability = sums[0] / (sums[0] + sums[1])
+            if _coin(tail_probability):
                 indices = tail
                 continue
-        shift = _HEAD + WIDE.prec - top
+        shift = _HEAD_DIGITS + WIDE.prec - largest_exponent
         cumulative = list(accumulate(int(weights[i].scaleb(shift, WIDE)) for i in head))
         return head[bisect_right(cumulative, secrets.randbelow(cumulative[-1]))]
 
 
 def _coin(probability: Decimal) -> bool:
-    """Return True with a probability below one, exactly; a small one costs no more than another."""
+    """Return True with exactly this probability below one; small probabilities take no longer than others."""
     _, digits, exponent = probability.as_tuple()
     places = -int(exponent)
     while places > 2 * WIDE.prec:  # the leading digits of a uniform number must all be zero

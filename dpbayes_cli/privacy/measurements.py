@@ -1,6 +1,6 @@
-"""OpenDP's measurements on vectors of integers, made once for each scale, and one draw from them.
+"""OpenDP's measurements on vectors of integers, built once per scale, and one draw from them.
 
-Their noise comes from OpenSSL's generator, which the operating system seeds and which a forked process seeds anew.
+The noise comes from OpenSSL's generator, which the operating system seeds; a forked process seeds its own again.
 """
 
 from __future__ import annotations
@@ -13,25 +13,26 @@ from dpbayes_cli.base.address_space import check_address_space
 from dpbayes_cli.base.errors import DpbayesError
 
 
-def drawn(measurement: Any, values: Sequence[int]) -> list[int]:
+def add_noise(measurement: Any, values: Sequence[int]) -> list[int]:
     """Return values with the noise of a measurement.
 
     Raises:
-        DpbayesError: nothing was drawn, as where the operating system gives no randomness; there is no other source.
+        DpbayesError: no noise could be drawn, e.g. because the operating system gives no randomness; there is no
+            fallback.
     """
     from opendp.mod import OpenDPException
 
     try:
         return [int(value) for value in measurement(values)]
     except OpenDPException:
-        raise no_randomness() from None
+        raise no_randomness_error() from None
 
 
-def no_randomness() -> DpbayesError:
+def no_randomness_error() -> DpbayesError:
     """Return the error for noise that cannot be drawn."""
     return DpbayesError(
         "no noise could be drawn: the operating system gives no random numbers; nothing is released",
-        hint="run the same command again once it does: a charge that was made is not made again",
+        hint="run the same command again when it does; what was charged is not charged again",
     )
 
 

@@ -1,4 +1,4 @@
-"""Which pairs of data sets a guarantee speaks about."""
+"""Which pairs of data sets a guarantee compares."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from enum import StrEnum
 class Neighbors(StrEnum):
     """The neighbor relation of a guarantee.
 
-    ``REPLACE_ONE``: neighbors differ in the content of one record; the number of records n is the same in both,
-    and public.
-    ``ADD_REMOVE``: one record more or fewer; n is private and nothing printed or written may depend on it.
+    ``REPLACE_ONE``: neighbors differ in the content of one record; both have the same public number of records n.
+    ``ADD_REMOVE``: one has one record more; n is private and nothing printed or written may depend on it.
     """
 
     REPLACE_ONE = "replace-one"

@@ -1,7 +1,7 @@
-"""What a law of integer noise tells: its probabilities to inference, its price to a plan, its draws to a release.
+"""Laws of integer noise: their probabilities serve inference, their costs plans, and their draws releases.
 
-The law travels in the payload, so that inference never has to ask which mechanism ran, nor which law it was: what
-inference can use is a property of the law. A law is a file in ``privacy/laws`` and a line in ``core/registry.py``.
+The payload of a release holds the law, so that inference never asks which mechanism ran or which law it was: the law's
+properties say what inference can use. A law is a file in ``privacy/laws`` and a line in ``core/registry.py``.
 ``simulate`` uses a seeded numpy generator and exists for simulations only.
 """
 
@@ -28,64 +28,64 @@ LARGEST_SCALE = 1e15
 
 _LARGEST_VALUE = 1 << 61
 _TABLE_NATS = 80.0
-_AT_ONCE = 1 << 20
+_MAX_COSINES = 1 << 20
 _UP = Context(prec=30, rounding=ROUND_CEILING)
 
 
 @dataclass(frozen=True)
 class Decay:
-    """The shape of a law with log P(z) = log P(0) - linear |z| - quadratic z^2, from which inference has short cuts."""
+    """The shape of a law with log P(z) = log P(0) - linear |z| - quadratic z^2, for which inference has shortcuts."""
 
     linear: float
     quadratic: float
 
     def __post_init__(self) -> None:
         if (self.linear > 0.0) == (self.quadratic > 0.0):
-            raise ValueError("either both tails are geometric, or the law is a bell")
+            raise ValueError("exactly one of linear and quadratic must be positive")
 
     @property
     def exponential(self) -> bool:
-        """Whether both tails are geometric; else the law is a bell."""
+        """Whether both tails are geometric; otherwise the law is a bell."""
         return self.linear > 0.0
 
 
 class NoiseLaw(StepLaw, ABC):
     """The public law of additive integer noise, independent for each component of a statistic.
 
-    Symmetric, and nowhere rising with |z|. A new law states its probabilities, its reach, its price and its exact
-    draws; the rest follows from these, and is overridden where there is a closed form.
+    It is symmetric, and its probabilities never increase with |z|. A new law states its probabilities, its radius, its
+    cost and its exact draws; the rest follows from these, and is overridden if there is a closed form.
     """
 
     adds_noise = True
     kind: ClassVar[str]
     """The name of the law's family, as documents store it."""
     scale: float
-    """In grid units (one unit = one count); far out log P(z) falls by one nat or more over a scale."""
+    """In grid units (one unit = one count); far from zero, log P(z) falls by at least one nat over a scale."""
 
     @abstractmethod
     def log_pmf(self, z: Integers) -> Floats:
-        """Return log P(noise = z), elementwise; between integers, whatever is convenient of its neighbors'."""
+        """Return log P(noise = z), elementwise; between integers, any convenient interpolation."""
 
     @abstractmethod
     def radius(self, nats: float) -> int:
-        """Return the smallest z >= 0 with log P(0) - log P(z) >= nats, or one that is not much larger."""
+        """Return the smallest z >= 0 with log P(0) - log P(z) >= nats, or a slightly larger one."""
 
     @abstractmethod
     def release(self, values: Sequence[int]) -> list[int]:
-        """Add independent exact noise to an integer statistic, by the operating system's randomness."""
+        """Return an integer statistic with independent exact noise, drawn by the operating system's randomness."""
 
     @abstractmethod
     def privacy(self, shifts: Sequence[Sequence[int]]) -> Guarantee:
-        """Return what noise of this law on every component costs where a statistic moves by one of some vectors.
+        """Return the cost of adding this noise to every component of a statistic, given how one record can move it.
 
         Args:
-            shifts: how one record can move the statistic, one integer a component each.
+            shifts: the vectors by which one record can move the statistic, one integer per component each.
         """
 
     @classmethod
     @abstractmethod
     def parse(cls, scale: float, parameters: Mapping[str, Any]) -> Self:
-        """Return the law whose stored form this is.
+        """Return the law with this stored form.
 
         Raises:
             ValueError: there is no such law.
@@ -93,26 +93,26 @@ class NoiseLaw(StepLaw, ABC):
 
     @classmethod
     def examples(cls) -> tuple[Self, ...]:
-        """Return laws of the kind that tests look at, a narrow and a wide one among them."""
+        """Return example laws of this kind for tests, a narrow and a wide one among them."""
         return cls.parse(0.7, {}), cls.parse(4.5, {}), cls.parse(40.0, {})
 
     def serialize(self) -> dict[str, Any]:
-        """Return the stored form: a scale, and ``parameters`` (names to numbers) where that does not determine it."""
+        """Return the stored form: the scale, and ``parameters`` (names to numbers) if the law has more of them."""
         return {"law": self.kind, "scale": self.scale}
 
     @property
     def decay(self) -> Decay | None:
-        """The shape of the law, where it is such a one; else inference goes by the probabilities."""
+        """The decay of the law, if it has that shape; None: inference uses the probabilities."""
         return None
 
     @property
     def grain(self) -> float:
-        """Over so many integers the law is smooth, so that sums over it may leave some out."""
+        """The number of integers over which the law is smooth, so that sums over it may leave some out."""
         return 1.0 if self.decay is None else self.scale
 
     @property
     def excess(self) -> float:
-        """A bound of log P(z) - log P(0) + |z| / scale over all z, in nats."""
+        """An upper bound on log P(z) - log P(0) + |z| / scale over all z, in nats."""
         z, _ = self._table()
         return float((self.log_pmf(z) + abs(z) / self.scale).max() - self.log_pmf(0 * z[:1])[0])
 
@@ -128,13 +128,13 @@ class NoiseLaw(StepLaw, ABC):
 
         z, mass = self._table()
         flat, mass = np.ravel(u), mass / mass.sum()
-        pieces = np.array_split(flat, max(1, flat.size * z.size // _AT_ONCE))
+        pieces = np.array_split(flat, max(1, flat.size * z.size // _MAX_COSINES))
         return np.concatenate([np.cos(np.multiply.outer(piece, z)) @ mass for piece in pieces]).reshape(np.shape(u))
 
     def largest_ratio(self, distance: int) -> float:
-        """Return the largest log ratio of the probabilities of an integer and of one that far from it.
+        """Return the largest log ratio of the probabilities of two integers at this distance.
 
-        Of a law whose ratios have no bound it is that of integers that are drawn.
+        If a law's ratios have no bound, it is the largest one over integers that are drawn in practice.
         """
         import numpy as np
 
@@ -143,14 +143,14 @@ class NoiseLaw(StepLaw, ABC):
         return float((self.log_pmf(z) - self.log_pmf(z - distance)).max())
 
     def simulate(self, rng: np.random.Generator, size: int | tuple[int, ...]) -> Integers:
-        """Draw noise for a simulation; never for a release."""
+        """Return noise for a simulation; never for a release."""
         import numpy as np
 
         z, mass = self._table()
         return np.asarray(rng.choice(z, size, p=mass / mass.sum()), dtype=np.int64)
 
     def scales(self, size: int) -> tuple[float, ...]:
-        """Return the scale of the noise on each component of a statistic of that size."""
+        """Return the scale of the noise on each component of a statistic of this size."""
         return (self.scale,) * size
 
     def at(self, component: int) -> NoiseLaw:
@@ -158,22 +158,22 @@ class NoiseLaw(StepLaw, ABC):
         return self
 
     def _table(self) -> tuple[Integers, Floats]:
-        """Return the integers that matter and their probabilities, normalized or not."""
+        """Return the integers with a non-negligible probability, and their probabilities, normalized or not."""
         import numpy as np
 
         z = np.arange(-self.radius(_TABLE_NATS), self.radius(_TABLE_NATS) + 1)
         return z, np.exp(self.log_pmf(z))
 
 
-def rounded_up(price: Fraction) -> Decimal:
-    """Return the least decimal of thirty digits that is not below a price."""
-    return _UP.divide(Decimal(price.numerator), Decimal(price.denominator))
+def round_up_fraction(fraction: Fraction) -> Decimal:
+    """Return the smallest decimal of thirty digits that is not below a fraction."""
+    return _UP.divide(Decimal(fraction.numerator), Decimal(fraction.denominator))
 
 
-def held(values: Sequence[int]) -> list[int]:
-    """Return a statistic cut at what 64-bit integers hold with noise: no data set is so large that it stops a release.
+def clamp_to_int64(values: Sequence[int]) -> list[int]:
+    """Return a statistic clamped to what 64-bit integers hold with its noise: no data set is too large for a release.
 
-    Privacy: cutting a component moves no two data sets apart, so that every sensitivity stays what it is.
+    Privacy: clamping a component moves no two data sets apart, so that every sensitivity stays the same.
     Source: mechanisms, integer statistics.
     """
     return [min(max(value, -_LARGEST_VALUE), _LARGEST_VALUE) for value in values]
@@ -183,11 +183,11 @@ def check_scale(scale: float) -> None:
     """Refuse noise that is too large for 64-bit integers.
 
     Raises:
-        SpecError: it is.
+        SpecError: the scale is above ``LARGEST_SCALE``.
     """
     if scale > LARGEST_SCALE:
         raise SpecError(
             f"noise of scale {scale:.3g} is needed; at most {LARGEST_SCALE:g} can be drawn exactly",
             where="privacy",
-            hint="spend more: so much noise would tell nothing",
+            hint="spend more: this noise would hide everything",
         )

@@ -1,4 +1,4 @@
-"""What noisy gradient descent with many steps costs, and the likelihood powers that a price allows.
+"""The cost of noisy gradient descent with many steps, and the likelihood powers that a cost allows.
 
 The potential is U(w) = beta sum_i l(w; x_i) + (tau / 2) |w|^2. D is the largest |grad U(w; X) - grad U(w; X')| over w
 and neighbors, M the smoothness of U, tau its strong convexity.
@@ -14,19 +14,19 @@ from dpbayes_cli.privacy.conversions import gaussian_delta
 
 _BISECTIONS = 200
 _MARGIN = 1e-9
-"""Relative margin for the floats in which prices are computed."""
-_CANCELLED = 2e-14
-"""What cancellation in a delta may come to, relative to it, times mu."""
+"""Relative margin for rounding in the floats of a cost."""
+_CANCELLATION_ERROR = 2e-14
+"""Bound on the relative error of a delta by cancellation, times mu."""
 
 
 @dataclass(frozen=True)
 class Curvature:
-    """What the loss, the rows and the prior promise about the potential, whatever the records.
+    """The bounds on the potential that the loss, the rows and the prior guarantee, whatever the records.
 
     Attributes:
         slope: the largest gradient norm of one record's loss (L).
         smoothness: the largest curvature of the sum of losses of all records.
-        touched: how many gradients neighbors can differ in: two where a record is replaced.
+        touched: the number of gradients in which neighbors can differ: two if a record is replaced.
     """
 
     slope: float
@@ -37,7 +37,7 @@ class Curvature:
         """Return D at a likelihood power."""
         return self.touched * power * self.slope
 
-    def whole(self, power: float, tau: float) -> float:
+    def potential_smoothness(self, power: float, tau: float) -> float:
         """Return M, the smoothness of the potential."""
         return power * self.smoothness + tau
 
@@ -57,8 +57,8 @@ def descent_mu(sensitivity: float, step_size: float, n_steps: int, tau: float, s
     w <- w - h grad U(w) + sqrt(2 h) N(0, I), T steps.
 
     Privacy: mu^2 = (h D^2 / 2) (1 + c)(1 - c^T) / ((1 - c)(1 + c^T)), for every T, whether or not the chain has mixed.
-        One step costs h D / sqrt(2 h). Where gradients differ by a constant and the Hessian is (1 - c) / h it is
-        attained. ``chain_arithmetic`` makes it the price of the chain that runs in double precision.
+        One step costs h D / sqrt(2 h). The bound is attained if gradients differ by a constant and the Hessian is (1 -
+        c) / h. By ``chain_arithmetic`` it is also the cost of the chain that runs in double precision.
     Source: Bok, Su and Altschuler 2024 (full batch, strongly convex); mechanisms, posteriors of convex losses.
 
     Raises:
@@ -66,24 +66,24 @@ def descent_mu(sensitivity: float, step_size: float, n_steps: int, tau: float, s
     """
     gap = contraction_gap(step_size, tau, smoothness)
     if not (0.0 < step_size < 2.0 / smoothness and 0.0 < tau <= smoothness and n_steps >= 1 and gap > 0.0):
-        raise ValueError("the map is no contraction")
-    shrunk = math.exp(n_steps * math.log1p(-gap)) if gap < 1.0 else 0.0
-    reached = -math.expm1(n_steps * math.log1p(-gap)) if gap < 1.0 else 1.0
-    squared = (step_size * sensitivity**2 / 2.0) * (2.0 - gap) * reached / (gap * (1.0 + shrunk))
+        raise ValueError("the step does not contract: its size must be in (0, 2 / M)")
+    power_of_c = math.exp(n_steps * math.log1p(-gap)) if gap < 1.0 else 0.0
+    one_minus_power = -math.expm1(n_steps * math.log1p(-gap)) if gap < 1.0 else 1.0
+    squared = (step_size * sensitivity**2 / 2.0) * (2.0 - gap) * one_minus_power / (gap * (1.0 + power_of_c))
     return math.sqrt(squared) * (1.0 + _MARGIN)
 
 
 def mu_of_statement(epsilon: float, delta: float) -> float:
-    """Return the largest mu whose exact delta at epsilon stays within: the safe end of a bisection.
+    """Return the largest mu whose exact delta at epsilon stays within delta: the lower end of a bisection.
 
     For a small mu delta is a difference of nearly equal numbers, so that its error grows as 1 / mu.
     """
     high = 2.0 * math.sqrt(2.0 * (epsilon + 1.0)) + 10.0
-    return _largest(lambda mu: gaussian_delta(mu, epsilon) * (1.0 + 1e-12 + _CANCELLED / mu) <= delta, high)
+    return _largest(lambda mu: gaussian_delta(mu, epsilon) * (1.0 + 1e-12 + _CANCELLATION_ERROR / mu) <= delta, high)
 
 
 def minami_likelihood_power(epsilon: float, delta: float, slope: float, tau: float) -> float:
-    """Return the likelihood power that Theorem 7 allows for an exact draw: the theorem, solved for it.
+    """Return the likelihood power that Theorem 7 allows for an exact draw: the theorem, solved for the power.
 
     Source: Minami, Arai, Sato and Nakagawa 2016, Theorem 7; delta = exp(-(tau / 8 L^2 beta^2)(epsilon - 2 L^2 beta^2 /
         tau)^2) for epsilon > 2 L^2 beta^2 / tau.
@@ -93,9 +93,9 @@ def minami_likelihood_power(epsilon: float, delta: float, slope: float, tau: flo
 
 
 def minami_delta(epsilon: float, power: float, slope: float, tau: float) -> float:
-    """Return the delta of Theorem 7 at a likelihood power; 1 where its condition fails."""
-    away = epsilon - 2.0 * (slope * power) ** 2 / tau
-    return math.exp(-tau * away**2 / (8.0 * (slope * power) ** 2)) if away > 0.0 else 1.0
+    """Return the delta of Theorem 7 at a likelihood power; 1 if its condition fails."""
+    margin = epsilon - 2.0 * (slope * power) ** 2 / tau
+    return math.exp(-tau * margin**2 / (8.0 * (slope * power) ** 2)) if margin > 0.0 else 1.0
 
 
 def minami_corollary(epsilon: float, delta: float, slope: float, tau: float) -> float:
@@ -124,12 +124,12 @@ def concentrated_precision(order: float, epsilon: float, slope: float, power: fl
 
 @dataclass(frozen=True)
 class Certificate:
-    """A step size and a number of steps after which the law is within a total variation of the posterior.
+    """A step size and a number of steps that bring the chain within a total variation of the posterior.
 
     Attributes:
         gamma: the total variation.
         step_size: h.
-        n_steps: how many, from a start drawn from N(mode, I / M), which is not public.
+        n_steps: the number of steps, from a start drawn from N(mode, I / M), which is not public.
     """
 
     gamma: float
@@ -138,7 +138,7 @@ class Certificate:
 
 
 def certificate(width: int, tau: float, smoothness: float, gamma: float) -> Certificate:
-    """Return the step size and horizon that bring Langevin Monte Carlo within a total variation.
+    """Return the step size and the number of steps that bring Langevin Monte Carlo within a total variation.
 
     Args:
         width: the dimension d, at least 2.
@@ -146,8 +146,8 @@ def certificate(width: int, tau: float, smoothness: float, gamma: float) -> Cert
         smoothness: M.
         gamma: the total variation, in (0, 1/2).
 
-    Source: Minami et al. 2016, Proposition 13 (from Dalalyan 2014, Corollary 1): h = 2 tau gamma^2 / (d M^2 B) and
-        T = d M^2 B^2 / (4 tau^2 gamma^2), B = 4 log(1 / gamma) + d log(M / tau); eq. 17 lost a square.
+    Source: Minami et al. 2016, Proposition 13 (from Dalalyan 2014, Corollary 1): h = 2 tau gamma^2 / (d M^2 B) and T =
+        d M^2 B^2 / (4 tau^2 gamma^2), B = 4 log(1 / gamma) + d log(M / tau); eq. 17 lost a square.
     """
     if not (width >= 2 and 0.0 < gamma < 0.5):
         raise ValueError("Proposition 13 needs two dimensions or more, and gamma in (0, 1/2)")
@@ -157,18 +157,18 @@ def certificate(width: int, tau: float, smoothness: float, gamma: float) -> Cert
 
 
 def largest_likelihood_power(cost: Callable[[float], float], target: float, most: float) -> float:
-    """Return the largest likelihood power up to ``most`` whose mu stays within a target: the safe end of a bisection.
+    """Return the largest likelihood power up to ``most`` whose mu stays within a target: the lower end of a bisection.
 
     Args:
-        cost: the mu of a likelihood power, increasing.
-        target: what may be spent.
-        most: the largest likelihood power that is wanted.
+        cost: returns the mu of a likelihood power, increasing.
+        target: the largest mu.
+        most: the largest likelihood power to consider.
     """
     return most if cost(most) <= target else _largest(lambda power: cost(power) <= target, most)
 
 
 def _largest(holds: Callable[[float], bool], high: float) -> float:
-    """Return the largest number below ``high`` for which a monotone condition holds, from the safe side."""
+    """Return the largest number below ``high`` for which a monotone condition holds, approached from below."""
     low = 0.0
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2.0

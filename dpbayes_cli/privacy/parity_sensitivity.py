@@ -1,15 +1,16 @@
-"""How far one record can move the parities of a set of tables: a maximum over the variables that it changes.
+"""The sensitivity of the parities of a set of tables: a maximum over the sets of variables that one record changes.
 
-Two records differ in the variables z. How many patterns are odd in one and even in the other depends on z alone,
+Let z be the variables in which two records differ. The number of patterns that are odd in one record and even in the
+other depends on z alone,
 
     f(z) = sum over sets A of variables inside a family of (prod_A m_v - prod_A e_v) / 2,
 
 m_v = 2^b - 1, e_v = -1 for v in z and m_v elsewhere: A's patterns are non-zero on each variable of A, and the sum of
 (-1)^{<gamma, d>} over them is a product over v in A of the same sum over gamma_v != 0, which is m_v where d_v = 0 and
--1 elsewhere, for the sum over all gamma_v, 0 included, vanishes. d_v = 0 exactly where the two codes are equal.
+-1 elsewhere, because the sum over all gamma_v, 0 included, vanishes. d_v = 0 exactly where the two codes are equal.
 
 Source: Barak et al. 2007 and Zhang, Rubinstein and Dimitrakakis 2016, Alg. 2, which charge for all patterns; the
-maximum over z by bucket elimination, Dechter 1999, bounded by mini-buckets, Dechter and Rish 2003.
+    maximum over z by bucket elimination, Dechter 1999, bounded by mini-buckets, Dechter and Rish 2003.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dpbayes_cli.privacy.dag import min_fill
+from dpbayes_cli.privacy.dag import min_fill_elimination
 from dpbayes_cli.privacy.neighbors import Neighbors
 
 if TYPE_CHECKING:
@@ -28,20 +29,20 @@ if TYPE_CHECKING:
     Factor = tuple[tuple[int, ...], Integers]
 
 LARGEST_EXACT = 18
-"""Variables of the largest table, of 2^18 entries, that is maximized over on the way to an exact maximum."""
+"""Variables of the largest table (2^18 entries) on the way to an exact maximum."""
 _LARGEST_BOUND = 12
 """Variables of the largest table on the way to a bound."""
 
 
 @dataclass(frozen=True)
 class ParitySensitivity:
-    """The largest L1 change of parities between neighbors, or a bound on it, and two records.
+    """The largest L1 change of parities between neighbors, or a bound on it, and two records that come close to it.
 
     Attributes:
         value: no pair of neighbors moves the parities by more.
         attained: by how much the two records move them.
         record: the codes of one record, for each variable.
-        neighbor: the codes of the other, or None for the null or absent record.
+        neighbor: the codes of the other record; None for the null or absent record.
     """
 
     value: int
@@ -59,60 +60,61 @@ def sensitivity_l1(parities: Parities, neighbors: Neighbors, *, complete: bool) 
     """Return how far a record moves T (complete records under replace-one) or H, H_0 included (otherwise), in L1.
 
     Args:
-        parities: the patterns, N with the pattern 0.
-        neighbors: the neighbor relation; a unit of one record.
+        parities: the patterns; with the pattern 0 they are the set N.
+        neighbors: the neighbor relation; a privacy unit has one record.
         complete: whether every record is valid.
 
     Returns:
-        The sensitivity, with two records that attain it where it is exact; a bound of T doubles with it for H.
+        The sensitivity, with two records that attain it if it is exact; for H a bound is twice that for T.
 
     Privacy: T: a replaced record moves T_gamma by 1 where gamma is odd against d, the bits that differ, and by 0
-        elsewhere: max f. H, a valid record for a valid one: twice that, H_0 stays. H, a valid record against null or
-        none: every one of the |N| by 1. That is at most 2 max f: over all d != 0, of B bits, every gamma != 0 is odd
-        against 2^(B-1) of 2^B - 1, so that the mean of 2 f exceeds |N| - 1 and its maximum, an integer, reaches |N|.
-    Source: mechanisms, Fourier domain; f in the words of this module.
+        elsewhere: max f. H, if a valid record replaces a valid one: twice that, and H_0 stays. H, if a valid record
+        replaces null or none: each of the |N| numbers moves by 1. That is at most 2 max f: over all d != 0, of B bits,
+        every gamma != 0 is odd against 2^(B-1) of 2^B - 1, so that the mean of 2 f exceeds |N| - 1 and its maximum, an
+        integer, reaches |N|.
+    Source: mechanisms, Fourier domain; f as defined in this module.
     """
     nothing = (0,) * len(parities.sizes)
     if neighbors is Neighbors.ADD_REMOVE:
         return ParitySensitivity(1 + parities.count, 1 + parities.count, nothing, None)
-    largest = most_odd(parities)
+    largest = maximize_odd_patterns(parities)
     if complete:
         return largest
-    if 2 * largest.value < 1 + parities.count:  # nothing varies: N is the pattern 0 alone
+    if 2 * largest.value < 1 + parities.count:  # no variable varies: N holds only the pattern 0
         return ParitySensitivity(1 + parities.count, 1 + parities.count, nothing, None)
     return ParitySensitivity(2 * largest.value, 2 * largest.attained, largest.record, largest.neighbor)
 
 
-def most_odd(parities: Parities) -> ParitySensitivity:
-    """Maximize f: exactly while elimination meets few variables at a time, else from above.
+def maximize_odd_patterns(parities: Parities) -> ParitySensitivity:
+    """Return the maximum of f: exact while elimination meets few variables at a time, otherwise an upper bound.
 
-    Variables are maximized over one after another, each in the sum of all tables that have it. Where that sum would be
-    too large it is split, and each part is maximized on its own.
+    Variables are maximized over one after another, each in the sum of all tables that contain it. A sum that would be
+    too large is split, and each part is maximized separately.
 
     Returns:
         The sensitivity of T among complete records, or a bound on it, and two records that differ by codes 0 and 1.
 
-    Privacy: max (a + b) <= max a + max b: splitting never lowers the value. That a value is the maximum is seen from
-        the two records: they differ by codes 0 and 1 in z, and f(z) is counted, not deduced.
+    Privacy: max (a + b) <= max a + max b: splitting never lowers the value. The two records prove that a value is the
+        maximum: they differ by codes 0 and 1 in z, and f(z) is counted, not deduced.
     Source: Dechter 1999; Dechter and Rish 2003.
     """
-    factors = [_odd_inside(parities, i) for i in range(len(parities.families))]
+    factors = [_family_factor(parities, i) for i in range(len(parities.families))]
     scopes = [scope for scope, _ in factors]
     varying = {v for scope in scopes for v in scope}
-    found = min_fill(len(parities.sizes), scopes, LARGEST_EXACT - 1)
-    fits = len(found.order) == len(parities.sizes)
-    order = [*found.order, *sorted(varying.difference(found.order))]
-    # A family's own table is there already, however large.
-    room = max(LARGEST_EXACT if fits else _LARGEST_BOUND, *map(len, scopes), 0)
+    elimination = min_fill_elimination(len(parities.sizes), scopes, LARGEST_EXACT - 1)
+    complete = len(elimination.order) == len(parities.sizes)
+    order = [*elimination.order, *sorted(varying.difference(elimination.order))]
+    # The table of a single family exists already, however large.
+    room = max(LARGEST_EXACT if complete else _LARGEST_BOUND, *map(len, scopes), 0)
     rank = {v: place for place, v in enumerate(order)}
-    value, changed = _maximize([_sorted(factor, rank) for factor in factors], order, room)
+    value, changed = _maximize([_sort_axes(factor, rank) for factor in factors], order, room)
     attained = sum(int(table[tuple(int(v in changed) for v in scope)]) for scope, table in factors)
     record = tuple(int(v in changed) for v in range(len(parities.sizes)))
     return ParitySensitivity(value, attained, record, (0,) * len(record))
 
 
-def _odd_inside(parities: Parities, i: int) -> Factor:
-    """Return the share of f that is attributed to family i, as a table over which of its variables differ."""
+def _family_factor(parities: Parities, i: int) -> Factor:
+    """Return the part of f that is attributed to family i, as a table over which of its variables differ."""
     import numpy as np
 
     family = parities.families[i]
@@ -126,20 +128,19 @@ def _odd_inside(parities: Parities, i: int) -> Factor:
     return tuple(v for v in family if parities.sizes[v] > 1), table[fixed]
 
 
-def _sorted(factor: Factor, rank: dict[int, int]) -> Factor:
-    """Return a table with its axes in the order of elimination."""
+def _sort_axes(factor: Factor, rank: dict[int, int]) -> Factor:
     scope, table = factor
     axes = sorted(range(len(scope)), key=lambda axis: rank[scope[axis]])
     return tuple(scope[axis] for axis in axes), table.transpose(axes)
 
 
 def _maximize(factors: Sequence[Factor], order: Sequence[int], room: int) -> tuple[int, set[int]]:
-    """Return a value no sum of the factors exceeds, and variables at which to set it to 1 to come close or attain it.
+    """Return an upper bound of the factors' sum, and the variables to set to 1 to attain it or come close.
 
     Args:
         factors: tables over variables in the order of elimination, shape (2, .., 2).
         order: the order of elimination.
-        room: how many variables a sum of tables may have.
+        room: the largest number of variables of a sum of factors.
     """
     import numpy as np
 
@@ -153,17 +154,17 @@ def _maximize(factors: Sequence[Factor], order: Sequence[int], room: int) -> tup
             value += int(table)
     gains: dict[int, list[Factor]] = {}
     for v in order:
-        parts = _packed(waiting.pop(v), room)
+        groups = _pack(waiting.pop(v), room)
         gains[v] = []
-        for part in parts:
-            scope = tuple(sorted({u for each, _ in part for u in each}, key=rank.__getitem__))
+        for group in groups:
+            scope = tuple(sorted({u for factor_scope, _ in group for u in factor_scope}, key=rank.__getitem__))
             joined = sum(
-                (table.reshape([2 if u in each else 1 for u in scope]) for each, table in part),
+                (table.reshape([2 if u in factor_scope else 1 for u in scope]) for factor_scope, table in group),
                 start=np.zeros((2,) * len(scope), dtype=np.int64),
             )
             gain = joined[1] - joined[0]
-            # Only the sign decides where nothing is added to it, and it takes an eighth of the space.
-            gains[v].append((scope[1:], np.sign(gain).astype(np.int8) if len(parts) == 1 else gain))
+            # With a single group only the sign matters, which takes an eighth of the space.
+            gains[v].append((scope[1:], np.sign(gain).astype(np.int8) if len(groups) == 1 else gain))
             message = joined.max(axis=0)
             if len(scope) > 1:
                 waiting[scope[1]].append((scope[1:], message))
@@ -176,15 +177,15 @@ def _maximize(factors: Sequence[Factor], order: Sequence[int], room: int) -> tup
     return value, changed
 
 
-def _packed(factors: list[Factor], room: int) -> list[list[Factor]]:
-    """Return the tables in parts that have at most so many variables each, large ones first."""
-    parts: list[tuple[set[int], list[Factor]]] = []
-    for factor in sorted(factors, key=lambda each: (-len(each[0]), each[0])):
-        for variables, part in parts:
+def _pack(factors: list[Factor], room: int) -> list[list[Factor]]:
+    """Return the factors in groups with at most ``room`` variables each, large factors first."""
+    groups: list[tuple[set[int], list[Factor]]] = []
+    for factor in sorted(factors, key=lambda candidate: (-len(candidate[0]), candidate[0])):
+        for variables, group in groups:
             if len(variables.union(factor[0])) <= room:
                 variables.update(factor[0])
-                part.append(factor)
+                group.append(factor)
                 break
         else:
-            parts.append((set(factor[0]), [factor]))
-    return [part for _, part in parts]
+            groups.append((set(factor[0]), [factor]))
+    return [group for _, group in groups]

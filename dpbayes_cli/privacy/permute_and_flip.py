@@ -1,7 +1,8 @@
-"""Permute-and-flip on exact integer weights: visit cells in a random order, and keep the first that wins its coin.
+"""Permute-and-flip on exact integer weights: visit cells in random order, and keep the first whose coin shows heads.
 
-Cell i wins with probability W_i / max W, a quotient of integers, so that the best cell always wins. On a fine cover the
-law is almost that of the exponential mechanism, which is the same with replacement: cells that lost may come again.
+The coin of cell i shows heads with probability W_i / max W, a quotient of integers, so that the best cell always wins.
+On a fine cover the law is almost that of the exponential mechanism, which is the same procedure with replacement: cells
+that lost may come again.
 """
 
 from __future__ import annotations
@@ -12,33 +13,33 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from dpbayes_cli.privacy.grid import EXACT, FLOOR, SCALE, WINDOW
+from dpbayes_cli.privacy.grid import EXACT, MIN_WEIGHT, WEIGHT_SCALE, WINDOW_NATS
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
 
-_NODES = 40
-_FAR = 45.0
-"""Mean number of winners seen after which exp(-45) is all that is left of an integral."""
+_QUADRATURE_NODES = 40
+_MAX_MEAN_HEADS = 45.0
+"""The integral is cut off where the mean number of heads among the cells visited is 45: the rest is about exp(-45)."""
 
 
 @dataclass(frozen=True)
 class FlipWeights:
     """The integer weights W_i = floor(S exp(s_i - max s)) + c of the scores s_i of the cells of a public cover.
 
-    Weights are evaluated when they are asked for; c = ``FLOOR`` alone is that of every cell that is not near.
+    Weights are evaluated on demand; a cell that is not near has the weight c = ``MIN_WEIGHT``.
 
     Privacy: let u_i = exp(s_i - max s). Between neighbors u'_i / u_i varies over the cells by a factor exp(r) at most,
-        r the range of the scores' difference, and as one cell has u = 1 and one u' = 1, these quotients lie on both
+        r the range of the scores' difference. As one cell has u = 1 and one has u' = 1, these quotients lie on both
         sides of one. The constant draws each towards one, and flooring moves log W_i by less than -ln(1 - 1 / c) <
-        8.7e-19, decimals by less than 1e-40: log W'_i - log W_i varies by at most r + ``SLACK``.
+        8.7e-19, decimals by less than 1e-40: log W'_i - log W_i varies by at most r + ``GRID_SLACK``.
     Source: McKenna and Sheldon 2020, Algorithm 1 (with real scores); mechanisms, sampling in finite precision.
 
     Attributes:
         n_cells: the number of cells.
         near: the cells whose weight may exceed the constant.
         largest: max s.
-        score: the score of a cell in ``EXACT`` arithmetic.
+        score: returns the score of a cell in ``EXACT`` arithmetic.
     """
 
     n_cells: int
@@ -49,67 +50,69 @@ class FlipWeights:
     def weight(self, cell: int) -> int:
         """Return the weight of a cell."""
         if cell not in self.near:
-            return FLOOR
-        return FLOOR + int(EXACT.multiply(EXACT.exp(EXACT.subtract(self.score(cell), self.largest)), Decimal(SCALE)))
+            return MIN_WEIGHT
+        return MIN_WEIGHT + int(
+            EXACT.multiply(EXACT.exp(EXACT.subtract(self.score(cell), self.largest)), Decimal(WEIGHT_SCALE))
+        )
 
     @property
     def most(self) -> int:
-        """The largest weight."""
-        return FLOOR + SCALE
+        """The largest possible weight."""
+        return MIN_WEIGHT + WEIGHT_SCALE
 
 
 def flip_weights(scores: Floats, exact: Callable[[int], Decimal], error: float) -> FlipWeights:
     """Return the weights of scores.
 
     Args:
-        scores: shape (n_cells,), in floats; they only tell where to look.
-        exact: the score of a cell in ``EXACT`` arithmetic.
-        error: more than what a float errs by, at most a half.
+        scores: shape (n_cells,), in floats; they only locate the cells that matter.
+        exact: returns the score of a cell in ``EXACT`` arithmetic.
+        error: an upper bound on the error of the floats, at most a half.
     """
     import numpy as np
 
     if not error <= 0.5:
-        raise ValueError("floats must tell scores within half a nat")
+        raise ValueError("the floats of scores must err by half a nat at most")
     best = float(scores.max())
     (candidates,) = np.nonzero(scores >= best - 2.0 * error)
-    (near,) = np.nonzero(scores > best - WINDOW)
+    (near,) = np.nonzero(scores > best - WINDOW_NATS)
     largest = max(exact(cell) for cell in candidates.tolist())
     return FlipWeights(len(scores), frozenset(near.tolist()), largest, exact)
 
 
 def permute_and_flip(weights: FlipWeights) -> int:
-    """Draw a cell: the first of a uniformly random permutation, visited as far as needed, whose coin is won.
+    """Draw a cell: the first one in a uniformly random order, visited as far as needed, whose coin shows heads.
 
-    Privacy: coins are independent of the order, so that cell i is kept with probability P_i = W_i times the integral
-        of prod_{j != i} (1 - W_j u) over u from 0 to 1 / max W (u max W is the place of i in the order, from 0 to 1).
-        Let W'_j / W_j lie in [a, a exp(e)] for all j. P is the same for W' / a, so let a = 1: then W'_i <= exp(e) W_i,
-        every other factor and the range of the integral are no larger than before, and P'_i <= exp(e) P_i. This is
-        pure e-DP, e the range of log W'_i - log W_i. In terms of scores log W_i, a constant added to all of which
-        changes nothing: their symmetric sensitivity is e / 2, and exp(s_i - max s) is the coin of the paper's
-        exp(e (q_i - max q) / (2 D)) with D = e / 2. The range of log P'_i / P_i may exceed e: no bounded range.
+    Privacy: coins are independent of the order, so that cell i is kept with probability P_i = W_i times the integral of
+        prod_{j != i} (1 - W_j u) over u from 0 to 1 / max W (u max W is the place of i in the order, from 0 to 1). Let
+        W'_j / W_j lie in [a, a exp(e)] for all j. P is the same for W' / a, so let a = 1: then W'_i <= exp(e) W_i,
+        every other factor and the range of the integral are no larger than before, and P'_i <= exp(e) P_i. This is pure
+        e-DP, e the range of log W'_i - log W_i. In terms of the scores log W_i, all of which may be shifted by a
+        constant: their symmetric sensitivity is e / 2, and exp(s_i - max s) is the coin of the paper's exp(e (q_i - max
+        q) / (2 D)) with D = e / 2. The range of log P'_i / P_i may exceed e: no bounded range.
     Source: McKenna and Sheldon 2020, Algorithm 1 and Theorem 1; the proof is ours.
     """
     moved: dict[int, int] = {}
-    for left in range(weights.n_cells, 0, -1):
-        place = secrets.randbelow(left)
+    for n_unvisited in range(weights.n_cells, 0, -1):
+        place = secrets.randbelow(n_unvisited)
         cell = moved.get(place, place)
         if secrets.randbelow(weights.most) < weights.weight(cell):
             return cell
-        moved[place] = moved.pop(left - 1, left - 1)
-    raise AssertionError("the best cell wins every coin")
+        moved[place] = moved.pop(n_unvisited - 1, n_unvisited - 1)
+    raise AssertionError("the coin of the best cell always shows heads")
 
 
 def flip_law(scores: Floats) -> Floats:
-    """Return the probabilities of permute-and-flip in floats, shape (n_cells,): for planning, never for a release."""
+    """Return the probabilities of permute-and-flip in floats, shape (n_cells,): for plans, never for a release."""
     import numpy as np
 
     coins = np.exp(scores - scores.max())
-    seen = coins > 1e-12
-    p = coins[seen]
-    nodes, node_weights = np.polynomial.legendre.leggauss(_NODES)
-    far = min(1.0, _FAR / float(p.sum()))
-    law = np.zeros(len(scores))
-    for node, weight in zip((nodes + 1.0) * far / 2.0, node_weights * far / 2.0, strict=True):
-        lost = np.log1p(-p * node)
-        law[seen] += weight * p * np.exp(lost.sum() - lost)
-    return np.asarray(law / law.sum())
+    relevant = coins > 1e-12
+    likely_coins = coins[relevant]
+    nodes, node_weights = np.polynomial.legendre.leggauss(_QUADRATURE_NODES)
+    cutoff = min(1.0, _MAX_MEAN_HEADS / float(likely_coins.sum()))
+    probabilities = np.zeros(len(scores))
+    for node, weight in zip((nodes + 1.0) * cutoff / 2.0, node_weights * cutoff / 2.0, strict=True):
+        log_tails = np.log1p(-likely_coins * node)
+        probabilities[relevant] += weight * likely_coins * np.exp(log_tails.sum() - log_tails)
+    return np.asarray(probabilities / probabilities.sum())

@@ -1,4 +1,4 @@
-"""Conjugate families of numbers: Poisson counts, waiting times, failures before a success, and normal values.
+"""Conjugate families for numbers: Poisson counts, waiting times, failures before a success, and normal values.
 
 Source: Geumlek, Song and Chaudhuri 2017, Theorems 12-15; mechanisms, posterior sampling under RDP.
 """
@@ -13,18 +13,18 @@ from fractions import Fraction
 
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.privacy.conjugate import (
+    DIFFERENCE_ERROR,
     LARGEST_ORDER,
-    LOST,
-    NEAREST,
+    MIN_RELATIVE_GAP,
     ConjugateFamily,
-    exact,
-    fall,
+    gain_term,
     logit_lattice,
-    rise,
-    updated,
+    loss_term,
+    prior_plus_data,
+    to_decimal,
 )
 from dpbayes_cli.privacy.coordinate import (
-    TAIL,
+    TAIL_NATS,
     Lattice,
     LogGamma,
     LogitBeta,
@@ -40,8 +40,8 @@ from dpbayes_cli.privacy.grid import EXACT
 class GammaShapeFamily(ConjugateFamily):
     """Poisson counts x in [0, bound] with a Gamma(shape, rate) prior: the data move the shape, n moves the rate.
 
-    Privacy: the divergence grows with |x - x'|, so that x in {0, bound}, and falls with the others' sum, so that it is
-        zero (the log-gamma terms are those of ``DirichletFamily``).
+    Privacy: the divergence grows with |x - x'|, so that x in {0, bound}, and falls with the sum of the other records,
+        so that this sum is zero (the log-gamma terms are those of ``DirichletFamily``).
     Source: Geumlek et al. 2017, sec. 3.2; mechanisms, complete gamma-Poisson.
     """
 
@@ -55,11 +55,11 @@ class GammaShapeFamily(ConjugateFamily):
         return 1.0 + self.shape / (m * r * self.bound)
 
     def divergence(self, order: float, r: float, m: float) -> float:
-        """Return the larger of both directions at the smallest shape."""
+        """Return the larger divergence of the two directions, at the smallest shape."""
         if order >= self.order_max(r, m):
             return math.inf
-        a, step = self.shape / m, r * self.bound
-        return max(rise(a, order, step), fall(a, order, step))
+        a, shift = self.shape / m, r * self.bound
+        return max(gain_term(a, order, shift), loss_term(a, order, shift))
 
     def lattice(self, r: float, m: float) -> Lattice:
         """Return a lattice of logarithms."""
@@ -69,11 +69,11 @@ class GammaShapeFamily(ConjugateFamily):
 
     def draw(self, sums: Sequence[Fraction], r: float, m: float, size: int) -> list[tuple[float, ...]]:
         """Draw the rate on a grid of its logarithm."""
-        law = LogGamma(updated(self.shape, m, r, sums[0]), updated(self.rate, m, r, Fraction(self.n)))
+        law = LogGamma(prior_plus_data(self.shape, m, r, sums[0]), prior_plus_data(self.rate, m, r, Fraction(self.n)))
         return [(math.exp(y),) for y in self.lattice(r, m).draw(law, size)]
 
     def moments(self, sums: Sequence[Fraction], r: float, m: float) -> tuple[float, float]:
-        """Return the moments of a Gamma law."""
+        """Return the mean and standard deviation of the Gamma posterior."""
         shape, rate = self.shape / m + r * float(sums[0]), self.rate / m + r * self.n
         return shape / rate, math.sqrt(shape) / rate
 
@@ -83,7 +83,8 @@ class GammaRateFamily(ConjugateFamily):
     """Exponential waiting times x in [0, bound] with a Gamma(shape, rate) prior: the data move the rate.
 
     Privacy: k [order log b1 - log(order b1 - (order - 1) b2)] / (order - 1) - k log b2 with rates b1, b2 that differ by
-        at most r bound depends on b2 / b1 alone, and is largest at the smallest rates: the others' sum is zero.
+        at most r bound depends on b2 / b1 alone, and is largest at the smallest rates: the sum of the other records is
+        zero.
     Source: mechanisms, complete gamma-exponential; lambda* = 1 + rate / (r bound), and D grows with n.
     """
 
@@ -97,19 +98,19 @@ class GammaRateFamily(ConjugateFamily):
         return 1.0 + self.rate / (m * r * self.bound)
 
     def divergence(self, order: float, r: float, m: float) -> float:
-        """Return the larger of both directions at the smallest rate."""
+        """Return the larger divergence of the two directions, at the smallest rate."""
         if order >= self.order_max(r, m):
             return math.inf
-        k, b, step = self.shape / m + r * self.n, self.rate / m, r * self.bound
+        k, b, shift = self.shape / m + r * self.n, self.rate / m, r * self.bound
 
-        def one(ratio: float) -> float:  # b2 / b1 - 1: the logs of b2 / b1 and of order - (order - 1) b2 / b1
-            left = 1.0 - (order - 1.0) * ratio
-            if left < NEAREST:
+        def of_ratio(ratio: float) -> float:  # b2 / b1 - 1, for the logs of b2 / b1 and of order - (order - 1) b2 / b1
+            gap = 1.0 - (order - 1.0) * ratio
+            if gap < MIN_RELATIVE_GAP:
                 return math.inf
             first, second = -math.log1p(-(order - 1.0) * ratio) / (order - 1.0), -math.log1p(ratio)
-            return k * (first + second + LOST * (abs(first) + abs(second) + 1.0 / (left * (order - 1.0))))
+            return k * (first + second + DIFFERENCE_ERROR * (abs(first) + abs(second) + 1.0 / (gap * (order - 1.0))))
 
-        return max(one(step / b), one(-step / (b + step)))
+        return max(of_ratio(shift / b), of_ratio(-shift / (b + shift)))
 
     def lattice(self, r: float, m: float) -> Lattice:
         """Return a lattice of logarithms."""
@@ -119,25 +120,25 @@ class GammaRateFamily(ConjugateFamily):
 
     def draw(self, sums: Sequence[Fraction], r: float, m: float, size: int) -> list[tuple[float, ...]]:
         """Draw the rate on a grid of its logarithm."""
-        law = LogGamma(updated(self.shape, m, r, Fraction(self.n)), updated(self.rate, m, r, sums[0]))
+        law = LogGamma(prior_plus_data(self.shape, m, r, Fraction(self.n)), prior_plus_data(self.rate, m, r, sums[0]))
         return [(math.exp(y),) for y in self.lattice(r, m).draw(law, size)]
 
     def moments(self, sums: Sequence[Fraction], r: float, m: float) -> tuple[float, float]:
-        """Return the moments of a Gamma law."""
+        """Return the mean and standard deviation of the Gamma posterior."""
         shape, rate = self.shape / m + r * self.n, self.rate / m + r * float(sums[0])
         return shape / rate, math.sqrt(shape) / rate
 
 
 @dataclass(frozen=True)
 class BetaFailuresFamily(ConjugateFamily):
-    """Failures x in [0, bound] before a number of successes, with a Beta(alpha, beta) prior of the chance of success.
+    """Failures x in [0, bound] before a fixed number of successes, with a Beta(alpha, beta) prior on their chance.
 
     The data move the second shape, n moves the first: Beta(alpha + successes n, beta + sum x).
 
-    Privacy: with the first shape fixed at A the log-partition is F(b) = log G(b) - log G(A + b), so that D is ``rise``
-        or ``fall`` at b less the same at A + b. F is convex, so that D grows with |x - x'|: x in {0, bound}. F' is
-        concave (its second derivative is psi_2(b) - psi_2(A + b) < 0), and the middle one of the three arguments of F
-        in D is their weighted mean, so that dD/db <= 0: the others' sum is zero.
+    Privacy: with the first shape fixed at A the log-partition is F(b) = log G(b) - log G(A + b), so that D is
+        ``gain_term`` or ``loss_term`` at b less the same at A + b. F is convex, so that D grows with |x - x'|: x in {0,
+        bound}. F' is concave (its second derivative is psi_2(b) - psi_2(A + b) < 0), and the middle one of the three
+        arguments of F in D is their weighted mean, so that dD/db <= 0: the sum of the other records is zero.
     Source: Geumlek, Song and Chaudhuri 2017, Theorem 15 (Beta posteriors); lambda* = 1 + beta / (r m bound).
     """
 
@@ -155,12 +156,12 @@ class BetaFailuresFamily(ConjugateFamily):
         return self.alpha / m + r * self.successes * self.n
 
     def divergence(self, order: float, r: float, m: float) -> float:
-        """Return the larger of both directions at the smallest second shape."""
+        """Return the larger divergence of the two directions, at the smallest second shape."""
         if order >= self.order_max(r, m):
             return math.inf
-        b, step = self.beta / m, r * self.bound
+        b, shift = self.beta / m, r * self.bound
         total = self._first(r, m) + b
-        return max(term(b, order, step) - term(total, order, step, at_least=True) for term in (rise, fall))
+        return max(term(b, order, shift) - term(total, order, shift, at_least=True) for term in (gain_term, loss_term))
 
     def lattice(self, r: float, m: float) -> Lattice:
         """Return a lattice of logits."""
@@ -169,12 +170,12 @@ class BetaFailuresFamily(ConjugateFamily):
 
     def draw(self, sums: Sequence[Fraction], r: float, m: float, size: int) -> list[tuple[float, ...]]:
         """Draw the probability on a grid of its logit."""
-        a = updated(self.alpha, m, r, Fraction(self.successes) * self.n)
-        law = LogitBeta(a, updated(self.beta, m, r, sums[0]))
+        a = prior_plus_data(self.alpha, m, r, Fraction(self.successes) * self.n)
+        law = LogitBeta(a, prior_plus_data(self.beta, m, r, sums[0]))
         return [(expit(y),) for y in self.lattice(r, m).draw(law, size)]
 
     def moments(self, sums: Sequence[Fraction], r: float, m: float) -> tuple[float, float]:
-        """Return the moments of a Beta law."""
+        """Return the mean and standard deviation of the Beta posterior."""
         a, b = self._first(r, m), self.beta / m + r * float(sums[0])
         return a / (a + b), math.sqrt(a * b / (a + b + 1.0)) / (a + b)
 
@@ -183,8 +184,8 @@ class BetaFailuresFamily(ConjugateFamily):
 class NormalFamily(ConjugateFamily):
     """Normal values x in [lower, upper] of known variance with a normal prior on their mean.
 
-    Privacy: posteriors have one variance v and means that differ by at most r (upper - lower) v / variance, whence
-        D = order shift^2 / (2 v), for every order.
+    Privacy: all posteriors have the same variance v, and means that differ by at most r (upper - lower) v / variance,
+        whence D = order shift^2 / (2 v), for every order.
     Source: Geumlek et al. 2017, sec. 3.3; Mironov 2017, Proposition 7.
     """
 
@@ -196,7 +197,7 @@ class NormalFamily(ConjugateFamily):
     n: int
 
     def order_max(self, r: float, m: float) -> float:
-        """Return infinity: there is no such order."""
+        """Return infinity: the divergence is finite at every order."""
         return math.inf
 
     def _posterior_variance(self, r: float, m: float) -> float:
@@ -213,13 +214,13 @@ class NormalFamily(ConjugateFamily):
         v = self._posterior_variance(r, m)
         prior, weight = self.mean / (m * self.prior_variance), r * self.n / self.variance
         ends = [v * (prior + weight * end) for end in (self.lower, self.upper)]
-        reach, spacing = math.sqrt(2.0 * TAIL * v), spacing_for(math.sqrt(v), 1.0)
+        reach, spacing = math.sqrt(2.0 * TAIL_NATS * v), spacing_for(math.sqrt(v), 1.0)
         low, high = min(ends) - reach, max(ends) + reach
         if max(abs(low), abs(high)) > 2.0**44 * math.sqrt(v):
             raise SpecError(
-                "the mean is too far from zero, in units of its posterior's spread, for a grid in floats",
+                "the posterior mean may be too far from zero, in standard deviations, for a grid in floats",
                 where="domain",
-                hint="shift the numbers, their bounds and the prior towards zero",
+                hint="shift the values, their bounds and the prior towards zero",
             )
         return Lattice(low, high, spacing, 1.0 / math.sqrt(v))
 
@@ -229,10 +230,10 @@ class NormalFamily(ConjugateFamily):
             weight = Decimal(r) / Decimal(self.variance)
             prior = 1 / (Decimal(m) * Decimal(self.prior_variance))
             variance = 1 / (prior + weight * self.n)
-            mean = variance * (Decimal(self.mean) * prior + weight * exact(sums[0]))
+            mean = variance * (Decimal(self.mean) * prior + weight * to_decimal(sums[0]))
         return [(y,) for y in self.lattice(r, m).draw(NormalCoordinate(mean, variance), size)]
 
     def moments(self, sums: Sequence[Fraction], r: float, m: float) -> tuple[float, float]:
-        """Return the moments of a normal law."""
+        """Return the mean and standard deviation of the normal posterior."""
         v = self._posterior_variance(r, m)
         return v * (self.mean / (m * self.prior_variance) + r * float(sums[0]) / self.variance), math.sqrt(v)

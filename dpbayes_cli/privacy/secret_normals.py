@@ -1,4 +1,4 @@
-"""Rounded normal numbers from the operating system's randomness, of exactly their law."""
+"""Rounded normal numbers from the operating system's randomness, with exactly their law."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ if TYPE_CHECKING:
     Flags = NDArray[np.bool_]
 
 _BITS = 64
-_AT_ONCE = 1 << 10
-_PROPOSALS = 1.4
-"""Proposals for each number that is wanted; 0.76 of them are kept."""
+_MIN_BATCH = 1 << 10
+_PROPOSALS_PER_NUMBER = 1.4
+"""Proposals per number that is wanted; 0.76 of them are accepted."""
 LOG_ERROR = 2.0**-49
-"""What a logarithm x in double precision, of a number that was rounded, may be off in units of 1 + x."""
+"""Bound on the error of a double-precision logarithm x, of a rounded number, in units of 1 + x."""
 
 
 class RoundedNormals:
     """round(scale N) for independent standard normal N, as floats that are whole.
 
-    Privacy: the law is exactly that of rounded normal numbers: every whole number is possible, whatever its size. A
-        number in double precision decides only where its error, ``LOG_ERROR`` and the bits that were not drawn, cannot
-        matter; else more bits are drawn, and decimals of as many digits as it takes decide. That logarithms in double
-        precision keep ``LOG_ERROR``, 8 times the rounding of a correct one, is an assumption.
-    Source: von Neumann 1951: an exponential number x is kept where another one exceeds (x - 1)^2 / 2; what is kept has
-        a density proportional to exp(-x^2 / 2). Karney 2016 (exact sampling by bits that are drawn as needed).
+    Privacy: the law is exactly that of rounded normal numbers: every whole number is possible, whatever its size.
+        Double precision decides only if neither its error (``LOG_ERROR``) nor the bits not yet drawn can matter;
+        otherwise more bits are drawn, and decimals with enough digits decide. The assumption is that logarithms in
+        double precision keep ``LOG_ERROR``, 8 times the rounding of a correct one.
+    Source: von Neumann 1951: an exponential number x is kept if another one exceeds (x - 1)^2 / 2; the kept numbers
+        have a density proportional to exp(-x^2 / 2). Karney 2016 (exact sampling by bits that are drawn as needed).
 
     Args:
         scale: at least 1, and so small that no number of interest exceeds 2^53.
@@ -44,58 +44,58 @@ class RoundedNormals:
         self._scale, self._ready = scale, np.zeros(0)
 
     def __call__(self, shape: tuple[int, ...]) -> Floats:
-        """Return numbers of a shape."""
+        """Return numbers in an array of this shape."""
         import numpy as np
 
         count = math.prod(shape)
         while len(self._ready) < count:
-            size = int(_PROPOSALS * max(count - len(self._ready), _AT_ONCE))
+            size = int(_PROPOSALS_PER_NUMBER * max(count - len(self._ready), _MIN_BATCH))
             words = np.frombuffer(os.urandom(16 * size), dtype=np.uint64)
-            self._ready = np.concatenate([self._ready, kept_numbers(words[:size], words[size:], self._scale)])
-        taken, self._ready = self._ready[:count], self._ready[count:]
-        return taken.reshape(shape)
+            self._ready = np.concatenate([self._ready, accepted_normals(words[:size], words[size:], self._scale)])
+        numbers, self._ready = self._ready[:count], self._ready[count:]
+        return numbers.reshape(shape)
 
 
-def kept_numbers(first: Words, second: Words, scale: float) -> Floats:
-    """Return the rounded normal numbers of proposals that are kept, in their order.
+def accepted_normals(first: Words, second: Words, scale: float) -> Floats:
+    """Return the rounded normal numbers of the proposals that are accepted, in order.
 
     Args:
-        first: words whose negative logarithms are proposals.
-        second: words that decide; the last bit is the sign.
-        scale: what normal numbers are multiplied with before they are rounded.
+        first: words whose negative logarithms are the proposals.
+        second: words that decide; their last bit is the sign.
+        scale: the factor of the normal numbers before they are rounded.
     """
     import numpy as np
 
-    kept, unsure, numbers = decided(first, second, scale)
-    for at in np.flatnonzero(unsure):
-        number = settle(int(first[at]), int(second[at]), scale)
-        kept[at] = number is not None
-        numbers[at] = 0 if number is None else number
+    kept, unsure, numbers = decide_in_floats(first, second, scale)
+    for place in np.flatnonzero(unsure):
+        number = decide_with_more_bits(int(first[place]), int(second[place]), scale)
+        kept[place] = number is not None
+        numbers[place] = 0 if number is None else number
     return np.asarray(numbers[kept])
 
 
-def decided(first: Words, second: Words, scale: float, bits: int = _BITS) -> tuple[Flags, Flags, Floats]:
-    """Decide in double precision which proposals are kept, which it cannot tell, and what the kept ones are rounded to.
+def decide_in_floats(first: Words, second: Words, scale: float, bits: int = _BITS) -> tuple[Flags, Flags, Floats]:
+    """Return which proposals are accepted, which ones double precision cannot decide, and the rounded numbers.
 
-    A word w of b bits stands for any u in [w, w + 1) / 2^b: -log u is within 1 / 2w of that of the middle.
+    A word w of b bits stands for any u in [w, w + 1) / 2^b: -log u is within 1 / 2w of its value at the middle.
     """
     import numpy as np
 
     with np.errstate(divide="ignore"):
         size, error = _exponential(first, bits)
-        other, other_error = _exponential(second >> np.uint64(1), bits - 1)
-    excess = 2.0 * other - (size - 1.0) ** 2
-    doubt = 1.25 * (2.0 * other_error + 2.0 * error * (1.0 + size) + error * error)  # and what is rounded off here
+        threshold, threshold_error = _exponential(second >> np.uint64(1), bits - 1)
+    excess = 2.0 * threshold - (size - 1.0) ** 2
+    error_bound = 1.25 * (2.0 * threshold_error + 2.0 * error * (1.0 + size) + error * error)  # 1.25: rounding here
     scaled = scale * size
-    whole = np.rint(scaled)
-    near_half = np.abs(scaled - whole) >= 0.5 - 1.25 * scale * error
-    unsure = (np.abs(excess) <= doubt) | ((excess > 0.0) & near_half)
+    rounded = np.rint(scaled)
+    near_half = np.abs(scaled - rounded) >= 0.5 - 1.25 * scale * error
+    unsure = (np.abs(excess) <= error_bound) | ((excess > 0.0) & near_half)
     kept = (excess > 0.0) & ~unsure
-    return kept, unsure, np.asarray(np.where(second & np.uint64(1), whole, -whole))
+    return kept, unsure, np.asarray(np.where(second & np.uint64(1), rounded, -rounded))
 
 
 def _exponential(words: Words, bits: int) -> tuple[Floats, Floats]:
-    """Return the negative logarithms of words, and what they may be off, infinite where a word is 0."""
+    """Return the negative logarithms of words, and bounds on their errors, infinite for the word 0."""
     import numpy as np
 
     wide = words.astype(np.float64)
@@ -103,13 +103,13 @@ def _exponential(words: Words, bits: int) -> tuple[Floats, Floats]:
     return size, LOG_ERROR * (1.0 + size) + 0.5 / wide
 
 
-def settle(first: int, second: int, scale: float, bits: int = _BITS) -> int | None:
-    """Decide one proposal, and return its rounded number or None, drawing more bits for as long as it takes."""
+def decide_with_more_bits(first: int, second: int, scale: float, bits: int = _BITS) -> int | None:
+    """Return the rounded number of one proposal, or None if it is rejected; draws more bits until it is decided."""
     sign, second = (1 if second & 1 else -1), second >> 1
     extra = 0
     while True:
         if first and second:
-            number, sure = _decided_exactly(first, second, scale, bits + extra)
+            number, sure = _decide_exactly(first, second, scale, bits + extra)
             if sure:
                 return None if number is None else sign * number
         more = int.from_bytes(os.urandom(_BITS // 4), "little")
@@ -117,27 +117,28 @@ def settle(first: int, second: int, scale: float, bits: int = _BITS) -> int | No
         extra += _BITS
 
 
-def _decided_exactly(first: int, second: int, scale: float, bits: int) -> tuple[int | None, bool]:
-    """Return the whole number of a proposal, None if it is not kept, and whether these bits decide it."""
+def _decide_exactly(first: int, second: int, scale: float, bits: int) -> tuple[int | None, bool]:
+    """Return the whole number of a proposal (None: rejected), and whether these bits decide it."""
     with localcontext(Context(prec=bits // 3 + 20)):
-        low, high = _between(first, bits)
-        other_low, other_high = _between(second, bits - 1)
-        near, far = sorted([(low - 1) ** 2, (high - 1) ** 2])
-        if 2 * other_high < (0 if low <= 1 <= high else near):
+        low, high = _log_bounds(first, bits)
+        threshold_low, threshold_high = _log_bounds(second, bits - 1)
+        least_square, largest_square = sorted([(low - 1) ** 2, (high - 1) ** 2])
+        if 2 * threshold_high < (0 if low <= 1 <= high else least_square):
             return None, True
-        number = _rounded(low, scale)
-        return number, 2 * other_low > far and number == _rounded(high, scale)
+        number = _round_scaled(low, scale)
+        return number, 2 * threshold_low > largest_square and number == _round_scaled(high, scale)
 
 
-def _between(word: int, bits: int) -> tuple[Decimal, Decimal]:
-    """Return limits of -log u for u in [word, word + 1) / 2^bits; log(1 + 1 / w) < 1 / w.
+def _log_bounds(word: int, bits: int) -> tuple[Decimal, Decimal]:
+    """Return bounds of -log u for u in [word, word + 1) / 2^bits; log(1 + 1 / w) < 1 / w.
 
-    The logarithm is correctly rounded, to so many digits that a thousandth of a bit is more than all rounding here.
+    The logarithm is correctly rounded, to so many digits that all rounding here adds up to less than a thousandth of a
+    bit.
     """
     slack = Decimal(10) ** -(bits // 3 + 2)
     low = -(Decimal(word + 1) / 2**bits).ln() - slack
     return low, low + 3 * slack + Decimal(1) / word
 
 
-def _rounded(size: Decimal, scale: float) -> int:
+def _round_scaled(size: Decimal, scale: float) -> int:
     return int((Decimal(scale) * size + Decimal("0.5")).to_integral_value(ROUND_FLOOR))

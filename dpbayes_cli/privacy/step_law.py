@@ -1,4 +1,4 @@
-"""What any law of a plan's step can be asked, whether it adds noise, draws parameters, runs a chain or finds bounds."""
+"""The interface of every law of a plan's step: it adds noise, draws parameters, runs a chain or finds bounds."""
 
 from __future__ import annotations
 
@@ -7,40 +7,40 @@ from typing import ClassVar, Self
 
 
 class StepLaw:
-    """A calibrated law, as a step of a plan holds it; whoever uses it asks what it can do, never what it is."""
+    """The calibrated law of one step of a plan; its users ask what it can do, never which class it is."""
 
     adds_noise: ClassVar[bool] = False
-    """Whether it adds integer noise to a statistic; else it draws."""
+    """Whether it adds integer noise to a statistic; otherwise it draws."""
     has_moments: ClassVar[bool] = False
-    """Whether the law of its draws has moments that a plan can state."""
+    """Whether a plan can state moments of its draws."""
     slow_moments: ClassVar[bool] = False
-    """Whether these take seconds each, so that few are asked for."""
+    """Whether these take seconds each, so that only few are computed."""
     draws_exactly: ClassVar[bool] = True
-    """Whether draws follow the law that is stated, and not one that a chain only comes near to."""
+    """Whether draws follow the stated law exactly, rather than as the limit of a chain."""
     draws_at_once: ClassVar[bool] = False
-    """Whether many draws of one call are independent of each other, and cheaper than as many calls."""
+    """Whether many draws of one call are independent, and cheaper than as many calls."""
     can_be_dictated: ClassVar[bool] = True
     """Whether all of its randomness is choices and noise, whose outcomes an audit can dictate."""
 
     @property
     def can_be_simulated(self) -> bool:
-        """Whether it is known, without data, what its releases will look like."""
+        """Whether its releases can be predicted without data."""
         return self.adds_noise or self.has_moments
 
     @property
     def n_states(self) -> int:
-        """How many hidden states are released with each draw."""
+        """The number of hidden states released with each draw."""
         return 0
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """What its guarantee takes for granted beside what every guarantee does, one text each."""
+        """The assumptions of its guarantee beyond those of every guarantee, one text each."""
         return ()
 
-    def possible(self, draw: Sequence[float]) -> bool | None:
-        """Return whether a finite draw, as it is released, can be this law's, whatever the data; None: not known."""
+    def is_possible(self, draw: Sequence[float]) -> bool | None:
+        """Return whether this law can release a finite draw, for some data set; None: not known."""
         return None
 
-    def coarser(self) -> Self:
-        """Return the same law on a cover of fewer points where there are very many, for audits; at the same price."""
+    def coarsened(self) -> Self:
+        """Return the same law on a cover with fewer points, at the same cost, if it has very many: for audits."""
         return self

@@ -31,7 +31,7 @@ from dpbayes_cli.ledger.charging import Reservation, price_text
 from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.limits import due_notices
 from dpbayes_cli.ledger.records import ReleaseRecord
-from dpbayes_cli.privacy.measurements import no_randomness
+from dpbayes_cli.privacy.measurements import no_randomness_error
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.sources.packed_codes import CodeReader
 from dpbayes_cli.sources.source import Source
@@ -160,7 +160,7 @@ def privatize(planned: PlannedRelease, evidence: ExactEvidence) -> Payload | Dra
             return _draw_with_private_bounds(planned, law, evidence)
         return planned.mechanism.release(planned.plan, evidence)
     except OSError:  # mechanisms use the operating system only for randomness
-        raise no_randomness() from None
+        raise no_randomness_error() from None
 
 
 def read_evidence(planned: PlannedRelease, source: Source) -> ExactEvidence:

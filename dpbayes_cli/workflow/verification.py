@@ -239,7 +239,7 @@ def _check_values(result: Verification, plan: Plan) -> None:
 
 def _is_possible(law: StepLaw, values: list[float]) -> bool | None:
     """Return None if the draw is finite and the law cannot tell."""
-    return law.possible(values) if all(math.isfinite(value) for value in values) else False
+    return law.is_possible(values) if all(math.isfinite(value) for value in values) else False
 
 
 def _max_records(spec: ReleaseSpec, n_records: int | None) -> float:

@@ -169,7 +169,7 @@ def test_without_randomness_nothing_is_released(
     import opendp.mod
 
     from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
-    from dpbayes_cli.privacy.measurements import drawn
+    from dpbayes_cli.privacy.measurements import add_noise
 
     def no_bytes(*_: Any) -> Any:
         raise OSError(5, "Input/output error")
@@ -182,7 +182,7 @@ def test_without_randomness_nothing_is_released(
 
     arguments = ["release", coin, *COIN, "--mechanism", *model, "--on-invalid", "impute:0"]
     with monkeypatch.context() as broken:
-        broken.setattr(DiscreteLaplace, "release", lambda law, values: drawn(no_draw(law.scale), values))
+        broken.setattr(DiscreteLaplace, "release", lambda law, values: add_noise(no_draw(law.scale), values))
         for name in ("randbelow", "randbits"):
             broken.setattr(f"dpbayes_cli.privacy.grid.secrets.{name}", no_bytes)
         done = dpbayes(*arguments)
@@ -223,7 +223,7 @@ print(done.code, stage, payload, len(bundle), wrong, harness.finish(directory, p
 FORK = """
 import os, sys
 import numpy
-from dpbayes_cli.privacy.choices import fresh_generator
+from dpbayes_cli.privacy.choices import public_generator
 from dpbayes_cli.privacy.grid import secrets
 from dpbayes_cli.privacy.laws.discrete_gaussian import DiscreteGaussian
 from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
@@ -232,7 +232,7 @@ from dpbayes_cli.privacy.secret_normals import RoundedNormals
 def draws():
     laplace, gaussian = DiscreteLaplace(1e9).release([0] * 8), DiscreteGaussian(1e9).release([0] * 8)
     normals = RoundedNormals(1e12)((4,)).tolist()
-    return [*laplace, *gaussian, secrets.randbits(128), *normals, fresh_generator().random()]
+    return [*laplace, *gaussian, secrets.randbits(128), *normals, public_generator().random()]
 
 draws()
 reader, writer = os.pipe()

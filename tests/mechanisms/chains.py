@@ -1,4 +1,4 @@
-"""Tiny chains on hidden states, and their laws by enumeration, from the very integers that are drawn with."""
+"""Tiny chains on hidden states, and their laws by enumeration, from the integers that the draws use."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def records_of(model: LatentVariables) -> list[Record]:
 
 
 def evidence_of(model: LatentVariables, records: Sequence[Record]) -> ExactEvidence:
-    """The exact evidence, without an engine."""
+    """The exact statistics of records, computed without a data engine."""
     read, codes = model.chain_input(COMPLETE), np.array(records)
     if isinstance(read, CodedColumns):
         held = read.hold(len(records))
@@ -70,13 +70,13 @@ def evidence_of(model: LatentVariables, records: Sequence[Record]) -> ExactEvide
 
 def coarse(chain: Any, resolution: int = 8, least: int = 2) -> PrivateGibbs:
     """The chain on lattices of few points."""
-    found = require_type(chain, PrivateGibbs)
-    return replace(found, covers=tuple(SharesCover(c.n_shares, resolution, least) for c in found.covers))
+    gibbs_chain = require_type(chain, PrivateGibbs)
+    return replace(gibbs_chain, covers=tuple(SharesCover(c.n_shares, resolution, least) for c in gibbs_chain.covers))
 
 
 def prices(chain: PrivateGibbs, likelihood_power: Decimal) -> tuple[float, float]:
-    """What updates of states, and of all emissions, are charged."""
-    states, *emissions = (update.need(likelihood_power, 1) for update in updates_of(chain.covers, chain.bits))
+    """The cost of an update of the states, and of all emissions."""
+    states, *emissions = (update.cost_of_sweeps(likelihood_power, 1) for update in updates_of(chain.covers, chain.bits))
     return float(states), float(sum(emissions))
 
 
@@ -96,7 +96,7 @@ def state_log_law(
 ) -> np.ndarray[Any, Any]:
     """The log probabilities of the states of all sites after their update, in the order of ``all_states``."""
     groups = chain.structure.update_blocks(chain.n_records)
-    found = []
+    totals = []
     for states in all_states(chain):
         now, total = point.states.copy(), 0.0
         for group in groups:
@@ -106,8 +106,8 @@ def state_log_law(
             chosen = states[group]
             total += float(np.log(weights[np.arange(len(group)), chosen] / weights.sum(axis=1)).sum())
             now[group] = chosen
-        found.append(total)
-    return np.array(found)
+        totals.append(total)
+    return np.array(totals)
 
 
 def site_log_laws(

@@ -44,7 +44,7 @@ def test_a_log_weight_moves_by_its_sensitivity_at_most_and_a_witness_attains_it(
         for path in paths:
             points = [Point(np.array([0]), (emissions,), links) for emissions in path]
             rises = zip(points, itertools.pairwise(starts), strict=True)
-            totals = [[chain.risen(point, sites, *ends) for sites in both] for point, ends in rises]
+            totals = [[chain.log_weight_increment(point, sites, *ends) for sites in both] for point, ends in rises]
             left, right = (sum(column) >> weight.shift for column in zip(*totals, strict=True))
             widest = max(widest, abs(left - right))
     assert widest <= weight.law.scale * (1 + 1e-12)  # at an epsilon of one the scale is the sensitivity
@@ -77,20 +77,20 @@ def test_the_mean_weight_is_the_evidence() -> None:
             likelihood = math.prod(z if x == (0,) else 1 - z for z, x in zip(zeros, records, strict=True))
             exact += p * q * mass * likelihood
     rng = np.random.default_rng(0)
-    found = []
+    weights = []
     for _ in range(300):
         links = chain.structure.draw_state_probabilities(None, rng)
         point = Point(chain.structure.draw_states(links, 3, rng), chain.start(), links)
         total, before = 0, Decimal(0)
         for stage in chain.stages:
-            total += chain.risen(point, sites, before, stage.likelihood_power)
+            total += chain.log_weight_increment(point, sites, before, stage.likelihood_power)
             before = stage.likelihood_power
             states = chain.update_states(point, sites, before)
             emissions = chain.update_emissions(states, sites, before)
             point = Point(states, emissions, chain.structure.draw_state_probabilities(states, rng))
-        found.append(math.exp(total / 2.0**chain.bits))
-    assert abs(np.mean(found) - exact) <= 6.2 * np.std(found) / math.sqrt(len(found))
-    assert 6.2 * np.std(found) / math.sqrt(len(found)) < exact / 3
+        weights.append(math.exp(total / 2.0**chain.bits))
+    assert abs(np.mean(weights) - exact) <= 6.2 * np.std(weights) / math.sqrt(len(weights))
+    assert 6.2 * np.std(weights) / math.sqrt(len(weights)) < exact / 3
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Langevin chains on public data: that a default horizon forgets its start, and what one private draw predicts."""
+"""Langevin chains on public data: the default number of steps forgets the start; one private draw predicts income."""
 
 from __future__ import annotations
 
@@ -63,17 +63,17 @@ def test_the_default_horizon_forgets_its_start() -> None:
     matrix, rng = read(spec, SAMPLE_DATA / "abalone.csv.gz", n), np.random.default_rng(1)
     directions = rng.normal(size=(law.width, 4))
     w = np.repeat(3.0 / np.sqrt(law.tau) * directions / np.linalg.norm(directions, axis=0), 64, axis=1)
-    found = {}
+    r_hats = {}
     with ExitStack() as stack:
         gradient = Gradient(matrix, law.loss, stack)
         for step in range(1, law.n_steps + 1):
             noise = np.sqrt(2.0 * law.step_size) * rng.normal(size=w.shape)
             w = w - law.step_size * (law.likelihood_power * gradient(w) + law.tau * w) + noise
             if step in {law.n_steps // 10, law.n_steps}:
-                found[step] = float(diagnose(w.T.reshape(4, 64, law.width))[0].max())
-    print(f"R-hat: {found}")
-    assert found[law.n_steps] <= 1.05
-    assert found[law.n_steps // 10] > 1.2
+                r_hats[step] = float(diagnose(w.T.reshape(4, 64, law.width))[0].max())
+    print(f"R-hat: {r_hats}")
+    assert r_hats[law.n_steps] <= 1.05
+    assert r_hats[law.n_steps // 10] > 1.2
 
 
 def test_one_private_draw_predicts_income_nearly_as_well_as_the_posterior_without_privacy() -> None:

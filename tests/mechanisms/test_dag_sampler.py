@@ -1,4 +1,4 @@
-"""Draws of networks, table by table: all neighboring data sets of a tiny one, on the very laws that are drawn from."""
+"""Draws of networks, table by table: all neighboring data sets of a tiny network, on the laws that the draws use."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ def row_law(law: SimplexSampler, counts: tuple[int, ...]) -> tuple[Fraction, ...
 
 
 def laws_of(sampler: DagSampler, values: tuple[int, ...]) -> list[tuple[Fraction, ...]]:
-    found, first = [], 0
+    laws, first = [], 0
     for law, rows, width in zip(sampler.laws, sampler.rows, sampler.widths, strict=True):
         row = law.law if isinstance(law, SharesEstimate) else require_type(law, SimplexSampler)
         for _ in range(rows):
-            found.append(row_law(row, values[first : first + width]))
+            laws.append(row_law(row, values[first : first + width]))
             first += width
-    return found
+    return laws
 
 
 @lru_cache(maxsize=4096)
@@ -77,12 +77,12 @@ def worst(model: DiscreteBayesNet, sampler: DagSampler) -> tuple[Decimal, Decima
     records = list(itertools.product(*(range(size) for size in model.network.sizes)))
     largest = widest = Decimal(0)
     for others in itertools.combinations_with_replacement(records, N - 1):
-        found = {
+        log_laws = {
             record: laws_of(sampler, count_cells(statistic, model.network.names, np.array([*others, record])))
             for record in records
         }
         for one, other in itertools.permutations(records, 2):
-            ends = [extremes(a, b) for a, b in zip(found[one], found[other], strict=True) if a != b]
+            ends = [extremes(a, b) for a, b in zip(log_laws[one], log_laws[other], strict=True) if a != b]
             low, high = (sum(side, Decimal(0)) for side in zip(*ends, strict=True))  # rows are independent
             largest, widest = max(largest, high, -low), max(widest, high - low)
     return largest, widest
@@ -105,7 +105,7 @@ def test_no_neighbors_are_told_apart_by_more_than_the_charge(mechanism: Any, wei
 
 
 def test_a_table_charged_alone_would_not_be_enough() -> None:
-    """Planted: each table at the whole epsilon, as if their draws were of different people."""
+    """Planted bug: each table spends the whole epsilon, as if its records were other people's."""
     model = build()
     plan = plan_of(Ops(), model, **request("3"))
     sampler = require_type(plan.final_step.law, DagSampler)
@@ -137,8 +137,8 @@ def test_draws_follow_the_laws_row_by_row() -> None:
         mean, sd = float(mass @ grid), float(np.sqrt(mass @ (grid - mass @ grid) ** 2))
         cover = require_type(sampler.laws[0], SimplexSampler).cover
         assert moments[row] == pytest.approx(((mean + cover.least) / cover.resolution, sd / cover.resolution))
-        found = drawn[:, 2 * row] * cover.resolution - cover.least
-        assert stats.norm.sf(abs(found.mean() - mean) / (sd / np.sqrt(4000))) > 1e-6
+        counts = drawn[:, 2 * row] * cover.resolution - cover.least
+        assert stats.norm.sf(abs(counts.mean() - mean) / (sd / np.sqrt(4000))) > 1e-6
 
 
 def test_more_values_than_are_drawn_exactly_are_refused() -> None:

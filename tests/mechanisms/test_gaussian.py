@@ -34,6 +34,6 @@ def test_epsilon_and_delta_are_kept(epsilon: str, delta: str) -> None:
     [{}, {"epsilon": Decimal(1)}, {"delta": Decimal("1e-6")}, {"rho": Decimal(1), "epsilon": Decimal(1)},
      {"rho": Decimal(0)}],
 )  # fmt: skip
-def test_a_price_is_stated_in_one_notion(asked: dict[str, Any]) -> None:
+def test_a_cost_stated_in_two_notions_is_refused(asked: dict[str, Any]) -> None:
     with pytest.raises(SpecError):
         plan_of(Gaussian(), MODEL, DROP, **asked)

@@ -1,4 +1,4 @@
-"""Private Gibbs sampling: updates and whole sweeps by enumeration, the laws of draws, plans, what is refused."""
+"""Private Gibbs sampling: updates and whole sweeps by enumeration, the laws of draws, plans, refusals."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def chain_of(model: LatentVariables, n: int, **changes: Any) -> PrivateGibbs:
 def points_of(chain: PrivateGibbs, size: int) -> list[Point]:
     """Public points: emissions at the ends of their lattices, and random ones."""
     rng = np.random.default_rng(3)
-    k, found = chain.structure.n_states, []
+    k, points = chain.structure.n_states, []
     for i in range(size):
         emissions = []
         for cover in chain.covers:
@@ -81,8 +81,8 @@ def points_of(chain: PrivateGibbs, size: int) -> list[Point]:
             emissions.append(np.array(picked))
         links = chain.structure.draw_state_probabilities(None, rng)
         states = rng.integers(k, size=chain.structure.n_sites(chain.n_records))
-        found.append(Point(states, tuple(emissions), links))
-    return found
+        points.append(Point(states, tuple(emissions), links))
+    return points
 
 
 @pytest.mark.parametrize(("model", "n"), SUBJECTS)
@@ -121,7 +121,7 @@ def test_no_update_exceeds_its_price_and_a_witness_attains_it(model: LatentVaria
 
 
 def kernel(model: LatentVariables, chain: PrivateGibbs, records: Any, links: Any) -> Any:
-    """The log law of a sweep from every point to every point, with public links that stay."""
+    """The log law of a sweep from every point to every point, with fixed public links."""
     sites = chain.structure.sites(evidence_of(model, records))
     states, emissions = all_states(chain), emissions_of(chain)
     after = np.array([emission_log_law(chain, z, sites, T) for z in states])
@@ -156,7 +156,7 @@ def test_no_chain_of_two_sweeps_exceeds_its_price(model: LatentVariables, n: int
 
 @pytest.mark.parametrize("model", [hmm(sequences=1, steps=3), mixture()], ids=["hmm", "mixture"])
 def test_a_sweep_leaves_the_tempered_posterior_as_it_is(model: LatentVariables) -> None:
-    """Prior times likelihood to the power T, over states and emissions: one law, which two groups and tables keep."""
+    """Prior times likelihood to the power T, over states and emissions: two blocks and the tables keep it."""
     records = (records_of(model) * 2)[1:4]
     chain = coarse(planned(model, n=3).final_step.law, 6, 2)
     links = chain.structure.draw_state_probabilities(None, np.random.default_rng(1))
@@ -198,7 +198,7 @@ def test_updates_are_drawn_from_their_laws(model: LatentVariables) -> None:
     assert_follows([rows.index(one) * len(rows) + rows.index(other) for one, other in pairs], np.arange(len(law)), law)
 
 
-def test_a_chain_finds_what_the_data_say_where_epsilon_is_no_matter() -> None:
+def test_a_chain_recovers_the_hidden_states_at_a_large_epsilon() -> None:
     """Two states far apart: at a likelihood power of one the chain tells them apart, and numbers them by frequency."""
     model = hmm(sequences=3, steps=8, sizes=(2, 2))
     rng = np.random.default_rng(5)
@@ -224,7 +224,7 @@ def test_a_chain_finds_what_the_data_say_where_epsilon_is_no_matter() -> None:
 @pytest.mark.parametrize("epsilon", ["0.5", "30", "1000"])
 @pytest.mark.parametrize("model", [hmm(sizes=(2, 3, 3)), mixture(sizes=(2, 3))], ids=["hmm", "mixture"])
 def test_the_budget_is_spent_and_never_exceeded(model: LatentVariables, epsilon: str, kernel_name: Any) -> None:
-    """What every update of the chain that runs needs adds up to the charge at most, and nearly to it."""
+    """The costs of all updates that run add up to the charge at most, and nearly reach it."""
     plan = planned(model, epsilon=epsilon, n=500, kernel=kernel_name, sweeps=50)
     chain = require_type(plan.final_step.law, PrivateGibbs)
     need = sum(stage.sweeps * sum(prices(chain, stage.likelihood_power)) for stage in chain.stages)
@@ -249,7 +249,7 @@ def test_more_of_the_last_sweeps_cost_nothing() -> None:
     assert len(Gibbs().release(ten, evidence_of(hmm(), records_of(hmm())[:2])).values) == 10
 
 
-def test_a_plan_shows_what_noise_would_do() -> None:
+def test_a_plan_shows_the_scale_of_laplace_noise() -> None:
     parameters = planned(hmm(sizes=(2, 2)), epsilon="0.5", n=100).parameters
     assert parameters["laplace_scale"] == pytest.approx(8.0)  # 2 F / epsilon
     assert "laplace_scale" not in planned(mixture(), n=100).parameters
@@ -265,11 +265,11 @@ def test_a_plan_shows_what_noise_would_do() -> None:
         (hmm(), {"sweeps": 50, "draws": 6, "kernel": "annealed"}, "full power"),
         (hmm(), {"epsilon": "1e-7"}, "rounding"),
         (hmm(), {"log_weight_epsilon": Decimal("0.1")}, "annealed"),
-        (hmm(), {"log_weight_epsilon": Decimal(1), "kernel": "annealed"}, "nothing is left"),
-        (DirichletCategorical(("0", "1"), (1.0, 1.0)), {"sweeps": 2, "draws": 3}, "last of 2"),
+        (hmm(), {"log_weight_epsilon": Decimal(1), "kernel": "annealed"}, "leaves nothing"),
+        (DirichletCategorical(("0", "1"), (1.0, 1.0)), {"sweeps": 2, "draws": 3}, "at least as many sweeps"),
     ],
 )
-def test_what_cannot_be_is_refused(model: Model, changes: dict[str, Any], words: str) -> None:
+def test_invalid_chains_are_refused(model: Model, changes: dict[str, Any], words: str) -> None:
     policy = COMPLETE if isinstance(model, LatentVariables) else IMPUTED
     with pytest.raises(SpecError, match=words):
         planned(model, policy, **changes)

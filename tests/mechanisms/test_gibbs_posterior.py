@@ -1,4 +1,4 @@
-"""Gibbs posteriors: what is planned and charged, what is refused and why, and a release from end to end."""
+"""Gibbs posteriors: plans and charges, refusals, and a release from end to end."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def planned(mechanism: str = "gibbs-posterior", model: str = "logistic-regressio
 
 
 def true_mu(plan: Plan, model: str, n: int) -> float:
-    """Price the chain that a plan runs, in words of its own: slope, curvature and rows of norm sqrt(2)."""
+    """Return the cost of a plan's chain, recomputed from slope, curvature and rows of norm sqrt(2)."""
     chain = require_type(plan.final_step.law, Langevin)
     slope, curvature = {
         "logistic-regression": (1.0, 0.25),
@@ -96,9 +96,7 @@ def true_mu(plan: Plan, model: str, n: int) -> float:
     ],
     ids=str,
 )
-def test_the_chain_that_runs_costs_what_is_charged_and_no_more_than_was_asked(
-    model: str, asked: dict[str, Any]
-) -> None:
+def test_the_charge_is_the_cost_of_the_chain_and_within_the_request(model: str, asked: dict[str, Any]) -> None:
     plan = planned(model=model, **asked)
     guarantee = require_type(plan.guarantee, GaussianDP)
     assert float(guarantee.mu) == pytest.approx(true_mu(plan, model, 1000), rel=1e-7)
@@ -115,24 +113,24 @@ def test_the_chain_that_runs_costs_what_is_charged_and_no_more_than_was_asked(
         assert guarantee.statement(delta).epsilon <= epsilon
 
 
-def test_a_plan_names_what_it_found() -> None:
+def test_a_plan_states_the_calibrated_parameters() -> None:
     plan = planned(mu="0.5", draws=4, certificate="total-variation")
     assert plan.parameters.keys() == LARGEST_PLAN | {"certificate"}
     chain = require_type(plan.final_step.law, Langevin)
-    found = plan.parameters
-    assert (found["likelihood_power"], found["tau"], found["step_size"], found["n_steps"]) == (
+    parameters = plan.parameters
+    assert (parameters["likelihood_power"], parameters["tau"], parameters["step_size"], parameters["n_steps"]) == (
         chain.likelihood_power, chain.tau, chain.step_size, chain.n_steps,
     )  # fmt: skip
-    assert found["mu"] == float(plan.guarantee.mu) == pytest.approx(0.5, rel=2e-3)  # horizons are whole
-    assert found["smoothness"] == pytest.approx(chain.likelihood_power * 0.25 * 2.0 * 1000 + 1.0)
-    assert chain.step_size == pytest.approx(1.0 / found["smoothness"])
-    assert found["sensitivity"] == pytest.approx(2.0 * chain.likelihood_power * math.sqrt(2.0))
-    assert found["certificate"]["n_steps"] > 1e6
+    assert parameters["mu"] == float(plan.guarantee.mu) == pytest.approx(0.5, rel=2e-3)  # horizons are whole
+    assert parameters["smoothness"] == pytest.approx(chain.likelihood_power * 0.25 * 2.0 * 1000 + 1.0)
+    assert chain.step_size == pytest.approx(1.0 / parameters["smoothness"])
+    assert parameters["sensitivity"] == pytest.approx(2.0 * chain.likelihood_power * math.sqrt(2.0))
+    assert parameters["certificate"]["n_steps"] > 1e6
     assert math.log2(chain.grid) == int(math.log2(chain.grid))
-    assert chain.grid <= 1.0 / math.sqrt(found["smoothness"]) / 1024.0
+    assert chain.grid <= 1.0 / math.sqrt(parameters["smoothness"]) / 1024.0
     assert f"{chain.n_steps} steps" in plan.how
     assert plan.warnings == ()
-    assert "is short" in planned(mu="0.5", n_steps=2).warnings[0]
+    assert "steps are few" in planned(mu="0.5", n_steps=2).warnings[0]
     long = planned(mu="5", n_steps=3, step_size=0.01, model="huber-regression")
     assert long.parameters["variance_inflation"] > 1e4
     assert any("is large" in warning for warning in long.warnings)
@@ -188,9 +186,9 @@ def test_the_exact_curve_allows_more_than_the_papers_rule() -> None:
         ({"mu": "0.5", "policy": ADD_REMOVE, "n_records": None}, "sampling.max_records", "private"),
         ({"mu": "0.5", "max_records": 2000}, "sampling.max_records", "public"),
         ({"mu": "0.5", "n_records": None}, "records", "beforehand"),
-        ({"mu": "0.5", "n_records": 0}, "records", "at least 1"),
-        ({"mu": "0.5", "step_size": 3.0}, "sampling.step_size", "contraction"),
-        ({"mu": "0.5", "step_size": 2.0}, "sampling.step_size", "contraction"),
+        ({"mu": "0.5", "n_records": 0}, "records", "no record"),
+        ({"mu": "0.5", "step_size": 3.0}, "sampling.step_size", "contracts below"),
+        ({"mu": "0.5", "step_size": 2.0}, "sampling.step_size", "contracts below"),
         ({"mu": "1e-13"}, "privacy", "too small"),
         ({"mu": "1e-10"}, "privacy", "double precision"),
         ({"mu": "0.5", "calibration": "minami"}, "privacy", "epsilon and delta"),
@@ -202,12 +200,12 @@ def test_the_exact_curve_allows_more_than_the_papers_rule() -> None:
         ),
         ({"epsilon": "1", "delta": "1e-6", "calibration": "geumlek"}, "privacy", "at an order"),
         ({"mu": "0.5", "certificate": "total-variation", "gamma": 0.6}, "sampling.certificate", "Proposition 13"),
-        ({"mu": "0.5", "gamma": 0.1}, "sampling.gamma", "none is asked for"),
+        ({"mu": "0.5", "gamma": 0.1}, "sampling.gamma", "none is requested"),
         ({"mu": "0.5", "order": "8"}, "privacy.order", "Geumlek"),
     ],
     ids=str,
 )
-def test_what_has_no_guarantee_is_refused(asked: dict[str, Any], where: str, words: str) -> None:
+def test_requests_without_a_guarantee_are_refused(asked: dict[str, Any], where: str, words: str) -> None:
     with pytest.raises(SpecError, match=words) as refused:
         planned(**asked)
     assert refused.value.where == where
@@ -229,7 +227,7 @@ def test_the_renyi_mechanisms_on_a_convex_loss() -> None:
         assert float(plan.guarantee.mu) == pytest.approx(true_mu(plan, "logistic-regression", 1000), rel=1e-7)
     direct = planned("rdp-direct")
     assert (direct.parameters["likelihood_power"], direct.parameters["tau"]) == (1.0, 1.0)
-    with pytest.raises(SpecError, match=r"more than 0\.1"):
+    with pytest.raises(SpecError, match=r"more than epsilon 0\.1"):
         planned("rdp-direct", **asked)
 
 
@@ -243,8 +241,8 @@ def test_a_long_step_that_costs_more_than_an_exact_draw_is_refused_by_the_papers
     )  # where the chain itself is priced it is not
 
 
-def test_a_limit_stands_for_a_private_number_of_records() -> None:
-    """Under add-remove a record more may push another out: both gradients count."""
+def test_a_public_limit_replaces_a_private_number_of_records() -> None:
+    """Under add-remove an added record may push another one out: both gradients count."""
     private = planned(mu="0.5", policy=ADD_REMOVE, n_records=None, max_records=1000)
     public = planned(mu="0.5")
     assert private.parameters == public.parameters
@@ -353,7 +351,7 @@ def test_a_bundle_of_an_earlier_chain_verifies_but_for_its_tail(
     assert ("far tail" in done.err) is (code == 0)
 
 
-def test_the_prior_is_part_of_the_question(dpbayes: Cli, records: Path) -> None:
+def test_the_prior_is_part_of_the_request(dpbayes: Cli, records: Path) -> None:
     dpbayes("budget", "open", "d", "--rho", "1")
     asked = ["release", "--spec", "spec.yaml", "--mu", "0.5", "--n-steps", "5", "--json"]
     one = dpbayes(*asked, "--out", "one").json
@@ -380,12 +378,12 @@ def test_every_account_but_a_pure_one_can_pay(dpbayes: Cli, records: Path) -> No
 
 
 def said(done: Result) -> str:
-    """Return what was said beside the answer, without identifiers, the clock and the name of the bundle."""
+    """Return the messages without identifiers, times and the name of the bundle."""
     return re.sub(r"[0-9a-f]{16,}|20\d\d-\d\d-\d\dT[\d:]+Z|out\d+", "#", done.err)
 
 
 @pytest.mark.parametrize("kind", ["one more", "no record", "all invalid"])
-def test_under_add_remove_nothing_tells_the_number_of_records(dpbayes: Cli, records: Path, kind: str) -> None:
+def test_under_add_remove_no_output_reveals_the_number_of_records(dpbayes: Cli, records: Path, kind: str) -> None:
     dpbayes("budget", "open", "d", "--rho", "1", "--neighbors", "add-remove")
     with Path("spec.yaml").open("a") as spec:
         spec.write("sampling: {max_records: 150, n_steps: 5}\nprivacy: {neighbors: add-remove, mu: 0.1}\n")
@@ -420,7 +418,7 @@ CELLS = [
 ]
 
 
-def test_no_record_changes_what_is_said_or_how_much_is_written(dpbayes: Cli, records: Path, ledger_path: Path) -> None:
+def test_no_record_changes_messages_or_the_amount_written(dpbayes: Cli, records: Path, ledger_path: Path) -> None:
     """Whatever a cell holds: the same messages, exit code, files, and plan; draws are finite."""
     text, seen = records.read_text(), set()
     for i, record in enumerate(CELLS):

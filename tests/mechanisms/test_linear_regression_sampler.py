@@ -20,7 +20,7 @@ from dpbayes_cli.core.section import require_type
 from dpbayes_cli.core.statistic import evaluate
 from dpbayes_cli.mechanisms.ops import Ops
 from dpbayes_cli.mechanisms.samplers.linear_regression_sampler import (
-    MOST_POINTS,
+    MAX_POINTS,
     LinearRegressionSampler,
     LineCover,
     count_points,
@@ -74,14 +74,14 @@ def test_the_range_is_never_exceeded_and_attained(features: int, low: Any, high:
     lines = np.array(cover.points().tolist(), dtype=object) * cover.step
     lines[:, 0] = lines[:, 0] + cover.middle
     spots = [Fraction(-1), Fraction(0), Fraction(1)]
-    found = []
+    log_likelihoods = []
     for y, *x in itertools.product(spots, repeat=features + 1):
         height = lines[:, 0] + sum(lines[:, j + 1] * x[j] for j in range(features))
         assert low <= min(height) <= max(height) <= high
-        found.append(-((height - y) ** 2) / (2 * variance))
-    ranges = [max(a - b) - min(a - b) for a, b in itertools.combinations(found, 2)]
+        log_likelihoods.append(-((height - y) ** 2) / (2 * variance))
+    ranges = [max(a - b) - min(a - b) for a, b in itertools.combinations(log_likelihoods, 2)]
     assert max(ranges) == cover.spread(variance)
-    assert max(max(a) - min(a) for a in found) <= cover.spread(variance) / 2  # a record against none
+    assert max(max(a) - min(a) for a in log_likelihoods) <= cover.spread(variance) / 2  # a record against none
 
 
 @pytest.mark.parametrize("power_applies_to", ["likelihood", "joint"])
@@ -90,7 +90,7 @@ def test_the_range_is_never_exceeded_and_attained(features: int, low: Any, high:
 def test_no_pair_of_neighbors_exceeds_the_charge(
     features: int, support: Any, epsilon: str, power_applies_to: Any
 ) -> None:
-    """All data sets of two records at corners, on a small lattice, from the very integers that are drawn with.
+    """All data sets of two records at corners, on a small lattice, from the integers that the draws use.
 
     Logarithms of exact fractions err by less than 1e-14, and the charge leaves more than that.
     """
@@ -123,7 +123,7 @@ def test_squares_are_those_of_the_residuals() -> None:
 
 
 def test_draws_follow_the_tempered_posterior() -> None:
-    """Draws of the slope against the density on the lattice, written anew (chi-square, false-fail 1e-9)."""
+    """Draws of the slope against an independent density on the lattice (chi-square, false-fail 1e-9)."""
     rng = np.random.default_rng(1)
     records = np.column_stack([rng.random(60) * 4.0, rng.random(60) * 4.0 - 1.0])
     records[:, 0] = np.clip(1.0 + 0.8 * records[:, 1] + rng.normal(0.0, 0.5, 60), 0.0, 4.0)
@@ -156,7 +156,7 @@ def test_the_posterior_without_privacy_is_the_conjugate_one() -> None:
 def test_the_grid_has_as_many_points_as_can_be_enumerated() -> None:
     for features in (1, 2, 4):
         cover = sampler_of(features, request()).cover
-        assert count_points(features + 1, cover.resolution) <= MOST_POINTS
+        assert count_points(features + 1, cover.resolution) <= MAX_POINTS
     with pytest.raises(SpecError, match="too many"):
         plan_of(Ops(), model(9), **request())
 
@@ -184,8 +184,8 @@ def test_lines_of_abalone_are_drawn_and_planned(dpbayes: Cli, place: Path) -> No
     planned = dpbayes("plan", "--spec", "spec.yaml", "--records", "4177", "--trials", "2", "--json").json
     assert planned["expected"]["inflation"] > 1.0
     done = dpbayes("release", "--spec", "spec.yaml", "--out", "out", "--json").json
-    found = {name: summary["mean"] for name, summary in done["posterior"].items()}
-    assert list(found) == ["beta[intercept]", "beta[length]"]
-    assert abs(found["beta[intercept]"] + 0.5 * found["beta[length]"] - 9.6) < 6.5
+    means = {name: summary["mean"] for name, summary in done["posterior"].items()}
+    assert list(means) == ["beta[intercept]", "beta[length]"]
+    assert abs(means["beta[intercept]"] + 0.5 * means["beta[length]"] - 9.6) < 6.5
     assert dpbayes("report", "out").code == 0
     assert stats.norm.sf(9.0) < FALSE_FAIL

@@ -1,4 +1,4 @@
-"""MAP: the charge by exhaustion, on the integers that are drawn with; permute-and-flip by the subset formula."""
+"""MAP: the charge by exhaustion, on the integers that the draws use; permute-and-flip by the subset formula."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from dpbayes_cli.core.plan import Plan
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.mechanisms.map import GridEstimate, Map, ModeEstimate, SharesEstimate
 from dpbayes_cli.mechanisms.samplers.simplex_sampler import SharesCover
-from dpbayes_cli.mechanisms.samplers.tempering import Drawing, Tempering, tempered
+from dpbayes_cli.mechanisms.samplers.tempering import DrawRequest, Tempering, calibrate_power
 from dpbayes_cli.models.beta_bernoulli import BetaBernoulli
 from dpbayes_cli.models.dirichlet_categorical import DirichletCategorical
 from dpbayes_cli.models.families.capabilities import OneParameterFamily
-from dpbayes_cli.privacy.grid import SLACK
+from dpbayes_cli.privacy.grid import GRID_SLACK
 from dpbayes_cli.privacy.kinds import BoundedRange, PureDP
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.permute_and_flip import FlipWeights, flip_law, flip_weights, permute_and_flip
@@ -69,7 +69,7 @@ def worst(laws: dict[Any, list[Fraction]], neighbors: list[tuple[Any, Any]]) -> 
 
 
 def on_cells(plan: Plan, n_cells: int) -> GridEstimate:
-    """The planned sampler on few cells: the middles of the outer ones are the ends of the support, to 1e-9."""
+    """The planned sampler on few cells: the midpoints of the outer cells are the ends of the support, to 1e-9."""
     sampler = require_type(plan.steps[0].law, GridEstimate)
     low, high = sampler.law.support[0] + 1e-9, sampler.law.support[1] - 1e-9
     half = (high - low) / (2 * (n_cells - 1))
@@ -88,7 +88,7 @@ def grid_laws(sampler: GridEstimate, n: int) -> tuple[dict[Any, list[Fraction]],
             weights = sampler.law.weights([total])
             laws[total] = [Fraction(weights.weight(cell), weights.total) for cell in cells]
         else:
-            flips = sampler.flips([total])
+            flips = sampler.coin_weights([total])
             laws[total] = subset_law([flips.weight(cell) for cell in cells])
     return laws, [(a, b) for a in sums for b in sums if a != b and abs(a - b) <= steps]
 
@@ -135,8 +135,8 @@ def test_no_pair_of_neighbors_exceeds_the_charge_on_the_lattice(
         request = plan_arguments(COMPLETE, Decimal(epsilon), n_records=n, selection=selection)
         plan = plan_of(Map(), model, **request)
         law = require_type(plan.steps[0].law, SharesEstimate)
-        found = tempered(Drawing(Decimal(epsilon), n), cover.spread, SLACK, None)
-        sampler = replace(law, law=replace(law.law, cover=cover, likelihood_power=found.likelihood_power))
+        tempering = calibrate_power(DrawRequest(Decimal(epsilon), n), cover.spread, GRID_SLACK, None)
+        sampler = replace(law, law=replace(law.law, cover=cover, likelihood_power=tempering.likelihood_power))
         data = [c for c in itertools.product(range(n + 1), repeat=k) if sum(c) == n]
         laws = {}
         for counts in data:
@@ -144,11 +144,11 @@ def test_no_pair_of_neighbors_exceeds_the_charge_on_the_lattice(
                 lattice = sampler.law.lattice(counts)
                 laws[counts] = [lattice.probability(point) for point in points]
             else:
-                flips = sampler.flips(counts)
+                flips = sampler.coin_weights(counts)
                 laws[counts] = subset_law([flips.weight(i) for i in range(len(points))])
         pairs = [(a, b) for a in data for b in data if sum(abs(x - y) for x, y in zip(a, b, strict=True)) == 2]
         largest, widest = worst(laws, pairs)
-        charged = found.charged
+        charged = tempering.charged
         assert largest <= charged
         if selection == "exponential":
             assert charged * Decimal("0.999") <= widest <= charged  # no constant holds anything back
@@ -171,7 +171,7 @@ def flips_of(weights: list[float]) -> FlipWeights:
 
 @pytest.mark.parametrize("weights", [[1.0, 1.0, 1.0, 1.0], [0.1, 1.0, 0.5, 0.9, 0.3, 0.01], [1e-9, 0.2, 1.0, 1.0, 0.7]])
 def test_permute_and_flip_draws_follow_the_exact_law(weights: list[float]) -> None:
-    """Chi-square against the subset formula on the integers that are drawn with (false-fail 1e-9)."""
+    """Chi-square against the subset formula on the integers that the draws use (false-fail 1e-9)."""
     flips = flips_of(weights)
     law = subset_law([flips.weight(cell) for cell in range(len(weights))])
     drawn = [permute_and_flip(flips) for _ in range(20_000)]
@@ -179,7 +179,7 @@ def test_permute_and_flip_draws_follow_the_exact_law(weights: list[float]) -> No
     assert flip_law(np.log(weights)) == pytest.approx(list(map(float, law)), abs=1e-9)
 
 
-def test_the_law_in_floats_is_that_of_wide_covers_too() -> None:
+def test_the_law_in_floats_holds_for_wide_covers() -> None:
     """Two hundred cells, against the product polynomial by a Gauss rule of its full degree."""
     weights = [math.exp(-((i - 80) ** 2) / 900) for i in range(200)]
     law = flip_law(np.log(weights))
@@ -196,7 +196,7 @@ def test_the_best_cell_wins_every_coin() -> None:
     assert [permute_and_flip(flips_of([1.0])) for _ in range(50)] == [0] * 50
 
 
-def test_scores_that_floats_cannot_tell_apart_are_told_by_decimals() -> None:
+def test_decimals_decide_between_scores_that_floats_cannot_tell_apart() -> None:
     scores = [Decimal("1e-20"), Decimal(0), Decimal("2e-20")]
     flips = flip_weights(np.zeros(3), lambda cell: scores[cell], 1e-9)
     assert flips.largest == scores[2]
@@ -214,7 +214,7 @@ def test_permute_and_flip_is_never_worse(successes: int, epsilon: str) -> None:
         samplers[selection] = replace(law, law=replace(law.law, n_cells=8))
     cells = samplers["exponential"].law.weights([successes])
     plain = [Fraction(cells.weight(cell), cells.total) for cell in range(8)]
-    flips = samplers["permute-and-flip"].flips([successes])
+    flips = samplers["permute-and-flip"].coin_weights([successes])
     flipped = subset_law([flips.weight(cell) for cell in range(8)])
     scores = samplers["exponential"].law.logs([successes])
     expected = [float(sum(float(p) * s for p, s in zip(law, scores, strict=True))) for law in (plain, flipped)]
@@ -222,7 +222,7 @@ def test_permute_and_flip_is_never_worse(successes: int, epsilon: str) -> None:
 
 
 def test_only_the_exponential_choice_is_of_bounded_range() -> None:
-    """A curve and a range are stated for the law that has them; permute-and-flip pays pure epsilon."""
+    """Only the exponential choice has a curve and a range; permute-and-flip is charged pure epsilon."""
     request = plan_arguments(COMPLETE, Decimal(1), n_records=50, draws=4)
     exponential = plan_of(Map(), COIN, **request).guarantee
     assert isinstance(exponential, BoundedRange)
@@ -237,10 +237,10 @@ def test_only_the_exponential_choice_is_of_bounded_range() -> None:
 
 
 def test_the_slack_is_taken_off_before_the_likelihood_power() -> None:
-    found = tempered(Drawing(Decimal(1), 2, draws=2), Decimal(4), SLACK, None)
-    assert isinstance(found, Tempering)
-    assert found.likelihood_power * 4 + SLACK <= Decimal("0.5")
-    assert found.likelihood_power * 4 + SLACK > Decimal("0.5") - Decimal("1e-25")
+    tempering = calibrate_power(DrawRequest(Decimal(1), 2, draws=2), Decimal(4), GRID_SLACK, None)
+    assert isinstance(tempering, Tempering)
+    assert tempering.likelihood_power * 4 + GRID_SLACK <= Decimal("0.5")
+    assert tempering.likelihood_power * 4 + GRID_SLACK > Decimal("0.5") - Decimal("1e-25")
 
 
 @pytest.mark.parametrize("selection", SELECTIONS)
@@ -250,16 +250,16 @@ def test_the_estimate_approaches_the_mode(selection: SelectionKind) -> None:
     plan = plan_of(Map(), model, COMPLETE, Decimal(900), n_records=200, selection=selection)
     assert plan.parameters["likelihood_power"] > 100
     sampler = require_type(plan.steps[0].law, ModeEstimate)
-    ((found,),) = sampler.draw([120], 1)
+    ((estimate,),) = sampler.draw([120], 1)
     mode = (120 + 2) / (200 + 3)
-    assert abs(found - mode) < 0.03
+    assert abs(estimate - mode) < 0.03
     mean, sd = sampler.moments([120])
     assert abs(mean - mode) < 2e-3
     assert sd < 5e-3
 
 
 def test_shares_rarer_than_the_least_do_not_hide_the_mode() -> None:
-    """A coordinate alone would have its mode elsewhere; the lattice's mode is found at any depth of the tables."""
+    """A coordinate alone has its mode elsewhere; the lattice's own mode is drawn even if all weights are tiny."""
     model = DirichletCategorical(tuple("abcde"), (1.0,) * 5)
     plan = plan_of(Map(), model, COMPLETE, Decimal(900), n_records=100_000)
     sampler = require_type(plan.steps[0].law, SharesEstimate)

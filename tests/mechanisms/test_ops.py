@@ -67,7 +67,7 @@ def largest_log_ratio(laws: dict[Any, Any], neighbors: list[tuple[Any, Any]]) ->
 def test_no_pair_of_neighbors_exceeds_the_charge(
     model: OneParameterFamily, support: tuple[float, float] | None, epsilon: str, power_applies_to: Any
 ) -> None:
-    """Exhaustively on 17 cells for n <= 4, in interval arithmetic, from the very integers that are drawn with."""
+    """Exhaustively on 17 cells for n <= 4, in interval arithmetic, from the integers that the draws use."""
     _, _, steps = model.grid
     for n in (1, 2, 4):
         request = plan_arguments(
@@ -75,12 +75,12 @@ def test_no_pair_of_neighbors_exceeds_the_charge(
         )
         plan = plan_of(Ops(), model, **request)
         sampler = replace(require_type(plan.steps[0].law, ScalarSampler), n_cells=17)
-        found = sums(model, n)
+        totals = sums(model, n)
         laws = {}
-        for total in found:
+        for total in totals:
             weights = sampler.weights([total])
             laws[total] = [weights.weight(cell) for cell in range(17)]
-        pairs = [(a, b) for a in found for b in found if a != b and abs(a - b) <= steps]
+        pairs = [(a, b) for a in totals for b in totals if a != b and abs(a - b) <= steps]
         assert largest_log_ratio(laws, pairs).b <= mpmath.iv.mpf(str(plan.guarantee.epsilon)).a
 
 
@@ -106,7 +106,7 @@ def test_no_pair_of_neighbors_exceeds_the_charge_on_the_lattice(k: int, epsilon:
 
 
 def test_the_bound_is_nearly_attained() -> None:
-    """On a fine grid one record moves the log ratio by almost epsilon: the range is not generous."""
+    """On a fine grid one record moves the log ratio by almost epsilon: the range is tight."""
     plan = plan_of(Ops(), COIN, COMPLETE, Decimal(1), n_records=1)
     sampler = replace(require_type(plan.steps[0].law, ScalarSampler), n_cells=1001)
     both = [sampler.weights([s]) for s in (0, 1)]
@@ -133,8 +133,8 @@ def test_draws_follow_the_tempered_truncated_posterior(
     assert uniformity_p_value(np.interp(drawn, grid, cdf / cdf[-1])) >= FALSE_FAIL
 
 
-def test_a_beta_posterior_is_what_it_is_called() -> None:
-    """At a likelihood power of one: Beta(2 + s, 3 + n - s) cut to [0.1, 0.9], from SciPy and not from our density."""
+def test_draws_follow_the_truncated_beta_posterior() -> None:
+    """At a likelihood power of one: Beta(2 + s, 3 + n - s) cut to [0.1, 0.9], by SciPy's density."""
     model = BetaBernoulli("1", "0", 2.0, 3.0)
     plan = plan_of(Ops(), model, COMPLETE, Decimal(100), n_records=20)
     assert plan.parameters["likelihood_power"] == 1.0
@@ -220,7 +220,7 @@ def test_k_draws_share_epsilon_and_cost_k_curves() -> None:
         {"n_records": 0},
     ],
 )
-def test_what_cannot_be_is_refused(changes: dict[str, Any]) -> None:
+def test_invalid_requests_are_refused(changes: dict[str, Any]) -> None:
     with pytest.raises(SpecError):
         plan_of(Ops(), COIN, **{**plan_arguments(COMPLETE, Decimal(1), n_records=10), **changes})
 
@@ -233,7 +233,7 @@ def test_densities_that_floats_cannot_screen_are_refused_or_bounded(model: Norma
 
 
 def test_a_support_that_floats_cannot_tell_from_one_is_refused() -> None:
-    """Beside one, 1 - theta is lost to rounding, and the screening of cells with it."""
+    """Next to one, rounding destroys 1 - theta, and the screening of cells."""
     request = plan_arguments(COMPLETE, Decimal(1), n_records=100_000, support=(0.5, 1 - 1e-15))
     with pytest.raises(SpecError, match="too large"):
         plan_of(Ops(), COIN, **request)
@@ -291,5 +291,5 @@ def test_sixty_four_shares_are_drawn_in_their_proportion() -> None:
     mean, sd = sampler.moments(counts)
     first = np.array(drawn)[:, 0] / sampler.cover.resolution
     assert abs(first.mean() - mean) <= stats.norm.isf(FALSE_FAIL / 2) * sd / 10
-    with pytest.raises(SpecError, match="at most 64"):
+    with pytest.raises(SpecError, match="allowed: 64"):
         plan_of(Ops(), DirichletCategorical(tuple(map(str, range(65))), (1.0,) * 65), COMPLETE, Decimal(1), n_records=9)

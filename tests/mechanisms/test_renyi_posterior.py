@@ -1,4 +1,4 @@
-"""The three Renyi mechanisms: the safe end of the calibration, the whole curve, what is refused and why."""
+"""The three Renyi mechanisms: calibration from below, the whole curve, refusals."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.columns import RecordPolicy
 from dpbayes_cli.core.registry import mechanism_type
 from dpbayes_cli.core.section import require_type
-from dpbayes_cli.mechanisms.samplers.renyi_posterior import ConjugateSampler, price
+from dpbayes_cli.mechanisms.samplers.renyi_posterior import ConjugateSampler, renyi_bound
 from dpbayes_cli.models.beta_bernoulli import BetaBernoulli
 from dpbayes_cli.models.normal_mean import NormalMean
 from dpbayes_cli.privacy.conjugate import DirichletFamily
@@ -36,23 +36,23 @@ def planned(name: str, **asked: Any) -> Any:
         ("rdp-concentrated", "15", "m", 0.0578274525),
     ],
 )
-def test_the_reference_parameters_from_the_safe_side(name: str, order: str, parameter: str, value: float) -> None:
+def test_reference_parameters_are_reached_from_below(name: str, order: str, parameter: str, value: float) -> None:
     plan = planned(name, epsilon=Decimal("0.1"), order=Decimal(order))
     assert plan.parameters[parameter] == pytest.approx(value, abs=1e-8)
     assert plan.guarantee.rdp(Decimal(order)) <= Decimal("0.1")
     family = DirichletFamily((6.0, 12.0), 100)
     more = {"r": plan.parameters["r"], "m": plan.parameters["m"]}
     more[parameter] *= 1.0001
-    assert price(family, float(order), **more) > Decimal("0.1")
+    assert renyi_bound(family, float(order), **more) > Decimal("0.1")
 
 
-def test_the_true_posterior_is_priced_and_not_changed() -> None:
+def test_rdp_direct_prices_the_true_posterior() -> None:
     plan = planned("rdp-direct")
     assert (plan.parameters["r"], plan.parameters["m"]) == (1.0, 1.0)
     assert float(plan.guarantee.rdp(Decimal(2))) == pytest.approx(0.191290227, abs=1e-9)
     assert plan.guarantee.order_max == pytest.approx(Decimal(7))
     assert not plan.guarantee.rdp(Decimal(7)).is_finite()
-    with pytest.raises(SpecError, match=r"more than 0\.1 asked for"):
+    with pytest.raises(SpecError, match=r"more than epsilon 0\.1"):
         planned("rdp-direct", epsilon=Decimal("0.1"))
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.privacy.kinds import PureDP
-from dpbayes_cli.privacy.noise import NoiseLaw, check_scale, held, rounded_up
+from dpbayes_cli.privacy.noise import NoiseLaw, check_scale, clamp_to_int64, round_up_fraction
 
 if TYPE_CHECKING:
     import numpy as np
@@ -74,7 +74,7 @@ class Staircase(NoiseLaw):
     def privacy(self, shifts: Sequence[Sequence[int]]) -> Guarantee:
         """Return the pure epsilon of the dearest shift."""
         steps = max(sum(-(-abs(s) // self.step) for s in shift) for shift in shifts)
-        return PureDP(rounded_up(Fraction(self.epsilon) * steps))
+        return PureDP(round_up_fraction(Fraction(self.epsilon) * steps))
 
     def release(self, values: Sequence[int]) -> list[int]:
         """Add independent exact noise to an integer statistic.
@@ -82,7 +82,7 @@ class Staircase(NoiseLaw):
         Privacy: see the class; whole numbers and coins alone, from the operating system's randomness.
         Source: Canonne, Kamath and Steinke 2020, Algorithms 1 and 2 (coins of probability exp(-x), geometric draws).
         """
-        return [value + self._draw() for value in held(values)]
+        return [value + self._draw() for value in clamp_to_int64(values)]
 
     def _draw(self) -> int:
         price = Fraction(self.epsilon)

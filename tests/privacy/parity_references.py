@@ -30,15 +30,15 @@ NETWORKS: dict[str, tuple[tuple[int, ...], tuple[Family, ...]]] = {
 
 def patterns(sizes: tuple[int, ...], families: tuple[Family, ...]) -> set[frozenset[tuple[int, int]]]:
     """Return all patterns but 0, each as its variables with the bits it has there."""
-    found = set()
+    all_patterns = set()
     for family in families:
         for bits in itertools.product(*(range(1 << (sizes[v] - 1).bit_length()) for v in family)):
-            found.add(frozenset((v, each) for v, each in zip(family, bits, strict=True) if each))
-    return found - {frozenset()}
+            all_patterns.add(frozenset((v, each) for v, each in zip(family, bits, strict=True) if each))
+    return all_patterns - {frozenset()}
 
 
 def odd(pattern: frozenset[tuple[int, int]], record: list[int] | tuple[int, ...]) -> int:
-    """Return 1 where the pattern is odd in the record, else 0."""
+    """Return 1 if the pattern is odd in the record, otherwise 0."""
     return sum((bits & record[v]).bit_count() for v, bits in pattern) % 2
 
 
@@ -48,23 +48,23 @@ def all_records(sizes: tuple[int, ...]) -> list[tuple[int, ...]]:
 
 
 def records_of(parities: Parities, count: int) -> Integers:
-    """Return random records, one a row."""
+    """Return random records, one per row."""
     rng = np.random.default_rng(7)
     return np.stack([rng.integers(0, size, count) for size in parities.sizes], axis=1)
 
 
 def counted(parities: Parities, records: Integers) -> list[Integers]:
     """Return the table of every family."""
-    found = []
+    tables = []
     for i, family in enumerate(parities.families):
         shape = parities.shape(i)
         cells = np.ravel_multi_index(tuple(records[:, list(family)].T), shape)
-        found.append(np.bincount(cells, minlength=math.prod(shape)).reshape(shape).astype(np.int64))
-    return found
+        tables.append(np.bincount(cells, minlength=math.prod(shape)).reshape(shape).astype(np.int64))
+    return tables
 
 
 def random_network(rng: np.random.Generator, count: int, most: int, sizes: tuple[int, ...] = (2,)) -> Parities:
-    """Return a network of so many variables, each with some of the earlier ones as parents."""
+    """Return a network with this many variables, each with some of the earlier ones as parents."""
     families = []
     for i in range(count):
         parents = rng.permutation(i)[: int(rng.integers(0, most + 1))]

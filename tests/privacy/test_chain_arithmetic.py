@@ -1,4 +1,4 @@
-"""A chain in double precision keeps the inequality on which its price rests, for neighbors and points far out."""
+"""A chain in double precision keeps the inequality behind its cost, for neighbors and points far out."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def chain_of(loss: Loss, n_steps: int = 30, power: float = POWER) -> Langevin:
 
 
 def records_of(loss: Loss, last: int) -> DesignMatrix:
-    """Return records whose last one is at one end or the other: neighbors as far apart as they get."""
+    """Return records whose last one is at one end or the other: neighbors at the largest distance."""
     rng = np.random.default_rng(5)
     top = 1 << 16 if isinstance(target_of(loss), NumericColumn) else 1
     codes = np.column_stack([rng.integers(0, (1 << 16) + 1, (N, 2)), rng.integers(0, top + 1, N)])
@@ -63,7 +63,7 @@ def points_of(chain: Langevin, seed: int, count: int) -> Floats:
 
 
 @pytest.mark.parametrize("name", LOSSES)
-def test_neighbors_keep_the_inequality_that_is_paid_for(name: str) -> None:
+def test_neighbors_keep_the_inequality_of_the_proof(name: str) -> None:
     """|F(x) - F'(y)| <= c |x - y| + h D (1 + widening), for equal points, near ones and any; nearly attained."""
     chain = chain_of(LOSSES[name])
     smoothness = chain.likelihood_power * chain.loss.curvature_bound * 3.0 * N + TAU
@@ -113,7 +113,7 @@ def test_a_step_errs_by_no_more_than_is_covered(name: str) -> None:
     matrix, arithmetic = records_of(chain.loss, 1), chain.arithmetic
     points = np.clip(points_of(chain, 7, 20), -arithmetic.reach, arithmetic.reach)
     with ExitStack() as stack:
-        found = chain.noiseless_step(Gradient(matrix, chain.loss, stack, 20), points)
+        after = chain.noiseless_step(Gradient(matrix, chain.loss, stack, 20), points)
     allowed = (
         chain.step_size * 2.0 * chain.likelihood_power * chain.loss.slope_bound * chain.row_norm * arithmetic.widening
     )
@@ -121,14 +121,14 @@ def test_a_step_errs_by_no_more_than_is_covered(name: str) -> None:
     with mpmath.workdps(60):
         for i in range(20):
             exact = exact_move(chain, matrix, points[:, i])
-            away = [float(mpmath.mpf(float(a)) - b) for a, b in zip(found[:, i], exact, strict=True)]
+            away = [float(mpmath.mpf(float(a)) - b) for a, b in zip(after[:, i], exact, strict=True)]
             assert np.linalg.norm(away) <= error
     assert error > math.sqrt(3.0) * arithmetic.lattice / 2.0  # rounding to the lattice is not all of it
 
 
 @pytest.mark.parametrize("name", LOSSES)
-def test_slopes_are_as_right_as_is_taken_for_granted(name: str) -> None:
-    """This machine's libraries, at predictors of all sizes: well below what is allowed."""
+def test_slopes_err_by_no_more_than_assumed(name: str) -> None:
+    """This machine's libraries, at predictors of all sizes: well below the assumed error."""
     loss = LOSSES[name]
     rng = np.random.default_rng(6)
     t = rng.normal(size=300) * np.exp(rng.uniform(-20.0, 4.0, 300))
@@ -148,8 +148,8 @@ def test_sums_on_the_lattice_are_exact(power: float) -> None:
     points = points_of(chain, 8, 200) * 1e3
     noise = np.rint(np.random.default_rng(9).normal(size=points.shape) * 40.0 * arithmetic.noise / arithmetic.lattice)
     with ExitStack() as stack:
-        found = chain.noiseless_step(Gradient(records_of(chain.loss, 0), chain.loss, stack, 200), points)
-    for a, b in zip(found.ravel(), noise.ravel(), strict=True):
+        after = chain.noiseless_step(Gradient(records_of(chain.loss, 0), chain.loss, stack, 200), points)
+    for a, b in zip(after.ravel(), noise.ravel(), strict=True):
         assert Fraction(a) + Fraction(arithmetic.lattice) * Fraction(b) == Fraction(a + arithmetic.lattice * b)
     for each in (arithmetic.lattice, arithmetic.reach):
         assert math.frexp(each)[0] == 0.5

@@ -8,15 +8,17 @@ import mpmath
 import numpy as np
 import pytest
 
-from dpbayes_cli.privacy.choices import CHOICE_SLACK, MOST_OUTCOMES, WINDOW, choice_weights, choices
+from dpbayes_cli.privacy.choices import CHOICE_SLACK, MAX_OUTCOMES, WINDOW_NATS, choice_weights, choose
 from tests.statistical import assert_follows
 
 
 @pytest.mark.parametrize("bits", [16, 29, 40])
 def test_weights_are_those_of_multiprecision(bits: int) -> None:
-    """A weight errs by less than what the slack allows for, at every depth of the window, and is never zero."""
+    """A weight errs by less than the slack covers, at every depth of the window, and is never zero."""
     rng = np.random.default_rng(bits)
-    depths = np.concatenate([rng.integers(0, WINDOW << bits, 400), [0, 1, (WINDOW << bits) - 1, WINDOW << bits]])
+    depths = np.concatenate(
+        [rng.integers(0, WINDOW_NATS << bits, 400), [0, 1, (WINDOW_NATS << bits) - 1, WINDOW_NATS << bits]]
+    )
     utilities = np.stack([np.zeros(len(depths), dtype=np.int64), -depths], axis=1) - (1 << 61)
     weights = choice_weights(utilities, bits)
     with mpmath.workdps(50):
@@ -38,12 +40,12 @@ def test_the_window_keeps_the_range_of_neighbors() -> None:
         assert max(ratios) - min(ratios) <= allowed
 
 
-@pytest.mark.parametrize("n_outcomes", [3, 4, MOST_OUTCOMES])
+@pytest.mark.parametrize("n_outcomes", [3, 4, MAX_OUTCOMES])
 def test_choices_follow_their_weights(n_outcomes: int) -> None:
-    """Every place has its own law, and none knows the others (chi-square, false-fail 1e-9 each)."""
+    """Places have different laws and are independent (chi-square, false-fail 1e-9 each)."""
     bits = 20
     rows = np.random.default_rng(1).integers(-(3 << bits), 0, size=(2, n_outcomes))
-    drawn = choices(np.tile(rows, (30_000, 1)), bits).reshape(-1, 2)
+    drawn = choose(np.tile(rows, (30_000, 1)), bits).reshape(-1, 2)
     laws = np.exp(rows / 2.0**bits)
     laws /= laws.sum(axis=1, keepdims=True)
     for place in (0, 1):
@@ -53,7 +55,7 @@ def test_choices_follow_their_weights(n_outcomes: int) -> None:
     assert_follows(pairs, np.arange(n_outcomes**2), both.ravel())
 
 
-def test_what_is_not_proved_is_refused() -> None:
-    for outcomes, bits in ((MOST_OUTCOMES + 1, 20), (2, 41), (2, 15)):
-        with pytest.raises(ValueError, match="proved"):
+def test_sizes_beyond_the_proof_are_refused() -> None:
+    for outcomes, bits in ((MAX_OUTCOMES + 1, 20), (2, 41), (2, 15)):
+        with pytest.raises(ValueError, match="proof of the weights"):
             choice_weights(np.zeros((1, outcomes), dtype=np.int64), bits)

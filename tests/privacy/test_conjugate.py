@@ -96,20 +96,20 @@ def test_the_supremum_over_failures_is_that_of_brute_force_over_all_neighbors(
         p, q = ((first, beta / m + r * (others + number)) for number in (x, y))
         worst = max(worst, dirichlet_divergence(order, p, q))
     family = BetaFailuresFamily(alpha, beta, successes, bound, n)
-    found = family.divergence(order, r, m)
-    assert (order >= family.order_max(r, m)) == math.isinf(worst) == math.isinf(found)
-    assert found == pytest.approx(worst, rel=1e-10)
-    assert found >= worst * (1 - 1e-15)
+    divergence = family.divergence(order, r, m)
+    assert (order >= family.order_max(r, m)) == math.isinf(worst) == math.isinf(divergence)
+    assert divergence == pytest.approx(worst, rel=1e-10)
+    assert divergence >= worst * (1 - 1e-15)
 
 
-def test_what_floats_lose_of_many_records_is_added() -> None:
-    """The total's term is small beside its parts, and is taken off rounded down: up to 10^9 records, in 40 digits."""
+def test_the_rounding_error_of_many_records_is_added() -> None:
+    """The small term of the total is subtracted rounded down: up to 10^9 records, in 40 digits."""
     for n, order in itertools.product((10, 10**5, 10**9), (1.01, 2.0, 20.0)):
         exact = max(
             dirichlet_divergence(order, (1.0 + n, p), (1.0 + n, q)) for p, q in ((500.0, 520.0), (520.0, 500.0))
         )
-        found = BetaFailuresFamily(1.0, 500.0, 1, 20.0, n).divergence(order, 1.0, 1.0)
-        assert exact <= found <= exact * (1 + 1e-8)
+        divergence = BetaFailuresFamily(1.0, 500.0, 1, 20.0, n).divergence(order, 1.0, 1.0)
+        assert exact <= divergence <= exact * (1 + 1e-8)
 
 
 def numeric_divergence(order: float, log_p: Any, log_q: Any, low: float, high: float) -> float:
@@ -177,7 +177,7 @@ def test_the_order_at_which_a_divergence_becomes_infinite() -> None:
 
 
 def test_a_thousand_categories_calibrate_fast() -> None:
-    """Measured on the way: a bisection of 200 steps; the bound is ten times what it takes here."""
+    """Time of a bisection of 200 steps; the limit is ten times the usual time here."""
     for k, limit in ((100, 0.5), (1000, 5.0)):
         family = DirichletFamily(tuple(np.linspace(3.0, 9.0, k)), 10_000)
         started = time.perf_counter()
@@ -232,7 +232,7 @@ def _decimal(x: Any) -> Decimal:
 
 
 def test_the_grid_carries_the_log_partition_function_to_its_slack() -> None:
-    """What the trapezoidal rule and the ends of the grid miss stays far below the 1e-16 that is charged for it."""
+    """The error of the trapezoidal rule and of the ends of the grid is far below the 1e-16 charged for it."""
     lattice = DirichletFamily((2.0, 2.0), 26).lattice(1.0, 1.0)
     for a, b in ((2, 28), (15, 15), (28, 2)):
         law = coordinate.LogitBeta(Decimal(a), Decimal(b))
@@ -254,7 +254,7 @@ def test_the_grid_carries_the_log_partition_function_to_its_slack() -> None:
 
 
 def test_a_grid_that_is_too_coarse_is_noticed() -> None:
-    """A spacing of three standard deviations misses by more than a hundredth: the test above can see it."""
+    """A spacing of three standard deviations errs by more than 0.01: the test above detects that."""
     law, sd = coordinate.LogitBeta(Decimal(15), Decimal(15)), math.sqrt(2 / 15)
     assert log_partition_error(law, mpmath.beta(15, 15), 3 * sd, -20, 20) > 1e-2
 

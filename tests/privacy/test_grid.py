@@ -10,58 +10,60 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dpbayes_cli.privacy.grid import EXACT, FLOOR, SCALE, SLACK, cell_weights, sum_exact
-from dpbayes_cli.privacy.lattice import LATTICE_SLACK, SimplexLattice, chosen, share_table
+from dpbayes_cli.privacy.grid import EXACT, GRID_SLACK, MIN_WEIGHT, WEIGHT_SCALE, cell_weights, sum_exact
+from dpbayes_cli.privacy.lattice import LATTICE_SLACK, SimplexLattice, choose_index, share_table
 from tests.statistical import assert_follows
 
 
 def weights_of(logs: list[float]) -> list[int]:
-    found = cell_weights(np.array(logs), lambda cell: Decimal(logs[cell]))
-    return [found.weight(cell) for cell in range(len(logs))]
+    weights = cell_weights(np.array(logs), lambda cell: Decimal(logs[cell]))
+    return [weights.weight(cell) for cell in range(len(logs))]
 
 
 def test_weights_are_floor_of_scaled_masses_plus_a_constant() -> None:
     weights = weights_of([0.0, -1.0, -50.0, -90.0, -200.0])
     total = sum_exact([EXACT.exp(Decimal(x)) for x in (0, -1, -50, -90)])
     for weight, log in zip(weights, (0, -1, -50, -90), strict=False):
-        assert weight == FLOOR + int(EXACT.divide(EXACT.multiply(EXACT.exp(Decimal(log)), Decimal(SCALE)), total))
-    assert weights[-1] == FLOOR  # far away, and still possible
+        assert weight == MIN_WEIGHT + int(
+            EXACT.divide(EXACT.multiply(EXACT.exp(Decimal(log)), Decimal(WEIGHT_SCALE)), total)
+        )
+    assert weights[-1] == MIN_WEIGHT  # far away, and still possible
 
 
 def test_every_cell_is_possible_under_every_data_set() -> None:
-    assert min(weights_of([0.0, *[-1e9] * 10])) == FLOOR
+    assert min(weights_of([0.0, *[-1e9] * 10])) == MIN_WEIGHT
 
 
 def test_the_stated_slack_covers_what_flooring_can_do() -> None:
     """Two laws whose masses differ by a factor e: their integers' ratio exceeds it by less than the slack."""
-    with_floor = EXACT.ln(EXACT.divide(Decimal(FLOOR + 2), Decimal(FLOOR + 1)))
-    assert with_floor < SLACK / 4
-    assert -EXACT.ln(1 - EXACT.divide(Decimal(1), Decimal(FLOOR))) * 2 < SLACK
+    with_floor = EXACT.ln(EXACT.divide(Decimal(MIN_WEIGHT + 2), Decimal(MIN_WEIGHT + 1)))
+    assert with_floor < GRID_SLACK / 4
+    assert -EXACT.ln(1 - EXACT.divide(Decimal(1), Decimal(MIN_WEIGHT))) * 2 < GRID_SLACK
 
 
 def test_the_choice_follows_the_weights() -> None:
     logs = [0.0, -0.5, -2.0, -1.0, -0.1]
-    found = cell_weights(np.array(logs), lambda cell: Decimal(logs[cell]))
+    weights = cell_weights(np.array(logs), lambda cell: Decimal(logs[cell]))
     masses = np.exp(logs) / np.exp(logs).sum()
-    assert_follows(found.draw(20_000), np.arange(5), masses)
-    assert found.total == sum(found.weight(cell) for cell in range(5))
+    assert_follows(weights.draw(20_000), np.arange(5), masses)
+    assert weights.total == sum(weights.weight(cell) for cell in range(5))
 
 
 def test_a_choice_among_numbers_of_all_sizes_is_in_their_proportion() -> None:
-    """Some are told apart as integers, some by coins; the smallest never come (below 1e-50 in 4,000 draws)."""
+    """Integers decide between some, coins between others; the smallest are never drawn (below 1e-50 in 4,000 draws)."""
     weights = [Decimal(f"{x}e{y}") for x, y in [(3, 5000), (1, -(10**9)), (5, 5000), (2, 5000), (7, 4900)]]
-    drawn = [chosen(weights) for _ in range(4000)]
+    drawn = [choose_index(weights) for _ in range(4000)]
     assert_follows(drawn, np.arange(5), np.array([0.3, 0.0, 0.5, 0.2, 0.0]))
     assert not {1, 4} & set(drawn)
-    assert chosen([Decimal("1e-900000000")]) == 0
+    assert choose_index([Decimal("1e-900000000")]) == 0
 
 
 def test_coins_that_tell_small_weights_from_large_ones_are_fair(monkeypatch: pytest.MonkeyPatch) -> None:
     """With integers of one digit every choice is by coins, down to weights a million times smaller."""
-    monkeypatch.setattr("dpbayes_cli.privacy.lattice._HEAD", 1)
+    monkeypatch.setattr("dpbayes_cli.privacy.lattice._HEAD_DIGITS", 1)
     weights = [Decimal(x) for x in ("4", "0.5", "0.03", "20", "100")]
     masses = np.array(list(map(float, weights)))
-    assert_follows([chosen(weights) for _ in range(20_000)], np.arange(5), masses / masses.sum())
+    assert_follows([choose_index(weights) for _ in range(20_000)], np.arange(5), masses / masses.sum())
 
 
 def test_lattice_probabilities_are_the_products_within_the_slack() -> None:

@@ -1,4 +1,4 @@
-"""Guarantees of every kind: stored for good, converted like the references, composed, rounded against the spender."""
+"""Guarantees of every kind: stored forms, conversions against references, composition, rounding up."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ epsilons = st.decimals(min_value=Decimal("1e-12"), max_value=1000, places=12, al
 deltas = st.decimals(min_value=Decimal("1e-18"), max_value=Decimal("0.99"), places=18, allow_nan=False)
 values = st.decimals(min_value=Decimal("1e-9"), max_value=100, places=9, allow_nan=False)
 curves = st.lists(values, min_size=1, max_size=len(ORDERS)).map(
-    lambda found: tuple(zip(ORDERS, sorted(found), strict=False))
+    lambda values: tuple(zip(ORDERS, sorted(values), strict=False))
 )
 simple: st.SearchStrategy[Guarantee] = st.one_of(
     st.builds(PureDP, epsilons),
@@ -84,7 +84,7 @@ def test_the_stored_forms_are_fixed_for_good() -> None:
      {"kind": "rdp", "curve": {"2": "Infinity"}}, {"kind": "rdp", "curve": {"1": "1"}}, {"kind": "gdp", "mu": "-1"},
      {"kind": "bounded-range", "epsilon": "1", "parts": "0"}, {"kind": "composition", "parts": [{"kind": "no"}]}],
 )  # fmt: skip
-def test_a_damaged_guarantee_is_not_believed(stored: dict[str, Any]) -> None:
+def test_a_malformed_guarantee_is_refused(stored: dict[str, Any]) -> None:
     with pytest.raises((ValueError, SpecError)):
         parse_guarantee(stored)
 
@@ -102,7 +102,7 @@ def test_absurd_deltas_are_refused(delta: str) -> None:
 
 
 def exact_pure_rdp(epsilon: Decimal, order: Decimal) -> Any:
-    """The divergence of randomized response in 60 digits, summed as it is written in the literature."""
+    """The divergence of randomized response in 60 digits, summed by the formula in the literature."""
     with mpmath.workdps(60):
         e, a = mpmath.mpf(str(epsilon)), mpmath.mpf(str(order))
         p = mpmath.exp(e) / (1 + mpmath.exp(e))
@@ -171,20 +171,20 @@ def exact_gaussian_delta(mu: Decimal, epsilon: Decimal) -> Any:
 def random_prices(count: int, seed: int) -> list[tuple[Decimal, Decimal]]:
     """Return pairs (mu, delta): mu from 2e-12 to 40, delta from 1e-300 to nearly that of epsilon 0."""
     rng = random.Random(seed)
-    found = []
+    pairs = []
     for i in range(count):
         mu = Decimal(f"{math.exp(rng.uniform(math.log(2e-12 if i % 3 else 1e-3), math.log(40.0))):.6g}")
         most = math.erf(float(mu) / math.sqrt(8.0))
         delta = most * (1.0 - rng.random() ** 6) if i % 2 else math.exp(rng.uniform(-690.0, math.log(most)))
-        found.append((mu, Decimal(f"{delta:.6g}")))
-    return found
+        pairs.append((mu, Decimal(f"{delta:.6g}")))
+    return pairs
 
 
 @pytest.mark.parametrize(
     ("count", "seed"), [(400, 1), pytest.param(6000, 2, marks=pytest.mark.slow)], ids=["few", "many"]
 )
 def test_no_statement_of_gaussian_privacy_is_rounded_down(count: int, seed: int) -> None:
-    """The exact delta at the stated epsilon is within what is stated, and hardly less; also where mu is tiny."""
+    """The exact delta at the stated epsilon is at most the stated delta, and hardly less; also for tiny mu."""
     for mu, delta in random_prices(count, seed):
         guarantee = GaussianDP(mu)
         epsilon = guarantee.epsilon_at(delta)

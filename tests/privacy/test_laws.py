@@ -1,4 +1,4 @@
-"""What every registered law of noise must keep, plug-ins included, before its author writes a line."""
+"""Conformance of every registered noise law, plug-ins included."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def support(law: NoiseLaw, nats: float = 60.0) -> np.ndarray[tuple[int], np.dtyp
 
 
 @pytest.mark.parametrize("law", LAWS)
-def test_probabilities_add_up_and_fall_on_both_sides_alike(law: NoiseLaw) -> None:
+def test_probabilities_add_up_and_are_symmetric(law: NoiseLaw) -> None:
     z = support(law)
     log_mass = law.log_pmf(z)
     mass = np.exp(log_mass)
@@ -44,7 +44,7 @@ def test_probabilities_add_up_and_fall_on_both_sides_alike(law: NoiseLaw) -> Non
 
 
 @pytest.mark.parametrize("law", LAWS)
-def test_what_inference_is_told_of_the_shape_is_so(law: NoiseLaw) -> None:
+def test_shape_properties_of_a_law_hold(law: NoiseLaw) -> None:
     z = support(law)
     fallen = law.log_pmf(z) - law.log_pmf(np.array([0]))[0]
     assert (fallen <= law.excess - np.abs(z) / law.scale + 1e-9).all()
@@ -56,7 +56,7 @@ def test_what_inference_is_told_of_the_shape_is_so(law: NoiseLaw) -> None:
 @pytest.mark.parametrize("shifts", SHIFTS)
 @pytest.mark.parametrize("law", LAWS)
 def test_the_price_of_shifts_is_what_the_probabilities_lose(law: NoiseLaw, shifts: list[tuple[int, ...]]) -> None:
-    """Never less, at any order, and reached: pure prices by the largest ratio, those of zCDP by a large law's curve."""
+    """Costs are never below the divergence, and reach it: pure ones by the largest ratio, zCDP by a wide law."""
     price, orders = law.privacy(shifts), (1.5, 2.0, 8.0)
     reach = law.radius(60.0) + 120
     z = np.arange(-reach, reach + 1)

@@ -51,7 +51,7 @@ def family_of(graph: Graph, prior: Sequence[float], n: int) -> NetworkFamily:
 
 
 def divergence(order: float, p: Tables, q: Tables) -> float:
-    """Between products of Dirichlet laws, one a row of each table, by log-partitions; the definition."""
+    """The divergence of products of Dirichlet laws, one per row of each table, by log-partitions."""
     total = 0.0
     for a, b in zip(p, q, strict=True):
         mixed = order * a + (1.0 - order) * b
@@ -67,13 +67,13 @@ def divergence(order: float, p: Tables, q: Tables) -> float:
 
 def posterior(graph: Graph, prior: Sequence[float], records: Sequence[tuple[int, ...]], r: float, m: float) -> Tables:
     sizes, families = graph
-    found = []
+    tables = []
     for family, row in zip(families, concentrations(sizes, families, prior), strict=True):
         table = np.zeros([sizes[j] for j in family]) + np.array(row) / m
         for record in records:
             table[tuple(record[j] for j in family)] += r
-        found.append(table)
-    return found
+        tables.append(table)
+    return tables
 
 
 def neighbors(graph: Graph, n: int) -> Iterator[tuple[list[tuple[int, ...]], list[tuple[int, ...]]]]:
@@ -94,15 +94,15 @@ def worst(graph: Graph, prior: Sequence[float], n: int, order: float, r: float =
 @pytest.mark.parametrize("prior", PRIORS)
 @pytest.mark.parametrize("name", GRAPHS)
 def test_no_pair_of_neighbors_exceeds_the_divergence(name: str, prior: tuple[float, ...]) -> None:
-    """All data sets of up to three records; rows of their own are what the bound pays too much for, tables are not."""
+    """All data sets of up to three records; the bound is loose for separate rows, and tight for tables."""
     graph, closest = GRAPHS[name], 0.0
     for n, order in itertools.product((1, 2, 3), ORDERS):
         if n == 3 and len(graph[0]) == 3 and order != 2.0:
             continue
         stated = family_of(graph, prior, n).divergence(order, 1.0, 1.0)
-        found = worst(graph, prior, n, order)
-        assert found <= stated * (1 + 1e-12)
-        closest = max(closest, found / stated)
+        largest = worst(graph, prior, n, order)
+        assert largest <= stated * (1 + 1e-12)
+        closest = max(closest, largest / stated)
     rooted = all(len(family) == 1 for family in graph[1])
     assert closest > (1 - 1e-9 if rooted else 0.6)
     print(f"{name}: {closest:.3f} of the bound is attained")
@@ -131,11 +131,11 @@ def test_a_weaker_likelihood_and_a_stronger_prior_are_priced(r: float, m: float)
     ((2.0, 6.0), 3, "the other records are in another row"),
 ])  # fmt: skip
 def test_pairs_and_records_in_different_rows_matter(prior: tuple[float, ...], n: int, why: str) -> None:
-    """What a table would cost if all records stayed in one row, a planted bug, is exceeded."""
+    """Planted bug: the cost of a table whose records all stay in one row is exceeded."""
     graph: Graph = ((2, 2), ((0, 1),))  # the child's table alone
-    found = worst(graph, prior, n, 2.0)
-    assert found > 1.05 * DirichletFamily(prior, n).divergence(2.0, 1.0, 1.0), why
-    assert found <= family_of(graph, prior, n).divergence(2.0, 1.0, 1.0)
+    largest = worst(graph, prior, n, 2.0)
+    assert largest > 1.05 * DirichletFamily(prior, n).divergence(2.0, 1.0, 1.0), why
+    assert largest <= family_of(graph, prior, n).divergence(2.0, 1.0, 1.0)
 
 
 def test_a_forgotten_table_is_noticed() -> None:
@@ -213,10 +213,10 @@ def test_draws_follow_the_posterior_of_every_row(r: float, m: float) -> None:
     wrong = stats.beta(shape[2], shape[3])  # another row's law does not pass
     assert uniformity_p_value(wrong.cdf(drawn[:, 0])) < FALSE_FAIL
     sums = tuple(map(Fraction, counts))
-    found = family.moments_by_row(sums, r, m)
+    moments = family.moments_by_row(sums, r, m)
     laws = [stats.beta(shape[first], sum(shape[first + 1 : last])) for first, last in ((0, 2), (2, 4), (4, 7))]
-    assert found == [pytest.approx((law.mean(), law.std())) for law in laws]
-    assert family.moments(sums, r, m) == found[0]
+    assert moments == [pytest.approx((law.mean(), law.std())) for law in laws]
+    assert family.moments(sums, r, m) == moments[0]
 
 
 def test_tables_that_move_together_are_counted() -> None:

@@ -180,7 +180,7 @@ def test_gaussian_calibration_spends_what_was_asked_and_not_more(squared: int, r
 
 
 def test_a_shift_of_gaussian_noise_costs_its_renyi_divergence() -> None:
-    """order shift^2 / (2 sigma^2), summed over the integers: the bound of zCDP is attained, and not passed."""
+    """order shift^2 / (2 sigma^2), summed over the integers: the bound of zCDP is attained, and never exceeded."""
     law, order = DiscreteGaussian(2.5), 3.0
     z = np.arange(-60, 61)
     logs = order * law.log_pmf(z) + (1 - order) * law.log_pmf(z - 1)

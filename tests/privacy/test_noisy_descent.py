@@ -1,4 +1,4 @@
-"""The price of noisy descent: against the exact law of one-dimensional chains, closed forms and high precision."""
+"""The cost of noisy descent: against the exact law of one-dimensional chains, closed forms and high precision."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ Records = Sequence[tuple[float, float]]
 
 EPSILONS = (0.0, 0.1, 0.3, 1.0, 2.0, 4.0, 8.0)
 ROUNDING = 1e-10
-"""What quadrature and the differences of probabilities may be off."""
+"""Bound on the error of quadrature and of differences of probabilities."""
 _ORDER = 8
 _CELLS = 300
 
@@ -120,13 +120,13 @@ class Case:
 
     @property
     def curvature(self) -> Curvature:
-        """What the loss promises for rows of norm 1."""
+        """The bounds that the loss guarantees for rows of norm 1."""
         return Curvature(self.loss.slope_bound, self.loss.curvature_bound * len(self.one))
 
     @property
     def smoothness(self) -> float:
         """M."""
-        return self.curvature.whole(self.likelihood_power, self.tau)
+        return self.curvature.potential_smoothness(self.likelihood_power, self.tau)
 
     @property
     def step_size(self) -> float:
@@ -135,24 +135,24 @@ class Case:
 
     @property
     def mu(self) -> float:
-        """What is charged."""
+        """The charged cost."""
         d = self.curvature.gradient_sensitivity(self.likelihood_power)
         return descent_mu(d, self.step_size, self.n_steps, self.tau, self.smoothness)
 
     def worst(self, *, longer: float = 1.0, quieter: float = 1.0, starts: tuple[float, float] = (0.0, 0.0)) -> float:
         """Return the most by which the true delta of the chain exceeds the charged curve, in both directions.
 
-        Cells are events, so that what is found is never above the true delta. ``longer``, ``quieter`` and ``starts``
+        Cells are events, so that the result is never above the true delta. ``longer``, ``quieter`` and ``starts``
         plant bugs: the step, the noise and the starts that run and are not accounted for.
         """
         laws = self.laws(longer=longer, quieter=quieter, starts=starts)
         p, q = (np.diff(law.below(self.limits(law)), prepend=0.0, append=1.0) for law in laws)
-        found = [
+        deltas = [
             np.maximum(a - math.exp(eps) * b, 0.0).sum() - gaussian_delta(self.mu, eps)
             for eps in EPSILONS
             for a, b in ((p, q), (q, p))
         ]
-        return float(max(found))
+        return float(max(deltas))
 
     def divergence(self, order: float) -> float:
         """Return the larger of the Renyi divergences of the cells, which is not above that of the chain."""
@@ -177,7 +177,7 @@ class Case:
         return one, other
 
     def limits(self, law: Law) -> Floats:
-        """Return where cells end."""
+        """Return the ends of the cells."""
         return np.linspace(-law.reach, law.reach, _CELLS)
 
 
@@ -232,7 +232,7 @@ def test_a_record_that_is_dropped_is_a_neighbor_too(name: str) -> None:
 
 @pytest.mark.parametrize("name", LOSSES)
 def test_the_map_contracts_as_claimed(name: str) -> None:
-    """A factor forgotten in M, or in the curvature of a loss, is a contraction that is not there."""
+    """Planted bug: a missing factor in M, or in the curvature of a loss, claims a contraction that does not hold."""
     for setting in SETTINGS:
         chain = case(name, *setting)
         claimed = 1.0 - contraction_gap(chain.step_size, chain.tau, chain.smoothness)
@@ -289,8 +289,8 @@ def test_a_long_chain_with_a_short_step_costs_no_more_than_an_exact_draw() -> No
     ("step_size", "n_steps", "tau", "smoothness"),
     [(0.02, 1, 1.0, 100.0), (0.03, 5, 1.0, 100.0), (0.0, 5, 1.0, 100.0), (0.01, 0, 1.0, 100.0), (0.01, 5, 0.0, 100.0)],
 )
-def test_what_is_no_contraction_has_no_price(step_size: float, n_steps: int, tau: float, smoothness: float) -> None:
-    with pytest.raises(ValueError, match="no contraction"):
+def test_a_map_that_does_not_contract_is_refused(step_size: float, n_steps: int, tau: float, smoothness: float) -> None:
+    with pytest.raises(ValueError, match="does not contract"):
         descent_mu(1.0, step_size, n_steps, tau, smoothness)
 
 
@@ -348,27 +348,27 @@ def test_the_rules_of_geumlek_spend_the_divergence(order: float, epsilon: float,
     assert order * (2.0 * power * slope) ** 2 / (2.0 * precise) == pytest.approx(epsilon, rel=1e-12)
 
 
-def test_the_largest_likelihood_power_is_the_safe_end() -> None:
+def test_the_largest_likelihood_power_is_the_lower_end_of_its_bisection() -> None:
     assert largest_likelihood_power(lambda power: power, 2.0, 1.0) == 1.0
-    found = largest_likelihood_power(lambda power: 3.0 * power, 1.0, 1.0)
-    assert 3.0 * found <= 1.0
-    assert 3.0 * math.nextafter(found, 1.0) > 1.0 - 1e-15
+    largest = largest_likelihood_power(lambda power: 3.0 * power, 1.0, 1.0)
+    assert 3.0 * largest <= 1.0
+    assert 3.0 * math.nextafter(largest, 1.0) > 1.0 - 1e-15
     assert largest_likelihood_power(lambda power: math.inf, 1.0, 1.0) == 0.0
 
 
 @pytest.mark.parametrize(("width", "tau", "smoothness", "gamma"), [(2, 0.01, 1.0, 0.01), (7, 2.0, 300.0, 0.1)])
 def test_the_certificate_is_that_of_dalalyan(width: int, tau: float, smoothness: float, gamma: float) -> None:
-    """His corollary in its own words: a time, and steps of a length that this time decides."""
-    found = certificate(width, tau, smoothness, gamma)
+    """Dalalyan's corollary as stated: a time, and a step size that follows from it."""
+    certified = certificate(width, tau, smoothness, gamma)
     time = (4.0 * math.log(1.0 / gamma) + width * math.log(smoothness / tau)) / (2.0 * tau)
     step_size = gamma**2 / (width * smoothness**2 * time)
-    assert found.step_size == pytest.approx(step_size, rel=1e-12)
-    assert found.n_steps == math.ceil(time / step_size * (1.0 - 1e-12))
-    assert found.step_size * found.n_steps >= time * (1.0 - 1e-12)
+    assert certified.step_size == pytest.approx(step_size, rel=1e-12)
+    assert certified.n_steps == math.ceil(time / step_size * (1.0 - 1e-12))
+    assert certified.step_size * certified.n_steps >= time * (1.0 - 1e-12)
 
 
 def total_variation(n_steps: float, step_size: float, rates: tuple[float, float], start: float) -> float:
-    """Return that of a product of two normal laws of zero mean, the chain's and exp(-rates w^2 / 2), by quadrature."""
+    """Return the total variation of two centered normal laws, the chain's and exp(-rates w^2 / 2), by quadrature."""
     sds = []
     for rate in rates:
         shrunk = (1.0 - step_size * rate) ** (2.0 * n_steps)
@@ -380,16 +380,18 @@ def total_variation(n_steps: float, step_size: float, rates: tuple[float, float]
     return 0.5 * float(np.abs(joint - target).sum())
 
 
-def test_the_certificate_keeps_its_word_and_the_lost_square_breaks_it() -> None:
+def test_the_certificate_holds_and_fails_without_the_square() -> None:
     tau, smoothness, gamma = 0.01, 1.0, 0.01
-    found = certificate(2, tau, smoothness, gamma)
-    assert total_variation(found.n_steps, found.step_size, (tau, smoothness), 1.0 / smoothness) <= gamma
+    certified = certificate(2, tau, smoothness, gamma)
+    assert total_variation(certified.n_steps, certified.step_size, (tau, smoothness), 1.0 / smoothness) <= gamma
     b = 4.0 * math.log(1.0 / gamma) + 2.0 * math.log(smoothness / tau)
     lost = 2 * (smoothness * b) ** 2 / (4.0 * tau * gamma**2)
-    assert total_variation(lost, found.step_size, (tau, smoothness), 1.0 / smoothness) == pytest.approx(0.32, abs=0.01)
+    assert total_variation(lost, certified.step_size, (tau, smoothness), 1.0 / smoothness) == pytest.approx(
+        0.32, abs=0.01
+    )
 
 
 @pytest.mark.parametrize(("width", "gamma"), [(1, 0.01), (2, 0.5), (2, 0.0)])
-def test_the_certificate_is_refused_where_the_proposition_is_silent(width: int, gamma: float) -> None:
+def test_the_certificate_is_refused_outside_the_proposition(width: int, gamma: float) -> None:
     with pytest.raises(ValueError, match="Proposition 13"):
         certificate(width, 1.0, 2.0, gamma)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def pattern(parities: Parities, i: int, member: int) -> frozenset[tuple[int, int]]:
-    """Return what a member of a family stands for: the variables and their bits."""
+    """Return the variables and the bits of a member of a family."""
     bits = np.unravel_index(member, parities.padded_shape(i))
     return frozenset((v, int(each)) for v, each in zip(parities.families[i], bits, strict=True) if each)
 
@@ -25,9 +25,9 @@ def pattern(parities: Parities, i: int, member: int) -> frozenset[tuple[int, int
 @pytest.mark.parametrize("name", NETWORKS)
 def test_every_pattern_is_attributed_once(name: str) -> None:
     parities = Parities(*NETWORKS[name])
-    found = [pattern(parities, i, int(each)) for i, members in enumerate(parities.members) for each in members]
-    assert len(found) == len(set(found)) == parities.count
-    assert set(found) == patterns(*NETWORKS[name])
+    listed = [pattern(parities, i, int(each)) for i, members in enumerate(parities.members) for each in members]
+    assert len(listed) == len(set(listed)) == parities.count
+    assert set(listed) == patterns(*NETWORKS[name])
 
 
 @pytest.mark.parametrize("name", NETWORKS)
@@ -43,20 +43,20 @@ def test_a_set_of_variables_goes_to_the_first_family_that_has_it(name: str) -> N
 def test_coefficients_are_counts_of_odd_records(name: str) -> None:
     parities = Parities(*NETWORKS[name])
     records = records_of(parities, 200)
-    found = parities.coefficients(counted(parities, records))
+    coefficients = parities.coefficients(counted(parities, records))
     signed = parities.coefficients(counted(parities, records), signed=True)
     expected = []
     for i, members in enumerate(parities.members):
         for member in members:
             each = pattern(parities, i, int(member))
             expected.append(sum(odd(each, record) for record in records.tolist()))
-    assert found.dtype == signed.dtype == np.int64
-    assert found.tolist() == expected
+    assert coefficients.dtype == signed.dtype == np.int64
+    assert coefficients.tolist() == expected
     assert signed.tolist() == [200, *(200 - 2 * count for count in expected)]
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_tables_come_back(name: str) -> None:
+def test_tables_are_rebuilt_from_their_coefficients(name: str) -> None:
     parities = Parities(*NETWORKS[name])
     tables = counted(parities, records_of(parities, 300))
     for values, total in (
@@ -71,9 +71,9 @@ def test_large_counts_stay_exact() -> None:
     parities = Parities((2, 3), ((0,), (0, 1)))
     table = np.array([[2**60 + 1, 3, 5], [7, 2**60 + 11, 13]], dtype=np.int64)
     total = int(table.sum())
-    found = parities.coefficients([table.sum(axis=1), table], signed=True)
-    assert found[0] == total
-    assert found[1] == int(table[0].sum()) - int(table[1].sum())
+    coefficients = parities.coefficients([table.sum(axis=1), table], signed=True)
+    assert coefficients[0] == total
+    assert coefficients[1] == int(table[0].sum()) - int(table[1].sum())
 
 
 def test_noisy_tables_agree_where_every_code_is_a_value() -> None:
@@ -112,7 +112,7 @@ def margin(family: tuple[int, ...], table: Floats, shared: list[int]) -> Floats:
     return np.asarray(together.sum(axis=-1))
 
 
-def test_a_family_forgotten_is_a_coefficient_forgotten() -> None:
+def test_a_dropped_family_drops_coefficients() -> None:
     sizes, families = NETWORKS["v-structure"]
     whole, less = Parities(sizes, families), Parities(sizes, families[:-1])
     assert less.count < whole.count == math.prod((4, 4, 2)) - 1

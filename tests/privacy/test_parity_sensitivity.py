@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from dpbayes_cli.privacy import parity_sensitivity
-from dpbayes_cli.privacy.dag import min_fill
+from dpbayes_cli.privacy.dag import min_fill_elimination
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.parities import Parities
-from dpbayes_cli.privacy.parity_sensitivity import most_odd, sensitivity_l1
+from dpbayes_cli.privacy.parity_sensitivity import maximize_odd_patterns, sensitivity_l1
 from tests.privacy.parity_references import NETWORKS, all_records, counted, patterns, random_network
 
 if TYPE_CHECKING:
@@ -23,13 +23,13 @@ POLICIES = [(Neighbors.REPLACE_ONE, True), (Neighbors.REPLACE_ONE, False), (Neig
 
 
 def contribution(parities: Parities, record: Record, *, signed: bool) -> Integers:
-    """Return what one record, or none, adds to what is released."""
+    """Return the contribution of one record, or of none, to the released numbers."""
     rows = np.zeros((0, len(parities.sizes)), dtype=np.int64) if record is None else np.array([record])
     return parities.coefficients(counted(parities, rows), signed=signed)
 
 
 def largest_change(parities: Parities, neighbors: Neighbors, *, complete: bool) -> int:
-    """Return the largest change over all pairs of records, null included where it can occur."""
+    """Return the largest change over all pairs of records, null included if it can occur."""
     signed = not (complete and neighbors is Neighbors.REPLACE_ONE)
     valid: list[Record] = list(all_records(parities.sizes))
     added = [contribution(parities, record, signed=signed) for record in valid]
@@ -44,33 +44,35 @@ def largest_change(parities: Parities, neighbors: Neighbors, *, complete: bool) 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_the_sensitivity_is_never_exceeded_and_attained(name: str, neighbors: Neighbors, complete: bool) -> None:
     parities = Parities(*NETWORKS[name])
-    found = sensitivity_l1(parities, neighbors, complete=complete)
+    sensitivity = sensitivity_l1(parities, neighbors, complete=complete)
     signed = not (complete and neighbors is Neighbors.REPLACE_ONE)
-    moved = contribution(parities, found.record, signed=signed) - contribution(parities, found.neighbor, signed=signed)
-    assert found.exact
-    assert found.value == found.attained == int(np.abs(moved).sum())
-    assert found.value == largest_change(parities, neighbors, complete=complete)
+    moved = contribution(parities, sensitivity.record, signed=signed) - contribution(
+        parities, sensitivity.neighbor, signed=signed
+    )
+    assert sensitivity.exact
+    assert sensitivity.value == sensitivity.attained == int(np.abs(moved).sum())
+    assert sensitivity.value == largest_change(parities, neighbors, complete=complete)
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_planted_bugs_are_seen(name: str) -> None:
-    """Half the value, or a family left out of the closure, is less than two records move what is released."""
+def test_wrong_sensitivities_are_detected(name: str) -> None:
+    """Half the value, or a closure without one family, is less than two records can move."""
     sizes, families = NETWORKS[name]
     truth = largest_change(Parities(sizes, families), Neighbors.REPLACE_ONE, complete=True)
-    assert most_odd(Parities(sizes, families)).value // 2 < truth
+    assert maximize_odd_patterns(Parities(sizes, families)).value // 2 < truth
     if any(not patterns(sizes, families[:-1]) >= patterns(sizes, (family,)) for family in families):
-        assert most_odd(Parities(sizes, families[:-1])).value < truth
+        assert maximize_odd_patterns(Parities(sizes, families[:-1])).value < truth
 
 
-def test_known_values() -> None:
+def test_the_sensitivity_has_known_values() -> None:
     """One family of k bits: half of all 2^k patterns; naive Bayes: the class alone moves 1 + F, or F features 2 F."""
     for bits in range(1, 6):
-        assert most_odd(Parities((2,) * bits, (tuple(range(bits)),))).value == 2 ** (bits - 1)
+        assert maximize_odd_patterns(Parities((2,) * bits, (tuple(range(bits)),))).value == 2 ** (bits - 1)
     features = 16
     naive = Parities((2,) * (features + 1), ((0,), *((0, i) for i in range(1, features + 1))))
     assert naive.count == 1 + 2 * features
-    assert most_odd(naive).value == 2 * features
-    assert most_odd(naive).record == (0, *(1,) * features)
+    assert maximize_odd_patterns(naive).value == 2 * features
+    assert maximize_odd_patterns(naive).record == (0, *(1,) * features)
 
 
 def by_enumeration(parities: Parities) -> int:
@@ -94,19 +96,19 @@ def by_enumeration(parities: Parities) -> int:
 def test_elimination_finds_what_enumeration_finds(seed: int) -> None:
     rng = np.random.default_rng(seed)
     parities = random_network(rng, 5 + seed % 6, 3, (2, 2, 3, 5))
-    found = most_odd(parities)
-    assert found.exact
-    assert found.value == by_enumeration(parities)
+    maximum = maximize_odd_patterns(parities)
+    assert maximum.exact
+    assert maximum.value == by_enumeration(parities)
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_a_bound_is_one(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bound_is_not_below_the_maximum(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     parities = random_network(np.random.default_rng(seed), 12, 3, (2, 3))
-    exact = most_odd(parities)
+    exact = maximize_odd_patterns(parities)
     monkeypatch.setattr(parity_sensitivity, "LARGEST_EXACT", 3)
     monkeypatch.setattr(parity_sensitivity, "_LARGEST_BOUND", 4)
-    bound = most_odd(parities)
-    by_family = sum(int(parity_sensitivity._odd_inside(parities, i)[1].max()) for i in range(len(parities.families)))
+    bound = maximize_odd_patterns(parities)
+    by_family = sum(int(parity_sensitivity._family_factor(parities, i)[1].max()) for i in range(len(parities.families)))
     assert bound.attained <= exact.value <= bound.value <= by_family <= parities.count
     assert bound.exact == (bound.attained == bound.value)
 
@@ -114,45 +116,45 @@ def test_a_bound_is_one(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_bounds_are_not_always_attained(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parity_sensitivity, "LARGEST_EXACT", 3)
     monkeypatch.setattr(parity_sensitivity, "_LARGEST_BOUND", 3)
-    found = [most_odd(random_network(np.random.default_rng(seed), 14, 3)) for seed in range(6)]
-    assert any(not each.exact for each in found)
+    bounds = [maximize_odd_patterns(random_network(np.random.default_rng(seed), 14, 3)) for seed in range(6)]
+    assert any(not each.exact for each in bounds)
 
 
 def test_a_large_network_has_a_bound() -> None:
     rng = np.random.default_rng(5)
     families = [(*map(int, rng.choice(i, min(i, 3), replace=False) if i else []), i) for i in range(200)]
     parities = Parities((2,) * 200, tuple(families))
-    found = most_odd(parities)
-    changed = np.array([found.record])
-    assert found.attained == int(parities.coefficients(counted(parities, changed)).sum())
-    assert parities.count / 2 < found.attained <= found.value < parities.count
+    bound = maximize_odd_patterns(parities)
+    changed = np.array([bound.record])
+    assert bound.attained == int(parities.coefficients(counted(parities, changed)).sum())
+    assert parities.count / 2 < bound.attained <= bound.value < parities.count
     whole = sensitivity_l1(parities, Neighbors.REPLACE_ONE, complete=False)
-    assert (whole.value, whole.attained) == (2 * found.value, 2 * found.attained)
+    assert (whole.value, whole.attained) == (2 * bound.value, 2 * bound.attained)
 
 
-def test_nothing_varies() -> None:
+def test_variables_of_one_value_have_no_parities() -> None:
     parities = Parities((1, 1), ((0,), (0, 1)))
-    assert most_odd(parities).value == 0
+    assert maximize_odd_patterns(parities).value == 0
     assert sensitivity_l1(parities, Neighbors.REPLACE_ONE, complete=False).value == 1
     assert sensitivity_l1(parities, Neighbors.ADD_REMOVE, complete=False).value == 1
 
 
 def test_an_elimination_turns_neighbors_into_cliques() -> None:
-    """A ring of five needs two chords; a vertex meets two neighbors, whoever comes first; isolated ones none."""
+    """A ring of five needs two chords; each vertex meets two neighbors; isolated vertices meet none."""
     ring = [(i, (i + 1) % 5) for i in range(5)]
-    found = min_fill(6, ring, 5)
-    assert sorted(found.order) == list(range(6))
-    assert sorted(map(len, found.later)) == [0, 0, 1, 2, 2, 2]
-    assert found.order[0] == 5
-    assert min_fill(6, ring, 1).order == (5,)
+    elimination = min_fill_elimination(6, ring, 5)
+    assert sorted(elimination.order) == list(range(6))
+    assert sorted(map(len, elimination.later)) == [0, 0, 1, 2, 2, 2]
+    assert elimination.order[0] == 5
+    assert min_fill_elimination(6, ring, 1).order == (5,)
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_the_graph_of_an_elimination_is_chordal_and_has_every_edge(seed: int) -> None:
     parities = random_network(np.random.default_rng(seed), 15, 3)
-    found = min_fill(15, parities.families, 15)
-    rank = {v: place for place, v in enumerate(found.order)}
-    later = {v: set(each) for v, each in zip(found.order, found.later, strict=True)}
+    elimination = min_fill_elimination(15, parities.families, 15)
+    rank = {v: place for place, v in enumerate(elimination.order)}
+    later = {v: set(each) for v, each in zip(elimination.order, elimination.later, strict=True)}
     for family in parities.families:
         for a, b in itertools.combinations(sorted(family, key=rank.__getitem__), 2):
             assert b in later[a]

@@ -1,4 +1,4 @@
-"""Noise by parts: shares of a budget, OpenDP's own price of each, and the law that a bundle gives back."""
+"""Noise by parts: shares of a budget, OpenDP's own cost of each, and the law that a bundle stores."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def planned(mechanism: str, weights: list[str], policy: RecordPolicy = DROP) -> 
     weights=st.lists(st.fractions(Fraction(1, 1000), 1000, max_denominator=1009), min_size=1, max_size=12),
 )
 def test_shares_add_up_to_at_most_the_total_exactly(total: Decimal, weights: list[Fraction]) -> None:
-    """In rationals, for every budget and every weights; and little of the budget is lost."""
+    """In rationals, for all budgets and weights; little of the budget is lost."""
     shares: list[Fraction] = []
 
     def keep(i: int, share: Decimal) -> DiscreteLaplace:
@@ -84,7 +84,7 @@ def test_shares_add_up_to_at_most_the_total_exactly(total: Decimal, weights: lis
 @pytest.mark.parametrize("relation", list(Neighbors))
 @pytest.mark.parametrize("mechanism", SPENT)
 def test_opendp_prices_of_the_parts_add_up_to_what_is_charged(mechanism: str, relation: Neighbors) -> None:
-    """A record moves every part at once: what OpenDP proves for each part's own sensitivity must add up."""
+    """A record moves every part at once: OpenDP's costs for the sensitivities of the parts must add up."""
     noise, plan = planned(mechanism, WEIGHTS, RecordPolicy(relation))
     spent = Fraction(next(iter(SPENT[mechanism].values())))
     parts = plan.steps[0].statistic.parts
@@ -148,17 +148,17 @@ def test_densities_go_part_by_part() -> None:
 def test_a_statistic_of_another_length_is_refused() -> None:
     noise = PartNoise((DiscreteLaplace(1.0), DiscreteLaplace(2.0)), (1, 2))
     for length in (2, 4):
-        with pytest.raises(ValueError, match="another number of components"):
+        with pytest.raises(ValueError, match="differ in their number of components"):
             noise.release([0] * length)
-    with pytest.raises(ValueError, match="all of one kind"):
+    with pytest.raises(ValueError, match="all of the same kind"):
         PartNoise((DiscreteLaplace(1.0), DiscreteGaussian(2.0)), (1, 2))
-    with pytest.raises(ValueError, match="one law each"):
+    with pytest.raises(ValueError, match="needs one law"):
         PartNoise((DiscreteLaplace(1.0),), (1, 2))
 
 
 @pytest.mark.parametrize("weights", [["1", "1", "3", "2", "2"], ["3", "1", "1"], ["1", "2", "1"], ["5", "5", "1"]])
 @pytest.mark.parametrize("mechanism", SPENT)
-def test_a_law_read_again_is_the_same_for_every_component(mechanism: str, weights: list[str]) -> None:
+def test_a_law_read_back_is_the_same_for_every_component(mechanism: str, weights: list[str]) -> None:
     """Neighboring parts of equal weight have one scale, so that a stored law has fewer parts than the planned one."""
     noise, plan = planned(mechanism, weights)
     sizes = [part.size for part in plan.steps[0].statistic.parts]
@@ -175,7 +175,7 @@ def test_a_law_read_again_is_the_same_for_every_component(mechanism: str, weight
 
 
 @pytest.mark.parametrize("mechanism", SPENT)
-def test_the_problem_of_what_was_stored_is_the_problem_of_what_was_released(mechanism: str) -> None:
+def test_a_stored_observation_equals_the_released_one(mechanism: str) -> None:
     model, (noise, plan) = network(WEIGHTS), planned(mechanism, WEIGHTS)
     statistic = plan.steps[0].statistic
     payload = mechanism_type(mechanism)().release(plan, ExactEvidence(tuple(range(len(statistic.names))), 40))

@@ -12,13 +12,19 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 from scipy.stats import norm
 
-from dpbayes_cli.privacy.secret_normals import LOG_ERROR, RoundedNormals, decided, kept_numbers, settle
+from dpbayes_cli.privacy.secret_normals import (
+    LOG_ERROR,
+    RoundedNormals,
+    accepted_normals,
+    decide_in_floats,
+    decide_with_more_bits,
+)
 from tests.statistical import FALSE_FAIL, assert_not_uniform, assert_uniform
 
 N = 100_000
 FINE = 1.7 * 2.0**36
 KEPT = math.sqrt(math.pi / (2.0 * math.e))
-"""How many proposals are kept: the area below a normal curve that touches the exponential one."""
+"""Fraction of proposals that are accepted: the area below a normal curve that touches the exponential one."""
 
 
 def words(*values: int) -> NDArray[np.uint64]:
@@ -30,21 +36,21 @@ def some_words(count: int) -> NDArray[np.uint64]:
 
 
 def probability(number: int, scale: float) -> float:
-    """Return that of a rounded normal number, computed where it does not cancel."""
+    """Return the probability of a rounded normal number, computed without cancellation."""
     size = abs(number)
     return float(norm.sf((size - 0.5) / scale) - norm.sf((size + 0.5) / scale))
 
 
 @pytest.mark.parametrize("scale", [0.7, 6.3])
 def test_the_law_of_all_words_is_that_of_rounded_normals(scale: float) -> None:
-    """All words of 10 bits: what is decided is within the law, and what is left to more bits is all that it lacks.
+    """All words of 10 bits: decided words follow the law, and the undecided ones make up the rest.
 
     The real code with shorter words; what is said to be unsure may still become a number nearby, or none.
     """
     bits = 10
     every = np.arange(1 << bits, dtype=np.uint64)
     first, second = (each.ravel() for each in np.meshgrid(every, every))
-    kept, unsure, numbers = decided(first, second, scale, bits)
+    kept, unsure, numbers = decide_in_floats(first, second, scale, bits)
     far = every[0]  # a word 0 stands for all that is farther out
     for number in range(-12, 13):
         exact = KEPT * probability(number, scale) * 4.0**bits
@@ -54,34 +60,34 @@ def test_the_law_of_all_words_is_that_of_rounded_normals(scale: float) -> None:
     assert np.count_nonzero(unsure) < 0.08 * 4.0**bits
 
 
-def test_more_bits_decide_as_the_law_asks() -> None:
+def test_more_bits_decide_with_the_probabilities_of_the_law() -> None:
     """5,000 proposals of three bits, so that most need more: false-fail 1e-9 for each of seven frequencies."""
     size, scale = 5000, 1.3
     rng = np.random.default_rng(4)
-    found = [settle(int(a), int(b), scale, 3) for a, b in rng.integers(0, 8, (size, 2))]
+    numbers = [decide_with_more_bits(int(a), int(b), scale, 3) for a, b in rng.integers(0, 8, (size, 2))]
     limit = float(norm.isf(FALSE_FAIL / 2.0))
     for number in range(-3, 4):
         exact = KEPT * probability(number, scale)
-        assert abs(found.count(number) / size - exact) < limit * math.sqrt(exact / size)
+        assert abs(numbers.count(number) / size - exact) < limit * math.sqrt(exact / size)
 
 
 def test_double_precision_decides_as_exact_decimals_do() -> None:
     first, second = some_words(1000), some_words(1000)
-    kept, unsure, numbers = decided(first, second, FINE)
+    kept, unsure, numbers = decide_in_floats(first, second, FINE)
     assert np.count_nonzero(unsure) < 20
     for a, b, is_kept, doubtful, number in zip(first, second, kept, unsure, numbers, strict=True):
-        exact = settle(int(a), int(b), FINE)
+        exact = decide_with_more_bits(int(a), int(b), FINE)
         assert doubtful or (exact == number if is_kept else exact is None)
 
 
-def test_logarithms_are_as_right_as_is_taken_for_granted() -> None:
-    """This machine's, of numbers of all sizes, with the rounding of a word: a quarter of what is allowed."""
+def test_logarithms_err_by_no_more_than_assumed() -> None:
+    """This machine's logarithms, with the rounding of a word: a quarter of the assumed error."""
     some = some_words(500) >> np.arange(500, dtype=np.uint64) % np.uint64(60)
-    found = -np.log((some.astype(np.float64) + 0.5) * 2.0**-64)
+    logs = -np.log((some.astype(np.float64) + 0.5) * 2.0**-64)
     with mpmath.workdps(40):
         exact = [-mpmath.log((mpmath.mpf(int(word)) + 0.5) / 2**64) for word in some]
-        away = [float(abs(mpmath.mpf(a) - b)) for a, b in zip(found.tolist(), exact, strict=True)]
-    assert (np.array(away) <= 0.25 * LOG_ERROR * (1.0 + found)).all()
+        away = [float(abs(mpmath.mpf(a) - b)) for a, b in zip(logs.tolist(), exact, strict=True)]
+    assert (np.array(away) <= 0.25 * LOG_ERROR * (1.0 + logs)).all()
 
 
 def test_no_number_is_too_large_to_be_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,7 +95,7 @@ def test_no_number_is_too_large_to_be_drawn(monkeypatch: pytest.MonkeyPatch) -> 
     first, more = round(math.exp(-12.0) * 2**64), iter([(1 << 64 | 1 << 20).to_bytes(16, "little")])
     monkeypatch.setattr(os, "urandom", lambda size: next(more))
     exact = math.floor(FINE * -math.log((first + 2.0**-64) / 2**64) + 0.5)
-    (drawn,) = kept_numbers(words(first), words(1), FINE)
+    (drawn,) = accepted_normals(words(first), words(1), FINE)
     assert abs(drawn - exact) <= 2.0**-10 * FINE * 2.0**-26
     assert drawn > 11.9 * FINE
 
@@ -98,16 +104,16 @@ def test_a_number_next_to_a_half_and_one_next_to_the_limit_are_left_to_decimals(
     """Words of which double precision cannot tell how they are rounded, or whether they are kept at all."""
     half = round(math.exp(-(round(FINE) + 0.5) / FINE) * 2**64)
     keep = 1 << 40 | 1
-    _, unsure, _ = decided(words(half, half + 2**60), words(keep, keep), FINE)
+    _, unsure, _ = decide_in_floats(words(half, half + 2**60), words(keep, keep), FINE)
     assert unsure.tolist() == [True, False]
     first = round(math.exp(-2.0) * 2**64)
     limit = round(math.exp(-0.5) * 2**63) << 1
-    kept, unsure, _ = decided(words(first, first, first), words(limit, limit - 2**20, limit + 2**20), 1.3)
+    kept, unsure, _ = decide_in_floats(words(first, first, first), words(limit, limit - 2**20, limit + 2**20), 1.3)
     assert unsure.tolist() == [True, False, False]
     assert kept.tolist() == [False, True, False]
 
 
-def test_they_are_standard_normal() -> None:
+def test_numbers_are_standard_normal() -> None:
     """False-fail 5e-9. The distance misses a scale 10 % off with probability below 1e-9, the moments one 4 % off."""
     z = RoundedNormals(FINE)((N // 2, 2)) / FINE
     assert z.shape == (N // 2, 2)
@@ -118,7 +124,7 @@ def test_they_are_standard_normal() -> None:
     assert abs((z**4).sum() - 3.0 * N) < math.sqrt(96.0) * limit
 
 
-def test_they_are_independent_of_each_other_and_of_those_before() -> None:
+def test_numbers_are_independent_of_each_other_and_of_earlier_ones() -> None:
     """Products of different numbers have mean 0: false-fail 1e-9 for all pairs together."""
     draw = RoundedNormals(FINE)
     one, other = draw((N,)) / FINE, draw((N,)) / FINE
@@ -129,8 +135,8 @@ def test_they_are_independent_of_each_other_and_of_those_before() -> None:
     assert abs(float((one**2 - 1.0) @ (other**2 - 1.0))) < 2.0 * limit
 
 
-def test_each_is_handed_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Out of what the operating system gave, in order, and nothing twice, however many are asked for at once."""
+def test_each_number_is_returned_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Numbers use the system's random words in order, none twice, whatever the requested shapes."""
     given: list[bytes] = []
     real = os.urandom
 
@@ -140,12 +146,12 @@ def test_each_is_handed_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(os, "urandom", watched)
     draw = RoundedNormals(1.3)
-    found = np.concatenate([draw(shape).ravel() for shape in ((3,), (2, 2), (9000,), (1, 5))])
+    drawn = np.concatenate([draw(shape).ravel() for shape in ((3,), (2, 2), (9000,), (1, 5))])
     monkeypatch.undo()
     expected: list[float] = []
     for block in (np.frombuffer(each, dtype=np.uint64) for each in given if len(each) > 16):
         first, second = np.split(block, 2)
-        kept, unsure, numbers = decided(first, second, 1.3)
+        kept, unsure, numbers = decide_in_floats(first, second, 1.3)
         assert not unsure.any()  # at so coarse a scale: false-fail 1e-9
         expected += numbers[kept].tolist()
-    assert found.tolist() == expected[: len(found)]
+    assert drawn.tolist() == expected[: len(drawn)]

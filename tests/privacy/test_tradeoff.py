@@ -1,4 +1,4 @@
-"""The curves of a guarantee: bounds on exact ones, and never more than what is stated."""
+"""The curves of a guarantee: bounds on exact curves, and never above the stated guarantee."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ GUARANTEES = [
 
 
 @pytest.mark.parametrize("guarantee", GUARANTEES, ids=lambda g: f"{g.kind}")
-def test_delta_falls_and_is_never_above_what_is_priced(guarantee: Guarantee) -> None:
+def test_delta_decreases_and_is_never_above_the_guarantee(guarantee: Guarantee) -> None:
     curve = Tradeoff(guarantee)
     x = curve.epsilons(50)
     y = [curve.delta(each) for each in x]
@@ -48,9 +48,9 @@ def test_delta_falls_and_is_never_above_what_is_priced(guarantee: Guarantee) -> 
         assert delta <= float(guarantee.delta_at(Decimal(repr(epsilon)))) * (1 + 1e-9)
     assert curve.delta(x[-1]) <= float(guarantee.delta) + 1.1e-12
     for delta in (1e-3, 1e-9):
-        found = curve.epsilon(delta)
-        if math.isfinite(found):
-            assert found <= float(guarantee.epsilon_at(Decimal(repr(delta))))
+        smallest = curve.epsilon(delta)
+        if math.isfinite(smallest):
+            assert smallest <= float(guarantee.epsilon_at(Decimal(repr(delta))))
     powers = [curve.power(level) for level in (0.0, 0.05, 0.5, 1.0)]
     assert all(power >= level for power, level in zip(powers, (0.0, 0.05, 0.5, 1.0), strict=True))
     assert powers == sorted(powers)
@@ -79,7 +79,7 @@ def test_gaussian_dp_is_exact() -> None:
 
 
 def test_discrete_laplace_noise_keeps_below_the_curve() -> None:
-    """A mechanism that is pure epsilon-DP, whose delta and power are counted, is never above its bounds."""
+    """A mechanism that is pure epsilon-DP, whose delta and power are enumerated, is never above its bounds."""
     scale, reach = 2.0, 400
     z = np.arange(-reach, reach + 1)
     first = np.exp(-np.abs(z) / scale) / np.exp(-np.abs(z) / scale).sum()

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from dpbayes_cli.core.columns import RecordPolicy
 from dpbayes_cli.experiments.logistic_regression.study import Method
 from dpbayes_cli.mechanisms.samplers.langevin_calibration import (
-    UNDER,
+    BELOW_TARGET,
     UNTEMPERED,
     CalibratedChain,
-    Chains,
+    Calibrator,
     LangevinOptions,
 )
 from dpbayes_cli.privacy.conversions import pure_rdp
@@ -76,7 +76,7 @@ class Tempered:
 
 
 @dataclass(frozen=True)
-class CappedChains(Chains):
+class CappedChains(Calibrator):
     """Chains of no more than so many steps.
 
     Attributes:
@@ -127,20 +127,20 @@ def tempered(method: Method, price: Price | None, model: ConvexLossModel, n_reco
     return Tempered(min(UNTEMPERED, restricted_range(epsilon, order) / (2.0 * radius)), tau, radius)
 
 
-def _gdp(chains: Chains, price: Price) -> CalibratedChain:
+def _gdp(chains: Calibrator, price: Price) -> CalibratedChain:
     """Return the chain of the largest temperature whose divergence, or whose delta, is within the price."""
     epsilon = float(price.epsilon)
     if price.delta is not None:
-        return chains.with_largest_power(mu_of_statement(epsilon, float(price.delta)) * UNDER)
-    return chains.with_largest_power(math.sqrt(2.0 * epsilon / float(str(price.order))) * UNDER)
+        return chains.with_largest_power(mu_of_statement(epsilon, float(price.delta)) * BELOW_TARGET)
+    return chains.with_largest_power(math.sqrt(2.0 * epsilon / float(str(price.order))) * BELOW_TARGET)
 
 
-def _minami(chains: Chains, price: Price) -> CalibratedChain:
+def _minami(chains: Calibrator, price: Price) -> CalibratedChain:
     """Return the chain at the temperature of Theorem 7."""
     if price.delta is None:
         raise ValueError("the rule of Minami et al. has a price at a delta")
     tau = chains.model.precision
-    rho = minami_likelihood_power(float(price.epsilon), float(price.delta), _SLOPE, tau) * UNDER
+    rho = minami_likelihood_power(float(price.epsilon), float(price.delta), _SLOPE, tau) * BELOW_TARGET
     return chains.chain(min(UNTEMPERED, rho), tau)
 
 

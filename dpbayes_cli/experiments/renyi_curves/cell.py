@@ -12,7 +12,7 @@ import numpy as np
 from dpbayes_cli import __version__
 from dpbayes_cli.experiments.cell import Cell, CellOutcome
 from dpbayes_cli.experiments.renyi_curves.study import Method, Records, RenyiCase, RenyiCurvesStudy, coordinates
-from dpbayes_cli.privacy.conjugate import fall, rise
+from dpbayes_cli.privacy.conjugate import gain_term, loss_term
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class RenyiCurveCell(Cell):
         if self.records == "complete" or order >= family.order_max(r, m):
             return family.divergence(order, r, m)
         first, second = (each / m for each in family.concentration)
-        return max(rise(x, order, r) + fall(y, order, r) for x, y in ((first, second), (second, first)))
+        return max(gain_term(x, order, r) + loss_term(y, order, r) for x, y in ((first, second), (second, first)))
 
 
 def evaluate_curve(cell: RenyiCurveCell) -> CellOutcome:

@@ -23,7 +23,7 @@ from dpbayes_cli.experiments.renyi_utility.cell import UtilityCell
 from dpbayes_cli.experiments.renyi_utility.study import UtilityCase
 from dpbayes_cli.inference.counts.count_windows import prior_term
 from dpbayes_cli.inference.naive import naive_shape
-from dpbayes_cli.mechanisms.samplers.renyi_posterior import calibrated
+from dpbayes_cli.mechanisms.samplers.renyi_posterior import largest_parameter
 from dpbayes_cli.privacy.kinds import PureDP
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def _pure(order: Decimal, epsilon: Decimal) -> Decimal:
     def pure(share: float) -> Decimal:
         return max(Decimal(share) * largest, Decimal("1e-12"))
 
-    return pure(calibrated(lambda share: PureDP(pure(share)).rdp(order), epsilon))
+    return pure(largest_parameter(lambda share: PureDP(pure(share)).rdp(order), epsilon))
 
 
 def _cost(cell: UtilityCell) -> float | None:

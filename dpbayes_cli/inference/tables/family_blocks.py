@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from dpbayes_cli.privacy.dag import min_fill
+from dpbayes_cli.privacy.dag import min_fill_elimination
 
 Family = tuple[int, ...]
 
@@ -62,7 +62,7 @@ def plan_blocks(sizes: Sequence[int], families: Sequence[Family]) -> Blocks:
 
 def junction_tree(sizes: Sequence[int], families: Sequence[Family]) -> Blocks | None:
     """Return the cliques of the triangulated family graph, linked as a tree; None if they are too large."""
-    elimination = min_fill(len(sizes), families, MAX_TREE_WIDTH)
+    elimination = min_fill_elimination(len(sizes), families, MAX_TREE_WIDTH)
     if len(elimination.order) < len(sizes):
         return None
     rank = {v: place for place, v in enumerate(elimination.order)}

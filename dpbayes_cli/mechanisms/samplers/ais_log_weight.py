@@ -1,8 +1,8 @@
-"""The importance weight of an annealed chain, noised and paid for: annealed importance sampling (Neal 2001).
+"""The log importance weight of an annealed chain, released with noise at its own cost: annealed importance sampling.
 
 A chain that starts from the prior and rises through powers T_1 < ... < T_m of the likelihood has the weight prod
-L(x_t)^(T_t - T_t-1), x_t the point before the sweeps at T_t. Its mean is the evidence: the prior's mean of the
-likelihood to the power T_m. The points are public and the likelihood is not: the logarithm leaves with its own noise.
+L(x_t)^(T_t - T_t-1), where x_t is the point before the sweeps at T_t. Its mean is the evidence: the prior mean of the
+likelihood to the power T_m. The points are public but the likelihood is not: so noise is added to the log weight.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ class NoisyLogWeight:
 
     Privacy: between T_t-1 and T_t a record adds to the log weight the sum over features of an increment, a number of a
         public table by the share of its value. Whatever the public points are, replacing the record moves the sum over
-        all t by at most D, the sum over t and features of the tables' ranges: T log(most / least) a feature but for
+        all t by at most D, the sum over t and features of the tables' ranges: T log(most / least) per feature but for
         rounding. The sum is an exact integer, floored to a grid, which adds one unit at most; discrete Laplace noise of
-        scale D / epsilon makes it pure epsilon-DP given the points, which have their own price.
+        scale D / epsilon makes it pure epsilon-DP given the points, which are charged separately.
     Source: Neal 2001; Foulds et al. 2016, supplement; mechanisms, additive noise.
 
     Attributes:
-        law: in units of the grid.
-        shift: the bits that are floored away.
-        bits: of the fraction of what is left.
+        law: the noise law, in units of the grid.
+        shift: the number of bits that are floored away.
+        bits: the number of fractional bits that remain.
     """
 
     law: DiscreteLaplace
@@ -49,7 +49,7 @@ class NoisyLogWeight:
         return self.law.scale / 2.0**self.bits
 
     def release(self, exact: int) -> float:
-        """Return a log weight with noise, in nats; exact: in the units of the tables."""
+        """Return a log weight with noise, in nats, from the exact one in the units of the tables."""
         return int(self.law.release([exact >> self.shift])[0]) / 2.0**self.bits
 
 
@@ -57,12 +57,12 @@ def noisy_log_weight(increments: Sequence[Integers], bits: int, epsilon: Decimal
     """Return the law of the noise.
 
     Args:
-        increments: the tables, one a rise and feature, in units of 2^-bits nats.
-        bits: of their fraction.
-        epsilon: what the weight may cost.
+        increments: the tables, one per rise and feature, in units of 2^-bits nats.
+        bits: the number of fractional bits of the tables.
+        epsilon: the part of epsilon to spend on the log weight.
 
     Raises:
-        SpecError: epsilon is too small for integers of 64 bits.
+        SpecError: epsilon is too small for 64-bit integers.
     """
     shift = max(0, bits - _GRID_BITS)
     largest = sum(int(table.max() - table.min()) for table in increments)
@@ -70,13 +70,13 @@ def noisy_log_weight(increments: Sequence[Integers], bits: int, epsilon: Decimal
 
 
 def check_log_weight(epsilon: Decimal, whole: Decimal, *, annealed: bool) -> None:
-    """Refuse a price of the log weight that cannot be.
+    """Refuse an epsilon for the log weight that a chain of the whole epsilon cannot spend.
 
     Raises:
-        SpecError: the chain is not annealed, or nothing is left for it.
+        SpecError: the chain is not annealed, or nothing remains for it.
     """
     where = "sampling.log_weight_epsilon"
     if not annealed:
-        raise SpecError("a weight is that of an annealed chain", where=where, hint="kernel: annealed")
+        raise SpecError("only an annealed chain has a log weight", where=where, hint="kernel: annealed")
     if epsilon >= whole:
-        raise SpecError(f"the weight takes {epsilon:g} of {whole:g}: nothing is left for the chain", where=where)
+        raise SpecError(f"the log weight takes {epsilon:g} of {whole:g} and leaves nothing for the chain", where=where)

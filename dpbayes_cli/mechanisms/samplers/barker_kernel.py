@@ -1,7 +1,7 @@
-"""A random walk on a public grid of one parameter, by Barker's rule: each step an exponential mechanism on two points.
+"""A random walk on a public grid of one parameter, by Barker's rule: each step is an exponential mechanism.
 
-Metropolis' rule accepts what is better for certain: "rejected" then has probability zero under one data set and not
-under its neighbor. Barker's rule accepts with probability p(proposed) / (p(proposed) + p(current)), which is never 0.
+Metropolis' rule always accepts a better point: "rejected" then has probability zero under one data set but not under
+its neighbor. Barker's rule accepts with probability p(proposed) / (p(proposed) + p(current)), which is never 0.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from typing import Any
 from dpbayes_cli.core.plan import Chain
 from dpbayes_cli.core.released import Draws
 from dpbayes_cli.core.statistic import ExactEvidence
-from dpbayes_cli.mechanisms.samplers.gibbs_accounting import ChainCost, Stage, Update, powers, priced
-from dpbayes_cli.mechanisms.samplers.scalar_sampler import ScalarSampler, grid_posterior
-from dpbayes_cli.mechanisms.samplers.tempering import UP, Drawing
+from dpbayes_cli.mechanisms.samplers.gibbs_accounting import ChainCost, Stage, Update, powers, price_chain
+from dpbayes_cli.mechanisms.samplers.scalar_sampler import ScalarSampler, grid_sampler
+from dpbayes_cli.mechanisms.samplers.tempering import UP, DrawRequest
 from dpbayes_cli.models.families.capabilities import DECIMALS, OneParameterFamily
-from dpbayes_cli.privacy.choices import fresh_generator
+from dpbayes_cli.privacy.choices import public_generator
 from dpbayes_cli.privacy.grid import EXACT, uniform_fraction
-from dpbayes_cli.privacy.lattice import LATTICE_SLACK, WIDE, chosen
+from dpbayes_cli.privacy.lattice import LATTICE_SLACK, WIDE, choose_index
 
-STEPS = 200
-_CELLS = 1 << 12
-"""Cells of the grid at most: every pair of a reach is looked at."""
+DEFAULT_STEPS = 200
+_MAX_CELLS = 1 << 12
+"""Largest number of cells of the grid: all pairs within reach are compared."""
 
 
 @dataclass(frozen=True)
@@ -34,14 +34,14 @@ class BarkerKernel(Chain):
     """A walk of a fixed number of steps from the middle of the grid; its path is public.
 
     Privacy: a step proposes a cell by public coins, symmetrically, and chooses between it and the current one with
-        weights exp(T u). Replacing a record moves the difference of the two log weights by at most T times the width
-        of the records' statistic times |a(proposed) - a(current)|: bounded range, largest over all pairs of cells
-        within reach, and the weights are decimals that err by less than ``LATTICE_SLACK`` together. A proposal off the
-        grid is public, and no data are asked.
+        weights exp(T u). Replacing a record moves the difference of the two log weights by at most T times the width of
+        the records' statistic times |a(proposed) - a(current)|: bounded range, largest over all pairs of cells within
+        reach. The weights are decimals that err by less than ``LATTICE_SLACK`` together. A proposal off the grid is
+        rejected publicly, without reading data.
     Source: Foulds et al. 2016, sec. 4.1 and supplement; Barker 1965.
 
     Attributes:
-        posterior: the law that the walk leaves invariant, at a likelihood power of its own stage.
+        posterior: the law that the walk leaves invariant; each stage sets its own likelihood power.
         stages: likelihood powers with numbers of steps.
         reach: the farthest proposal, in cells.
     """
@@ -51,16 +51,16 @@ class BarkerKernel(Chain):
     reach: int
 
     def run(self, evidence: ExactEvidence, size: int) -> Draws:
-        """Walk; return the last points, each somewhere in its cell."""
-        rng, cell, path = fresh_generator(), self.posterior.n_cells // 2, []
+        """Return the last points of a walk, each at a uniform place in its cell."""
+        rng, cell, path = public_generator(), self.posterior.n_cells // 2, []
         for stage in self.stages:
             score = lru_cache(None)(
                 replace(self.posterior, likelihood_power=stage.likelihood_power).exact_log(evidence.values)
             )
             for _ in range(stage.sweeps):
-                away = int(rng.integers(1, self.reach + 1)) * (1 if rng.integers(2) else -1)
-                if 0 <= cell + away < self.posterior.n_cells:
-                    cell = (cell, cell + away)[chosen(barker_weights(score(cell), score(cell + away)))]
+                jump = int(rng.integers(1, self.reach + 1)) * (1 if rng.integers(2) else -1)
+                if 0 <= cell + jump < self.posterior.n_cells:
+                    cell = (cell, cell + jump)[choose_index(barker_weights(score(cell), score(cell + jump)))]
                 path.append(cell)
         low, high = self.posterior.support
         width = (high - low) / self.posterior.n_cells
@@ -68,7 +68,7 @@ class BarkerKernel(Chain):
 
 
 def barker_weights(current: Decimal, proposed: Decimal) -> Sequence[Decimal]:
-    """Return the weights of staying and of moving, from exact log weights."""
+    """Return the weights of staying and of moving, from the exact log weights of the two points."""
     largest = max(current, proposed)
     return [WIDE.exp(EXACT.subtract(score, largest)) for score in (current, proposed)]
 
@@ -77,7 +77,7 @@ def local_spread(posterior: ScalarSampler, reach: int) -> Decimal:
     """Return the range of one record's log ratio between cells within reach, rounded up.
 
     Privacy: width of the statistic times the largest |a(theta_i) - a(theta_j)|, |i - j| <= reach; ``a`` is monotone, so
-        that pairs at the full reach and at the grid's ends are looked at.
+        that only pairs at the full reach matter.
     Source: see ``BarkerKernel``.
     """
     _, width, steps = posterior.model.grid
@@ -87,34 +87,34 @@ def local_spread(posterior: ScalarSampler, reach: int) -> Decimal:
         middles = (low + cell * (i + Decimal("0.5")) for i in range(posterior.n_cells))
         values = [posterior.model.natural(middle, DECIMALS)[0] for middle in middles]
         reach = min(reach, len(values) - 1)
-        widest = max(abs(values[i + reach] - values[i]) for i in range(len(values) - reach))
-        exact = widest * width.numerator * steps / width.denominator
+        largest_change = max(abs(values[i + reach] - values[i]) for i in range(len(values) - reach))
+        exact = largest_change * width.numerator * steps / width.denominator
     return UP.multiply(exact, Decimal(1) + Decimal("1e-25"))
 
 
-def barker_walk(
-    model: OneParameterFamily, asked: Drawing, steps: int, *, annealed: bool
+def plan_walk(
+    model: OneParameterFamily, request: DrawRequest, steps: int, *, annealed: bool
 ) -> tuple[BarkerKernel, ChainCost, Decimal]:
-    """Plan a walk: its grid, its reach, its likelihood power and its price; also return the range of a step.
+    """Return a planned walk (grid, reach, likelihood power), its cost, and the range of a step.
 
-    The reach is such that a free walk of all steps crosses the support.
+    The reach lets a free walk of all steps cross the support.
 
     Raises:
-        SpecError: the support is missing or wrong, or epsilon does not suffice.
+        SpecError: the support is missing or wrong, or epsilon is too small.
     """
-    whole, _ = grid_posterior(model, replace(asked, draws=1), Decimal(1))
-    posterior = replace(whole, n_cells=min(whole.n_cells, _CELLS))
+    full_grid, _ = grid_sampler(model, replace(request, draws=1), Decimal(1))
+    posterior = replace(full_grid, n_cells=min(full_grid.n_cells, _MAX_CELLS))
     reach = max(1, min(posterior.n_cells // 2, math.ceil(posterior.n_cells / 2.0 * math.sqrt(3.0 / steps))))
     spread = local_spread(posterior, reach)
-    schedule = powers(steps, asked.draws, annealed=annealed)
-    price = priced(asked.epsilon, [Update("step", spread, LATTICE_SLACK)], schedule)
-    return BarkerKernel(replace(posterior, likelihood_power=price.likelihood_power), price.stages, reach), price, spread
+    schedule = powers(steps, request.draws, annealed=annealed)
+    cost = price_chain(request.epsilon, [Update("step", spread, LATTICE_SLACK)], schedule)
+    return BarkerKernel(replace(posterior, likelihood_power=cost.likelihood_power), cost.stages, reach), cost, spread
 
 
-def described(walk: BarkerKernel, price: ChainCost, spread: Decimal, kernel: str) -> dict[str, Any]:
-    """Return what a plan says about a walk."""
+def plan_parameters(walk: BarkerKernel, cost: ChainCost, spread: Decimal, kernel: str) -> dict[str, Any]:
+    """Return the parameters of a walk that a plan states."""
     return {
-        **price.described(kernel),
+        **cost.plan_parameters(kernel),
         "range": float(spread),
         "reach": walk.reach,
         "cells": walk.posterior.n_cells,

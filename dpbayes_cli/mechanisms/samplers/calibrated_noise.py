@@ -1,4 +1,4 @@
-"""Noise calibrated to a statistic, whose parts may have shares of the budget of their own."""
+"""Noise calibrated to a statistic, whose parts may have their own shares of the budget."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def calibrated_noise(
     calibrate: Callable[[int, Decimal], Law],
     sensitivity: Callable[[Statistic | Part], int],
 ) -> Law | PartNoise:
-    """Calibrate noise to a statistic, in all or part by part where its parts have shares of the budget that differ.
+    """Return noise calibrated to a statistic: as a whole, or part by part if its parts have different weights.
 
     Args:
-        statistic: what is to be noised.
-        total: what may be spent.
-        calibrate: returns the law for a sensitivity and a share.
-        sensitivity: what the noise is calibrated to, of the statistic and of each part.
+        statistic: the statistic to add noise to.
+        total: the budget.
+        calibrate: returns the law for a sensitivity and a share of the budget.
+        sensitivity: returns the sensitivity of the statistic, or of a part.
 
     Privacy: parts of equal weights are noised as one, by the sensitivity of the whole; see ``noise_by_parts``.
     Source: mechanisms, budget per node.

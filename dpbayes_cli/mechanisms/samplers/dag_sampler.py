@@ -1,4 +1,4 @@
-"""Draws of a vector of shares, or of a network's tables, each by its own sampler at its own share of the budget."""
+"""Draws of a vector of shares, or of a network's tables, each table with its own sampler and share of the budget."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from dpbayes_cli.base.numeric import exact_sum
 from dpbayes_cli.core.model import Model
 from dpbayes_cli.core.plan import Sampler
 from dpbayes_cli.core.section import require_type
-from dpbayes_cli.mechanisms.samplers.tempering import DOWN, Drawing, Tempering
+from dpbayes_cli.mechanisms.samplers.tempering import DOWN, DrawRequest, Tempering
 from dpbayes_cli.models.families.capabilities import DirichletProbabilities
 from dpbayes_cli.models.families.discrete_bayes_net import DiscreteBayesNet
 
 ROWS_TOUCHED = 2
 """A replaced record leaves one row of a table and joins another: finite precision adds to both."""
 
-_ROUNDED = Context(prec=15, rounding=ROUND_CEILING)
-"""Shares are rounded down; what they add up to is charged as the number that was asked for."""
+_UP_TO_15_DIGITS = Context(prec=15, rounding=ROUND_CEILING)
+"""Shares are rounded down; the charge for their sum is rounded up to 15 digits, and never above the request."""
 
-OneRow = Callable[[tuple[float, ...], Drawing, Decimal], tuple[Sampler, Tempering, dict[str, Any]]]
-"""Returns the sampler of a row, from its concentrations, what is asked of its table, and in how many rows at most a
-record counts; what it costs; and what a plan says about it."""
+OneRow = Callable[[tuple[float, ...], DrawRequest, Decimal], tuple[Sampler, Tempering, dict[str, Any]]]
+"""Returns a row's sampler, its tempering and its plan parameters, from the row's concentrations, the request for its
+table, and the largest number of rows in which one record counts."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,8 @@ class DagSampler(Sampler):
 
     Attributes:
         laws: for each table the sampler of one of its rows.
-        rows: the number of rows of each.
-        widths: the number of values of each.
+        rows: the number of rows of each table.
+        widths: the number of values in a row of each table.
     """
 
     laws: tuple[Sampler, ...]
@@ -49,31 +49,30 @@ class DagSampler(Sampler):
     widths: tuple[int, ...]
 
     def draw(self, values: Sequence[int], size: int) -> list[tuple[float, ...]]:
-        """Draw all tables, each row on its own."""
+        """Draw all tables, each row independently."""
         drawn = [law.draw(counts, size) for law, counts in self._rows(values)]
         return [tuple(share for row in drawn for share in row[i]) for i in range(size)]
 
     def moments(self, values: Sequence[int]) -> tuple[float, float]:
-        """Return those of the first parameter."""
+        """Return the moments of the first parameter."""
         return self.laws[0].moments(values[: self.widths[0]])
 
     def moments_by_row(self, values: Sequence[int]) -> list[tuple[float, float]]:
-        """Return those of each row's law."""
+        """Return the moments of the first parameter of every row."""
         return [law.moments(counts) for law, counts in self._rows(values)]
 
-    def possible(self, draw: Sequence[float]) -> bool | None:
-        """Return whether every row of the tables can be one of its law."""
+    def is_possible(self, draw: Sequence[float]) -> bool | None:
+        """Return whether every row of the tables can be drawn by its law."""
         if len(draw) != sum(rows * width for rows, width in zip(self.rows, self.widths, strict=True)):
             return False
-        found, first = [], 0
+        possible, first = [], 0
         for law, rows, width in zip(self.laws, self.rows, self.widths, strict=True):
             for _ in range(rows):
-                found.append(law.possible(draw[first : first + width]))
+                possible.append(law.is_possible(draw[first : first + width]))
                 first += width
-        return None if None in found else all(found)
+        return None if None in possible else all(possible)
 
     def _rows(self, values: Sequence[int]) -> Iterator[tuple[Sampler, Sequence[int]]]:
-        """Yield the law and the counts of each row."""
         first = 0
         for law, rows, width in zip(self.laws, self.rows, self.widths, strict=True):
             for _ in range(rows):
@@ -81,50 +80,54 @@ class DagSampler(Sampler):
                 first += width
 
 
-def shares_or_tables(model: Model, asked: Drawing, one_row: OneRow) -> tuple[Sampler, Decimal, dict[str, Any]]:
-    """Return the sampler of one vector of shares, or of a network, what all draws cost, and what a plan says about it.
+def discrete_sampler(model: Model, request: DrawRequest, one_row: OneRow) -> tuple[Sampler, Decimal, dict[str, Any]]:
+    """Return the sampler of one vector of shares or of a network, the cost of all draws, and the plan's parameters.
 
     Args:
         model: a network, or one vector of shares.
-        asked: how many draws, at what price.
+        request: the number of draws and their budget.
         one_row: returns the sampler of a row.
 
     Raises:
         SpecError: no guarantee can be given.
     """
     if isinstance(model, DiscreteBayesNet):
-        sampler, charged, described = by_table(model, asked, one_row)
-        return sampler, charged, {**described, "power_applies_to": asked.power_applies_to}
-    law, found, cover = one_row(require_type(model, DirichletProbabilities).concentration, asked, Decimal(1))
-    return law, found.charged, {**found.described(asked), **cover}
+        sampler, charged, parameters = network_sampler(model, request, one_row)
+        return sampler, charged, {**parameters, "power_applies_to": request.power_applies_to}
+    law, tempering, cover_parameters = one_row(
+        require_type(model, DirichletProbabilities).concentration, request, Decimal(1)
+    )
+    return law, tempering.charged, {**tempering.plan_parameters(request), **cover_parameters}
 
 
-def by_table(model: DiscreteBayesNet, asked: Drawing, one_row: OneRow) -> tuple[DagSampler, Decimal, dict[str, Any]]:
-    """Return the sampler of a network, what all draws cost together, and what a plan says about it.
+def network_sampler(
+    model: DiscreteBayesNet, request: DrawRequest, one_row: OneRow
+) -> tuple[DagSampler, Decimal, dict[str, Any]]:
+    """Return the sampler of a network, the cost of all draws together, and the plan's parameters.
 
     Args:
         model: the network.
-        asked: how many draws, at what price; its epsilon is divided among the tables by their weights, rounded down.
+        request: the number of draws and their budget; tables divide the epsilon by their weights, rounded down.
         one_row: returns the sampler of a row.
 
     Raises:
         SpecError: no guarantee can be given.
     """
-    epsilon, network = asked.epsilon, model.network
-    whole = sum(model.weights, Fraction(0))
+    epsilon, network = request.epsilon, model.network
+    total_weight = sum(model.weights, Fraction(0))
     laws, prices, tables = [], [], {}
     for name, concentration, weight in zip(network.names, model.concentrations, model.weights, strict=True):
-        share = Fraction(epsilon) * weight / whole
-        part = DOWN.divide(Decimal(share.numerator), Decimal(share.denominator))
-        law, found, described = one_row(concentration, replace(asked, epsilon=part), Decimal(ROWS_TOUCHED))
+        share = Fraction(epsilon) * weight / total_weight
+        table_epsilon = DOWN.divide(Decimal(share.numerator), Decimal(share.denominator))
+        law, tempered, cover = one_row(concentration, replace(request, epsilon=table_epsilon), Decimal(ROWS_TOUCHED))
         laws.append(law)
-        prices.append(found.charged)
-        tables[name] = {"likelihood_power": float(found.likelihood_power), "range": float(found.spread), **described}
+        prices.append(tempered.charged)
+        tables[name] = {"likelihood_power": float(tempered.likelihood_power), "range": float(tempered.spread), **cover}
     rows = tuple(math.prod(network.shape(i)[:-1]) for i in range(len(network)))
     parameters = {
         "likelihood_power": min(table["likelihood_power"] for table in tables.values()),
-        "draws": asked.draws,
+        "draws": request.draws,
         "tables": tables,
     }
-    charged = min(epsilon, _ROUNDED.create_decimal(exact_sum(prices)))
+    charged = min(epsilon, _UP_TO_15_DIGITS.create_decimal(exact_sum(prices)))
     return DagSampler(tuple(laws), rows, network.sizes), charged, parameters

@@ -1,4 +1,4 @@
-"""The budget of a planned chain: its likelihood power, which may rise, and what every kind of update is charged."""
+"""The budget of a planned chain: its likelihood power, its schedule of rising powers, and the cost of its updates."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from dpbayes_cli.privacy.conversions import round_up
 from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.privacy.kinds import BoundedRange
 
-LEVELS = 10
-"""Powers of an annealed chain: 1/10, 2/10, ..., 1."""
+ANNEALING_LEVELS = 10
+"""Number of powers of an annealed chain: 1/10, 2/10, ..., 1."""
 _MARGIN = Decimal("1e-8")
-_SPARE = 16
-"""A chain aims below its budget by a part of 1e-8, and by 16 times what finite precision adds: shares of the budget may
-then be short decimals, and are checked against what the updates need."""
+_EXTRA_FACTOR = 16
+"""A chain aims below its budget by a relative 1e-8 and by 16 times what finite precision adds: shares of the budget
+can be short decimals, which are checked against the cost of the updates."""
 
 
 class ChainOptions(EpsilonOptions, frozen=True, kw_only=True):
-    """What every private chain reads."""
+    """The options of every private chain."""
 
     draws: NumberOfLastDraws = 1
     sweeps: Sweeps = None
@@ -33,13 +33,13 @@ class ChainOptions(EpsilonOptions, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class Update:
-    """One kind of update of a sweep.
+    """One kind of update in a sweep.
 
     Attributes:
         name: what is updated.
         spread: the range of a log ratio of neighbors at a likelihood power of one.
-        extra: what finite precision adds, at any likelihood power.
-        times: how many updates of the kind a sweep makes.
+        extra: what finite precision adds to the range, at any power.
+        times: the number of updates of this kind in a sweep.
     """
 
     name: str
@@ -47,10 +47,10 @@ class Update:
     extra: Decimal
     times: int = 1
 
-    def need(self, likelihood_power: Decimal, sweeps: int) -> Decimal:
-        """Return what the updates of so many sweeps cost, rounded up."""
-        one = UP.add(UP.multiply(likelihood_power, self.spread), self.extra)
-        return UP.multiply(one, Decimal(self.times * sweeps))
+    def cost_of_sweeps(self, likelihood_power: Decimal, sweeps: int) -> Decimal:
+        """Return the cost of the updates of some sweeps, rounded up."""
+        one_update = UP.add(UP.multiply(likelihood_power, self.spread), self.extra)
+        return UP.multiply(one_update, Decimal(self.times * sweeps))
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Stage:
 
     Attributes:
         likelihood_power: what the likelihood is raised to.
-        sweeps: how many.
+        sweeps: the number of sweeps.
     """
 
     likelihood_power: Decimal
@@ -68,26 +68,26 @@ class Stage:
 
 @dataclass(frozen=True)
 class ChainCost:
-    """A chain whose updates are planned and priced before it starts.
+    """The cost of a chain, whose updates are planned and priced before it starts.
 
     Attributes:
-        likelihood_power: the power of the likelihood in its last sweeps.
-        stages: the sweeps in their order.
-        guarantee: that of the whole chain.
-        updates: how many priced updates there are.
-        beside: the epsilon in the guarantee that is not that of updates.
+        likelihood_power: the power of the likelihood in the last sweeps.
+        stages: the sweeps in order.
+        guarantee: the guarantee of the whole chain.
+        updates: the number of priced updates.
+        log_weight_epsilon: the part of the guarantee's epsilon that is not spent on updates.
     """
 
     likelihood_power: Decimal
     stages: tuple[Stage, ...]
     guarantee: Guarantee
     updates: int
-    beside: Decimal = Decimal(0)
+    log_weight_epsilon: Decimal = Decimal(0)
 
-    def described(self, kernel: str) -> dict[str, Any]:
-        """Return what a plan says about it."""
-        spent = exact_difference(self.guarantee.epsilon, self.beside)
-        found = {
+    def plan_parameters(self, kernel: str) -> dict[str, Any]:
+        """Return the parameters of the cost that a plan states."""
+        spent = exact_difference(self.guarantee.epsilon, self.log_weight_epsilon)
+        parameters = {
             "kernel": kernel,
             "sweeps": sum(stage.sweeps for stage in self.stages),
             "updates": self.updates,
@@ -98,77 +98,76 @@ class ChainCost:
             "rho_of_chain": float(self.guarantee.rho),
         }
         if len(self.stages) > 1:
-            found["first_likelihood_power"] = float(self.stages[0].likelihood_power)
-            found["levels"] = len(self.stages)
-        return found
+            parameters["first_likelihood_power"] = float(self.stages[0].likelihood_power)
+            parameters["levels"] = len(self.stages)
+        return parameters
 
 
 def powers(sweeps: int, draws: int, *, annealed: bool) -> list[tuple[Decimal, int]]:
     """Return the powers of a chain with the number of sweeps at each; the last draws are all at power one.
 
     Raises:
-        SpecError: there are fewer sweeps than draws, or too few at power one.
+        SpecError: there are fewer sweeps than draws, or fewer at power one.
     """
     if draws > sweeps:
         raise SpecError(
-            f"{draws} draws are the last of {sweeps} sweeps", where="sampling.draws", hint="more sweeps: --sweeps N"
+            f"{draws} draws need at least as many sweeps, not {sweeps}", where="sampling.draws", hint="--sweeps N"
         )
     if not annealed:
         return [(Decimal(1), sweeps)]
-    levels = min(LEVELS, sweeps)
-    each, rest = divmod(sweeps, levels)
-    counts = [each] * (levels - 1) + [each + rest]
+    levels = min(ANNEALING_LEVELS, sweeps)
+    per_level, rest = divmod(sweeps, levels)
+    counts = [per_level] * (levels - 1) + [per_level + rest]
     if draws > counts[-1]:
         raise SpecError(
-            f"of {sweeps} annealed sweeps the last {counts[-1]} are at full power, and {draws} draws are wanted",
+            f"{draws} draws need as many sweeps at full power; {sweeps} annealed sweeps have {counts[-1]}",
             where="sampling.draws",
-            hint="more sweeps, fewer draws, or kernel: gibbs",
+            hint="use more sweeps, fewer draws, or kernel: gibbs",
         )
     return [(DOWN.divide(Decimal(level + 1), Decimal(levels)), count) for level, count in enumerate(counts)]
 
 
-def priced(epsilon: Decimal, updates: Sequence[Update], schedule: Sequence[tuple[Decimal, int]]) -> ChainCost:
-    """Return the largest likelihood power at which a chain costs what may be spent, and its price.
+def price_chain(epsilon: Decimal, updates: Sequence[Update], schedule: Sequence[tuple[Decimal, int]]) -> ChainCost:
+    """Return the cost of a chain at the largest likelihood power that a budget allows.
 
     Args:
-        epsilon: what may be spent.
-        updates: the kinds of update of every sweep.
+        epsilon: the budget.
+        updates: the kinds of update in every sweep.
         schedule: powers and numbers of sweeps.
 
     Privacy: an update of likelihood power b T has a log ratio of range b T R + extra at most: an exponential mechanism.
-        The chain is their adaptive composition, fixed in number, order and price before it starts, with its whole state
-        public: epsilons add, and the Renyi curves of bounded range, which are what accounts of a curve are charged.
+        The chain is their adaptive composition, fixed in number, order and cost before it starts, with its whole state
+        public: epsilons add, and so do the Renyi curves of bounded range, which accounts of a curve are charged.
     Source: Foulds et al. 2016, sec. 4.1; Cesar and Rogers 2021; Neal 2001 (rising powers).
 
     Raises:
         SpecError: epsilon is too small for so many updates.
-        DpbayesError: the shares of the budget do not cover what the updates need.
+        DpbayesError: the shares of the budget do not cover the cost of the updates.
     """
     parts = [(power, sweeps, update) for power, sweeps in schedule for update in updates]
     sizes = [UP.multiply(UP.multiply(power, update.spread), Decimal(n * update.times)) for power, n, update in parts]
-    whole = exact_sum(sizes)
-    extra = _SPARE * exact_sum(update.extra * update.times * n for _, n, update in parts)
-    left = DOWN.subtract(DOWN.multiply(epsilon, 1 - _MARGIN), extra)
-    if left <= extra:
+    total = exact_sum(sizes)
+    extra = _EXTRA_FACTOR * exact_sum(update.extra * update.times * n for _, n, update in parts)
+    remaining = DOWN.subtract(DOWN.multiply(epsilon, 1 - _MARGIN), extra)
+    if remaining <= extra:
         count = sum(n * update.times for _, n, update in parts)
         raise SpecError(
-            f"epsilon is {epsilon:g} for {count} updates; with less than {float(3 * extra):.2g} they are nothing but "
-            "rounding",
+            f"epsilon is {epsilon:g}; the rounding of {count} updates alone needs {float(3 * extra):.2g}",
             where="privacy.epsilon",
-            hint="fewer sweeps: --sweeps N",
+            hint="use fewer sweeps: --sweeps N",
         )
-    likelihood_power = min(Decimal(1), DOWN.divide(left, whole))
+    likelihood_power = min(Decimal(1), DOWN.divide(remaining, total))
     charged = epsilon
     if likelihood_power == 1:
-        needed = UP.divide(UP.add(whole, extra), 1 - _MARGIN)
-        charged = min(epsilon, round_up(float(needed)))
+        required = UP.divide(UP.add(total, extra), 1 - _MARGIN)
+        charged = min(epsilon, round_up(float(required)))
     stages = tuple(Stage(DOWN.multiply(likelihood_power, power), sweeps) for power, sweeps in schedule)
     shares = _shares(charged, sizes)
     guarantees = []
     for share, stage, update in zip(
         shares, (stage for stage in stages for _ in updates), [update for _, _, update in parts], strict=True
     ):
-        if update.need(stage.likelihood_power, stage.sweeps) > share:
+        if update.cost_of_sweeps(stage.likelihood_power, stage.sweeps) > share:
             raise DpbayesError("the shares of the budget do not cover the chain; nothing is released")
         guarantees.append(BoundedRange(share, stage.sweeps * update.times))
     guarantee = guarantees[0] if len(guarantees) == 1 else compose(guarantees)
@@ -176,15 +175,15 @@ def priced(epsilon: Decimal, updates: Sequence[Update], schedule: Sequence[tuple
 
 
 def _shares(total: Decimal, sizes: Sequence[Decimal]) -> list[Decimal]:
-    """Divide a total in proportion to sizes, in short decimals; the last takes what the others leave."""
-    whole = exact_sum(sizes)
-    found = [round_short(DOWN.multiply(total, DOWN.divide(size, whole))) for size in sizes[:-1]]
-    return [*found, exact_difference(total, exact_sum(found))]
+    """Return the shares of a total in proportion to sizes, as short decimals; the last share is the remainder."""
+    total_size = exact_sum(sizes)
+    shares = [round_to_ten_digits(DOWN.multiply(total, DOWN.divide(size, total_size))) for size in sizes[:-1]]
+    return [*shares, exact_difference(total, exact_sum(shares))]
 
 
-def round_short(value: Decimal) -> Decimal:
+def round_to_ten_digits(value: Decimal) -> Decimal:
     """Return the nearest decimal of ten digits."""
-    return value.normalize(_SHORT)
+    return value.normalize(_TEN_DIGITS)
 
 
-_SHORT = type(DOWN)(prec=10)
+_TEN_DIGITS = type(DOWN)(prec=10)

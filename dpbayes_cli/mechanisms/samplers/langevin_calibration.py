@@ -1,4 +1,4 @@
-"""How the mechanisms of convex losses find likelihood power, prior precision, step size and horizon, without data."""
+"""Calibration of Langevin chains for convex losses: likelihood power, prior precision, step size, number of steps."""
 
 from __future__ import annotations
 
@@ -29,36 +29,30 @@ from dpbayes_cli.models.families.convex_loss import ConvexLossModel
 from dpbayes_cli.privacy.conversions import round_up
 from dpbayes_cli.privacy.kinds import GaussianDP
 from dpbayes_cli.privacy.neighbors import Neighbors
-from dpbayes_cli.privacy.noisy_descent import (
-    Certificate,
-    Curvature,
-    certificate,
-    descent_mu,
-    largest_likelihood_power,
-)
+from dpbayes_cli.privacy.noisy_descent import Certificate, Curvature, certificate, descent_mu, largest_likelihood_power
 
 UNTEMPERED = 1.0
 """The likelihood power of the untempered posterior: a larger one would count every record more than once."""
-_NEAR = 3.0
-"""A horizon is long enough where (1 - h tau)^T is exp(-3): 5 % of the start's distance are left."""
-_WORK = 1.2e10
-"""Entries of the design that a default horizon visits at most: half a minute."""
-_FEWEST = 100
-_WIDE = 4.0
-"""Variances that are wider by more are worth a warning; a step size of 1 / M makes it 2 at most."""
-_CONTRACTS = 2.0 * (1.0 - 1e-5)
-"""A step of size h is a contraction if h M < 2; floats could not tell so close to it."""
-UNDER = 1.0 - 1e-10
-"""Targets are approached from below by more than prices are rounded up."""
-_WIDENED = 0.1
-"""By how much a chain's noise may be wider than its posterior asks for, to cover what double precision loses."""
-_GAMMA = 0.01
-_FINE = 1 << 10
-"""Released coefficients are rounded to a power of two below so small a part of 1 / sqrt(M)."""
+_CONTRACTION_NATS = 3.0
+"""The default number of steps makes (1 - h tau)^T at most exp(-3): 5 % of the distance from the start remain."""
+_MAX_WORK = 1.2e10
+"""Entries of the design that the default number of steps visits at most: half a minute of work."""
+_MIN_STEPS = 100
+_MAX_INFLATION = 4.0
+"""A variance that is inflated by more is worth a warning; a step size of 1 / M inflates it by 2 at most."""
+_MAX_STEP_TIMES_SMOOTHNESS = 2.0 * (1.0 - 1e-5)
+"""A step contracts if its size times M is below 2; closer to 2 than this, floats cannot tell."""
+BELOW_TARGET = 1.0 - 1e-10
+"""Factor by which targets are undercut, more than costs are rounded up."""
+_MAX_WIDENING = 0.1
+"""Largest relative widening of a chain's noise that covers rounding in double precision."""
+_DEFAULT_GAMMA = 0.01
+_COEFFICIENT_RESOLUTION = 1 << 10
+"""Released coefficients are rounded to a power of two below 1 / sqrt(M) divided by this."""
 
 
 class LangevinOptions(EpsilonOptions, frozen=True, kw_only=True):
-    """What every mechanism on a convex loss reads."""
+    """The options of every mechanism on a convex loss."""
 
     draws: NumberOfDraws = 1
     sampler: ChainSampler = "langevin"
@@ -66,7 +60,7 @@ class LangevinOptions(EpsilonOptions, frozen=True, kw_only=True):
     n_steps: NumberOfSteps = None
     max_records: MaxRecords = None
     certificate: CertificateKind = None
-    gamma: Gamma = _GAMMA
+    gamma: Gamma = _DEFAULT_GAMMA
 
 
 @dataclass(frozen=True)
@@ -77,7 +71,7 @@ class CalibratedChain:
         likelihood_power: the power of the likelihood.
         tau: the prior precision.
         step_size, n_steps: h and T.
-        mu: what one draw costs.
+        mu: the cost of one draw in Gaussian DP.
     """
 
     likelihood_power: float
@@ -88,14 +82,14 @@ class CalibratedChain:
 
 
 @dataclass(frozen=True)
-class Chains:
-    """What is public about a question of a convex loss: from a likelihood power and a prior precision to a chain.
+class Calibrator:
+    """The public side of a request on a convex loss: it turns a likelihood power and a prior precision into a chain.
 
     Attributes:
         model: the model.
-        options: what is asked.
-        n_records: the declared number of records, from which alone M, the step size and the horizon follow.
-        curvature: what loss and rows promise.
+        options: the requested options.
+        n_records: the declared number of records, which determines M, the step size and the number of steps.
+        curvature: the bounds that loss and rows guarantee.
     """
 
     model: ConvexLossModel
@@ -104,41 +98,41 @@ class Chains:
     curvature: Curvature
 
     def chain(self, power: float, tau: float) -> CalibratedChain:
-        """Return the chain of a likelihood power and a prior precision, and its price.
+        """Return the chain with a likelihood power and a prior precision, and its cost.
 
         Raises:
-            SpecError: a stated step size is 2 / M or more.
+            SpecError: the stated step size is 2 / M or more.
         """
-        smoothness = self.curvature.whole(power, tau)
+        smoothness = self.curvature.potential_smoothness(power, tau)
         step_size = 1.0 / smoothness if self.options.step_size is None else self.options.step_size
-        if not step_size * smoothness < _CONTRACTS:
+        if not step_size * smoothness < _MAX_STEP_TIMES_SMOOTHNESS:
             raise SpecError(
-                f"the step size is {step_size:g}, and the map is a contraction below 2 / M = {2.0 / smoothness:.6g}",
+                f"the step size is {step_size:g}; the chain contracts below 2 / M = {2.0 / smoothness:.6g}",
                 where="sampling.step_size",
-                hint="a smaller step size; by default it is 1 / M",
+                hint="use a smaller step size; the default is 1 / M",
             )
         n_steps = self.horizon(step_size, tau) if self.options.n_steps is None else self.options.n_steps
         mu = descent_mu(self.curvature.gradient_sensitivity(power), step_size, n_steps, tau, smoothness)
         return CalibratedChain(power, tau, step_size, n_steps, mu)
 
     def horizon(self, step_size: float, tau: float) -> int:
-        """Return the default horizon: as long as contraction needs, but no longer than a bounded amount of work."""
-        wanted = math.ceil(_NEAR / (step_size * tau))
+        """Return the default number of steps: as many as contraction needs, within a bounded amount of work."""
+        wanted = math.ceil(_CONTRACTION_NATS / (step_size * tau))
         visits = self.n_records * self.model.design.entries_per_row * self.options.draws
-        return max(1, min(wanted, max(_FEWEST, int(_WORK / visits))))
+        return max(1, min(wanted, max(_MIN_STEPS, int(_MAX_WORK / visits))))
 
     def cost(self, power: float, tau: float) -> float:
-        """Return the price of one draw; infinite if the stated step size is too large."""
+        """Return the cost of one draw; infinite if the stated step size is too large."""
         try:
             return self.chain(power, tau).mu
         except SpecError:
             return math.inf
 
     def with_largest_power(self, target: float) -> CalibratedChain:
-        """Return the chain of the largest likelihood power, up to 1, whose price stays within a target.
+        """Return the chain with the largest likelihood power, up to 1, whose cost stays within a target.
 
         Raises:
-            SpecError: nothing fits.
+            SpecError: no likelihood power fits.
         """
         tau = self.model.precision
         power = largest_likelihood_power(lambda r: self.cost(r, tau), target, UNTEMPERED)
@@ -148,9 +142,9 @@ class Chains:
         return self.chain(power, tau)
 
     def least_concentrated(self, power: float, target: float) -> CalibratedChain:
-        """Return the chain of a stated likelihood power whose price stays within a target.
+        """Return the chain with this likelihood power and the smallest precision whose cost stays within a target.
 
-        Its prior precision is the smallest that does, and that of the prior or more.
+        The precision is at least that of the prior.
         """
         low = high = self.model.precision
         while self.cost(power, high) > target:
@@ -165,137 +159,138 @@ class Chains:
         return self.chain(power, high)
 
 
-def chains_of(model: ConvexLossModel, policy: RecordPolicy, options: LangevinOptions, n_records: int | None) -> Chains:
-    """Return what is public about a question.
+def chain_calibrator(
+    model: ConvexLossModel, policy: RecordPolicy, options: LangevinOptions, n_records: int | None
+) -> Calibrator:
+    """Return the calibrator of a request.
 
     Raises:
-        SpecError: the number of records is private and no ``max_records`` is stated, or it is not known; or a total
-            variation is stated, and no certificate.
+        SpecError: the number of records is private and no ``max_records`` is stated, or it is unknown; or a total
+            variation is stated without a certificate.
     """
     if policy.contributions > 1:
         raise SpecError(
-            "a chain takes one gradient a privacy unit",
+            "a Langevin chain allows one record per privacy unit",
             where="privacy.unit.max_contributions",
             hint="max_contributions: 1",
         )
     if policy.neighbors is Neighbors.ADD_REMOVE:
         if options.max_records is None:
             raise SpecError(
-                "the number of records is private, and step size, contraction and smoothness would tell it",
+                "the number of records is private, but the step size and the smoothness depend on it",
                 where="sampling.max_records",
-                hint="state a public limit: only so many records are read; or use replace-one neighbors",
+                hint="state a public limit on the records that are read, or use replace-one neighbors",
             )
         n = options.max_records
     else:
         if options.max_records is not None:
-            raise SpecError("the number of records is public: there is no limit to state", where="sampling.max_records")
+            raise SpecError("the number of records is public and needs no limit", where="sampling.max_records")
         n = require_record_count(n_records)
-    # Under add-remove a record more may push another beyond the limit: two gradients differ, as where one is replaced.
-    if options.certificate is None and options.gamma != _GAMMA:
+    # Under add-remove an added record may push another one beyond the limit: two gradients differ, as for replace-one.
+    if options.certificate is None and options.gamma != _DEFAULT_GAMMA:
         raise SpecError(
-            "the total variation is that of a certificate, and none is asked for",
+            "the total variation belongs to a certificate, and none is requested",
             where="sampling.gamma",
             hint="--certificate total-variation, or leave it out",
         )
-    return Chains(model, options, n, model.curvature(n, 2))
+    return Calibrator(model, options, n, model.curvature(n, 2))
 
 
-def planned(chains: Chains, found: CalibratedChain, calibration: str, more: dict[str, Any]) -> Plan:
+def plan_chains(
+    calibrator: Calibrator, chain: CalibratedChain, calibration: str, rule_parameters: dict[str, Any]
+) -> Plan:
     """Return the plan of a calibrated chain."""
-    model, options = chains.model, chains.options
-    smoothness = chains.curvature.whole(found.likelihood_power, found.tau)
-    left = math.exp(found.n_steps * math.log1p(-min(found.step_size * found.tau, 1.0 - 1e-16)))
-    grid = 2.0 ** math.floor(math.log2(1.0 / math.sqrt(smoothness) / _FINE))
+    model, options = calibrator.model, calibrator.options
+    smoothness = calibrator.curvature.potential_smoothness(chain.likelihood_power, chain.tau)
+    start_left = math.exp(chain.n_steps * math.log1p(-min(chain.step_size * chain.tau, 1.0 - 1e-16)))
+    grid = 2.0 ** math.floor(math.log2(1.0 / math.sqrt(smoothness) / _COEFFICIENT_RESOLUTION))
     law = Langevin(
         model.loss,
         model.design.width,
-        found.likelihood_power,
-        found.tau,
-        found.step_size,
-        found.n_steps,
+        chain.likelihood_power,
+        chain.tau,
+        chain.step_size,
+        chain.n_steps,
         grid,
-        chains.n_records,
+        calibrator.n_records,
         model.design.row_norm,
     )
-    if not law.arithmetic.widening <= _WIDENED:
+    if not law.arithmetic.widening <= _MAX_WIDENING:
         raise SpecError(
             f"double precision is too coarse for this chain: its noise would be {law.arithmetic.widening:.2g} times "
             "wider, or the budget is too small for any posterior draw",
             where="privacy",
-            hint="a larger price, or fewer records",
+            hint="spend more, or use fewer records",
         )
-    mu = round_up(found.mu * math.sqrt(options.draws))
-    guarantee = GaussianDP(mu)
-    if not Decimal(0) < mu < Decimal(1000):
-        raise DpbayesError("the price of the chain cannot be stated; nothing is released")
-    described: dict[str, Any] = {
-        "likelihood_power": found.likelihood_power,
-        "tau": found.tau,
-        "step_size": found.step_size,
-        "n_steps": found.n_steps,
+    total_mu = round_up(chain.mu * math.sqrt(options.draws))
+    guarantee = GaussianDP(total_mu)
+    if not Decimal(0) < total_mu < Decimal(1000):
+        raise DpbayesError("the cost of the chain is out of range; nothing is released")
+    parameters: dict[str, Any] = {
+        "likelihood_power": chain.likelihood_power,
+        "tau": chain.tau,
+        "step_size": chain.step_size,
+        "n_steps": chain.n_steps,
         "draws": options.draws,
         "calibration": calibration,
-        "mu": float(mu),
-        "sensitivity": chains.curvature.gradient_sensitivity(found.likelihood_power),
+        "mu": float(total_mu),
+        "sensitivity": calibrator.curvature.gradient_sensitivity(chain.likelihood_power),
         "smoothness": smoothness,
         "row_norm": model.design.row_norm,
         "width": model.design.width,
-        "left_of_start": left,
-        "variance_inflation": 1.0 / (1.0 - found.step_size * smoothness / 2.0),
-        "memory": model.design.memory(chains.n_records),
-        **more,
+        "left_of_start": start_left,
+        "variance_inflation": 1.0 / (1.0 - chain.step_size * smoothness / 2.0),
+        "memory": model.design.memory(calibrator.n_records),
+        **rule_parameters,
     }
     if options.certificate is not None:
-        described["certificate"] = _certificate(chains, found, options.gamma)
+        parameters["certificate"] = _certificate(calibrator, chain, options.gamma)
     rows = DesignRows(model.design, model.target, options.max_records)
     step = Step(NO_STATISTIC, law, guarantee, options.draws, rows)
     return Plan(
         (step,),
         guarantee,
-        described,
-        _how(found, options.draws, described),
-        _warnings(found, left, described["variance_inflation"]),
+        parameters,
+        _how(chain, options.draws, parameters),
+        _warnings(chain, start_left, parameters["variance_inflation"]),
     )
 
 
-def _certificate(chains: Chains, found: CalibratedChain, gamma: float) -> dict[str, Any]:
+def _certificate(calibrator: Calibrator, chain: CalibratedChain, gamma: float) -> dict[str, Any]:
     try:
-        smoothness = chains.curvature.whole(found.likelihood_power, found.tau)
-        known: Certificate = certificate(chains.model.design.width, found.tau, smoothness, gamma)
+        smoothness = calibrator.curvature.potential_smoothness(chain.likelihood_power, chain.tau)
+        guaranteed: Certificate = certificate(calibrator.model.design.width, chain.tau, smoothness, gamma)
     except ValueError as error:
         raise SpecError(f"{error}", where="sampling.certificate") from None
     return {
         "total_variation": gamma,
-        "step_size": known.step_size,
-        "n_steps": known.n_steps,
+        "step_size": guaranteed.step_size,
+        "n_steps": guaranteed.n_steps,
         "start": "N(mode, I / M): not public, so that this chain is not the one that runs",
     }
 
 
-def _how(found: CalibratedChain, draws: int, described: dict[str, Any]) -> str:
-    """Return how the draws were made, in a sentence."""
+def _how(chain: CalibratedChain, draws: int, parameters: dict[str, Any]) -> str:
     chains = "a Langevin chain" if draws == 1 else f"{draws} independent Langevin chains"
     return (
-        f"the last iterate of {chains} of {found.n_steps} steps of size {found.step_size:.3g} from 0, at likelihood "
-        f"power {found.likelihood_power:.4g} and prior precision tau = {found.tau:.4g}; the guarantee is that of this "
-        f"chain, mixed or not. "
-        f"What is public about its bias: at most {described['left_of_start']:.2g} of the distance from the start is "
-        f"left, and the steps widen a variance at most {described['variance_inflation']:.3g} times"
+        f"the last iterate of {chains} of {chain.n_steps} steps of size {chain.step_size:.3g} from 0, at likelihood "
+        f"power {chain.likelihood_power:.4g} and prior precision tau = {chain.tau:.4g}; the guarantee holds for this "
+        f"chain, mixed or not. Public bounds on its bias: at most {parameters['left_of_start']:.2g} of the distance "
+        f"from the start remains, and a variance is inflated at most {parameters['variance_inflation']:.3g} times"
     )
 
 
-def _warnings(found: CalibratedChain, left: float, inflation: float) -> tuple[str, ...]:
+def _warnings(chain: CalibratedChain, start_left: float, inflation: float) -> tuple[str, ...]:
     warnings = []
-    if left > 1.0001 * math.exp(-_NEAR):
+    if start_left > 1.0001 * math.exp(-_CONTRACTION_NATS):
         warnings.append(
-            f"the horizon of {found.n_steps} steps is short for its own contraction rate: up to {left:.2g} of the "
-            "distance from the start is left in directions about which the data say little; the guarantee does not "
-            "depend on it"
+            f"{chain.n_steps} steps are few for the chain's contraction rate: up to {start_left:.2g} of the distance "
+            "from the start remains in directions where the data are weak; the guarantee does not depend on it"
         )
-    if inflation > _WIDE:
+    if inflation > _MAX_INFLATION:
         warnings.append(
-            f"the stated step size is large: where the posterior is narrowest its variance is up to {inflation:.3g} "
-            f"times too large; the guarantee does not depend on it"
+            f"the stated step size is large: in the narrowest direction the posterior variance is up to "
+            f"{inflation:.3g} times too large; the guarantee does not depend on it"
         )
     return tuple(warnings)
 

@@ -1,4 +1,4 @@
-"""The rules that find likelihood power and prior precision: by Gaussian DP, by Minami et al., by Geumlek et al."""
+"""The rules that find likelihood power and prior precision: Gaussian DP, Minami et al., and Geumlek et al."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.options import Calibration, Delta, LikelihoodPower, Mu, Order, Rho
 from dpbayes_cli.mechanisms.samplers.langevin_calibration import (
-    UNDER,
+    BELOW_TARGET,
     UNTEMPERED,
     CalibratedChain,
-    Chains,
+    Calibrator,
     LangevinOptions,
 )
 from dpbayes_cli.privacy.conversions import gaussian_delta_above
@@ -25,12 +25,12 @@ from dpbayes_cli.privacy.noisy_descent import (
     mu_of_statement,
 )
 
-ORDER = Decimal(2)
-"""The order at which a divergence is meant where none is stated."""
+DEFAULT_ORDER = Decimal(2)
+"""The order of a stated divergence if no order is stated."""
 
 
 class GibbsPosteriorOptions(LangevinOptions, frozen=True, kw_only=True):
-    """A price in Gaussian DP, zCDP, (epsilon, delta) or Renyi DP, and the rule that keeps it."""
+    """The cost in Gaussian DP, zCDP, (epsilon, delta) or Renyi DP, and the rule that meets it."""
 
     delta: Delta = None
     rho: Rho = None
@@ -44,30 +44,30 @@ def target_mu(options: GibbsPosteriorOptions) -> float:
     """Return the mu that one draw may cost.
 
     Raises:
-        SpecError: none, or several, of mu, rho and (epsilon, delta) are stated, or a delta without its epsilon.
+        SpecError: not exactly one of mu, rho and (epsilon, delta) is stated, or a delta without its epsilon.
     """
-    stated = [options.mu is not None, options.rho is not None, options.epsilon is not None]
-    if sum(stated) != 1 or (options.delta is not None and options.epsilon is None):
+    is_stated = [options.mu is not None, options.rho is not None, options.epsilon is not None]
+    if sum(is_stated) != 1 or (options.delta is not None and options.epsilon is None):
         raise SpecError(
             "state one of: mu; rho; epsilon and delta",
             where="privacy",
             hint="--mu 0.5, --rho 0.1, or --eps 1 --delta 1e-6",
         )
     if options.mu is not None:
-        whole = float(options.mu)
+        total_mu = float(options.mu)
     elif options.rho is not None:
-        whole = math.sqrt(2.0 * float(options.rho))
+        total_mu = math.sqrt(2.0 * float(options.rho))
     else:
-        epsilon, delta = stated_pair(options)
-        whole = mu_of_statement(epsilon, delta)
-    return whole / math.sqrt(options.draws) * UNDER
+        epsilon, delta = epsilon_and_delta(options)
+        total_mu = mu_of_statement(epsilon, delta)
+    return total_mu / math.sqrt(options.draws) * BELOW_TARGET
 
 
-def stated_pair(options: GibbsPosteriorOptions) -> tuple[float, float]:
-    """Return (epsilon, delta).
+def epsilon_and_delta(options: GibbsPosteriorOptions) -> tuple[float, float]:
+    """Return the stated (epsilon, delta).
 
     Raises:
-        SpecError: one is missing: no chain has a pure epsilon.
+        SpecError: one of them is missing; no chain has a pure epsilon.
     """
     epsilon = float(options.stated_epsilon())
     if options.delta is None:
@@ -79,10 +79,10 @@ def stated_pair(options: GibbsPosteriorOptions) -> tuple[float, float]:
     return epsilon, float(options.delta)
 
 
-def by_gdp(chains: Chains, options: GibbsPosteriorOptions) -> tuple[CalibratedChain, dict[str, Any]]:
+def gdp_rule(chains: Calibrator, options: GibbsPosteriorOptions) -> tuple[CalibratedChain, dict[str, Any]]:
     """Calibrate by Gaussian DP: the largest likelihood power, or the least precision for a stated one.
 
-    Privacy: the price of the chain that runs, see ``descent_mu``.
+    Privacy: the cost of the chain that runs, see ``descent_mu``.
     Source: Gopi, Lee and Liu 2022 (mu = D / sqrt(tau) for exact draws); Bok, Su and Altschuler 2024 for the chain.
     """
     _check_no_order(options)
@@ -90,120 +90,120 @@ def by_gdp(chains: Chains, options: GibbsPosteriorOptions) -> tuple[CalibratedCh
     return (chains.with_largest_power(target) if stated is None else chains.least_concentrated(stated, target)), {}
 
 
-def by_minami(chains: Chains, options: GibbsPosteriorOptions) -> tuple[CalibratedChain, dict[str, Any]]:
+def minami_rule(chains: Calibrator, options: GibbsPosteriorOptions) -> tuple[CalibratedChain, dict[str, Any]]:
     """Calibrate by Theorem 7 of Minami et al., solved for the likelihood power.
 
     Raises:
-        SpecError: the rule's likelihood power is not confirmed.
+        SpecError: the exact curve does not confirm the rule's likelihood power.
 
-    Privacy: what is charged is the price of the chain that runs; the rule only chooses the likelihood power, which must
-        keep the stated (epsilon, delta) by the exact curve.
-    Source: Minami, Arai, Sato and Nakagawa 2016, Theorem 7; Corollary 8 is stated beside it, with whether Theorem 7
+    Privacy: the charge is the cost of the chain that runs; the rule only chooses the likelihood power, which must keep
+        the stated (epsilon, delta) by the exact curve.
+    Source: Minami, Arai, Sato and Nakagawa 2016, Theorem 7. Corollary 8 is stated as well, and whether Theorem 7
         confirms it.
     """
     _check_no_order(options)
     tau, slope = chains.model.precision, chains.curvature.slope
     if options.mu is not None or options.rho is not None or options.likelihood_power is not None:
         raise SpecError("the rule of Minami et al. finds the likelihood power from epsilon and delta", where="privacy")
-    epsilon, delta = stated_pair(options)
-    each = epsilon / options.draws, delta / options.draws
-    power = min(UNTEMPERED, minami_likelihood_power(*each, slope, tau)) * UNDER
-    corollary = minami_corollary(*each, slope, tau)
-    found = chains.chain(power, tau)
-    if gaussian_delta_above(found.mu * math.sqrt(options.draws), epsilon) > delta:
-        raise SpecError("the exact curve does not confirm the rule's likelihood_power", where="sampling.calibration")
-    confirmed = minami_delta(each[0], corollary, slope, tau) <= each[1] * (1.0 + 1e-9)
-    return found, {"corollary_8": {"likelihood_power": corollary, "confirmed_by_theorem_7": confirmed}}
+    epsilon, delta = epsilon_and_delta(options)
+    per_draw = epsilon / options.draws, delta / options.draws
+    power = min(UNTEMPERED, minami_likelihood_power(*per_draw, slope, tau)) * BELOW_TARGET
+    corollary = minami_corollary(*per_draw, slope, tau)
+    chain = chains.chain(power, tau)
+    if gaussian_delta_above(chain.mu * math.sqrt(options.draws), epsilon) > delta:
+        raise SpecError("the exact curve does not confirm the rule's likelihood power", where="sampling.calibration")
+    confirmed = minami_delta(per_draw[0], corollary, slope, tau) <= per_draw[1] * (1.0 + 1e-9)
+    return chain, {"corollary_8": {"likelihood_power": corollary, "confirmed_by_theorem_7": confirmed}}
 
 
-def diffused(chains: Chains, order: Decimal | None) -> tuple[CalibratedChain, dict[str, Any]]:
+def calibrate_diffuse(chains: Calibrator, order: Decimal | None) -> tuple[CalibratedChain, dict[str, Any]]:
     """Calibrate by Algorithm 5 of Geumlek et al.: the largest likelihood power, up to 1.
 
     Raises:
-        SpecError: no epsilon is stated, or the chain does not keep the divergence at the order.
+        SpecError: no epsilon is stated, or the chain exceeds the divergence at the order.
 
-    Privacy: the price of the chain that runs; the rule chooses the likelihood power, and is checked against that price.
+    Privacy: the cost of the chain that runs; the rule chooses the likelihood power, and is checked against that cost.
     Source: Geumlek, Song and Chaudhuri 2017, Theorem 17 and Algorithm 5.
     """
-    at, epsilon = _divergence(chains, order)
-    power = min(UNTEMPERED, diffuse_likelihood_power(at, epsilon, chains.curvature.slope, chains.model.precision))
-    return _within(chains.chain(power * UNDER, chains.model.precision), at, epsilon), {"order": at}
+    at_order, epsilon = _divergence(chains, order)
+    power = min(UNTEMPERED, diffuse_likelihood_power(at_order, epsilon, chains.curvature.slope, chains.model.precision))
+    chain = chains.chain(power * BELOW_TARGET, chains.model.precision)
+    return _check_divergence(chain, at_order, epsilon), {"order": at_order}
 
 
-def concentrated(
-    chains: Chains, order: Decimal | None, likelihood_power: float | None
+def calibrate_concentrated(
+    chains: Calibrator, order: Decimal | None, likelihood_power: float | None
 ) -> tuple[CalibratedChain, dict[str, Any]]:
-    """Calibrate by Algorithm 4 of Geumlek et al.: the smallest prior precision, that of the prior or more.
+    """Calibrate by Algorithm 4 of Geumlek et al.: the smallest prior precision, at least that of the prior.
 
     Raises:
-        SpecError: no epsilon is stated, or the chain does not keep the divergence at the order.
+        SpecError: no epsilon is stated, or the chain exceeds the divergence at the order.
 
-    Privacy: the price of the chain that runs; the rule chooses the precision, and is checked against that price.
+    Privacy: the cost of the chain that runs; the rule chooses the precision, and is checked against that cost.
     Source: Geumlek, Song and Chaudhuri 2017, Theorem 16 and Algorithm 4.
     """
-    at, epsilon = _divergence(chains, order)
+    at_order, epsilon = _divergence(chains, order)
     power = UNTEMPERED if likelihood_power is None else likelihood_power
-    wanted = concentrated_precision(at, epsilon, chains.curvature.slope, power)
-    tau = max(chains.model.precision, wanted / UNDER)
-    return _within(chains.chain(power, tau), at, epsilon), {"order": at}
+    needed = concentrated_precision(at_order, epsilon, chains.curvature.slope, power)
+    tau = max(chains.model.precision, needed / BELOW_TARGET)
+    return _check_divergence(chains.chain(power, tau), at_order, epsilon), {"order": at_order}
 
 
-def geumlek(chains: Chains, options: GibbsPosteriorOptions) -> tuple[CalibratedChain, dict[str, Any]]:
-    """Calibrate by the rule of Geumlek et al. that fits: concentrated for a stated likelihood power, else diffused.
+def geumlek_rule(chains: Calibrator, options: GibbsPosteriorOptions) -> tuple[CalibratedChain, dict[str, Any]]:
+    """Calibrate by a rule of Geumlek et al.: concentrated if a likelihood power is stated, otherwise diffuse.
 
     Raises:
-        SpecError: another price is stated, which these rules would not keep.
+        SpecError: the cost is stated in a way that these rules do not keep.
     """
     if options.mu is not None or options.rho is not None or options.delta is not None:
         raise SpecError(
-            "the rules of Geumlek et al. take an epsilon at an order", where="privacy", hint="--eps 0.1 --order 8"
+            "the rules of Geumlek et al. need an epsilon at an order", where="privacy", hint="--eps 0.1 --order 8"
         )
     if options.likelihood_power is None:
-        return diffused(chains, options.order)
-    return concentrated(chains, options.order, options.likelihood_power)
+        return calibrate_diffuse(chains, options.order)
+    return calibrate_concentrated(chains, options.order, options.likelihood_power)
 
 
-def _divergence(chains: Chains, order: Decimal | None) -> tuple[float, float]:
-    """Return the order, and the divergence that one draw may have at it."""
-    return float(order or ORDER), float(chains.options.stated_epsilon()) / chains.options.draws
+def _divergence(chains: Calibrator, order: Decimal | None) -> tuple[float, float]:
+    """Return the order, and the largest divergence of one draw at this order."""
+    return float(order or DEFAULT_ORDER), float(chains.options.stated_epsilon()) / chains.options.draws
 
 
 def _check_no_order(options: GibbsPosteriorOptions) -> None:
-    """Refuse an order that the rule does not read."""
     if options.order is not None:
         raise SpecError(
-            "an order is read by the rules of Geumlek et al. alone",
+            "only the rules of Geumlek et al. read an order",
             where="privacy.order",
             hint="--calibration geumlek, or leave it out",
         )
 
 
-def _within(found: CalibratedChain, order: float, epsilon: float) -> CalibratedChain:
-    if order * found.mu**2 / 2.0 > epsilon * (1.0 + 1e-9):
+def _check_divergence(chain: CalibratedChain, order: float, epsilon: float) -> CalibratedChain:
+    if order * chain.mu**2 / 2.0 > epsilon * (1.0 + 1e-9):
         raise SpecError(
-            "the chain's divergence exceeds that of an exact draw, for its step size is beyond 2 / (M + tau)",
+            "the chain's divergence exceeds that of an exact draw, because its step size is above 2 / (M + tau)",
             where="sampling.step_size",
-            hint="a smaller step size; by default it is 1 / M",
+            hint="use a smaller step size; the default is 1 / M",
         )
-    return found
+    return chain
 
 
-def untempered(chains: Chains, order: Decimal | None) -> tuple[CalibratedChain, dict[str, Any]]:
-    """Return the chain on the posterior itself, whose prior decides what it costs.
+def untempered_chain(chains: Calibrator, order: Decimal | None) -> tuple[CalibratedChain, dict[str, Any]]:
+    """Return the chain on the posterior itself, whose cost the prior determines.
 
     Raises:
-        SpecError: an epsilon is stated, and it costs more.
+        SpecError: an epsilon is stated, and the chain costs more.
 
-    Privacy: the price of the chain that runs.
+    Privacy: the cost of the chain that runs.
     Source: Geumlek, Song and Chaudhuri 2017, Algorithm 1.
     """
-    options, at = chains.options, float(order or ORDER)
-    found = chains.chain(UNTEMPERED, chains.model.precision)
-    cost = options.draws * at * found.mu**2 / 2.0
+    options, at_order = chains.options, float(order or DEFAULT_ORDER)
+    chain = chains.chain(UNTEMPERED, chains.model.precision)
+    cost = options.draws * at_order * chain.mu**2 / 2.0
     if options.epsilon is not None and cost > float(options.epsilon):
         raise SpecError(
-            f"draws of the posterior itself cost {cost:.6g} at order {at:g}, more than {options.epsilon:.6g} asked for",
+            f"untempered draws cost {cost:.6g} at order {at_order:g}, more than epsilon {options.epsilon:.6g}",
             where="privacy.epsilon",
-            hint="leave epsilon out to pay their price, or use rdp-diffuse or rdp-concentrated",
+            hint="leave epsilon out to pay the cost of the posterior, or use rdp-diffuse or rdp-concentrated",
         )
-    return found, {"order": at}
+    return chain, {"order": at_order}

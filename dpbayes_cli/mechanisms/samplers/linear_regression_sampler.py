@@ -1,8 +1,9 @@
-"""The tempered posterior of a regression line of known variance on a public grid of lines that stay within bounds.
+"""The tempered posterior of a regression line of known variance, on a public grid of lines that stay within bounds.
 
 All numbers are scaled to [-1, 1]. A line is (level, slopes), the level being its height in the middle of the features'
 bounds; on the box of the features it takes the values level +- sum |slope_j|. The support is the set of lines that stay
-between two public heights there: an L1 ball around its middle, of which an enumerable lattice is the grid.
+between two public heights there: an L1 ball around its middle. The grid is a lattice in this ball, small enough to
+enumerate.
 """
 
 from __future__ import annotations
@@ -18,19 +19,19 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.options import PowerTarget
 from dpbayes_cli.core.plan import Sampler
-from dpbayes_cli.mechanisms.samplers.tempering import UP, Drawing, Tempering, tempered
+from dpbayes_cli.mechanisms.samplers.tempering import UP, DrawRequest, Tempering, calibrate_power
 from dpbayes_cli.models.families.capabilities import NormalRegression, ScaledRegression
-from dpbayes_cli.privacy.grid import EXACT, SLACK, CellWeights, cell_weights
+from dpbayes_cli.privacy.grid import EXACT, GRID_SLACK, CellWeights, cell_weights
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
 
-MOST_POINTS = 1 << 17
-_FINEST = 256
+MAX_POINTS = 1 << 17
+_MAX_RESOLUTION = 256
 _COARSEST = 6
-"""Grid steps from the middle of the support to its corners; with fewer a grid says next to nothing about a slope."""
-_COARSE_ENOUGH = 12
-_LARGEST_LOG = 1e13
+"""Grid steps from the middle of the support to its corners; a coarser grid hardly resolves a slope."""
+_COARSENED_RESOLUTION = 12
+_MAX_LOG_TERMS = 1e13
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class LineCover:
 
     @property
     def middle(self) -> Fraction:
-        """Half way between the heights."""
+        """The height halfway between the two heights."""
         return (self.low + self.high) / 2
 
     @property
@@ -90,10 +91,10 @@ def lattice_ball(dimension: int, radius: int) -> Integers:
 
     rows = np.zeros((1, 0), dtype=np.int64)
     for _ in range(dimension):
-        left = radius - np.abs(rows).sum(axis=1)
-        parents = np.repeat(np.arange(len(rows)), 2 * left + 1)
-        starts = np.cumsum(2 * left + 1) - (2 * left + 1)
-        rows = np.column_stack([rows[parents], np.arange(len(parents)) - starts[parents] - left[parents]])
+        remaining = radius - np.abs(rows).sum(axis=1)
+        parents = np.repeat(np.arange(len(rows)), 2 * remaining + 1)
+        starts = np.cumsum(2 * remaining + 1) - (2 * remaining + 1)
+        rows = np.column_stack([rows[parents], np.arange(len(parents)) - starts[parents] - remaining[parents]])
     return rows
 
 
@@ -103,7 +104,8 @@ class LinearRegressionSampler(Sampler):
 
     Privacy: weights exp(-T sum of (y - height)^2 / (2 variance)) times a base measure that no record moves: replacing a
         record changes the log weights by a function of range T R at most, R that of ``LineCover.spread``. The sum of
-        squares is an exact integer form of the integer statistic; decimals and integer weights add less than ``SLACK``.
+        squares is an exact integer form of the integer statistic; decimals and integer weights add less than
+        ``GRID_SLACK``.
     Source: Zhang et al. 2016 sec. 5.2; Wang, Fienberg and Smola 2015; mechanisms, sampling in finite precision.
 
     Attributes:
@@ -114,7 +116,7 @@ class LinearRegressionSampler(Sampler):
         cover: the lattice.
     """
 
-    slow_moments: ClassVar[bool] = True  # a lattice of a hundred thousand lines
+    slow_moments: ClassVar[bool] = True  # the lattice has up to a hundred thousand lines
 
     line: ScaledRegression
     n_records: int
@@ -160,33 +162,33 @@ class LinearRegressionSampler(Sampler):
         return [EXACT.fma(power, Decimal(s), p) for s, p in zip(squares, prior, strict=True)]
 
     def _log_prior(self) -> list[Decimal]:
-        """Return the log prior of all points; the same for all data, in floats that are taken as they are."""
+        """Return the log prior of all points: the same for all data, in floats that are used exactly as they are."""
         import numpy as np
 
         cover, line = self.cover, self.line
         k = cover.points() * float(cover.step)
         level = float(cover.middle) + k[:, 0] + k[:, 1:] @ np.array(line.prior_mean[1:]) - line.prior_mean[0]
-        away = np.column_stack([level, k[:, 1:]]) ** 2 @ np.array(line.prior_precision)
+        penalty = np.column_stack([level, k[:, 1:]]) ** 2 @ np.array(line.prior_precision)
         power = float(self.likelihood_power) if self.power_applies_to == "joint" else 1.0
-        return list(map(Decimal, (-0.5 * power / line.variance * away).tolist()))
+        return list(map(Decimal, (-0.5 * power / line.variance * penalty).tolist()))
 
     def weights(self, values: Sequence[int]) -> CellWeights:
-        """Return the integer weights of the points that exact integer statistics determine."""
+        """Return the integer weights of the points, determined by exact integer statistics."""
         import numpy as np
 
         logs = self.exact_logs(values)
         return cell_weights(np.array(logs, dtype=np.float64), logs.__getitem__)
 
-    def possible(self, draw: Sequence[float]) -> bool:
+    def is_possible(self, draw: Sequence[float]) -> bool:
         """Return whether a draw is a line of the lattice."""
         import numpy as np
 
         points = self.coefficients()
         return len(draw) == points.shape[1] and bool(np.isclose(points, np.asarray(draw), rtol=1e-12).all(axis=1).any())
 
-    def coarser(self) -> LinearRegressionSampler:
-        """Return the law on a coarser lattice, on whose resolution neither likelihood power nor price depends."""
-        return replace(self, cover=replace(self.cover, resolution=min(self.cover.resolution, _COARSE_ENOUGH)))
+    def coarsened(self) -> LinearRegressionSampler:
+        """Return the law on a coarser lattice; likelihood power and cost do not depend on the resolution."""
+        return replace(self, cover=replace(self.cover, resolution=min(self.cover.resolution, _COARSENED_RESOLUTION)))
 
     def coefficients(self) -> Floats:
         """Return intercept and slopes of all points in the units of the file, shape (n_points, n_features + 1)."""
@@ -204,7 +206,7 @@ class LinearRegressionSampler(Sampler):
         return [tuple(coefficients[point].tolist()) for point in self.weights(values).draw(size)]
 
     def moments(self, values: Sequence[int]) -> tuple[float, float]:
-        """Return those of the intercept under the law on the lattice."""
+        """Return the moments of the intercept under the law on the lattice."""
         import numpy as np
 
         logs = np.array(self.exact_logs(values), dtype=np.float64)
@@ -215,39 +217,39 @@ class LinearRegressionSampler(Sampler):
         return mean, math.sqrt(float(masses @ (intercept - mean) ** 2))
 
     def nonprivate_sd(self, values: Sequence[int]) -> float:
-        """Return the standard deviation of the intercept in the untempered posterior, without privacy or cover."""
+        """Return the posterior standard deviation of the intercept without privacy, cover or tempering."""
         import numpy as np
 
         line, unit = self.line, 2.0 * self.line.steps**2
         upper = np.array([[m / unit for m in row] for row in self.second_moments(values)])
-        whole = np.delete(np.delete(upper + np.triu(upper, 1).T, 1, axis=0), 1, axis=1)
+        moments = np.delete(np.delete(upper + np.triu(upper, 1).T, 1, axis=0), 1, axis=1)
         level = np.array([1.0, *line.prior_mean[1:]])
         slopes = np.diag([0.0, *line.prior_precision[1:]])
-        precision = whole + line.prior_precision[0] * np.outer(level, level) + slopes
+        precision = moments + line.prior_precision[0] * np.outer(level, level) + slopes
         gradient = np.array([1.0, *(-(low + high) / (high - low) for low, high in line.bounds[1:])])
         half = (line.bounds[0][1] - line.bounds[0][0]) / 2.0
         return half * math.sqrt(line.variance * float(gradient @ np.linalg.solve(precision, gradient)))
 
 
-def line_posterior(model: NormalRegression, asked: Drawing) -> tuple[LinearRegressionSampler, Tempering]:
-    """Return the tempered posterior of a line on a public lattice, and what a draw from it costs.
+def line_sampler(model: NormalRegression, request: DrawRequest) -> tuple[LinearRegressionSampler, Tempering]:
+    """Return the tempered posterior of a line on a public lattice, and the cost of drawing from it.
 
     Raises:
-        SpecError: the variance is not known, the support is not within the target's bounds, there are more features
-            than a lattice can be enumerated for, or epsilon is too small.
+        SpecError: the variance is not known, the support is not within the target's bounds, there are too many features
+            to enumerate a lattice, or epsilon is too small.
     """
-    n, line = asked.n_records, model.scaled_regression()
+    n, line = request.n_records, model.scaled_regression()
     d = len(line.bounds)
-    fitting = [g for g in range(_COARSEST, _FINEST + 1) if count_points(d, g) <= MOST_POINTS]
-    if not fitting:
+    resolutions = [g for g in range(_COARSEST, _MAX_RESOLUTION + 1) if count_points(d, g) <= MAX_POINTS]
+    if not resolutions:
         raise SpecError(
-            f"{d - 1} features are too many for draws: a grid of {_COARSEST} steps has {count_points(d, _COARSEST):,} "
-            f"points, and at most {MOST_POINTS:,} are enumerated",
+            f"{d - 1} features are too many for draws: the grid has at least {count_points(d, _COARSEST):,} points; "
+            f"allowed: {MAX_POINTS:,}",
             where="mechanism",
-            hint="fewer features, or mechanism: laplace",
+            hint="use fewer features, or mechanism: laplace",
         )
     low, high = map(Fraction, line.bounds[0])
-    support = tuple(map(Fraction, asked.support or line.bounds[0]))
+    support = tuple(map(Fraction, request.support or line.bounds[0]))
     if not low <= support[0] < support[1] <= high:
         raise SpecError(
             f"the support is {list(map(float, support))}; allowed: heights of the line within the target's bounds",
@@ -255,19 +257,19 @@ def line_posterior(model: NormalRegression, asked: Drawing) -> tuple[LinearRegre
             hint=f"{float(low):g},{float(high):g}",
         )
     ends = [(2 * end - low - high) / (high - low) for end in support]
-    cover = LineCover(d - 1, fitting[-1], *ends)
+    cover = LineCover(d - 1, resolutions[-1], *ends)
     exact = cover.spread(Fraction(line.variance))
     spread = UP.divide(Decimal(exact.numerator), Decimal(exact.denominator))
-    found = tempered(asked, spread, SLACK, Decimal(1))
-    sampler = LinearRegressionSampler(line, n, found.likelihood_power, asked.power_applies_to, cover)
-    if 4.0 * (n + sum(line.prior_precision)) / line.variance > _LARGEST_LOG:
+    tempering = calibrate_power(request, spread, GRID_SLACK, Decimal(1))
+    sampler = LinearRegressionSampler(line, n, tempering.likelihood_power, request.power_applies_to, cover)
+    if 4.0 * (n + sum(line.prior_precision)) / line.variance > _MAX_LOG_TERMS:
         raise SpecError("the variance is too small for exact weights of so many records", where="domain.variance")
-    return sampler, found
+    return sampler, tempering
 
 
-def described(sampler: LinearRegressionSampler, found: Tempering, asked: Drawing) -> dict[str, Any]:
-    """Return what a plan says about a lattice and a likelihood power."""
+def line_parameters(sampler: LinearRegressionSampler, tempering: Tempering, request: DrawRequest) -> dict[str, Any]:
+    """Return the parameters of a lattice and a likelihood power that a plan states."""
     low, high = sampler.line.bounds[0]
     ends = [float(low + (high - low) * (float(end) + 1.0) / 2.0) for end in (sampler.cover.low, sampler.cover.high)]
-    more = {"support": ends, "resolution": sampler.cover.resolution}
-    return {**found.described(asked), **more}
+    cover_parameters = {"support": ends, "resolution": sampler.cover.resolution}
+    return {**tempering.plan_parameters(request), **cover_parameters}

@@ -1,7 +1,7 @@
-"""A private Gibbs chain on hidden states: what is planned and priced of it, and the chain that runs.
+"""A private Gibbs chain on hidden states: its plan, its cost, and the chain that runs.
 
-The whole state of the chain is public: the state of every site, the emissions, the links. Data enter through two
-updates of every sweep alone, and each is an exponential mechanism.
+The whole state of the chain is public: the state of every site, the emissions, the links. Data enter only through two
+updates of every sweep, and each is an exponential mechanism.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from dpbayes_cli.core.released import Draws
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.core.statistic import ExactEvidence
 from dpbayes_cli.mechanisms.samplers.ais_log_weight import NoisyLogWeight, check_log_weight, noisy_log_weight
-from dpbayes_cli.mechanisms.samplers.gibbs_accounting import ChainCost, ChainOptions, Stage, Update, powers, priced
-from dpbayes_cli.mechanisms.samplers.simplex_sampler import SharesCover, SimplexSampler, cover_of, log_share
+from dpbayes_cli.mechanisms.samplers.gibbs_accounting import ChainCost, ChainOptions, Stage, Update, powers, price_chain
+from dpbayes_cli.mechanisms.samplers.simplex_sampler import SharesCover, SimplexSampler, log_share, simplex_cover
 from dpbayes_cli.models.families.latent_variables import LatentStructure, SiteEvidence, StateProbabilities
-from dpbayes_cli.privacy.choices import CHOICE_SLACK, FEWEST_BITS, MOST_BITS, MOST_OUTCOMES, choices, fresh_generator
+from dpbayes_cli.privacy.choices import CHOICE_SLACK, MAX_BITS, MAX_OUTCOMES, MIN_BITS, choose, public_generator
 from dpbayes_cli.privacy.composition import Composition, compose
 from dpbayes_cli.privacy.grid import EXACT
 from dpbayes_cli.privacy.kinds import PureDP
@@ -32,17 +32,17 @@ from dpbayes_cli.privacy.lattice import LATTICE_SLACK
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Integers
 
-TOUCHED = 2
-"""A replaced record leaves one site, one row of a table, and joins another: finite precision adds to both."""
-_LARGEST_LOG = 512
-"""Nats at which the links' part of a utility is cut: far beyond the window of any choice."""
-_FINEST = 256
-"""Tempered records of a row for which a lattice is made fine enough at most: a row takes milliseconds as it is."""
-SWEEPS = 200
+SITES_TOUCHED = 2
+"""A replaced record leaves one site, and one row of a table, and joins another: rounding counts for both."""
+_MAX_LINK_NATS = 512
+"""Nats at which the links' part of a utility is cut off, far beyond the window of any choice."""
+_MAX_FINENESS = 256
+"""Largest number of tempered records per row that a lattice is refined for; finer rows would take too long."""
+DEFAULT_SWEEPS = 200
 
 
 class PrivateGibbsOptions(ChainOptions, frozen=True, kw_only=True):
-    """What a chain on hidden states reads."""
+    """The options of a chain on hidden states."""
 
     kernel: Annotated[
         Literal["gibbs", "annealed", "metropolis"],
@@ -55,31 +55,31 @@ class PrivateGibbsOptions(ChainOptions, frozen=True, kw_only=True):
 class PrivateGibbs(Chain):
     """Gibbs sweeps of one law: prior times likelihood to the power T, emissions on public lattices of shares.
 
-    A sweep draws the states given emissions and links, group by group, then the emissions given the states, then the
-    links given the states. States and emissions cost the same at one likelihood power, so that half of the budget goes
-    to each. The range of the emissions that are held is often below R, and public; the planned likelihood power is kept
-    all the same: with one that moved with them the updates would be of no common law.
+    A sweep draws the states given emissions and links, one update block after another, then the emissions given the
+    states, then the links given the states. States and emissions cost the same at one likelihood power, so that half of
+    the budget goes to each. The range of the current emissions is often below R, and public. But the planned
+    likelihood power is kept: if it followed the emissions, the updates would not leave a common law invariant.
 
     Privacy: R = sum over features of 2 log(most / least share). States: a site's utilities are integers, the links'
-        part plus, for every record of the site, the sum over features of L_f[share of its value], L_f = T log(share)
-        in units of 2^-bits, rounded; over the states one record's part has a range of at most r = sum_f (L_f[most] -
+        part plus, for every record of the site, the sum over features of L_f[share of its value], L_f = T log(share) in
+        units of 2^-bits, rounded; over the states one record's part has a range of at most r = sum_f (L_f[most] -
         L_f[least]) <= T R / 2 + F 2^-bits. A record replaced within a site changes its utilities by the difference of
         two such parts, of range 2 r. A record that leaves one site and joins another changes the utilities of both, by
-        parts of range r each: in one group, where sites are drawn independently, the ranges add up to 2 r; in two, the
-        group drawn first is an exponential mechanism of range r, and given its outcome the second one is another. Two
+        parts of range r each: in one block, where sites are drawn independently, the ranges add up to 2 r; in two, the
+        block drawn first is an exponential mechanism of range r, and given its outcome the second one is another. Two
         of range r never cost more than one of range 2 r: 2 (r^2 / 8) < (2 r)^2 / 8, and two pure r-DP mechanisms are
         one that is 2 r-DP, whose curve is at most the largest of those. Emissions: given the public states a replaced
         record takes one count from a row of each feature's table and gives one to the same or another row: range T 2
-        log(most / least) a feature, see ``DagSampler``. Links: a function of public states alone, free.
+        log(most / least) per feature, see ``DagSampler``. Links: a function of public states alone, free.
     Source: Foulds et al. 2016, sec. 4.1; mechanisms, private Gibbs sampling.
 
     Attributes:
         structure: the public side of the model.
         covers: for each feature the lattice of its emissions.
         stages: likelihood powers with numbers of sweeps.
-        bits: of the fraction of utilities.
+        bits: the number of fractional bits of utilities.
         n_records: the public number of records.
-        weight: the noise of the chain's log importance weight, None where that is not released.
+        weight: the noise of the chain's log importance weight, None if that is not released.
     """
 
     structure: LatentStructure
@@ -90,66 +90,66 @@ class PrivateGibbs(Chain):
     weight: NoisyLogWeight | None = None
 
     def run(self, evidence: ExactEvidence, size: int) -> Draws:
-        """Run the chain from a start that no record has touched; return the points of its last sweeps.
+        """Run the chain from a start that does not depend on data; return the points of its last sweeps.
 
-        Every sweep's point is public and paid for: more of them cost nothing.
+        Every sweep's point is public and paid for: returning more of them costs nothing.
         """
-        sites, rng = self.structure.sites(evidence), fresh_generator()
+        sites, rng = self.structure.sites(evidence), public_generator()
         links = self.structure.draw_state_probabilities(None, rng)
         point = Point(self.structure.draw_states(links, self.n_records, rng), self.start(), links)
         kept: list[tuple[tuple[float, ...], tuple[int, ...]]] = []
-        log_weight, before, left = 0, Decimal(0), sum(stage.sweeps for stage in self.stages)
+        log_weight, previous_power, sweeps_left = 0, Decimal(0), sum(stage.sweeps for stage in self.stages)
         for stage in self.stages:
             if self.weight is not None:
-                log_weight += self.risen(point, sites, before, stage.likelihood_power)
-                before = stage.likelihood_power
+                log_weight += self.log_weight_increment(point, sites, previous_power, stage.likelihood_power)
+                previous_power = stage.likelihood_power
             for _ in range(stage.sweeps):
                 states = self.update_states(point, sites, stage.likelihood_power)
                 emissions = self.update_emissions(states, sites, stage.likelihood_power)
                 point = Point(states, emissions, self.structure.draw_state_probabilities(states, rng))
-                left -= 1
-                if left < size:
+                sweeps_left -= 1
+                if sweeps_left < size:
                     kept.append(self.reported(point))
         states_kept = tuple(states for _, states in kept) if self.structure.releases_states else ()
         noisy = None if self.weight is None else self.weight.release(log_weight)
         return Draws(tuple(values for values, _ in kept), states_kept, noisy)
 
-    def risen(self, point: Point, sites: SiteEvidence, before: Decimal, after: Decimal) -> int:
-        """Return what a higher likelihood power adds to the log weight at a point, exactly, in units of 2^-bits."""
+    def log_weight_increment(self, point: Point, sites: SiteEvidence, before: Decimal, after: Decimal) -> int:
+        """Return what a rise of the power adds to the log weight at a point, exactly, in units of 2^-bits."""
         total = 0
         counts = sites.counts(point.states, self.structure.n_states)
         for cover, emission, table in zip(self.covers, point.emissions, counts, strict=True):
-            rise = rise_table(cover, before, after, self.bits)
-            total += int((table * rise[emission - cover.least]).sum())
+            increments = increment_table(cover, before, after, self.bits)
+            total += int((table * increments[emission - cover.least]).sum())
         return total
 
     def start(self) -> tuple[Integers, ...]:
-        """Return emissions from their prior, as counts of the lattice, shape (n_states, n_values) a feature."""
+        """Return emissions drawn from their prior, as lattice counts, shape (n_states, n_values) per feature."""
         import numpy as np
 
         nothing = [np.zeros((self.structure.n_states, len(a)), dtype=np.int64) for a in self.structure.emissions]
         return self._rows(nothing, Decimal(0))
 
     def update_states(self, point: Point, sites: SiteEvidence, likelihood_power: Decimal) -> Integers:
-        """Draw the states of all sites, group by group; a group sees what was drawn of those before."""
+        """Draw the states of all sites, block by block; each block depends on the states drawn before it."""
         states = point.states.copy()
-        for group in self.structure.update_blocks(self.n_records):
-            states[group] = choices(self.utilities(point, states, sites, likelihood_power, group), self.bits)
+        for block in self.structure.update_blocks(self.n_records):
+            states[block] = choose(self.utilities(point, states, sites, likelihood_power, block), self.bits)
         return states
 
     def utilities(
-        self, point: Point, states: Integers, sites: SiteEvidence, likelihood_power: Decimal, group: Integers
+        self, point: Point, states: Integers, sites: SiteEvidence, likelihood_power: Decimal, block: Integers
     ) -> Integers:
-        """Return the integer utilities of the states at the sites of a group, shape (n_sites, n_states)."""
+        """Return the integer utilities of the states at the sites of an update block, shape (n_sites, n_states)."""
         import numpy as np
 
-        logs = np.maximum(self.structure.log_prior(point.links, states, group), -float(_LARGEST_LOG))
+        logs = np.maximum(self.structure.log_prior(point.links, states, block), -float(_MAX_LINK_NATS))
         public = np.rint(logs * 2.0**self.bits).astype(np.int64)
         tables = [
             log_table(cover, likelihood_power, self.bits)[emission - cover.least]
             for cover, emission in zip(self.covers, point.emissions, strict=True)
         ]
-        return np.asarray(public + sites.scores(tables, group))
+        return np.asarray(public + sites.scores(tables, block))
 
     def update_emissions(
         self, states: Integers, sites: SiteEvidence, likelihood_power: Decimal
@@ -160,15 +160,15 @@ class PrivateGibbs(Chain):
     def _rows(self, counts: list[Integers], likelihood_power: Decimal) -> tuple[Integers, ...]:
         import numpy as np
 
-        found = []
+        emissions = []
         for cover, concentration, table in zip(self.covers, self.structure.emissions, counts, strict=True):
             law = SimplexSampler(cover, concentration, likelihood_power, "likelihood")
             rows = [law.lattice(row).draw(1)[0] for row in table.tolist()]
-            found.append(np.array(rows, dtype=np.int64))
-        return tuple(found)
+            emissions.append(np.array(rows, dtype=np.int64))
+        return tuple(emissions)
 
     def reported(self, point: Point) -> tuple[tuple[float, ...], tuple[int, ...]]:
-        """Return parameters and states, the most frequent state first."""
+        """Return parameters and states, relabeled so that the most frequent state comes first."""
         import numpy as np
 
         frequent = np.bincount(point.states, minlength=self.structure.n_states)
@@ -180,7 +180,7 @@ class PrivateGibbs(Chain):
 
     @property
     def n_states(self) -> int:
-        """The number of states that a draw holds; 0 where they are not released."""
+        """The number of hidden states in a draw; 0 if they are not released."""
         return self.structure.n_sites(self.n_records) if self.structure.releases_states else 0
 
 
@@ -189,8 +189,8 @@ class Point:
     """The public state of a chain.
 
     Attributes:
-        states: of every site, shape (n_sites,).
-        emissions: for each feature the lattice's counts, shape (n_states, n_values).
+        states: the state of every site, shape (n_sites,).
+        emissions: for each feature the counts on the lattice, shape (n_states, n_values).
         links: see ``LatentStructure``.
     """
 
@@ -200,7 +200,7 @@ class Point:
 
 
 def log_table(cover: SharesCover, likelihood_power: Decimal, bits: int) -> Integers:
-    """Return T log(k / G) of the counts least, ..., most of a lattice, rounded to units of 2^-bits."""
+    """Return T log(k / G) for the counts least, ..., most of a lattice, rounded to units of 2^-bits."""
     import numpy as np
 
     unit = EXACT.multiply(likelihood_power, Decimal(1 << bits))
@@ -208,80 +208,81 @@ def log_table(cover: SharesCover, likelihood_power: Decimal, bits: int) -> Integ
     return np.array([int(EXACT.multiply(unit, log_share(share)).to_integral_value()) for share in shares], np.int64)
 
 
-def rise_table(cover: SharesCover, before: Decimal, after: Decimal, bits: int) -> Integers:
-    """Return what a higher likelihood power adds to the log weight for a record, by the share of its value."""
+def increment_table(cover: SharesCover, before: Decimal, after: Decimal, bits: int) -> Integers:
+    """Return what a rise of the likelihood power adds to the log weight per record, by the share of its value."""
     return log_table(cover, after, bits) - log_table(cover, before, bits)
 
 
-def latent_chain(
+def plan_latent(
     structure: LatentStructure, options: PrivateGibbsOptions, n_records: int
 ) -> tuple[PrivateGibbs, ChainCost]:
-    """Plan a chain: find its lattices, its likelihood power and its price.
+    """Return a planned chain (lattices and likelihood power) and its cost.
 
     Raises:
-        SpecError: epsilon does not suffice, or there are too many states or records.
+        SpecError: epsilon is too small, or there are too many states or records.
     """
-    if structure.n_states > MOST_OUTCOMES:
-        raise SpecError(f"at most {MOST_OUTCOMES} states are drawn exactly", where="mechanism")
-    annealed, weighed, epsilon = options.kernel == "annealed", options.log_weight_epsilon, options.stated_epsilon()
-    if weighed is not None:
-        check_log_weight(weighed, epsilon, annealed=annealed)
-        epsilon = exact_difference(epsilon, weighed)
-    schedule = powers(options.sweeps or SWEEPS, options.draws, annealed=annealed)
+    if structure.n_states > MAX_OUTCOMES:
+        raise SpecError(f"{structure.n_states} hidden states are too many; allowed: {MAX_OUTCOMES}", where="mechanism")
+    annealed, epsilon = options.kernel == "annealed", options.stated_epsilon()
+    weight_epsilon = options.log_weight_epsilon
+    if weight_epsilon is not None:
+        check_log_weight(weight_epsilon, epsilon, annealed=annealed)
+        epsilon = exact_difference(epsilon, weight_epsilon)
+    schedule = powers(options.sweeps or DEFAULT_SWEEPS, options.draws, annealed=annealed)
     sizes = [len(concentration) for concentration in structure.emissions]
 
-    def planned(fineness: int) -> tuple[tuple[SharesCover, ...], int, ChainCost]:
-        covers = tuple(cover_of(size, None, fineness) for size in sizes)
-        bits = _bits(covers, n_records)
-        return covers, bits, priced(epsilon, updates_of(covers, bits), schedule)
+    def plan_at(fineness: int) -> tuple[tuple[SharesCover, ...], int, ChainCost]:
+        covers = tuple(simplex_cover(size, None, fineness) for size in sizes)
+        bits = _fractional_bits(covers, n_records)
+        return covers, bits, price_chain(epsilon, updates_of(covers, bits), schedule)
 
-    _, _, coarse = planned(1)
-    of_row = math.ceil(coarse.likelihood_power * n_records / structure.n_states)
-    covers, bits, price = planned(max(1, min(_FINEST, of_row)))
-    chain = PrivateGibbs(structure, covers, price.stages, bits, n_records)
-    if weighed is None:
-        return chain, price
-    starts = [Decimal(0), *(stage.likelihood_power for stage in price.stages)]
-    rises = [rise_table(cover, *ends, bits) for ends in itertools.pairwise(starts) for cover in covers]
-    guarantee = compose([*require_type(price.guarantee, Composition).parts, PureDP(weighed)])
-    weighted = replace(chain, weight=noisy_log_weight(rises, bits, weighed))
-    return weighted, replace(price, guarantee=guarantee, beside=weighed)
+    _, _, coarse_cost = plan_at(1)
+    records_per_row = math.ceil(coarse_cost.likelihood_power * n_records / structure.n_states)
+    covers, bits, cost = plan_at(max(1, min(_MAX_FINENESS, records_per_row)))
+    chain = PrivateGibbs(structure, covers, cost.stages, bits, n_records)
+    if weight_epsilon is None:
+        return chain, cost
+    starts = [Decimal(0), *(stage.likelihood_power for stage in cost.stages)]
+    increments = [increment_table(cover, *ends, bits) for ends in itertools.pairwise(starts) for cover in covers]
+    guarantee = compose([*require_type(cost.guarantee, Composition).parts, PureDP(weight_epsilon)])
+    with_weight = replace(chain, weight=noisy_log_weight(increments, bits, weight_epsilon))
+    return with_weight, replace(cost, guarantee=guarantee, log_weight_epsilon=weight_epsilon)
 
 
 def updates_of(covers: tuple[SharesCover, ...], bits: int) -> list[Update]:
     """Return the priced updates of a sweep: the states, and the emissions of every feature.
 
-    Privacy: see ``PrivateGibbs``; rounding moves the range of two parts of a record by 2^-bits a feature each, and the
-        choice at each of two sites adds ``CHOICE_SLACK``.
+    Privacy: see ``PrivateGibbs``; rounding moves the range of two parts of a record by 2^-bits per feature each, and
+        the choice at each of two sites adds ``CHOICE_SLACK``.
     Source: see ``PrivateGibbs``.
     """
-    rounding = Decimal(TOUCHED * len(covers)) / Decimal(1 << bits)
-    states = Update("states", sum((c.spread for c in covers), Decimal(0)), TOUCHED * CHOICE_SLACK + rounding)
-    alike: dict[Decimal, int] = {}
+    rounding = Decimal(SITES_TOUCHED * len(covers)) / Decimal(1 << bits)
+    states = Update("states", sum((c.spread for c in covers), Decimal(0)), SITES_TOUCHED * CHOICE_SLACK + rounding)
+    counts: dict[Decimal, int] = {}
     for cover in covers:
-        alike[cover.spread] = alike.get(cover.spread, 0) + 1
-    return [states, *(Update("emissions", spread, TOUCHED * LATTICE_SLACK, n) for spread, n in alike.items())]
+        counts[cover.spread] = counts.get(cover.spread, 0) + 1
+    return [states, *(Update("emissions", spread, SITES_TOUCHED * LATTICE_SLACK, n) for spread, n in counts.items())]
 
 
-def _bits(covers: tuple[SharesCover, ...], n_records: int) -> int:
-    """Return as many bits of fraction as keep every utility below 2^61.
+def _fractional_bits(covers: tuple[SharesCover, ...], n_records: int) -> int:
+    """Return the largest number of fractional bits that keeps every utility below 2^61.
 
     Raises:
         SpecError: there are too many records.
     """
-    largest = n_records * sum(1 + math.log(c.resolution / c.least) for c in covers) + 4 * _LARGEST_LOG
-    bits = min(MOST_BITS, 61 - math.ceil(math.log2(largest)))
-    if bits < FEWEST_BITS:
+    largest = n_records * sum(1 + math.log(c.resolution / c.least) for c in covers) + 4 * _MAX_LINK_NATS
+    bits = min(MAX_BITS, 61 - math.ceil(math.log2(largest)))
+    if bits < MIN_BITS:
         raise SpecError(f"{n_records} records are too many for exact utilities", where="records")
     return bits
 
 
-def described(chain: PrivateGibbs, price: ChainCost, kernel: str) -> dict[str, Any]:
-    """Return what a plan says about a chain."""
+def plan_parameters(chain: PrivateGibbs, cost: ChainCost, kernel: str) -> dict[str, Any]:
+    """Return the parameters of a chain that a plan states."""
     spread = sum((cover.spread for cover in chain.covers), Decimal(0))
     supports = sorted({(c.least / c.resolution, c.most / c.resolution) for c in chain.covers})
     return {
-        **price.described(kernel),
+        **cost.plan_parameters(kernel),
         "range": float(spread),
         "support": [supports[0][0], supports[-1][1]],
         "resolution": max(cover.resolution for cover in chain.covers),
@@ -291,7 +292,7 @@ def described(chain: PrivateGibbs, price: ChainCost, kernel: str) -> dict[str, A
 
 
 def working_memory(chain: PrivateGibbs) -> int:
-    """Return the bytes that states and one group's utilities take: public."""
+    """Return the bytes for states and the utilities of one update block: a public number."""
     n, k = chain.structure.n_sites(chain.n_records), chain.structure.n_states
-    largest = max((len(group) for group in chain.structure.update_blocks(chain.n_records)), default=0)
+    largest = max((len(block) for block in chain.structure.update_blocks(chain.n_records)), default=0)
     return 8 * (3 * n + 8 * largest * k)

@@ -1,4 +1,4 @@
-"""What the three Renyi mechanisms share: the curve of a conjugate posterior, its calibration, and its draws."""
+"""The base of the three Renyi mechanisms: the curve of a conjugate posterior, its calibration, and its draws."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from dpbayes_cli.core.section import require_type
 from dpbayes_cli.core.statistic import NO_STATISTIC, ExactEvidence, Statistic
 from dpbayes_cli.mechanisms.samplers.langevin_calibration import (
     CalibratedChain,
-    Chains,
+    Calibrator,
     LangevinOptions,
-    chains_of,
-    planned,
+    chain_calibrator,
+    plan_chains,
     run_chains,
 )
-from dpbayes_cli.mechanisms.samplers.langevin_rules import ORDER
+from dpbayes_cli.mechanisms.samplers.langevin_rules import DEFAULT_ORDER
 from dpbayes_cli.models.families.capabilities import ConjugatePosterior
 from dpbayes_cli.models.families.convex_loss import ConvexLossModel
-from dpbayes_cli.privacy.conjugate import LARGEST_ORDER, ConjugateFamily, slack
+from dpbayes_cli.privacy.conjugate import LARGEST_ORDER, ConjugateFamily, curve_slack
 from dpbayes_cli.privacy.conversions import INFINITE, ORDERS, round_up
 from dpbayes_cli.privacy.kinds import Points, RenyiCurve
 
-_BELOW = Context(prec=12, rounding=ROUND_FLOOR)
+_DOWN = Context(prec=12, rounding=ROUND_FLOOR)
 _MARGIN = 1e-10
-"""Relative and absolute margin for the floats in which a divergence is computed (they err by less than 1e-12)."""
+"""Relative and absolute margin for the rounding error of a divergence in floats (below 1e-12)."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class ConjugateSampler(Sampler):
         drawn = family.draw(self.model.sums(values, self.n_records), self.r, self.m, size)
         return [self.model.reported(point) for point in drawn]
 
-    def possible(self, draw: Sequence[float]) -> bool:
+    def is_possible(self, draw: Sequence[float]) -> bool:
         """Return whether a draw is within the range of the model's parameters."""
         low, high = self.model.parameter_range
         return len(draw) == len(self.model.parameters) and all(low <= value <= high for value in draw)
@@ -63,27 +63,27 @@ class ConjugateSampler(Sampler):
         return self.moments_by_row(values)[0]
 
     def moments_by_row(self, values: Sequence[int]) -> list[tuple[float, float]]:
-        """Return those of the conjugate posterior's rows."""
+        """Return the moments of the conjugate posterior, row by row."""
         family = self.model.family(self.n_records)
         return family.moments_by_row(self.model.sums(values, self.n_records), self.r, self.m)
 
 
-def price(family: ConjugateFamily, order: float, r: float, m: float) -> Decimal:
-    """Return an upper bound of the Renyi divergence of one draw at an order, finite precision included."""
+def renyi_bound(family: ConjugateFamily, order: float, r: float, m: float) -> Decimal:
+    """Return an upper bound on the Renyi divergence of one draw at an order, finite precision included."""
     return round_up(
-        family.divergence(order, r, m) * (1.0 + _MARGIN) + _MARGIN * 1e-3 + family.n_coordinates * slack(order)
+        family.divergence(order, r, m) * (1.0 + _MARGIN) + _MARGIN * 1e-3 + family.n_coordinates * curve_slack(order)
     )
 
 
-def calibrated(cost: Callable[[float], Decimal], target: Decimal) -> float:
-    """Return the largest parameter in (0, 1] whose cost stays within a target: the safe end of a bisection.
+def largest_parameter(cost: Callable[[float], Decimal], target: Decimal) -> float:
+    """Return the largest parameter in (0, 1] whose cost stays within a target: the lower end of a bisection.
 
     Args:
-        cost: increasing in the parameter.
-        target: what may be spent.
+        cost: returns the cost of a parameter, increasing.
+        target: the largest cost.
 
     Raises:
-        SpecError: nothing fits.
+        SpecError: no parameter fits.
     """
     if cost(1.0) <= target:
         return 1.0
@@ -99,7 +99,7 @@ def calibrated(cost: Callable[[float], Decimal], target: Decimal) -> float:
 
 
 class RenyiOptions(EpsilonOptions, frozen=True, kw_only=True):
-    """What is read of a conjugate posterior."""
+    """The options of a conjugate posterior."""
 
     delta: StatedDelta = None
     order: Order = None
@@ -107,16 +107,16 @@ class RenyiOptions(EpsilonOptions, frozen=True, kw_only=True):
 
 
 class RenyiChainOptions(LangevinOptions, frozen=True, kw_only=True):
-    """What is read of a convex loss."""
+    """The options of a convex loss."""
 
     order: Order = None
 
 
 class RenyiMechanism(Mechanism):
-    """Draw from a conjugate posterior at the price of its Renyi curve; a subclass chooses what is changed about it.
+    """Draw from a conjugate posterior at the cost of its Renyi curve; a subclass chooses how the posterior is changed.
 
     Privacy: the Renyi divergence of every order below lambda*, the supremum over all neighboring complete data sets,
-        with what the public grid and its integers add; the whole curve is charged.
+        plus what the public grid and its integers add; the whole curve is charged.
     Source: Geumlek, Song and Chaudhuri 2017, Algorithms 1-3; corrected, see ``privacy.conjugate``.
     """
 
@@ -128,63 +128,63 @@ class RenyiMechanism(Mechanism):
 
     @abstractmethod
     def choose(self, family: ConjugateFamily, order: float, epsilon: Decimal | None) -> tuple[float, float]:
-        """Return the weight r of the likelihood and the divisor m of the prior.
+        """Return the power r of the likelihood and the divisor m of the prior's parameters.
 
         Args:
             family: the conjugate family.
-            order: the order at which epsilon is meant.
-            epsilon: what one draw may cost, or None.
+            order: the order of epsilon.
+            epsilon: the largest divergence of one draw, or None.
 
         Raises:
-            SpecError: the price cannot be met.
+            SpecError: no r and m fit.
         """
 
     @abstractmethod
-    def chain(self, chains: Chains, options: RenyiChainOptions) -> tuple[CalibratedChain, dict[str, Any]]:
-        """Return the chain on the posterior of a convex loss, and what a plan says about it.
+    def chain(self, chains: Calibrator, options: RenyiChainOptions) -> tuple[CalibratedChain, dict[str, Any]]:
+        """Return the chain on the posterior of a convex loss, and the plan's parameters of its rule.
 
         Raises:
-            SpecError: the price cannot be met.
+            SpecError: no chain fits.
         """
 
     @classmethod
     def options_for(cls, model: type[Model]) -> type[Options]:
-        """Return what is read: of a convex loss, what its chain needs."""
+        """Return the option type: the chain's for a convex loss."""
         return cls.chain_options if issubclass(model, ConvexLossModel) else cls.options_type
 
     def statistic(self, model: Model, policy: RecordPolicy) -> Statistic:
-        """Return the model's statistic; of a convex loss rows are read."""
+        """Return the model's statistic; the empty one for a convex loss, whose rows are read."""
         return NO_STATISTIC if isinstance(model, ConvexLossModel) else super().statistic(model, policy)
 
     def plan(self, model: Model, policy: RecordPolicy, options: Options, n_records: int | None = None) -> Plan:
-        """Choose r and m, and price the draws; of a convex loss find the chain.
+        """Choose r and m and price the draws; for a convex loss find the chain.
 
         Raises:
-            SpecError: records are not complete, or the price cannot be met.
+            SpecError: records are not complete, or no posterior fits the cost.
         """
         if isinstance(model, ConvexLossModel):
-            of_chain = require_type(options, self.chain_options)
-            chains = chains_of(model, policy, of_chain, n_records)
-            found, more = self.chain(chains, of_chain)
-            return planned(chains, found, "geumlek", more)
-        conjugate, asked = require_type(model, ConjugatePosterior), require_type(options, RenyiOptions)
+            chain_options = require_type(options, self.chain_options)
+            chains = chain_calibrator(model, policy, chain_options, n_records)
+            calibrated, parameters = self.chain(chains, chain_options)
+            return plan_chains(chains, calibrated, "geumlek", parameters)
+        conjugate, renyi = require_type(model, ConjugatePosterior), require_type(options, RenyiOptions)
         n = require_complete_records(policy, model.columns, n_records)
-        family, order = conjugate.family(n), float(asked.order or ORDER)
+        family, order = conjugate.family(n), float(renyi.order or DEFAULT_ORDER)
         if order > LARGEST_ORDER:
             raise SpecError(f"the order is {order:g}; curves are stored up to {LARGEST_ORDER:g}", where="privacy.order")
-        each = None if asked.epsilon is None else _BELOW.divide(asked.epsilon, Decimal(asked.draws))
-        r, m = self.choose(family, order, each)
+        epsilon_per_draw = None if renyi.epsilon is None else _DOWN.divide(renyi.epsilon, Decimal(renyi.draws))
+        r, m = self.choose(family, order, epsilon_per_draw)
         family.lattice(r, m).check()
-        largest = family.order_max(r, m)
-        order_max = _BELOW.create_decimal(largest) if math.isfinite(largest) else INFINITE
-        guarantee = RenyiCurve(_curve(family, r, m, asked), order_max)
-        step = Step(conjugate.statistic(policy), ConjugateSampler(conjugate, n, r, m), guarantee, asked.draws)
-        return Plan((step,), guarantee, {"r": r, "m": m, "draws": asked.draws, "order": order})
+        lambda_star = family.order_max(r, m)
+        order_max = _DOWN.create_decimal(lambda_star) if math.isfinite(lambda_star) else INFINITE
+        guarantee = RenyiCurve(_curve(family, r, m, renyi), order_max)
+        step = Step(conjugate.statistic(policy), ConjugateSampler(conjugate, n, r, m), guarantee, renyi.draws)
+        return Plan((step,), guarantee, {"r": r, "m": m, "draws": renyi.draws, "order": order})
 
     def release(self, plan: Plan, evidence: ExactEvidence) -> Draws:
         """Draw from the planned posterior.
 
-        Privacy: the plan's Renyi curve; the draws alone are returned.
+        Privacy: the plan's Renyi curve; only the draws are returned.
         Source: see the class.
         """
         (step,) = plan.steps
@@ -194,34 +194,36 @@ class RenyiMechanism(Mechanism):
 
 
 def renyi_info(releases: str, algorithm: str, prefer_when: str) -> MethodInfo:
-    """Return the info of a Renyi mechanism: the shared texts with its own."""
+    """Return the info of a Renyi mechanism: the texts of all three, and those given for this one."""
     return MethodInfo(
         releases=releases,
-        guarantee="A Renyi curve, finite below an order lambda* that is stated, and charged whole. It has no pure "
-        "epsilon: the account must be one of (epsilon, delta), or of RDP at an order below lambda*. With a convex "
-        "loss: mu-Gaussian differential privacy of the chain that draws, see gibbs-posterior; lambda* is infinite.",
-        assumptions="Complete records, and a number of them that is public (with a convex loss: as gibbs-posterior). "
-        "The operating system's random numbers are secret. The prior was chosen without looking at the data.",
+        guarantee="A Renyi curve, finite below a stated order lambda*, and charged as a whole. It has no pure epsilon: "
+        "the account must be kept in (epsilon, delta), or in RDP at an order below lambda*. With a convex loss: "
+        "mu-Gaussian differential privacy of the chain that draws, see gibbs-posterior; lambda* is infinite.",
+        assumptions="Records are complete and their number is public (with a convex loss: as for gibbs-posterior). The "
+        "operating system's random numbers are secret. The prior was chosen without looking at the data.",
         source=f"Geumlek, Song and Chaudhuri 2017, {algorithm} and Theorem 15; Mironov 2017.",
-        corrections="Of conjugate posteriors: neighbors share n - 1 records; the paper lets one posterior leave that "
-        "hull and pairs vertices only, 6 to 44 % too large. For Dirichlet priors the supremum takes O(K) steps, not "
-        "O(K^3). Draws are exact on a public grid; what that adds to the divergence (below 1e-14) is charged. Of "
-        "convex losses: the paper prices exact draws, which no chain gives; here the chain that runs is priced.",
+        corrections="Conjugate posteriors: neighbors share n - 1 records; the paper lets one posterior leave that hull "
+        "and pairs vertices only, which is 6 to 44 % too large. For Dirichlet priors the supremum takes O(K) steps, "
+        "not O(K^3). Draws are exact on a public grid; what that adds to the divergence (below 1e-14) is charged. "
+        "Convex losses: the paper prices exact draws, which no chain gives; here the chain that runs is priced.",
         prefer_when=prefer_when,
     )
 
 
-def _curve(family: ConjugateFamily, r: float, m: float, asked: RenyiOptions) -> Points:
+def _curve(family: ConjugateFamily, r: float, m: float, options: RenyiOptions) -> Points:
     """Return the whole curve of all draws on the grid of orders below lambda*, the requested order included."""
-    largest, wanted = family.order_max(r, m), asked.order or ORDER
-    orders = sorted({*(order for order in ORDERS if order <= LARGEST_ORDER), wanted})
-    priced = {order: price(family, float(order), r, m) for order in orders if float(order) < largest * (1.0 - 1e-10)}
-    finite = {order: value for order, value in priced.items() if value.is_finite()}
-    if wanted not in finite:
+    limit, requested = family.order_max(r, m), options.order or DEFAULT_ORDER
+    orders = sorted({*(order for order in ORDERS if order <= LARGEST_ORDER), requested})
+    bounds = {
+        order: renyi_bound(family, float(order), r, m) for order in orders if float(order) < limit * (1.0 - 1e-10)
+    }
+    finite = {order: value for order, value in bounds.items() if value.is_finite()}
+    if requested not in finite:
         raise SpecError(
-            f"the divergence is infinite at and above order {largest:g}, and order {wanted:f} was asked for",
+            f"the divergence is infinite at and above order {limit:g}; requested: order {requested:f}",
             where="privacy.order",
-            hint=f"a prior whose parameters are more than {(float(wanted) - 1) / (largest - 1):.4g} times as "
-            "large, a smaller --order, or rdp-diffuse or rdp-concentrated",
+            hint=f"use a prior whose parameters are more than {(float(requested) - 1) / (limit - 1):.4g} times "
+            "as large, a smaller --order, or rdp-diffuse or rdp-concentrated",
         )
-    return tuple((order, value * asked.draws) for order, value in finite.items())
+    return tuple((order, value * options.draws) for order, value in finite.items())

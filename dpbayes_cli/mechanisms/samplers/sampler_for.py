@@ -11,30 +11,30 @@ from dpbayes_cli.core.model import BoundedStatistics, Model
 from dpbayes_cli.core.plan import Sampler
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.core.statistic import Statistic
-from dpbayes_cli.mechanisms.samplers.dag_sampler import shares_or_tables
-from dpbayes_cli.mechanisms.samplers.linear_regression_sampler import described, line_posterior
-from dpbayes_cli.mechanisms.samplers.scalar_sampler import exact_curve, grid_posterior
-from dpbayes_cli.mechanisms.samplers.simplex_sampler import SimplexSampler, cover_of
-from dpbayes_cli.mechanisms.samplers.tempering import Drawing, Tempering, tempered
+from dpbayes_cli.mechanisms.samplers.dag_sampler import discrete_sampler
+from dpbayes_cli.mechanisms.samplers.linear_regression_sampler import line_parameters, line_sampler
+from dpbayes_cli.mechanisms.samplers.scalar_sampler import exact_curve, grid_sampler
+from dpbayes_cli.mechanisms.samplers.simplex_sampler import SimplexSampler, simplex_cover
+from dpbayes_cli.mechanisms.samplers.tempering import DrawRequest, Tempering, calibrate_power
 from dpbayes_cli.models.families.capabilities import DirichletProbabilities, NormalRegression, OneParameterFamily
 from dpbayes_cli.privacy.lattice import LATTICE_SLACK
 
 
 def takes_support(model: type[Model]) -> bool:
-    """Return whether one public range holds the parameter; the tables of a network have one each, of their own."""
+    """Return whether one public range holds the parameter; each table of a network has its own range."""
     return issubclass(model, OneParameterFamily | DirichletProbabilities | NormalRegression)
 
 
 @dataclass(frozen=True)
 class ExactSampler:
-    """Exact draws from a tempered posterior, found for a price.
+    """Exact draws from a tempered posterior, calibrated to a cost.
 
     Attributes:
-        statistic: what is read from the data.
+        statistic: the statistic that is read from the data.
         sampler: the law of a draw.
-        charged: the ranges of all draws together.
-        curve: Renyi divergences of all draws together that are known to be smaller, by their orders.
-        parameters: what is public about the law.
+        charged: the sum of the ranges of all draws.
+        curve: known smaller Renyi divergences of all draws together, by order.
+        parameters: the public parameters of the law.
     """
 
     statistic: Statistic
@@ -44,10 +44,10 @@ class ExactSampler:
     parameters: dict[str, Any]
 
 
-def exact_posterior(model: Model, policy: RecordPolicy, asked: Drawing) -> ExactSampler:
-    """Return what draws as often as asked.
+def exact_sampler(model: Model, policy: RecordPolicy, request: DrawRequest) -> ExactSampler:
+    """Return the sampler of the requested draws.
 
-    Privacy: ``charged`` bounds the ranges of the drawing code; see ``ScalarSampler``, ``SimplexSampler``,
+    Privacy: ``charged`` bounds the sum of the ranges of the draws; see ``ScalarSampler``, ``SimplexSampler``,
         ``DagSampler`` and ``LinearRegressionSampler``.
     Source: Wang, Fienberg and Smola 2015.
 
@@ -56,29 +56,28 @@ def exact_posterior(model: Model, policy: RecordPolicy, asked: Drawing) -> Exact
     """
     parameters: dict[str, Any]
     sampler: Sampler
-    points: tuple[tuple[Decimal, Decimal], ...] = ()
+    curve: tuple[tuple[Decimal, Decimal], ...] = ()
     if isinstance(model, OneParameterFamily):
-        sampler, found = grid_posterior(model, asked, Decimal(1))
-        points = tuple((order, value * asked.draws) for order, value in exact_curve(sampler))
-        charged = found.charged
-        parameters = {**found.described(asked), "support": list(sampler.support)}
+        sampler, tempering = grid_sampler(model, request, Decimal(1))
+        curve = tuple((order, value * request.draws) for order, value in exact_curve(sampler))
+        charged = tempering.charged
+        parameters = {**tempering.plan_parameters(request), "support": list(sampler.support)}
     elif isinstance(model, NormalRegression):
-        sampler, found = line_posterior(model, asked)
-        charged, parameters = found.charged, described(sampler, found, asked)
+        sampler, tempering = line_sampler(model, request)
+        charged, parameters = tempering.charged, line_parameters(sampler, tempering, request)
     else:
-        sampler, charged, parameters = shares_or_tables(model, asked, _row)
+        sampler, charged, parameters = discrete_sampler(model, request, _row)
     statistic = require_type(model, BoundedStatistics).statistic(policy)
-    return ExactSampler(statistic, sampler, charged, points, parameters)
+    return ExactSampler(statistic, sampler, charged, curve, parameters)
 
 
 def _row(
-    concentration: tuple[float, ...], asked: Drawing, touched: Decimal
+    concentration: tuple[float, ...], request: DrawRequest, rows_touched: Decimal
 ) -> tuple[Sampler, Tempering, dict[str, Any]]:
-    """Return the sampler of one vector of shares, its price, and its cover."""
-    cover = cover_of(len(concentration), asked.support, asked.n_records)
-    found = tempered(asked, cover.spread, LATTICE_SLACK * touched, Decimal(1))
+    cover = simplex_cover(len(concentration), request.support, request.n_records)
+    tempering = calibrate_power(request, cover.spread, LATTICE_SLACK * rows_touched, Decimal(1))
     return (
-        SimplexSampler(cover, concentration, found.likelihood_power, asked.power_applies_to),
-        found,
-        cover.described(),
+        SimplexSampler(cover, concentration, tempering.likelihood_power, request.power_applies_to),
+        tempering,
+        cover.plan_parameters(),
     )

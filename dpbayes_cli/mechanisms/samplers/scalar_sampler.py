@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.options import PowerTarget
 from dpbayes_cli.core.plan import Sampler
-from dpbayes_cli.mechanisms.samplers.tempering import UP, Drawing, Tempering, support_of, tempered
+from dpbayes_cli.mechanisms.samplers.tempering import UP, DrawRequest, Tempering, calibrate_power, public_support
 from dpbayes_cli.models.families.capabilities import DECIMALS, OneParameterFamily, floats
-from dpbayes_cli.privacy.conjugate import slack
+from dpbayes_cli.privacy.conjugate import curve_slack
 from dpbayes_cli.privacy.conversions import round_up
-from dpbayes_cli.privacy.grid import EXACT, SLACK, CellWeights, cell_weights, uniform_fraction
+from dpbayes_cli.privacy.grid import EXACT, GRID_SLACK, CellWeights, cell_weights, uniform_fraction
 from dpbayes_cli.privacy.kinds import Points
 
 if TYPE_CHECKING:
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
 
 _CURVE_ORDERS = (2, 4, 8, 16, 32, 64)
 _CURVE_WORK = 1 << 26
-"""Evaluations of a density that an exact curve may take: about a second. Beyond, the general bound is charged."""
-LARGEST_LOG = 1e14
-"""Terms of a log density up to this size leave an error below half a nat, which is what screening cells allows."""
+"""Density evaluations that an exact curve may take: about a second. Beyond, the general bound is charged."""
+MAX_LOG_TERMS = 1e14
+"""Terms of a log density up to this size leave an error below half a nat, which suffices to screen cells."""
 
 
 @dataclass(frozen=True)
 class ScalarSampler(Sampler):
     """The tempered posterior of one parameter on the midpoints of equal cells of its public support.
 
-    Privacy: weights exp(T (t a(theta_i) + n b(theta_i))) times a base measure that no record moves: one record moves
-        t by at most the width of its range, so that the log ratio of two neighbors' laws varies over the cells by at
-        most T R, R = width (a(high) - a(low)); integers add less than ``SLACK``.
+    Privacy: weights exp(T (t a(theta_i) + n b(theta_i))) times a base measure that no record moves: one record moves t
+        by at most the width of its range, so that the log ratio of two neighbors' laws varies over the cells by at most
+        T R, R = width (a(high) - a(low)); integers add less than ``GRID_SLACK``.
     Source: Wang, Fienberg and Smola 2015; Foulds et al. 2016 sec. 3.1; Zhang et al. 2016 sec. 4.
 
     Attributes:
@@ -61,25 +61,25 @@ class ScalarSampler(Sampler):
 
     @property
     def magnitude(self) -> float:
-        """A bound of the terms that a log density adds up, for any data: their sum errs by 2^-50 of it at most.
+        """A bound on the terms that a log density adds up, for any data: their sum errs by 2^-50 of it at most.
 
-        Theta itself is rounded, which matters where a density is steep (a probability close to one): what a relative
-        change of 2^-40 does to each term, times 2^40, counts as a term too.
+        Theta itself is rounded, which matters if a density is steep (a probability close to one): the change of each
+        term under a relative change of theta by 2^-40, times 2^40, counts as a term too.
         """
         import numpy as np
 
         theta = np.linspace(*self.support, 1001)
         least, width, steps = self.model.grid
-        widest = max(abs(float(least)), abs(float(least + width * steps)))
+        largest_value = max(abs(float(least)), abs(float(least + width * steps)))
         power = float(self.likelihood_power)
-        at, near = (
+        terms, shifted_terms = (
             np.stack([*self.model.natural(x, floats()), self.model.log_prior(x, floats())])
             for x in (theta, theta * (1.0 - 2.0**-40))
         )
-        a, b, prior = (np.abs(at) + 2.0**40 * np.abs(at - near)).max(axis=1)
-        if self.power_applies_to == "joint":  # a mode may be sharpened, and the prior with it
+        a, b, prior = (np.abs(terms) + 2.0**40 * np.abs(terms - shifted_terms)).max(axis=1)
+        if self.power_applies_to == "joint":  # a mode may have a power above one, which applies to the prior too
             prior *= max(1.0, power)
-        return float(2.0 * (power * self.n_records * (widest * a + b) + prior))
+        return float(2.0 * (power * self.n_records * (largest_value * a + b) + prior))
 
     def log_density(self, theta: Any, total: Any, *, exact: bool) -> Any:
         """Return the unnormalized log density at theta, in floats or in exact decimals."""
@@ -91,7 +91,7 @@ class ScalarSampler(Sampler):
 
     @property
     def cells(self) -> Floats:
-        """The middles of the cells in floats, shape (n_cells,)."""
+        """The midpoints of the cells in floats, shape (n_cells,)."""
         import numpy as np
 
         return np.asarray(self.support[0] + float(self._width) * (np.arange(self.n_cells) + 0.5))
@@ -117,7 +117,7 @@ class ScalarSampler(Sampler):
         return exact
 
     def weights(self, values: Sequence[int]) -> CellWeights:
-        """Return the integer weights of the cells that exact integer statistics determine."""
+        """Return the integer weights of the cells, determined by exact integer statistics."""
         return cell_weights(self.logs(values), self.exact_log(values))
 
     def draw(self, values: Sequence[int], size: int) -> list[tuple[float, ...]]:
@@ -125,8 +125,8 @@ class ScalarSampler(Sampler):
         low, width = self.support[0], float(self._width)
         return [(low + width * (cell + uniform_fraction()),) for cell in self.weights(values).draw(size)]
 
-    def possible(self, draw: Sequence[float]) -> bool:
-        """Return whether a draw is one number of the support."""
+    def is_possible(self, draw: Sequence[float]) -> bool:
+        """Return whether a draw is one number in the support."""
         return len(draw) == 1 and self.support[0] <= draw[0] <= self.support[1]
 
     def moments(self, values: Sequence[int]) -> tuple[float, float]:
@@ -140,43 +140,45 @@ class ScalarSampler(Sampler):
         return mean, float(np.sqrt(masses @ (theta - mean) ** 2))
 
 
-def grid_posterior(model: OneParameterFamily, asked: Drawing, most: Decimal | None) -> tuple[ScalarSampler, Tempering]:
-    """Return the tempered posterior of a family on a public grid, and what a draw from it costs.
+def grid_sampler(
+    model: OneParameterFamily, request: DrawRequest, most: Decimal | None
+) -> tuple[ScalarSampler, Tempering]:
+    """Return the tempered posterior of a family on a public grid, and its tempering.
 
     Args:
         model: the family.
-        asked: how many draws, at what price.
-        most: the largest likelihood power of use, None for any.
+        request: the number of draws and their budget.
+        most: the largest useful likelihood power, None for any.
 
     Raises:
-        SpecError: the support is missing or wrong, epsilon too small, or floats cannot screen the cells.
+        SpecError: the support is missing or wrong, epsilon is too small, or floats cannot screen the cells.
     """
-    n = asked.n_records
-    low, high = support = support_of(model, asked.support)
+    n = request.n_records
+    low, high = support = public_support(model, request.support)
     _, width, steps = model.grid
     with localcontext(EXACT):
         (a_low, _), (a_high, _) = (model.natural(Decimal(end), DECIMALS) for end in (low, high))
         exact = abs(a_high - a_low) * width.numerator * steps / width.denominator
     spread = UP.multiply(exact, Decimal("1") + Decimal("1e-25"))
-    found = tempered(asked, spread, SLACK, most)
+    tempering = calibrate_power(request, spread, GRID_SLACK, most)
     n_cells = min(1 << 20, max(1 << 10, 1 << math.ceil(math.log2(64.0 * math.sqrt(n)))))
-    sampler = ScalarSampler(model, n, found.likelihood_power, asked.power_applies_to, support, n_cells)
-    if not sampler.magnitude <= LARGEST_LOG:
+    sampler = ScalarSampler(model, n, tempering.likelihood_power, request.power_applies_to, support, n_cells)
+    if not sampler.magnitude <= MAX_LOG_TERMS:
         raise SpecError(
-            "the log density is too large on this support for the grid to be screened in floats",
+            "the log density is too large on this support for floats to screen the grid",
             where="sampling.support",
-            hint="state bounds, a prior and a support that are not far from zero, in units of the bounds' width",
+            hint="state bounds, a prior and a support closer to zero, relative to the width of the bounds",
         )
-    return sampler, found
+    return sampler, tempering
 
 
 @lru_cache(maxsize=64)
 def exact_curve(sampler: ScalarSampler) -> Points:
-    """Return the Renyi curve of one draw, the maximum over all neighboring statistics; nothing where that is too much.
+    """Return the Renyi curve of one draw, the maximum over all neighboring statistics; empty if that takes too long.
 
     Privacy: P_S and P_S' on the grid are of one exponential family in T a(theta), so that D = [C(l S + (1 - l) S') - l
         C(S)] / (l - 1) + C(S') with C the log of the sum over cells; it grows with |S - S'| for fixed S, so that only
-        pairs at the full width of one record are looked at, both directions. Rounded up, with what integers add.
+        pairs at the full width of one record are compared, in both directions. Rounded up, with what integers add.
     Source: mechanisms, exact RDP of the tempered truncated posterior; Geumlek et al. 2017 (the formula).
     """
     _, _, steps = sampler.model.grid
@@ -187,7 +189,7 @@ def exact_curve(sampler: ScalarSampler) -> Points:
     return tuple(
         (
             Decimal(order),
-            round_up(_largest_divergence(sampler, order, pairs) * (1 + 1e-9) + order * error + slack(order)),
+            round_up(_largest_divergence(sampler, order, pairs) * (1 + 1e-9) + order * error + curve_slack(order)),
         )
         for order in _CURVE_ORDERS
     )
@@ -219,7 +221,7 @@ class _Partition:
         self._tilt = float(sampler.likelihood_power) * sampler.model.natural(theta, floats())[0]
 
     def __call__(self, totals: Floats) -> Floats:
-        """Return the log of the sum over cells, one a total."""
+        """Return the log of the sum over cells for each total."""
         import numpy as np
 
         result = np.empty(len(totals))

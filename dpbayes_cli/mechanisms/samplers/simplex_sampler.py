@@ -1,9 +1,9 @@
-"""The tempered posterior of a vector of shares on a public lattice: what is drawn, and the range of a record on it.
+"""The tempered posterior of a vector of shares on a public lattice, and the range of one record's log ratio on it.
 
-A sampler knows its cover, its prior and its likelihood power, and nothing about the number of records: a table of a
-network whose rows are vectors of shares is one sampler a row. A replaced record takes one from one row and gives one to
-the same or another, so that the log ratio of a whole table varies by at most ``SharesCover.spread`` times the
-likelihood power.
+A sampler knows its cover, its prior and its likelihood power, and nothing about the number of records: a network's
+table whose rows are vectors of shares has one sampler for all rows. A replaced record takes one count from a row and
+gives one to the same or another row, so that the log ratio of a whole table varies by at most ``SharesCover.spread``
+times the likelihood power.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from dpbayes_cli.privacy.lattice import SimplexLattice, share_table
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
 
-_MOST_SHARES = 64
-"""What ``LATTICE_SLACK`` is stated for, and a second of convolutions."""
+_MAX_SHARES = 64
+"""Number of shares that ``LATTICE_SLACK`` covers; their convolutions take a second."""
 
 
 @dataclass(frozen=True)
@@ -58,21 +58,21 @@ class SharesCover:
         """The number of points."""
         return math.comb(self.most - self.least + self.n_shares - 1, self.n_shares - 1)
 
-    def described(self) -> dict[str, Any]:
-        """Return what a plan says about it."""
+    def plan_parameters(self) -> dict[str, Any]:
+        """Return the parameters of the lattice that a plan states."""
         ends = [self.least / self.resolution, self.most / self.resolution]
         return {"support": ends, "resolution": self.resolution}
 
     def points(self) -> Integers:
-        """Return the counts of all points above their least, shape (n_points, n_shares), in lexical order."""
+        """Return the counts of all points in excess of their least, shape (n_points, n_shares), in lexical order."""
         import numpy as np
 
         free = self.most - self.least
         rows = np.zeros((1, 0), dtype=np.int64)
         for _ in range(self.n_shares - 1):
-            left = free - rows.sum(axis=1)
-            parents = np.repeat(np.arange(len(rows)), left + 1)
-            starts = np.cumsum(left + 1) - (left + 1)
+            remaining = free - rows.sum(axis=1)
+            parents = np.repeat(np.arange(len(rows)), remaining + 1)
+            starts = np.cumsum(remaining + 1) - (remaining + 1)
             rows = np.column_stack([rows[parents], np.arange(len(parents)) - starts[parents]])
         return np.column_stack([rows, free - rows.sum(axis=1)])
 
@@ -87,7 +87,7 @@ class SimplexSampler(Sampler):
 
     Attributes:
         cover: the lattice.
-        concentration: that of the Dirichlet prior.
+        concentration: the concentration of the Dirichlet prior.
         likelihood_power: T.
         power_applies_to: whether the prior is tempered too.
     """
@@ -123,7 +123,7 @@ class SimplexSampler(Sampler):
         """Draw lattice points exactly."""
         return [tuple(k / self.cover.resolution for k in point) for point in self.lattice(values).draw(size)]
 
-    def possible(self, draw: Sequence[float]) -> bool:
+    def is_possible(self, draw: Sequence[float]) -> bool:
         """Return whether a draw is a point of the lattice."""
         cover = self.cover
         if len(draw) != cover.n_shares or not all(0.0 <= share <= 1.0 for share in draw):
@@ -133,10 +133,10 @@ class SimplexSampler(Sampler):
         return inside and [k / cover.resolution for k in counts] == list(draw)
 
     def moments(self, values: Sequence[int]) -> tuple[float, float]:
-        """Return those of the first share under the law on the lattice."""
+        """Return the moments of the first share under the law on the lattice."""
         import numpy as np
 
-        shares, tables = centred_tables(self.cover, list(map(float, self.exponents(values))))
+        shares, tables = centered_tables(self.cover, list(map(float, self.exponents(values))))
         rest = tables[-1]
         for table in tables[1:-1]:
             rest = np.convolve(rest, table)[: len(shares)]
@@ -152,11 +152,11 @@ def log_share(share: Decimal) -> Decimal:
     return EXACT.ln(share)
 
 
-def centred_tables(cover: SharesCover, exponents: Sequence[float]) -> tuple[Floats, list[Floats]]:
-    """Return the shares of a coordinate, and in floats tables of share^exponent that do not underflow where it matters.
+def centered_tables(cover: SharesCover, exponents: Sequence[float]) -> tuple[Floats, list[Floats]]:
+    """Return the shares of a coordinate, and float tables of share^exponent that do not underflow where it matters.
 
-    A factor exp(-tilt share) of every coordinate does not change a law of shares that add up to one. The tilt is such
-    that the likeliest shares of the coordinates add up to one.
+    A factor exp(-tilt share) of every coordinate does not change a law of shares that add up to one. The tilt makes the
+    most likely shares of the coordinates add up to one.
     """
     import numpy as np
 
@@ -177,21 +177,23 @@ def _tilt(exponents: Sequence[float], least: float, most: float) -> float:
     return high
 
 
-def cover_of(n_shares: int, support: tuple[float, float] | None, n_records: int) -> SharesCover:
+def simplex_cover(n_shares: int, support: tuple[float, float] | None, n_records: int) -> SharesCover:
     """Return the public lattice for a number of shares and of records.
 
     Raises:
         SpecError: there are too many shares, or the support holds no lattice point.
     """
     k = n_shares
-    if k > _MOST_SHARES:
-        raise SpecError(f"at most {_MOST_SHARES} shares are drawn exactly; this model has {k}", where="mechanism")
+    if k > _MAX_SHARES:
+        raise SpecError(f"{k} shares are too many for exact draws; allowed: {_MAX_SHARES}", where="mechanism")
     a0 = support[0] if support else min(0.1, 0.5 / k)
     if not 0.0 < a0 < 1.0 / k or (support and abs(support[1] - (1.0 - (k - 1) * a0)) > 1e-9):
-        raise SpecError(f"the shares' support is [a0, 1 - {k - 1} a0] with 0 < a0 < 1 / {k}", where="sampling.support")
-    coarse = 1 << math.ceil(math.log2(max(8.0 * math.sqrt(n_records), 8.0 * k, 2.0 / a0)))
-    resolution = min(1024 if k <= 8 else 512, max(64, coarse))
+        raise SpecError(
+            f"the support of shares must be [a0, 1 - {k - 1} a0] with 0 < a0 < 1 / {k}", where="sampling.support"
+        )
+    wanted_resolution = 1 << math.ceil(math.log2(max(8.0 * math.sqrt(n_records), 8.0 * k, 2.0 / a0)))
+    resolution = min(1024 if k <= 8 else 512, max(64, wanted_resolution))
     cover = SharesCover(k, resolution, math.ceil(Decimal(a0) * resolution))
     if cover.most <= cover.least:
-        raise SpecError("the shares' support holds no point of the lattice", where="sampling.support")
+        raise SpecError("the support of shares holds no point of the lattice", where="sampling.support")
     return cover

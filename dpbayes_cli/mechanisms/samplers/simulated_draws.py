@@ -1,4 +1,4 @@
-"""What the exact samplers draw, drawn in floats from a seeded generator: for simulations only, never for a release.
+"""Draws of the exact samplers, in floats from a seeded generator: for simulations only, never for a release.
 
 An exact draw spends 0.1 to 0.5 s on the integer weights of one data set, too much for hundreds of trials. The laws are
 the same up to rounding: the same cells, the same lattice, the same likelihood power. Nothing that can run on data
@@ -17,7 +17,7 @@ from dpbayes_cli.base.numeric import normalized
 from dpbayes_cli.core.plan import Sampler
 from dpbayes_cli.mechanisms.samplers.renyi_posterior import ConjugateSampler
 from dpbayes_cli.mechanisms.samplers.scalar_sampler import ScalarSampler
-from dpbayes_cli.mechanisms.samplers.simplex_sampler import SimplexSampler, centred_tables
+from dpbayes_cli.mechanisms.samplers.simplex_sampler import SimplexSampler, centered_tables
 from dpbayes_cli.privacy.conjugate import ConjugateFamily, DirichletFamily
 from dpbayes_cli.privacy.real_conjugate import GammaRateFamily, GammaShapeFamily, NormalFamily
 
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 
 
 def simulate_sampler(sampler: Sampler, values: Sequence[int], size: int, rng: np.random.Generator) -> Floats:
-    """Draw reported parameters from the law of a sampler, shape (size, n_parameters).
+    """Return reported parameters drawn from the law of a sampler, shape (size, n_parameters).
 
     Raises:
-        TypeError: the sampler's law is not known here.
+        TypeError: this module does not know the sampler's law.
     """
     if isinstance(sampler, ScalarSampler):
-        return _grid(sampler, values, size, rng)
+        return _draw_cells(sampler, values, size, rng)
     if isinstance(sampler, SimplexSampler):
-        return _lattice(sampler, values, size, rng)
+        return _draw_points(sampler, values, size, rng)
     if isinstance(sampler, ConjugateSampler):
         model, n = sampler.model, sampler.n_records
         points = simulate_conjugate(model.family(n), model.sums(values, n), size, rng, sampler.r, sampler.m)
@@ -50,18 +50,18 @@ def simulate_conjugate(
     r: float = 1.0,
     m: float = 1.0,
 ) -> Floats:
-    """Draw points of a conjugate posterior, shape (size, n_coordinates of the family's point).
+    """Return points drawn from a conjugate posterior, shape (size, n_coordinates of the family's point).
 
     Args:
         family: the family.
         sums: the sums of the natural statistics.
-        size: how many draws.
+        size: the number of draws.
         rng: the generator.
-        r: the weight of the likelihood.
-        m: the divisor of the prior.
+        r: the power of the likelihood.
+        m: the divisor of the prior's parameters.
 
     Raises:
-        TypeError: the family's law is not known here.
+        TypeError: this module does not know the family's law.
     """
     if isinstance(family, DirichletFamily):
         shape = [a / m + r * float(count) for a, count in zip(family.concentration, sums, strict=True)]
@@ -78,44 +78,42 @@ def simulate_conjugate(
     return np.asarray(drawn)[:, None]
 
 
-def _grid(sampler: ScalarSampler, values: Sequence[int], size: int, rng: np.random.Generator) -> Floats:
-    """Draw cells by their masses in floats, and spread each draw over its cell."""
+def _draw_cells(sampler: ScalarSampler, values: Sequence[int], size: int, rng: np.random.Generator) -> Floats:
     low, high = sampler.support
     width = (high - low) / sampler.n_cells
     theta = low + width * (np.arange(sampler.n_cells) + 0.5)
     total = float(sampler.model.total(values, sampler.n_records))
-    cells = _chosen(normalized(sampler.log_density(theta, total, exact=False)), rng.random(size))
+    cells = _draw_indices(normalized(sampler.log_density(theta, total, exact=False)), rng.random(size))
     return np.asarray(low + width * (cells + rng.random(size)))[:, None]
 
 
-def _lattice(sampler: SimplexSampler, values: Sequence[int], size: int, rng: np.random.Generator) -> Floats:
-    """Draw lattice points coordinate by coordinate, each given what is left of the total."""
+def _draw_points(sampler: SimplexSampler, values: Sequence[int], size: int, rng: np.random.Generator) -> Floats:
+    """Draw lattice points coordinate by coordinate, each given the remaining total."""
     cover = sampler.cover
-    shares, tables = centred_tables(cover, list(map(float, sampler.exponents(values))))
+    shares, tables = centered_tables(cover, list(map(float, sampler.exponents(values))))
     suffixes = [tables[-1]]
     for table in reversed(tables[1:-1]):
         suffixes.insert(0, np.convolve(table, suffixes[0])[: len(shares)])
     rest = np.full(size, len(shares) - 1)
     counts = np.empty((size, len(tables)), dtype=np.int64)
     for k, suffix in enumerate(suffixes):
-        counts[:, k] = _split(tables[k], suffix, rest, rng)
+        counts[:, k] = _draw_counts(tables[k], suffix, rest, rng)
         rest = rest - counts[:, k]
     counts[:, -1] = rest
     return np.asarray((counts + cover.least) / cover.resolution)
 
 
-def _split(table: Floats, suffix: Floats, rest: Integers, rng: np.random.Generator) -> Integers:
-    """Draw one count a row, given what it and all later ones add up to; equal remainders share a law."""
+def _draw_counts(table: Floats, suffix: Floats, rest: Integers, rng: np.random.Generator) -> Integers:
+    """Draw one count per row, given the total of it and all later coordinates; equal totals share a law."""
     remainders, row = np.unique(rest, return_inverse=True)
     left = remainders[:, None] - np.arange(int(remainders[-1]) + 1)
     cumulative = np.cumsum(table[: left.shape[1]] * np.where(left >= 0, suffix[np.maximum(left, 0)], 0.0), axis=1)
     cumulative /= cumulative[:, -1:]
     flat = (cumulative + np.arange(len(remainders))[:, None]).ravel()
-    found = np.searchsorted(flat, row + rng.random(len(rest)), side="right") - row * left.shape[1]
-    return np.asarray(np.minimum(found, rest))
+    counts = np.searchsorted(flat, row + rng.random(len(rest)), side="right") - row * left.shape[1]
+    return np.asarray(np.minimum(counts, rest))
 
 
-def _chosen(masses: Floats, uniform: Floats) -> Integers:
-    """Return indices by inversion."""
+def _draw_indices(masses: Floats, uniform: Floats) -> Integers:
     cumulative = np.cumsum(masses)
     return np.asarray(np.minimum(np.searchsorted(cumulative, uniform * cumulative[-1], side="right"), len(masses) - 1))

@@ -1,4 +1,4 @@
-"""The power to which a posterior is raised so that a draw from it costs what was asked for."""
+"""The power to which a likelihood is raised so that draws cost what was requested."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ UP = Context(prec=30, rounding=ROUND_CEILING)
 
 
 @dataclass(frozen=True)
-class Drawing:
-    """What is asked of draws from a tempered law.
+class DrawRequest:
+    """A request for draws from a tempered law.
 
     Attributes:
-        epsilon: what they may cost together.
+        epsilon: the budget of all draws together.
         n_records: the public number of complete records.
-        draws: how many.
-        power_applies_to: what the likelihood power acts on.
+        draws: the number of draws.
+        power_applies_to: what the likelihood power applies to.
         support: the public range of the parameter, or None for the model's own.
     """
 
@@ -37,14 +37,14 @@ class Drawing:
 
 @dataclass(frozen=True)
 class Tempering:
-    """A likelihood power with what it costs.
+    """A likelihood power with its cost.
 
     Privacy: let f = log p(x | theta) - log p(x' | theta) for neighboring records and R = sup f - inf f over the cover,
         null records excluded (complete data). The scores u = log posterior of two neighbors then differ by a function
         of theta of range R; a constant added to all scores changes no law, so the symmetric sensitivity is R / 2, and
-        exp(epsilon u / R) is the exponential mechanism's exp(epsilon u / (2 R / 2)). With weights exp(T u) the range
-        of the log ratio is at most T R, and integers or decimals add less than ``extra``: T R + extra <= epsilon / k a
-        draw, with T rounded down and R and the charge rounded up.
+        exp(epsilon u / R) is the exponential mechanism's exp(epsilon u / (2 R / 2)). With weights exp(T u) the range of
+        the log ratio is at most T R, and integers or decimals add less than ``extra``: T R + extra <= epsilon / k for
+        each of k draws, with T rounded down and R and the charge rounded up.
     Source: McSherry and Talwar 2007; Zhang et al. 2016 Alg. 3; Foulds et al. 2016 sec. 3.1.
 
     Attributes:
@@ -57,49 +57,49 @@ class Tempering:
     spread: Decimal
     charged: Decimal
 
-    def described(self, asked: Drawing) -> dict[str, Any]:
-        """Return what a plan says about it."""
+    def plan_parameters(self, request: DrawRequest) -> dict[str, Any]:
+        """Return the parameters that a plan states."""
         return {
             "likelihood_power": float(self.likelihood_power),
             "range": float(self.spread),
-            "draws": asked.draws,
-            "power_applies_to": asked.power_applies_to,
+            "draws": request.draws,
+            "power_applies_to": request.power_applies_to,
         }
 
 
-def tempered(asked: Drawing, spread: Decimal, extra: Decimal, most: Decimal | None) -> Tempering:
+def calibrate_power(request: DrawRequest, spread: Decimal, extra: Decimal, most: Decimal | None) -> Tempering:
     """Return the largest likelihood power at which each of the requested draws costs its part of epsilon.
 
     Args:
-        asked: how many draws, and what they may cost.
+        request: the number of draws and their budget.
         spread: R.
         extra: what finite precision adds to a log ratio.
-        most: the largest likelihood power of use: 1 for samples of a posterior, None for its mode.
+        most: the largest useful likelihood power: 1 for samples of a posterior, None for its mode.
 
     Raises:
         SpecError: epsilon is too small.
     """
-    epsilon = asked.epsilon
-    each = DOWN.divide(epsilon, Decimal(asked.draws))
-    if each <= 2 * extra:
+    epsilon = request.epsilon
+    epsilon_per_draw = DOWN.divide(epsilon, Decimal(request.draws))
+    if epsilon_per_draw <= 2 * extra:
         raise SpecError(
-            f"epsilon is {epsilon:g} for {asked.draws} draws; below {2 * extra * asked.draws:g} nothing can be "
-            "drawn exactly",
+            f"epsilon is {epsilon:g} for {request.draws} draws; exact draws need more than "
+            f"{2 * extra * request.draws:g}",
             where="privacy.epsilon",
         )
-    likelihood_power = DOWN.divide(DOWN.subtract(each, extra), spread)
+    likelihood_power = DOWN.divide(DOWN.subtract(epsilon_per_draw, extra), spread)
     if most is not None:
         likelihood_power = min(most, likelihood_power)
-    one = UP.add(UP.multiply(likelihood_power, spread), extra)
-    charged = min(epsilon, UP.create_decimal(round_up(float(one * asked.draws))))
+    cost_per_draw = UP.add(UP.multiply(likelihood_power, spread), extra)
+    charged = min(epsilon, UP.create_decimal(round_up(float(cost_per_draw * request.draws))))
     return Tempering(likelihood_power, spread, charged)
 
 
-def support_of(model: OneParameterFamily, support: tuple[float, float] | None) -> tuple[float, float]:
+def public_support(model: OneParameterFamily, support: tuple[float, float] | None) -> tuple[float, float]:
     """Return the public truncation of the parameter: the stated one, or the model's own.
 
     Raises:
-        SpecError: it is missing, or not strictly inside the parameter's range.
+        SpecError: the support is missing, or not strictly inside the parameter's range.
     """
     support = support or model.default_support
     least, most = model.parameter_range
@@ -107,7 +107,7 @@ def support_of(model: OneParameterFamily, support: tuple[float, float] | None) -
         raise SpecError(
             "the posterior must be truncated to a public range of its parameter",
             where="sampling.support",
-            hint="choose it without looking at the data: --support LOW,HIGH",
+            hint="choose the range without looking at the data: --support LOW,HIGH",
         )
     if not (least < support[0] < support[1] < most and all(map(math.isfinite, support))):
         raise SpecError(

@@ -1,1 +1,1 @@
-"""One law of noise a file. No law knows who adds it, or what is inferred through it."""
+"""Noise laws, one per file. A law does not know which mechanism adds it or which model is inferred from it."""

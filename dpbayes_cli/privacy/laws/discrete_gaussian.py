@@ -1,4 +1,4 @@
-"""The discrete Gaussian law: a bell on the integers."""
+"""The discrete Gaussian law on the integers."""
 
 from __future__ import annotations
 
@@ -12,16 +12,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from dpbayes_cli.base.errors import DpbayesError, SpecError
 from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.privacy.kinds import ZeroConcentrated
-from dpbayes_cli.privacy.measurements import drawn, opendp_gaussian
-from dpbayes_cli.privacy.noise import Decay, NoiseLaw, check_scale, held, rounded_up
+from dpbayes_cli.privacy.measurements import add_noise, opendp_gaussian
+from dpbayes_cli.privacy.noise import Decay, NoiseLaw, check_scale, clamp_to_int64, round_up_fraction
 
 if TYPE_CHECKING:
     import numpy as np
 
     from dpbayes_cli.base.numeric import Floats, Integers
 
-# The plan's price and OpenDP's own map may differ by floating rounding only: at most this relative amount, and
-# never with OpenDP's above the plan's.
+# The planned cost and OpenDP's own map may differ by this relative rounding error, and OpenDP's must not be larger.
 _AGREEMENT = Fraction(1, 10**9)
 
 
@@ -51,7 +50,7 @@ class DiscreteGaussian(NoiseLaw):
             rho: the exact rho to spend.
 
         Raises:
-            SpecError: the sensitivity is below 1, or the scale beyond what integers of 64 bits hold.
+            SpecError: the sensitivity is below 1, or the scale is too large for 64-bit integers.
             DpbayesError: OpenDP's privacy map disagrees with the plan, so nothing may be released.
 
         Privacy: the scale is rounded up until OpenDP's own map does not exceed rho.
@@ -79,18 +78,18 @@ class DiscreteGaussian(NoiseLaw):
         return Fraction(opendp_gaussian(self.scale).map(sensitivity))
 
     def release(self, values: Sequence[int]) -> list[int]:
-        """Add independent exact noise to an integer statistic.
+        """Return an integer statistic with independent exact noise on every component.
 
         Args:
-            values: the exact statistic, one integer a component.
+            values: the exact statistic, one integer per component.
 
         Privacy: see the class; drawn by OpenDP's vector measurement on 64-bit integers, saturating at their ends.
         Source: OpenDP make_gaussian (integer atom domain, L2 distance).
         """
-        return drawn(opendp_gaussian(self.scale), held(values))
+        return add_noise(opendp_gaussian(self.scale), clamp_to_int64(values))
 
     def characteristic(self, u: Floats) -> Floats:
-        """Return E[cos(u noise)]; where the law is smooth, exp(-scale^2 u^2 / 2) up to exp(-pi^2 scale^2 / 2)."""
+        """Return E[cos(u noise)]; for a smooth law exp(-scale^2 u^2 / 2), up to exp(-pi^2 scale^2 / 2)."""
         import numpy as np
 
         if self._is_smooth:
@@ -99,7 +98,7 @@ class DiscreteGaussian(NoiseLaw):
         return np.asarray((np.cos(np.multiply.outer(u, z)) * (mass / mass.sum())).sum(axis=-1))
 
     def _table(self) -> tuple[Integers, Floats]:
-        """Return the integers that matter and their unnormalized probabilities."""
+        """Return the integers with a non-negligible probability, and their unnormalized probabilities."""
         import numpy as np
 
         z = np.arange(-self.radius(80.0), self.radius(80.0) + 1)
@@ -107,7 +106,7 @@ class DiscreteGaussian(NoiseLaw):
 
     @property
     def _is_smooth(self) -> bool:
-        """Whether sums over the integers equal the Gaussian integrals: they differ by exp(-2 pi^2 scale^2)."""
+        """Whether Gaussian integrals replace sums over the integers: they differ by exp(-2 pi^2 scale^2)."""
         return self.scale > 2.0
 
     @property
@@ -127,7 +126,7 @@ class DiscreteGaussian(NoiseLaw):
         return math.ceil(self.scale * math.sqrt(2.0 * nats))
 
     def simulate(self, rng: np.random.Generator, size: int | tuple[int, ...]) -> Integers:
-        """Draw noise for a simulation: by table, or by rounding a normal variable where that is as good."""
+        """Return noise for a simulation, drawn from a table or, if the scale is large, by rounding normal variables."""
         import numpy as np
 
         if self.scale > 1e4:
@@ -136,27 +135,27 @@ class DiscreteGaussian(NoiseLaw):
 
     @property
     def decay(self) -> Decay:
-        """A bell."""
+        """The decay of a bell: quadratic."""
         return Decay(0.0, 0.5 / self.scale**2)
 
     @property
     def excess(self) -> float:
-        """Half a nat: - z^2 / (2 s^2) + z / s is largest at z = s."""
+        """Half a nat: -z^2 / (2 s^2) + z / s is largest at z = s."""
         return 0.5
 
     def privacy(self, shifts: Sequence[Sequence[int]]) -> Guarantee:
-        """Return the zCDP of the longest shift, in L2."""
-        return ZeroConcentrated(rounded_up(self.rho_of(max(sum(z * z for z in shift) for shift in shifts))))
+        """Return the zCDP guarantee for the longest shift, in L2."""
+        return ZeroConcentrated(round_up_fraction(self.rho_of(max(sum(z * z for z in shift) for shift in shifts))))
 
     @classmethod
     def parse(cls, scale: float, parameters: Mapping[str, Any]) -> DiscreteGaussian:
-        """Return the law of a scale; there are no other parameters."""
+        """Return the law with this scale; there are no other parameters."""
         if parameters:
-            raise ValueError("a scale determines discrete Gaussian noise")
+            raise ValueError("discrete Gaussian noise has no parameters but its scale")
         return cls(scale)
 
     def largest_ratio(self, distance: int) -> float:
-        """Return that of integers up to twice as far: there is no bound."""
+        """Return the largest log ratio at integers up to ``2 distance``; over all integers it has no bound."""
         import numpy as np
 
         ends = np.array([-distance, 0, distance, 2 * distance])

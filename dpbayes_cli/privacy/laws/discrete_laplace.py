@@ -1,4 +1,4 @@
-"""The discrete Laplace law: geometric tails on both sides."""
+"""The discrete Laplace law on the integers, with geometric tails on both sides."""
 
 from __future__ import annotations
 
@@ -12,16 +12,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from dpbayes_cli.base.errors import DpbayesError, SpecError
 from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.privacy.kinds import PureDP
-from dpbayes_cli.privacy.measurements import drawn, opendp_laplace
-from dpbayes_cli.privacy.noise import Decay, NoiseLaw, check_scale, held, rounded_up
+from dpbayes_cli.privacy.measurements import add_noise, opendp_laplace
+from dpbayes_cli.privacy.noise import Decay, NoiseLaw, check_scale, clamp_to_int64, round_up_fraction
 
 if TYPE_CHECKING:
     import numpy as np
 
     from dpbayes_cli.base.numeric import Floats, Integers
 
-# The plan's price and OpenDP's own map may differ by floating rounding only: at most this relative amount, and
-# never with OpenDP's above the plan's.
+# The planned cost and OpenDP's own map may differ by this relative rounding error, and OpenDP's must not be larger.
 _AGREEMENT = Fraction(1, 10**9)
 
 
@@ -51,7 +50,7 @@ class DiscreteLaplace(NoiseLaw):
             epsilon: the exact epsilon to spend.
 
         Raises:
-            SpecError: the sensitivity is below 1, or the scale beyond what integers of 64 bits hold.
+            SpecError: the sensitivity is below 1, or the scale is too large for 64-bit integers.
             DpbayesError: OpenDP's privacy map disagrees with the plan, so nothing may be released.
 
         Privacy: the scale is rounded up until OpenDP's own map, evaluated exactly, does not exceed epsilon.
@@ -77,16 +76,16 @@ class DiscreteLaplace(NoiseLaw):
         return Fraction(opendp_laplace(self.scale).map(sensitivity_l1))
 
     def release(self, values: Sequence[int]) -> list[int]:
-        """Add independent exact noise to an integer statistic.
+        """Return an integer statistic with independent exact noise on every component.
 
         Args:
-            values: the exact statistic, one integer a component.
+            values: the exact statistic, one integer per component.
 
-        Privacy: see the class; drawn by OpenDP's vector measurement on 64-bit integers, whose result saturates at
-            the ends of the type, which is post-processing.
+        Privacy: see the class; drawn by OpenDP's vector measurement on 64-bit integers, whose result saturates at the
+            ends of the type, which is post-processing.
         Source: OpenDP make_laplace (integer atom domain, L1 distance).
         """
-        return drawn(opendp_laplace(self.scale), held(values))
+        return add_noise(opendp_laplace(self.scale), clamp_to_int64(values))
 
     @property
     def variance(self) -> float:
@@ -113,7 +112,7 @@ class DiscreteLaplace(NoiseLaw):
         return math.ceil(nats * self.scale)
 
     def simulate(self, rng: np.random.Generator, size: int | tuple[int, ...]) -> Integers:
-        """Draw noise for a simulation: the difference of two geometric variables."""
+        """Return noise for a simulation: differences of two geometric variables."""
         import numpy as np
 
         success = -math.expm1(-1.0 / self.scale)
@@ -121,27 +120,27 @@ class DiscreteLaplace(NoiseLaw):
 
     @property
     def decay(self) -> Decay:
-        """Geometric tails."""
+        """The decay of geometric tails: linear."""
         return Decay(1.0 / self.scale, 0.0)
 
     @property
     def excess(self) -> float:
-        """Zero: a nat a scale is what the law falls by."""
+        """Zero: log P(z) falls by exactly one nat over a scale."""
         return 0.0
 
     def privacy(self, shifts: Sequence[Sequence[int]]) -> Guarantee:
         """Return the pure epsilon of the longest shift, in L1."""
-        return PureDP(rounded_up(self.epsilon_of(max(sum(map(abs, shift)) for shift in shifts))))
+        return PureDP(round_up_fraction(self.epsilon_of(max(sum(map(abs, shift)) for shift in shifts))))
 
     @classmethod
     def parse(cls, scale: float, parameters: Mapping[str, Any]) -> DiscreteLaplace:
-        """Return the law of a scale; there are no other parameters."""
+        """Return the law with this scale; there are no other parameters."""
         if parameters:
-            raise ValueError("a scale determines discrete Laplace noise")
+            raise ValueError("discrete Laplace noise has no parameters but its scale")
         return cls(scale)
 
     def largest_ratio(self, distance: int) -> float:
-        """Return the largest log ratio of the probabilities of an integer and of one that far from it."""
+        """Return the largest log ratio of the probabilities of two integers at this distance."""
         import numpy as np
 
         ends = np.array([-distance, 0, distance, 2 * distance])

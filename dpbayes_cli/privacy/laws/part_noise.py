@@ -1,4 +1,4 @@
-"""Noise whose scale differs from one part of a statistic to the next, where parts are given shares of a budget."""
+"""Noise whose scale differs between parts of a statistic, because each part has its own share of the budget."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ _DOWN = Context(prec=30, rounding=ROUND_FLOOR)
 
 @dataclass(frozen=True)
 class PartNoise(NoiseLaw):
-    """Independent noise of one kind on consecutive parts of a statistic, each with a scale of its own.
+    """Independent noise of one kind on consecutive parts of a statistic, with one scale per part.
 
-    Privacy: what a record changes in the parts is noised independently: epsilons of discrete Laplace parts add up, and
-        so do the rhos of discrete Gaussian ones, to what was divided among them.
+    Privacy: the changes that a record makes in the parts are noised independently: epsilons of discrete Laplace parts
+        add up, and so do the rhos of discrete Gaussian parts, to the budget that was divided among them.
     Source: mechanisms, budget per node; basic composition.
 
     Attributes:
-        laws: one law a part.
+        laws: one law per part.
         sizes: the number of components of each part.
 
     Raises:
-        ValueError: the laws are not of one kind, or not as many as parts.
+        ValueError: the laws are of several kinds, or their number is not that of the parts.
     """
 
     laws: tuple[NoiseLaw, ...]
@@ -44,15 +44,15 @@ class PartNoise(NoiseLaw):
 
     def __post_init__(self) -> None:
         if len(self.laws) != len(self.sizes) or len({law.kind for law in self.laws}) != 1:
-            raise ValueError("parts need one law each, all of one kind")
+            raise ValueError("each part needs one law, all of the same kind")
 
     @property
-    def kind(self) -> str:  # type: ignore[override]  # that of its parts
+    def kind(self) -> str:  # type: ignore[override]  # from its parts
         """The kind of the laws."""
         return self.laws[0].kind
 
     @property
-    def scale(self) -> float:  # type: ignore[override]  # that of its parts
+    def scale(self) -> float:  # type: ignore[override]  # from its parts
         """The largest scale."""
         return max(law.scale for law in self.laws)
 
@@ -68,8 +68,8 @@ class PartNoise(NoiseLaw):
     def at(self, component: int) -> NoiseLaw:
         """Return the law of the noise on one component.
 
-        By component and not by part: a law that was stored and read again knows its scales, and not where parts of
-        equal scale meet.
+        It is asked for by component and not by part: a law that was read back from storage knows its scales, but not
+        where parts of equal scale meet.
         """
         return self.laws[bisect.bisect_right(self._ends, component)]
 
@@ -78,7 +78,7 @@ class PartNoise(NoiseLaw):
         return list(itertools.accumulate(self.sizes))
 
     def release(self, values: Sequence[int]) -> list[int]:
-        """Add independent exact noise to an integer statistic, part by part."""
+        """Return an integer statistic with independent exact noise, part by part."""
         return [
             noisy for law, part in zip(self.laws, self._split(values), strict=True) for noisy in law.release(list(part))
         ]
@@ -103,7 +103,7 @@ class PartNoise(NoiseLaw):
         return max(law.radius(nats) for law in self.laws)
 
     def simulate(self, rng: np.random.Generator, size: int | tuple[int, ...]) -> Integers:
-        """Draw noise for a simulation, components along the last axis."""
+        """Return noise for a simulation, components along the last axis."""
         import numpy as np
 
         leading = size[:-1] if isinstance(size, tuple) else ()
@@ -111,24 +111,24 @@ class PartNoise(NoiseLaw):
         return np.concatenate(drawn, axis=-1)
 
     def privacy(self, shifts: Sequence[Sequence[int]]) -> Guarantee:
-        """Return what the dearest shift costs in all parts that it moves, each at the price of its law."""
-        return max((self._price(shift) for shift in shifts), key=lambda price: price.rho)
+        """Return the cost of the most expensive shift: the composition over the parts that it moves."""
+        return max((self._cost(shift) for shift in shifts), key=lambda cost: cost.rho)
 
-    def _price(self, shift: Sequence[int]) -> Guarantee:
+    def _cost(self, shift: Sequence[int]) -> Guarantee:
         parts = zip(self.laws, self._split(shift), strict=True)
         return compose([law.privacy([part]) for law, part in parts if any(part)])
 
     @classmethod
     def parse(cls, scale: float, parameters: Mapping[str, Any]) -> NoiseLaw:  # type: ignore[override]
-        """Refuse: parts are read by the components' scales; see ``noise_by_scales``."""
-        raise ValueError("parts have no kind of their own")
+        """Refuse: stored parts are read back from the components' scales; see ``noise_by_scales``."""
+        raise ValueError("noise by parts is not read back by its kind")
 
     def serialize(self) -> dict[str, Any]:
-        """Return the stored form; the scales are kept with the components, and what else the laws have by part."""
+        """Return the stored form; components hold the scales, and ``parameters`` whatever else the laws have."""
         stored = [law.serialize() for law in self.laws]
-        more = [each["parameters"] for each in stored if "parameters" in each]
-        found: dict[str, Any] = {"law": self.kind, "scale": None}
-        return {**found, "parameters": {"sizes": list(self.sizes), "parts": more}} if more else found
+        parameters = [part["parameters"] for part in stored if "parameters" in part]
+        fields: dict[str, Any] = {"law": self.kind, "scale": None}
+        return {**fields, "parameters": {"sizes": list(self.sizes), "parts": parameters}} if parameters else fields
 
     def _split(self, values: Sequence[int]) -> Iterator[Sequence[int]]:
         first = 0
@@ -136,26 +136,26 @@ class PartNoise(NoiseLaw):
             yield values[first : first + size]
             first += size
         if first != len(values):
-            raise ValueError("the statistic has another number of components than its noise")
+            raise ValueError("the statistic and its noise differ in their number of components")
 
 
 def noise_by_parts(
     total: Decimal, sizes: Sequence[int], weights: Sequence[Fraction], calibrate: Callable[[int, Decimal], NoiseLaw]
 ) -> PartNoise:
-    """Divide a budget among parts by their weights and calibrate each.
+    """Divide a budget among parts in proportion to their weights, and calibrate each part.
 
     Args:
-        total: what may be spent; shares are rounded down.
+        total: the budget; shares are rounded down.
         sizes: the number of components of each part.
         weights: positive, relative to each other.
-        calibrate: returns the law of a part, by its index and its share.
+        calibrate: returns the law of a part, from its index and its share.
 
-    Privacy: the shares add up to the total at most.
+    Privacy: the shares add up to at most the total.
     Source: mechanisms, budget per node.
     """
-    whole = sum(weights, Fraction(0))
+    total_weight = sum(weights, Fraction(0))
     laws = []
     for i, weight in enumerate(weights):
-        share = Fraction(total) * weight / whole
+        share = Fraction(total) * weight / total_weight
         laws.append(calibrate(i, _DOWN.divide(Decimal(share.numerator), Decimal(share.denominator))))
     return PartNoise(tuple(laws), tuple(sizes))
