@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from dpbayes_cli.core.section import Section, require_type
+from dpbayes_cli.core.section import require_type
 from dpbayes_cli.experiments.claims import OURS, Claim
 from dpbayes_cli.experiments.coin import COMPLETE, CoinCase
 from dpbayes_cli.experiments.plots import Style, draw_line, label_axes, stamped_panels
@@ -66,28 +66,26 @@ class AdversarialData(Study, frozen=True, kw_only=True):
     n: Annotated[int, Meta(ge=2, le=5000, description="records that are added")]
     cases: Annotated[dict[str, AdversaryCase], Meta(min_length=1)]
 
-    case_type: ClassVar[type[Section]] = AdversaryCase
-    columns: ClassVar[tuple[str, ...]] = ("case",)
-    measures: ClassVar[tuple[str, ...]] = (
+    columns: ClassVar = ("case",)
+    measures: ClassVar = (
         "worst_case", "reached", "share", "divergence", "largest_divergence", "divergence_by_range",
     )  # fmt: skip
-    by_trial: ClassVar[tuple[str, ...]] = ("successes", "local_epsilon", "local_divergence")
-    trials_file: ClassVar[str] = "paths.csv"
-    unit: ClassVar[str] = "record"
-    shown: ClassVar[tuple[str, ...]] = ("case", "worst_case", "reached", "share", "divergence", "largest_divergence")
-    about: ClassVar[str] = (
+    by_trial: ClassVar = ("successes", "local_epsilon", "local_divergence")
+    trials_file: ClassVar = "paths.csv"
+    unit: ClassVar = "record"
+    shown: ClassVar = ("case", "worst_case", "reached", "share", "divergence", "largest_divergence")
+    about: ClassVar = (
         "An adversary adds records one by one, a success or a failure, whichever makes one draw of the truncated "
         "posterior lose more on the data set. Nothing is random: the law of a draw on its public grid is known, and so "
         "is the loss."
     )
-    legend: ClassVar[str] = (
+    legend: ClassVar = (
         "`reached`: the largest log ratio of the law of a draw to that under a neighbor of this data set. "
         "`worst_case`: what is charged as pure epsilon. `divergence`, `largest_divergence`: the same of Renyi "
         "divergence of order 2; what is charged is the largest over all data sets of that many records."
     )
 
     def grid(self) -> list[Point]:
-        """Return one point a case."""
         return [
             self.point({"case": name}, msgspec.to_builtins(case), {"n": self.n}) for name, case in self.cases.items()
         ]
@@ -117,7 +115,6 @@ class AdversarialData(Study, frozen=True, kw_only=True):
         )
 
     def figures(self, results: Results) -> dict[str, Figure]:
-        """Return the figure: a panel a case."""
 
         def draw(axes: Axes, name: str) -> None:
             result = results.one(case=name)
@@ -135,11 +132,9 @@ class AdversarialData(Study, frozen=True, kw_only=True):
         return {"local-epsilon": stamped_panels(panels, min(len(panels), 3), draw, title, share_y=False, panel=4.0)}
 
     def claims(self, results: Results) -> list[Claim]:
-        """Return the claims of Figure 8, case by case."""
         return [claim for result in results for claim in (_approaches(result), _typical(result))]
 
     def about_case(self, own: Results) -> str:
-        """Name the truncation."""
         low, high = self.cases[own[0]["case"]].support
         return f"theta in [{low:g}, {high:g}], {self.n} records."
 

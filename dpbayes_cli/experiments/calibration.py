@@ -6,7 +6,6 @@ Source: Bernstein and Sheldon 2018, sec. 4 and Fig. 1.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, cast
 
@@ -17,22 +16,29 @@ from msgspec import Meta, field
 import dpbayes_cli
 from dpbayes_cli.base.errors import SpecError, nearest
 from dpbayes_cli.base.numeric import decimal_text, parse_decimal
-from dpbayes_cli.core.columns import NumericColumn, RecordPolicy
 from dpbayes_cli.core.model import Model, NoisyStatistics
 from dpbayes_cli.core.options import TemperKind
 from dpbayes_cli.core.plan import Plan
 from dpbayes_cli.core.registry import check_serves, mechanism_type, model_names, model_type, serves
 from dpbayes_cli.core.section import Section, require_type
-from dpbayes_cli.experiments.calibration_measures import INTERVAL, ks_band, measure, ranks_among, squared_mmds
+from dpbayes_cli.experiments.calibration_measures import (
+    INTERVAL,
+    complete_policy,
+    ks_band,
+    measure,
+    non_private_draws,
+    prior_predictive,
+    ranks_among,
+    squared_mmds,
+)
 from dpbayes_cli.experiments.claims import Claim
 from dpbayes_cli.experiments.plots import Plot, Style, label_axes, stamped_panels
 from dpbayes_cli.experiments.point import Point
-from dpbayes_cli.experiments.results import Difference, Outcome, Result, Results
+from dpbayes_cli.experiments.results import Difference, Outcome, Results
 from dpbayes_cli.experiments.study import SimulatedStudy, build_model_sections, exact_number, message_of
 from dpbayes_cli.inference.batch import draw_many
-from dpbayes_cli.mechanisms.samplers.simulated_draws import simulate_conjugate, simulate_sampler
+from dpbayes_cli.mechanisms.samplers.simulated_draws import simulate_sampler
 from dpbayes_cli.privacy.guarantee import check_delta
-from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.spec.convert_section import Exact
 from dpbayes_cli.spec.release_spec import build_spec
 
@@ -40,7 +46,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from dpbayes_cli.base.numeric import Floats, Integers
     from dpbayes_cli.models.families.capabilities import ConjugatePosterior
 
 Method = Literal["noise-aware", "naive", "ops", "non-private"]
@@ -111,25 +116,24 @@ class Calibration(SimulatedStudy, frozen=True, kw_only=True):
     ops: OpsSection = field(default_factory=OpsSection)
     cases: Annotated[dict[str, CaseSection], Meta(min_length=1)]
 
-    case_type: ClassVar[type[Section]] = CaseSection
-    columns: ClassVar[tuple[str, ...]] = ("case", "model", "parameter", "n", "epsilon", "method")
-    measures: ClassVar[tuple[str, ...]] = (
+    columns: ClassVar = ("case", "model", "parameter", "n", "epsilon", "method")
+    measures: ClassVar = (
         "ks", "ks_p_value", "coverage", "mean_sd", "mmd", "mmd_squared", "mmd_squared_error",
     )  # fmt: skip
-    by_trial: ClassVar[tuple[str, ...]] = ("theta", "rank")
-    trials_file: ClassVar[str] = "ranks.csv"
-    shown: ClassVar[tuple[str, ...]] = (
+    by_trial: ClassVar = ("theta", "rank")
+    trials_file: ClassVar = "ranks.csv"
+    shown: ClassVar = (
         "case", "n", "epsilon", "method", "ks", "ks_p_value", "coverage", "mean_sd", "mmd",
     )  # fmt: skip
-    plots: ClassVar[Mapping[str, Plot]] = {
+    plots: ClassVar = {
         name: Plot(f"{label}{grey}", name, label, _STYLES, "n", ("epsilon", "case"), scales="log log", y_limits=limits)
         for name, label, grey, limits in (
             ("ks", "KS distance of the ranks", "; grey: 95 % of uniform ranks", (0.005, 1.2)),
             ("mmd", "MMD to the non-private posterior", "", None),
         )
     }
-    about: ClassVar[str] = "Parameters from the prior, complete records from the model, noise of a mechanism."
-    legend: ClassVar[str] = (
+    about: ClassVar = "Parameters from the prior, complete records from the model, noise of a mechanism."
+    legend: ClassVar = (
         "`ks`: Kolmogorov-Smirnov distance of the ranks of the true parameter from uniform. "
         f"`coverage`: of central {INTERVAL:.0%} intervals. `mmd`: distance to the non-private posterior, kernel "
         "exp(-|x - y|^2 / 2), unbiased estimate, 0 if it is negative."
@@ -144,13 +148,11 @@ class Calibration(SimulatedStudy, frozen=True, kw_only=True):
 
     @classmethod
     def complete_case(cls, case: CaseSection, place: str, _base: Path) -> CaseSection:
-        """Write the defaults of domains and prior out."""
         domain, prior = build_model_sections(place, case.model, case.domain, case.prior)
         unclamped = case.unclamped and build_model_sections(place, case.model, case.unclamped, case.prior)[0]
         return msgspec.structs.replace(case, domain=domain, prior=prior, unclamped=unclamped)
 
     def grid(self) -> list[Point]:
-        """Return the points, after planning each case at each epsilon once, at its smallest n."""
         for name, case in self.cases.items():
             self._check_served(case, f"cases.{name}")
             for epsilon in self.epsilon:
@@ -231,14 +233,14 @@ class Calibration(SimulatedStudy, frozen=True, kw_only=True):
             stated |= {"delta": parse_decimal(self.delta)}
         read = kind.options_for(type(model))
         options = read(**{name: value for name, value in stated.items() if name in read.__struct_fields__})
-        return kind().plan(model, _complete_policy(model), options, n_records)
+        return kind().plan(model, complete_policy(model), options, n_records)
 
     def run(self, point: Point) -> Outcome:
         """Draw parameters and records, release, and measure the posteriors."""
         case, n, method = self.cases[point.case], point["n"], point["method"]
         model = case.model_on(case.domain)
         records, noise, of_reference = point.data_seed().spawn(3)
-        thetas, values = self._prior_predictive(model, n, records)
+        thetas, values = prior_predictive(model, n, self.trials, records)
         (step,) = self.plan(case, model, self.mechanism, point["epsilon"], n).steps
         released = values + step.noise.simulate(np.random.default_rng(noise), values.shape)
         reference = None
@@ -246,10 +248,10 @@ class Calibration(SimulatedStudy, frozen=True, kw_only=True):
             wide, exact = model, values
             if case.unclamped is not None:
                 wide = case.model_on(case.unclamped)
-                same, exact = self._prior_predictive(wide, n, records)
+                same, exact = prior_predictive(wide, n, self.trials, records)
                 if not np.array_equal(same, thetas):
                     raise SpecError("draws other parameters than the domain", where=f"cases.{point.case}.unclamped")
-            reference = self._non_private(wide, exact, n, np.random.default_rng(of_reference))
+            reference = non_private_draws(wide, exact, n, self.draws, np.random.default_rng(of_reference))
         rng = np.random.default_rng(point.inference_seed())
         if method == "non-private":
             draws = np.asarray(reference)
@@ -257,7 +259,7 @@ class Calibration(SimulatedStudy, frozen=True, kw_only=True):
             sampler = self.plan(case, model, "ops", point["epsilon"], n).steps[0].sampler
             draws = np.stack([simulate_sampler(sampler, row, self.ops.draws, rng) for row in values.tolist()])
         else:
-            noisy, policy = require_type(model, NoisyStatistics), _complete_policy(model)
+            noisy, policy = require_type(model, NoisyStatistics), complete_policy(model)
             observations = [noisy.observation(policy, row, step.noise, n) for row in released.tolist()]
             draws = draw_many(observations, method, self.draws, rng)[:, :, list(noisy.components)]
         ranks = ranks_among(thetas, draws, rng)
@@ -266,24 +268,7 @@ class Calibration(SimulatedStudy, frozen=True, kw_only=True):
         measures = measure(ranks[:, k], draws[:, :, k].std(axis=1, ddof=1), distances)
         return Outcome(measures, {"theta": thetas[:, k], "rank": ranks[:, k]})
 
-    def _prior_predictive(
-        self, model: ConjugatePosterior, n: int, seed: np.random.SeedSequence
-    ) -> tuple[Floats, Integers]:
-        """Return parameters and exact statistics: equal seeds draw equal records, whatever the bounds make of them."""
-        rng = np.random.default_rng(seed)
-        drawn = [model.simulate(n, rng) for _ in range(self.trials)]
-        return np.array([theta for theta, _ in drawn]), np.array([value for _, value in drawn], dtype=np.int64)
-
-    def _non_private(self, model: ConjugatePosterior, values: Integers, n: int, rng: np.random.Generator) -> Floats:
-        """Draw from the conjugate posteriors of the exact statistics."""
-        family, drawn = model.family(n), []
-        for row in values.tolist():
-            points = simulate_conjugate(family, model.sums(row, n), self.draws, rng)
-            drawn.append([model.reported(tuple(point)) for point in points.tolist()])
-        return np.array(drawn)
-
     def figures(self, results: Results) -> dict[str, Figure]:
-        """Return KS distance and MMD against n, and for each case how the ranks are distributed."""
         band = ks_band(self.trials)
 
         def draw(axes: Axes, name: str, epsilon: str, n: int) -> None:
@@ -304,7 +289,6 @@ class Calibration(SimulatedStudy, frozen=True, kw_only=True):
         return {**figures, "mmd": self.plots["mmd"].figure(results)} if self.mmd else figures
 
     def claims(self, results: Results) -> list[Claim]:
-        """Return the claims of Figure 1."""
         aware, naive, ops = (results.where(method=method) for method in ("noise-aware", "naive", "ops"))
         made = [self._calibrated(aware, results.where(method="non-private"))] if aware else []
         made += [self._naive(name, own) for name in self.cases if (own := naive.where(case=name))]
@@ -319,12 +303,12 @@ class Calibration(SimulatedStudy, frozen=True, kw_only=True):
         above = sum(each.measure("ks") > band for each in own)
         allowed = int(stats.binom.ppf(1.0 - FALSE_ALARM / 2.0, len(own), 0.05))
         least = min(each.measure("ks_p_value") for each in own)
-        beside = f" (non-private {_largest(exact):.3f})" if exact else ""
+        beside = f" (non-private {max(each.measure('ks') for each in exact):.3f})" if exact else ""
         return Claim(
             SOURCE,
             "Noise-aware posteriors are as calibrated as non-private ones at every n and epsilon.",
             above <= allowed and least >= FALSE_ALARM / 2.0 / len(own),
-            f"largest KS distance {_largest(own):.3f}{beside}; {above} of {len(own)} cells above the 95 % band "
+            f"largest KS distance {max(each.measure('ks') for each in own):.3f}{beside}; {above} of {len(own)} cells above the 95 % band "
             f"{band:.3f}, {0.05 * len(own):.1f} expected; least p-value {least:.2g}",
             "" if self.mechanism == "laplace" else f"noise of `{self.mechanism}`",
         )
@@ -344,21 +328,9 @@ class Calibration(SimulatedStudy, frozen=True, kw_only=True):
         )
 
 
-def _complete_policy(model: Model) -> RecordPolicy:
-    """Return replace-one neighbors and complete records: any value of the domain stands for an invalid one."""
-    column = model.columns[0]
-    if not isinstance(column, NumericColumn):
-        return RecordPolicy(Neighbors.REPLACE_ONE, column.levels[-1])
-    return RecordPolicy(Neighbors.REPLACE_ONE, str(int(column.lower)) if column.integers else repr(column.lower))
-
-
 def _is_studied(kind: type[Model]) -> bool:
     """Return whether a noisy statistic of a model can be released, and its posterior without noise be drawn from."""
     return all(serves(mechanism_type(name), kind) for name in ("laplace", "rdp-direct"))
-
-
-def _largest(own: Sequence[Result]) -> float:
-    return max(each.measure("ks") for each in own)
 
 
 def _dispersed(own: Results) -> Claim:

@@ -1,4 +1,4 @@
-"""What is measured of posteriors of many trials: ranks of the true parameters, and distances to other posteriors.
+"""Data from the prior, and what is measured of posteriors: ranks of the true parameters, distances of posteriors.
 
 The distance is the maximum mean discrepancy under the kernel exp(-|x - y|^2 / 2). Sums of the kernel over all pairs
 need no pairs if the samples lie close together: around a common center
@@ -16,12 +16,46 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dpbayes_cli.core.columns import NumericColumn, RecordPolicy
+from dpbayes_cli.core.model import Model
+from dpbayes_cli.mechanisms.samplers.simulated_draws import simulate_conjugate
+from dpbayes_cli.privacy.neighbors import Neighbors
+
 if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats
+    from dpbayes_cli.base.numeric import Floats, Integers
+    from dpbayes_cli.models.families.capabilities import ConjugatePosterior
 
 INTERVAL = 0.9
 """The probability of the intervals whose coverage is measured."""
 _NEGLIGIBLE = 1e-17
+
+
+def complete_policy(model: Model) -> RecordPolicy:
+    """Return replace-one neighbors and complete records: any value of the domain stands for an invalid one."""
+    column = model.columns[0]
+    if not isinstance(column, NumericColumn):
+        return RecordPolicy(Neighbors.REPLACE_ONE, column.levels[-1])
+    return RecordPolicy(Neighbors.REPLACE_ONE, str(int(column.lower)) if column.integers else repr(column.lower))
+
+
+def prior_predictive(
+    model: ConjugatePosterior, n_records: int, trials: int, seed: np.random.SeedSequence
+) -> tuple[Floats, Integers]:
+    """Return parameters and exact statistics: equal seeds draw equal records, whatever the bounds make of them."""
+    rng = np.random.default_rng(seed)
+    drawn = [model.simulate(n_records, rng) for _ in range(trials)]
+    return np.array([theta for theta, _ in drawn]), np.array([value for _, value in drawn], dtype=np.int64)
+
+
+def non_private_draws(
+    model: ConjugatePosterior, values: Integers, n_records: int, n_draws: int, rng: np.random.Generator
+) -> Floats:
+    """Draw from the conjugate posteriors of exact statistics, shape (n_trials, n_draws, n_parameters)."""
+    family, drawn = model.family(n_records), []
+    for row in values.tolist():
+        points = simulate_conjugate(family, model.sums(row, n_records), n_draws, rng)
+        drawn.append([model.reported(tuple(point)) for point in points.tolist()])
+    return np.array(drawn)
 
 
 def ranks_among(thetas: Floats, draws: Floats, rng: np.random.Generator) -> Floats:

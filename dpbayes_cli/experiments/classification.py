@@ -5,7 +5,6 @@ Source: Zhang, Rubinstein and Dimitrakakis 2016, sec. 5.1 and Fig. 1.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, cast
 
@@ -63,8 +62,8 @@ _STYLES = {
     "ops": Style("tab:green", "d", ":"),
 }
 _SAID: tuple[tuple[str, str, str, str, int, str], ...] = (
-    (SOURCE, "fourier-naive", "laplace-naive", "consistent tables from the Fourier domain predict no better than noisy "
-     "counts", 1, "The noise of the coefficients is that of their exact joint sensitivity, which is below the paper's."),
+    (SOURCE, "fourier-naive", "laplace-naive", "consistent tables from the Fourier domain predict no better than "
+     "noisy counts", 1, "Their noise is that of their exact joint sensitivity, which is below the paper's."),
     (OURS, "ops", "laplace-naive", "one posterior sample predicts no better than noisy counts", 1,
      "Each table has its own likelihood power here, and the sampler is idealized."),
     (OURS, "laplace", "laplace-naive", "a posterior that knows the noise predicts no worse than one that takes counts "
@@ -136,29 +135,28 @@ class Classification(SimulatedStudy, frozen=True, kw_only=True):
     methods: Annotated[tuple[Method, ...], Meta(min_length=1, description="what makes a posterior")]
     cases: Annotated[dict[str, ClassificationCase], Meta(min_length=1)]
 
-    case_type: ClassVar[type[Section]] = ClassificationCase
-    columns: ClassVar[tuple[str, ...]] = ("case", "model", "epsilon", "method")
-    measures: ClassVar[tuple[str, ...]] = with_errors(*_SCORES, "majority", *_ERRORS)
-    by_trial: ClassVar[tuple[str, ...]] = (*_SCORES, "majority", *_ERRORS)
-    shown: ClassVar[tuple[str, ...]] = (
+    columns: ClassVar = ("case", "model", "epsilon", "method")
+    measures: ClassVar = with_errors(*_SCORES, "majority", *_ERRORS)
+    by_trial: ClassVar = (*_SCORES, "majority", *_ERRORS)
+    shown: ClassVar = (
         "case", "epsilon", "method", "accuracy", "accuracy_se", "log_score", "calibration_error", "cell_error",
     )  # fmt: skip
-    plots: ClassVar[Mapping[str, Plot]] = {
+    plots: ClassVar = {
         "accuracy": Plot("Accuracy of predictions; bars: two standard errors", "accuracy", "accuracy", _STYLES,
                          across=("non-private", "non-private"), level=("majority", "commonest class"), share_y=False),
         "cell-error": Plot("Error of the tables that are taken for true", "cell_error",
                            "mean error of a cell, in records", _STYLES, scales="log log", share_y=False),
     }  # fmt: skip
-    compared: ClassVar[tuple[tuple[str, str, str], ...]] = (
+    compared: ClassVar = (
         ("fourier-laplace", "laplace", "accuracy"),
         ("fourier-naive", "laplace-naive", "released_error"),
         ("fourier-naive", "laplace-naive", "cell_error"),
     )
-    about: ClassVar[str] = (
+    about: ClassVar = (
         "How often the class of new records is predicted from what was released of a network. All methods and prices "
         "of a case see the same records. `ops` is drawn in floats: an idealized form of what would be released."
     )
-    legend: ClassVar[str] = (
+    legend: ClassVar = (
         "`accuracy`: how often the most probable class is the true one. `log_score`: mean log probability of the true "
         "class. `calibration_error`: expected calibration error. `majority`: accuracy of always the commonest class. "
         "`released_error`, `cell_error`: mean distance of a table's cell from the exact count, before and after the "
@@ -168,13 +166,11 @@ class Classification(SimulatedStudy, frozen=True, kw_only=True):
 
     @classmethod
     def complete_case(cls, case: ClassificationCase, place: str, base: Path) -> ClassificationCase:
-        """Write the defaults of the model out, and make paths absolute."""
         domain, prior = build_model_sections(place, case.model, case.domain, case.prior)
         paths = {"train": absolute(base, case.train), "test": absolute(base, case.test)}
         return msgspec.structs.replace(case, domain=domain, prior=prior, **paths)
 
     def grid(self) -> list[Point]:
-        """Return the points, after planning every release once; without a price one point is enough."""
         found = []
         for name, case in self.cases.items():
             case.check_predicts(f"cases.{name}")
@@ -231,13 +227,11 @@ class Classification(SimulatedStudy, frozen=True, kw_only=True):
         return averaged(trials, (*_SCORES, "majority", *_ERRORS))
 
     def about_case(self, own: Results) -> str:
-        """Say what is learned from."""
         case = self.cases[own[0]["case"]]
         learned = f"{case.n_train} records" if case.train is None else f"`{Path(case.train).name}`"
         return f"`{case.model}`, learned from {learned}, {self._trials(case)} trials."
 
     def claims(self, results: Results) -> list[Claim]:
-        """Return the claims of Figure 1, case by case."""
         made = []
         for name in self.cases:
             own = results.where(case=name)

@@ -5,10 +5,8 @@ Source: Foulds et al. 2016, sec. 3.2, Fig. 1 and 2.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from decimal import Decimal
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import msgspec
@@ -16,11 +14,10 @@ import numpy as np
 from msgspec import Meta
 from scipy import stats
 
-from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.base.numeric import parse_decimal
 from dpbayes_cli.core.options import EpsilonOptions, Options
 from dpbayes_cli.core.registry import mechanism_type
-from dpbayes_cli.core.section import Section, require_type
+from dpbayes_cli.core.section import require_type
 from dpbayes_cli.experiments.claims import OURS, Claim, listed
 from dpbayes_cli.experiments.coin import COMPLETE, DROPPED, CoinCase
 from dpbayes_cli.experiments.plots import Plot, Style, label_axes, stamped_panels
@@ -80,6 +77,9 @@ class EstimationCase(CoinCase, frozen=True, kw_only=True):
     epsilon: Annotated[tuple[str, ...], Meta(description="of this case, in place of the study's")] = ()
     densities: Annotated[int, Meta(ge=0, le=1000, description="releases whose posteriors are drawn in a figure")] = 0
 
+    def __post_init__(self) -> None:
+        msgspec.structs.force_setattr(self, "epsilon", exact_prices(self.epsilon))
+
     def step(self, method: str, epsilon: str | None, n_records: int) -> Step | None:
         """Return the calibrated step of a release, None if nothing is private; the paper releases both counts.
 
@@ -109,48 +109,39 @@ class Estimation(SimulatedStudy, frozen=True, kw_only=True):
     methods: Annotated[tuple[Method, ...], Meta(min_length=1)]
     cases: Annotated[dict[str, EstimationCase], Meta(min_length=1)]
 
-    case_type: ClassVar[type[Section]] = EstimationCase
-    columns: ClassVar[tuple[str, ...]] = ("case", "n", "epsilon", "method")
-    measures: ClassVar[tuple[str, ...]] = (*with_errors("l1", "l1_mean"), "sd", "charged", "rdp_2", "rdp_2_bound")
-    by_trial: ClassVar[tuple[str, ...]] = ("draw", "l1", "mean", "l1_mean", "released")
-    shown: ClassVar[tuple[str, ...]] = ("case", "n", "epsilon", "method", "l1", "l1_se", "l1_mean", "sd", "rdp_2")
-    plots: ClassVar[Mapping[str, Plot]] = {
+    columns: ClassVar = ("case", "n", "epsilon", "method")
+    measures: ClassVar = (*with_errors("l1", "l1_mean"), "sd", "charged", "rdp_2", "rdp_2_bound")
+    by_trial: ClassVar = ("draw", "l1", "mean", "l1_mean", "released")
+    shown: ClassVar = ("case", "n", "epsilon", "method", "l1", "l1_se", "l1_mean", "sd", "rdp_2")
+    plots: ClassVar = {
         "l1": Plot("L1 error of one draw, and (dashed) of the posterior mean", "l1", "L1 error", _STYLES, "n",
                    ("case", "epsilon"), dashed="l1_mean", scales="log log"),
         "charge": Plot("What one posterior sample costs at order 2, and (dashed) by its range", "rdp_2",
                        "divergence of order 2", {"ops": _STYLES["ops"]}, "n", ("case", "epsilon"),
                        dashed="rdp_2_bound", scales="log log", share_y=False),
     }  # fmt: skip
-    about: ClassVar[str] = (
+    about: ClassVar = (
         "How far off the probability of success is that a release tells: by one draw, and by the mean of the "
         "posterior. All methods and prices see the same records.\n\n"
         "`laplace-paper`: both counts with Laplace noise, taken for true after negative counts are made possible. "
         "`laplace-naive`: the number of successes alone, of half the sensitivity. `laplace`: the same, read with its "
         "noise. `ops`: one draw of the posterior on its support under a power of the likelihood, drawn in floats."
     )
-    legend: ClassVar[str] = (
+    legend: ClassVar = (
         "`l1`: mean absolute error of one draw, `l1_mean`: of the posterior mean, plus or minus one standard error. "
         "`sd`: mean sd of the posterior that is drawn from. `rdp_2`: what is charged at order 2, exact if the law of "
         "a draw is known on its grid; `rdp_2_bound`: what its range alone implies."
     )
 
-    @classmethod
-    def complete_case(cls, case: EstimationCase, place: str, _base: Path) -> EstimationCase:
-        """Bring the prices of a case to their one plain spelling."""
-        try:
-            return msgspec.structs.replace(case, epsilon=exact_prices(case.epsilon))
-        except ValueError as error:
-            raise SpecError(str(error), where=place) from None
-
     def grid(self) -> list[Point]:
-        """Return the points; without a price one point an n is enough."""
         found = []
         for name, case in self.cases.items():
             for n in case.n:
                 data = {"theta": case.theta, "n_records": n, "trials": self.trials, "seed": self.seed}
                 for epsilon, method in prices_and_methods(case.epsilon or self.epsilon, self.methods, "non-private"):
-                    own = {"alpha": case.alpha, "beta": case.beta, "epsilon": epsilon, "method": method}
-                    own["support"] = list(case.support) if method == "ops" else None
+                    support = list(case.support) if method == "ops" else None
+                    prior = {"alpha": case.alpha, "beta": case.beta, "support": support}
+                    own = {**prior, "epsilon": epsilon, "method": method}
                     place = {"case": name, "n": n, "epsilon": epsilon, "method": method}
                     found.append(self.point(place, data, own))
         return found
@@ -204,7 +195,6 @@ class Estimation(SimulatedStudy, frozen=True, kw_only=True):
         return {"draw": draws, "mean": means}, sds
 
     def figures(self, results: Results) -> dict[str, Figure]:
-        """Return L1 error and charge against n, and the posteriors of the first releases of cases that want them."""
         curves = Results(each for each in results if len(self.cases[each["case"]].n) > 1)
         names = ["l1"] if curves else []
         names += ["charge"] if curves.where(method="ops") else []
@@ -247,7 +237,6 @@ class Estimation(SimulatedStudy, frozen=True, kw_only=True):
         return [stats.beta.pdf(theta, mean * total, (1.0 - mean) * total) for mean, total in pairs]
 
     def claims(self, results: Results) -> list[Claim]:
-        """Return the claims of Figures 1 and 2, case by case and price by price."""
         made, held = [], set(self.methods)
         for name, case in self.cases.items():
             for epsilon in case.epsilon or self.epsilon:

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, cast
@@ -30,7 +29,7 @@ from dpbayes_cli.core.section import Section
 from dpbayes_cli.core.statistic import count_cells
 from dpbayes_cli.experiments.claims import OURS, Claim, difference_claims
 from dpbayes_cli.experiments.file_records import POLICY, absolute, file_digest, read_codes
-from dpbayes_cli.experiments.hmm_chains import chain_power, draw_power, record_range, run_chain, state_shares
+from dpbayes_cli.experiments.hmm_chains import HmmTrial, chain_power, draw_power, record_range, run_chain, state_shares
 from dpbayes_cli.experiments.plots import Plot, Style
 from dpbayes_cli.experiments.point import Point
 from dpbayes_cli.experiments.restricted_rows import least_entry
@@ -38,13 +37,10 @@ from dpbayes_cli.experiments.results import Outcome, Results, averaged
 from dpbayes_cli.experiments.study import SimulatedStudy, build_model_sections, message_of, prices_and_methods
 from dpbayes_cli.inference.posterior import Effort, draw_theta
 from dpbayes_cli.inference.posterior import Method as Inference
-from dpbayes_cli.inference.sequences.state_paths import held_out_log_likelihood
 from dpbayes_cli.inference.solve import infer
 from dpbayes_cli.spec.release_spec import build_spec
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from dpbayes_cli.base.numeric import Floats, Integers
     from dpbayes_cli.models.hmm import Hmm
     from dpbayes_cli.privacy.noise import NoiseLaw
@@ -92,42 +88,6 @@ class HmmCase(Section, frozen=True, kw_only=True):
         return cast("Hmm", build_spec(document).build_model())
 
 
-@dataclass(frozen=True)
-class HmmTrial:
-    """What one trial learns from and predicts.
-
-    Attributes:
-        train: for each feature the counts, shape (n_sequences, n_steps, n_values): none if a cell is held out.
-        held: which cells are held out, shape (n_sequences, n_steps).
-        test: for each feature the counts of the cells that are held out, shape (n_held, n_values), in their order.
-    """
-
-    train: tuple[Integers, ...]
-    held: NDArray[np.bool_]
-    test: tuple[Integers, ...]
-
-    @property
-    def n_train(self) -> int:
-        """The number of records to learn from."""
-        return int(self.train[0].sum())
-
-    @property
-    def n_test(self) -> int:
-        """The number of records that are predicted."""
-        return int(self.test[0].sum())
-
-    def log_likelihood(self, emissions: Sequence[Floats], states: Floats) -> float:
-        """Return the log-likelihood of what is held out, a record.
-
-        Args:
-            emissions: for each feature draws of shape (n_draws, n_states, n_values).
-            states: how likely each state is in each cell, shape (n_draws or 1, n_sequences, n_steps, n_states).
-        """
-        counts = np.concatenate(self.test, axis=1)
-        values = np.concatenate(emissions, axis=2)
-        return held_out_log_likelihood(counts, values, states[:, self.held]) / self.n_test
-
-
 class HiddenMarkovModels(SimulatedStudy, frozen=True, kw_only=True):
     """A grid of cases x numbers of states x epsilon x methods; in each trial other cells are held out.
 
@@ -145,14 +105,13 @@ class HiddenMarkovModels(SimulatedStudy, frozen=True, kw_only=True):
     methods: Annotated[tuple[Method, ...], Meta(min_length=1, description="what predicts")]
     cases: Annotated[dict[str, HmmCase], Meta(min_length=1)]
 
-    case_type: ClassVar[type[Section]] = HmmCase
-    columns: ClassVar[tuple[str, ...]] = ("case", "states", "epsilon", "method")
-    measures: ClassVar[tuple[str, ...]] = ("power", "log_likelihood", "log_likelihood_se")
-    by_trial: ClassVar[tuple[str, ...]] = ("log_likelihood", "n_test")
-    shown: ClassVar[tuple[str, ...]] = (
+    columns: ClassVar = ("case", "states", "epsilon", "method")
+    measures: ClassVar = ("power", "log_likelihood", "log_likelihood_se")
+    by_trial: ClassVar = ("log_likelihood", "n_test")
+    shown: ClassVar = (
         "case", "states", "epsilon", "method", "power", "log_likelihood", "log_likelihood_se",
     )  # fmt: skip
-    plots: ClassVar[Mapping[str, Plot]] = {
+    plots: ClassVar = {
         "log-likelihood": Plot("Log-likelihood of held-out records; bars: two standard errors", "log_likelihood",
                                "log-likelihood of a held-out record", _STYLES, panels=("case", "states"),
                                across=("non-private", "non-private")),
@@ -160,10 +119,8 @@ class HiddenMarkovModels(SimulatedStudy, frozen=True, kw_only=True):
                           "log_likelihood", "shortfall of the log-likelihood", _STYLES, panels=("case", "states"),
                           across=("non-private", "non-private"), short_of="non-private", scales="log symlog"),
     }  # fmt: skip
-    compared: ClassVar[tuple[tuple[str, str, str], ...]] = tuple(
-        (method, "non-private", "log_likelihood") for method in _STYLES
-    )
-    about: ClassVar[str] = (
+    compared: ClassVar = tuple((method, "non-private", "log_likelihood") for method in _STYLES)
+    about: ClassVar = (
         "How likely records are that were held out, under what was released of the others by a hidden Markov model. In "
         "each trial other pairs of a sequence and a time step are held out: their records are removed, and what is "
         "released of them is noise alone. With one state the model is naive Bayes, and counts of all records together "
@@ -179,7 +136,7 @@ class HiddenMarkovModels(SimulatedStudy, frozen=True, kw_only=True):
         "emissions of at least min(0.1, 0.5 / values) as there; its last point predicts. With one state every sweep is "
         "an independent draw, of which one would do: that is `ops`."
     )
-    legend: ClassVar[str] = (
+    legend: ClassVar = (
         "Log-likelihoods are natural logarithms, plus or minus one standard error of the mean over trials, which are "
         "splits of the same records. A difference is called one from three standard errors on, trial by trial."
     )
@@ -190,7 +147,6 @@ class HiddenMarkovModels(SimulatedStudy, frozen=True, kw_only=True):
 
     @classmethod
     def complete_case(cls, case: HmmCase, place: str, base: Path) -> HmmCase:
-        """Write the defaults out; features by their names, for their order changes no digest."""
         if "states" in case.domain:
             raise SpecError("the study says how many states there are", where=f"{place}.domain.states")
         domain, prior = build_model_sections(place, MODEL, {**case.domain, "states": 1}, case.prior)
@@ -199,7 +155,6 @@ class HiddenMarkovModels(SimulatedStudy, frozen=True, kw_only=True):
         return msgspec.structs.replace(case, records=absolute(base, case.records), domain=domain, prior=prior)
 
     def grid(self) -> list[Point]:
-        """Return the points, after planning every release once; without a price one a number of states is enough."""
         found = []
         for name, case in self.cases.items():
             self._check_case(name, case)
@@ -326,10 +281,9 @@ class HiddenMarkovModels(SimulatedStudy, frozen=True, kw_only=True):
     ) -> list[tuple[Sequence[Floats], Floats]]:
         """Run the chains of all trials, and predict by where they end.
 
-        That of ``ops`` is given what no release has: sweeps with more of the likelihood at first. From random states
-        on under the final power, chains stay for thousands of sweeps where all cells are in one state. Of ``gibbs``
-        more points are public, but so far apart that a mean of their likelihoods is a mixture of its own, which holds
-        cells together as states do.
+        ``ops`` has more of the likelihood at first, as no release: from random states on under the final power, chains
+        stay for thousands of sweeps with all cells in one state. Of ``gibbs`` more points are public, but a mean of
+        their likelihoods is a mixture of its own, which holds cells together as states do.
         """
         as_released, half = point["method"] == "gibbs", self.converged / 2.0
         powers = [power ** min(1.0, i / half) for i in range(self.converged)] if model.states > 1 else [power]
@@ -341,7 +295,6 @@ class HiddenMarkovModels(SimulatedStudy, frozen=True, kw_only=True):
         return [([each[i : i + 1] for each in last.emissions], shares[i : i + 1]) for i in range(len(trials))]
 
     def about_case(self, own: Results) -> str:
-        """Describe the records, and what is known without them."""
         model, held = self.cases[own[0]["case"]].model(1), own[0].trials["n_test"]
         return (
             f"{model.shape[0]} sequences, {model.shape[1]} time steps, features of {', '.join(map(str, model.sizes))} "
@@ -351,12 +304,10 @@ class HiddenMarkovModels(SimulatedStudy, frozen=True, kw_only=True):
         )
 
     def figures(self, results: Results) -> dict[str, Any]:
-        """Return the log-likelihood, and how much less it is than without privacy if that is among the methods."""
         has_both = "non-private" in self.methods and len(self.methods) > 1
         return {name: plot.figure(results) for name, plot in self.plots.items() if has_both or not plot.short_of}
 
     def claims(self, results: Results) -> list[Claim]:
-        """Return the claims of the case study, by case and number of states."""
         made = []
         for name, states in itertools.product(self.cases, self.states):
             at, own = (

@@ -26,14 +26,52 @@ import numpy as np
 
 from dpbayes_cli.base.numeric import normalized_rows
 from dpbayes_cli.experiments.restricted_rows import draw_restricted
-from dpbayes_cli.inference.sequences.state_paths import draw_paths
+from dpbayes_cli.inference.sequences.state_paths import draw_paths, held_out_log_likelihood
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from dpbayes_cli.base.numeric import Floats, Integers
     from dpbayes_cli.models.hmm import Hmm
 
 _TRIES = 20
 """After so many proposals without the restriction, rows are drawn within it by a chain."""
+
+
+@dataclass(frozen=True)
+class HmmTrial:
+    """What one trial learns from and predicts.
+
+    Attributes:
+        train: for each feature the counts, shape (n_sequences, n_steps, n_values): none if a cell is held out.
+        held: which cells are held out, shape (n_sequences, n_steps).
+        test: for each feature the counts of the cells that are held out, shape (n_held, n_values), in their order.
+    """
+
+    train: tuple[Integers, ...]
+    held: NDArray[np.bool_]
+    test: tuple[Integers, ...]
+
+    @property
+    def n_train(self) -> int:
+        """The number of records to learn from."""
+        return int(self.train[0].sum())
+
+    @property
+    def n_test(self) -> int:
+        """The number of records that are predicted."""
+        return int(self.test[0].sum())
+
+    def log_likelihood(self, emissions: Sequence[Floats], states: Floats) -> float:
+        """Return the log-likelihood of what is held out, a record.
+
+        Args:
+            emissions: for each feature draws of shape (n_draws, n_states, n_values).
+            states: how likely each state is in each cell, shape (n_draws or 1, n_sequences, n_steps, n_states).
+        """
+        counts = np.concatenate(self.test, axis=1)
+        values = np.concatenate(emissions, axis=2)
+        return held_out_log_likelihood(counts, values, states[:, self.held]) / self.n_test
 
 
 @dataclass(frozen=True)

@@ -107,23 +107,23 @@ class LinearRegressions(SimulatedStudy, frozen=True, kw_only=True):
     methods: Annotated[tuple[Method, ...], Meta(min_length=1)]
     cases: Annotated[dict[str, LinearCase], Meta(min_length=1)]
 
-    case_type: ClassVar[type[Section]] = LinearCase
-    columns: ClassVar[tuple[str, ...]] = ("case", "prior_variance", "epsilon", "method")
-    measures: ClassVar[tuple[str, ...]] = ("power", *with_errors("mse", "mean_mse"))
-    by_trial: ClassVar[tuple[str, ...]] = ("mse", "mean_mse")
-    shown: ClassVar[tuple[str, ...]] = (
+    columns: ClassVar = ("case", "prior_variance", "epsilon", "method")
+    measures: ClassVar = ("power", *with_errors("mse", "mean_mse"))
+    by_trial: ClassVar = ("mse", "mean_mse")
+    shown: ClassVar = (
         "case", "prior_variance", "epsilon", "method", "power", "mse", "mse_se", "mean_mse",
     )  # fmt: skip
-    plots: ClassVar[Mapping[str, Plot]] = {
+    plots: ClassVar = {
         "mse": Plot(
             "Mean squared error of predictions; bars: two standard errors", "mse", "mean squared error",
-            {"non-private": Style("0.2", "s"), "truncated-sampler": Style("", "o"), "noise-aware": Style("", "^", "--")},
+            {"non-private": Style("0.2", "s"), "truncated-sampler": Style("", "o"),
+             "noise-aware": Style("", "^", "--")},
             "prior_variance", level=("mean_mse", "mean of the target"), colored_by="epsilon", scales="log log",
             share_y=False,
         )
     }  # fmt: skip
-    compared: ClassVar[tuple[tuple[str, str, str], ...]] = (("noise-aware", "truncated-sampler", "mse"),)
-    about: ClassVar[str] = (
+    compared: ClassVar = (("noise-aware", "truncated-sampler", "mse"),)
+    about: ClassVar = (
         "How far off predictions of a number are, by a linear regression with a normal prior of variance v of every "
         "coefficient. In each trial other records are learned from, and the rest is predicted. The paper took census "
         "records of its own (IPUMS, 370,000 of them); these are others, and its numbers are not to be compared.\n\n"
@@ -133,7 +133,7 @@ class LinearRegressions(SimulatedStudy, frozen=True, kw_only=True):
         "predicts by the mean of the posterior given second moments with Laplace noise; to it features are normal "
         "vectors, their bounds are those of the study, and v is the prior variance too."
     )
-    legend: ClassVar[str] = (
+    legend: ClassVar = (
         "The best prior is found by looking at the results, which no custodian can. Mean squared errors are in the "
         "squared units of the target, plus or minus one standard error of the mean over trials; `mean_mse`: always the "
         "mean of the target. `non-private` predicts by the mean of the whole posterior."
@@ -147,11 +147,9 @@ class LinearRegressions(SimulatedStudy, frozen=True, kw_only=True):
 
     @classmethod
     def complete_case(cls, case: LinearCase, _place: str, base: Path) -> LinearCase:
-        """Make the path absolute."""
         return msgspec.structs.replace(case, records=absolute(base, case.records))
 
     def grid(self) -> list[Point]:
-        """Return the points; without a price one point a prior is enough."""
         found = []
         for name, case in self.cases.items():
             stated = {
@@ -212,7 +210,6 @@ class LinearRegressions(SimulatedStudy, frozen=True, kw_only=True):
         return scaled_coefficients(case, draws[:, :, : len(columns)].mean(axis=1))
 
     def about_case(self, own: Results) -> str:
-        """Name the columns, and the ball of each prior."""
         case = self.cases[own[0]["case"]]
         radii = {v: ball_radius(float(v), len(case.columns)) for v in self.prior_variance}
         sd = case.residual_sd / case.half_range
@@ -223,7 +220,6 @@ class LinearRegressions(SimulatedStudy, frozen=True, kw_only=True):
         )
 
     def claims(self, results: Results) -> list[Claim]:
-        """Return the claims of Figure 2, case by case."""
         made = []
         for name, case in self.cases.items():
             own, methods = results.where(case=name), case.methods or self.methods

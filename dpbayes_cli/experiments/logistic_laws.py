@@ -151,6 +151,28 @@ def restricted_range(epsilon: float, order: float) -> float:
     return low
 
 
+class FromTheEnd:
+    """Standard normal numbers of a chain, the same for chains of different lengths from their ends backwards.
+
+    So two chains with nearly the same step size end nearly in the same place, and their difference is that of their
+    laws.
+
+    Args:
+        rng: the generator.
+        steps: how many steps the chain has.
+    """
+
+    def __init__(self, rng: np.random.Generator, steps: int) -> None:
+        self._rng, self._left, self._drawn = rng, steps, np.zeros(0)
+
+    def __call__(self, shape: tuple[int, ...]) -> Floats:
+        """Return the numbers of the next step."""
+        if not self._drawn.size:
+            self._drawn = self._rng.standard_normal((self._left, *shape))
+        self._left -= 1
+        return np.asarray(self._drawn[self._left])
+
+
 class LogisticPosterior(NamedTuple):
     """A law without a chain, for one or several sets of records.
 

@@ -7,8 +7,6 @@ Source: Geumlek, Song and Chaudhuri 2017, sec. 5.2 and Fig. 3; Minami et al. 201
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache
 from pathlib import Path
@@ -21,24 +19,25 @@ from msgspec import Meta
 from dpbayes_cli.base.canonical import canonical_json
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.base.numeric import decimal_text
-from dpbayes_cli.core.columns import Column, CutColumn, NumericColumn
-from dpbayes_cli.core.design import Design, DesignMatrix, Rows
+from dpbayes_cli.core.columns import Column, CutColumn
+from dpbayes_cli.core.design import DesignMatrix, Rows
 from dpbayes_cli.core.langevin import Langevin
 from dpbayes_cli.core.losses import LogisticLoss
 from dpbayes_cli.core.registry import model_type
 from dpbayes_cli.core.section import Level, Positive, Section
 from dpbayes_cli.experiments.claims import OURS, Claim, difference_claims
 from dpbayes_cli.experiments.file_records import POLICY, absolute, file_digest, read_codes
-from dpbayes_cli.experiments.logistic_laws import Law, LogisticPosterior, Price, draw_posterior, law_at
+from dpbayes_cli.experiments.logistic_laws import FromTheEnd, Law, LogisticPosterior, Price, draw_posterior, law_at
 from dpbayes_cli.experiments.plots import Plot, Style
 from dpbayes_cli.experiments.point import Point
 from dpbayes_cli.experiments.results import Outcome, Results, averaged, with_errors
 from dpbayes_cli.experiments.study import SimulatedStudy, exact_number
+from dpbayes_cli.experiments.unit_rows import UnitRows
 from dpbayes_cli.models.families.regression_domain import FeatureSection, check_target
 from dpbayes_cli.spec.convert_section import Exact
 
 if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats, Integers
+    from dpbayes_cli.base.numeric import Floats
     from dpbayes_cli.models.families.convex_loss import ConvexLossModel
 
 Method = Literal["true-posterior", "rdp-concentrated", "rdp-diffuse", "ops", "gdp-langevin", "minami-langevin"]
@@ -141,46 +140,6 @@ class LogisticCase(Section, frozen=True, kw_only=True):
         return self.n_train or n
 
 
-@dataclass(frozen=True)
-class UnitRows(Design):
-    """Rows of norm one: all entries are scaled to [-0.5, 0.5], then a row is divided by its norm.
-
-    Privacy: a map of one record at a time, whose rows have norm one whatever the record.
-    Source: Geumlek, Song and Chaudhuri 2017, sec. 5.2.
-    """
-
-    intercept: bool = False
-
-    @property
-    def row_norm(self) -> float:
-        """One."""
-        return 1.0
-
-    @property
-    def entries_per_row(self) -> int:
-        """All: an indicator that is off is -0.5."""
-        return self.width
-
-    @property
-    def dense(self) -> bool:
-        """Rows are dense."""
-        return True
-
-    def rows(self, codes: Integers, n_records: int | None = None) -> Floats:
-        """Return the rows of valid records, shape (n, width); see ``Design.rows``."""
-        whole = np.full((len(codes), self.width), -0.5)
-        first = 0
-        for i, feature in enumerate(self.features):
-            if isinstance(feature.column, NumericColumn):
-                whole[:, first] = feature.scaled(codes[:, i]) / 2.0
-                first += 1
-            else:
-                whole[np.arange(len(codes)), first + codes[:, i]] = 0.5
-                first += len(feature.column.levels)
-        lengths = np.sqrt(np.square(whole).sum(axis=1, keepdims=True))
-        return np.asarray(whole / np.maximum(lengths, 1e-300))
-
-
 @lru_cache(maxsize=4)
 def _coded(key: bytes) -> tuple[Floats, Floats]:
     """Return the rows and classes of a case's file to learn from."""
@@ -218,15 +177,14 @@ class LogisticRegressions(SimulatedStudy, frozen=True, kw_only=True):
     methods: Annotated[tuple[Method, ...], Meta(min_length=1)]
     cases: Annotated[dict[str, LogisticCase], Meta(min_length=1)]
 
-    case_type: ClassVar[type[Section]] = LogisticCase
-    columns: ClassVar[tuple[str, ...]] = ("case", "price", "epsilon", "method")
-    details: ClassVar[tuple[str, ...]] = ("rho", "tau", "radius", "step", "steps")
-    measures: ClassVar[tuple[str, ...]] = (*with_errors(*_SCORES), "acceptance", "r_hat")
-    by_trial: ClassVar[tuple[str, ...]] = _SCORES
-    shown: ClassVar[tuple[str, ...]] = (
+    columns: ClassVar = ("case", "price", "epsilon", "method")
+    details: ClassVar = ("rho", "tau", "radius", "step", "steps")
+    measures: ClassVar = (*with_errors(*_SCORES), "acceptance", "r_hat")
+    by_trial: ClassVar = _SCORES
+    shown: ClassVar = (
         "case", "price", "epsilon", "method", "rho", "tau", "error", "error_se", "nll", "nll_se",
     )  # fmt: skip
-    plots: ClassVar[Mapping[str, Plot]] = {
+    plots: ClassVar = {
         name: Plot(f"{title}; bars: two standard errors", measure, label, _STYLES, panels=("case", "price"),
                    across=("true-posterior", "true posterior"), level=level, scales=scales, share_y=False)
         for name, title, measure, label, level, scales in (
@@ -236,8 +194,8 @@ class LogisticRegressions(SimulatedStudy, frozen=True, kw_only=True):
              None, "log log"),
         )
     }  # fmt: skip
-    compared: ClassVar[tuple[tuple[str, str, str], ...]] = tuple((each[1], each[2], "nll") for each in _SAID)
-    about: ClassVar[str] = (
+    compared: ClassVar = tuple((each[1], each[2], "nll") for each in _SAID)
+    about: ClassVar = (
         "How well one draw of the coefficients of a logistic regression tells classes apart. All methods and prices of "
         "a case see the same records and the same random numbers; methods that come to the same law at a price are the "
         "same there.\n\n"
@@ -250,7 +208,7 @@ class LogisticRegressions(SimulatedStudy, frozen=True, kw_only=True):
         "tables), which is pure epsilon-DP at epsilon = 2 T Q; its divergence is the smaller one of what pure "
         "epsilon-DP and a bounded range of 2 T Q imply."
     )
-    legend: ClassVar[str] = (
+    legend: ClassVar = (
         "`error`: how often the sign of a linear predictor under one draw is wrong, `nll`: the mean negative "
         "log-likelihood, over records that were not learned from; `commonest`: the error of always the commonest "
         "class. Plus or minus one standard error of the mean over trials. `rho`: likelihood power; `tau`: prior "
@@ -271,11 +229,9 @@ class LogisticRegressions(SimulatedStudy, frozen=True, kw_only=True):
 
     @classmethod
     def complete_case(cls, case: LogisticCase, _place: str, base: Path) -> LogisticCase:
-        """Make paths absolute."""
         return msgspec.structs.replace(case, train=absolute(base, case.train), test=absolute(base, case.test))
 
     def grid(self) -> list[Point]:
-        """Return the points; without a price one point is enough."""
         at_orders = [Price(epsilon, order=order) for order in self.orders for epsilon in self.epsilon]
         at_delta = [Price(epsilon, delta=self.delta) for epsilon in self.epsilon_at_delta]
         rest = [method for method in self.methods if method != "true-posterior"]
@@ -355,7 +311,6 @@ class LogisticRegressions(SimulatedStudy, frozen=True, kw_only=True):
         return np.array(found)
 
     def about_case(self, own: Results) -> str:
-        """Say what is learned from, and whether the chains that stand for exact draws have converged."""
         case = self.cases[own[0]["case"]]
         n, watched = case.n_learned, [each for each in own if each.measures["r_hat"] is not None]
         drawn = "others" if case.test is None else "the same: standard errors are those of the draws alone"
@@ -373,7 +328,6 @@ class LogisticRegressions(SimulatedStudy, frozen=True, kw_only=True):
         )
 
     def claims(self, results: Results) -> list[Claim]:
-        """Return the claims of Figure 3, case by case over all families of prices."""
         made = []
         for name in self.cases:
             own = results.where(case=name)
@@ -381,25 +335,3 @@ class LogisticRegressions(SimulatedStudy, frozen=True, kw_only=True):
                 away = own.differences(first, second, "error")
                 made += difference_claims(source, f"{name}: {says}.", away, _CLEAR, **signs, why=why)
         return made
-
-
-class FromTheEnd:
-    """Standard normal numbers of a chain, the same for chains of different lengths from their ends backwards.
-
-    So two chains with nearly the same step size end nearly in the same place, and their difference is that of their
-    laws.
-
-    Args:
-        rng: the generator.
-        steps: how many steps the chain has.
-    """
-
-    def __init__(self, rng: np.random.Generator, steps: int) -> None:
-        self._rng, self._left, self._drawn = rng, steps, np.zeros(0)
-
-    def __call__(self, shape: tuple[int, ...]) -> Floats:
-        """Return the numbers of the next step."""
-        if not self._drawn.size:
-            self._drawn = self._rng.standard_normal((self._left, *shape))
-        self._left -= 1
-        return np.asarray(self._drawn[self._left])

@@ -14,7 +14,6 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from dpbayes_cli.core.section import Section
 from dpbayes_cli.experiments.claims import OURS, Claim
 from dpbayes_cli.experiments.coin import CoinCase
 from dpbayes_cli.experiments.plots import Style, draw_line, label_axes, stamped_panels
@@ -99,18 +98,17 @@ class RenyiCurves(Study, frozen=True, kw_only=True):
     ] = ("complete",)
     cases: Annotated[dict[str, RenyiCase], Meta(min_length=1)]
 
-    case_type: ClassVar[type[Section]] = RenyiCase
-    columns: ClassVar[tuple[str, ...]] = ("case", "method", "records", "weight")
-    measures: ClassVar[tuple[str, ...]] = ("epsilon_at_2", "order_max")
-    by_trial: ClassVar[tuple[str, ...]] = ("order", "epsilon")
-    trials_file: ClassVar[str] = "curves.csv"
-    unit: ClassVar[str] = "point"
-    shown: ClassVar[tuple[str, ...]] = ("case", "method", "records", "weight", "epsilon_at_2", "order_max")
-    about: ClassVar[str] = (
+    columns: ClassVar = ("case", "method", "records", "weight")
+    measures: ClassVar = ("epsilon_at_2", "order_max")
+    by_trial: ClassVar = ("order", "epsilon")
+    trials_file: ClassVar = "curves.csv"
+    unit: ClassVar = "point"
+    shown: ClassVar = ("case", "method", "records", "weight", "epsilon_at_2", "order_max")
+    about: ClassVar = (
         "What one draw of a Beta posterior costs: the largest Renyi divergence between neighbors, by order. "
         "Nothing is random, and there are no data."
     )
-    legend: ClassVar[str] = (
+    legend: ClassVar = (
         "`order_max`: the order at and above which the divergence is infinite. With dropped records any number of them "
         "may be invalid, and neighbors may differ in that."
     )
@@ -123,7 +121,7 @@ class RenyiCurves(Study, frozen=True, kw_only=True):
     @property
     def orders(self) -> list[float]:
         """The orders at which curves are evaluated."""
-        return np.linspace(1.0, self.highest_order, self.points + 1)[1:].tolist()
+        return list(np.linspace(1.0, self.highest_order, self.points + 1)[1:].tolist())
 
     def curves(self, name: str) -> list[Curve]:
         """Return the curves of a case in the order of the file."""
@@ -135,7 +133,6 @@ class RenyiCurves(Study, frozen=True, kw_only=True):
         ]
 
     def grid(self) -> list[Point]:
-        """Return one point a curve."""
         sizes = {"highest_order": self.highest_order, "points": self.points}
         places = (
             (name, {"method": curve.method, "records": curve.records, "weight": curve.weight})
@@ -159,7 +156,6 @@ class RenyiCurves(Study, frozen=True, kw_only=True):
         )
 
     def figures(self, results: Results) -> dict[str, Figure]:
-        """Return the figure: a panel a case and method; solid if records are complete."""
         from matplotlib import colormaps
 
         colors = {weight: colormaps["viridis"](k / len(self.weights)) for k, weight in enumerate(self.weights)}
@@ -181,7 +177,6 @@ class RenyiCurves(Study, frozen=True, kw_only=True):
         return {"curves": stamped_panels(panels, len(self.methods), draw, title, panel=4.2)}
 
     def claims(self, results: Results) -> list[Claim]:
-        """Return the claims of Figure 1, case by case."""
         made = []
         for name in self.cases:
             curves = self.curves(name)
@@ -211,7 +206,6 @@ class RenyiCurves(Study, frozen=True, kw_only=True):
         return Claim(SOURCE, f"{name}: {says}", holds, f"at r, m = {weights}: {'; '.join(parts)}")
 
     def about_case(self, own: Results) -> str:
-        """Name the prior and the number of records."""
         case = self.cases[own[0]["case"]]
         return f"Beta({case.alpha:g}, {case.beta:g}), n = {case.n}."
 

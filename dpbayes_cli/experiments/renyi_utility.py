@@ -11,7 +11,6 @@ Source: Geumlek, Song and Chaudhuri 2017, sec. 5.1 and Fig. 2.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
@@ -20,7 +19,6 @@ import numpy as np
 from msgspec import Meta
 
 from dpbayes_cli.core.registry import mechanism_type
-from dpbayes_cli.core.section import Section
 from dpbayes_cli.experiments.beta_mixtures import UtilityCase, beta_divergence, divergence, log_loss, mixing_of
 from dpbayes_cli.experiments.claims import OURS, Claim
 from dpbayes_cli.experiments.coin import COMPLETE
@@ -72,12 +70,11 @@ class RenyiUtility(Study, frozen=True, kw_only=True):
     methods: Annotated[tuple[Method, ...], Meta(min_length=1)]
     cases: Annotated[dict[str, UtilityCase], Meta(min_length=1)]
 
-    case_type: ClassVar[type[Section]] = UtilityCase
-    columns: ClassVar[tuple[str, ...]] = ("case", "order", "epsilon", "method")
-    measures: ClassVar[tuple[str, ...]] = ("parameter", "cost", "kl", "nll", "nll_sd")
-    unit: ClassVar[str] = ""
-    shown: ClassVar[tuple[str, ...]] = ("case", "order", "epsilon", "method", "parameter", "kl", "nll", "nll_sd")
-    about: ClassVar[str] = (
+    columns: ClassVar = ("case", "order", "epsilon", "method")
+    measures: ClassVar = ("parameter", "cost", "kl", "nll", "nll_sd")
+    unit: ClassVar = ""
+    shown: ClassVar = ("case", "order", "epsilon", "method", "parameter", "kl", "nll", "nll_sd")
+    about: ClassVar = (
         "What releases of a binary outcome are worth that cost the same at an order of Renyi divergence. Expectations "
         "are computed, not simulated.\n\n"
         "`rdp-diffuse`, `rdp-concentrated`: one draw of a posterior in which the data count for less, or the prior for "
@@ -85,13 +82,13 @@ class RenyiUtility(Study, frozen=True, kw_only=True):
         "counts become zero, and what is left is taken for true. `gaussian-naive`: the same at its price. `gaussian`, "
         "`laplace`: read with their noise; Laplace noise has the largest pure epsilon whose divergence fits."
     )
-    legend: ClassVar[str] = (
+    legend: ClassVar = (
         "`kl`: Kullback-Leibler divergence of the law of one draw from the true posterior of the data. `nll`: mean and "
         "sd of the negative log-likelihood of as many held-out records under one draw, over data, held-out records and "
         "draws."
     )
 
-    plots: ClassVar[Mapping[str, Plot]] = {
+    plots: ClassVar = {
         name: Plot(
             title, y, label, _STYLES, panels=("case", "order"), across=("rdp-direct", "true posterior"),
             y_limits=limits,
@@ -111,7 +108,6 @@ class RenyiUtility(Study, frozen=True, kw_only=True):
         self.check_distinct("orders", "epsilon", "methods")
 
     def grid(self) -> list[Point]:
-        """Return the points; the true posterior has one price an order, its own."""
         places = (
             (name, {"order": order, "epsilon": epsilon, "method": method})
             for name in self.cases
@@ -149,7 +145,6 @@ class RenyiUtility(Study, frozen=True, kw_only=True):
         return Outcome({**measures, "nll": mean, "nll_sd": sd, "cost": cost if math.isfinite(cost) else None}, {})
 
     def claims(self, results: Results) -> list[Claim]:
-        """Return the claims of Figure 2, case by case and order by order."""
         made: list[Claim | None] = []
         held = set(self.methods)
         for name, case in self.cases.items():
@@ -170,7 +165,6 @@ class RenyiUtility(Study, frozen=True, kw_only=True):
         return [claim for claim in made if claim is not None]
 
     def about_case(self, own: Results) -> str:
-        """Name the prior and the data."""
         case = self.cases[own[0]["case"]]
         return (
             f"Beta({case.alpha:g}, {case.beta:g}), {case.successes} successes in {case.n} records; records of other "
@@ -293,7 +287,6 @@ class _At:
             f"{self._at}: {what} a smaller divergence: `{first}` against `{second}`.",
             not against,
             f"largest gain {more - less:.3f} at epsilon {shown} ({less:.3f} against {more:.3f}); larger at "
-            f"{len(against)} of {len(self._prices)} prices"
-            + (f" ({', '.join(against)})" if against else ""),
+            f"{len(against)} of {len(self._prices)} prices" + (f" ({', '.join(against)})" if against else ""),
             why if against else "",
         )

@@ -7,7 +7,7 @@ line in ``studies``.
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeVar, get_args, get_type_hints
 
 import msgspec
 from msgspec import Meta
@@ -43,7 +43,6 @@ class Study(Section, frozen=True, kw_only=True):
         study: the kind of study, as its file says it.
         name: the name of this one.
         cases: its cases, by name.
-        case_type: the type of a case.
         columns: the columns of ``results.csv`` that tell points apart; ``case`` is the first.
         details: the columns that say more of a point.
         measures: the columns of what was measured.
@@ -61,7 +60,6 @@ class Study(Section, frozen=True, kw_only=True):
     name: str
     cases: Mapping[str, Section]
 
-    case_type: ClassVar[type[Section]]
     columns: ClassVar[tuple[str, ...]]
     details: ClassVar[tuple[str, ...]] = ()
     measures: ClassVar[tuple[str, ...]]
@@ -84,7 +82,7 @@ class Study(Section, frozen=True, kw_only=True):
         """Return a case with its defaults written out and its paths made absolute.
 
         Args:
-            case: of ``case_type``, as it is in the file.
+            case: a value of ``cases``, as it is in the file.
             _place: where it is in the file.
             _base: the directory that paths are relative to.
 
@@ -141,14 +139,14 @@ class Study(Section, frozen=True, kw_only=True):
             raise SpecError(
                 "no case is stated", where="cases", hint="a case is NAME: {model: ..., domain: {...}, prior: {...}}"
             )
-        built = {}
+        built, case_type = {}, get_args(get_type_hints(cls)["cases"])[1]
         for name, part in cases.items():
             place = f"cases.{name}"
             try:
                 check_name(name)
             except ValueError as error:
                 raise SpecError(str(error), where=place) from None
-            case = cls.complete_case(convert_section(part, cls.case_type, place), place, base)
+            case = cls.complete_case(convert_section(part, case_type, place), place, base)
             built[name] = msgspec.to_builtins(case)
         return convert_section({**document, "cases": built}, cls)
 
