@@ -1,8 +1,8 @@
-"""What a cell measures, against known answers; and a planted bug that it must see."""
+"""What a calibration study measures, against known answers; and a planted bug that it must see."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -11,35 +11,39 @@ from scipy import stats
 
 from dpbayes_cli.core.plan import Sampler
 from dpbayes_cli.core.section import require_type
-from dpbayes_cli.experiments.calibration.cell import CalibrationCell
-from dpbayes_cli.experiments.calibration.measures import ks_band
-from dpbayes_cli.experiments.calibration.simulation import model_of, plan_of, simulate_cell
-from dpbayes_cli.experiments.calibration.study import CaseSection, Method, OpsSection
-from dpbayes_cli.experiments.cell import CellOutcome
-from dpbayes_cli.experiments.discrepancy import squared_mmds
+from dpbayes_cli.experiments.calibration import Calibration, CaseSection, Method, OpsSection
+from dpbayes_cli.experiments.calibration_measures import ks_band, squared_mmds
+from dpbayes_cli.experiments.results import Outcome
 from dpbayes_cli.mechanisms.samplers.simulated_draws import simulate_conjugate, simulate_sampler
 from dpbayes_cli.privacy.conjugate import DirichletFamily
 from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
 from dpbayes_cli.privacy.real_conjugate import GammaRateFamily, GammaShapeFamily, NormalFamily
-from tests.experiments.studies import SMALL, grid
+from tests.experiments.studies import SMALL
 from tests.statistical import assert_means, assert_not_uniform, assert_uniform
 
 FALSE_FAIL = 1e-6
 TRIALS = 300
 
 
-def cell(case: str, n: int, epsilon: str, method: Method, trials: int = TRIALS) -> CalibrationCell:
-    found = next(c for c in grid(SMALL) if c.name == case)
-    return replace(found, n_records=n, epsilon=epsilon, method=method, trials=trials, draws=49, mmd=False)
+def study_of(case: str, n: int, epsilon: str, method: Method, trials: int = TRIALS, **changes: Any) -> Calibration:
+    """A study of one point."""
+    cases = {case: Calibration.build(SMALL).cases[case]}
+    found = {"n": (n,), "epsilon": (epsilon,), "methods": (method,), "trials": trials, "draws": 49, "mmd": False}
+    return msgspec.structs.replace(Calibration.build(SMALL), **{"cases": cases, **found, **changes})
 
 
-def number(outcome: CellOutcome, measure: str) -> float:
+def outcome_of(study: Calibration) -> Outcome:
+    (point,) = study.grid()
+    return study.run(point)
+
+
+def number(outcome: Outcome, measure: str) -> float:
     return require_type(outcome.measures[measure], float)
 
 
 @pytest.mark.parametrize("case", ["coin", "dice"])
 def test_ranks_in_the_non_private_posterior_are_uniform(case: str) -> None:
-    outcome = simulate_cell(cell(case, 100, "0.01", "non-private"))
+    outcome = outcome_of(study_of(case, 100, "0.01", "non-private"))
     assert_uniform(outcome.trials["rank"], FALSE_FAIL)
     assert number(outcome, "ks_p_value") >= FALSE_FAIL
     assert abs(number(outcome, "coverage") - 0.9) < stats.norm.isf(FALSE_FAIL / 2) * (0.09 / TRIALS) ** 0.5
@@ -47,20 +51,20 @@ def test_ranks_in_the_non_private_posterior_are_uniform(case: str) -> None:
 
 @pytest.mark.parametrize("case", ["coin", "dice"])
 def test_noise_aware_is_calibrated_where_naive_is_caught(case: str) -> None:
-    assert_uniform(simulate_cell(cell(case, 100, "0.01", "noise-aware", 150)).trials["rank"], FALSE_FAIL)
-    naive = simulate_cell(cell(case, 100, "0.01", "naive"))
+    assert_uniform(outcome_of(study_of(case, 100, "0.01", "noise-aware", 150)).trials["rank"], FALSE_FAIL)
+    naive = outcome_of(study_of(case, 100, "0.01", "naive"))
     assert_not_uniform(naive.trials["rank"], FALSE_FAIL)
     assert number(naive, "coverage") < 0.5
 
 
 def test_a_planted_bug_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """Releases carry six times the noise that their law, and so the inference, speaks of."""
-    at, honest = cell("coin", 300, "0.1", "noise-aware"), DiscreteLaplace.simulate
-    assert_uniform(simulate_cell(at).trials["rank"], FALSE_FAIL)
+    at, honest = study_of("coin", 300, "0.1", "noise-aware"), DiscreteLaplace.simulate
+    assert_uniform(outcome_of(at).trials["rank"], FALSE_FAIL)
     monkeypatch.setattr(
         DiscreteLaplace, "simulate", lambda law, rng, size: honest(DiscreteLaplace(6.0 * law.scale), rng, size)
     )
-    assert_not_uniform(simulate_cell(at).trials["rank"], FALSE_FAIL)
+    assert_not_uniform(outcome_of(at).trials["rank"], FALSE_FAIL)
 
 
 def test_the_distance_of_identical_samples_is_zero() -> None:
@@ -106,8 +110,9 @@ def test_the_band_holds_its_share() -> None:
 @pytest.mark.parametrize("case", ["coin", "dice"])
 def test_simulated_draws_are_those_of_the_exact_sampler(case: str, epsilon: str) -> None:
     """Two samples of one law: Kolmogorov-Smirnov, false fail 1e-6 a component."""
-    at = cell(case, 40, epsilon, "ops")
-    (step,) = plan_of(at, model_of(at, at.case.domain), "ops").steps
+    study = study_of(case, 40, epsilon, "ops")
+    section = study.cases[case]
+    (step,) = study.plan(section, section.model_on(section.domain), "ops", epsilon, 40).steps
     sampler, values = require_type(step.law, Sampler), ((27,) if case == "coin" else (25, 3, 12))
     exact = np.array(sampler.draw(values, 400))
     floats = simulate_sampler(sampler, values, 4000, np.random.default_rng(3))
@@ -122,8 +127,9 @@ def test_simulated_draws_are_those_of_the_exact_sampler(case: str, epsilon: str)
 
 def test_a_lattice_far_from_the_mode_is_drawn_too() -> None:
     """All the mass would lie below the least share: the law crowds at the edge, and nothing underflows."""
-    at = replace(cell("dice", 10**6, "1000", "ops"), ops=OpsSection(draws=2))
-    (step,) = plan_of(at, model_of(at, at.case.domain), "ops").steps
+    study = study_of("dice", 10**6, "1000", "ops", ops=OpsSection(draws=2))
+    section = study.cases["dice"]
+    (step,) = study.plan(section, section.model_on(section.domain), "ops", "1000", 10**6).steps
     drawn = simulate_sampler(require_type(step.law, Sampler), (10, 999_980, 10), 50, np.random.default_rng(5))
     assert np.isfinite(drawn).all()
     assert drawn[:, 0] == pytest.approx(0.1, abs=0.02)
@@ -154,8 +160,7 @@ def test_simulated_conjugate_draws_have_the_moments_of_the_family(
 def test_the_unclamped_domain_reads_the_same_records() -> None:
     """The clamped statistic of a cell differs, its parameters do not; and the wide one has the truth in its middle."""
     case = CaseSection(model="gamma-exponential", domain={"upper": 0.3}, prior={"shape": 8.0, "rate": 2.0})
-    narrow = model_of(replace(cell("coin", 50, "1", "naive"), case=case), {"upper": 0.3})
-    wide = model_of(replace(cell("coin", 50, "1", "naive"), case=case), {"upper": 1000.0})
+    narrow, wide = case.model_on({"upper": 0.3}), case.model_on({"upper": 1000.0})
     (rate, clamped), (same, exact) = (m.simulate(50, np.random.default_rng(8)) for m in (narrow, wide))
     assert rate == same
     assert narrow.sums(clamped, 50)[0] < wide.sums(exact, 50)[0]
@@ -169,7 +174,7 @@ def test_the_non_private_posterior_of_clamped_records_is_caught() -> None:
         unclamped={"upper": 1000.0},
         prior={"shape": 8.0, "rate": 2.0},
     )
-    at = replace(cell("coin", 300, "1", "non-private"), case=bounded)
-    assert_uniform(simulate_cell(at).trials["rank"], FALSE_FAIL)
-    clamped = replace(at, case=msgspec.structs.replace(bounded, unclamped=None))
-    assert_not_uniform(simulate_cell(clamped).trials["rank"], FALSE_FAIL)
+    at = study_of("coin", 300, "1", "non-private", cases={"coin": bounded})
+    assert_uniform(outcome_of(at).trials["rank"], FALSE_FAIL)
+    clamped = msgspec.structs.replace(at, cases={"coin": msgspec.structs.replace(bounded, unclamped=None)})
+    assert_not_uniform(outcome_of(clamped).trials["rank"], FALSE_FAIL)
