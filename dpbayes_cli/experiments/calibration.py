@@ -303,12 +303,13 @@ class Calibration(SimulatedStudy, frozen=True, kw_only=True):
         above = sum(each.measure("ks") > band for each in own)
         allowed = int(stats.binom.ppf(1.0 - FALSE_ALARM / 2.0, len(own), 0.05))
         least = min(each.measure("ks_p_value") for each in own)
+        largest = max(each.measure("ks") for each in own)
         beside = f" (non-private {max(each.measure('ks') for each in exact):.3f})" if exact else ""
         return Claim(
             SOURCE,
             "Noise-aware posteriors are as calibrated as non-private ones at every n and epsilon.",
             above <= allowed and least >= FALSE_ALARM / 2.0 / len(own),
-            f"largest KS distance {max(each.measure('ks') for each in own):.3f}{beside}; {above} of {len(own)} cells above the 95 % band "
+            f"largest KS distance {largest:.3f}{beside}; {above} of {len(own)} cells above the 95 % band "
             f"{band:.3f}, {0.05 * len(own):.1f} expected; least p-value {least:.2g}",
             "" if self.mechanism == "laplace" else f"noise of `{self.mechanism}`",
         )

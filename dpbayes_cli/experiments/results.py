@@ -132,16 +132,11 @@ class Results(tuple[Result, ...]):
         return [place for place in every if self.where(**place)]
 
     def differences(self, first: str, second: str, measure: str) -> dict[str, Difference]:
-        """Return the mean difference of two methods by the rest of their place, if they are not one computation."""
-        others = {_beside(each): each for each in self.where(method=second)}
-        pairs = [(place, each, others.get(place)) for each in self.where(method=first) for place in [_beside(each)]]
-        return {
-            place: mean_difference(each.trials[measure], other.trials[measure])
-            for place, each, other in pairs
-            if other is not None and each.point.digest != other.point.digest
-        }
-
-
-def _beside(result: Result) -> str:
-    """Return the place of a result beside its case and method, in words."""
-    return in_words({name: value for name, value in result.point.place.items() if name not in {"case", "method"}})
+        """Return the mean difference of two methods of a case by the rest of their place, unless both are one law."""
+        found = {}
+        for each in self.where(method=first):
+            place = {name: value for name, value in each.point.place.items() if name not in {"case", "method"}}
+            others = self.where(method=second).at(**place)
+            if others and others[0].point.digest != each.point.digest:
+                found[in_words(place)] = mean_difference(each.trials[measure], others[0].trials[measure])
+        return found

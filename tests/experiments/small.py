@@ -83,7 +83,11 @@ CLASSIFICATION: dict[str, Any] = {
             "epsilon": ["5"],
             "domain": {
                 "target": "c",
-                "variables": {"a": _BINARY, "b": {**_BINARY, "parents": ["a"]}, "c": {**_BINARY, "parents": ["a", "b"]}},
+                "variables": {
+                    "a": _BINARY,
+                    "b": {**_BINARY, "parents": ["a"]},
+                    "c": {**_BINARY, "parents": ["a", "b"]},
+                },
             },
         },
         "file": {
@@ -117,7 +121,10 @@ LOGISTIC: dict[str, Any] = {
             "n_train": "160",
             "beta": "0.01",
             "target": {"column": "y", "cut": "5", "impute": "0"},
-            "features": {"b": {"lower": "-1", "upper": "1", "impute": "0"}, "kind": {"values": ["x", "y", "z"], "impute": "x"}},
+            "features": {
+                "b": {"lower": "-1", "upper": "1", "impute": "0"},
+                "kind": {"values": ["x", "y", "z"], "impute": "x"},
+            },
         },
         "files": {
             "train": "records.csv",
@@ -128,6 +135,9 @@ LOGISTIC: dict[str, Any] = {
         },
     },
 }
+_NUMBERS = {"a": {"lower": "0", "upper": "4", "impute": "2"}, "b": {"lower": "-1", "upper": "1", "impute": "0"}}
+_TARGET = {"column": "y", "lower": "0", "upper": "10", "impute": "5"}
+_LINE = {"records": "records.csv", "residual_sd": "1", "target": _TARGET}
 LINEAR: dict[str, Any] = {
     "study": "linear-regression",
     "name": "linear-regression",
@@ -139,20 +149,14 @@ LINEAR: dict[str, Any] = {
     "epsilon": ["1", "1000"],
     "methods": ["non-private", "truncated-sampler"],
     "cases": {
-        name: {
-            "records": "records.csv",
-            "residual_sd": "1",
-            "target": {"column": "y", "lower": "0", "upper": "10", "impute": "5"},
-            "features": features,
-            **methods,
-        }
-        for name, methods, features in (
-            ("one", {"methods": ["non-private", "truncated-sampler", "noise-aware"]},
-             {"a": {"lower": "0", "upper": "4", "impute": "2"}}),
-            ("two", {}, {"b": {"lower": "-1", "upper": "1", "impute": "0"}, "a": {"lower": "0", "upper": "4", "impute": "2"}}),
-        )
+        "one": {
+            **_LINE,
+            "features": {"a": _NUMBERS["a"]},
+            "methods": ["non-private", "truncated-sampler", "noise-aware"],
+        },
+        "two": {**_LINE, "features": _NUMBERS},
     },
-}  # fmt: skip
+}
 HMM: dict[str, Any] = {
     "study": "hmm",
     "name": "hmm",

@@ -11,8 +11,8 @@ from dpbayes_cli.core.registry import model_type
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.experiments import NOT_PRIVATE
 from dpbayes_cli.experiments.calibration import Calibration
-from dpbayes_cli.experiments.studies import build_study, read_study
 from dpbayes_cli.experiments.store import study_yaml
+from dpbayes_cli.experiments.studies import build_study, read_study
 from dpbayes_cli.experiments.study import overridden, restricted
 from dpbayes_cli.spec.yaml_reader import parse_yaml
 from tests.conftest import ROOT
