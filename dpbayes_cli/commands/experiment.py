@@ -14,7 +14,7 @@ import click
 from dpbayes_cli.commands.output import detail, emit, emit_json, emit_table, output_options, say, verbosity
 
 if TYPE_CHECKING:
-    from dpbayes_cli.experiments.point import Point
+    from dpbayes_cli.experiments.point import GridPoint
     from dpbayes_cli.experiments.runner import Progress
     from dpbayes_cli.experiments.study import Study
 
@@ -106,7 +106,7 @@ def _progress(study: Study) -> Iterator[Progress]:
         def tell(done: int, total: int) -> None:
             bar.update(task, completed=done, total=total)
 
-    def progress(point: Point, seconds: float, done: int, total: int) -> None:
+    def progress(point: GridPoint, seconds: float, done: int, total: int) -> None:
         tell(done, total)
         detail(f"{done} of {total}: {study.label(point)}, {seconds:.2f} s")
 

@@ -17,8 +17,8 @@ from dpbayes_cli.core.section import require_type
 from dpbayes_cli.experiments.claims import OURS, Claim
 from dpbayes_cli.experiments.coin import COMPLETE, CoinCase
 from dpbayes_cli.experiments.plots import Style, draw_line, label_axes, stamped_panels
-from dpbayes_cli.experiments.point import Point
-from dpbayes_cli.experiments.results import Outcome, Result, Results
+from dpbayes_cli.experiments.point import GridPoint
+from dpbayes_cli.experiments.results import PointOutcome, Result, Results
 from dpbayes_cli.experiments.study import Study
 from dpbayes_cli.mechanisms.ops import Ops, OpsRangeOptions
 from dpbayes_cli.mechanisms.samplers.scalar_sampler import ScalarSampler
@@ -85,12 +85,12 @@ class AdversarialData(Study, frozen=True, kw_only=True):
         "divergence of order 2; what is charged is the largest over all data sets of that many records."
     )
 
-    def grid(self) -> list[Point]:
+    def grid(self) -> list[GridPoint]:
         return [
             self.point({"case": name}, msgspec.to_builtins(case), {"n": self.n}) for name, case in self.cases.items()
         ]
 
-    def run(self, point: Point) -> Outcome:
+    def run(self, point: GridPoint) -> PointOutcome:
         """Add records one by one, each where one draw then loses the most."""
         step = self.cases[point.case].step(self.n)
         sampler = require_type(step.law, ScalarSampler)
@@ -102,7 +102,7 @@ class AdversarialData(Study, frozen=True, kw_only=True):
             path.append((successes, *options[successes]))
         chosen, losses, divergences = np.array(path, dtype=np.float64).T
         worst = float(step.guarantee.epsilon)
-        return Outcome(
+        return PointOutcome(
             {
                 "worst_case": worst,
                 "reached": float(losses[-1]),

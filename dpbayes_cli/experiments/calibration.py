@@ -33,8 +33,8 @@ from dpbayes_cli.experiments.calibration_measures import (
 )
 from dpbayes_cli.experiments.claims import Claim
 from dpbayes_cli.experiments.plots import Plot, Style, label_axes, stamped_panels
-from dpbayes_cli.experiments.point import Point
-from dpbayes_cli.experiments.results import Difference, Outcome, Results
+from dpbayes_cli.experiments.point import GridPoint
+from dpbayes_cli.experiments.results import Difference, PointOutcome, Results
 from dpbayes_cli.experiments.study import SimulatedStudy, build_model_sections, exact_number, message_of
 from dpbayes_cli.inference.batch import draw_many
 from dpbayes_cli.mechanisms.samplers.simulated_draws import simulate_sampler
@@ -152,7 +152,7 @@ class Calibration(SimulatedStudy, frozen=True, kw_only=True):
         unclamped = case.unclamped and build_model_sections(place, case.model, case.unclamped, case.prior)[0]
         return msgspec.structs.replace(case, domain=domain, prior=prior, unclamped=unclamped)
 
-    def grid(self) -> list[Point]:
+    def grid(self) -> list[GridPoint]:
         for name, case in self.cases.items():
             self._check_served(case, f"cases.{name}")
             for epsilon in self.epsilon:
@@ -166,7 +166,7 @@ class Calibration(SimulatedStudy, frozen=True, kw_only=True):
             for method in self.methods
         ]
 
-    def _point(self, name: str, n: int, epsilon: str, method: Method) -> Point:
+    def _point(self, name: str, n: int, epsilon: str, method: Method) -> GridPoint:
         case, is_ops = self.cases[name], method == "ops"
         model = {"model": case.model, "domain": case.domain, "prior": case.prior}
         sizes = {"n_records": n, "epsilon": epsilon, "trials": self.trials, "seed": self.seed}
@@ -183,7 +183,7 @@ class Calibration(SimulatedStudy, frozen=True, kw_only=True):
             "ops": msgspec.to_builtins(self.ops) if is_ops else None,
         }
         place = {"case": name, "model": case.model, "parameter": case.parameter_name, "n": n, "epsilon": epsilon}
-        return Point({**place, "method": method}, data, definition, self.seed)
+        return GridPoint({**place, "method": method}, data, definition, self.seed)
 
     def _check_served(self, case: CaseSection, where: str) -> None:
         """Refuse a model whose posterior cannot be inferred or drawn, and a parameter that it does not have."""
@@ -235,7 +235,7 @@ class Calibration(SimulatedStudy, frozen=True, kw_only=True):
         options = read(**{name: value for name, value in stated.items() if name in read.__struct_fields__})
         return kind().plan(model, complete_policy(model), options, n_records)
 
-    def run(self, point: Point) -> Outcome:
+    def run(self, point: GridPoint) -> PointOutcome:
         """Draw parameters and records, release, and measure the posteriors."""
         case, n, method = self.cases[point.case], point["n"], point["method"]
         model = case.model_on(case.domain)
@@ -266,7 +266,7 @@ class Calibration(SimulatedStudy, frozen=True, kw_only=True):
         k = model.parameters.index(case.parameter_name)
         distances = squared_mmds(draws, reference) if self.mmd and reference is not None else None
         measures = measure(ranks[:, k], draws[:, :, k].std(axis=1, ddof=1), distances)
-        return Outcome(measures, {"theta": thetas[:, k], "rank": ranks[:, k]})
+        return PointOutcome(measures, {"theta": thetas[:, k], "rank": ranks[:, k]})
 
     def figures(self, results: Results) -> dict[str, Figure]:
         band = ks_band(self.trials)

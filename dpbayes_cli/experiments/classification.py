@@ -28,8 +28,8 @@ from dpbayes_cli.experiments.network_posteriors import (
     with_stand_ins,
 )
 from dpbayes_cli.experiments.plots import Plot, Style
-from dpbayes_cli.experiments.point import Point
-from dpbayes_cli.experiments.results import Outcome, Results, averaged, with_errors
+from dpbayes_cli.experiments.point import GridPoint
+from dpbayes_cli.experiments.results import PointOutcome, Results, averaged, with_errors
 from dpbayes_cli.experiments.study import (
     SimulatedStudy,
     build_model_sections,
@@ -170,7 +170,7 @@ class Classification(SimulatedStudy, frozen=True, kw_only=True):
         paths = {"train": absolute(base, case.train), "test": absolute(base, case.test)}
         return msgspec.structs.replace(case, domain=domain, prior=prior, **paths)
 
-    def grid(self) -> list[Point]:
+    def grid(self) -> list[GridPoint]:
         found = []
         for name, case in self.cases.items():
             case.check_predicts(f"cases.{name}")
@@ -188,7 +188,7 @@ class Classification(SimulatedStudy, frozen=True, kw_only=True):
     def _trials(self, case: ClassificationCase) -> int:
         return min(self.trials, case.trials or self.trials)
 
-    def _check_plans(self, grid: list[Point]) -> None:
+    def _check_plans(self, grid: list[GridPoint]) -> None:
         """Refuse what cannot be priced, with its place in the study."""
         planned = set()
         for point in grid:
@@ -204,7 +204,7 @@ class Classification(SimulatedStudy, frozen=True, kw_only=True):
                 message = f"{message_of(error)} ({mechanism}, epsilon {point['epsilon']})"
                 raise SpecError(message, where=f"cases.{point.case}", hint=error.hint) from None
 
-    def records_of(self, point: Point) -> NetworkRecords:
+    def records_of(self, point: GridPoint) -> NetworkRecords:
         """Return the records of all trials of a point.
 
         Raises:
@@ -216,7 +216,7 @@ class Classification(SimulatedStudy, frozen=True, kw_only=True):
         rng = np.random.default_rng(point.data_seed())
         return simulated_records(case.network, case.n_train or 0, case.n_test or 0, self._trials(case), rng)
 
-    def run(self, point: Point) -> Outcome:
+    def run(self, point: GridPoint) -> PointOutcome:
         """Release, infer and predict in every trial."""
         model, records = self.cases[point.case].network, self.records_of(point)
         found = posteriors(point, model, records, self.draws)

@@ -21,8 +21,8 @@ from dpbayes_cli.core.section import require_type
 from dpbayes_cli.experiments.claims import OURS, Claim, listed
 from dpbayes_cli.experiments.coin import COMPLETE, DROPPED, CoinCase
 from dpbayes_cli.experiments.plots import Plot, Style, label_axes, stamped_panels
-from dpbayes_cli.experiments.point import Point
-from dpbayes_cli.experiments.results import Outcome, Result, Results, averaged, mean_difference, with_errors
+from dpbayes_cli.experiments.point import GridPoint
+from dpbayes_cli.experiments.results import PointOutcome, Result, Results, averaged, mean_difference, with_errors
 from dpbayes_cli.experiments.study import SimulatedStudy, exact_prices, prices_and_methods
 from dpbayes_cli.inference.counts.beta_mixture import BetaMixture, beta_mixture
 from dpbayes_cli.inference.naive import naive_shape
@@ -133,7 +133,7 @@ class Estimation(SimulatedStudy, frozen=True, kw_only=True):
         "a draw is known on its grid; `rdp_2_bound`: what its range alone implies."
     )
 
-    def grid(self) -> list[Point]:
+    def grid(self) -> list[GridPoint]:
         found = []
         for name, case in self.cases.items():
             for n in case.n:
@@ -146,7 +146,7 @@ class Estimation(SimulatedStudy, frozen=True, kw_only=True):
                     found.append(self.point(place, data, own))
         return found
 
-    def run(self, point: Point) -> Outcome:
+    def run(self, point: GridPoint) -> PointOutcome:
         """Release and estimate in every trial."""
         case, n, method = self.cases[point.case], point["n"], point["method"]
         records, noise = (np.random.default_rng(seed) for seed in point.data_seed().spawn(2))

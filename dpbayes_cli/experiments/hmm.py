@@ -31,9 +31,9 @@ from dpbayes_cli.experiments.claims import OURS, Claim, difference_claims
 from dpbayes_cli.experiments.file_records import POLICY, absolute, file_digest, read_codes
 from dpbayes_cli.experiments.hmm_chains import HmmTrial, chain_power, draw_power, record_range, run_chain, state_shares
 from dpbayes_cli.experiments.plots import Plot, Style
-from dpbayes_cli.experiments.point import Point
+from dpbayes_cli.experiments.point import GridPoint
 from dpbayes_cli.experiments.restricted_rows import least_entry
-from dpbayes_cli.experiments.results import Outcome, Results, averaged
+from dpbayes_cli.experiments.results import PointOutcome, Results, averaged
 from dpbayes_cli.experiments.study import SimulatedStudy, build_model_sections, message_of, prices_and_methods
 from dpbayes_cli.inference.posterior import Effort, draw_theta
 from dpbayes_cli.inference.posterior import Method as Inference
@@ -154,7 +154,7 @@ class HiddenMarkovModels(SimulatedStudy, frozen=True, kw_only=True):
         domain["features"] = dict(sorted(domain["features"].items()))
         return msgspec.structs.replace(case, records=absolute(base, case.records), domain=domain, prior=prior)
 
-    def grid(self) -> list[Point]:
+    def grid(self) -> list[GridPoint]:
         found = []
         for name, case in self.cases.items():
             self._check_case(name, case)
@@ -191,7 +191,7 @@ class HiddenMarkovModels(SimulatedStudy, frozen=True, kw_only=True):
             except SpecError as error:
                 raise SpecError(f"{message_of(error)} (epsilon {epsilon})", where=f"cases.{name}") from None
 
-    def trials_of(self, point: Point) -> list[HmmTrial]:
+    def trials_of(self, point: GridPoint) -> list[HmmTrial]:
         """Return the trials of a point; more begin with the same.
 
         Raises:
@@ -211,7 +211,7 @@ class HiddenMarkovModels(SimulatedStudy, frozen=True, kw_only=True):
             raise SpecError("nothing to learn from, or nothing to predict", where=f"cases.{point.case}")
         return found
 
-    def run(self, point: Point) -> Outcome:
+    def run(self, point: GridPoint) -> PointOutcome:
         """Predict what is held out in every trial: the log-likelihood of a record."""
         trials = self.trials_of(point)
         pairs = zip(trials, self.predictions(point, trials), strict=True)
@@ -219,7 +219,7 @@ class HiddenMarkovModels(SimulatedStudy, frozen=True, kw_only=True):
         n_test = np.array([float(trial.n_test) for trial in trials])
         return averaged({"log_likelihood": values, "n_test": n_test}, ("log_likelihood",), power=self.power_of(point))
 
-    def power_of(self, point: Point) -> float | None:
+    def power_of(self, point: GridPoint) -> float | None:
         """Return the power of the likelihood, None if the method has none."""
         sizes = self.cases[point.case].model(point["states"]).sizes
         if point["method"] == "ops":
@@ -228,11 +228,11 @@ class HiddenMarkovModels(SimulatedStudy, frozen=True, kw_only=True):
             return chain_power(point.epsilon, sizes, self._least(point, sizes), self.sweeps)
         return None
 
-    def _least(self, point: Point, sizes: Sequence[int]) -> list[float]:
+    def _least(self, point: GridPoint, sizes: Sequence[int]) -> list[float]:
         """Return the public least probability of a value of each feature: the study's, or that of the mechanism."""
         return [least_entry(size) if point["method"] == "gibbs" else self.least_share for size in sizes]
 
-    def predictions(self, point: Point, trials: Sequence[HmmTrial]) -> list[tuple[Sequence[Floats], Floats]]:
+    def predictions(self, point: GridPoint, trials: Sequence[HmmTrial]) -> list[tuple[Sequence[Floats], Floats]]:
         """Return what each trial predicts by: emissions and states; see ``HmmTrial.log_likelihood``."""
         model, power = self.cases[point.case].model(point["states"]), self.power_of(point)
         if power is not None:
@@ -277,7 +277,7 @@ class HiddenMarkovModels(SimulatedStudy, frozen=True, kw_only=True):
         return emissions, np.ones((1, *trial.held.shape, 1))
 
     def _walked(
-        self, point: Point, model: Hmm, trials: Sequence[HmmTrial], power: float
+        self, point: GridPoint, model: Hmm, trials: Sequence[HmmTrial], power: float
     ) -> list[tuple[Sequence[Floats], Floats]]:
         """Run the chains of all trials, and predict by where they end.
 

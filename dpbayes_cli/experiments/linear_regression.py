@@ -27,8 +27,8 @@ from dpbayes_cli.experiments.ball import MASS, ball_radius, draw_in_ball, likeli
 from dpbayes_cli.experiments.claims import OURS, Claim, difference_claims
 from dpbayes_cli.experiments.file_records import POLICY, absolute, file_digest, read_codes
 from dpbayes_cli.experiments.plots import Plot, Style
-from dpbayes_cli.experiments.point import Point
-from dpbayes_cli.experiments.results import Outcome, Results, averaged, with_errors
+from dpbayes_cli.experiments.point import GridPoint
+from dpbayes_cli.experiments.results import PointOutcome, Results, averaged, with_errors
 from dpbayes_cli.experiments.study import SimulatedStudy, prices_and_methods
 from dpbayes_cli.inference.batch import draw_many
 from dpbayes_cli.models.families.regression_domain import FeatureSection, NumberTarget, check_target
@@ -149,7 +149,7 @@ class LinearRegressions(SimulatedStudy, frozen=True, kw_only=True):
     def complete_case(cls, case: LinearCase, _place: str, base: Path) -> LinearCase:
         return msgspec.structs.replace(case, records=absolute(base, case.records))
 
-    def grid(self) -> list[Point]:
+    def grid(self) -> list[GridPoint]:
         found = []
         for name, case in self.cases.items():
             stated = {
@@ -164,7 +164,7 @@ class LinearRegressions(SimulatedStudy, frozen=True, kw_only=True):
                     found.append(self.point({"case": name, **place}, data, {**place, **own}))
         return found
 
-    def run(self, point: Point) -> Outcome:
+    def run(self, point: GridPoint) -> PointOutcome:
         """Learn from a part of the records in every trial, and predict the others."""
         case, trials, power = self.cases[point.case], self.trials_of(point), None
         rng = np.random.default_rng(point.noise_seed(epsilon=point["epsilon"], method=point["method"]))
@@ -179,7 +179,7 @@ class LinearRegressions(SimulatedStudy, frozen=True, kw_only=True):
         }
         return averaged(measured, measured, power=power)
 
-    def trials_of(self, point: Point) -> list[LinearTrial]:
+    def trials_of(self, point: GridPoint) -> list[LinearTrial]:
         """Return what the trials learn from and predict; more trials begin with the same.
 
         Raises:
@@ -197,7 +197,7 @@ class LinearRegressions(SimulatedStudy, frozen=True, kw_only=True):
         parts = ((order[:n], order[n:]) for order in orders)
         return [LinearTrial(numbers[train], rows[train], y[train], rows[test], y[test]) for train, test in parts]
 
-    def _noise_aware(self, point: Point, numbers: list[Floats], rng: np.random.Generator) -> Floats:
+    def _noise_aware(self, point: GridPoint, numbers: list[Floats], rng: np.random.Generator) -> Floats:
         """Release noisy second moments in every trial, and return the posterior means of the rows' coefficients."""
         case, mechanism, n = self.cases[point.case], mechanism_type("laplace")(), len(numbers[0])
         model = require_type(build_spec(document(case, point["prior_variance"])).build_model(), NoisyStatistics)
@@ -270,7 +270,9 @@ def _mse(away: Floats) -> float:
     return float(np.square(away).mean())
 
 
-def _drawn(case: LinearCase, point: Point, trials: list[LinearTrial], rng: np.random.Generator) -> tuple[Floats, float]:
+def _drawn(
+    case: LinearCase, point: GridPoint, trials: list[LinearTrial], rng: np.random.Generator
+) -> tuple[Floats, float]:
     """Return each trial's coefficients, and the power of the likelihood.
 
     Without a price they are the mean of the whole posterior; else one draw under that power, within the ball.

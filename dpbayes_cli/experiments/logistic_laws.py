@@ -56,7 +56,7 @@ class Price(NamedTuple):
         return f"order {self.order}" if self.order is not None else f"delta {self.delta}"
 
 
-class Law(NamedTuple):
+class LogisticLaw(NamedTuple):
     """The law of a draw: proportional to exp(-T sum of losses - (tau / 2) |w|^2), or what a chain makes of it.
 
     Attributes:
@@ -83,7 +83,7 @@ class _CappedChains(Chains):
         return min(super().horizon(step, tau), self.most_steps)
 
 
-def law_at(method: str, price: Price | None, model: ConvexLossModel, n_records: int, most_steps: int) -> Law:
+def law_at(method: str, price: Price | None, model: ConvexLossModel, n_records: int, most_steps: int) -> LogisticLaw:
     """Return what a method draws from at a price.
 
     Args:
@@ -102,7 +102,7 @@ def law_at(method: str, price: Price | None, model: ConvexLossModel, n_records: 
     """
     tau = model.precision
     if price is None:
-        return Law(HOTTEST, tau)
+        return LogisticLaw(HOTTEST, tau)
     epsilon = float(price.epsilon)
     if method.endswith("-langevin"):
         options = LangevinOptions(epsilon=Decimal(price.epsilon))
@@ -116,16 +116,16 @@ def law_at(method: str, price: Price | None, model: ConvexLossModel, n_records: 
             chain = chains.chain(min(HOTTEST, rule * UNDER), tau)
         else:
             raise ValueError("the rule of Minami et al. has a price at a delta")
-        return Law(chain.rho, chain.tau, None, chain.step, chain.steps)
+        return LogisticLaw(chain.rho, chain.tau, None, chain.step, chain.steps)
     if price.order is None:
         raise ValueError(f"{method} has a price at an order")
     order = float(price.order)
     if method == "rdp-diffuse":
-        return Law(min(HOTTEST, diffuse_temperature(order, epsilon, _SLOPE, tau)), tau)
+        return LogisticLaw(min(HOTTEST, diffuse_temperature(order, epsilon, _SLOPE, tau)), tau)
     if method == "rdp-concentrated":
-        return Law(HOTTEST, max(tau, concentrated_precision(order, epsilon, _SLOPE, HOTTEST)))
+        return LogisticLaw(HOTTEST, max(tau, concentrated_precision(order, epsilon, _SLOPE, HOTTEST)))
     radius = n_records / tau  # c / beta, the smallest ball that is known to hold the most probable coefficients
-    return Law(min(HOTTEST, restricted_range(epsilon, order) / (2.0 * radius)), tau, radius)
+    return LogisticLaw(min(HOTTEST, restricted_range(epsilon, order) / (2.0 * radius)), tau, radius)
 
 
 def divergences_of_range(range_: float, order: float) -> tuple[float, float]:
@@ -183,7 +183,7 @@ class LogisticPosterior(NamedTuple):
 
     x: Floats
     y: Floats
-    law: Law
+    law: LogisticLaw
 
 
 class Drawn(NamedTuple):

@@ -27,10 +27,17 @@ from dpbayes_cli.core.registry import model_type
 from dpbayes_cli.core.section import Level, Positive, Section
 from dpbayes_cli.experiments.claims import OURS, Claim, difference_claims
 from dpbayes_cli.experiments.file_records import POLICY, absolute, file_digest, read_codes
-from dpbayes_cli.experiments.logistic_laws import FromTheEnd, Law, LogisticPosterior, Price, draw_posterior, law_at
+from dpbayes_cli.experiments.logistic_laws import (
+    FromTheEnd,
+    LogisticLaw,
+    LogisticPosterior,
+    Price,
+    draw_posterior,
+    law_at,
+)
 from dpbayes_cli.experiments.plots import Plot, Style
-from dpbayes_cli.experiments.point import Point
-from dpbayes_cli.experiments.results import Outcome, Results, averaged, with_errors
+from dpbayes_cli.experiments.point import GridPoint
+from dpbayes_cli.experiments.results import PointOutcome, Results, averaged, with_errors
 from dpbayes_cli.experiments.study import SimulatedStudy, exact_number
 from dpbayes_cli.experiments.unit_rows import UnitRows
 from dpbayes_cli.models.families.regression_domain import FeatureSection, check_target
@@ -231,14 +238,14 @@ class LogisticRegressions(SimulatedStudy, frozen=True, kw_only=True):
     def complete_case(cls, case: LogisticCase, _place: str, base: Path) -> LogisticCase:
         return msgspec.structs.replace(case, train=absolute(base, case.train), test=absolute(base, case.test))
 
-    def grid(self) -> list[Point]:
+    def grid(self) -> list[GridPoint]:
         at_orders = [Price(epsilon, order=order) for order in self.orders for epsilon in self.epsilon]
         at_delta = [Price(epsilon, delta=self.delta) for epsilon in self.epsilon_at_delta]
         rest = [method for method in self.methods if method != "true-posterior"]
         places: list[tuple[Price | None, Method]] = [(None, "true-posterior")] if len(rest) < len(self.methods) else []
         places += [(price, method) for price in at_orders for method in rest if method != "minami-langevin"]
         places += [(price, method) for price in at_delta for method in rest if method.endswith("-langevin")]
-        found: list[Point] = []
+        found: list[GridPoint] = []
         for name, case in self.cases.items():
             stated = {key: value for key, value in msgspec.to_builtins(case).items() if key not in {"train", "test"}}
             contents = [file_digest(path) for path in (case.train, case.test) if path is not None]
@@ -254,7 +261,7 @@ class LogisticRegressions(SimulatedStudy, frozen=True, kw_only=True):
                 found.append(self.point(place, data, own, details))
         return found
 
-    def records_of(self, point: Point) -> LogisticRecords:
+    def records_of(self, point: GridPoint) -> LogisticRecords:
         """Return the records of all trials of a point; more trials begin with the same.
 
         Raises:
@@ -270,12 +277,12 @@ class LogisticRegressions(SimulatedStudy, frozen=True, kw_only=True):
         train, test = orders[:, : case.n_train], orders[:, case.n_train :]
         return LogisticRecords(x[train], y[train], x[test], y[test])
 
-    def run(self, point: Point) -> Outcome:
+    def run(self, point: GridPoint) -> PointOutcome:
         """Draw the coefficients in every trial, and predict records that were not learned from.
 
         The seed of the draws is the same for all laws, whose differences are then those of the laws.
         """
-        law, records = Law(*point.details.values()), self.records_of(point)
+        law, records = LogisticLaw(*point.details.values()), self.records_of(point)
         chains: dict[str, float | None] = {"acceptance": None, "r_hat": None}
         if law.n_steps is None:
             is_shared = len(records.x) == 1
@@ -296,7 +303,7 @@ class LogisticRegressions(SimulatedStudy, frozen=True, kw_only=True):
         }
         return averaged(trials, trials, **chains)
 
-    def _released(self, point: Point, law: Law, records: LogisticRecords) -> Floats:
+    def _released(self, point: GridPoint, law: LogisticLaw, records: LogisticRecords) -> Floats:
         """Run the chain that a release would run, with a seeded generator; shape (n_sets, width, n_draws)."""
         case = self.cases[point.case]
         n, steps, sets = case.n_learned, law.n_steps or 0, len(records.x)

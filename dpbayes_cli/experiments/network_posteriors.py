@@ -21,7 +21,7 @@ from dpbayes_cli.core.registry import mechanism_type
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.core.statistic import count_cells, released_values
 from dpbayes_cli.experiments.file_records import POLICY, read_codes
-from dpbayes_cli.experiments.point import Point
+from dpbayes_cli.experiments.point import GridPoint
 from dpbayes_cli.experiments.restricted_rows import draw_restricted, least_entry, table_power
 from dpbayes_cli.inference.batch import draw_many
 from dpbayes_cli.inference.dirichlet_rows import draw_rows
@@ -142,7 +142,7 @@ def plan_of(mechanism: str, epsilon: str, model: DiscreteBayesNet, n_records: in
     return found, found.plan(model, POLICY, options, n_records)
 
 
-def posteriors(point: Point, model: DiscreteBayesNet, records: NetworkRecords, n_draws: int) -> Posteriors:
+def posteriors(point: GridPoint, model: DiscreteBayesNet, records: NetworkRecords, n_draws: int) -> Posteriors:
     """Draw from the posteriors of all trials of a point."""
     rng, method = np.random.default_rng(point.inference_seed()), point["method"]
     if method == "non-private":
@@ -157,7 +157,7 @@ def posteriors(point: Point, model: DiscreteBayesNet, records: NetworkRecords, n
     return Posteriors(_conjugate_draws(model, taken, n_draws, rng), released, taken)
 
 
-def _released(point: Point, model: DiscreteBayesNet, records: NetworkRecords) -> list[NoisyTables]:
+def _released(point: GridPoint, model: DiscreteBayesNet, records: NetworkRecords) -> list[NoisyTables]:
     """Simulate a release of each trial, and return the observations behind them: the same for both readings of it."""
     name, n = MECHANISMS[point["method"]], records.n_train
     mechanism, plan = plan_of(name, point["epsilon"], model, n)

@@ -15,7 +15,7 @@ _SPEAKING = {"case", "method", "price"}
 
 
 @dataclass(frozen=True)
-class Point:
+class GridPoint:
     """One point in the grid of a study.
 
     Attributes:

@@ -17,8 +17,8 @@ from msgspec import Meta
 from dpbayes_cli.experiments.claims import OURS, Claim
 from dpbayes_cli.experiments.coin import CoinCase
 from dpbayes_cli.experiments.plots import Style, draw_line, label_axes, stamped_panels
-from dpbayes_cli.experiments.point import Point
-from dpbayes_cli.experiments.results import Outcome, Results
+from dpbayes_cli.experiments.point import GridPoint
+from dpbayes_cli.experiments.results import PointOutcome, Results
 from dpbayes_cli.experiments.study import Study
 from dpbayes_cli.privacy.conjugate import fall, rise
 from dpbayes_cli.spec.convert_section import Exact
@@ -132,7 +132,7 @@ class RenyiCurves(Study, frozen=True, kw_only=True):
             for weight in self.weights
         ]
 
-    def grid(self) -> list[Point]:
+    def grid(self) -> list[GridPoint]:
         sizes = {"highest_order": self.highest_order, "points": self.points}
         places = (
             (name, {"method": curve.method, "records": curve.records, "weight": curve.weight})
@@ -144,13 +144,13 @@ class RenyiCurves(Study, frozen=True, kw_only=True):
             for name, place in places
         ]
 
-    def run(self, point: Point) -> Outcome:
+    def run(self, point: GridPoint) -> PointOutcome:
         """Evaluate the curve at the orders at which it is finite."""
         curve = Curve(self.cases[point.case], point["method"], point["records"], point["weight"])
         costs = {order: curve.divergence(order) for order in self.orders}
         finite = {order: cost for order, cost in costs.items() if math.isfinite(cost)}
         at_2 = curve.divergence(2.0)
-        return Outcome(
+        return PointOutcome(
             {"order_max": curve.order_max, "epsilon_at_2": at_2 if math.isfinite(at_2) else None},
             {"order": np.array(list(finite)), "epsilon": np.array(list(finite.values()))},
         )

@@ -23,8 +23,8 @@ from dpbayes_cli.experiments.beta_mixtures import UtilityCase, beta_divergence, 
 from dpbayes_cli.experiments.claims import OURS, Claim
 from dpbayes_cli.experiments.coin import COMPLETE
 from dpbayes_cli.experiments.plots import Plot, Style
-from dpbayes_cli.experiments.point import Point
-from dpbayes_cli.experiments.results import Outcome, Results
+from dpbayes_cli.experiments.point import GridPoint
+from dpbayes_cli.experiments.results import PointOutcome, Results
 from dpbayes_cli.experiments.study import Study, exact_prices, prices_and_methods
 from dpbayes_cli.mechanisms.samplers.renyi_posterior import calibrated
 from dpbayes_cli.privacy.kinds import PureDP
@@ -107,7 +107,7 @@ class RenyiUtility(Study, frozen=True, kw_only=True):
         self.state_exactly("orders", "an order is above 1 and at most 256", "1", "256")
         self.check_distinct("orders", "epsilon", "methods")
 
-    def grid(self) -> list[Point]:
+    def grid(self) -> list[GridPoint]:
         places = (
             (name, {"order": order, "epsilon": epsilon, "method": method})
             for name in self.cases
@@ -118,7 +118,7 @@ class RenyiUtility(Study, frozen=True, kw_only=True):
             self.point({"case": name, **place}, msgspec.to_builtins(self.cases[name]), place) for name, place in places
         ]
 
-    def run(self, point: Point) -> Outcome:
+    def run(self, point: GridPoint) -> PointOutcome:
         """Compute what a release is worth.
 
         ``kl`` is the divergence of the release's law from the true posterior of the case's data; ``nll`` the mean
@@ -142,7 +142,7 @@ class RenyiUtility(Study, frozen=True, kw_only=True):
         shapes = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
         mean, sd = log_loss(case, mixing, *shapes)
         measures = {"parameter": parameter, "kl": divergence(case, mixing[case.successes], *shapes)}
-        return Outcome({**measures, "nll": mean, "nll_sd": sd, "cost": cost if math.isfinite(cost) else None}, {})
+        return PointOutcome({**measures, "nll": mean, "nll_sd": sd, "cost": cost if math.isfinite(cost) else None}, {})
 
     def claims(self, results: Results) -> list[Claim]:
         made: list[Claim | None] = []

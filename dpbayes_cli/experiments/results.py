@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from dpbayes_cli.experiments.point import Point, in_words
+from dpbayes_cli.experiments.point import GridPoint, in_words
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
 
 
 @dataclass(frozen=True)
-class Outcome:
+class PointOutcome:
     """What was computed at a point.
 
     Attributes:
@@ -29,7 +29,7 @@ class Outcome:
     trials: Mapping[str, Floats]
 
 
-def averaged(trials: Mapping[str, Floats], names: Iterable[str], **measures: float | None) -> Outcome:
+def averaged(trials: Mapping[str, Floats], names: Iterable[str], **measures: float | None) -> PointOutcome:
     """Return the outcome whose measures are means over trials, each with its standard error as ``name_se``.
 
     Args:
@@ -41,7 +41,7 @@ def averaged(trials: Mapping[str, Floats], names: Iterable[str], **measures: flo
         values = trials.get(name)
         measures[name] = None if values is None else float(values.mean())
         measures[f"{name}_se"] = None if values is None else standard_error(values)
-    return Outcome(measures, trials)
+    return PointOutcome(measures, trials)
 
 
 def with_errors(*names: str) -> tuple[str, ...]:
@@ -80,9 +80,9 @@ def mean_difference(first: Sequence[float], second: Sequence[float]) -> Differen
 
 @dataclass(frozen=True)
 class Result:
-    """What is known of one point: see ``Outcome``; ``result["epsilon"]`` reads its place."""
+    """What is known of one point: see ``PointOutcome``; ``result["epsilon"]`` reads its place."""
 
-    point: Point
+    point: GridPoint
     measures: Mapping[str, float | None]
     trials: Mapping[str, list[float]]
 

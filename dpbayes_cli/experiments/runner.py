@@ -14,12 +14,12 @@ from pathlib import Path
 from dpbayes_cli.base.errors import DpbayesError, SpecError
 from dpbayes_cli.experiments import NOT_PRIVATE
 from dpbayes_cli.experiments.plots import Format
-from dpbayes_cli.experiments.point import Point
+from dpbayes_cli.experiments.point import GridPoint
 from dpbayes_cli.experiments.results import Result, Results
 from dpbayes_cli.experiments.store import FinishedPoint, finish, finished, open_directory, write_whole
 from dpbayes_cli.experiments.study import Study
 
-Progress = Callable[[Point, float, int, int], None]
+Progress = Callable[[GridPoint, float, int, int], None]
 """Told of every point that is computed: the point, its seconds, how many are finished, how many there are."""
 
 
@@ -53,7 +53,7 @@ def run_study(study: Study, directory: Path, jobs: int, progress: Progress) -> R
     return Results(Result(point, (kept := found[point.digest]).measures, kept.trials) for point in grid)
 
 
-def compute(study: Study, point: Point) -> FinishedPoint:
+def compute(study: Study, point: GridPoint) -> FinishedPoint:
     """Compute one point of a study.
 
     Raises:
@@ -82,7 +82,7 @@ def publish(directory: Path, study: Study, results: Results, formats: Sequence[F
     return list(files)
 
 
-def _computed(study: Study, missing: list[Point], jobs: int) -> Iterator[tuple[Point, FinishedPoint]]:
+def _computed(study: Study, missing: list[GridPoint], jobs: int) -> Iterator[tuple[GridPoint, FinishedPoint]]:
     """Return points as they are computed: on one process in their order, on several as they come."""
     if jobs == 1 or len(missing) < 2:
         for point in missing:

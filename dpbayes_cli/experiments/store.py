@@ -18,7 +18,7 @@ import msgspec
 from dpbayes_cli.base.canonical import canonical_json
 from dpbayes_cli.base.errors import DpbayesError, OutputError
 from dpbayes_cli.experiments import NOT_PRIVATE
-from dpbayes_cli.experiments.point import Point
+from dpbayes_cli.experiments.point import GridPoint
 from dpbayes_cli.experiments.study import Study
 from dpbayes_cli.spec.yaml_reader import read_spec_file
 
@@ -31,7 +31,7 @@ class FinishedPoint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     Attributes:
         stamp: that nothing in it is private.
-        definition: what the numbers depend on; see ``Point``.
+        definition: what the numbers depend on; see ``GridPoint``.
         measures: the numbers of the point, by name.
         trials: the numbers of its trials, by name, one a trial.
         seconds: how long the point took.
@@ -91,7 +91,7 @@ def study_yaml(study: Study) -> bytes:
     return f"# {NOT_PRIVATE}\n{text}".encode()
 
 
-def finished(directory: Path, point: Point) -> FinishedPoint | None:
+def finished(directory: Path, point: GridPoint) -> FinishedPoint | None:
     """Return a finished point, None if its file is missing, torn, or of another definition."""
     try:
         found = msgspec.json.decode(_file(directory, point).read_bytes(), type=FinishedPoint)
@@ -100,7 +100,7 @@ def finished(directory: Path, point: Point) -> FinishedPoint | None:
     return found if canonical_json(found.definition) == canonical_json(point.definition) else None
 
 
-def finish(directory: Path, point: Point, result: FinishedPoint) -> None:
+def finish(directory: Path, point: GridPoint, result: FinishedPoint) -> None:
     """Write the file of a point.
 
     Raises:
@@ -109,7 +109,7 @@ def finish(directory: Path, point: Point, result: FinishedPoint) -> None:
     write_whole(_file(directory, point), msgspec.json.encode(result) + b"\n")
 
 
-def _file(directory: Path, point: Point) -> Path:
+def _file(directory: Path, point: GridPoint) -> Path:
     return directory / CELLS / f"{point.digest[:32]}.json"
 
 

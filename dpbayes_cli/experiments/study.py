@@ -20,8 +20,8 @@ from dpbayes_cli.core.section import Section
 from dpbayes_cli.experiments import NOT_PRIVATE
 from dpbayes_cli.experiments.claims import Claim
 from dpbayes_cli.experiments.plots import Format, Plot, figure_files
-from dpbayes_cli.experiments.point import Point, in_words
-from dpbayes_cli.experiments.results import Outcome, Results
+from dpbayes_cli.experiments.point import GridPoint, in_words
+from dpbayes_cli.experiments.results import PointOutcome, Results
 from dpbayes_cli.experiments.summary import claims_section, paired_differences, results_table, stamped_csv
 from dpbayes_cli.privacy.guarantee import check_epsilon
 from dpbayes_cli.spec.convert_section import Exact, convert_section
@@ -92,7 +92,7 @@ class Study(Section, frozen=True, kw_only=True):
         checked: Section = case
         return checked
 
-    def grid(self) -> list[Point]:
+    def grid(self) -> list[GridPoint]:
         """Return the points in the order of the file, after refusing what cannot be computed.
 
         Raises:
@@ -101,7 +101,7 @@ class Study(Section, frozen=True, kw_only=True):
         """
         raise NotImplementedError
 
-    def run(self, point: Point) -> Outcome:
+    def run(self, point: GridPoint) -> PointOutcome:
         """Compute one point; equal definitions give equal numbers, in any process.
 
         Raises:
@@ -152,7 +152,7 @@ class Study(Section, frozen=True, kw_only=True):
 
     def point(
         self, place: dict[str, Any], data: dict[str, Any], own: dict[str, Any], details: dict[str, Any] | None = None
-    ) -> Point:
+    ) -> GridPoint:
         """Return a point whose numbers depend on its data, on ``own``, and on the version.
 
         Args:
@@ -162,9 +162,9 @@ class Study(Section, frozen=True, kw_only=True):
             details: what else its row tells, by column.
         """
         definition = {**data, "version": dpbayes_cli.__version__, "study": self.study, **own}
-        return Point(place, data, definition, getattr(self, "seed", 0), details or {})
+        return GridPoint(place, data, definition, getattr(self, "seed", 0), details or {})
 
-    def label(self, point: Point) -> str:
+    def label(self, point: GridPoint) -> str:
         """Return a point in one line, for people: those columns that are printed."""
         return in_words({name: point[name] for name in self.columns if name in self.shown})
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from dpbayes_cli.experiments.point import Point
+from dpbayes_cli.experiments.point import GridPoint
 from dpbayes_cli.experiments.results import Result, Results
 from dpbayes_cli.experiments.runner import compute, publish, run_study
 from dpbayes_cli.experiments.studies import build_study
@@ -50,7 +50,7 @@ def changed(*path_and_value: Any) -> dict[str, Any]:
     return document
 
 
-def grid(document: dict[str, Any]) -> list[Point]:
+def grid(document: dict[str, Any]) -> list[GridPoint]:
     """Return the points of a study."""
     return build_study(document).grid()
 
@@ -61,8 +61,8 @@ def results_of(study: Study) -> Results:
     return Results(Result(point, done.measures, done.trials) for point, done in found)
 
 
-def run(study: Study, out: Path, jobs: int = 1) -> list[Point]:
+def run(study: Study, out: Path, jobs: int = 1) -> list[GridPoint]:
     """Run a study and publish it; return the points that were computed."""
-    computed: list[Point] = []
+    computed: list[GridPoint] = []
     publish(out, study, run_study(study, out, jobs, lambda point, *_: computed.append(point)))
     return computed

@@ -13,7 +13,7 @@ from dpbayes_cli.core.plan import Sampler
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.experiments.calibration import Calibration, CaseSection, Method, OpsSection
 from dpbayes_cli.experiments.calibration_measures import ks_band, squared_mmds
-from dpbayes_cli.experiments.results import Outcome
+from dpbayes_cli.experiments.results import PointOutcome
 from dpbayes_cli.mechanisms.samplers.simulated_draws import simulate_conjugate, simulate_sampler
 from dpbayes_cli.privacy.conjugate import DirichletFamily
 from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
@@ -32,12 +32,12 @@ def study_of(case: str, n: int, epsilon: str, method: Method, trials: int = TRIA
     return msgspec.structs.replace(Calibration.build(SMALL), **{"cases": cases, **found, **changes})
 
 
-def outcome_of(study: Calibration) -> Outcome:
+def outcome_of(study: Calibration) -> PointOutcome:
     (point,) = study.grid()
     return study.run(point)
 
 
-def number(outcome: Outcome, measure: str) -> float:
+def number(outcome: PointOutcome, measure: str) -> float:
     return require_type(outcome.measures[measure], float)
 
 

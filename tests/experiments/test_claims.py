@@ -11,7 +11,7 @@ import yaml
 from dpbayes_cli.experiments import NOT_PRIVATE
 from dpbayes_cli.experiments.claims import OURS, Claim, difference_claims, listed
 from dpbayes_cli.experiments.plots import figure_files, figure_formats, stamped_panels
-from dpbayes_cli.experiments.point import Point
+from dpbayes_cli.experiments.point import GridPoint
 from dpbayes_cli.experiments.results import Difference, Result, Results
 from dpbayes_cli.experiments.studies import STUDIES, build_study
 from dpbayes_cli.experiments.summary import claims_section
@@ -34,7 +34,7 @@ UTILITY: dict[str, Any] = {
 def result(
     place: dict[str, Any], measures: dict[str, float | None], trials: dict[str, list[float]] | None = None
 ) -> Result:
-    return Result(Point(place, {}, place), measures, trials or {})
+    return Result(GridPoint(place, {}, place), measures, trials or {})
 
 
 # --- where they stand ------------------------------------------------------------------------------------------------
@@ -118,7 +118,7 @@ def test_a_claim_about_differences_follows_from_their_signs(
 def test_methods_are_compared_at_one_price_and_not_with_themselves() -> None:
     def of(method: str, epsilon: str | None, values: list[float], law: str) -> Result:
         place = {"case": "one", "epsilon": epsilon, "method": method}
-        return Result(Point(place, {}, {"law": law}), {}, {"x": values})
+        return Result(GridPoint(place, {}, {"law": law}), {}, {"x": values})
 
     own = Results(
         [of("a", "1", [1.0, 3.0], "1"), of("a", "2", [1.0, 3.0], "2"), of("b", "1", [0.0, 1.0], "3"),

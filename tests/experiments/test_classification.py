@@ -24,7 +24,7 @@ from dpbayes_cli.experiments.file_records import POLICY
 from dpbayes_cli.experiments.network_posteriors import MECHANISMS, NetworkRecords, plan_of, posteriors
 from dpbayes_cli.experiments.plots import figure_files, stamped_panels
 from dpbayes_cli.experiments.restricted_rows import draw_restricted, draw_truncated_beta, table_power
-from dpbayes_cli.experiments.results import Outcome, mean_difference
+from dpbayes_cli.experiments.results import PointOutcome, mean_difference
 from dpbayes_cli.experiments.store import study_yaml
 from dpbayes_cli.experiments.studies import build_study, read_study
 from dpbayes_cli.mechanisms.ops import Ops
@@ -94,11 +94,11 @@ class Alone:
     def records(self) -> NetworkRecords:
         return self.study.records_of(self.point)
 
-    def run(self) -> Outcome:
+    def run(self) -> PointOutcome:
         return self.study.run(self.point)
 
 
-def mean(outcome: Outcome, measure: str) -> float:
+def mean(outcome: PointOutcome, measure: str) -> float:
     return require_type(outcome.measures[measure], float)
 
 

@@ -14,7 +14,7 @@ from scipy import stats
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.experiments.coin import COMPLETE
 from dpbayes_cli.experiments.estimation import Estimation, EstimationCase
-from dpbayes_cli.experiments.results import Outcome
+from dpbayes_cli.experiments.results import PointOutcome
 from dpbayes_cli.experiments.studies import build_study
 from dpbayes_cli.inference.counts.beta_mixture import beta_mixture
 from tests.conftest import ROOT, Cli
@@ -24,7 +24,7 @@ CONFIG = ROOT / "configs" / "experiments" / "estimation.yaml"
 CASE = EstimationCase(theta=0.3, n=(20,), support=(0.2, 0.8))
 
 
-def run(method: Any, epsilon: str = "1", trials: int = 200) -> Outcome:
+def run(method: Any, epsilon: str = "1", trials: int = 200) -> PointOutcome:
     """Compute the one point of a study of one method."""
     study = Estimation(
         study="estimation", name="x", seed=7, epsilon=(epsilon,), methods=(method,), trials=trials, cases={"coin": CASE}

@@ -31,7 +31,7 @@ from dpbayes_cli.experiments.hmm_chains import (
     run_chain,
     state_shares,
 )
-from dpbayes_cli.experiments.point import Point
+from dpbayes_cli.experiments.point import GridPoint
 from dpbayes_cli.experiments.studies import build_study, read_study
 from dpbayes_cli.inference.posterior import Posterior
 from dpbayes_cli.inference.solve import infer
@@ -130,7 +130,7 @@ def whole(records: Path) -> Path:
         return run(records / "whole", records)
 
 
-def point_of(study: HiddenMarkovModels, *place: Any) -> Point:
+def point_of(study: HiddenMarkovModels, *place: Any) -> GridPoint:
     """The point with a number of states, an epsilon and a method."""
     return next(each for each in study.grid() if (each["states"], each["epsilon"], each["method"]) == place)
 

@@ -16,7 +16,7 @@ from scipy.special import expit
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.experiments import NOT_PRIVATE
-from dpbayes_cli.experiments.logistic_laws import Law, Price, divergences_of_range, law_at, restricted_range
+from dpbayes_cli.experiments.logistic_laws import LogisticLaw, Price, divergences_of_range, law_at, restricted_range
 from dpbayes_cli.experiments.logistic_regression import LogisticRegressions
 from dpbayes_cli.experiments.studies import build_study, read_study
 from dpbayes_cli.experiments.unit_rows import UnitRows
@@ -175,13 +175,13 @@ def test_what_is_wrong_is_named(changes: dict[str, Any], where: str, place_with_
 N, TAU = 1000, 4.0
 
 
-def law_of(method: str, price: Price | None, place: Path, most: int = 1 << 20) -> Law:
+def law_of(method: str, price: Price | None, place: Path, most: int = 1 << 20) -> LogisticLaw:
     """The law of a method with the prior precision 4 of 1,000 records."""
     model = study_of(place).cases["split"].model(N)
     return law_at(method, price, replace(model, precision=TAU), N, most)
 
 
-def mu_of(chain: Law) -> float:
+def mu_of(chain: LogisticLaw) -> float:
     """The price of a chain: see ``descent_mu``."""
     power, smoothness = chain.likelihood_power, chain.likelihood_power * N / 4.0 + TAU
     return descent_mu(

@@ -15,7 +15,7 @@ from dpbayes_cli.base.errors import OutputError
 from dpbayes_cli.base.figures import new_figure
 from dpbayes_cli.experiments import NOT_PRIVATE
 from dpbayes_cli.experiments.calibration import Calibration
-from dpbayes_cli.experiments.point import Point
+from dpbayes_cli.experiments.point import GridPoint
 from dpbayes_cli.experiments.studies import build_study
 from tests.conftest import ROOT, Cli
 from tests.experiments import studies
@@ -23,7 +23,7 @@ from tests.experiments.studies import SMALL, changed, grid
 from tests.experiments.test_study import CALIBRATION
 
 
-def run(document: dict[str, Any], out: Path, jobs: int = 1) -> list[Point]:
+def run(document: dict[str, Any], out: Path, jobs: int = 1) -> list[GridPoint]:
     """Run a study and publish it; return the points that were computed."""
     return studies.run(build_study(document), out, jobs)
 
