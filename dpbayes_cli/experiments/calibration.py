@@ -17,7 +17,7 @@ import dpbayes_cli
 from dpbayes_cli.base.errors import SpecError, nearest
 from dpbayes_cli.base.numeric import decimal_text, parse_decimal
 from dpbayes_cli.core.model import Model, NoisyStatistics
-from dpbayes_cli.core.options import TemperKind
+from dpbayes_cli.core.options import PowerTarget
 from dpbayes_cli.core.plan import Plan
 from dpbayes_cli.core.registry import check_serves, mechanism_type, model_names, model_type, serves
 from dpbayes_cli.core.section import Section, require_type
@@ -77,7 +77,7 @@ class OpsSection(Section, frozen=True, kw_only=True):
     """The baseline that releases posterior draws instead of noisy statistics."""
 
     draws: Annotated[int, Meta(ge=2, le=10_000, description="draws; each costs epsilon / draws")] = 100
-    power_applies_to: TemperKind = field(default="likelihood", name="temper")
+    power_applies_to: PowerTarget = field(default="likelihood", name="temper")
 
 
 class CaseSection(Section, frozen=True, kw_only=True):
@@ -228,7 +228,7 @@ class Calibration(SimulatedStudy, frozen=True, kw_only=True):
         kind = mechanism_type(mechanism)
         stated: dict[str, Any] = {"epsilon": parse_decimal(epsilon)}
         if mechanism == "ops":
-            stated |= {"draws": self.ops.draws, "temper": self.ops.power_applies_to, "support": case.support}
+            stated |= {"draws": self.ops.draws, "power_applies_to": self.ops.power_applies_to, "support": case.support}
         elif self.delta is not None:
             stated |= {"delta": parse_decimal(self.delta)}
         read = kind.options_for(type(model))

@@ -91,7 +91,7 @@ class EstimationCase(CoinCase, frozen=True, kw_only=True):
         name, policy, price = "laplace", DROPPED if method == "laplace-paper" else COMPLETE, parse_decimal(epsilon)
         options: Options = EpsilonOptions(epsilon=price)
         if method == "ops":
-            name, options = "ops", OpsRangeOptions(epsilon=price, temper="joint", support=self.support)
+            name, options = "ops", OpsRangeOptions(epsilon=price, power_applies_to="joint", support=self.support)
         (step,) = mechanism_type(name)().plan(self.model, policy, options, n_records).steps
         return step
 
@@ -308,7 +308,7 @@ def _curves(at: str, case: EstimationCase, sizes: list[int], own: Results) -> li
     )
     last, of_last = sizes[-1], laplace[-1].measure("l1")
     step, error = case.step("ops", sampled[-1]["epsilon"], last), sampled[-1].measure("l1")
-    power = 1.0 if step is None else float(require_type(step.law, ScalarSampler).temperature)
+    power = 1.0 if step is None else float(require_type(step.law, ScalarSampler).likelihood_power)
     equal = float(np.exp(np.interp(-np.log(error), -np.log(exact), np.log(sizes))))
     expected = 2.0 * last / (1.0 + 1.0 / power)  # efficiencies: 1 + 1 / T of a draw under the power T, 2 of a draw
     return [

@@ -49,7 +49,7 @@ Method = Literal["non-private", "laplace", "laplace-naive", "ops", "gibbs"]
 
 SOURCE = "[F] Figures 3-7"
 MODEL = "hmm"
-_EFFORT = Effort(summary_draws=1 << 10, ess=100.0, sweeps=80)
+_EFFORT = Effort(summary_draws=1 << 10, ess=100.0, mcmc_sweeps=80)
 """Enough to predict by: on the log of events 200 sweeps gave the same log-likelihoods to four digits."""
 _CLEAR = 3.0
 """A difference of so many standard errors is called one."""

@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from dpbayes_cli.mechanisms.samplers.langevin_calibration import HOTTEST, UNDER, Chains, LangevinOptions
+from dpbayes_cli.mechanisms.samplers.langevin_calibration import UNDER, UNTEMPERED, Chains, LangevinOptions
 from dpbayes_cli.privacy.conversions import pure_rdp
 from dpbayes_cli.privacy.noisy_descent import (
     concentrated_precision,
-    diffuse_temperature,
-    minami_temperature,
+    diffuse_likelihood_power,
+    minami_likelihood_power,
     mu_of_statement,
 )
 
@@ -78,9 +78,9 @@ class _CappedChains(Chains):
 
     most_steps: int = 1 << 30
 
-    def horizon(self, step: float, tau: float) -> int:
+    def horizon(self, step_size: float, tau: float) -> int:
         """Return the default horizon, or the cap if that is shorter."""
-        return min(super().horizon(step, tau), self.most_steps)
+        return min(super().horizon(step_size, tau), self.most_steps)
 
 
 def law_at(method: str, price: Price | None, model: ConvexLossModel, n_records: int, most_steps: int) -> LogisticLaw:
@@ -102,7 +102,7 @@ def law_at(method: str, price: Price | None, model: ConvexLossModel, n_records: 
     """
     tau = model.precision
     if price is None:
-        return LogisticLaw(HOTTEST, tau)
+        return LogisticLaw(UNTEMPERED, tau)
     epsilon = float(price.epsilon)
     if method.endswith("-langevin"):
         options = LangevinOptions(epsilon=Decimal(price.epsilon))
@@ -110,22 +110,22 @@ def law_at(method: str, price: Price | None, model: ConvexLossModel, n_records: 
         if method == "gdp-langevin":  # the largest power whose divergence, or whose delta, is within the price
             mu = math.sqrt(2.0 * epsilon / float(price.order or "nan"))
             mu = mu if price.delta is None else mu_of_statement(epsilon, float(price.delta))
-            chain = chains.hottest(mu * UNDER)
+            chain = chains.with_largest_power(mu * UNDER)
         elif price.delta is not None:
-            rule = minami_temperature(epsilon, float(price.delta), _SLOPE, tau)
-            chain = chains.chain(min(HOTTEST, rule * UNDER), tau)
+            rule = minami_likelihood_power(epsilon, float(price.delta), _SLOPE, tau)
+            chain = chains.chain(min(UNTEMPERED, rule * UNDER), tau)
         else:
             raise ValueError("the rule of Minami et al. has a price at a delta")
-        return LogisticLaw(chain.rho, chain.tau, None, chain.step, chain.steps)
+        return LogisticLaw(chain.likelihood_power, chain.tau, None, chain.step_size, chain.n_steps)
     if price.order is None:
         raise ValueError(f"{method} has a price at an order")
     order = float(price.order)
     if method == "rdp-diffuse":
-        return LogisticLaw(min(HOTTEST, diffuse_temperature(order, epsilon, _SLOPE, tau)), tau)
+        return LogisticLaw(min(UNTEMPERED, diffuse_likelihood_power(order, epsilon, _SLOPE, tau)), tau)
     if method == "rdp-concentrated":
-        return LogisticLaw(HOTTEST, max(tau, concentrated_precision(order, epsilon, _SLOPE, HOTTEST)))
+        return LogisticLaw(UNTEMPERED, max(tau, concentrated_precision(order, epsilon, _SLOPE, UNTEMPERED)))
     radius = n_records / tau  # c / beta, the smallest ball that is known to hold the most probable coefficients
-    return LogisticLaw(min(HOTTEST, restricted_range(epsilon, order) / (2.0 * radius)), tau, radius)
+    return LogisticLaw(min(UNTEMPERED, restricted_range(epsilon, order) / (2.0 * radius)), tau, radius)
 
 
 def divergences_of_range(range_: float, order: float) -> tuple[float, float]:

@@ -21,7 +21,7 @@ from dpbayes_cli.experiments.logistic_regression import LogisticRegressions
 from dpbayes_cli.experiments.studies import build_study, read_study
 from dpbayes_cli.experiments.unit_rows import UnitRows
 from dpbayes_cli.privacy.conversions import bounded_range_rdp, gaussian_delta
-from dpbayes_cli.privacy.noisy_descent import descent_mu, minami_temperature, mu_of_statement
+from dpbayes_cli.privacy.noisy_descent import descent_mu, minami_likelihood_power, mu_of_statement
 from tests.conftest import ROOT, Cli
 from tests.experiments import studies
 
@@ -211,7 +211,7 @@ def test_a_law_has_the_divergence_that_was_asked_for(order: str, epsilon: str, p
 def test_the_two_rules_at_a_delta(place_with_records: Path) -> None:
     price = Price("1", delta="0.000001")
     gdp, minami = (law_of(f"{name}-langevin", price, place_with_records) for name in ("gdp", "minami"))
-    assert minami.likelihood_power == pytest.approx(minami_temperature(1.0, 1e-6, 1.0, TAU))
+    assert minami.likelihood_power == pytest.approx(minami_likelihood_power(1.0, 1e-6, 1.0, TAU))
     exact = mu_of_statement(1.0, 1e-6) * math.sqrt(TAU) / 2.0
     assert exact / minami.likelihood_power == pytest.approx(1.27, abs=0.01), "what the exact curve alone gains"
     assert gdp.likelihood_power >= exact * (1.0 - 1e-6)

@@ -47,7 +47,7 @@ def test_the_canonical_file_is_the_same_study() -> None:
     ("path_and_value", "where", "hint"),
     [
         (("trails", "3"), "trails", "'trials'"),
-        (("ops", "temperature", "1"), "ops.temperature", "'temper'"),
+        (("ops", "tempers", "1"), "ops.tempers", "'temper'"),
         (("cases", "coin", "priors", {}), "cases.coin.priors", "'prior'"),
         (("cases", "coin", "prior", "alfa", "1"), "cases.coin.prior.alfa", "'alpha'"),
         (("cases", "coin", "model", "beta-bernouli"), "cases.coin.model", "'beta-bernoulli'"),
