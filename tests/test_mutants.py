@@ -120,7 +120,7 @@ MUTANTS = {
         "tests/experiments/test_renyi_utility.py::test_the_mixing_is_the_mean_over_the_noise",
     ),
     "a paper that pays for one count": (
-        "experiments/estimation.py",
+        "experiments/estimates.py",
         '"laplace", DROPPED if method == "laplace-paper" else COMPLETE, parse',
         '"laplace", COMPLETE, parse',
         "tests/experiments/test_estimation.py::test_the_paper_pays_for_two_counts_and_this_project_for_one",

@@ -67,9 +67,7 @@ class AdversarialData(Study, frozen=True, kw_only=True):
     cases: Annotated[dict[str, AdversaryCase], Meta(min_length=1)]
 
     columns: ClassVar = ("case",)
-    measures: ClassVar = (
-        "worst_case", "reached", "share", "divergence", "largest_divergence", "divergence_by_range",
-    )  # fmt: skip
+    measures: ClassVar = ("worst_case", "reached", "share", "divergence", "largest_divergence", "divergence_by_range")
     by_trial: ClassVar = ("successes", "local_epsilon", "local_divergence")
     trials_file: ClassVar = "paths.csv"
     unit: ClassVar = "record"

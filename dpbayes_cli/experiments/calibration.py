@@ -6,6 +6,7 @@ Source: Bernstein and Sheldon 2018, sec. 4 and Fig. 1.
 from __future__ import annotations
 
 import math
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, cast
 
@@ -51,12 +52,9 @@ if TYPE_CHECKING:
 Method = Literal["noise-aware", "naive", "ops", "non-private"]
 
 SOURCE = "[B] Figure 1"
-FALSE_ALARM = 0.001
-"""A correct posterior fails a claim with at most this probability."""
-_SMALLER = 0.75
-"""A KS distance has fallen if it is below this part of what it was."""
-_CLEAR = 3.0
-"""A difference of so many standard errors is called one."""
+FALSE_ALARM, _SMALLER, _CLEAR = 0.001, 0.75, 3.0
+"""The probability with which a correct posterior fails a claim; the part of what it was, below which a KS distance has
+fallen; how many standard errors make a difference."""
 _CLAMPED = (
     "They see clamped records, as every release does, and are biased by them at any n. The paper's see unclamped ones, "
     "which is not private."
@@ -117,14 +115,10 @@ class Calibration(SimulatedStudy, frozen=True, kw_only=True):
     cases: Annotated[dict[str, CaseSection], Meta(min_length=1)]
 
     columns: ClassVar = ("case", "model", "parameter", "n", "epsilon", "method")
-    measures: ClassVar = (
-        "ks", "ks_p_value", "coverage", "mean_sd", "mmd", "mmd_squared", "mmd_squared_error",
-    )  # fmt: skip
+    measures: ClassVar = ("ks", "ks_p_value", "coverage", "mean_sd", "mmd", "mmd_squared", "mmd_squared_error")
     by_trial: ClassVar = ("theta", "rank")
     trials_file: ClassVar = "ranks.csv"
-    shown: ClassVar = (
-        "case", "n", "epsilon", "method", "ks", "ks_p_value", "coverage", "mean_sd", "mmd",
-    )  # fmt: skip
+    shown: ClassVar = ("case", "n", "epsilon", "method", "ks", "ks_p_value", "coverage", "mean_sd", "mmd")
     plots: ClassVar = {
         name: Plot(f"{label}{grey}", name, label, _STYLES, "n", ("epsilon", "case"), scales="log log", y_limits=limits)
         for name, label, grey, limits in (
@@ -149,8 +143,10 @@ class Calibration(SimulatedStudy, frozen=True, kw_only=True):
     @classmethod
     def complete_case(cls, case: CaseSection, place: str, _base: Path) -> CaseSection:
         domain, prior = build_model_sections(place, case.model, case.domain, case.prior)
-        unclamped = case.unclamped and build_model_sections(place, case.model, case.unclamped, case.prior)[0]
-        return msgspec.structs.replace(case, domain=domain, prior=prior, unclamped=unclamped)
+        wide = case.unclamped
+        if wide is not None:
+            wide = build_model_sections(place, case.model, wide, case.prior)[0]
+        return msgspec.structs.replace(case, domain=domain, prior=prior, unclamped=wide)
 
     def grid(self) -> list[GridPoint]:
         for name, case in self.cases.items():
@@ -158,30 +154,19 @@ class Calibration(SimulatedStudy, frozen=True, kw_only=True):
             for epsilon in self.epsilon:
                 for mechanism in dict.fromkeys("ops" if m == "ops" else self.mechanism for m in self.methods):
                     self._check_plan(name, epsilon, mechanism)
-        return [
-            self._point(name, n, epsilon, method)
-            for name in self.cases
-            for n in self.n
-            for epsilon in self.epsilon
-            for method in self.methods
-        ]
+        return [self._point(*place) for place in product(self.cases, self.n, self.epsilon, self.methods)]
 
     def _point(self, name: str, n: int, epsilon: str, method: Method) -> GridPoint:
         case, is_ops = self.cases[name], method == "ops"
         model = {"model": case.model, "domain": case.domain, "prior": case.prior}
         sizes = {"n_records": n, "epsilon": epsilon, "trials": self.trials, "seed": self.seed}
         data = {**model, **sizes, "mechanism": self.mechanism, "delta": self.delta}
-        definition = {
-            **data,
-            "version": dpbayes_cli.__version__,
-            "method": method,
-            "draws": self.draws,
-            "parameter": case.parameter,
-            "mmd": self.mmd,
-            "unclamped": case.unclamped if self.mmd or method == "non-private" else None,
-            "support": list(case.support) if is_ops and case.support else None,
-            "ops": msgspec.to_builtins(self.ops) if is_ops else None,
-        }
+        own = {"method": method, "draws": self.draws, "parameter": case.parameter, "mmd": self.mmd}
+        wide = case.unclamped if self.mmd or method == "non-private" else None
+        support = list(case.support) if is_ops and case.support else None
+        ops = msgspec.to_builtins(self.ops) if is_ops else None
+        version = dpbayes_cli.__version__
+        definition = {**data, **own, "version": version, "unclamped": wide, "support": support, "ops": ops}
         place = {"case": name, "model": case.model, "parameter": case.parameter_name, "n": n, "epsilon": epsilon}
         return GridPoint({**place, "method": method}, data, definition, self.seed)
 
@@ -276,8 +261,7 @@ class Calibration(SimulatedStudy, frozen=True, kw_only=True):
                 color = _STYLES[each["method"]].color
                 axes.ecdf(each.trials["rank"], color=color, linewidth=1.2, label=each["method"])
             axes.fill_between([0.0, 1.0], [-band, 1.0 - band], [band, 1.0 + band], color="0.9", zorder=0)
-            axes.set_xlim(0.0, 1.0)
-            axes.set_ylim(0.0, 1.0)
+            axes.set(xlim=(0.0, 1.0), ylim=(0.0, 1.0))
             label_axes(axes, f"n {n}, epsilon {epsilon}", "", scales="linear linear")
 
         figures = {"ks": self.plots["ks"].figure(results, lambda axes: axes.axhspan(1e-4, band, color="0.9", zorder=0))}
@@ -300,16 +284,16 @@ class Calibration(SimulatedStudy, frozen=True, kw_only=True):
         from scipy import stats
 
         band = ks_band(self.trials)
-        above = sum(each.measure("ks") > band for each in own)
+        found = [each.measure("ks") for each in own]
+        above = sum(ks > band for ks in found)
         allowed = int(stats.binom.ppf(1.0 - FALSE_ALARM / 2.0, len(own), 0.05))
         least = min(each.measure("ks_p_value") for each in own)
-        largest = max(each.measure("ks") for each in own)
         beside = f" (non-private {max(each.measure('ks') for each in exact):.3f})" if exact else ""
         return Claim(
             SOURCE,
             "Noise-aware posteriors are as calibrated as non-private ones at every n and epsilon.",
             above <= allowed and least >= FALSE_ALARM / 2.0 / len(own),
-            f"largest KS distance {largest:.3f}{beside}; {above} of {len(own)} cells above the 95 % band "
+            f"largest KS distance {max(found):.3f}{beside}; {above} of {len(own)} cells above the 95 % band "
             f"{band:.3f}, {0.05 * len(own):.1f} expected; least p-value {least:.2g}",
             "" if self.mechanism == "laplace" else f"noise of `{self.mechanism}`",
         )
@@ -318,13 +302,12 @@ class Calibration(SimulatedStudy, frozen=True, kw_only=True):
         """Over-confident if the noise is large, and less so if n epsilon is."""
         ordered = sorted((each["n"] * each.point.epsilon, each.measure("ks")) for each in own)
         (low, first), (high, last) = ordered[0], ordered[-1]
-        falls = last < _SMALLER * first
+        band, falls = ks_band(self.trials), last < _SMALLER * first
         return Claim(
             SOURCE,
             f"{name}: naive posteriors are too confident, and become calibrated only with n and epsilon.",
             first > ks_band(self.trials, 1.0 - FALSE_ALARM) and falls,
-            f"KS distance {first:.3f} at n epsilon {low:g}, {last:.3f} at {high:g}; the band is "
-            f"{ks_band(self.trials):.3f}",
+            f"KS distance {first:.3f} at n epsilon {low:g}, {last:.3f} at {high:g}; the band is {band:.3f}",
             "" if falls else _CLAMPED,
         )
 

@@ -5,38 +5,26 @@ Source: Foulds et al. 2016, sec. 3.2, Fig. 1 and 2.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from decimal import Decimal
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-import msgspec
 import numpy as np
 from msgspec import Meta
 from scipy import stats
 
-from dpbayes_cli.base.numeric import parse_decimal
-from dpbayes_cli.core.options import EpsilonOptions, Options
-from dpbayes_cli.core.registry import mechanism_type
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.experiments.claims import OURS, Claim, listed
-from dpbayes_cli.experiments.coin import COMPLETE, DROPPED, CoinCase
+from dpbayes_cli.experiments.estimates import EstimationCase, charges, densities, estimates
 from dpbayes_cli.experiments.plots import Plot, Style, label_axes, stamped_panels
 from dpbayes_cli.experiments.point import GridPoint
-from dpbayes_cli.experiments.results import PointOutcome, Result, Results, averaged, mean_difference, with_errors
-from dpbayes_cli.experiments.study import SimulatedStudy, exact_prices, prices_and_methods
-from dpbayes_cli.inference.counts.beta_mixture import BetaMixture, beta_mixture
-from dpbayes_cli.inference.naive import naive_shape
-from dpbayes_cli.mechanisms.ops import OpsRangeOptions
+from dpbayes_cli.experiments.results import PointOutcome, Results, averaged, mean_difference, with_errors
+from dpbayes_cli.experiments.study import SimulatedStudy, prices_and_methods
 from dpbayes_cli.mechanisms.samplers.scalar_sampler import ScalarSampler
-from dpbayes_cli.mechanisms.samplers.simulated_draws import simulate_sampler
-from dpbayes_cli.privacy.kinds import BoundedRange
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from dpbayes_cli.base.numeric import Floats
-    from dpbayes_cli.core.plan import Step
 
 Method = Literal["non-private", "laplace-paper", "laplace-naive", "laplace", "ops"]
 
@@ -64,40 +52,6 @@ _STYLES = {
     "laplace-paper": Style("tab:red", "^"),
     "ops": Style("tab:orange", "d"),
 }
-
-
-class EstimationCase(CoinCase, frozen=True, kw_only=True):
-    """A true probability, a prior, and the numbers of records that are looked at."""
-
-    theta: Annotated[float, Meta(gt=0, lt=1, description="the true probability of success")]
-    n: Annotated[
-        tuple[Annotated[int, Meta(ge=1, le=10_000_000)], ...], Meta(min_length=1, description="record numbers")
-    ]
-    support: Annotated[tuple[float, float], Meta(description="with ops: public range of the parameter")]
-    epsilon: Annotated[tuple[str, ...], Meta(description="of this case, in place of the study's")] = ()
-    densities: Annotated[int, Meta(ge=0, le=1000, description="releases whose posteriors are drawn in a figure")] = 0
-
-    def __post_init__(self) -> None:
-        msgspec.structs.force_setattr(self, "epsilon", exact_prices(self.epsilon))
-
-    def step(self, method: str, epsilon: str | None, n_records: int) -> Step | None:
-        """Return the calibrated step of a release, None if nothing is private; the paper releases both counts.
-
-        Raises:
-            SpecError: no guarantee can be given.
-        """
-        if epsilon is None:
-            return None
-        name, policy, price = "laplace", DROPPED if method == "laplace-paper" else COMPLETE, parse_decimal(epsilon)
-        options: Options = EpsilonOptions(epsilon=price)
-        if method == "ops":
-            name, options = "ops", OpsRangeOptions(epsilon=price, power_applies_to="joint", support=self.support)
-        (step,) = mechanism_type(name)().plan(self.model, policy, options, n_records).steps
-        return step
-
-    def posterior(self, step: Step, released: int, n_records: int) -> BetaMixture:
-        """Return the posterior of a noisy count that knows the noise."""
-        return beta_mixture(self.model.observation(COMPLETE, (released,), step.noise, n_records))
 
 
 class Estimation(SimulatedStudy, frozen=True, kw_only=True):
@@ -153,46 +107,11 @@ class Estimation(SimulatedStudy, frozen=True, kw_only=True):
         successes = records.binomial(n, case.theta, self.trials)
         step = case.step(method, point["epsilon"], n)
         rng = np.random.default_rng(point.inference_seed())
-        trials: dict[str, Floats]
-        if step is None:
-            trials, sds = _of_betas(np.column_stack([case.alpha + successes, case.beta + n - successes]), rng)
-        elif method == "ops":
-            trials, sds = self._sampled(step, successes, rng)
-        else:
-            counts = np.column_stack([successes, n - successes])[:, : 2 if method == "laplace-paper" else 1]
-            released = counts + step.noise.simulate(noise, counts.shape)
-            if method == "laplace":
-                trials, sds = self._aware(case, step, released[:, 0], n, rng)
-            else:
-                policy = DROPPED if method == "laplace-paper" else COMPLETE
-                observed = (case.model.observation(policy, row, step.noise, n) for row in released.tolist())
-                shapes = np.array([naive_shape(each) for each in observed])
-                trials, sds = _of_betas(shapes, rng)
-                trials["shape_total"] = shapes.sum(axis=1)
-            trials["released"] = released[:, 0].astype(np.float64)
+        trials, sds = estimates(case, method, step, successes, n, noise, rng)
         trials["l1"] = np.abs(trials["draw"] - case.theta)
         if "mean" in trials:
             trials["l1_mean"] = np.abs(trials["mean"] - case.theta)
-        return averaged(trials, ("l1", "l1_mean"), sd=float(sds.mean()), **_charges(step))
-
-    def _sampled(self, step: Step, successes: Any, rng: np.random.Generator) -> tuple[dict[str, Floats], Floats]:
-        """Draw what posterior sampling would release."""
-        draws, sds = np.empty(self.trials), np.empty(self.trials)
-        for value in np.unique(successes):
-            at = successes == value
-            draws[at] = simulate_sampler(step.sampler, (int(value),), int(at.sum()), rng)[:, 0]
-            sds[at] = step.sampler.moments((int(value),))[1]
-        return {"draw": draws}, sds
-
-    def _aware(
-        self, case: EstimationCase, step: Step, released: Any, n: int, rng: np.random.Generator
-    ) -> tuple[dict[str, Floats], Floats]:
-        """Draw from the posteriors that know the noise."""
-        draws, means, sds = (np.empty(self.trials) for _ in range(3))
-        for value in np.unique(released):
-            at, law = released == value, case.posterior(step, int(value), n)
-            draws[at], means[at], sds[at] = law.draw(int(at.sum()), rng), law.mean, sum(law.variances) ** 0.5
-        return {"draw": draws, "mean": means}, sds
+        return averaged(trials, ("l1", "l1_mean"), sd=float(sds.mean()), **charges(step))
 
     def figures(self, results: Results) -> dict[str, Figure]:
         curves = Results(each for each in results if len(self.cases[each["case"]].n) > 1)
@@ -210,7 +129,7 @@ class Estimation(SimulatedStudy, frozen=True, kw_only=True):
 
         def draw(axes: Axes, method: str) -> None:
             (result,) = results.where(case=name, n=n, epsilon=epsilon, method=method)
-            for density in self._densities(result, theta, successes):
+            for density in densities(case, result, theta, successes):
                 axes.plot(theta, density, color=_STYLES[method].color, linewidth=0.5, alpha=0.6)
             true = stats.beta.pdf(theta, case.alpha + successes, case.beta + n - successes)
             axes.plot(theta, true, color="0.2", linewidth=1.6, label="true posterior of the expected count")
@@ -220,21 +139,6 @@ class Estimation(SimulatedStudy, frozen=True, kw_only=True):
         panels = [(method,) for method in self.methods if method != "non-private"]
         title = f"Posteriors of {case.densities} releases, {name}, n {n}, epsilon {epsilon}"
         return stamped_panels(panels, min(len(panels), 4), draw, title)
-
-    def _densities(self, result: Result, theta: Floats, successes: int) -> list[Floats]:
-        """Return densities on a grid: one of posterior sampling, whose data are given; else one a release."""
-        case, n, method = self.cases[result["case"]], result["n"], result["method"]
-        step = case.step(method, result["epsilon"], n)
-        if step is not None and method == "ops":
-            law = require_type(step.law, ScalarSampler)
-            logs = law.logs((successes,))
-            masses = np.exp(logs - logs.max())
-            return [np.interp(theta, law.cells, masses / masses.mean() / (law.support[1] - law.support[0]), 0.0, 0.0)]
-        if step is not None and method == "laplace":
-            released = result.trials["released"][: case.densities]
-            return [case.posterior(step, int(value), n).pdf(theta) for value in released]
-        pairs = zip(result.trials["mean"][: case.densities], result.trials["shape_total"], strict=False)
-        return [stats.beta.pdf(theta, mean * total, (1.0 - mean) * total) for mean, total in pairs]
 
     def claims(self, results: Results) -> list[Claim]:
         made, held = [], set(self.methods)
@@ -248,25 +152,6 @@ class Estimation(SimulatedStudy, frozen=True, kw_only=True):
                     made += [_improves(at, *each, sizes, own) for each in _IMPROVED if held.issuperset(each[1:])]
                     made += [_charge(at, own.where(method="ops"))] if "ops" in held else []
         return made
-
-
-def _of_betas(shapes: Floats, rng: np.random.Generator) -> tuple[dict[str, Floats], Floats]:
-    """Return draws and means of Beta posteriors, and their sds."""
-    first, second = np.asarray(shapes, dtype=np.float64).T
-    total = first + second
-    mean = np.asarray(first / total)
-    return {"draw": rng.beta(first, second), "mean": mean}, np.asarray(np.sqrt(mean * (1.0 - mean) / (total + 1.0)))
-
-
-def _charges(step: Step | None) -> dict[str, float | None]:
-    """Return the range that a release costs, and its divergence of order 2, exact and by that range."""
-    if step is None:
-        return {"charged": None, "rdp_2": None, "rdp_2_bound": None}
-    guarantee = step.guarantee
-    bound = exact = float(guarantee.rdp(_ORDER))
-    if isinstance(guarantee, BoundedRange):
-        bound = float(replace(guarantee, points=()).rdp(_ORDER))
-    return {"charged": float(guarantee.epsilon), "rdp_2": exact, "rdp_2_bound": bound}
 
 
 def _shapes(at: str, theta: float, own: Results) -> list[Claim]:

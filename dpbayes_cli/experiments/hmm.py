@@ -108,9 +108,7 @@ class HiddenMarkovModels(SimulatedStudy, frozen=True, kw_only=True):
     columns: ClassVar = ("case", "states", "epsilon", "method")
     measures: ClassVar = ("power", "log_likelihood", "log_likelihood_se")
     by_trial: ClassVar = ("log_likelihood", "n_test")
-    shown: ClassVar = (
-        "case", "states", "epsilon", "method", "power", "log_likelihood", "log_likelihood_se",
-    )  # fmt: skip
+    shown: ClassVar = ("case", "states", "epsilon", "method", "power", "log_likelihood", "log_likelihood_se")
     plots: ClassVar = {
         "log-likelihood": Plot("Log-likelihood of held-out records; bars: two standard errors", "log_likelihood",
                                "log-likelihood of a held-out record", _STYLES, panels=("case", "states"),

@@ -110,9 +110,7 @@ class LinearRegressions(SimulatedStudy, frozen=True, kw_only=True):
     columns: ClassVar = ("case", "prior_variance", "epsilon", "method")
     measures: ClassVar = ("power", *with_errors("mse", "mean_mse"))
     by_trial: ClassVar = ("mse", "mean_mse")
-    shown: ClassVar = (
-        "case", "prior_variance", "epsilon", "method", "power", "mse", "mse_se", "mean_mse",
-    )  # fmt: skip
+    shown: ClassVar = ("case", "prior_variance", "epsilon", "method", "power", "mse", "mse_se", "mean_mse")
     plots: ClassVar = {
         "mse": Plot(
             "Mean squared error of predictions; bars: two standard errors", "mse", "mean squared error",

@@ -188,9 +188,7 @@ class LogisticRegressions(SimulatedStudy, frozen=True, kw_only=True):
     details: ClassVar = ("rho", "tau", "radius", "step", "steps")
     measures: ClassVar = (*with_errors(*_SCORES), "acceptance", "r_hat")
     by_trial: ClassVar = _SCORES
-    shown: ClassVar = (
-        "case", "price", "epsilon", "method", "rho", "tau", "error", "error_se", "nll", "nll_se",
-    )  # fmt: skip
+    shown: ClassVar = ("case", "price", "epsilon", "method", "rho", "tau", "error", "error_se", "nll", "nll_se")
     plots: ClassVar = {
         name: Plot(f"{title}; bars: two standard errors", measure, label, _STYLES, panels=("case", "price"),
                    across=("true-posterior", "true posterior"), level=level, scales=scales, share_y=False)

@@ -13,7 +13,8 @@ from scipy import stats
 
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.experiments.coin import COMPLETE
-from dpbayes_cli.experiments.estimation import Estimation, EstimationCase
+from dpbayes_cli.experiments.estimates import EstimationCase
+from dpbayes_cli.experiments.estimation import Estimation
 from dpbayes_cli.experiments.results import PointOutcome
 from dpbayes_cli.experiments.studies import build_study
 from dpbayes_cli.inference.counts.beta_mixture import beta_mixture
