@@ -432,7 +432,7 @@ def test_the_idealized_draws_are_those_of_the_mechanism() -> None:
     exact = np.array(require_type(plan.final_step.law, Sampler).draw(counts.tolist(), 400))
     repeated = NetworkRecords(n, np.tile(counts, (4000, 1)), (), ())
     floats = posteriors(at.point, model, repeated, 1).draws[:, 0]
-    assert plan.parameters["tables"]["c"]["temperature"] == pytest.approx(table_power(15.0, 2), rel=0.02)
+    assert plan.parameters["tables"]["c"]["likelihood_power"] == pytest.approx(table_power(15.0, 2), rel=0.02)
     resolution = plan.parameters["tables"]["c"]["resolution"]
     spread = np.random.default_rng(8)
     for k in range(0, exact.shape[1], 2):

@@ -322,7 +322,7 @@ def test_all_sweeps_are_paid_for_at_the_power_of_the_mechanism(records: Path) ->
     assert powers["gibbs"] == pytest.approx(1.0 / (6 * 4.0 * each))
     request = asked_for(POLICY, Decimal(1), n_records=6000, sweeps=6)
     plan = plan_of(mechanism_type("gibbs")(), study.cases["units"].model(2), **request)
-    assert 1.0 <= plan.parameters["temperature"] * 6 * 4.0 * each < 1.1
+    assert 1.0 <= plan.parameters["likelihood_power"] * 6 * 4.0 * each < 1.1
     assert powers["ops"] == pytest.approx(1.0 / (2.0 * record_range((2, 3), (0.01, 0.01))))
     assert powers["laplace"] is None
 
