@@ -113,7 +113,7 @@ class HiddenMarkovModels(SimulatedStudy, frozen=True, kw_only=True):
         "log-likelihood": Plot("Log-likelihood of held-out records; bars: two standard errors", "log_likelihood",
                                "log-likelihood of a held-out record", _STYLES, panels=("case", "states"),
                                across=("non-private", "non-private")),
-        "shortfall": Plot("Log-likelihood of held-out records, less than without privacy by; bars: two standard errors",
+        "shortfall": Plot("Log-likelihood that is lost by privacy; bars: two standard errors",
                           "log_likelihood", "shortfall of the log-likelihood", _STYLES, panels=("case", "states"),
                           across=("non-private", "non-private"), short_of="non-private", scales="log symlog"),
     }  # fmt: skip

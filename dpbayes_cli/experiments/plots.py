@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_PANEL_INCHES, _LEGEND_COLUMN_INCHES = 3.2, 1.7
+_PANEL_INCHES, _LINE_INCHES, _LETTER_INCHES = 3.2, 0.7, 0.08
+"""The side of a panel; of an entry of the legend: the line that it shows, and a letter."""
 _SPREAD = 0.02
 """Of a power of ten, by which methods are drawn side by side so that error bars can be told."""
 _COLORS = ("tab:red", "tab:orange", "tab:green", "tab:blue", "tab:purple")
@@ -174,7 +175,8 @@ def stamped_panels(
         place.set_visible(False)
     shown = _legend(axes.flat)
     if shown:
-        n_columns = min(len(shown), 6, max(2, int(panel * columns / _LEGEND_COLUMN_INCHES)))
+        entry = _LINE_INCHES + _LETTER_INCHES * max(map(len, shown))
+        n_columns = min(len(shown), 6, max(1, int(panel * columns / entry)))
         where: Any = {"loc": "outside lower center", "ncols": n_columns, "fontsize": 9, "frameon": False}
         figure.legend(list(shown.values()), list(shown), **where)
     figure.suptitle(f"{title}\n{NOT_PRIVATE}", fontsize=10)

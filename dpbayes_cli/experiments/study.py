@@ -198,8 +198,9 @@ class Study(Section, frozen=True, kw_only=True):
     def summary(self, results: Results, figures: Sequence[str]) -> str:
         """Return the text of ``summary.md``, which links to files of figures."""
         parts = [f"# Study `{self.name}`", f"**{NOT_PRIVATE}.** {self.about}"]
-        if isinstance(self, SimulatedStudy):
-            parts.append(f"{len(results)} points, at most {self.trials} trials each, seed {self.seed}.")
+        stated = {key: getattr(self, key) for key in self.__struct_fields__ if key not in {"study", "name"}}
+        settings = {key: value for key, value in stated.items() if isinstance(value, int | float | str)}
+        parts.append("; ".join([f"{len(results)} points", *(f"`{key}`: {value}" for key, value in settings.items())]))
         parts.append(claims_section(self.claims(results)))
         for name in results.values("case"):
             own = results.where(case=name)
