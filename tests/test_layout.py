@@ -22,8 +22,7 @@ TABLE = {
     "bundle": "report",
     "commands": "",
     "core": "",
-    "experiments": "adversarial_data calibration classification estimation hmm linear_regression logistic_regression "
-    "renyi_curves renyi_utility",
+    "experiments": "",
     "inference": "counts groups predictive regression scores sequences sums tables",
     "ledger": "",
     "mechanisms": "samplers",

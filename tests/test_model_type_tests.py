@@ -136,5 +136,5 @@ def test_mechanisms_ask_for_capabilities_and_studies_import_types() -> None:
     assert findings("mechanisms/gibbs.py", "from dpbayes_cli.models.hmm import Hmm")
     assert findings("mechanisms/gibbs.py", "isinstance(model, Hmm)")
     types = "if TYPE_CHECKING:\n    from dpbayes_cli.models.hmm import Hmm"
-    assert findings("experiments/hmm/study.py", types) == []
-    assert findings("experiments/hmm/study.py", types.replace("TYPE_CHECKING", "True"))
+    assert findings("experiments/hmm.py", types) == []
+    assert findings("experiments/hmm.py", types.replace("TYPE_CHECKING", "True"))

@@ -14,16 +14,17 @@ import click
 from dpbayes_cli.commands.output import detail, emit, emit_json, emit_table, output_options, say, verbosity
 
 if TYPE_CHECKING:
-    from dpbayes_cli.experiments.cell import Cell
+    from dpbayes_cli.experiments.point import GridPoint
     from dpbayes_cli.experiments.runner import Progress
+    from dpbayes_cli.experiments.study import Study
 
 
 @click.command("experiment")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Directory [./experiment-<name>].")
 @click.option("--jobs", type=click.IntRange(1, 1024), metavar="N", help="Processes [all cores].")
-@click.option("--trials", type=click.IntRange(2, 1_000_000), metavar="N", help="Trials per cell [the file's].")
-@click.option("--seed", type=click.IntRange(0, 1 << 62), metavar="S", help="Seed [the file's].")
+@click.option("--trials", type=click.IntRange(2, 1_000_000), metavar="N", help="Trials a point, instead of the file's.")
+@click.option("--seed", type=click.IntRange(0, 1 << 62), metavar="S", help="Seed, instead of the file's.")
 @click.option(
     "--format",
     "formats",
@@ -44,47 +45,41 @@ def command(
     cases: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Run the study in FILE. Its results are NOT PRIVATE: they are computed from exact statistics.
+    """Run the study in FILE; its output is not private: it is computed from exact statistics.
 
     \b
     dpbayes experiment configs/experiments/calibration.yaml --jobs 2
     dpbayes experiment configs/experiments/naive-bayes.yaml --format svg,png
     dpbayes experiment configs/experiments/logistic-regression.yaml --case abalone
 
-    FILE states a grid of cases, methods and privacy costs, and the number of trials of each cell. The key study says
-    what is measured. calibration: how often credible intervals hold the true parameter. classification, hmm,
-    logistic-regression and linear-regression: how well new records are predicted. estimation: the error of one number.
-    renyi-curves, renyi-utility and adversarial-data: what posterior draws cost, and what they reveal.
-
-    Claims of the papers about each figure are printed with a verdict; a claim that does not hold is not an error. The
-    directory keeps every finished cell: the same command finishes a killed run, and a changed study computes only the
-    cells that changed.
+    FILE states a grid of cases, methods and prices, repeated in trials: study: calibration asks whether posteriors hold
+    the truth as often as they say; classification, hmm, logistic-regression and linear-regression how well new records
+    are predicted; estimation how far off one number is; renyi-curves, renyi-utility and adversarial-data compute what
+    draws of a posterior cost, and what they tell. What the papers show of each figure is told with its verdict: a claim
+    that does not hold is no failure. The directory keeps every finished point: the same command finishes a killed run,
+    and a changed study recomputes the points that changed.
     """
     from dpbayes_cli.experiments import NOT_PRIVATE
-    from dpbayes_cli.experiments.kinds import kind_of, read_study
-    from dpbayes_cli.experiments.runner import run_study
-    from dpbayes_cli.experiments.stamped import figure_formats
+    from dpbayes_cli.experiments.plots import figure_formats
+    from dpbayes_cli.experiments.runner import publish, run_study
+    from dpbayes_cli.experiments.studies import read_study
     from dpbayes_cli.experiments.study import overridden, restricted
 
     study = overridden(read_study(file), trials=trials, seed=seed)
     if cases:
         study = restricted(study, cases)
     directory = Path(f"experiment-{study.name}") if out is None else out
-    with _progress() as progress:
+    with _progress(study) as progress:
         results = run_study(study, directory, jobs or len(os.sched_getaffinity(0)), progress)
-    from dpbayes_cli.experiments.publish import publish
-
-    kind = kind_of(study)
     written = publish(directory, study, results, figure_formats(formats))
     say(f"wrote {', '.join(written)} to {directory}: {NOT_PRIVATE}")
-    rows, claims = kind.rows(results), kind.claims(study, results)
+    rows, claims = study.rows(results), study.claims(results)
     if as_json:
-        documents = [claim.document for claim in claims]
-        header = {"stamp": NOT_PRIVATE, "study": study.name, "out": str(directory)}
-        emit_json({**header, "results": rows, "claims": documents})
+        told = [claim.document for claim in claims]
+        emit_json({"stamp": NOT_PRIVATE, "study": study.name, "out": str(directory), "results": rows, "claims": told})
         return
     emit(NOT_PRIVATE)
-    emit_table(kind.shown, [[_text(row[name]) for name in kind.shown] for row in rows])
+    emit_table(study.shown, [[_text(row[name]) for name in study.shown] for row in rows])
     for claim in claims:
         emit(f"\n{claim.verdict}: {claim.source}, {claim.says}\n  {claim.measured}")
 
@@ -96,24 +91,24 @@ def _text(value: object) -> str:
 
 
 @contextmanager
-def _progress() -> Iterator[Progress]:
-    """Yield a callback for finished cells: a bar with the time left on a terminal, messages under ``-v``."""
+def _progress(study: Study) -> Iterator[Progress]:
+    """Yield what a finished point is told to: a bar with the time left on a terminal, and words under ``-v``."""
     show: Callable[[int, int], None] = _show_nothing
     bar = None
     if sys.stderr is not None and sys.stderr.isatty() and verbosity() >= 0:
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-        columns = (TextColumn("cells"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        columns = (TextColumn("points"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
         bar = Progress(*columns, console=Console(stderr=True), transient=True)
-        task = bar.add_task("cells", total=None)
+        task = bar.add_task("points", total=None)
 
         def show(done: int, total: int) -> None:
             bar.update(task, completed=done, total=total)
 
-    def progress(cell: Cell, seconds: float, done: int, total: int) -> None:
+    def progress(point: GridPoint, seconds: float, done: int, total: int) -> None:
         show(done, total)
-        detail(f"{done} of {total}: {cell.label}, {seconds:.2f} s")
+        detail(f"{done} of {total}: {study.label(point)}, {seconds:.2f} s")
 
     if bar is None:
         yield progress

@@ -1,4 +1,4 @@
-"""Simulation studies: made-up data or public files, nothing private, nothing charged. Knows no ledger."""
+"""Simulation studies: simulated data or public files, nothing private, nothing charged. Knows no ledger."""
 
-NOT_PRIVATE = "NOT PRIVATE: results of a study"
+NOT_PRIVATE = "Study output is not private: it is computed from exact statistics"
 """The stamp of every file and figure of a study."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
+
+from dpbayes_cli.experiments.results import Difference
 
 OURS = "dpbayes"
 """The source of a claim that no paper makes: what this project adds."""
@@ -39,30 +41,32 @@ class Claim:
         return asdict(self)
 
 
-def with_claims(summary: bytes, claims: Sequence[Claim]) -> bytes:
-    """Return a summary with the section of its claims, which stands before all other sections."""
-    text = summary.decode("utf-8")
-    at = text.find("\n## ")
-    at = len(text) if at < 0 else at
-    return f"{text[:at]}\n{claims_section(claims)}{text[at:]}".encode()
+def difference_claims(
+    source: str,
+    says: str,
+    differences: Mapping[str, Difference],
+    clear: float,
+    *,
+    never: int = 0,
+    always: int = 0,
+    some: int = 0,
+    why: str = "",
+) -> list[Claim]:
+    """Return the claim about the differences of two methods, none if no point has both.
 
-
-def claims_section(claims: Sequence[Claim]) -> str:
-    """Return the section of a summary that tells what holds."""
-    if not claims:
-        return "## Claims\n\nThese cells tell nothing of what the papers show.\n"
-    lines = [
-        "## Claims",
-        "",
-        "| whose | what is shown | verdict | measured | why they differ |",
-        "|---|---|---|---|---|",
-        *(
-            f"| {claim.source} | {claim.says} | {claim.verdict if claim.holds else f'**{claim.verdict}**'} "
-            f"| {claim.measured} | {claim.why} |"
-            for claim in claims
-        ),
-    ]
-    return "\n".join(lines) + "\n"
+    Args:
+        source, says, why: see ``Claim``; why is said only if it does not hold.
+        differences: by their place in the grid.
+        clear: how many standard errors make a difference clear.
+        never, always, some: the sign that no, every or some clear difference must have; 0: any.
+    """
+    if not differences:
+        return []
+    signs = [each.sign(clear) for each in differences.values()]
+    holds = not (never and never in signs) and (not always or set(signs) == {always}) and (not some or some in signs)
+    numbers = "; ".join(f"{place}: {each}" for place, each in differences.items())
+    measured = f"clearly lower at {signs.count(-1)}, higher at {signs.count(1)} of {len(signs)}: {numbers}"
+    return [Claim(source, says, holds, measured, "" if holds else why)]
 
 
 def listed(values: Sequence[object]) -> str:

@@ -13,6 +13,7 @@ import numpy as np
 
 from dpbayes_cli.base.errors import SourceError
 from dpbayes_cli.core.columns import AnyColumn, RecordPolicy
+from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.sources.location import locate
 from dpbayes_cli.sources.packed_codes import CodeReader
 from dpbayes_cli.spec.source_section import SourceSection
@@ -20,6 +21,9 @@ from dpbayes_cli.workflow.release_data import source_of
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Integers
+
+POLICY = RecordPolicy(Neighbors.REPLACE_ONE)
+"""Every column has a stand-in, so that records are complete and their number is public."""
 
 
 def absolute(base: Path, path: str | None) -> str | None:

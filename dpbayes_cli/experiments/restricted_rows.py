@@ -3,7 +3,7 @@
 This is the idealized form of what posterior sampling would release of a network: for simulations only, never for a
 release. With every entry at least a0, a table's log likelihood ratio of two records has the range
 R = 2 log((1 - (K - 1) a0) / a0) whatever the number of its rows, since a record takes part in one of them; a draw under
-the temperature T = min(1, epsilon / R) of the likelihood is epsilon-DP.
+the power T = min(1, epsilon / R) of the likelihood is epsilon-DP.
 
 Source: Wang, Fienberg and Smola 2015; Zhang, Rubinstein and Dimitrakakis 2016, sec. 4; Damien and Walker 2001
 (truncated Beta laws by pairs).
@@ -30,8 +30,8 @@ def least_entry(n_values: int) -> float:
     return min(0.1, 0.5 / n_values)
 
 
-def table_temperature(epsilon: float, n_values: int) -> float:
-    """Return the temperature of the likelihood at which one draw of a table costs epsilon."""
+def table_power(epsilon: float, n_values: int) -> float:
+    """Return the power of the likelihood at which one draw of a table costs epsilon."""
     least = least_entry(n_values)
     return min(1.0, epsilon / (2.0 * math.log((1.0 - (n_values - 1) * least) / least)))
 

@@ -1,4 +1,4 @@
-"""Run the unfinished cells of a study, on one process or on many: the numbers do not depend on how many."""
+"""Run the unfinished points of a study, on one process or on many: the numbers do not depend on how many."""
 
 from __future__ import annotations
 
@@ -7,74 +7,86 @@ import signal
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from multiprocessing import get_context, parent_process
 from pathlib import Path
-from typing import Any
 
-from dpbayes_cli.base.errors import DpbayesError
+from dpbayes_cli.base.errors import DpbayesError, SpecError
 from dpbayes_cli.experiments import NOT_PRIVATE
-from dpbayes_cli.experiments.cell import Cell
-from dpbayes_cli.experiments.kind import Kind
-from dpbayes_cli.experiments.kinds import kind_of
-from dpbayes_cli.experiments.store import FinishedCell, finish, finished, open_directory
+from dpbayes_cli.experiments.plots import Format
+from dpbayes_cli.experiments.point import GridPoint
+from dpbayes_cli.experiments.results import Result, Results
+from dpbayes_cli.experiments.store import FinishedPoint, finish, finished, open_directory, write_whole
 from dpbayes_cli.experiments.study import Study
 
-Progress = Callable[[Cell, float, int, int], None]
-"""Told of every cell that is computed: the cell, its seconds, how many are finished, how many there are."""
+Progress = Callable[[GridPoint, float, int, int], None]
+"""Told of every point that is computed: the point, its seconds, how many are finished, how many there are."""
 
 
-def run_study(study: Study, directory: Path, jobs: int, progress: Progress) -> list[tuple[Cell, FinishedCell]]:
+def run_study(study: Study, directory: Path, jobs: int, progress: Progress) -> Results:
     """Compute what is missing in the directory of a study.
 
     Args:
         study: the study.
-        directory: where its cells are; made if it is not there.
+        directory: where its points are; made if it is not there.
         jobs: how many processes.
-        progress: told of every cell that is computed.
+        progress: told of every point that is computed.
 
     Returns:
-        All cells in the order of the study, with their results.
+        The results of all points in the order of the study.
 
     Raises:
         SpecError: the study cannot be simulated.
         OutputError: the directory is another's, or cannot be written.
     """
-    kind = kind_of(study)
-    grid = kind.cells(study)
+    grid = study.grid()
+    if not grid:
+        raise SpecError("there is nothing to compute: no method goes with the prices", where="methods")
     open_directory(directory, study)
-    results = {cell.digest: found for cell in grid if (found := finished(directory, cell)) is not None}
-    missing = list({cell.digest: cell for cell in grid if cell.digest not in results}.values())
-    total, before = len(results) + len(missing), len(results)
-    for done, (cell, result) in enumerate(_computed(kind, missing, jobs), start=before + 1):
-        finish(directory, cell, result)
-        results[cell.digest] = result
-        progress(cell, result.seconds, done, total)
-    return [(cell, results[cell.digest]) for cell in grid]
+    found = {point.digest: kept for point in grid if (kept := finished(directory, point)) is not None}
+    missing = list({point.digest: point for point in grid if point.digest not in found}.values())
+    total, before = len(found) + len(missing), len(found)
+    for done, (point, result) in enumerate(_computed(study, missing, jobs), start=before + 1):
+        finish(directory, point, result)
+        found[point.digest] = result
+        progress(point, result.seconds, done, total)
+    return Results(Result(point, (kept := found[point.digest]).measures, kept.trials) for point in grid)
 
 
-def compute(kind: Kind[Any, Any], cell: Cell) -> FinishedCell:
-    """Compute one cell of a kind of study.
+def compute(study: Study, point: GridPoint) -> FinishedPoint:
+    """Compute one point of a study.
 
     Raises:
-        SpecError: the cell cannot be simulated; the message names it.
+        SpecError: the point cannot be computed; the message names it.
     """
     start = time.perf_counter()
-    outcome = kind.compute(cell)
-    return FinishedCell(
+    outcome = study.run(point)
+    return FinishedPoint(
         stamp=NOT_PRIVATE,
-        definition=cell.definition,
+        definition=dict(point.definition),
         measures=dict(outcome.measures),
         trials={name: values.tolist() for name, values in outcome.trials.items()},
         seconds=round(time.perf_counter() - start, 3),
     )
 
 
-def _computed(kind: Kind[Any, Any], missing: list[Cell], jobs: int) -> Iterator[tuple[Cell, FinishedCell]]:
-    """Return cells as they are computed: on one process in their order, on several as they come."""
+def publish(directory: Path, study: Study, results: Results, formats: Sequence[Format] = ("svg",)) -> list[str]:
+    """Write the files of a study that has run, each a function of its finished points; return their names.
+
+    Raises:
+        OutputError: they cannot be written.
+    """
+    files = study.files(results, formats)
+    for name, content in files.items():
+        write_whole(directory / name, content)
+    return list(files)
+
+
+def _computed(study: Study, missing: list[GridPoint], jobs: int) -> Iterator[tuple[GridPoint, FinishedPoint]]:
+    """Return points as they are computed: on one process in their order, on several as they come."""
     if jobs == 1 or len(missing) < 2:
-        for cell in missing:
-            yield cell, compute(kind, cell)
+        for point in missing:
+            yield point, compute(study, point)
         return
     from concurrent.futures import ProcessPoolExecutor, as_completed
     from concurrent.futures.process import BrokenProcessPool
@@ -82,12 +94,12 @@ def _computed(kind: Kind[Any, Any], missing: list[Cell], jobs: int) -> Iterator[
     workers = min(jobs, len(missing))
     pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_begin)
     try:
-        waiting = {pool.submit(compute, kind, cell): cell for cell in missing}
+        waiting = {pool.submit(compute, study, point): point for point in missing}
         for future in as_completed(waiting):
             yield waiting[future], future.result()
     except BrokenProcessPool:
         raise DpbayesError(
-            "a worker process died", hint="finished cells are kept: run again, with fewer --jobs if memory was short"
+            "a worker process died", hint="finished points are kept: run again, with fewer --jobs if memory was short"
         ) from None
     finally:
         pool.shutdown(wait=True, cancel_futures=True)

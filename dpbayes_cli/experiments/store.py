@@ -1,8 +1,8 @@
-"""The directory of a study: one file a finished cell, written whole or not at all, found again by its digest.
+"""The directory of a study: one file a finished point, written whole or not at all, found again by its digest.
 
-A cell file is named by the digest of everything that its numbers depend on. So a killed run is taken up where it was,
-a changed study recomputes the cells that changed and no others, and what an earlier form of the study computed stays
-where it was. Another study's directory is refused.
+The file of a point is named by the digest of everything that its numbers depend on. So a killed run is taken up where
+it was, a changed study recomputes the points that changed and no others, and what an earlier form of the study computed
+stays where it was. Another study's directory is refused.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import msgspec
 from dpbayes_cli.base.canonical import canonical_json
 from dpbayes_cli.base.errors import DpbayesError, OutputError
 from dpbayes_cli.experiments import NOT_PRIVATE
-from dpbayes_cli.experiments.cell import Cell
+from dpbayes_cli.experiments.point import GridPoint
 from dpbayes_cli.experiments.study import Study
 from dpbayes_cli.spec.yaml_reader import read_spec_file
 
@@ -26,15 +26,15 @@ STUDY, CELLS = "study.yaml", "cells"
 _PARTIAL = ".partial"
 
 
-class FinishedCell(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The file of one finished cell.
+class FinishedPoint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The file of one finished point.
 
     Attributes:
         stamp: that nothing in it is private.
-        definition: what the numbers depend on; see ``Cell.definition``.
-        measures: the numbers of the cell, by name.
+        definition: what the numbers depend on; see ``GridPoint``.
+        measures: the numbers of the point, by name.
         trials: the numbers of its trials, by name, one a trial.
-        seconds: how long the cell took.
+        seconds: how long the point took.
     """
 
     stamp: str
@@ -48,7 +48,7 @@ def open_directory(directory: Path, study: Study) -> None:
     """Make the directory of a study, or take up the one that is there.
 
     Raises:
-        OutputError: something else is there, or it cannot be written.
+        OutputError: there is something else, or it cannot be written.
     """
     if os.path.lexists(directory):
         _check_same(directory, study)
@@ -91,26 +91,26 @@ def study_yaml(study: Study) -> bytes:
     return f"# {NOT_PRIVATE}\n{text}".encode()
 
 
-def finished(directory: Path, cell: Cell) -> FinishedCell | None:
-    """Return a finished cell, None where its file is missing or not a whole cell of that definition."""
+def finished(directory: Path, point: GridPoint) -> FinishedPoint | None:
+    """Return a finished point, None if its file is missing, torn, or of another definition."""
     try:
-        found = msgspec.json.decode(_file(directory, cell).read_bytes(), type=FinishedCell)
+        found = msgspec.json.decode(_file(directory, point).read_bytes(), type=FinishedPoint)
     except (OSError, msgspec.DecodeError):
         return None
-    return found if canonical_json(found.definition) == canonical_json(cell.definition) else None
+    return found if canonical_json(found.definition) == canonical_json(point.definition) else None
 
 
-def finish(directory: Path, cell: Cell, result: FinishedCell) -> None:
-    """Write the file of a cell.
+def finish(directory: Path, point: GridPoint, result: FinishedPoint) -> None:
+    """Write the file of a point.
 
     Raises:
         OutputError: it cannot be written.
     """
-    write_whole(_file(directory, cell), msgspec.json.encode(result) + b"\n")
+    write_whole(_file(directory, point), msgspec.json.encode(result) + b"\n")
 
 
-def _file(directory: Path, cell: Cell) -> Path:
-    return directory / CELLS / f"{cell.digest[:32]}.json"
+def _file(directory: Path, point: GridPoint) -> Path:
+    return directory / CELLS / f"{point.digest[:32]}.json"
 
 
 def write_whole(path: Path, content: bytes) -> None:

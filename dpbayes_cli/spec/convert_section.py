@@ -109,7 +109,7 @@ def _resolved(path: str, document: Any, kind: Any) -> tuple[str, Any]:
 def _fields(kind: Any) -> dict[str, Any]:
     """Return the types of a section's keys; of any other type there are none."""
     section = isinstance(kind, type) and issubclass(kind, Section)
-    return {item.name: item.type for item in msgspec.structs.fields(kind)} if section else {}
+    return {item.encode_name: item.type for item in msgspec.structs.fields(kind)} if section else {}
 
 
 def _type_of_values(kind: Any) -> Any:

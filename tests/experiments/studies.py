@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
-from dpbayes_cli.experiments.calibration.cell import CalibrationCell, cells
-from dpbayes_cli.experiments.calibration.study import build_calibration
+from dpbayes_cli.experiments.point import GridPoint
+from dpbayes_cli.experiments.results import Result, Results
+from dpbayes_cli.experiments.runner import compute, publish, run_study
+from dpbayes_cli.experiments.studies import build_study
+from dpbayes_cli.experiments.study import Study
 
 SMALL: dict[str, Any] = {
     "name": "small",
@@ -46,6 +50,19 @@ def changed(*path_and_value: Any) -> dict[str, Any]:
     return document
 
 
-def grid(document: dict[str, Any]) -> list[CalibrationCell]:
-    """Return the cells of a calibration study."""
-    return cells(build_calibration(document))
+def grid(document: dict[str, Any]) -> list[GridPoint]:
+    """Return the points of a study."""
+    return build_study(document).grid()
+
+
+def results_of(study: Study) -> Results:
+    """Compute a study without a directory."""
+    found = [(point, compute(study, point)) for point in study.grid()]
+    return Results(Result(point, done.measures, done.trials) for point, done in found)
+
+
+def run(study: Study, out: Path, jobs: int = 1) -> list[GridPoint]:
+    """Run a study and publish it; return the points that were computed."""
+    computed: list[GridPoint] = []
+    publish(out, study, run_study(study, out, jobs, lambda point, *_: computed.append(point)))
+    return computed

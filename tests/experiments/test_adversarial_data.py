@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -14,18 +13,18 @@ from scipy import special
 
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.section import require_type
-from dpbayes_cli.experiments.adversarial_data.cell import AdversaryCell, follow_adversary, local_loss
-from dpbayes_cli.experiments.adversarial_data.study import AdversaryCase
-from dpbayes_cli.experiments.kinds import build_study
+from dpbayes_cli.experiments.adversarial_data import AdversarialData, AdversaryCase, local_loss
+from dpbayes_cli.experiments.studies import build_study
 from dpbayes_cli.mechanisms.samplers.scalar_sampler import ScalarSampler
 from tests.conftest import ROOT, Cli
+from tests.experiments.studies import results_of
 
 CONFIG = str(ROOT / "configs" / "experiments" / "adversarial-data.yaml")
 CASE = AdversaryCase(support=(0.2, 0.8))
 
 
 def law_of(n: int) -> ScalarSampler:
-    return require_type(AdversaryCell("coin", CASE, n).step(n).law, ScalarSampler)
+    return require_type(CASE.step(n).law, ScalarSampler)
 
 
 def test_the_posterior_is_not_tempered() -> None:
@@ -52,7 +51,7 @@ def test_the_loss_on_a_data_set_is_that_of_the_truncated_beta_law(successes: int
 
 def test_the_charge_is_the_largest_over_all_data_sets() -> None:
     n = 12
-    step = AdversaryCell("coin", CASE, n).step(n)
+    step = CASE.step(n)
     losses = [local_loss(law_of(n), s) for s in range(n + 1)]
     assert max(loss for loss, _ in losses) <= float(step.guarantee.epsilon)
     charged = float(step.guarantee.rdp(Decimal(2)))
@@ -60,7 +59,8 @@ def test_the_charge_is_the_largest_over_all_data_sets() -> None:
 
 
 def test_the_adversary_makes_the_posterior_lean_to_one_end() -> None:
-    outcome = follow_adversary(AdversaryCell("coin", CASE, 60))
+    study = AdversarialData(study="adversarial-data", name="x", n=60, cases={"coin": CASE})
+    outcome = study.run(study.grid()[0])
     losses = outcome.trials["local_epsilon"]
     assert outcome.trials["successes"].tolist() == list(range(1, 61))
     assert losses[0] == pytest.approx(0.5 * float(str(outcome.measures["worst_case"])), rel=0.01), "symmetric: half"
@@ -77,17 +77,12 @@ def test_the_study_of_the_paper_runs_and_all_of_it_holds(dpbayes: Cli, place: Pa
 
 
 def test_a_path_that_stays_short_of_the_worst_case_is_told() -> None:
-    from dpbayes_cli.experiments.kinds import kind_of
-    from dpbayes_cli.experiments.runner import compute
-
     study: Any = build_study(
         {"study": "adversarial-data", "name": "x", "n": "3", "cases": {"c": {"support": ["0.2", "0.8"]}}}
     )
-    kind = kind_of(study)
-    results = [(cell, compute(kind, cell)) for cell in kind.cells(study)]
-    assert not kind.claims(study, results)[0].holds
+    assert not study.claims(results_of(study))[0].holds
 
 
 def test_a_support_outside_of_the_range_is_refused() -> None:
     with pytest.raises(SpecError):
-        replace(AdversaryCell("coin", CASE, 5), case=AdversaryCase(support=(0.0, 0.5))).step(5)
+        AdversaryCase(support=(0.0, 0.5)).step(5)

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import yaml
 
 from dpbayes_cli.experiments import NOT_PRIVATE
-from dpbayes_cli.experiments.calibration.claims import claims as calibration_claims
-from dpbayes_cli.experiments.claims import OURS, Claim, claims_section, listed, with_claims
-from dpbayes_cli.experiments.hmm.claims import claims as hmm_claims
-from dpbayes_cli.experiments.kinds import KINDS, build_study
-from dpbayes_cli.experiments.linear_regression.claims import claims as linear_claims
-from dpbayes_cli.experiments.logistic_regression import claims as logistic
-from dpbayes_cli.experiments.logistic_regression.comparison import MethodDifference
-from dpbayes_cli.experiments.stamped import figure_files, figure_formats, stamped_panels
-from dpbayes_cli.experiments.store import FinishedCell
+from dpbayes_cli.experiments.claims import OURS, Claim, difference_claims, listed
+from dpbayes_cli.experiments.plots import figure_files, figure_formats, stamped_panels
+from dpbayes_cli.experiments.point import GridPoint
+from dpbayes_cli.experiments.results import Difference, Result, Results
+from dpbayes_cli.experiments.studies import STUDIES, build_study
+from dpbayes_cli.experiments.summary import claims_section
 from tests.conftest import ROOT, Cli
-from tests.experiments.studies import SMALL, grid
+from tests.experiments.small import HMM, LINEAR
+from tests.experiments.studies import SMALL
 
 TRUE = Claim("[X] Figure 1", "it is so.", True, "3 of 3")
 FALSE = Claim(OURS, "it is not so.", False, "0 of 3", "chance")
@@ -34,20 +31,26 @@ UTILITY: dict[str, Any] = {
 }
 
 
-def finished(measures: dict[str, float | None], trials: dict[str, list[float]] | None = None) -> FinishedCell:
-    return FinishedCell(stamp=NOT_PRIVATE, definition={}, measures=measures, trials=trials or {}, seconds=0.0)
+def result(
+    place: dict[str, Any], measures: dict[str, float | None], trials: dict[str, list[float]] | None = None
+) -> Result:
+    return Result(GridPoint(place, {}, place), measures, trials or {})
 
 
 # --- where they stand ------------------------------------------------------------------------------------------------
 
 
-def test_a_summary_tells_its_claims_before_everything_else() -> None:
-    text = with_claims(b"# Study\n\n**NOT PRIVATE**\n\n## first\n\nx\n", [TRUE, FALSE]).decode()
-    assert [line for line in text.splitlines() if line.startswith("#")] == ["# Study", "## Claims", "## first"]
+def test_a_summary_tells_its_claims_before_its_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    study = build_study(UTILITY)
+    monkeypatch.setattr(type(study), "claims", lambda *_: [TRUE, FALSE])
+    place = {"case": "coin", "order": "2", "epsilon": "1", "method": "gaussian"}
+    measures: dict[str, float | None] = dict.fromkeys(study.measures, 0.5)
+    text = study.summary(Results([result(place, measures)]), ["kl.svg"])
+    headings = ["# Study `tiny`", "## Claims", "## coin", "## Figures"]
+    assert [line for line in text.splitlines() if line.startswith("#")] == headings
     assert "| [X] Figure 1 | it is so. | holds | 3 of 3 |  |" in text
     assert f"| {OURS} | it is not so. | **does not hold** | 0 of 3 | chance |" in text
-    assert text.endswith("## first\n\nx\n")
-    assert with_claims(b"# Study\n", [TRUE]).decode().count("## Claims") == 1
+    assert "| 2 | 1 | gaussian | 0.5 | " in text
     assert "tell nothing" in claims_section([])
     assert (listed([1, "b"]), listed([])) == ("1, b", "nowhere")
 
@@ -83,8 +86,46 @@ def test_a_figure_is_stamped_in_every_format() -> None:
 def test_the_gallery_names_every_study() -> None:
     gallery = (ROOT / "README.md").read_text(encoding="utf-8").split("### Gallery")[1].split("\n## ")[0]
     configs = [path.name for path in (ROOT / "configs" / "experiments").glob("*.yaml")]
-    assert len(configs) == len(KINDS)
+    assert len(configs) == len(STUDIES)
     assert [name for name in configs if f"`{name}`" not in gallery] == []
+
+
+# --- differences -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("signs", "values", "holds"),
+    [
+        ({"always": -1}, (-0.1, -0.2), True),
+        ({"always": -1}, (-0.1, 0.0), False),
+        ({"never": 1}, (-0.1, 0.0), True),
+        ({"never": 1}, (-0.1, 0.1), False),
+        ({"never": -1, "some": 1}, (0.0, 0.1), True),
+        ({"never": -1, "some": 1}, (0.0, 0.0), False),
+    ],
+)
+def test_a_claim_about_differences_follows_from_their_signs(
+    signs: dict[str, int], values: tuple[float, ...], holds: bool
+) -> None:
+    """That one is below another needs a clear difference; that it is not above is refuted by one."""
+    differences = {f"epsilon {k}": Difference(value, 0.01) for k, value in enumerate(values)}
+    (claim,) = difference_claims(OURS, "it is so.", differences, 3.0, **signs, why="chance")
+    assert (claim.holds, claim.why) == (holds, "" if holds else "chance")
+    assert f"epsilon 1: {values[1]:+.4f} ± 0.0100" in claim.measured
+    assert difference_claims(OURS, "it is so.", {}, 3.0) == []
+
+
+def test_methods_are_compared_at_one_price_and_not_with_themselves() -> None:
+    def of(method: str, epsilon: str | None, values: list[float], law: str) -> Result:
+        place = {"case": "one", "epsilon": epsilon, "method": method}
+        return Result(GridPoint(place, {}, {"law": law}), {}, {"x": values})
+
+    own = Results(
+        [of("a", "1", [1.0, 3.0], "1"), of("a", "2", [1.0, 3.0], "2"), of("b", "1", [0.0, 1.0], "3"),
+         of("b", "2", [0.0, 1.0], "2"), of("free", None, [1.0, 1.0], "4")]
+    )  # fmt: skip
+    assert own.differences("a", "b", "x") == {"epsilon 1": Difference(1.5, 0.5)}
+    assert set(own.differences("a", "free", "x")) == {"epsilon 1", "epsilon 2"}
 
 
 # --- calibration -----------------------------------------------------------------------------------------------------
@@ -93,19 +134,19 @@ def test_the_gallery_names_every_study() -> None:
 def of_calibration(**changes: float) -> dict[str, Claim]:
     """The claims of the small study with measures that bear them out, but for those that are stated."""
     ks = {"noise-aware": 0.2, "non-private": 0.2, "naive": 0.9, "ops": 0.8} | changes
-    results = []
-    for cell in grid(SMALL):
-        value = ks[cell.method] * (0.1 if cell.method == "naive" and cell.n_records == 40 else 1.0)
+    study, results = build_study(SMALL), []
+    for point in study.grid():
+        method = point["method"]
+        value = ks[method] * (0.1 if method == "naive" and point["n"] == 40 else 1.0)
         measures: dict[str, float | None] = {
             "ks": value,
             "ks_p_value": 0.5 if value < 0.3 else 1e-9,
             "coverage": changes.get("coverage", 0.99),
-            "mmd_squared": {"noise-aware": changes.get("mmd", 0.1), "naive": 0.2}.get(cell.method, 0.0),
+            "mmd_squared": {"noise-aware": changes.get("mmd", 0.1), "naive": 0.2}.get(method, 0.0),
             "mmd_squared_error": 0.01,
         }
-        results.append((cell, finished(measures)))
-    study: Any = build_study(SMALL)
-    return {claim.says: claim for claim in calibration_claims(study, results)}
+        results.append(Result(point, measures, {}))
+    return {claim.says: claim for claim in study.claims(Results(results))}
 
 
 def test_what_bernstein_and_sheldon_show_holds_where_it_is_measured() -> None:
@@ -135,16 +176,18 @@ def test_each_of_them_can_fail(change: dict[str, float], which: str) -> None:
 
 def of_hmm(ahead: float) -> dict[str, bool]:
     level = {"non-private": 0.0, "laplace": ahead, "laplace-naive": 0.0, "ops": -1.0, "gibbs": -2.0}
-    study: Any = SimpleNamespace(cases={"log": None}, states=(2, 1), methods=tuple(level), epsilon=("1", "3"))
-    results: Any = [
-        (SimpleNamespace(name="log", states=states, epsilon=epsilon, method=method), finished({}, {"log_likelihood": [
-            value, value + 0.1
-        ]}))
+    results = Results(
+        result(
+            {"case": "units", "states": states, "epsilon": epsilon, "method": method},
+            {},
+            {"log_likelihood": [value, value + 0.1]},
+        )
         for states in (2, 1)
-        for epsilon in study.epsilon
+        for epsilon in HMM["epsilon"]
         for method, value in level.items()
-    ]  # fmt: skip
-    return {claim.says: claim.holds for claim in hmm_claims(study, results)}
+    )
+    study = build_study({**HMM, "states": ["2", "1"]})
+    return {claim.says: claim.holds for claim in study.claims(results)}
 
 
 def test_claims_about_hidden_markov_models_can_fail() -> None:
@@ -155,39 +198,15 @@ def test_claims_about_hidden_markov_models_can_fail() -> None:
     assert len(missed) == 4, "behind ops, and behind counts taken for true, with two states and with one"
 
 
-def difference(error: float) -> MethodDifference:
-    return MethodDifference("1", False, error, 0.01, 0.0, 0.01, 1.0)
-
-
-@pytest.mark.parametrize(("error", "holds"), [(-0.1, [True, True]), (0.0, [False, True]), (0.1, [False, False])])
-def test_claims_about_logistic_regressions_can_fail(
-    error: float, holds: list[bool], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """That one is below another needs a clear difference; that it is not above is refuted by one."""
-    monkeypatch.setattr(logistic, "families", lambda _: ["order 1"])
-    monkeypatch.setattr(logistic, "differences", lambda *_: [difference(error)])
-    study: Any = SimpleNamespace(cases={"case": None})
-    found = logistic.claims(study, [])
-    assert [found[0].holds, found[2].holds] == holds
-    assert ("against it" in found[2].measured) == (not holds[1])
-
-
 @pytest.mark.parametrize(("wide", "holds"), [(5.0, True), (0.1, False)])
 def test_claims_about_linear_regressions_can_fail(wide: float, holds: bool) -> None:
-    methods = ("non-private", "truncated-sampler")
-    case = SimpleNamespace(methods=methods)
-    study: Any = SimpleNamespace(cases={"x": case}, prior_variance=("1", "10"), epsilon=("1", "100"), methods=methods)
-    excess = {("1", "1"): 1.0, ("1", "100"): 0.05, ("10", "1"): wide, ("10", "100"): wide / 50.0}
-    results: Any = [
-        (SimpleNamespace(name="x", prior_variance=v, epsilon=None, method="non-private"), finished({"mse": 1.0}))
-        for v in study.prior_variance
-    ]
+    study = build_study({**LINEAR, "cases": {"two": LINEAR["cases"]["two"]}})
+    excess = {("0.1", "1"): 1.0, ("0.1", "1000"): 0.05, ("1", "1"): wide, ("1", "1000"): wide / 50.0}
+    exact = {"case": "two", "epsilon": None, "method": "non-private"}
+    results = [result({**exact, "prior_variance": v}, {"mse": 1.0}) for v in ("0.1", "1")]
     results += [
-        (
-            SimpleNamespace(name="x", prior_variance=v, epsilon=epsilon, method="truncated-sampler"),
-            finished({"mse": 1.0 + value}),
-        )
-        for (v, epsilon), value in excess.items()
+        result({"case": "two", "prior_variance": v, "epsilon": e, "method": "truncated-sampler"}, {"mse": 1.0 + value})
+        for (v, e), value in excess.items()
     ]
-    falls, narrow = linear_claims(study, results)
+    falls, narrow = study.claims(Results(results))
     assert (falls.holds, narrow.holds) == (True, holds)

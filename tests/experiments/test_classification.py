@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from dataclasses import replace
+import math
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -19,24 +19,21 @@ from dpbayes_cli.base.errors import SourceError, SpecError
 from dpbayes_cli.core.plan import Sampler
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.experiments import NOT_PRIVATE
-from dpbayes_cli.experiments.cell import CellOutcome
-from dpbayes_cli.experiments.classification.cell import ClassificationCell
-from dpbayes_cli.experiments.classification.comparison import CLEAR, paired
-from dpbayes_cli.experiments.classification.posteriors import posteriors
-from dpbayes_cli.experiments.classification.prediction import predict_cell
-from dpbayes_cli.experiments.classification.records import POLICY, ClassificationRecords, model_of, records_of
-from dpbayes_cli.experiments.classification.structure import structure_of
-from dpbayes_cli.experiments.classification.study import ClassificationStudy
-from dpbayes_cli.experiments.classification.summary import statement
-from dpbayes_cli.experiments.kinds import build_study, kind_of, read_study
-from dpbayes_cli.experiments.restricted_rows import draw_restricted, draw_truncated_beta, table_temperature
-from dpbayes_cli.experiments.stamped import figure_files, stamped_panels
+from dpbayes_cli.experiments.classification import Classification
+from dpbayes_cli.experiments.file_records import POLICY
+from dpbayes_cli.experiments.network_posteriors import MECHANISMS, NetworkRecords, plan_of, posteriors
+from dpbayes_cli.experiments.plots import figure_files, stamped_panels
+from dpbayes_cli.experiments.restricted_rows import draw_restricted, draw_truncated_beta, table_power
+from dpbayes_cli.experiments.results import PointOutcome, mean_difference
 from dpbayes_cli.experiments.store import study_yaml
+from dpbayes_cli.experiments.studies import build_study, read_study
 from dpbayes_cli.mechanisms.ops import Ops
 from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
+from dpbayes_cli.privacy.parities import n_bits
 from dpbayes_cli.spec.yaml_reader import parse_yaml
+from tests import plans
 from tests.conftest import ROOT, Cli
-from tests.plans import plan_of
+from tests.experiments import studies
 
 FALSE_FAIL = 1e-6
 NAIVE_BAYES = ROOT / "configs" / "experiments" / "naive-bayes.yaml"
@@ -81,18 +78,27 @@ def files_case(train: Path, test: Path) -> dict[str, Any]:
     return {"model": "naive-bayes", "train": str(train), "test": str(test), "domain": domain}
 
 
-def study_of(**changes: Any) -> ClassificationStudy:
-    return require_type(build_study({**TINY, **changes}), ClassificationStudy)
+def study_of(**changes: Any) -> Classification:
+    return require_type(build_study({**TINY, **changes}), Classification)
 
 
-def cell_of(case: dict[str, Any], method: str, epsilon: str = "1", **changes: Any) -> ClassificationCell:
-    """The one cell of a study of one case, price and method."""
-    study = study_of(cases={"one": case}, methods=[method], epsilon=[epsilon], **changes)
-    (found,) = kind_of(study).cells(study)
-    return require_type(found, ClassificationCell)
+class Alone:
+    """The one point of a study of one case, price and method."""
+
+    def __init__(self, case: dict[str, Any], method: str, epsilon: str = "1", **changes: Any) -> None:
+        self.study = study_of(cases={"one": case}, methods=[method], epsilon=[epsilon], **changes)
+        (self.point,) = self.study.grid()
+        self.model = self.study.cases["one"].network
+
+    @property
+    def records(self) -> NetworkRecords:
+        return self.study.records_of(self.point)
+
+    def run(self) -> PointOutcome:
+        return self.study.run(self.point)
 
 
-def mean(outcome: CellOutcome, measure: str) -> float:
+def mean(outcome: PointOutcome, measure: str) -> float:
     return require_type(outcome.measures[measure], float)
 
 
@@ -104,12 +110,8 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run(out: Path, jobs: int = 1, **changes: Any) -> tuple[Path, list[str]]:
     """Run and publish the tiny study; return where, and the cells that were computed."""
-    from dpbayes_cli.experiments.publish import publish
-    from dpbayes_cli.experiments.runner import run_study
-
-    study, computed = study_of(**changes), list[str]()
-    publish(out, study, run_study(study, out, jobs, lambda cell, *_: computed.append(cell.label)))
-    return out, computed
+    study = study_of(**changes)
+    return out, [study.label(point) for point in studies.run(study, out, jobs)]
 
 
 # --- from the file to the results ------------------------------------------------------------------------------------
@@ -135,7 +137,7 @@ def test_the_command_runs_a_study_and_takes_it_up(dpbayes: Cli, place: Path) -> 
 def test_every_file_says_that_it_is_not_private(whole: Path) -> None:
     files = [path for path in whole.rglob("*") if path.is_file()]
     assert len(files) == 2 * 11 + 6
-    assert all("NOT PRIVATE" in path.read_text(encoding="utf-8") for path in files)
+    assert all(NOT_PRIVATE in path.read_text(encoding="utf-8") for path in files)
     for name in ("accuracy.svg", "cell-error.svg"):
         assert f">{NOT_PRIVATE}<" in (whole / name).read_text(encoding="utf-8")
 
@@ -165,10 +167,9 @@ def test_the_summary_says_who_wins(whole: Path) -> None:
     text = (whole / "summary.md").read_text(encoding="utf-8")
     for case in ("features", "chain"):
         assert f"## {case}\n" in text
-    for label in ("noise-aware", "naive", "tables as released", "tables taken for true"):
-        assert text.count(f"**{label}**: ") == 2
-    assert "share one variable at most" in text
-    assert "share up to 2 variables" in text
+        assert f"| {case}: consistent tables from the Fourier domain predict no better than noisy counts. | " in text
+    for measure in ("released_error", "cell_error"):
+        assert text.count(f"**`fourier-naive` less `laplace-naive`, `{measure}`**: ") == 2
 
 
 @pytest.mark.slow
@@ -183,25 +184,25 @@ def test_the_numbers_depend_on_neither_processes_nor_order(whole: Path, tmp_path
 
 
 def test_more_trials_begin_with_the_same_records() -> None:
-    few, many = (cell_of(FEATURES, "non-private", trials=trials) for trials in ("2", "5"))
-    assert np.array_equal(records_of(few, model_of(few)).counts, records_of(many, model_of(many)).counts[:2])
+    few, many = (Alone(FEATURES, "non-private", trials=trials).records for trials in ("2", "5"))
+    assert np.array_equal(few.counts, many.counts[:2])
 
 
-def test_a_cell_is_defined_by_what_its_numbers_depend_on() -> None:
-    base = cell_of(FEATURES, "laplace")
-    same = [replace(base, name="other"), cell_of({**FEATURES, "trials": "4"}, "laplace")]
+def test_a_point_is_defined_by_what_its_numbers_depend_on() -> None:
+    base = Alone(FEATURES, "laplace").point
+    (renamed,) = study_of(cases={"other": FEATURES}, methods=["laplace"], epsilon=["1"]).grid()
+    same = [renamed, Alone({**FEATURES, "trials": "4"}, "laplace").point]
     assert {each.digest for each in same} == {base.digest}
     others = [
-        cell_of(FEATURES, "laplace-naive"),
-        cell_of(FEATURES, "laplace", "2"),
-        cell_of({**FEATURES, "n_test": "81"}, "laplace"),
-        cell_of({**FEATURES, "prior": {"concentration": "2"}}, "laplace"),
-        cell_of(FEATURES, "laplace", draws="21"),
-        cell_of({**FEATURES, "trials": "3"}, "laplace"),
+        Alone(FEATURES, "laplace-naive"),
+        Alone(FEATURES, "laplace", "2"),
+        Alone({**FEATURES, "n_test": "81"}, "laplace"),
+        Alone({**FEATURES, "prior": {"concentration": "2"}}, "laplace"),
+        Alone(FEATURES, "laplace", draws="21"),
+        Alone({**FEATURES, "trials": "3"}, "laplace"),
     ]
-    assert len({base.digest, *(each.digest for each in others)}) == 7
-    assert base.noise_seed("laplace").entropy == others[0].noise_seed("laplace").entropy, "of one release"
-    assert base.noise_seed("laplace").entropy != others[1].noise_seed("laplace").entropy
+    assert len({base.digest, *(each.point.digest for each in others)}) == 7
+    assert base.data_seed().entropy == others[0].point.data_seed().entropy, "the same records"
 
 
 # --- records from files ----------------------------------------------------------------------------------------------
@@ -212,19 +213,18 @@ def test_files_are_found_beside_the_study_and_counted_once_a_case(tmp_path: Path
     (tmp_path / "test.csv").write_text("y,x\n" + "yes,1\n" * 6 + "no,0\n" * 3 + "?,0\n", encoding="ascii")
     case = files_case(Path("train.csv"), Path("test.csv"))
     (tmp_path / "study.yaml").write_text(json.dumps({**TINY, "cases": {"one": case}}), encoding="utf-8")
-    study = require_type(read_study(tmp_path / "study.yaml"), ClassificationStudy)
+    study = require_type(read_study(tmp_path / "study.yaml"), Classification)
     assert study.cases["one"].train == str(tmp_path / "train.csv")
     assert build_study(parse_yaml(study_yaml(study).decode())) == study, "the canonical file is found from anywhere"
-    cells = kind_of(study).cells(study)
-    found = records_of(cells[0], model_of(cells[0]))
+    first = study.grid()[0]
+    found = study.records_of(first)
     assert found.n_train == 100
     assert found.counts.tolist() == [[70, 30, 70, 0, 0, 30]] * 4
     assert found.labels[0].tolist() == [1] * 6 + [0] * 3 + [-1], "a label is taken as it is"
     assert (found.tests[0][:, 0] == -1).all()
-    assert predict_cell(cells[0]).measures["accuracy"] == 1.0
-    before = cells[0].digest
+    assert study.run(first).measures["accuracy"] == 1.0
     (tmp_path / "test.csv").write_text("y,x\nyes,1\n", encoding="ascii")
-    assert kind_of(study).cells(study)[0].digest != before, "another file is another cell"
+    assert study.grid()[0].digest != first.digest, "another file is another point"
 
 
 # --- what is refused -------------------------------------------------------------------------------------------------
@@ -258,7 +258,7 @@ def test_files_are_found_beside_the_study_and_counted_once_a_case(tmp_path: Path
 )
 def test_what_is_wrong_is_named(changes: dict[str, Any], where: str, hint: str) -> None:
     with pytest.raises(SpecError) as error:
-        kind_of(study := study_of(**changes)).cells(study)
+        study_of(**changes).grid()
     assert where in error.value.message
     assert hint in error.value.hint
 
@@ -267,9 +267,9 @@ def test_what_cannot_be_priced_or_read_is_refused_at_the_start(tmp_path: Path) -
     weighted = {**FEATURES["domain"]["variables"], "a": {**BINARY, "weight": "2"}}
     case = {**FEATURES, "domain": {"target": "y", "variables": weighted}}
     with pytest.raises(SpecError, match=r"^cases\.one: .*fourier-laplace, epsilon 1"):
-        cell_of(case, "fourier-naive")
+        Alone(case, "fourier-naive")
     with pytest.raises(SourceError, match=r"cannot read .*missing\.csv"):
-        cell_of(files_case(tmp_path / "missing.csv", tmp_path / "missing.csv"), "laplace")
+        Alone(files_case(tmp_path / "missing.csv", tmp_path / "missing.csv"), "laplace")
 
 
 # --- what is measured ------------------------------------------------------------------------------------------------
@@ -281,38 +281,38 @@ CLEAR_CASE = {**FEATURES, "n_train": "400", "n_test": "200", "prior": {"concentr
 @pytest.mark.parametrize("method", METHODS[1:])
 def test_nothing_private_predicts_better_than_what_is_not(method: str) -> None:
     """At epsilon 0.1 the noise hides 400 records; at 1,000 there is next to none."""
-    exact = predict_cell(cell_of(CLEAR_CASE, "non-private", trials="60"))
-    noisy = predict_cell(cell_of(CLEAR_CASE, method, "0.1", trials="60"))
-    lost = paired(exact.trials["accuracy"].tolist(), noisy.trials["accuracy"].tolist(), 1)
+    exact = Alone(CLEAR_CASE, "non-private", trials="60").run()
+    noisy = Alone(CLEAR_CASE, method, "0.1", trials="60").run()
+    lost = mean_difference(exact.trials["accuracy"].tolist(), noisy.trials["accuracy"].tolist())
     assert lost.value > 4.0 * lost.error > 0.0
     assert mean(exact, "accuracy") > mean(exact, "majority") + 0.05
-    generous = predict_cell(cell_of(CLEAR_CASE, method, "1000", trials="60"))
-    near = paired(exact.trials["accuracy"].tolist(), generous.trials["accuracy"].tolist(), 1)
+    generous = Alone(CLEAR_CASE, method, "1000", trials="60").run()
+    near = mean_difference(exact.trials["accuracy"].tolist(), generous.trials["accuracy"].tolist())
     assert abs(near.value) < 0.02 or method == "ops", "ops keeps its truncation and one draw at any price"
 
 
-def uninformative() -> ClassificationCell:
+def uninformative() -> Alone:
     """Features that say nothing about the class: no prediction is right more often than the commonest class."""
     prior = {"concentration": {"y": "5", "a": "5000", "b": "5000", "c": "5000"}}
-    return cell_of({**FEATURES, "prior": prior, "n_test": "400"}, "non-private", trials="10")
+    return Alone({**FEATURES, "prior": prior, "n_test": "400"}, "non-private", trials="10")
 
 
 def test_labels_do_not_leak_into_predictions(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = predict_cell(uninformative())
+    found = uninformative().run()
     assert mean(found, "accuracy") < mean(found, "majority") + 0.05
     monkeypatch.setattr(
-        "dpbayes_cli.experiments.classification.records.unlabelled", lambda codes, target: (codes, codes[:, target])
+        "dpbayes_cli.experiments.network_posteriors.unlabelled", lambda codes, target: (codes, codes[:, target])
     )
     leaking = uninformative()
-    records = records_of(leaking, model_of(leaking))
+    records = leaking.records
     assert (records.tests[0][:, 0] >= 0).all(), "the planted bug is in"
-    again = predict_cell(leaking)
+    again = leaking.run()
     assert mean(again, "accuracy") == mean(found, "accuracy"), "and classify never reads the target"
     monkeypatch.setattr(
-        "dpbayes_cli.experiments.classification.prediction.class_probabilities",
+        "dpbayes_cli.experiments.classification.class_probabilities",
         lambda network, target, draws, records: np.eye(network.sizes[target])[records[:, target]],
     )
-    assert mean(predict_cell(uninformative()), "accuracy") > mean(found, "majority") + 0.05
+    assert mean(uninformative().run(), "accuracy") > mean(found, "majority") + 0.05
 
 
 @pytest.mark.slow
@@ -321,16 +321,21 @@ def test_the_released_tables_have_the_noise_that_was_paid_for(
     method: str, cells: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A mean absolute error over 200 trials lies within 15 % of the law's, without noise it is zero."""
-    at = cell_of(FEATURES, method, trials="200")
-    structure = structure_of(model_of(at), POLICY)
-    assert structure.cells == cells
-    scale = structure.cell_noise
-    expected = scale if method == "laplace-naive" else structure.ratio * scale * 2.0 / np.pi**0.5
-    found = predict_cell(at)
+    at = Alone(FEATURES, method, trials="200")
+    assert at.records.counts.shape == (200, cells)
+    (step,) = plan_of(MECHANISMS[method], "1", at.model, 60)[1].steps
+    expected = step.noise.scale
+    if method == "fourier-naive":  # a cell of a table of b bits: 2 / 2^b times a sum of 2^b - 1 noises with signs
+        network = at.model.network
+        entries = [1 << sum(n_bits(network.sizes[v]) for v in family) for family in network.families]
+        spread = [2.0 / size * math.sqrt(size - 1.0) for size in entries]
+        mean_spread = math.fsum(s * n for s, n in zip(spread, network.n_cells, strict=True)) / cells
+        expected *= mean_spread * 2.0 / np.pi**0.5
+    found = at.run()
     assert mean(found, "released_error") == pytest.approx(expected, rel=0.15)
     assert mean(found, "cell_error") < mean(found, "released_error"), "what is possible is nearer"
     monkeypatch.setattr(DiscreteLaplace, "simulate", lambda law, rng, size: np.zeros(size, dtype=np.int64))
-    silent = predict_cell(at)
+    silent = at.run()
     assert mean(silent, "released_error") == pytest.approx(0.0, abs=1e-9)
     assert mean(silent, "cell_error") == pytest.approx(0.0, abs=1e-6)
 
@@ -340,19 +345,16 @@ def test_fourier_wins_on_overlapping_tables() -> None:
     """Twelve binary variables, each after the one before it: a variable's own parity is noised once for two tables."""
     variables = {f"v{i}": {**BINARY, "parents": [f"v{i - 1}"] if i else []} for i in range(12)}
     case = {**CHAIN, "n_train": "500", "domain": {"target": "v5", "variables": variables}}
-    fourier, laplace = (
-        predict_cell(cell_of(case, method, "5", trials="20")) for method in ("fourier-naive", "laplace-naive")
-    )
+    fourier, laplace = (Alone(case, method, "5", trials="20").run() for method in ("fourier-naive", "laplace-naive"))
     for measure in ("released_error", "cell_error"):
-        won = paired(fourier.trials[measure].tolist(), laplace.trials[measure].tolist(), -1)
-        assert won.verdict == "Fourier", (measure, won)
+        won = mean_difference(fourier.trials[measure].tolist(), laplace.trials[measure].tolist())
+        assert won.sign(3.0) == -1, (measure, won)
 
 
 def test_the_non_private_posterior_is_the_conjugate_one() -> None:
-    at = cell_of(CHAIN, "non-private", draws="4000", trials="2")
-    model = model_of(at)
-    records = records_of(at, model)
-    found = posteriors(at, model, records).draws
+    at = Alone(CHAIN, "non-private", draws="4000", trials="2")
+    model, records = at.model, at.records
+    found = posteriors(at.point, model, records, 4000).draws
     for drawn, counts in zip(model.split(found[0]), model.split(records.counts[0]), strict=True):
         shape = counts + 1.0
         total = shape.sum(axis=-1, keepdims=True)
@@ -367,24 +369,16 @@ def test_differences_are_paired() -> None:
     """Trials that differ much from each other, and by 0.1 between the methods: unpaired nothing would be seen."""
     base = np.linspace(0.0, 1.0, 11)
     jitter = np.where(np.arange(11) % 2, 0.01, -0.01)
-    found = paired((base + 0.1 + jitter).tolist(), base.tolist(), 1)
+    found = mean_difference((base + 0.1 + jitter).tolist(), base.tolist())
     reference = stats.ttest_rel(base + 0.1 + jitter, base)
     assert found.value == pytest.approx(0.1, abs=0.002)
     assert found.value / found.error == pytest.approx(float(reference.statistic))
-    assert found.verdict == "Fourier"
-    assert paired((base + 0.1 + jitter).tolist(), base.tolist(), -1).verdict == "Laplace"
-    assert paired(base.tolist(), base.tolist(), 1).verdict == "neither"
-    assert replace(found, error=found.value / CLEAR).verdict == "neither"
+    assert found.sign(3.0) == 1
+    assert found._replace(value=-found.value).sign(3.0) == -1
+    assert mean_difference(base.tolist(), base.tolist()).sign(3.0) == 0
+    assert found._replace(error=found.value / 3.0).sign(3.0) == 0
     with pytest.raises(ValueError, match="zip"):
-        paired([1.0, 2.0], [1.0], 1)
-
-
-def test_a_statement_follows_from_its_numbers() -> None:
-    won, lost = paired([0.9, 0.9, 0.91], [0.7, 0.71, 0.7], 1), paired([0.7, 0.71, 0.7], [0.9, 0.9, 0.91], 1)
-    text = statement("naive", [("1", won), ("2", lost), ("3", replace(won, error=1.0))])
-    assert text.startswith("**naive**: Fourier is better at epsilon 1, plain Laplace is better at epsilon 2, no ")
-    assert "is seen at epsilon 3. Accuracy, Fourier less Laplace" in text
-    assert "1: +0.2000 ± 0.0058" in text
+        mean_difference([1.0, 2.0], [1.0])
 
 
 # --- posterior sampling ----------------------------------------------------------------------------------------------
@@ -423,22 +417,22 @@ def test_rows_of_several_values_have_their_law() -> None:
         assert stats.ks_2samp(rows[:, k], kept[:, k]).pvalue >= FALSE_FAIL
 
 
-def test_a_temperature_pays_for_the_range_of_a_table() -> None:
-    assert table_temperature(1.0, 2) == pytest.approx(1.0 / (2.0 * np.log(9.0)))
-    assert table_temperature(1.0, 10) == pytest.approx(1.0 / (2.0 * np.log(0.55 / 0.05)))
-    assert table_temperature(100.0, 2) == 1.0
+def test_a_power_pays_for_the_range_of_a_table() -> None:
+    assert table_power(1.0, 2) == pytest.approx(1.0 / (2.0 * np.log(9.0)))
+    assert table_power(1.0, 10) == pytest.approx(1.0 / (2.0 * np.log(0.55 / 0.05)))
+    assert table_power(100.0, 2) == 1.0
 
 
 def test_the_idealized_draws_are_those_of_the_mechanism() -> None:
     """The exact sampler draws on a lattice: its points are spread over their cells. False fail 1e-6 a cell."""
-    at = cell_of(CHAIN, "ops", "60")
-    model, n = model_of(at), 60
-    counts = records_of(at, model).counts[0]
-    plan = plan_of(Ops(), model, POLICY, Decimal(60), n_records=n)
+    at = Alone(CHAIN, "ops", "60")
+    model, n = at.model, 60
+    counts = at.records.counts[0]
+    plan = plans.plan_of(Ops(), model, POLICY, Decimal(60), n_records=n)
     exact = np.array(require_type(plan.final_step.law, Sampler).draw(counts.tolist(), 400))
-    repeated = ClassificationRecords(n, np.tile(counts, (4000, 1)), (), ())
-    floats = posteriors(at, model, repeated).draws[:, 0]
-    assert plan.parameters["tables"]["c"]["temperature"] == pytest.approx(table_temperature(15.0, 2), rel=0.02)
+    repeated = NetworkRecords(n, np.tile(counts, (4000, 1)), (), ())
+    floats = posteriors(at.point, model, repeated, 1).draws[:, 0]
+    assert plan.parameters["tables"]["c"]["likelihood_power"] == pytest.approx(table_power(15.0, 2), rel=0.02)
     resolution = plan.parameters["tables"]["c"]["resolution"]
     spread = np.random.default_rng(8)
     for k in range(0, exact.shape[1], 2):
@@ -455,8 +449,8 @@ OFTEN, SELDOM = ("one-parent",), ("sixteen-features", "two-parents", "three-pare
 @pytest.mark.parametrize("case", [*OFTEN, *(pytest.param(case, marks=pytest.mark.slow) for case in SELDOM)])
 def test_the_study_of_the_paper_runs(case: str, dpbayes: Cli) -> None:
     """The whole is planned, and one price of it is run."""
-    study = require_type(read_study(NAIVE_BAYES), ClassificationStudy)
-    assert len(kind_of(study).cells(study)) == 5 * 26
+    study = require_type(read_study(NAIVE_BAYES), Classification)
+    assert len(study.grid()) == 5 * 26
     cases = {name: msgspec.structs.replace(each, epsilon=("1",)) for name, each in study.cases.items()}
     Path("one.yaml").write_bytes(study_yaml(msgspec.structs.replace(study, cases=cases)))
     done = dpbayes("experiment", "one.yaml", "--trials", "2", "--case", case, "--jobs", "1", "--json", "--out", "out")
@@ -468,7 +462,7 @@ def test_the_study_of_the_paper_runs(case: str, dpbayes: Cli) -> None:
 
 
 def test_the_paper_has_sixteen_features_and_fifty_records() -> None:
-    study = require_type(read_study(NAIVE_BAYES), ClassificationStudy)
+    study = require_type(read_study(NAIVE_BAYES), Classification)
     case = study.cases["sixteen-features"]
     assert (len(case.domain["variables"]), case.n_train, study.trials) == (17, 50, 100)
     assert case.prior == {"concentration": 1.0}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,25 +13,30 @@ from scipy import stats
 
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.experiments.coin import COMPLETE
-from dpbayes_cli.experiments.estimation.cell import EstimationCell
-from dpbayes_cli.experiments.estimation.study import EstimationCase
-from dpbayes_cli.experiments.estimation.trials import run_trials, step_of
-from dpbayes_cli.experiments.kinds import build_study, kind_of
-from dpbayes_cli.experiments.runner import compute
+from dpbayes_cli.experiments.estimates import EstimationCase
+from dpbayes_cli.experiments.estimation import Estimation
+from dpbayes_cli.experiments.results import PointOutcome
+from dpbayes_cli.experiments.studies import build_study
 from dpbayes_cli.inference.counts.beta_mixture import beta_mixture
 from tests.conftest import ROOT, Cli
+from tests.experiments.studies import results_of
 
 CONFIG = ROOT / "configs" / "experiments" / "estimation.yaml"
 CASE = EstimationCase(theta=0.3, n=(20,), support=(0.2, 0.8))
 
 
-def cell(method: Any, epsilon: str | None = "1", n: int = 20, trials: int = 200) -> EstimationCell:
-    return EstimationCell("coin", CASE, n, epsilon, method, trials, 7)
+def run(method: Any, epsilon: str = "1", trials: int = 200) -> PointOutcome:
+    """Compute the one point of a study of one method."""
+    study = Estimation(
+        study="estimation", name="x", seed=7, epsilon=(epsilon,), methods=(method,), trials=trials, cases={"coin": CASE}
+    )
+    (point,) = study.grid()
+    return study.run(point)
 
 
 def test_the_error_of_the_posterior_mean_is_its_expectation() -> None:
     """Within six standard errors: false fail 2e-9."""
-    found = run_trials(cell("non-private", None, trials=20_000)).measures
+    found = run("non-private", trials=20_000).measures
     counts = np.arange(21)
     expected = stats.binom.pmf(counts, 20, 0.3) @ np.abs((1.0 + counts) / 22.0 - 0.3)
     assert abs(float(str(found["l1_mean"])) - expected) < 6.0 * float(str(found["l1_mean_se"]))
@@ -41,13 +45,13 @@ def test_the_error_of_the_posterior_mean_is_its_expectation() -> None:
 
 def test_all_methods_see_the_same_records_and_both_readings_the_same_release() -> None:
     """Enough budget shows the records; at a small one naive and noise-aware read the same noisy count."""
-    exact = run_trials(cell("non-private", None)).trials["mean"]
+    exact = run("non-private").trials["mean"]
     for method in ("laplace", "laplace-naive", "laplace-paper"):
-        assert run_trials(cell(method, "900")).trials["mean"] == pytest.approx(exact)
-    aware, naive = (run_trials(cell(method)).trials for method in ("laplace", "laplace-naive"))
+        assert run(method, "900").trials["mean"] == pytest.approx(exact)
+    aware, naive = (run(method).trials for method in ("laplace", "laplace-naive"))
     assert aware["released"].tolist() == naive["released"].tolist()
     assert naive["mean"] == pytest.approx((1.0 + np.clip(naive["released"], 0, 20)) / 22.0)
-    step = step_of(cell("laplace"))
+    step = CASE.step("laplace", "1", 20)
     assert step is not None
     law = beta_mixture(CASE.model.observation(COMPLETE, (int(aware["released"][0]),), step.noise, 20))
     assert aware["mean"][0] == pytest.approx(law.mean)
@@ -55,12 +59,12 @@ def test_all_methods_see_the_same_records_and_both_readings_the_same_release() -
 
 def test_the_paper_pays_for_two_counts_and_this_project_for_one() -> None:
     """Half the sensitivity, half the noise."""
-    steps = [step_of(cell(method)) for method in ("laplace-paper", "laplace-naive", "laplace")]
+    steps = [CASE.step(method, "1", 20) for method in ("laplace-paper", "laplace-naive", "laplace")]
     assert [step.noise.scale for step in steps if step is not None] == pytest.approx([2.0, 1.0, 1.0])
 
 
 def test_a_posterior_sample_stays_on_its_support_and_costs_less_than_its_range_implies() -> None:
-    found = run_trials(cell("ops"))
+    found = run("ops")
     assert 0.2 <= found.trials["draw"].min() < found.trials["draw"].max() <= 0.8
     measures = {name: float(str(value)) for name, value in found.measures.items() if value is not None}
     assert measures["charged"] <= 1.0
@@ -79,18 +83,17 @@ def test_the_posteriors_of_the_paper_are_drawn(dpbayes: Cli, place: Path) -> Non
     assert trials.loc[trials["method"] == "ops", "mean"].isna().all()
 
 
-def results_of(n: list[str], epsilon: str = "0.1") -> Any:
+def curve(n: list[str], epsilon: str = "0.1") -> Any:
     document = yaml.load(CONFIG.read_text(encoding="utf-8"), Loader=yaml.BaseLoader)
     case = document["cases"]["figure-2"] | {"n": n, "epsilon": [epsilon]}
-    study: Any = build_study(document | {"trials": "300", "cases": {"curve": case}})
-    kind = kind_of(study)
-    return study, [(each, compute(kind, each)) for each in kind.cells(study)], kind
+    study: Any = build_study(document | {"trials": "1000", "cases": {"curve": case}})
+    return study, results_of(study)
 
 
 def test_laplace_noise_overtakes_where_the_paper_says() -> None:
-    """At n = 1 the errors differ by 0.01, at 30 by 0.09, with standard errors of 0.02: false fail 2e-3, seed fixed."""
-    study, results, kind = results_of(["1", "30", "300"])
-    found = {each.says.split(": ", 1)[1].split(";")[0]: each for each in kind.claims(study, results)}
+    """At n = 1 the errors differ by 0.01, at 30 by 0.09, with standard errors of 0.01: false fail 1e-8, seed fixed."""
+    study, results = curve(["1", "30", "300"])
+    found = {each.says.split(": ", 1)[1].split(";")[0]: each for each in study.claims(results)}
     assert len(found) == 6
     overtakes = next(iter(found.values()))
     assert overtakes.holds
@@ -98,15 +101,15 @@ def test_laplace_noise_overtakes_where_the_paper_says() -> None:
     assert not found["with n the error of Laplace noise converges to that of the true posterior."].holds, "n is small"
     charge = "the exact Renyi charge of a posterior sample is below what its range implies, where it is computed."
     assert found[charge].holds
-    assert {"l1", "charge"} == set(kind.figures(study, results))
+    assert {"l1", "charge"} == set(study.figures(results))
 
 
 def test_samples_that_are_never_overtaken_are_told() -> None:
-    study, results, kind = results_of(["30", "60"])
-    for each, result in results:
-        if each.method == "ops":
-            result.trials["l1"] = [0.001 * k / 300 for k in range(300)]
-    claim = kind.claims(study, results)[0]
+    study, results = curve(["30", "60"])
+    for each in results:
+        if each["method"] == "ops":
+            each.trials["l1"] = [1e-6 * k for k in range(1000)]
+    claim = study.claims(results)[0]
     assert not claim.holds
     assert "from n = nowhere on" in claim.measured
 
@@ -129,6 +132,16 @@ def test_what_makes_no_sense_is_refused(changes: dict[str, Any]) -> None:
         build_study({"study": "estimation", "name": "x", "epsilon": ["1"], "methods": ["ops"], "cases": {"c": stated}})
 
 
-def test_equal_cells_have_one_digest() -> None:
-    assert cell("ops").digest == replace(cell("ops"), name="other").digest
-    assert cell("laplace").digest != cell("laplace", "2").digest
+def test_a_name_changes_no_digest() -> None:
+    def digests(name: str, epsilon: str) -> set[str]:
+        stated = {"theta": "0.3", "n": ["5"], "support": ["0.2", "0.8"]}
+        document = {
+            "study": "estimation",
+            "name": "x",
+            "epsilon": [epsilon],
+            "methods": ["ops"],
+            "cases": {name: stated},
+        }
+        return {point.digest for point in build_study(document).grid()}
+
+    assert digests("one", "1") == digests("other", "1") != digests("one", "2")

@@ -1,4 +1,4 @@
-"""A study of linear regression: its file, the range of the likelihood, draws in a ball, and what is said."""
+"""A study of linear regression: its file, the range of the likelihood, draws in a ball, noise-aware inference."""
 
 from __future__ import annotations
 
@@ -14,19 +14,11 @@ import pytest
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.experiments import NOT_PRIVATE
-from dpbayes_cli.experiments.kinds import build_study, kind_of, read_study
-from dpbayes_cli.experiments.linear_regression.ball import (
-    MASS,
-    ball_radius,
-    draw_in_ball,
-    likelihood_power,
-    likelihood_range,
-)
-from dpbayes_cli.experiments.linear_regression.cell import LinearCell
-from dpbayes_cli.experiments.linear_regression.noise_aware import document, scaled_coefficients
-from dpbayes_cli.experiments.linear_regression.study import LinearStudy
-from dpbayes_cli.experiments.linear_regression.trials import rows_of, run_trials, trials_of
+from dpbayes_cli.experiments.ball import MASS, ball_radius, draw_in_ball, likelihood_power, likelihood_range
+from dpbayes_cli.experiments.linear_regression import LinearRegressions, document, rows_of, scaled_coefficients
+from dpbayes_cli.experiments.studies import build_study, read_study
 from tests.conftest import ROOT, Cli
+from tests.experiments import studies
 
 CONFIG = ROOT / "configs" / "experiments" / "linear-regression.yaml"
 
@@ -61,12 +53,8 @@ TINY: dict[str, Any] = {
 }
 
 
-def study_of(place: Path, **changes: Any) -> LinearStudy:
-    return require_type(build_study({**TINY, **changes}, place), LinearStudy)
-
-
-def grid(study: LinearStudy) -> list[LinearCell]:
-    return [require_type(cell, LinearCell) for cell in kind_of(study).cells(study)]
+def study_of(place: Path, **changes: Any) -> LinearRegressions:
+    return require_type(build_study({**TINY, **changes}, place), LinearRegressions)
 
 
 @pytest.fixture(scope="module")
@@ -78,11 +66,7 @@ def place_with_records(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run(out: Path, place: Path, jobs: int = 1, **changes: Any) -> Path:
     """Run and publish the tiny study."""
-    from dpbayes_cli.experiments.publish import publish
-    from dpbayes_cli.experiments.runner import run_study
-
-    study = study_of(place, **changes)
-    publish(out, study, run_study(study, out, jobs, lambda *_: None))
+    studies.run(study_of(place, **changes), out, jobs)
     return out
 
 
@@ -95,7 +79,7 @@ def whole(place_with_records: Path) -> Path:
 
 
 def test_the_command_runs_the_study(dpbayes: Cli, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dpbayes_cli.experiments.linear_regression.charts.charts", lambda *_: {})
+    monkeypatch.setattr(LinearRegressions, "figures", lambda *_: {})
     write_records(place)
     Path("tiny.yaml").write_text(json.dumps(TINY), encoding="utf-8")
     done = dpbayes("experiment", "tiny.yaml", "--trials", "3", "--case", "line", "--jobs", "1", "--json", "-v")
@@ -108,7 +92,7 @@ def test_the_command_runs_the_study(dpbayes: Cli, place: Path, monkeypatch: pyte
 def test_every_file_says_that_it_is_not_private(whole: Path) -> None:
     files = [path for path in whole.rglob("*") if path.is_file()]
     assert {"results.csv", "trials.csv", "summary.md", "study.yaml", "mse.svg"} < {path.name for path in files}
-    assert all("NOT PRIVATE" in path.read_text(encoding="utf-8") for path in files)
+    assert all(NOT_PRIVATE in path.read_text(encoding="utf-8") for path in files)
     assert f">{NOT_PRIVATE}<" in (whole / "mse.svg").read_text(encoding="utf-8")
 
 
@@ -128,7 +112,7 @@ def test_the_tables_hold_what_the_trials_say(whole: Path) -> None:
 def test_the_numbers_depend_on_neither_processes_nor_order(
     whole: Path, place_with_records: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dpbayes_cli.experiments.linear_regression.charts.charts", lambda *_: {})
+    monkeypatch.setattr(LinearRegressions, "figures", lambda *_: {})
     other = run(tmp_path / "other", place_with_records, 2, epsilon=["1000", "1"], prior_variance=["1", "0.1"])
     keys = ["case", "prior_variance", "epsilon", "method"]
     first, second = (pd.read_csv(out / "results.csv").sort_values(keys, ignore_index=True) for out in (whole, other))
@@ -148,7 +132,7 @@ def test_the_numbers_depend_on_neither_processes_nor_order(
 )
 def test_what_is_wrong_is_named(changes: dict[str, Any], where: str, place_with_records: Path) -> None:
     with pytest.raises(SpecError) as error:
-        grid(study_of(place_with_records, **changes))
+        study_of(place_with_records, **changes).grid()
     assert where in error.value.message
 
 
@@ -197,11 +181,12 @@ def test_the_ball_holds_its_share_of_the_prior() -> None:
 
 
 def test_rows_have_norm_one_at_most(place_with_records: Path) -> None:
-    case = grid(study_of(place_with_records))[0].case
+    study = study_of(place_with_records)
+    case = study.cases["line"]
     assert [column.role for column in case.columns] == ["y", "a", "b"]
     rows = rows_of(case, np.array([[5.0, 0.0, 1.0], [0.0, 4.0, -1.0], [3.0, 2.0, 0.0]]))
     np.testing.assert_allclose(rows * math.sqrt(3.0), [[1.0, -1.0, 1.0], [1.0, 1.0, -1.0], [1.0, 0.0, 0.0]])
-    trial = trials_of(grid(study_of(place_with_records))[0])[0]
+    trial = study.trials_of(study.grid()[0])[0]
     assert (len(trial.y), len(trial.test_y)) == (120, 280)
     assert np.abs(trial.y).max() <= 1.0
 
@@ -233,24 +218,24 @@ def test_draws_in_a_ball_have_the_moments_of_quadrature(centre: tuple[float, flo
 
 
 def test_coefficients_in_units_of_the_file_are_those_of_rows(place_with_records: Path) -> None:
-    cell = grid(study_of(place_with_records))[0]
+    case = study_of(place_with_records).cases["line"]
     numbers = np.array([[5.0, 1.0, 0.5], [5.0, 3.0, -0.25]])
     slopes = np.array([[2.0, 1.5, -2.0]])
-    (w,) = scaled_coefficients(cell, slopes)
+    (w,) = scaled_coefficients(case, slopes)
     expected = (2.0 + 1.5 * numbers[:, 1] - 2.0 * numbers[:, 2] - 5.0) / 5.0
-    np.testing.assert_allclose(rows_of(cell.case, numbers) @ w, expected)
-    stated = document(cell)
+    np.testing.assert_allclose(rows_of(case, numbers) @ w, expected)
+    stated = document(case, "0.1")
     assert stated["domain"]["variance"] == 1.0
     slope_variance = stated["domain"]["variance"] / (stated["prior"]["slope_strength"] * 2.0**2)
     assert slope_variance == pytest.approx(0.1 / 3.0 * (5.0 / 2.0) ** 2), "v / d, scaled from rows to the file"
 
 
 def test_the_study_of_the_paper_is_valid() -> None:
-    study = require_type(read_study(CONFIG), LinearStudy)
+    study = require_type(read_study(CONFIG), LinearRegressions)
     assert study.train_share == 0.1
-    cells = grid(study)
-    assert {cell.name for cell in cells} == {"abalone-weights", "abalone", "adult"}
-    assert {cell.method for cell in cells} >= {"non-private", "truncated-sampler"}
+    grid = study.grid()
+    assert {point.case for point in grid} == {"abalone-weights", "abalone", "adult"}
+    assert {point["method"] for point in grid} >= {"non-private", "truncated-sampler"}
 
 
 @pytest.mark.slow
@@ -259,10 +244,14 @@ def test_no_posterior_of_many_is_lost_on_its_way_from_the_prior() -> None:
 
     Less noise than spread of the data: the mean squared errors are 5.5, and 0.3 higher for the noise at most.
     """
-    cells = [
-        cell
-        for cell in grid(require_type(read_study(CONFIG), LinearStudy))
-        if (cell.name, cell.prior_variance, cell.epsilon) in {("abalone-weights", "10", e) for e in ("100", None)}
+    study = require_type(read_study(CONFIG), LinearRegressions)
+    points = [
+        point
+        for point in study.grid()
+        if (point.case, point["prior_variance"], point["epsilon"])
+        in {("abalone-weights", "10", epsilon) for epsilon in ("100", None)}
     ]
-    found = {cell.method: run_trials(cell).trials["mse"] for cell in cells if cell.method != "truncated-sampler"}
+    found = {
+        point["method"]: study.run(point).trials["mse"] for point in points if point["method"] != "truncated-sampler"
+    }
     assert (found["noise-aware"] - found["non-private"] < 1.0).all()

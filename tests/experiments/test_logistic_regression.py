@@ -1,4 +1,4 @@
-"""A study of logistic regression: its file, temperatures, chains that stand for exact draws, and what is said."""
+"""A study of logistic regression: its file, laws, and chains."""
 
 from __future__ import annotations
 
@@ -16,23 +16,14 @@ from scipy.special import expit
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.experiments import NOT_PRIVATE
-from dpbayes_cli.experiments.kinds import build_study, kind_of, read_study
-from dpbayes_cli.experiments.logistic_regression.cell import LogisticCell
-from dpbayes_cli.experiments.logistic_regression.comparison import MethodDifference
-from dpbayes_cli.experiments.logistic_regression.records import UnitRows, model_of, records_of
-from dpbayes_cli.experiments.logistic_regression.study import LogisticStudy, Method
-from dpbayes_cli.experiments.logistic_regression.summary import statement
-from dpbayes_cli.experiments.logistic_regression.temperatures import (
-    Price,
-    Tempered,
-    divergences_of_range,
-    restricted_range,
-    tempered,
-)
-from dpbayes_cli.experiments.logistic_regression.trials import run_trials
+from dpbayes_cli.experiments.logistic_laws import LogisticLaw, Price, divergences_of_range, law_at, restricted_range
+from dpbayes_cli.experiments.logistic_regression import LogisticRegressions
+from dpbayes_cli.experiments.studies import build_study, read_study
+from dpbayes_cli.experiments.unit_rows import UnitRows
 from dpbayes_cli.privacy.conversions import bounded_range_rdp, gaussian_delta
 from dpbayes_cli.privacy.noisy_descent import descent_mu, minami_likelihood_power, mu_of_statement
 from tests.conftest import ROOT, Cli
+from tests.experiments import studies
 
 CONFIG = ROOT / "configs" / "experiments" / "logistic-regression.yaml"
 METHODS = ["true-posterior", "rdp-concentrated", "rdp-diffuse", "ops", "gdp-langevin", "minami-langevin"]
@@ -71,12 +62,8 @@ TINY: dict[str, Any] = {
 }
 
 
-def study_of(place: Path, **changes: Any) -> LogisticStudy:
-    return require_type(build_study({**TINY, **changes}, place), LogisticStudy)
-
-
-def grid(study: LogisticStudy) -> list[LogisticCell]:
-    return [require_type(cell, LogisticCell) for cell in kind_of(study).cells(study)]
+def study_of(place: Path, **changes: Any) -> LogisticRegressions:
+    return require_type(build_study({**TINY, **changes}, place), LogisticRegressions)
 
 
 @pytest.fixture(scope="module")
@@ -88,18 +75,14 @@ def place_with_records(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run(out: Path, place: Path, jobs: int = 1, **changes: Any) -> Path:
     """Run and publish the tiny study."""
-    from dpbayes_cli.experiments.publish import publish
-    from dpbayes_cli.experiments.runner import run_study
-
-    study = study_of(place, **changes)
-    publish(out, study, run_study(study, out, jobs, lambda *_: None))
+    studies.run(study_of(place, **changes), out, jobs)
     return out
 
 
 @pytest.fixture
 def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave out the figures, which ``whole`` has already drawn."""
-    monkeypatch.setattr("dpbayes_cli.experiments.logistic_regression.charts.charts", lambda *_: {})
+    monkeypatch.setattr(LogisticRegressions, "figures", lambda *_: {})
 
 
 @pytest.fixture(scope="module")
@@ -131,7 +114,7 @@ def test_the_command_runs_the_study_and_takes_it_up(dpbayes: Cli, place: Path) -
 def test_every_file_says_that_it_is_not_private(whole: Path) -> None:
     files = [path for path in whole.rglob("*") if path.is_file()]
     assert {"results.csv", "trials.csv", "summary.md", "study.yaml"} < {path.name for path in files}
-    assert all("NOT PRIVATE" in path.read_text(encoding="utf-8") for path in files)
+    assert all(NOT_PRIVATE in path.read_text(encoding="utf-8") for path in files)
     for name in ("test-error.svg", "negative-log-likelihood.svg"):
         assert f">{NOT_PRIVATE}<" in (whole / name).read_text(encoding="utf-8")
 
@@ -160,8 +143,10 @@ def test_the_numbers_depend_on_neither_processes_nor_order(
 
 
 def test_more_trials_begin_with_the_same_records(place_with_records: Path) -> None:
-    cell = grid(study_of(place_with_records))[0]
-    few, many = (records_of(cell.case, cell.data_seed(), trials) for trials in (2, 4))
+    few, many = (
+        study.records_of(study.grid()[0])
+        for study in (study_of(place_with_records, trials=trials) for trials in ("2", "4"))
+    )
     assert np.array_equal(few.x, many.x[:2])
     assert few.x.shape[1] + few.test_x.shape[1] == 240
     assert not np.array_equal(many.x[0], many.x[1])
@@ -181,54 +166,56 @@ def test_more_trials_begin_with_the_same_records(place_with_records: Path) -> No
 )
 def test_what_is_wrong_is_named(changes: dict[str, Any], where: str, place_with_records: Path) -> None:
     with pytest.raises(SpecError) as error:
-        grid(study_of(place_with_records, **changes))
+        study_of(place_with_records, **changes).grid()
     assert where in error.value.message
 
 
-# --- temperatures ----------------------------------------------------------------------------------------------------
+# --- laws ------------------------------------------------------------------------------------------------------------
 
 N, TAU = 1000, 4.0
 
 
-def law_of(method: Method, price: Price | None, cell: LogisticCell, most: int = 1 << 20) -> Tempered:
+def law_of(method: str, price: Price | None, place: Path, most: int = 1 << 20) -> LogisticLaw:
     """The law of a method with the prior precision 4 of 1,000 records."""
-    return tempered(method, price, replace(model_of(cell.case, N), precision=TAU), N, most)
+    model = study_of(place).cases["split"].model(N)
+    return law_at(method, price, replace(model, precision=TAU), N, most)
+
+
+def mu_of(chain: LogisticLaw) -> float:
+    """The price of a chain: see ``descent_mu``."""
+    power, smoothness = chain.likelihood_power, chain.likelihood_power * N / 4.0 + TAU
+    return descent_mu(
+        2.0 * power, require_type(chain.step_size, float), require_type(chain.n_steps, int), TAU, smoothness
+    )
 
 
 @pytest.mark.parametrize("order", ["1", "2", "100"])
 @pytest.mark.parametrize("epsilon", ["0.01", "0.3"])
-def test_a_law_has_the_divergence_that_was_asked_for(order: str, epsilon: str, place_with_records: Path) -> None:
-    """Exact draws: order (2 rho)^2 / (2 tau). A chain: order mu^2 / 2, mu of ``descent_mu``."""
-    cell, price = grid(study_of(place_with_records))[0], Price(epsilon, order=order)
+def test_a_law_has_the_divergence_that_was_plan_arguments(order: str, epsilon: str, place_with_records: Path) -> None:
+    """Exact draws: order (2 T)^2 / (2 tau) under the power T. A chain: order mu^2 / 2, mu of ``descent_mu``."""
+    place, price = place_with_records, Price(epsilon, order=order)
     for method in ("rdp-diffuse", "rdp-concentrated"):
-        law = law_of(expect_method(method), price, cell)
-        assert float(order) * (2.0 * law.rho) ** 2 / (2.0 * law.tau) == pytest.approx(float(epsilon))
-        assert law.tau == TAU if method == "rdp-diffuse" else law.rho == 1.0
-    chain = law_of("gdp-langevin", price, cell)
-    smoothness = chain.rho * N / 4.0 + TAU
-    mu = descent_mu(2.0 * chain.rho, require_type(chain.step, float), require_type(chain.steps, int), TAU, smoothness)
-    assert float(order) * mu**2 / 2.0 == pytest.approx(float(epsilon), rel=0.05), "horizons are whole numbers"
-    assert float(order) * mu**2 / 2.0 <= float(epsilon)
-    assert chain.rho >= law_of("rdp-diffuse", price, cell).rho * (1.0 - 1e-6), "a chain costs no more than exact draws"
-    assert law_of("gdp-langevin", price, cell, 4).steps == 4
-
-
-def expect_method(name: str) -> Method:
-    assert name in METHODS
-    return name  # type: ignore[return-value]
+        law = law_of(method, price, place)
+        power = law.likelihood_power
+        assert float(order) * (2.0 * power) ** 2 / (2.0 * law.tau) == pytest.approx(float(epsilon))
+        assert law.tau == TAU if method == "rdp-diffuse" else power == 1.0
+    chain = law_of("gdp-langevin", price, place)
+    cost = float(order) * mu_of(chain) ** 2 / 2.0
+    assert cost == pytest.approx(float(epsilon), rel=0.05), "horizons are whole numbers"
+    assert cost <= float(epsilon)
+    exact = law_of("rdp-diffuse", price, place)
+    assert chain.likelihood_power >= exact.likelihood_power * (1.0 - 1e-6), "a chain costs no more than exact draws"
+    assert law_of("gdp-langevin", price, place, 4).n_steps == 4
 
 
 def test_the_two_rules_at_a_delta(place_with_records: Path) -> None:
-    cell, price = grid(study_of(place_with_records))[0], Price("1", delta="0.000001")
-    gdp, minami = (law_of(expect_method(f"{name}-langevin"), price, cell) for name in ("gdp", "minami"))
-    assert minami.rho == pytest.approx(minami_likelihood_power(1.0, 1e-6, 1.0, TAU))
+    price = Price("1", delta="0.000001")
+    gdp, minami = (law_of(f"{name}-langevin", price, place_with_records) for name in ("gdp", "minami"))
+    assert minami.likelihood_power == pytest.approx(minami_likelihood_power(1.0, 1e-6, 1.0, TAU))
     exact = mu_of_statement(1.0, 1e-6) * math.sqrt(TAU) / 2.0
-    assert exact / minami.rho == pytest.approx(1.27, abs=0.01), "what the exact curve alone gains"
-    assert gdp.rho >= exact * (1.0 - 1e-6)
-    mu = descent_mu(
-        2.0 * gdp.rho, require_type(gdp.step, float), require_type(gdp.steps, int), TAU, gdp.rho * N / 4.0 + TAU
-    )
-    assert gaussian_delta(mu, 1.0) <= 1e-6
+    assert exact / minami.likelihood_power == pytest.approx(1.27, abs=0.01), "what the exact curve alone gains"
+    assert gdp.likelihood_power >= exact * (1.0 - 1e-6)
+    assert gaussian_delta(mu_of(gdp), 1.0) <= 1e-6
 
 
 def test_restricted_draws_pay_by_the_smaller_curve(place_with_records: Path) -> None:
@@ -239,57 +226,38 @@ def test_restricted_draws_pay_by_the_smaller_curve(place_with_records: Path) -> 
     assert divergences_of_range(0.7, 1.0)[0] == pytest.approx(divergences_of_range(0.7, 1.0 + 1e-6)[0], rel=1e-4)
     for epsilon, order in ((0.1, 1.0), (20.0, 1.0), (20.0, 100.0)):
         assert min(divergences_of_range(restricted_range(epsilon, order), order)) == pytest.approx(epsilon)
-    cell = grid(study_of(place_with_records))[0]
-    law = law_of("ops", Price("20", order="100"), cell)
+    law = law_of("ops", Price("20", order="100"), place_with_records)
     assert law.radius == N / TAU, "c / beta"
-    assert 2.0 * law.rho * require_type(law.radius, float) == pytest.approx(restricted_range(20.0, 100.0))
+    assert 2.0 * law.likelihood_power * require_type(law.radius, float) == pytest.approx(restricted_range(20.0, 100.0))
 
 
 # --- rows and chains --------------------------------------------------------------------------------------------------
 
 
 def test_rows_are_those_of_the_paper(place_with_records: Path) -> None:
-    design = require_type(model_of(grid(study_of(place_with_records))[0].case, N).design, UnitRows)
+    design = require_type(study_of(place_with_records).cases["split"].model(N).design, UnitRows)
     rows = design.rows(np.array([[0, 0], [1 << 16, 2]]))
     np.testing.assert_allclose(rows, [[-0.5, 0.5, -0.5, -0.5], [0.5, -0.5, -0.5, 0.5]])
     odd = design.rows(np.array([[1 << 15, 1]]))
     np.testing.assert_allclose(odd, np.array([[0.0, -0.5, 0.5, -0.5]]) / math.sqrt(0.75))
     assert design.row_norm == 1.0
-    assert model_of(grid(study_of(place_with_records))[0].case, N).curvature(N, 2).slope == 1.0
+    assert study_of(place_with_records).cases["split"].model(N).curvature(N, 2).slope == 1.0
 
 
 def test_a_released_chain_is_near_its_posterior(place_with_records: Path) -> None:
     """With next to no step error its negative log-likelihood is that of exact draws within 5 standard errors."""
     study = study_of(place_with_records, trials="60", methods=["true-posterior", "gdp-langevin"], epsilon=["100"])
-    exact, chain = (run_trials(cell) for cell in grid(study)[:2])
+    exact, chain = map(study.run, study.grid()[:2])
     away = chain.trials["nll"] - exact.trials["nll"]
     assert abs(away.mean()) <= 5.0 * away.std() / math.sqrt(60) + 0.01
     assert float(str(exact.measures["error"])) < float(str(exact.measures["commonest"]))
 
 
-# --- what is said ----------------------------------------------------------------------------------------------------
-
-
-def test_a_statement_follows_from_its_numbers() -> None:
-    clear = MethodDifference("1", False, -0.1, 0.01, 0.2, 0.01, 1.3)
-    even = MethodDifference("2", False, 0.01, 0.01, -0.01, 0.01, 1.4)
-    text = statement(
-        "gdp-langevin", "minami-langevin", [clear, even, MethodDifference("3", True, 0.0, 0.0, 0.0, 0.0, 1.0)]
-    )
-    assert (
-        "its test error is lower by more than 2 standard errors at epsilon 1, not clearly different at epsilon 2"
-        in text
-    )
-    assert "its negative log-likelihood is **against expectation** higher at epsilon 1" in text
-    assert "one law at epsilon 3" in text
-    assert "1.3 to 1.4 times" in text
-
-
 def test_the_study_of_the_paper_is_valid() -> None:
-    study = require_type(read_study(CONFIG), LogisticStudy)
-    cells = grid(study)
-    assert {cell.n_train for cell in cells} == {2784, 32_561}
-    assert len(cells) == 2 * (1 + 3 * 7 * 4 + 4 * 2)
-    assert {cell.case.beta for cell in cells} == {0.001}
-    longest = max(cell.law.steps or 0 for cell in cells)
+    study = require_type(read_study(CONFIG), LogisticRegressions)
+    grid = study.grid()
+    assert {name: case.n_learned for name, case in study.cases.items()} == {"abalone": 2784, "adult": 32_561}
+    assert len(grid) == 2 * (1 + 3 * 7 * 4 + 4 * 2)
+    assert {case.beta for case in study.cases.values()} == {0.001}
+    longest = max(point.details["steps"] or 0 for point in grid)
     assert longest < study.langevin_steps, "no horizon is cut"

@@ -13,14 +13,13 @@ import pytest
 from scipy import integrate, stats
 
 from dpbayes_cli.base.errors import SpecError
-from dpbayes_cli.experiments.kinds import build_study
-from dpbayes_cli.experiments.renyi_curves.cell import RenyiCurveCell
-from dpbayes_cli.experiments.renyi_curves.study import RenyiCase
-from dpbayes_cli.experiments.renyi_curves.summary import claims
+from dpbayes_cli.experiments.renyi_curves import Curve, RenyiCase
+from dpbayes_cli.experiments.results import Results
+from dpbayes_cli.experiments.studies import build_study
 from tests.conftest import ROOT, Cli
 
 CONFIG = str(ROOT / "configs" / "experiments" / "renyi-curves.yaml")
-PAPER = RenyiCurveCell("paper", RenyiCase(alpha=6, beta=12, n=100), "rdp-diffuse", "complete", "1", 20.0, 40)
+PAPER = Curve(RenyiCase(alpha=6, beta=12, n=100), "rdp-diffuse", "complete", "1")
 
 
 def divergence(order: float, p: tuple[float, float], q: tuple[float, float]) -> float:
@@ -36,8 +35,12 @@ def test_direct_sampling_costs_what_is_known_and_ends_at_seven() -> None:
     assert replace(PAPER, records="dropped").divergence(2.0) == pytest.approx(0.262364264, abs=1e-9)
     assert math.isinf(PAPER.divergence(7.0))
     assert math.isinf(replace(PAPER, records="dropped").divergence(7.0))
-    assert PAPER.orders == pytest.approx([1.0 + 0.475 * k for k in range(1, 13)]), "those below seven"
-    assert PAPER.trials == 12
+    case = {"alpha": "6", "beta": "12", "n": "100"}
+    study = build_study(
+        {"study": "renyi-curves", "name": "x", "weights": ["1"], "points": "40", "cases": {"paper": case}}
+    )
+    curve = study.run(study.grid()[0]).trials
+    assert curve["order"] == pytest.approx([1.0 + 0.475 * k for k in range(1, 13)]), "those below seven"
 
 
 @pytest.mark.parametrize("method", ["rdp-diffuse", "rdp-concentrated"])
@@ -73,12 +76,11 @@ def test_the_study_of_the_paper_runs_and_all_of_it_holds(dpbayes: Cli, place: Pa
 
 
 def test_an_asymptote_that_is_elsewhere_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    study: Any = build_study(
+    study = build_study(
         {"study": "renyi-curves", "name": "x", "weights": ["1"], "points": "4", "cases": {"c": {"n": "5"}}}
     )
-    monkeypatch.setattr(RenyiCurveCell, "order_max", 2.5)
-    results: Any = [(replace(PAPER, name="c", case=study.cases["c"]), None)]
-    assert [claim.holds for claim in claims(study, results)] == [False]
+    monkeypatch.setattr(Curve, "order_max", 2.5)
+    assert [claim.holds for claim in study.claims(Results())] == [False]
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,30 +13,31 @@ import yaml
 from scipy import integrate, stats
 
 from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.experiments.beta_mixtures import UtilityCase, beta_divergence, divergence, log_loss, mixing_of
 from dpbayes_cli.experiments.coin import COMPLETE
-from dpbayes_cli.experiments.kinds import build_study
-from dpbayes_cli.experiments.renyi_utility.cell import UtilityCell
-from dpbayes_cli.experiments.renyi_utility.measures import (
-    beta_divergence,
-    divergence,
-    log_loss,
-    measure,
-    mixing_of,
-    plan_of,
-)
-from dpbayes_cli.experiments.renyi_utility.study import UtilityCase
+from dpbayes_cli.experiments.renyi_utility import RenyiUtility, plan_of
+from dpbayes_cli.experiments.studies import build_study
 from dpbayes_cli.inference.counts.beta_mixture import beta_mixture
 from dpbayes_cli.privacy.kinds import PureDP
 from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
 from tests.conftest import ROOT, Cli
+from tests.experiments.studies import results_of
 
 CONFIG = ROOT / "configs" / "experiments" / "renyi-utility.yaml"
 PAPER = UtilityCase(alpha=6, beta=12, n=100, successes=38, theta=0.5)
 SMALL = UtilityCase(alpha=2, beta=3, n=6, successes=2, theta=0.4)
 
 
-def cell(method: Any, epsilon: str | None = "0.1", order: str = "2", case: UtilityCase = PAPER) -> UtilityCell:
-    return UtilityCell("paper", case, order, epsilon, method)
+def study_of(method: Any, order: str = "2") -> RenyiUtility:
+    return RenyiUtility(
+        study="renyi-utility", name="x", orders=(order,), epsilon=("0.1",), methods=(method,), cases={"paper": PAPER}
+    )
+
+
+def measured(method: Any, order: str = "2") -> Mapping[str, float | None]:
+    study = study_of(method, order)
+    (point,) = study.grid()
+    return study.run(point).measures
 
 
 @pytest.mark.parametrize(
@@ -49,26 +50,26 @@ def cell(method: Any, epsilon: str | None = "0.1", order: str = "2", case: Utili
     ],
 )
 def test_the_weights_are_those_that_are_known(method: str, order: str, expected: float) -> None:
-    assert measure(cell(method, order=order))["parameter"] == pytest.approx(expected, rel=2e-8)
+    assert measured(method, order)["parameter"] == pytest.approx(expected, rel=2e-8)
 
 
 def test_direct_sampling_has_its_own_price_below_lambda_star_and_none_beyond() -> None:
-    assert measure(cell("rdp-direct", None))["cost"] == pytest.approx(0.191290227, abs=1e-9)
-    beyond = measure(cell("rdp-direct", None, order="15"))
+    assert measured("rdp-direct")["cost"] == pytest.approx(0.191290227, abs=1e-9)
+    beyond = measured("rdp-direct", "15")
     assert (beyond["cost"], beyond["kl"]) == (None, 0.0)
 
 
-def test_noise_costs_what_was_asked_for() -> None:
+def test_noise_costs_what_was_plan_arguments() -> None:
     def guarantee(method: str) -> float:
-        plan = plan_of(cell(method))
+        plan = plan_of(PAPER, method, "2", "0.1")
         assert plan is not None
         return float(plan.guarantee.rdp(2))  # type: ignore[arg-type]
 
     assert guarantee("gaussian") == pytest.approx(0.1, rel=1e-9)
     assert guarantee("gaussian-paper") == pytest.approx(0.05, rel=1e-9), "the paper charges twice what it costs"
     assert 0.0999 < guarantee("laplace") <= 0.1
-    assert isinstance(plan_of(cell("laplace")).guarantee, PureDP)  # type: ignore[union-attr]
-    scales = [float(str(measure(cell(method))["parameter"])) for method in ("gaussian-paper", "gaussian-naive")]
+    assert isinstance(plan_of(PAPER, "laplace", "2", "0.1").guarantee, PureDP)  # type: ignore[union-attr]
+    scales = [float(str(measured(method)["parameter"])) for method in ("gaussian-paper", "gaussian-naive")]
     assert scales[0] == pytest.approx(math.sqrt(2.0) * scales[1], rel=1e-6)
 
 
@@ -138,19 +139,13 @@ def test_the_study_of_the_paper_runs(dpbayes: Cli, place: Path) -> None:
 
 def test_algorithms_that_miss_direct_sampling_are_told() -> None:
     """The verdict follows from the numbers."""
-    from dpbayes_cli.experiments.kinds import kind_of
-    from dpbayes_cli.experiments.runner import compute
-
     document = yaml.load(CONFIG.read_text(encoding="utf-8"), Loader=yaml.BaseLoader)
     methods = ["rdp-direct", "rdp-diffuse", "rdp-concentrated"]
     study: Any = build_study(document | {"orders": ["2"], "epsilon": ["0.1", "1"], "methods": methods})
-    kind = kind_of(study)
-    results = [(each, compute(kind, each)) for each in kind.cells(study)]
-    assert kind.claims(study, results)[0].holds
-    for each, found in results:
-        if each.method == "rdp-diffuse" and each.epsilon == "1":
-            found.measures["kl"] = 0.1
-    assert not kind.claims(study, results)[0].holds
+    results = results_of(study)
+    assert study.claims(results)[0].holds
+    results.one(method="rdp-diffuse", epsilon="1").measures["kl"] = 0.1  # type: ignore[index]
+    assert not study.claims(results)[0].holds
 
 
 @pytest.mark.parametrize(
@@ -161,8 +156,3 @@ def test_what_makes_no_sense_is_refused(changes: dict[str, Any]) -> None:
     document = yaml.load(CONFIG.read_text(encoding="utf-8"), Loader=yaml.BaseLoader)
     with pytest.raises(SpecError):
         build_study(document | changes)
-
-
-def test_equal_cells_have_one_digest() -> None:
-    assert cell("gaussian").digest == replace(cell("gaussian"), name="other").digest
-    assert cell("gaussian").digest != cell("gaussian", order="3").digest

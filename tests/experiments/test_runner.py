@@ -13,24 +13,19 @@ import yaml
 
 from dpbayes_cli.base.errors import OutputError
 from dpbayes_cli.base.figures import new_figure
-from dpbayes_cli.core.section import require_type
 from dpbayes_cli.experiments import NOT_PRIVATE
-from dpbayes_cli.experiments.calibration.cell import CalibrationCell
-from dpbayes_cli.experiments.cell import Cell
-from dpbayes_cli.experiments.kinds import build_study
-from dpbayes_cli.experiments.publish import publish
-from dpbayes_cli.experiments.runner import run_study
+from dpbayes_cli.experiments.calibration import Calibration
+from dpbayes_cli.experiments.point import GridPoint
+from dpbayes_cli.experiments.studies import build_study
 from tests.conftest import ROOT, Cli
+from tests.experiments import studies
 from tests.experiments.studies import SMALL, changed, grid
 from tests.experiments.test_study import CALIBRATION
 
 
-def run(document: dict[str, Any], out: Path, jobs: int = 1) -> list[Cell]:
-    """Run a study and publish it; return the cells that were computed."""
-    computed: list[Cell] = []
-    study = build_study(document)
-    publish(out, study, run_study(study, out, jobs, lambda cell, *_: computed.append(cell)))
-    return computed
+def run(document: dict[str, Any], out: Path, jobs: int = 1) -> list[GridPoint]:
+    """Run a study and publish it; return the points that were computed."""
+    return studies.run(build_study(document), out, jobs)
 
 
 def published(out: Path) -> dict[str, bytes]:
@@ -50,7 +45,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave out figures, which ``whole`` has already drawn, and prices that a simulation does not pay."""
     figures = {name: new_figure(1.0, 1.0) for name in ("ks", "ranks-coin", "ranks-dice", "mmd")}
-    monkeypatch.setattr("dpbayes_cli.experiments.calibration.charts.charts", lambda *_: figures)
+    monkeypatch.setattr(Calibration, "figures", lambda *_: figures)
     monkeypatch.setattr("dpbayes_cli.mechanisms.samplers.sampler_for.exact_curve", lambda _: ())
 
 
@@ -65,7 +60,7 @@ def test_every_file_and_figure_says_that_it_is_not_private(whole: Path) -> None:
     files = [path for path in whole.rglob("*") if path.is_file()]
     assert len(files) == 16 + 8
     for path in files:
-        assert "NOT PRIVATE" in path.read_text(encoding="utf-8"), path.name
+        assert NOT_PRIVATE in path.read_text(encoding="utf-8"), path.name
     for figure in whole.glob("*.svg"):
         assert f">{NOT_PRIVATE}<" in figure.read_text(encoding="utf-8"), "visible, not a comment"
     for table in whole.glob("*.csv"):
@@ -87,7 +82,7 @@ def test_the_tables_are_read_without_options(whole: Path) -> None:
 
 
 def test_a_killed_run_is_taken_up(whole: Path, copy: Path) -> None:
-    (lost,) = [c for c in grid(SMALL) if (c.name, c.n_records, c.method) == ("coin", 40, "naive")]
+    (lost,) = [c for c in grid(SMALL) if (c.case, c["n"], c["method"]) == ("coin", 40, "naive")]
     file = copy / "cells" / f"{lost.digest[:32]}.json"
     file.unlink()
     (copy / "cells" / "x.json.1-2.partial").write_text("half a cell")
@@ -101,7 +96,7 @@ def test_a_killed_run_is_taken_up(whole: Path, copy: Path) -> None:
 
 def test_a_changed_study_recomputes_the_cells_that_changed(copy: Path) -> None:
     computed = run(changed("ops", "draws", "21"), copy)
-    assert {require_type(cell, CalibrationCell).method for cell in computed} == {"ops"}
+    assert {point["method"] for point in computed} == {"ops"}
     assert len(computed) == 4
     assert yaml.safe_load((copy / "study.yaml").read_text())["ops"]["draws"] == 21
     assert run(SMALL, copy) == [], "what was computed before is still there"
@@ -188,8 +183,8 @@ def test_every_experiment_config_is_a_study() -> None:
         assert build_study(yaml.load(path.read_text(), Loader=yaml.BaseLoader)).name == path.stem
 
 
-def test_a_cell_file_holds_its_definition(whole: Path) -> None:
-    for cell in grid(SMALL):
-        stored = json.loads((whole / "cells" / f"{cell.digest[:32]}.json").read_bytes())
+def test_the_file_of_a_point_holds_its_definition(whole: Path) -> None:
+    for point in grid(SMALL):
+        stored = json.loads((whole / "cells" / f"{point.digest[:32]}.json").read_bytes())
         assert stored["stamp"] == NOT_PRIVATE
-        assert stored["definition"]["n_records"] == cell.n_records
+        assert stored["definition"]["n_records"] == point["n"]

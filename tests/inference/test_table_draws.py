@@ -10,7 +10,7 @@ import pytest
 
 import dpbayes_cli.inference.tables.infer_tables as tables_module
 from dpbayes_cli.core.noisy_observation import NoisyTable, NoisyTables, RecordCount
-from dpbayes_cli.experiments.posteriors import ranks_among
+from dpbayes_cli.experiments.calibration_measures import ranks_among
 from dpbayes_cli.inference.dirichlet_rows import draw_rows
 from dpbayes_cli.inference.posterior import Effort
 from dpbayes_cli.inference.solve import infer

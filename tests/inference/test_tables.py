@@ -10,7 +10,7 @@ import pytest
 
 from dpbayes_cli.base.numeric import log_gamma_ratio
 from dpbayes_cli.core.noisy_observation import NoisyTable, NoisyTables, RecordCount
-from dpbayes_cli.experiments.posteriors import ranks_among
+from dpbayes_cli.experiments.calibration_measures import ranks_among
 from dpbayes_cli.inference.batch import draw_many
 from dpbayes_cli.inference.diagnostics import diagnose, ess_bulk, ess_tail, r_hat
 from dpbayes_cli.inference.dirichlet_rows import draw_rows

@@ -1,0 +1,190 @@
+"""Adversarial data: what a posterior sample loses on the data of an adversary, against the number of records.
+
+Source: Foulds et al. 2016, appendix A and Fig. 8.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from decimal import Decimal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+
+import msgspec
+import numpy as np
+from msgspec import Meta
+
+from dpbayes_cli.core.section import require_type
+from dpbayes_cli.experiments.claims import OURS, Claim
+from dpbayes_cli.experiments.coin import COMPLETE, CoinCase
+from dpbayes_cli.experiments.plots import Style, draw_line, label_axes, stamped_panels
+from dpbayes_cli.experiments.point import GridPoint
+from dpbayes_cli.experiments.results import PointOutcome, Result, Results
+from dpbayes_cli.experiments.study import Study
+from dpbayes_cli.mechanisms.ops import Ops, OpsRangeOptions
+from dpbayes_cli.mechanisms.samplers.scalar_sampler import ScalarSampler
+from dpbayes_cli.privacy.conversions import bounded_range_rdp
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from dpbayes_cli.base.numeric import Floats
+    from dpbayes_cli.core.plan import Step
+
+SOURCE = "[F] Figure 8"
+_WHOLE = Decimal(1000)
+"""So large an epsilon leaves the likelihood its whole power."""
+_ORDER = 2.0
+_REACHED = 0.95
+"""The share of the worst case that counts as reached."""
+_LIMIT = (
+    "It is the limit of many records; and a cell of a public grid is drawn, whose middle is half a cell from the "
+    "end of the support."
+)
+
+
+class AdversaryCase(CoinCase, frozen=True, kw_only=True):
+    """A prior, and the public range of the probability."""
+
+    support: Annotated[tuple[float, float], Meta(description="public range of the parameter")]
+
+    def step(self, n_records: int) -> Step:
+        """Return the step that draws once from the truncated posterior, with its price.
+
+        Raises:
+            SpecError: the support is not within the parameter's range.
+        """
+        options = OpsRangeOptions(epsilon=_WHOLE, support=self.support)
+        (step,) = Ops().plan(self.model, COMPLETE, options, n_records).steps
+        return step
+
+
+class AdversarialData(Study, frozen=True, kw_only=True):
+    """One path a case: records are added one by one, each the one that costs more; nothing is random."""
+
+    study: Literal["adversarial-data"]
+    n: Annotated[int, Meta(ge=2, le=5000, description="records that are added")]
+    cases: Annotated[dict[str, AdversaryCase], Meta(min_length=1)]
+
+    columns: ClassVar = ("case",)
+    measures: ClassVar = ("worst_case", "reached", "share", "divergence", "largest_divergence", "divergence_by_range")
+    by_trial: ClassVar = ("successes", "local_epsilon", "local_divergence")
+    trials_file: ClassVar = "paths.csv"
+    unit: ClassVar = "record"
+    shown: ClassVar = ("case", "worst_case", "reached", "share", "divergence", "largest_divergence")
+    about: ClassVar = (
+        "An adversary adds records one by one, a success or a failure, whichever makes one draw of the truncated "
+        "posterior lose more on the data set. Nothing is random: the law of a draw on its public grid is known, and so "
+        "is the loss."
+    )
+    legend: ClassVar = (
+        "`reached`: the largest log ratio of the law of a draw to that under a neighbor of this data set. "
+        "`worst_case`: what is charged as pure epsilon. `divergence`, `largest_divergence`: the same of Renyi "
+        "divergence of order 2; what is charged is the largest over all data sets of that many records."
+    )
+
+    def grid(self) -> list[GridPoint]:
+        return [
+            self.point({"case": name}, msgspec.to_builtins(case), {"n": self.n}) for name, case in self.cases.items()
+        ]
+
+    def run(self, point: GridPoint) -> PointOutcome:
+        """Add records one by one, each where one draw then loses the most."""
+        step = self.cases[point.case].step(self.n)
+        sampler = require_type(step.law, ScalarSampler)
+        successes, path = 0, []
+        for n in range(1, self.n + 1):
+            at = replace(sampler, n_records=n)
+            options = {s: local_loss(at, s) for s in (successes, successes + 1)}
+            successes = max(options, key=lambda s: (options[s][0], s))
+            path.append((successes, *options[successes]))
+        chosen, losses, divergences = np.array(path, dtype=np.float64).T
+        worst = float(step.guarantee.epsilon)
+        return PointOutcome(
+            {
+                "worst_case": worst,
+                "reached": float(losses[-1]),
+                "share": float(losses[-1] / worst),
+                "divergence": float(divergences[-1]),
+                "largest_divergence": float(step.guarantee.rdp(Decimal(2))),
+                "divergence_by_range": bounded_range_rdp(worst, _ORDER),
+            },
+            {"successes": chosen, "local_epsilon": losses, "local_divergence": divergences},
+        )
+
+    def figures(self, results: Results) -> dict[str, Figure]:
+
+        def draw(axes: Axes, name: str) -> None:
+            result = results.one(case=name)
+            low, high = self.cases[name].support
+            n = np.arange(1, len(result.trials["local_epsilon"]) + 1)
+            axes.plot(n, result.trials["local_epsilon"], color="tab:blue", label="local epsilon")
+            axes.plot(n, result.trials["local_divergence"], color="tab:orange", label="local divergence of order 2")
+            worst, charged = result.measure("worst_case"), result.measure("largest_divergence")
+            axes.axhline(worst, color="tab:blue", linestyle="--", linewidth=1.0, label="worst case of epsilon")
+            draw_line(axes, [(n[-1], charged)], Style("tab:orange", "x", ""), "charged at order 2")
+            label_axes(axes, f"{name}, theta in [{low:g}, {high:g}]", "records that an adversary added")
+
+        panels = [(name,) for name in self.cases]
+        title = "What one posterior sample loses on data of an adversary"
+        return {"local-epsilon": stamped_panels(panels, min(len(panels), 3), draw, title, share_y=False, panel=4.0)}
+
+    def claims(self, results: Results) -> list[Claim]:
+        return [claim for result in results for claim in (_approaches(result), _typical(result))]
+
+    def about_case(self, own: Results) -> str:
+        low, high = self.cases[own[0]["case"]].support
+        return f"theta in [{low:g}, {high:g}], {self.n} records."
+
+
+def local_loss(sampler: ScalarSampler, successes: int) -> tuple[float, float]:
+    """Return what one draw loses on one data set: the largest log ratio to a neighbor, and the divergence of order 2.
+
+    Args:
+        sampler: the law of a draw, which knows the number of records.
+        successes: of the data set.
+    """
+    own = _log_masses(sampler, successes)
+    loss = divergence = 0.0
+    for other in (successes - 1, successes + 1):
+        if 0 <= other <= sampler.n_records:
+            ratio = own - _log_masses(sampler, other)
+            loss = max(loss, float(np.abs(ratio).max()))
+            for direction, law in ((ratio, own), (-ratio, own - ratio)):
+                total = np.exp(law + (_ORDER - 1.0) * direction).sum()
+                divergence = max(divergence, float(np.log(total)) / (_ORDER - 1.0))
+    return loss, divergence
+
+
+def _log_masses(sampler: ScalarSampler, successes: int) -> Floats:
+    logs = sampler.logs((successes,))
+    largest = logs.max()
+    return np.asarray(logs - largest - np.log(np.exp(logs - largest).sum()))
+
+
+def _approaches(result: Result) -> Claim:
+    """The loss on the adversary's data rises to what is charged, and never above."""
+    losses, worst = result.trials["local_epsilon"], result.measure("worst_case")
+    share, first = losses[-1] / worst, losses[0] / worst
+    at = next((n for n, loss in enumerate(losses, start=1) if loss >= 0.9 * worst), None)
+    return Claim(
+        SOURCE,
+        f"{result['case']}: the local epsilon of a posterior sample approaches the worst case as records are added.",
+        _REACHED <= share <= 1.0 and first < share and max(losses) <= worst,
+        f"{losses[-1]:.4f} of {worst:.4f} ({share:.1%}) at n = {len(losses)}, {first:.1%} at n = 1; 90 % from "
+        f"{'no n on' if at is None else f'n = {at} on'}",
+        _LIMIT,
+    )
+
+
+def _typical(result: Result) -> Claim:
+    """What a budget of curves pays is small where the worst case is reached."""
+    path = result.trials["local_divergence"]
+    charged, by_range = result.measure("largest_divergence"), result.measure("divergence_by_range")
+    return Claim(
+        OURS,
+        f"{result['case']}: the worst case is one of draws that hardly occur: the Renyi divergence falls with n.",
+        path[-1] <= charged < by_range and path[-1] < path[0],
+        f"divergence of order 2 on the adversary's data {path[0]:.3f} at n = 1, {path[-1]:.2g} at n = {len(path)}; "
+        f"there {charged:.3f} is charged, the largest over all data sets, where the range alone implies {by_range:.3g}",
+    )

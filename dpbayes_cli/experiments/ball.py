@@ -1,0 +1,106 @@
+"""A normal posterior of coefficients within a ball, under a power of the likelihood at which one draw is epsilon-DP.
+
+This is the idealized form, in floats, of what posterior sampling would release of a linear regression: for simulations
+only, never for a release. With |y| <= 1 and |x| <= 1 the log likelihood -(y - x'w)^2 / (2 s^2) is bounded on a ball
+|w| <= Q, and so is the log ratio of two records' likelihoods; a draw of the posterior whose likelihood has the power
+T = min(1, epsilon / R), R the largest range of that ratio, is epsilon-DP.
+
+Source: Zhang, Rubinstein and Dimitrakakis 2016, sec. 5.2 (a truncated prior); Wang, Fienberg and Smola 2015.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from dpbayes_cli.base.numeric import Floats
+
+MASS = 0.99
+"""Of the prior, within the ball before it is restricted to it."""
+_PROPOSALS_AT_ONCE = 256
+_MOST_PROPOSALS = 1 << 24
+
+
+def ball_radius(prior_variance: float, width: int) -> float:
+    """Return the public radius of the ball that holds ``MASS`` of the prior."""
+    from scipy.special import gammaincinv
+
+    return math.sqrt(prior_variance * 2.0 * float(gammaincinv(width / 2.0, MASS)))
+
+
+def likelihood_range(radius: float, residual_sd: float) -> float:
+    """Return R, the largest range over the ball of a log likelihood ratio of two records.
+
+    Each of two squared residuals varies by (1 + Q)^2 - max(0, 1 - Q)^2 at most, over 2 s^2. Both do so at once: for
+    Q <= 1 where x' = -x and y' = y = 1, for Q > 1 where x'x' = 1 and x'x = -1 / Q, y' = y = 1 (in two dimensions or
+    more).
+
+    Args:
+        radius: Q.
+        residual_sd: s, where the target is in [-1, 1].
+    """
+    spread = (1.0 + radius) ** 2 - max(0.0, 1.0 - radius) ** 2
+    return spread / residual_sd**2
+
+
+def likelihood_power(epsilon: float, radius: float, residual_sd: float) -> float:
+    """Return T, the power of the likelihood at which one draw costs epsilon."""
+    return min(1.0, epsilon / likelihood_range(radius, residual_sd))
+
+
+def draw_in_ball(mean: Floats, precision: Floats, radius: float, rng: np.random.Generator) -> Floats:
+    """Draw from normal laws restricted to a ball around 0, one draw each: exactly, but for floats.
+
+    With k the multiplier of the constraint |w| <= Q at the most probable point in the ball, the law is that of
+    precision P + k I around this point times exp(k (|w|^2 - Q^2) / 2), which is at most one in the ball: what is
+    proposed from the first is accepted with the probability of the second.
+
+    Args:
+        mean: shape (n_laws, width).
+        precision: shape (n_laws, width, width).
+        radius: Q.
+        rng: the generator.
+
+    Returns:
+        Shape (n_laws, width).
+
+    Raises:
+        ArithmeticError: next to nothing of a law's proposals is in the ball.
+    """
+    values, axes = np.linalg.eigh(precision)
+    found = np.empty(mean.shape)
+    for i, (scale, turn, center) in enumerate(zip(values, axes, mean, strict=True)):
+        along = turn.T @ center
+        k = _multiplier(along, scale, radius)
+        middle, sd = along * scale / (scale + k), 1.0 / np.sqrt(scale + k)
+        for _ in range(_MOST_PROPOSALS // _PROPOSALS_AT_ONCE):
+            u = middle + sd * rng.standard_normal((_PROPOSALS_AT_ONCE, len(sd)))
+            squares = np.square(u).sum(axis=1)
+            log_chance = np.where(squares <= radius**2, 0.5 * k * (squares - radius**2), -np.inf)
+            accepted = np.flatnonzero(np.log(rng.random(_PROPOSALS_AT_ONCE)) < log_chance)
+            if len(accepted):
+                found[i] = turn @ u[accepted[0]]
+                break
+        else:
+            raise ArithmeticError("next to nothing of the law is in the ball")
+    return found
+
+
+def _multiplier(mean: Floats, precision: Floats, radius: float) -> float:
+    """Return k >= 0 for which the point (P + k)^-1 P mean is in the ball, by bisection; P is diagonal."""
+
+    def outside(k: float) -> bool:
+        return float(np.square(mean * precision / (precision + k)).sum()) > radius**2
+
+    if not outside(0.0):
+        return 0.0
+    low, high = 0.0, 1.0
+    while outside(high):
+        low, high = high, 2.0 * high
+    for _ in range(100):
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if outside(middle) else (low, middle)
+    return high

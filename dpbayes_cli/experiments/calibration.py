@@ -1,0 +1,350 @@
+"""Calibration: ranks of true parameters in posteriors, and distances of posteriors to the non-private one.
+
+Source: Bernstein and Sheldon 2018, sec. 4 and Fig. 1.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, cast
+
+import msgspec
+import numpy as np
+from msgspec import Meta, field
+
+import dpbayes_cli
+from dpbayes_cli.base.errors import SpecError, nearest
+from dpbayes_cli.base.numeric import decimal_text, parse_decimal
+from dpbayes_cli.core.model import Model, NoisyStatistics
+from dpbayes_cli.core.options import PowerTarget
+from dpbayes_cli.core.plan import Plan
+from dpbayes_cli.core.registry import check_supports, mechanism_type, model_names, model_type, supports
+from dpbayes_cli.core.section import Section, require_type
+from dpbayes_cli.experiments.calibration_measures import (
+    INTERVAL,
+    complete_policy,
+    ks_band,
+    measure,
+    non_private_draws,
+    prior_predictive,
+    ranks_among,
+    squared_mmds,
+)
+from dpbayes_cli.experiments.claims import Claim
+from dpbayes_cli.experiments.plots import Plot, Style, label_axes, stamped_panels
+from dpbayes_cli.experiments.point import GridPoint
+from dpbayes_cli.experiments.results import Difference, PointOutcome, Results
+from dpbayes_cli.experiments.study import SimulatedStudy, build_model_sections, exact_number, message_of
+from dpbayes_cli.inference.batch import draw_many
+from dpbayes_cli.mechanisms.samplers.simulated_draws import simulate_sampler
+from dpbayes_cli.privacy.guarantee import check_delta
+from dpbayes_cli.spec.convert_section import Exact
+from dpbayes_cli.spec.release_spec import build_spec
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from dpbayes_cli.models.families.capabilities import ConjugatePosterior
+
+Method = Literal["noise-aware", "naive", "ops", "non-private"]
+
+SOURCE = "[B] Figure 1"
+FALSE_ALARM, _SMALLER, _CLEAR = 0.001, 0.75, 3.0
+"""The probability with which a correct posterior fails a claim; the part of what it was, below which a KS distance has
+fallen; how many standard errors make a difference."""
+_CLAMPED = (
+    "They see clamped records, as every release does, and are biased by them at any n. The paper's see unclamped ones, "
+    "which is not private."
+)
+_BOUNDS = (
+    "The bounds of the exponential model are public and fixed here, so that naive posteriors see clamped records, and "
+    "the comparison means something there too."
+)
+_STYLES = {
+    "noise-aware": Style("tab:blue", "o"),
+    "naive": Style("tab:red", "s"),
+    "ops": Style("tab:orange", "^"),
+    "non-private": Style("0.35", "d"),
+}
+
+
+class OpsSection(Section, frozen=True, kw_only=True):
+    """The baseline that releases posterior draws instead of noisy statistics."""
+
+    draws: Annotated[int, Meta(ge=2, le=10_000, description="draws; each costs epsilon / draws")] = 100
+    power_applies_to: PowerTarget = field(default="likelihood", name="temper")
+
+
+class CaseSection(Section, frozen=True, kw_only=True):
+    """One model with its public domain and its prior, from which parameters are drawn."""
+
+    model: str
+    domain: dict[str, Any] = field(default_factory=dict)
+    prior: dict[str, Any] = field(default_factory=dict)
+    parameter: Annotated[str | None, Meta(description="whose rank is looked at; default: the model's first")] = None
+    support: Annotated[tuple[float, float] | None, Meta(description="with ops: public range of the parameter")] = None
+    unclamped: Annotated[
+        dict[str, Any] | None,
+        Meta(description="a domain with bounds so wide that nothing is clamped, for the non-private posterior"),
+    ] = None
+
+    def model_on(self, domain: Any) -> ConjugatePosterior:
+        """Return the model on a domain."""
+        model: Model = build_spec({"model": self.model, "domain": domain, "prior": self.prior}).build_model()
+        return cast("ConjugatePosterior", model)
+
+    @property
+    def parameter_name(self) -> str:
+        """The parameter that is looked at."""
+        return self.parameter or self.model_on(self.domain).parameters[0]
+
+
+class Calibration(SimulatedStudy, frozen=True, kw_only=True):
+    """A grid of cases x n x epsilon x methods, each point repeated ``trials`` times."""
+
+    study: Literal["calibration"] = "calibration"
+    n: Annotated[tuple[Annotated[int, Meta(ge=1, le=10**9)], ...], Meta(min_length=1, description="record numbers")]
+    methods: Annotated[tuple[Method, ...], Meta(min_length=1, description="what makes a posterior of a release")]
+    mechanism: Annotated[str, Meta(description="whose noise noise-aware and naive see")] = "laplace"
+    delta: Annotated[Exact | None, Meta(description="with gaussian: the delta beside epsilon")] = None
+    mmd: Annotated[bool, Meta(description="whether to measure the distance to the non-private posterior")] = True
+    ops: OpsSection = field(default_factory=OpsSection)
+    cases: Annotated[dict[str, CaseSection], Meta(min_length=1)]
+
+    columns: ClassVar = ("case", "model", "parameter", "n", "epsilon", "method")
+    measures: ClassVar = ("ks", "ks_p_value", "coverage", "mean_sd", "mmd", "mmd_squared", "mmd_squared_error")
+    by_trial: ClassVar = ("theta", "rank")
+    trials_file: ClassVar = "ranks.csv"
+    shown: ClassVar = ("case", "n", "epsilon", "method", "ks", "ks_p_value", "coverage", "mean_sd", "mmd")
+    plots: ClassVar = {
+        name: Plot(f"{label}{grey}", name, label, _STYLES, "n", ("epsilon", "case"), scales="log log", y_limits=limits)
+        for name, label, grey, limits in (
+            ("ks", "KS distance of the ranks", "; grey: 95 % of uniform ranks", (0.005, 1.2)),
+            ("mmd", "MMD to the non-private posterior", "", None),
+        )
+    }
+    about: ClassVar = "Parameters from the prior, complete records from the model, noise of a mechanism."
+    legend: ClassVar = (
+        "`ks`: Kolmogorov-Smirnov distance of the ranks of the true parameter from uniform. "
+        f"`coverage`: of central {INTERVAL:.0%} intervals. `mmd`: distance to the non-private posterior, kernel "
+        "exp(-|x - y|^2 / 2), unbiased estimate, 0 if it is negative."
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.delta is not None:
+            check_delta(exact_number("delta", self.delta))
+            msgspec.structs.force_setattr(self, "delta", decimal_text(exact_number("delta", self.delta)))
+        self.check_distinct("n")
+
+    @classmethod
+    def complete_case(cls, case: CaseSection, place: str, _base: Path) -> CaseSection:
+        domain, prior = build_model_sections(place, case.model, case.domain, case.prior)
+        wide = case.unclamped
+        if wide is not None:
+            wide = build_model_sections(place, case.model, wide, case.prior)[0]
+        return msgspec.structs.replace(case, domain=domain, prior=prior, unclamped=wide)
+
+    def grid(self) -> list[GridPoint]:
+        for name, case in self.cases.items():
+            self._check_served(case, f"cases.{name}")
+            for epsilon in self.epsilon:
+                for mechanism in dict.fromkeys("ops" if m == "ops" else self.mechanism for m in self.methods):
+                    self._check_plan(name, epsilon, mechanism)
+        return [self._point(*place) for place in product(self.cases, self.n, self.epsilon, self.methods)]
+
+    def _point(self, name: str, n: int, epsilon: str, method: Method) -> GridPoint:
+        case, is_ops = self.cases[name], method == "ops"
+        model = {"model": case.model, "domain": case.domain, "prior": case.prior}
+        sizes = {"n_records": n, "epsilon": epsilon, "trials": self.trials, "seed": self.seed}
+        data = {**model, **sizes, "mechanism": self.mechanism, "delta": self.delta}
+        own = {"method": method, "draws": self.draws, "parameter": case.parameter, "mmd": self.mmd}
+        wide = case.unclamped if self.mmd or method == "non-private" else None
+        support = list(case.support) if is_ops and case.support else None
+        ops = msgspec.to_builtins(self.ops) if is_ops else None
+        version = dpbayes_cli.__version__
+        definition = {**data, **own, "version": version, "unclamped": wide, "support": support, "ops": ops}
+        place = {"case": name, "model": case.model, "parameter": case.parameter_name, "n": n, "epsilon": epsilon}
+        return GridPoint({**place, "method": method}, data, definition, self.seed)
+
+    def _check_served(self, case: CaseSection, where: str) -> None:
+        """Refuse a model whose posterior cannot be inferred or drawn, and a parameter that it does not have."""
+        kind = model_type(case.model)
+        if not _is_studied(kind):
+            served = [other for other in model_names() if _is_studied(model_type(other))]
+            raise SpecError(
+                f"model {case.model!r} cannot be studied: its posterior cannot be inferred from a noisy statistic",
+                where=f"{where}.model",
+                hint=f"allowed: {', '.join(served)}; leave the case out, or run the others with --case NAME",
+            )
+        names = case.model_on(case.domain).parameters
+        if case.parameter is not None and case.parameter not in names:
+            hint = nearest(case.parameter, names)
+            raise SpecError(f"there is no parameter {case.parameter!r}", where=f"{where}.parameter", hint=hint)
+        mechanism = mechanism_type(self.mechanism)
+        check_supports(mechanism, kind)
+        if not mechanism.post_processing:
+            raise SpecError(f"{self.mechanism!r} adds no noise", where="mechanism", hint="allowed: laplace, gaussian")
+        if "ops" in self.methods and not supports(mechanism_type("ops"), kind):
+            raise SpecError(f"ops does not serve model {case.model!r}", where=where, hint="leave ops out of methods")
+
+    def _check_plan(self, name: str, epsilon: str, mechanism: str) -> None:
+        """Refuse what cannot be priced, with its place in the study."""
+        case = self.cases[name]
+        try:
+            self.plan(case, case.model_on(case.domain), mechanism, epsilon, min(self.n))
+        except SpecError as error:
+            of_support = error.where == "sampling.support"
+            raise SpecError(
+                f"{message_of(error)} ({mechanism}, epsilon {epsilon})",
+                where=f"cases.{name}.support" if of_support else f"cases.{name}",
+                hint="state the public range of the parameter: support: [LOW, HIGH]" if of_support else error.hint,
+            ) from None
+
+    def plan(self, case: CaseSection, model: Model, mechanism: str, epsilon: str, n_records: int) -> Plan:
+        """Return the calibrated plan of a mechanism.
+
+        Raises:
+            SpecError: no guarantee can be given.
+        """
+        kind = mechanism_type(mechanism)
+        stated: dict[str, Any] = {"epsilon": parse_decimal(epsilon)}
+        if mechanism == "ops":
+            stated |= {"draws": self.ops.draws, "power_applies_to": self.ops.power_applies_to, "support": case.support}
+        elif self.delta is not None:
+            stated |= {"delta": parse_decimal(self.delta)}
+        read = kind.options_for(type(model))
+        options = read(**{name: value for name, value in stated.items() if name in read.__struct_fields__})
+        return kind().plan(model, complete_policy(model), options, n_records)
+
+    def run(self, point: GridPoint) -> PointOutcome:
+        """Draw parameters and records, release, and measure the posteriors."""
+        case, n, method = self.cases[point.case], point["n"], point["method"]
+        model = case.model_on(case.domain)
+        records, noise, of_reference = point.data_seed().spawn(3)
+        thetas, values = prior_predictive(model, n, self.trials, records)
+        (step,) = self.plan(case, model, self.mechanism, point["epsilon"], n).steps
+        released = values + step.noise.simulate(np.random.default_rng(noise), values.shape)
+        reference = None
+        if self.mmd or method == "non-private":
+            wide, exact = model, values
+            if case.unclamped is not None:
+                wide = case.model_on(case.unclamped)
+                same, exact = prior_predictive(wide, n, self.trials, records)
+                if not np.array_equal(same, thetas):
+                    raise SpecError("draws other parameters than the domain", where=f"cases.{point.case}.unclamped")
+            reference = non_private_draws(wide, exact, n, self.draws, np.random.default_rng(of_reference))
+        rng = np.random.default_rng(point.inference_seed())
+        if method == "non-private":
+            draws = np.asarray(reference)
+        elif method == "ops":
+            sampler = self.plan(case, model, "ops", point["epsilon"], n).steps[0].sampler
+            draws = np.stack([simulate_sampler(sampler, row, self.ops.draws, rng) for row in values.tolist()])
+        else:
+            noisy, policy = require_type(model, NoisyStatistics), complete_policy(model)
+            observations = [noisy.observation(policy, row, step.noise, n) for row in released.tolist()]
+            draws = draw_many(observations, method, self.draws, rng)[:, :, list(noisy.components)]
+        ranks = ranks_among(thetas, draws, rng)
+        k = model.parameters.index(case.parameter_name)
+        distances = squared_mmds(draws, reference) if self.mmd and reference is not None else None
+        measures = measure(ranks[:, k], draws[:, :, k].std(axis=1, ddof=1), distances)
+        return PointOutcome(measures, {"theta": thetas[:, k], "rank": ranks[:, k]})
+
+    def figures(self, results: Results) -> dict[str, Figure]:
+        band = ks_band(self.trials)
+
+        def draw(axes: Axes, name: str, epsilon: str, n: int) -> None:
+            for each in results.where(case=name, epsilon=epsilon, n=n):
+                color = _STYLES[each["method"]].color
+                axes.ecdf(each.trials["rank"], color=color, linewidth=1.2, label=each["method"])
+            axes.fill_between([0.0, 1.0], [-band, 1.0 - band], [band, 1.0 + band], color="0.9", zorder=0)
+            axes.set(xlim=(0.0, 1.0), ylim=(0.0, 1.0))
+            label_axes(axes, f"n {n}, epsilon {epsilon}", "", scales="linear linear")
+
+        figures = {"ks": self.plots["ks"].figure(results, lambda axes: axes.axhspan(1e-4, band, color="0.9", zorder=0))}
+        for name in self.cases:
+            panels = [(name, epsilon, n) for epsilon in self.epsilon for n in self.n]
+            figures[f"ranks-{name}"] = stamped_panels(
+                panels, len(self.n), draw, f"Ranks of the true parameter, {name}; grey: 95 % of uniform ranks"
+            )
+        return {**figures, "mmd": self.plots["mmd"].figure(results)} if self.mmd else figures
+
+    def claims(self, results: Results) -> list[Claim]:
+        aware, naive, ops = (results.where(method=method) for method in ("noise-aware", "naive", "ops"))
+        made = [self._calibrated(aware, results.where(method="non-private"))] if aware else []
+        made += [self._naive(name, own) for name in self.cases if (own := naive.where(case=name))]
+        made += [_dispersed(ops)] if ops else []
+        return [*made, _nearer(aware, naive)] if self.mmd and naive and aware else made
+
+    def _calibrated(self, own: Results, exact: Results) -> Claim:
+        """Uniform ranks: the number of points above the 95 % band is binomial, and no p-value is tiny."""
+        from scipy import stats
+
+        band = ks_band(self.trials)
+        found = [each.measure("ks") for each in own]
+        above = sum(ks > band for ks in found)
+        allowed = int(stats.binom.ppf(1.0 - FALSE_ALARM / 2.0, len(own), 0.05))
+        least = min(each.measure("ks_p_value") for each in own)
+        beside = f" (non-private {max(each.measure('ks') for each in exact):.3f})" if exact else ""
+        return Claim(
+            SOURCE,
+            "Noise-aware posteriors are as calibrated as non-private ones at every n and epsilon.",
+            above <= allowed and least >= FALSE_ALARM / 2.0 / len(own),
+            f"largest KS distance {max(found):.3f}{beside}; {above} of {len(own)} cells above the 95 % band "
+            f"{band:.3f}, {0.05 * len(own):.1f} expected; least p-value {least:.2g}",
+            "" if self.mechanism == "laplace" else f"noise of `{self.mechanism}`",
+        )
+
+    def _naive(self, name: str, own: Results) -> Claim:
+        """Over-confident if the noise is large, and less so if n epsilon is."""
+        ordered = sorted((each["n"] * each.point.epsilon, each.measure("ks")) for each in own)
+        (low, first), (high, last) = ordered[0], ordered[-1]
+        band, falls = ks_band(self.trials), last < _SMALLER * first
+        return Claim(
+            SOURCE,
+            f"{name}: naive posteriors are too confident, and become calibrated only with n and epsilon.",
+            first > ks_band(self.trials, 1.0 - FALSE_ALARM) and falls,
+            f"KS distance {first:.3f} at n epsilon {low:g}, {last:.3f} at {high:g}; the band is {band:.3f}",
+            "" if falls else _CLAMPED,
+        )
+
+
+def _is_studied(kind: type[Model]) -> bool:
+    """Return whether a noisy statistic of a model can be released, and its posterior without noise be drawn from."""
+    return all(supports(mechanism_type(name), kind) for name in ("laplace", "rdp-direct"))
+
+
+def _dispersed(own: Results) -> Claim:
+    """Ranks crowd in the middle."""
+    wide = [each.measure("coverage") for each in own]
+    caught = sum(each.measure("ks_p_value") < FALSE_ALARM for each in own)
+    return Claim(
+        SOURCE,
+        "Posterior samples are never calibrated: they are too dispersed.",
+        caught == len(own) and min(wide) > INTERVAL,
+        f"p-value below {FALSE_ALARM:g} in {caught} of {len(own)} cells; {INTERVAL:.0%} intervals hold the truth in "
+        f"{min(wide):.1%} to {max(wide):.1%}",
+    )
+
+
+def _nearer(own: Results, naive: Results) -> Claim:
+    """The distance to the non-private posterior, point by point."""
+    signs = {}
+    for each in own:
+        place = {name: each[name] for name in ("case", "n", "epsilon")}
+        other = naive.one(**place)
+        value = each.measure("mmd_squared") - other.measure("mmd_squared")
+        error = math.hypot(each.measure("mmd_squared_error"), other.measure("mmd_squared_error"))
+        signs[f"{each['case']} n {each['n']} epsilon {each['epsilon']}"] = Difference(value, error).sign(_CLEAR)
+    worse = [place for place, sign in signs.items() if sign > 0]
+    return Claim(
+        SOURCE,
+        "Noise-aware posteriors are at least as near to the non-private one as naive ones.",
+        not worse,
+        f"clearly nearer in {sum(sign < 0 for sign in signs.values())} of {len(signs)} cells, clearly further in "
+        f"{len(worse)}" + (f" ({', '.join(worse)})" if worse else ""),
+        _BOUNDS,
+    )

@@ -1,0 +1,279 @@
+"""Classification: how well what was released of a network predicts the class of new records, against epsilon.
+
+Source: Zhang, Rubinstein and Dimitrakakis 2016, sec. 5.1 and Fig. 1.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, cast
+
+import msgspec
+import numpy as np
+from msgspec import Meta, field
+
+from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.core.registry import mechanism_type, model_names, model_type, supports
+from dpbayes_cli.core.section import Section
+from dpbayes_cli.experiments.claims import OURS, Claim, difference_claims
+from dpbayes_cli.experiments.file_records import absolute, file_digest
+from dpbayes_cli.experiments.network_posteriors import (
+    MECHANISMS,
+    NetworkRecords,
+    plan_of,
+    posteriors,
+    read_files,
+    simulated_records,
+    target_of,
+    with_stand_ins,
+)
+from dpbayes_cli.experiments.plots import Plot, Style
+from dpbayes_cli.experiments.point import GridPoint
+from dpbayes_cli.experiments.results import PointOutcome, Results, averaged, with_errors
+from dpbayes_cli.experiments.study import (
+    SimulatedStudy,
+    build_model_sections,
+    check_distinct,
+    exact_prices,
+    message_of,
+    prices_and_methods,
+)
+from dpbayes_cli.inference.predictive.classify import class_probabilities
+from dpbayes_cli.inference.scores.class_scores import class_scores
+from dpbayes_cli.spec.convert_section import Exact
+from dpbayes_cli.spec.release_spec import build_spec
+
+if TYPE_CHECKING:
+    from dpbayes_cli.base.numeric import Floats
+    from dpbayes_cli.models.families.discrete_bayes_net import DiscreteBayesNet
+
+Method = Literal["non-private", "laplace", "laplace-naive", "fourier-laplace", "fourier-naive", "ops"]
+
+SOURCE = "[Z] Figure 1"
+_CLEAR = 3.0
+"""A difference of so many standard errors is called one."""
+_SCORES = ("accuracy", "log_score", "calibration_error")
+_ERRORS = ("released_error", "cell_error")
+_STYLES = {
+    "laplace": Style("tab:blue", "o"),
+    "laplace-naive": Style("tab:blue", "s", "--"),
+    "fourier-laplace": Style("tab:orange", "^"),
+    "fourier-naive": Style("tab:orange", "v", "--"),
+    "ops": Style("tab:green", "d", ":"),
+}
+_SAID: tuple[tuple[str, str, str, str, int, str], ...] = (
+    (SOURCE, "fourier-naive", "laplace-naive", "consistent tables from the Fourier domain predict no better than "
+     "noisy counts", 1, "Their noise is that of their exact joint sensitivity, which is below the paper's."),
+    (OURS, "ops", "laplace-naive", "one posterior sample predicts no better than noisy counts", 1,
+     "Each table has its own likelihood power here, and the sampler is idealized."),
+    (OURS, "laplace", "laplace-naive", "a posterior that knows the noise predicts no worse than one that takes counts "
+     "for true", -1, ""),
+)  # fmt: skip
+"""Whose claim, the two methods, what is said, the sign that no clear difference has, why."""
+
+_RecordNumber = Annotated[int, Meta(ge=1, le=10_000_000)]
+
+
+class ClassificationCase(Section, frozen=True, kw_only=True):
+    """A network that predicts one of its variables, and where its records come from: the prior, or two files."""
+
+    model: str
+    domain: dict[str, Any]
+    prior: dict[str, Any] = field(default_factory=dict)
+    n_train: Annotated[_RecordNumber | None, Meta(description="simulated records to learn from")] = None
+    n_test: Annotated[_RecordNumber | None, Meta(description="simulated records to predict")] = None
+    train: Annotated[str | None, Meta(description="the file to learn from, relative to the study")] = None
+    test: Annotated[str | None, Meta(description="the file to predict, relative to the study")] = None
+    epsilon: Annotated[tuple[Exact, ...], Meta(description="prices of this case, in place of the study's")] = ()
+    trials: Annotated[
+        Annotated[int, Meta(ge=2, le=1_000_000)] | None, Meta(description="at most so many trials of this case")
+    ] = None
+
+    def __post_init__(self) -> None:
+        stated = [(self.n_train is not None, self.n_test is not None), (self.train is not None, self.test is not None)]
+        if sorted(stated) != [(False, False), (True, True)]:
+            raise ValueError("state n_train and n_test, or train and test")
+        try:
+            msgspec.structs.force_setattr(self, "epsilon", exact_prices(self.epsilon))
+        except SpecError as error:
+            raise ValueError(error.message) from None
+        check_distinct("epsilon", self.epsilon)
+
+    @property
+    def network(self) -> DiscreteBayesNet:
+        """The model, one of networks; simulated records have no invalid cell, and any value may stand for one."""
+        spec = build_spec({"model": self.model, "domain": self.domain, "prior": self.prior})
+        model = cast("DiscreteBayesNet", spec.build_model())
+        return model if self.train is not None else with_stand_ins(model)
+
+    def check_predicts(self, where: str) -> None:
+        """Refuse a case that predicts nothing.
+
+        Raises:
+            SpecError: the model is no network, names no target, or has records from files with cells without stand-in.
+        """
+        of_networks = mechanism_type("fourier-laplace")
+        if not supports(of_networks, model_type(self.model)):
+            served = [other for other in model_names() if supports(of_networks, model_type(other))]
+            message = f"model {self.model!r} does not predict one column from others"
+            raise SpecError(message, where=f"{where}.model", hint=f"allowed: {', '.join(served)}")
+        if self.network.target is None:
+            raise SpecError("no variable is named to be predicted", where=f"{where}.domain.target", hint="target: NAME")
+        open_ended = [column.role for column in self.network.variables if column.impute is None]
+        if open_ended:
+            raise SpecError(
+                "a cell that holds no valid value needs a public stand-in",
+                where=f"{where}.domain.variables.{open_ended[0]}",
+                hint="impute: VALUE, for every variable: the number of complete records is then public",
+            )
+
+
+class Classification(SimulatedStudy, frozen=True, kw_only=True):
+    """A grid of cases x epsilon x methods; the trials of a case have the same records at every price and method."""
+
+    study: Literal["classification"]
+    methods: Annotated[tuple[Method, ...], Meta(min_length=1, description="what makes a posterior")]
+    cases: Annotated[dict[str, ClassificationCase], Meta(min_length=1)]
+
+    columns: ClassVar = ("case", "model", "epsilon", "method")
+    measures: ClassVar = with_errors(*_SCORES, "majority", *_ERRORS)
+    by_trial: ClassVar = (*_SCORES, "majority", *_ERRORS)
+    shown: ClassVar = (
+        "case", "epsilon", "method", "accuracy", "accuracy_se", "log_score", "calibration_error", "cell_error",
+    )  # fmt: skip
+    plots: ClassVar = {
+        "accuracy": Plot("Accuracy of predictions; bars: two standard errors", "accuracy", "accuracy", _STYLES,
+                         across=("non-private", "non-private"), level=("majority", "commonest class"), share_y=False),
+        "cell-error": Plot("Error of the tables that are taken for true", "cell_error",
+                           "mean error of a cell, in records", _STYLES, scales="log log", share_y=False),
+    }  # fmt: skip
+    compared: ClassVar = (
+        ("fourier-laplace", "laplace", "accuracy"),
+        ("fourier-naive", "laplace-naive", "released_error"),
+        ("fourier-naive", "laplace-naive", "cell_error"),
+    )
+    about: ClassVar = (
+        "How often the class of new records is predicted from what was released of a network. All methods and prices "
+        "of a case see the same records. `ops` is drawn in floats: an idealized form of what would be released."
+    )
+    legend: ClassVar = (
+        "`accuracy`: how often the most probable class is the true one. `log_score`: mean log probability of the true "
+        "class. `calibration_error`: expected calibration error. `majority`: accuracy of always the commonest class. "
+        "`released_error`, `cell_error`: mean distance of a table's cell from the exact count, before and after the "
+        "tables are made possible (no negative counts, the known number of records, and with Fourier margins that "
+        "agree). Plus or minus one standard error of the mean."
+    )
+
+    @classmethod
+    def complete_case(cls, case: ClassificationCase, place: str, base: Path) -> ClassificationCase:
+        domain, prior = build_model_sections(place, case.model, case.domain, case.prior)
+        paths = {"train": absolute(base, case.train), "test": absolute(base, case.test)}
+        return msgspec.structs.replace(case, domain=domain, prior=prior, **paths)
+
+    def grid(self) -> list[GridPoint]:
+        found = []
+        for name, case in self.cases.items():
+            case.check_predicts(f"cases.{name}")
+            stated = {key: getattr(case, key) for key in ("model", "domain", "prior", "n_train", "n_test")}
+            contents = [file_digest(path) for path in (case.train, case.test) if path is not None]
+            data = {**stated, "contents": contents, "seed": self.seed}
+            for epsilon, method in prices_and_methods(case.epsilon or self.epsilon, self.methods, "non-private"):
+                own = {"epsilon": epsilon, "method": method, "trials": self._trials(case)}
+                own["draws"] = 1 if method == "ops" else self.draws
+                place = {"case": name, "model": case.model, "epsilon": epsilon, "method": method}
+                found.append(self.point(place, data, own))
+        self._check_plans(found)
+        return found
+
+    def _trials(self, case: ClassificationCase) -> int:
+        return min(self.trials, case.trials or self.trials)
+
+    def _check_plans(self, grid: list[GridPoint]) -> None:
+        """Refuse what cannot be priced, with its place in the study."""
+        planned = set()
+        for point in grid:
+            mechanism = MECHANISMS.get(point["method"])
+            key = (point.case, point["epsilon"], mechanism)
+            if mechanism is None or key in planned:
+                continue
+            planned.add(key)
+            case = self.cases[point.case]
+            try:
+                plan_of(mechanism, point["epsilon"], case.network, case.n_train)
+            except SpecError as error:
+                message = f"{message_of(error)} ({mechanism}, epsilon {point['epsilon']})"
+                raise SpecError(message, where=f"cases.{point.case}", hint=error.hint) from None
+
+    def records_of(self, point: GridPoint) -> NetworkRecords:
+        """Return the records of all trials of a point.
+
+        Raises:
+            SourceError: a file cannot be read.
+        """
+        case = self.cases[point.case]
+        if case.train is not None and case.test is not None:
+            return read_files(case.train, case.test, case.network, self._trials(case))
+        rng = np.random.default_rng(point.data_seed())
+        return simulated_records(case.network, case.n_train or 0, case.n_test or 0, self._trials(case), rng)
+
+    def run(self, point: GridPoint) -> PointOutcome:
+        """Release, infer and predict in every trial."""
+        model, records = self.cases[point.case].network, self.records_of(point)
+        found = posteriors(point, model, records, self.draws)
+        trials = _scored(model, records, found.draws)
+        for name, tables in zip(_ERRORS, (found.released, found.taken), strict=True):
+            if tables is not None:
+                trials[name] = np.abs(tables - records.counts).mean(axis=1)
+        return averaged(trials, (*_SCORES, "majority", *_ERRORS))
+
+    def about_case(self, own: Results) -> str:
+        case = self.cases[own[0]["case"]]
+        learned = f"{case.n_train} records" if case.train is None else f"`{Path(case.train).name}`"
+        return f"`{case.model}`, learned from {learned}, {self._trials(case)} trials."
+
+    def claims(self, results: Results) -> list[Claim]:
+        made = []
+        for name in self.cases:
+            own = results.where(case=name)
+            made += _cost(name, own)
+            for source, first, second, says, never, why in _SAID:
+                differences = own.differences(first, second, "accuracy")
+                made += difference_claims(source, f"{name}: {says}.", differences, _CLEAR, never=never, why=why)
+        return made
+
+
+def _scored(model: DiscreteBayesNet, records: NetworkRecords, draws: Floats) -> dict[str, Floats]:
+    """Return the scores of each trial, and how often the commonest class of the records learned from is right."""
+    target = target_of(model)
+    scores = [
+        class_scores(class_probabilities(model.network, target, drawn, test), labels)
+        for drawn, test, labels in zip(draws, records.tests, records.labels, strict=True)
+    ]
+    found = {name: np.array([getattr(each, name) for each in scores]) for name in _SCORES}
+    of_class = model.split(records.counts)[target].reshape(len(draws), -1, model.network.sizes[target]).sum(axis=1)
+    commonest = of_class.argmax(axis=1)
+    right = [float((labels[labels >= 0] == k).mean()) for labels, k in zip(records.labels, commonest, strict=True)]
+    return {**found, "majority": np.array(right)}
+
+
+def _cost(name: str, own: Results) -> list[Claim]:
+    """Return the claim that privacy costs accuracy, by the first and the last price."""
+    exact, prices = own.where(method="non-private"), own.values("epsilon")
+    methods = [method for method in ("laplace-naive", "fourier-naive", "ops") if own.where(method=method)]
+    if not methods or not exact:
+        return []
+    level = exact[0].measure("accuracy")
+    ends = {
+        method: [own.one(epsilon=epsilon, method=method).measure("accuracy") for epsilon in (prices[0], prices[-1])]
+        for method in methods
+    }
+    return [
+        Claim(
+            SOURCE,
+            f"{name}: privacy costs every mechanism accuracy, the less of it the larger epsilon is.",
+            all(low <= high for low, high in ends.values()) and all(low < level for low, _ in ends.values()),
+            f"accuracy at epsilon {prices[0]} and {prices[-1]}: "
+            + "; ".join(f"`{method}` {low:.3f}, {high:.3f}" for method, (low, high) in ends.items())
+            + f"; non-private {level:.3f}",
+        )
+    ]

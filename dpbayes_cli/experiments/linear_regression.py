@@ -1,0 +1,331 @@
+"""Linear regression: how far off predictions of a number are, against the prior's variance and epsilon.
+
+Source: Zhang, Rubinstein and Dimitrakakis 2016, sec. 5.2 and Fig. 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
+
+import msgspec
+import numpy as np
+from msgspec import Meta
+
+from dpbayes_cli.base.canonical import canonical_json
+from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.core.columns import NumericColumn, RecordPolicy
+from dpbayes_cli.core.model import NoisyStatistics
+from dpbayes_cli.core.options import EpsilonOptions
+from dpbayes_cli.core.registry import mechanism_type
+from dpbayes_cli.core.section import Positive, Section, require_type
+from dpbayes_cli.core.statistic import evaluate
+from dpbayes_cli.experiments.ball import MASS, ball_radius, draw_in_ball, likelihood_power, likelihood_range
+from dpbayes_cli.experiments.claims import OURS, Claim, difference_claims
+from dpbayes_cli.experiments.file_records import POLICY, absolute, file_digest, read_codes
+from dpbayes_cli.experiments.plots import Plot, Style
+from dpbayes_cli.experiments.point import GridPoint
+from dpbayes_cli.experiments.results import PointOutcome, Results, averaged, with_errors
+from dpbayes_cli.experiments.study import SimulatedStudy, prices_and_methods
+from dpbayes_cli.inference.batch import draw_many
+from dpbayes_cli.models.families.regression_domain import FeatureSection, NumberTarget, check_target
+from dpbayes_cli.privacy.neighbors import Neighbors
+from dpbayes_cli.spec.convert_section import Exact
+from dpbayes_cli.spec.release_spec import build_spec
+
+if TYPE_CHECKING:
+    from dpbayes_cli.base.numeric import Floats
+
+Method = Literal["non-private", "truncated-sampler", "noise-aware"]
+
+SOURCE = "[Z] Figure 2"
+_CLEAR = 2.0
+"""A difference of so many standard errors is called one."""
+_OTHER_RECORDS = "Other records than the paper's, whose census is not public here."
+_IMPUTED = RecordPolicy(Neighbors.REPLACE_ONE, impute="0")
+"""Cells have stand-ins already: records are complete."""
+
+
+class LinearCase(Section, frozen=True, kw_only=True):
+    """A number that is predicted from others, all with public bounds.
+
+    Numbers are scaled to [-1, 1], an intercept of 1 is added, and a row is divided by the root of its length: its norm
+    is 1 at most. The prior is that of the coefficients of such rows.
+    """
+
+    records: Annotated[str, Meta(description="the file, relative to the study")]
+    target: NumberTarget
+    features: Annotated[dict[str, FeatureSection], Meta(min_length=1)]
+    residual_sd: Annotated[Positive, Meta(description="the known sd of the target given the features, in its units")]
+    methods: Annotated[tuple[Method, ...], Meta(description="of this case, in place of the study's")] = ()
+
+    def __post_init__(self) -> None:
+        check_target(self.target.column, self.features)
+        for name, feature in self.features.items():
+            if feature.values or feature.origin is not None:
+                raise ValueError(f"{name}: a number has a lower and an upper bound, and is coded 0 in the middle")
+        stand_ins = {name: feature.impute for name, feature in self.features.items()}
+        for name, impute in {**stand_ins, self.target.column: self.target.impute}.items():
+            if impute is None:
+                raise ValueError(f"{name}: a cell that holds no valid value needs a public stand-in, impute: VALUE")
+
+    @property
+    def columns(self) -> tuple[NumericColumn, ...]:
+        """The target, then the features by their names: the order of ``linear-regression``."""
+        features = sorted(self.features.items())
+        named = ((name, float(str(f.lower)), float(str(f.upper)), f.impute) for name, f in features)
+        steps = self.target.target().steps
+        return (self.target.target(), *(NumericColumn(name, a, b, steps, impute=i) for name, a, b, i in named))
+
+    @property
+    def half_range(self) -> float:
+        """Half the range of the target, which is coded 1."""
+        return (self.target.upper - self.target.lower) / 2.0
+
+
+class LinearTrial(NamedTuple):
+    """What one trial learns from and predicts: numbers as in the file, the target first; rows and coded targets."""
+
+    numbers: Floats
+    x: Floats
+    y: Floats
+    test_x: Floats
+    test_y: Floats
+
+
+class LinearRegressions(SimulatedStudy, frozen=True, kw_only=True):
+    """A grid of cases x prior variances x epsilon x methods; in each trial other records are learned from."""
+
+    study: Literal["linear-regression"]
+    trials: Annotated[int, Meta(ge=2, le=10_000, description="draws a point")] = 50
+    draws: Annotated[int, Meta(ge=2, le=10_000, description="posterior draws of noise-aware inference")] = 200
+    train_share: Annotated[float, Meta(gt=0, lt=1, description="of the records, to learn from")] = 0.1
+    prior_variance: Annotated[tuple[Exact, ...], Meta(min_length=1, description="of every coefficient")]
+    methods: Annotated[tuple[Method, ...], Meta(min_length=1)]
+    cases: Annotated[dict[str, LinearCase], Meta(min_length=1)]
+
+    columns: ClassVar = ("case", "prior_variance", "epsilon", "method")
+    measures: ClassVar = ("power", *with_errors("mse", "mean_mse"))
+    by_trial: ClassVar = ("mse", "mean_mse")
+    shown: ClassVar = ("case", "prior_variance", "epsilon", "method", "power", "mse", "mse_se", "mean_mse")
+    plots: ClassVar = {
+        "mse": Plot(
+            "Mean squared error of predictions; bars: two standard errors", "mse", "mean squared error",
+            {"non-private": Style("0.2", "s"), "truncated-sampler": Style("", "o"),
+             "noise-aware": Style("", "^", "--")},
+            "prior_variance", level=("mean_mse", "mean of the target"), colored_by="epsilon", scales="log log",
+            share_y=False,
+        )
+    }  # fmt: skip
+    compared: ClassVar = (("noise-aware", "truncated-sampler", "mse"),)
+    about: ClassVar = (
+        "How far off predictions of a number are, by a linear regression with a normal prior of variance v of every "
+        "coefficient. In each trial other records are learned from, and the rest is predicted. The paper took census "
+        "records of its own (IPUMS, 370,000 of them); these are others, and its numbers are not to be compared.\n\n"
+        "`truncated-sampler` predicts by one epsilon-DP draw of a posterior within a ball, drawn in floats: an "
+        f"**idealized** form of what would be released. The ball holds {MASS:g} of the prior; its radius Q, and the "
+        "range R of a log likelihood ratio, set the power of the likelihood, min(1, epsilon / R). `noise-aware` "
+        "predicts by the mean of the posterior given second moments with Laplace noise; to it features are normal "
+        "vectors, their bounds are those of the study, and v is the prior variance too."
+    )
+    legend: ClassVar = (
+        "The best prior is found by looking at the results, which no custodian can. Mean squared errors are in the "
+        "squared units of the target, plus or minus one standard error of the mean over trials; `mean_mse`: always the "
+        "mean of the target. `non-private` predicts by the mean of the whole posterior."
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        message = "a prior variance is positive and at most 1,000,000"
+        self.state_exactly("prior_variance", message, "0", "1000000")
+        self.check_distinct("prior_variance")
+
+    @classmethod
+    def complete_case(cls, case: LinearCase, _place: str, base: Path) -> LinearCase:
+        return msgspec.structs.replace(case, records=absolute(base, case.records))
+
+    def grid(self) -> list[GridPoint]:
+        found = []
+        for name, case in self.cases.items():
+            stated = {
+                key: value for key, value in msgspec.to_builtins(case).items() if key not in {"records", "methods"}
+            }
+            sizes = {"train_share": self.train_share, "seed": self.seed}
+            data = {**stated, "contents": file_digest(case.records), **sizes}
+            for variance in self.prior_variance:
+                for epsilon, method in prices_and_methods(self.epsilon, case.methods or self.methods, "non-private"):
+                    place = {"prior_variance": variance, "epsilon": epsilon, "method": method}
+                    own = {"trials": self.trials, "draws": self.draws if method == "noise-aware" else 1}
+                    found.append(self.point({"case": name, **place}, data, {**place, **own}))
+        return found
+
+    def run(self, point: GridPoint) -> PointOutcome:
+        """Learn from a part of the records in every trial, and predict the others."""
+        case, trials, power = self.cases[point.case], self.trials_of(point), None
+        rng = np.random.default_rng(point.noise_seed(epsilon=point["epsilon"], method=point["method"]))
+        if point["method"] == "noise-aware":
+            coefficients = self._noise_aware(point, [trial.numbers for trial in trials], rng)
+        else:
+            coefficients, power = _drawn(case, point, trials, rng)
+        scale = case.half_range**2
+        measured = {
+            "mse": np.array([_mse(t.test_x @ w - t.test_y) for t, w in zip(trials, coefficients, strict=True)]) * scale,
+            "mean_mse": np.array([_mse(t.y.mean() - t.test_y) for t in trials]) * scale,
+        }
+        return averaged(measured, measured, power=power)
+
+    def trials_of(self, point: GridPoint) -> list[LinearTrial]:
+        """Return what the trials learn from and predict; more trials begin with the same.
+
+        Raises:
+            SpecError: there are too few records.
+            SourceError: the file cannot be read.
+        """
+        case = self.cases[point.case]
+        numbers = _numbers(canonical_json(msgspec.to_builtins(case)))
+        rows, target = rows_of(case, numbers), case.columns[0]
+        y = (numbers[:, 0] - (target.lower + target.upper) / 2.0) / case.half_range
+        n = round(self.train_share * len(y))
+        if not 1 <= n < len(y):
+            raise SpecError(f"{len(y)} records cannot be parted", where=f"cases.{point.case}.records")
+        orders = [np.random.default_rng(seed).permutation(len(y)) for seed in point.data_seed().spawn(self.trials)]
+        parts = ((order[:n], order[n:]) for order in orders)
+        return [LinearTrial(numbers[train], rows[train], y[train], rows[test], y[test]) for train, test in parts]
+
+    def _noise_aware(self, point: GridPoint, numbers: list[Floats], rng: np.random.Generator) -> Floats:
+        """Release noisy second moments in every trial, and return the posterior means of the rows' coefficients."""
+        case, mechanism, n = self.cases[point.case], mechanism_type("laplace")(), len(numbers[0])
+        model = require_type(build_spec(document(case, point["prior_variance"])).build_model(), NoisyStatistics)
+        (step,) = mechanism.plan(model, _IMPUTED, EpsilonOptions(epsilon=Decimal(point["epsilon"])), n).steps
+        columns = [require_type(column, NumericColumn) for column in model.columns]
+        exact = np.array([evaluate(step.statistic, columns, each) for each in numbers])
+        noisy = exact + step.noise.simulate(rng, exact.shape)
+        observations = [mechanism.observation(model, _IMPUTED, row, step.noise, n) for row in noisy.tolist()]
+        draws = draw_many(observations, "noise-aware", self.draws, rng)
+        return scaled_coefficients(case, draws[:, :, : len(columns)].mean(axis=1))
+
+    def about_case(self, own: Results) -> str:
+        case = self.cases[own[0]["case"]]
+        radii = {v: ball_radius(float(v), len(case.columns)) for v in self.prior_variance}
+        sd = case.residual_sd / case.half_range
+        balls = (f"v = {v}: Q = {q:.3g}, R = {likelihood_range(q, sd):.4g}" for v, q in radii.items())
+        return (
+            f"`{case.target.column}` from {', '.join(f'`{column.role}`' for column in case.columns[1:])}; residuals "
+            f"have the sd {case.residual_sd:g}. {'; '.join(balls)}."
+        )
+
+    def claims(self, results: Results) -> list[Claim]:
+        made = []
+        for name, case in self.cases.items():
+            own, methods = results.where(case=name), case.methods or self.methods
+            if {"non-private", "truncated-sampler"} <= set(methods):
+                excess = {
+                    (each["prior_variance"], each["epsilon"]): each.measure("mse")
+                    - own.one(prior_variance=each["prior_variance"], method="non-private").measure("mse")
+                    for each in own.where(method="truncated-sampler")
+                }
+                made += self._sampler(name, excess)
+            made += difference_claims(
+                OURS,
+                f"{name}: moments with Laplace noise, read with their noise, predict better than the sampler.",
+                own.differences("noise-aware", "truncated-sampler", "mse"),
+                _CLEAR,
+                never=1,
+                some=-1,
+            )
+        return made
+
+    def _sampler(self, name: str, excess: Mapping[tuple[str, str], float]) -> list[Claim]:
+        """What the sampler's error is above that without privacy, by prior variance and epsilon."""
+        prices, variances = sorted(self.epsilon, key=float), sorted(self.prior_variance, key=float)
+        ends = {v: (excess[v, prices[0]], excess[v, prices[-1]]) for v in self.prior_variance}
+        sides = {e: (excess[variances[0], e], excess[variances[-1], e]) for e in self.epsilon}
+        return [
+            Claim(
+                SOURCE,
+                f"{name}: with epsilon the error of the posterior sampler falls to that without privacy.",
+                all(high <= max(0.1 * low, 0.0) for low, high in ends.values()),
+                f"excess mean squared error at epsilon {prices[0]} and {prices[-1]}: "
+                + "; ".join(f"v {variance}: {low:.3g}, {high:.3g}" for variance, (low, high) in ends.items()),
+                f"{_OTHER_RECORDS} The ball and the single draw remain.",
+            ),
+            Claim(
+                SOURCE,
+                f"{name}: the sampler suits narrow priors: what privacy costs grows with the prior's variance.",
+                all(narrow < wide for narrow, wide in sides.values()),
+                f"excess mean squared error at v {variances[0]} and {variances[-1]}, by epsilon: "
+                + "; ".join(f"{epsilon}: {narrow:.3g}, {wide:.3g}" for epsilon, (narrow, wide) in sides.items()),
+                f"{_OTHER_RECORDS} A ball that is too narrow keeps the weights from where the data are, whatever "
+                "epsilon is.",
+            ),
+        ]
+
+
+def _mse(away: Floats) -> float:
+    return float(np.square(away).mean())
+
+
+def _drawn(
+    case: LinearCase, point: GridPoint, trials: list[LinearTrial], rng: np.random.Generator
+) -> tuple[Floats, float]:
+    """Return each trial's coefficients, and the power of the likelihood.
+
+    Without a price they are the mean of the whole posterior; else one draw under that power, within the ball.
+    """
+    variance, sd, width = float(point["prior_variance"]), case.residual_sd / case.half_range, trials[0].x.shape[1]
+    radius = ball_radius(variance, width)
+    power = 1.0 if point["epsilon"] is None else likelihood_power(point.epsilon, radius, sd)
+    weight = power / sd**2
+    precision = np.array([weight * (t.x.T @ t.x) + np.eye(width) / variance for t in trials])
+    moments = np.array([weight * (t.x.T @ t.y) for t in trials])
+    mean = np.linalg.solve(precision, moments[:, :, None])[:, :, 0]
+    return (mean if point["epsilon"] is None else draw_in_ball(mean, precision, radius, rng)), power
+
+
+def rows_of(case: LinearCase, numbers: Floats) -> Floats:
+    """Return rows of norm 1 at most: an intercept and scaled numbers, divided by the root of the width."""
+    ends = np.array([(column.lower, column.upper) for column in case.columns[1:]])
+    scaled = (2.0 * numbers[:, 1:] - ends.sum(axis=1)) / (ends[:, 1] - ends[:, 0])
+    whole = np.column_stack([np.ones(len(numbers)), scaled])
+    return np.asarray(whole / np.sqrt(whole.shape[1]))
+
+
+def document(case: LinearCase, prior_variance: str) -> dict[str, Any]:
+    """Return the spec: the known variance, and priors of the slopes that are those of the rows' coefficients.
+
+    A coefficient of a row of width d has the prior variance v: the slope of a number with half range h and a target
+    with half range H has (v / d) (H / h)^2, which is variance / (slope_strength deviation^2) with deviation h.
+    """
+    strength = (case.residual_sd / case.half_range) ** 2 * len(case.columns) / float(prior_variance)
+    target, *features = case.columns
+    deviations = {column.role: (column.upper - column.lower) / 2.0 for column in features}
+    return {
+        "model": "linear-regression",
+        "domain": {
+            "target": {"column": target.role, "lower": target.lower, "upper": target.upper},
+            "features": {column.role: {"lower": column.lower, "upper": column.upper} for column in features},
+            "variance": case.residual_sd**2,
+        },
+        "prior": {"deviation": deviations, "strength": strength, "slope_strength": strength},
+    }
+
+
+def scaled_coefficients(case: LinearCase, means: Floats) -> Floats:
+    """Return intercepts and slopes in the units of the file as coefficients of the rows, and of targets in [-1, 1]."""
+    target, *features = case.columns
+    middles = np.array([(column.lower + column.upper) / 2.0 for column in features])
+    halves = np.array([(column.upper - column.lower) / 2.0 for column in features])
+    level = means[:, 0] + means[:, 1:] @ middles - (target.lower + target.upper) / 2.0
+    whole = np.column_stack([level, means[:, 1:] * halves]) / case.half_range
+    return np.asarray(whole * np.sqrt(whole.shape[1]))
+
+
+@lru_cache(maxsize=4)
+def _numbers(key: bytes) -> Floats:
+    """Return the numbers of a case's file, clamped to their bounds, the target first, shape (n, n_features + 1)."""
+    case = msgspec.convert(msgspec.json.decode(key), LinearCase)
+    codes = read_codes(case.records, case.columns, POLICY)
+    return np.column_stack([column.lower + codes[:, i] * column.step for i, column in enumerate(case.columns)])

@@ -1,0 +1,344 @@
+"""What each method draws from at a price, and draws that stand for exact ones from posteriors of logistic regression.
+
+Exact draws do not exist for these posteriors; this is the idealized form of methods that need them, for simulations
+only: Metropolis chains from Laplace's law. They run on z = L'(w - mode), LL' the Hessian at the mode, where the
+posterior is nearly standard normal, from draws of that law. A step proposes a fresh draw of it, and the next one goes
+down the gradient with noise, which is at home in heavier tails; each is accepted or rejected, so that the posterior is
+invariant.
+
+Source: Tierney 1994 (mixtures of kernels); Roberts and Tweedie 1996 (Metropolis-adjusted Langevin).
+    Geumlek et al. 2017 have 1,000 steps of slice sampling in its place.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from dpbayes_cli.mechanisms.samplers.langevin_calibration import BELOW_TARGET, UNTEMPERED, Calibrator, LangevinOptions
+from dpbayes_cli.privacy.conversions import pure_rdp
+from dpbayes_cli.privacy.noisy_descent import (
+    concentrated_precision,
+    diffuse_likelihood_power,
+    minami_likelihood_power,
+    mu_of_statement,
+)
+
+if TYPE_CHECKING:
+    from dpbayes_cli.base.numeric import Floats
+    from dpbayes_cli.models.families.convex_loss import ConvexLossModel
+
+_SLOPE = 1.0
+"""The largest gradient of a record's loss, whose row has the norm one."""
+_SCALE = 1.3
+"""Times d^(-1/6): the standard deviation of a proposal. Of a normal law three of four are accepted then."""
+_NEWTON_STEPS = 100
+_OUTSIDE = 1e300
+"""The potential outside the ball: a chain that starts there may go anywhere, and once inside never leaves."""
+_RECORDS_AT_ONCE = 1 << 12
+"""Their predictors stay in the caches."""
+
+
+class Price(NamedTuple):
+    """A price: epsilon, exact, of Renyi divergence at an order, or at a delta."""
+
+    epsilon: str
+    order: str | None = None
+    delta: str | None = None
+
+    @property
+    def family(self) -> str:
+        """What is the same along an axis of epsilon."""
+        return f"order {self.order}" if self.order is not None else f"delta {self.delta}"
+
+
+class LogisticLaw(NamedTuple):
+    """The law of a draw: proportional to exp(-T sum of losses - (tau / 2) |w|^2), or what a chain makes of it.
+
+    Attributes:
+        likelihood_power, tau: T and the prior precision.
+        radius: of the ball to which the coefficients are restricted, or None.
+        step_size, n_steps: of the Langevin chain whose last iterate is drawn, or None: the law itself.
+    """
+
+    likelihood_power: float
+    tau: float
+    radius: float | None = None
+    step_size: float | None = None
+    n_steps: int | None = None
+
+
+@dataclass(frozen=True)
+class _CappedChains(Calibrator):
+    """Calibrates chains of no more than so many steps."""
+
+    most_steps: int = 1 << 30
+
+    def horizon(self, step_size: float, tau: float) -> int:
+        """Return the default horizon, or the cap if that is shorter."""
+        return min(super().horizon(step_size, tau), self.most_steps)
+
+
+def law_at(method: str, price: Price | None, model: ConvexLossModel, n_records: int, most_steps: int) -> LogisticLaw:
+    """Return what a method draws from at a price.
+
+    Args:
+        method: the method.
+        price: the price; None: nothing is private.
+        model: rows of norm one, and the prior precision n beta.
+        n_records: the public number of records.
+        most_steps: of a Langevin chain.
+
+    Raises:
+        SpecError: the price is too small for any draw.
+        ValueError: the method has no such price.
+
+    Source: Geumlek, Song and Chaudhuri 2017, Algorithms 4 and 5, and Figure 3; Minami et al. 2016, Theorem 7;
+        mechanisms, posteriors of convex losses.
+    """
+    tau = model.precision
+    if price is None:
+        return LogisticLaw(UNTEMPERED, tau)
+    epsilon = float(price.epsilon)
+    if method.endswith("-langevin"):
+        options = LangevinOptions(epsilon=Decimal(price.epsilon))
+        chains = _CappedChains(model, options, n_records, model.curvature(n_records, 2), most_steps)
+        if method == "gdp-langevin":  # the largest power whose divergence, or whose delta, is within the price
+            mu = math.sqrt(2.0 * epsilon / float(price.order or "nan"))
+            mu = mu if price.delta is None else mu_of_statement(epsilon, float(price.delta))
+            chain = chains.with_largest_power(mu * BELOW_TARGET)
+        elif price.delta is not None:
+            rule = minami_likelihood_power(epsilon, float(price.delta), _SLOPE, tau)
+            chain = chains.chain(min(UNTEMPERED, rule * BELOW_TARGET), tau)
+        else:
+            raise ValueError("the rule of Minami et al. has a price at a delta")
+        return LogisticLaw(chain.likelihood_power, chain.tau, None, chain.step_size, chain.n_steps)
+    if price.order is None:
+        raise ValueError(f"{method} has a price at an order")
+    order = float(price.order)
+    if method == "rdp-diffuse":
+        return LogisticLaw(min(UNTEMPERED, diffuse_likelihood_power(order, epsilon, _SLOPE, tau)), tau)
+    if method == "rdp-concentrated":
+        return LogisticLaw(UNTEMPERED, max(tau, concentrated_precision(order, epsilon, _SLOPE, UNTEMPERED)))
+    radius = n_records / tau  # c / beta, the smallest ball that is known to hold the most probable coefficients
+    return LogisticLaw(min(UNTEMPERED, restricted_range(epsilon, order) / (2.0 * radius)), tau, radius)
+
+
+def divergences_of_range(range_: float, order: float) -> tuple[float, float]:
+    """Return the Renyi divergences that follow from pure epsilon-DP and from epsilon-bounded range, for one epsilon.
+
+    Both hold for a draw of a restricted posterior, whose log likelihood ratios have a range of epsilon.
+
+    Source: at order 1 the limits: epsilon tanh(epsilon / 2), and epsilon^2 / 8 (Cesar and Rogers 2021).
+    """
+    pure = range_ * math.tanh(range_ / 2.0) if order == 1.0 else pure_rdp(range_, order)
+    return pure, order * range_**2 / 8.0
+
+
+def restricted_range(epsilon: float, order: float) -> float:
+    """Return the largest range whose divergence at an order is within epsilon: the safe end of a bisection."""
+    low, high = 0.0, 4.0 * epsilon + 4.0 * math.sqrt(epsilon) + 4.0
+    for _ in range(200):
+        middle = (low + high) / 2.0
+        if min(divergences_of_range(middle, order)) <= epsilon:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+class FromTheEnd:
+    """Standard normal numbers of a chain, the same for chains of different lengths from their ends backwards.
+
+    So two chains with nearly the same step size end nearly in the same place, and their difference is that of their
+    laws.
+
+    Args:
+        rng: the generator.
+        steps: how many steps the chain has.
+    """
+
+    def __init__(self, rng: np.random.Generator, steps: int) -> None:
+        self._rng, self._left, self._drawn = rng, steps, np.zeros(0)
+
+    def __call__(self, shape: tuple[int, ...]) -> Floats:
+        """Return the numbers of the next step."""
+        if not self._drawn.size:
+            self._drawn = self._rng.standard_normal((self._left, *shape))
+        self._left -= 1
+        return np.asarray(self._drawn[self._left])
+
+
+class LogisticPosterior(NamedTuple):
+    """A law without a chain, for one or several sets of records.
+
+    Attributes:
+        x, y: rows and classes, shapes (n_sets, n, width) and (n_sets, n).
+        law: the law.
+    """
+
+    x: Floats
+    y: Floats
+    law: LogisticLaw
+
+
+class Drawn(NamedTuple):
+    """The last states of chains, and what tells how they went.
+
+    Attributes:
+        draws: shape (n_sets, width, n_chains).
+        acceptance: the share of accepted proposals.
+        r_hat: of the worst coordinate of z, all sets taken together, over the second half of the steps.
+    """
+
+    draws: Floats
+    acceptance: float
+    r_hat: float
+
+
+def draw_posterior(posterior: LogisticPosterior, n_chains: int, steps: int, rng: np.random.Generator) -> Drawn:
+    """Run chains for a number of steps and return their last states.
+
+    Args:
+        posterior: the law, for several sets of records at once.
+        n_chains: how many chains a set.
+        steps: how many proposals, at least four.
+        rng: the generator.
+    """
+    sets, _, width = posterior.x.shape
+    mode = mode_of(posterior)
+    root = np.linalg.cholesky(_hessian(posterior, mode[:, :, None]))
+    back = np.linalg.inv(root).transpose(0, 2, 1)  # w = mode + back z
+    target = _Target(posterior, mode, back)
+    scale = _SCALE * width ** (-1.0 / 6.0)
+    z = rng.standard_normal((sets, width, n_chains))
+    energy, slope = target(z)
+    accepted, watched = 0.0, _Watched(z.shape)
+    for k in range(steps):
+        fresh = k % 2 == 0
+        away = np.zeros(z.shape) if fresh else z - 0.5 * scale**2 * slope
+        proposed = away + (1.0 if fresh else scale) * rng.standard_normal(z.shape)
+        new_energy, new_slope = target(proposed)
+        if fresh:
+            ratio = energy - new_energy + (np.square(proposed) - np.square(z)).sum(axis=1) / 2.0
+        else:
+            there = np.square(proposed - away).sum(axis=1)
+            again = np.square(z - proposed + 0.5 * scale**2 * new_slope).sum(axis=1)
+            ratio = energy - new_energy + (there - again) / (2.0 * scale**2)
+        taken = np.log(rng.random(ratio.shape)) < ratio
+        accepted += float(taken.mean())
+        z = np.where(taken[:, None, :], proposed, z)
+        slope = np.where(taken[:, None, :], new_slope, slope)
+        energy = np.where(taken, new_energy, energy)
+        if 2 * k >= steps:
+            watched.add(z)
+    return Drawn(mode[:, :, None] + back @ z, accepted / steps, watched.r_hat())
+
+
+class _Target:
+    """The potential of z, less its value at the mode, and its gradient.
+
+    Linear predictors are taken in single precision: of a potential that is off by some 1e-4 then.
+    """
+
+    def __init__(self, posterior: LogisticPosterior, mode: Floats, back: Floats) -> None:
+        self._posterior, self._mode, self._back = posterior, mode[:, :, None], back
+        x, y = posterior.x, posterior.y
+        self._x = x.astype(np.float32)
+        self._across = x.transpose(0, 2, 1) @ y[:, :, None]
+        self._at_mode = self._losses(self._mode)[0]
+
+    def __call__(self, z: Floats) -> tuple[Floats, Floats]:
+        """Return the potential, shape (n_sets, n_chains), and the gradient, as z."""
+        law, back = self._posterior.law, self._back
+        w = self._mode + back @ z
+        losses, slopes = self._losses(w)
+        energy = law.likelihood_power * (losses - self._at_mode)
+        energy += 0.5 * law.tau * (np.square(w).sum(axis=1) - np.square(self._mode).sum(axis=1))
+        gradient = law.likelihood_power * slopes + law.tau * w
+        if law.radius is not None:
+            energy = np.where(np.square(w).sum(axis=1) > law.radius**2, _OUTSIDE, energy)
+        return energy, back.transpose(0, 2, 1) @ gradient
+
+    def _losses(self, w: Floats) -> tuple[Floats, Floats]:
+        """Return the sums of losses and of their gradients."""
+        total = -(self._across * w).sum(axis=1)
+        slopes = np.zeros(w.shape) - self._across
+        narrow = w.astype(np.float32)
+        for start in range(0, self._x.shape[1], _RECORDS_AT_ONCE):
+            x = self._x[:, start : start + _RECORDS_AT_ONCE]
+            t = x @ narrow
+            small = np.exp(-np.abs(t))
+            total += (np.maximum(t, 0.0) + np.log1p(small)).sum(axis=1, dtype=np.float64)
+            share = np.where(t >= 0.0, np.float32(1.0), small) / (np.float32(1.0) + small)
+            slopes += x.transpose(0, 2, 1) @ share
+        return total, slopes
+
+
+class _Watched:
+    """Sums over the states of chains, from which R-hat follows."""
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self._n, self._sum, self._squares = 0, np.zeros(shape), np.zeros(shape)
+
+    def add(self, z: Floats) -> None:
+        """Take a state in."""
+        self._n += 1
+        self._sum += z
+        self._squares += z * z
+
+    def r_hat(self) -> float:
+        """Return R-hat of the worst coordinate: of the variances within and between chains, summed over the sets."""
+        n = self._n
+        means = self._sum / n
+        within = ((self._squares - n * means**2) / (n - 1)).mean(axis=2).sum(axis=0)
+        between = means.var(axis=2, ddof=1).sum(axis=0)
+        return float(np.sqrt((within * (n - 1) / n + between) / within).max())
+
+
+def mode_of(posterior: LogisticPosterior) -> Floats:
+    """Return the most probable coefficients, shape (n_sets, width): Newton's method with halved steps."""
+    w = np.zeros((len(posterior.x), posterior.x.shape[2], 1))
+    energy, slope = _potential(posterior, w)
+    for _ in range(_NEWTON_STEPS):
+        step = np.linalg.solve(_hessian(posterior, w), slope)
+        decrement = (slope * step).sum(axis=1)
+        if float(decrement.max()) < 1e-16:
+            break
+        size = np.ones((len(w), 1, 1))
+        for _ in range(40):
+            tried = w - size * step
+            new_energy, new_slope = _potential(posterior, tried)
+            worse = new_energy > energy - 1e-4 * size[:, :, 0] * decrement + 1e-9 * np.abs(energy)
+            if not worse.any():
+                break
+            size = np.where(worse[:, :, None], size / 2.0, size)
+        w, energy, slope = tried, new_energy, new_slope
+    return np.asarray(w[:, :, 0])
+
+
+def _potential(posterior: LogisticPosterior, w: Floats) -> tuple[Floats, Floats]:
+    """Return the potential, shape (n_sets, 1), and its gradient, shape (n_sets, width, 1)."""
+    from scipy.special import expit
+
+    x, y = posterior.x, posterior.y[:, :, None]
+    t = x @ w
+    energy = posterior.law.likelihood_power * (np.logaddexp(0.0, t) - y * t).sum(axis=1)
+    gradient = posterior.law.likelihood_power * (x.transpose(0, 2, 1) @ (expit(t) - y)) + posterior.law.tau * w
+    return energy + 0.5 * posterior.law.tau * np.square(w).sum(axis=1), gradient
+
+
+def _hessian(posterior: LogisticPosterior, w: Floats) -> Floats:
+    """Return the Hessian of the potential, shape (n_sets, width, width)."""
+    from scipy.special import expit
+
+    share = expit(posterior.x @ w)
+    weighted = posterior.x * (share * (1.0 - share))
+    unit = np.eye(posterior.x.shape[2])
+    return np.asarray(
+        posterior.law.likelihood_power * (posterior.x.transpose(0, 2, 1) @ weighted) + posterior.law.tau * unit
+    )

@@ -1,1 +1,0 @@
-"""Studies of logistic regression: how well one private draw of the coefficients tells two classes apart."""

@@ -1,1 +1,0 @@
-"""Studies of what releases of a binary outcome are worth at a Renyi price: computed, not simulated."""
