@@ -145,7 +145,7 @@ def test_an_estimate_is_not_called_a_posterior(dpbayes: Cli, coin: Path, how: li
     assert theta.pop("mean") == pytest.approx(sum(draw[0] for draw in document["draws"]) / draws)
     assert set(theta.values()) == {None}
     report = Path("out/report.md").read_text()
-    assert "## The estimate of the posterior's mode" in report
+    assert "## The estimate of the posterior mode" in report
     assert "no posterior" in report
     assert "draws from a private posterior" not in report
     assert "posterior sample" not in report.split("## Corrections")[0]

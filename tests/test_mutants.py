@@ -789,7 +789,7 @@ MUTANTS = {
         "mechanisms/samplers/langevin_calibration.py",
         "rows = DesignRows(model.design, model.target, options.max_records)",
         "rows = DesignRows(model.design, model.target)",
-        "tests/mechanisms/test_gibbs_posterior.py::test_a_limit_stands_for_a_private_number_of_records",
+        "tests/mechanisms/test_gibbs_posterior.py::test_a_public_limit_replaces_a_private_number_of_records",
     ),
     "a statement of floats that nobody checks": (
         "privacy/conversions.py",

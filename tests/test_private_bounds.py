@@ -74,12 +74,11 @@ def test_the_bundle_states_the_bounds_and_their_cost(arguments: list[str], kinds
     report = Path("out/report.md").read_text()
     page = dpbayes("report", "out", "--format", "html", "--out", "out.html")
     assert page.code == 0, page.err
-    statement = (
-        f"{document['bounds']['lower']:.10g} to {document['bounds']['upper']:.10g}, found privately at epsilon 0.5"
-    )
+    bounds = document["bounds"]
+    statement = f"{bounds['lower']:.10g} to {bounds['upper']:.10g}, found privately at a cost of epsilon 0.5"
     for text in (report, Path("out.html").read_text(), dpbayes("report", "out").out):
         assert statement in text
-        assert "as if they had been fixed beforehand" in text
+        assert "treats the bounds as fixed in advance" in text
     assert (
         dpbayes("infer", "out", "--samples", "100", "--prior", "mean=40" if "age" in arguments else "shape=2").code == 0
     )

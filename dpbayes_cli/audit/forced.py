@@ -110,7 +110,7 @@ class DictatedOutcomes:
         )
 
     def step(self, weights: Sequence[Any]) -> int:
-        """Stand in for ``chosen`` if it chooses between two points."""
+        """Stand in for ``choose_index`` if it chooses between two points."""
         logs = normalize_logs(_logs(weights)[None, :])
         self.elements.append(Choices("step of a walk", logs, lambda: [choose_index(weights)]))
         return len(weights) - 1 if self._path == 0 else int(self._rng.integers(len(weights)))

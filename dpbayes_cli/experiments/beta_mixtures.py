@@ -45,7 +45,7 @@ def mixing_of(noise: NoiseLaw, case: UtilityCase, *, aware: bool) -> Floats:
     Args:
         noise: the law of the noise.
         case: the prior and the number of records.
-        aware: whether the posterior knows the noise; else y is projected on the possible counts and taken for true.
+        aware: whether the posterior knows the noise; else y is projected on the possible counts and plugged in.
     """
     model, counts = case.model, np.arange(case.n + 1)
     reach = noise.radius(_NATS)

@@ -144,7 +144,7 @@ class Classification(SimulatedStudy, frozen=True, kw_only=True):
     plots: ClassVar = {
         "accuracy": Plot("Accuracy of predictions; bars: two standard errors", "accuracy", "accuracy", _STYLES,
                          across=("non-private", "non-private"), level=("majority", "commonest class"), share_y=False),
-        "cell-error": Plot("Error of the tables that are taken for true", "cell_error",
+        "cell-error": Plot("Error of the plug-in tables", "cell_error",
                            "mean error of a cell, in records", _STYLES, scales="log log", share_y=False),
     }  # fmt: skip
     compared: ClassVar = (

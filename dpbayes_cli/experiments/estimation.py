@@ -37,12 +37,12 @@ _PAPER_N, _ABOUT = 10, 3.0
 _CLOSE, _SLIGHT, _ROUGHLY = 0.1, 0.01, 1.5
 """Relative differences: that is close, that is none, and a factor that counts as about the same."""
 _CUT = (
-    "Where the noise hides the data, the mean that knows it stays at the prior's; a count that is taken for true is "
+    "Where the noise hides the data, the mean that knows it stays at the prior's; a plug-in count is "
     "often cut at zero, which happens to be near this truth."
 )
 _IMPROVED = (
-    ("one count tells more than two, both taken for true", "laplace-naive", "laplace-paper"),
-    ("one count that is read with its noise tells more than one that is taken for true", "laplace", "laplace-naive"),
+    ("as plug-ins, one count tells more than two", "laplace-naive", "laplace-paper"),
+    ("one count read with its noise tells more than a plug-in count", "laplace", "laplace-naive"),
 )
 _SETTING = "The prior is not stated in the paper, and is the study's here: the smallest n depend on it."
 _STYLES = {
@@ -77,7 +77,7 @@ class Estimation(SimulatedStudy, frozen=True, kw_only=True):
     about: ClassVar = (
         "How far off the probability of success is that a release tells: by one draw, and by the mean of the "
         "posterior. All methods and prices see the same records.\n\n"
-        "`laplace-paper`: both counts with Laplace noise, taken for true after negative counts are made possible. "
+        "`laplace-paper`: both counts with Laplace noise, plugged in as exact after negative counts become zero. "
         "`laplace-naive`: the number of successes alone, of half the sensitivity. `laplace`: the same, read with its "
         "noise. `ops`: one draw of the posterior on its support under a power of the likelihood, drawn in floats."
     )

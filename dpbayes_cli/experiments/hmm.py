@@ -54,15 +54,15 @@ _EFFORT = Effort(summary_draws=1 << 10, ess=100.0, mcmc_sweeps=80)
 _CLEAR = 3.0
 """A difference of so many standard errors is called one."""
 _NOISE = (
-    "With one count a cell and noise of scale 2 features / epsilon, counts that are taken for true are far off at "
+    "With one count a cell and noise of scale 2 features / epsilon, plug-in counts are far off at "
     "small epsilon; and the sampler is idealized: no released chain draws it."
 )
-_PAID = "At the smallest epsilons noisy counts that are taken for true are as far off as the chain."
+_PAID = "At the smallest epsilons plug-in counts are as far off as the chain."
 _BEHIND = "a chain that pays for every update is behind"
 _SAID: tuple[tuple[str, str, Method, Method, str], ...] = (
     (SOURCE, "Laplace noise beats one posterior sample", "laplace-naive", "ops", _NOISE),
     (OURS, "read with its noise, Laplace noise beats one posterior sample", "laplace", "ops", ""),
-    (OURS, "counts read with their noise predict better than counts taken for true", "laplace", "laplace-naive", ""),
+    (OURS, "counts read with their noise predict better than plug-in counts", "laplace", "laplace-naive", ""),
     (SOURCE, f"{_BEHIND} `laplace-naive`", "laplace-naive", "gibbs", _PAID),
     (SOURCE, f"{_BEHIND} `ops`", "ops", "gibbs", _PAID),
 )
@@ -125,7 +125,7 @@ class HiddenMarkovModels(SimulatedStudy, frozen=True, kw_only=True):
         "are released.\n\n"
         "- `non-private`: the posterior of exact counts.\n"
         "- `laplace`: counts with discrete Laplace noise, and the posterior that knows the noise.\n"
-        "- `laplace-naive`: the same release; negative counts become zero and the rest is taken for the truth, as in "
+        "- `laplace-naive`: the same release; negative counts become zero and the rest is plugged in as exact, as in "
         "the paper.\n"
         "- `ops`: **idealized**: one draw of the posterior under a power of the likelihood with emissions of at least "
         "`least_share`, epsilon-DP only if it were exact. It is the end of a chain of `converged` sweeps in floats, of "

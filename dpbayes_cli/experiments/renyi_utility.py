@@ -79,7 +79,7 @@ class RenyiUtility(Study, frozen=True, kw_only=True):
         "are computed, not simulated.\n\n"
         "`rdp-diffuse`, `rdp-concentrated`: one draw of a posterior in which the data count for less, or the prior for "
         "more. `gaussian-paper`: a count with Gaussian noise at the paper's price, twice what it costs; negative "
-        "counts become zero, and what is left is taken for true. `gaussian-naive`: the same at its price. `gaussian`, "
+        "counts become zero, and the rest is plugged in as exact. `gaussian-naive`: the same at its price. `gaussian`, "
         "`laplace`: read with their noise; Laplace noise has the largest pure epsilon whose divergence fits."
     )
     legend: ClassVar = (

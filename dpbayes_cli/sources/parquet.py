@@ -165,7 +165,7 @@ class ParquetSource(Source):
             first = end
 
     def close(self) -> None:
-        """Nothing stays open."""
+        """Do nothing: no file stays open."""
 
 
 def _literal(descriptor: int) -> str:

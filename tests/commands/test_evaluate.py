@@ -170,9 +170,9 @@ def test_svm_has_accuracy_and_roc_only(dpbayes: Cli, place: Path) -> None:
     assert evaluation["majority_accuracy"] == pytest.approx(max(truth.mean(), 1 - truth.mean()))
     assert evaluation["auc"] == pytest.approx(area(scores, truth))
     assert not {"log_score", "brier", "calibration"} & set(evaluation)
-    assert "no probabilities" in evaluation["note"]
+    assert "not probabilities" in evaluation["note"]
     shown = dpbayes("evaluate", out, new).out
-    assert all(text in shown for text in (STAMP, "no probabilities", "AUC", "without prediction 1"))
+    assert all(text in shown for text in (STAMP, "not probabilities", "AUC", "without prediction 1"))
     assert "log score" not in shown
 
 

@@ -166,7 +166,7 @@ def test_bounds_without_a_grid_between_them_are_refused_before_any_charge(
 ) -> None:
     refused = release(dpbayes, bodies, spec_of(model, domain=domain))
     assert refused.code == 3
-    assert "below the upper one" in refused.err
+    assert "below the upper bound" in refused.err
     assert dpbayes("budget", "show", "--json").json["accounts"] == []
 
 

@@ -195,7 +195,7 @@ def test_claims_about_hidden_markov_models_can_fail() -> None:
     assert len(found) == 5 + 3
     assert all(found.values())
     missed = [says for says, holds in of_hmm(-1.5).items() if not holds]
-    assert len(missed) == 4, "behind ops, and behind counts taken for true, with two states and with one"
+    assert len(missed) == 4, "behind ops, and behind plug-in counts, with two states and with one"
 
 
 @pytest.mark.parametrize(("wide", "holds"), [(5.0, True), (0.1, False)])

@@ -191,7 +191,7 @@ def mu_of(chain: LogisticLaw) -> float:
 
 @pytest.mark.parametrize("order", ["1", "2", "100"])
 @pytest.mark.parametrize("epsilon", ["0.01", "0.3"])
-def test_a_law_has_the_divergence_that_was_plan_arguments(order: str, epsilon: str, place_with_records: Path) -> None:
+def test_a_law_has_the_divergence_that_was_asked_for(order: str, epsilon: str, place_with_records: Path) -> None:
     """Exact draws: order (2 T)^2 / (2 tau) under the power T. A chain: order mu^2 / 2, mu of ``descent_mu``."""
     place, price = place_with_records, Price(epsilon, order=order)
     for method in ("rdp-diffuse", "rdp-concentrated"):

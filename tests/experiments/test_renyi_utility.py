@@ -59,7 +59,7 @@ def test_direct_sampling_has_its_own_price_below_lambda_star_and_none_beyond() -
     assert (beyond["cost"], beyond["kl"]) == (None, 0.0)
 
 
-def test_noise_costs_what_was_plan_arguments() -> None:
+def test_noise_costs_what_was_asked_for() -> None:
     def guarantee(method: str) -> float:
         plan = plan_of(PAPER, method, "2", "0.1")
         assert plan is not None

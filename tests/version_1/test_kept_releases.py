@@ -41,7 +41,7 @@ def test_a_variable_keeps_its_name_whatever_it_is() -> None:
 def test_a_bundle_of_version_1_verifies_and_is_reported(name: str, kept: Path, dpbayes: Cli) -> None:
     done = dpbayes("verify", name)
     assert done.code == 0, done.out + done.err
-    assert "the ledger verifies, charged this in entry" in done.out
+    assert "the ledger verifies, charged this release in entry" in done.out
     assert "not checked: the words of assumptions" in done.err
     document = kept / name / "release.json"
     document.write_bytes(document.read_bytes().replace(b'"schema_version": 1', b'"schema_version": 2', 1))
@@ -83,7 +83,7 @@ def test_a_published_release_is_shown_again_for_nothing(name: str, kept: Path, d
     for out in (name, "again"):
         done = dpbayes("release", "-", "--spec", f"{name}.yaml", "--out", out)
         assert done.code == 0, done.err
-        assert "shown again, the data were not opened" in done.err
+        assert "shown again, and the data were not opened" in done.err
         assert (kept / out / "release.json").read_bytes() == (DATA / name / "release.json").read_bytes()
     assert [each["remaining"] for each in dpbayes("budget", "show", "--json").json["accounts"]] == [
         each["remaining"] for each in before["accounts"]
