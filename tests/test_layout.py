@@ -15,7 +15,17 @@ from typing import Any
 from tests.conftest import ROOT
 
 PACKAGE = ROOT / "dpbayes_cli"
-TOP_LEVEL = {"CHANGELOG.md", "pyproject.toml", "README.md", "LICENSE", "dpbayes_cli", "configs", "tests", "sample_data"}
+TOP_LEVEL = {
+    "docs",
+    "CHANGELOG.md",
+    "pyproject.toml",
+    "README.md",
+    "LICENSE",
+    "dpbayes_cli",
+    "configs",
+    "tests",
+    "sample_data",
+}
 TABLE = {
     "audit": "",
     "base": "",
