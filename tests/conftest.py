@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,11 @@ use_one_blas_thread()  # before NumPy is imported: as the command line does
 
 ROOT = Path(__file__).parent.parent
 SAMPLE_DATA = ROOT / "sample_data"
+
+
+def often(cases: Iterable[Any], every: int) -> list[Any]:
+    """Return the cases of a parametrized test, of which the fast tests run one in so many, and the slow ones all."""
+    return [case if i % every == 0 else pytest.param(case, marks=pytest.mark.slow) for i, case in enumerate(cases)]
 
 
 @dataclass(frozen=True)

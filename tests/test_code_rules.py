@@ -26,10 +26,11 @@ MODULES = sorted(
     [
         ["ruff", "check", "--no-cache", "."],
         ["ruff", "format", "--no-cache", "--check", "."],
-        ["mypy", "--no-error-summary"],
+        ["mypy", "--no-error-summary", "dpbayes_cli"],
+        pytest.param(["mypy", "--no-error-summary"], marks=pytest.mark.slow),  # the tests, too
         ["importlinter.cli", "--no-cache"],
     ],
-    ids=lambda command: " ".join(command[:2]),
+    ids=lambda command: " ".join(command[:3]),
 )
 def test_the_tools_have_nothing_to_say(command: list[str]) -> None:
     runner = (

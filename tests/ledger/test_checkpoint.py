@@ -19,14 +19,14 @@ from dpbayes_cli.ledger.limits import limit_entry, notice_entry
 from dpbayes_cli.ledger.replay import replay
 from dpbayes_cli.ledger.sqlite import SqliteStorage
 from dpbayes_cli.privacy.neighbors import Neighbors
-from tests.conftest import Cli
+from tests.conftest import Cli, often
 from tests.ledger.books import Books, SqliteBooks, amend, charge, walk
 
 NEVER = 10**9
 
 
 @pytest.fixture
-def often(monkeypatch: pytest.MonkeyPatch) -> None:
+def short_interval(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checkpoint, "_INTERVAL_ENTRIES", 5)
 
 
@@ -61,7 +61,7 @@ def operate(draw: random.Random, ledger: Ledger) -> object:
     return outcome(lambda: walk(ledger, asked))
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", often(range(6), 3))
 def test_checkpoints_do_not_change_any_result(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Random operations, each by a fresh process, on a ledger with checkpoints and on one without."""
     plain, dense = SqliteBooks(tmp_path / "plain"), SqliteBooks(tmp_path / "dense")
@@ -85,7 +85,7 @@ def test_checkpoints_do_not_change_any_result(seed: int, tmp_path: Path, monkeyp
 
 
 def test_the_first_transaction_replays_from_the_checkpoint_and_later_ones_only_new_entries(
-    books: Books, monkeypatch: pytest.MonkeyPatch, often: None
+    books: Books, monkeypatch: pytest.MonkeyPatch, short_interval: None
 ) -> None:
     for number in range(10):
         walk(books.ledger, charge("0.1", label=f"n{number}"))
@@ -104,7 +104,7 @@ def test_the_first_transaction_replays_from_the_checkpoint_and_later_ones_only_n
     assert max(replayed[1:]) <= 1, "under the lock only what others have appended is verified"
 
 
-def test_a_changed_checkpoint_is_refused_and_a_wrong_one_is_found(books: Books, often: None) -> None:
+def test_a_changed_checkpoint_is_refused_and_a_wrong_one_is_found(books: Books, short_interval: None) -> None:
     for number in range(4):
         walk(books.ledger, charge("0.1", label=f"n{number}"))
     key = f"checkpoint {books.ledger.state().base}"
@@ -127,7 +127,7 @@ def test_a_checkpoint_of_another_state_breaks_the_protocol(ledger: Ledger, books
 
 
 def test_verify_finds_an_edit_before_a_checkpoint(
-    tmp_path: Path, often: None, dpbayes: Cli, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, short_interval: None, dpbayes: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     books = SqliteBooks(tmp_path / "ledger.sqlite")
     for number in range(8):
@@ -140,7 +140,7 @@ def test_verify_finds_an_edit_before_a_checkpoint(
     assert "the index of the entries was changed" in books.ledger.findings()[0]
 
 
-def test_a_ledger_without_an_index_gets_one_with_its_first_checkpoint(tmp_path: Path, often: None) -> None:
+def test_a_ledger_without_an_index_gets_one_with_its_first_checkpoint(tmp_path: Path, short_interval: None) -> None:
     books = SqliteBooks(tmp_path / "ledger.sqlite")
     ledger = books.ledger
     ledger.open_account("clinic", PureBudget(Decimal(3)), Neighbors.REPLACE_ONE)
@@ -153,7 +153,7 @@ def test_a_ledger_without_an_index_gets_one_with_its_first_checkpoint(tmp_path: 
         assert transaction.is_indexed
 
 
-def test_a_server_gets_its_index_by_a_migration(request: pytest.FixtureRequest, often: None) -> None:
+def test_a_server_gets_its_index_by_a_migration(request: pytest.FixtureRequest, short_interval: None) -> None:
     from tests.ledger.books import PostgresBooks
 
     books = PostgresBooks(request.getfixturevalue("postgres"), request.getfixturevalue("database"))

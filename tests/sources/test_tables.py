@@ -32,6 +32,7 @@ from dpbayes_cli.sources.records import Dialect
 from dpbayes_cli.sources.source import Source
 from dpbayes_cli.sources.source_for import source_for
 from dpbayes_cli.sources.tables import TableTally
+from tests.conftest import often
 from tests.sources.reference import cells_of, codes_of, physical_lines, table
 
 AnyLevels = Column | CutColumn
@@ -243,7 +244,7 @@ def write_codes(path: Path, names: Sequence[str], codes: Sequence[Sequence[int]]
     path.write_text("\n".join([",".join(names), *lines]) + "\n", encoding="utf-8")
 
 
-@pytest.mark.parametrize("sizes", [(2,) * 90, (3, 2, 7, 8, 15, 16, 17) * 9, (400, 2, 300, 5) * 3])
+@pytest.mark.parametrize("sizes", often([(2,) * 90, (3, 2, 7, 8, 15, 16, 17) * 9, (400, 2, 300, 5) * 3], 2))
 def test_codes_of_more_than_one_word_do_not_overlap(sizes: tuple[int, ...], place: Path) -> None:
     """More than 62 bits per record, at sizes that need one more bit."""
     names = [f"c{i}" for i in range(len(sizes))]
@@ -286,7 +287,7 @@ def test_bitmaps_and_indices_count_the_same(place: Path, monkeypatch: pytest.Mon
         assert counts == expected(plain, columns, families, whole=whole)
 
 
-@pytest.mark.parametrize("form", ["csv", "csv.gz", "parquet"])
+@pytest.mark.parametrize("form", often(["csv", "csv.gz", "parquet"], 2))
 def test_more_records_than_a_block(form: str, place: Path) -> None:
     """300,000 records in blocks of 131,072, against NumPy."""
     rng, n = np.random.default_rng(8), 300_000
