@@ -53,14 +53,18 @@ def test_docstrings_of_public_functions_begin_with_an_imperative_verb() -> None:
     assert [name for name, text in found if re.match(r"Return (that|those)\b", text)] == []
 
 
+EARLIER = ("neighb[o]urs?", "col[o]urs?", "temp[e]ratures?", "taken for tr[u]e", "lo[t]s?")
+"""Words of version 0.1, written so that a search for them does not find this line."""
+
+
 def other_words() -> list[str]:
-    """Return what the glossary says that a term is not."""
+    """Return patterns of the words that do not stand for a term: those of version 0.1, and the glossary's."""
     text = " ".join((ROOT / "docs/glossary.md").read_text(encoding="utf-8").split())
-    return [word for listed in re.findall(r"Not: ([^.]*)\.", text) for word in listed.split(", ")]
+    return [*EARLIER, *(re.escape(word) for found in re.findall(r"Not: ([^.]*)\.", text) for word in found.split(", "))]
 
 
 def test_terms_have_one_form() -> None:
-    pattern = "|".join(rf"\b{re.escape(word)}\b" for word in other_words())
+    pattern = "|".join(rf"\b{word}\b" for word in other_words())
     done = subprocess.run(
         ["git", "grep", "-nIiP", pattern], cwd=ROOT, capture_output=True, text=True, check=False, errors="replace"
     )

@@ -38,7 +38,7 @@ def test_epsilon_is_exact() -> None:
     [
         ({"model": "beta-bernouli", "privacy": {"epsilon": "1"}}, "model", "beta-bernoulli"),
         ({**MINIMAL, "colum": "x"}, "colum", "column"),
-        ({**MINIMAL, "privacy": {"epsilon": "1", "neighbours": "add-remove"}}, "privacy.neighbours", "neighbors"),
+        ({**MINIMAL, "privacy": {"epsilon": "1", "neighborz": "add-remove"}}, "privacy.neighborz", "neighbors"),
         ({**MINIMAL, "prior": {"alfa": "1"}}, "prior.alfa", "alpha"),
         ({**MINIMAL, "domain": {"categories": ["a", "b"]}}, "domain.categories", "allowed: failure, success"),
         ({**MINIMAL, "mechanism": "laplac"}, "mechanism", "laplace"),
