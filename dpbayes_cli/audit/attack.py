@@ -203,7 +203,7 @@ class _Attack:
         sets = DataSets(self.planned, self.n_records, directory, most)
         first = sets.star(sets.bases()[0])
         if sets.n_kinds < 2 and first.removed is None:
-            raise SpecError("all records count alike: there are no neighbors to attack with", where="domain")
+            raise SpecError("all valid records count the same in this domain, so no data sets differ", where="domain")
         (_, evidence), seconds = first.sets[0], _REPEATED_SHARE * self.clock.seconds
         fresh = fresh_processes(self.planned.spec, self.n_records, evidence, seconds, self.processes)
         with fresh as waiting:

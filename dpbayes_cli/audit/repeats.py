@@ -121,7 +121,7 @@ def compare_draws(known: Sequence[Stream], samples: Sequence[ProcessDraws]) -> I
     """Yield checks of the draws of processes, against their law and against each other.
 
     Args:
-        known: the streams.
+        known: the streams that the processes drew.
         samples: the draws of each process.
     """
     import numpy as np

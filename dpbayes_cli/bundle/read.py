@@ -96,7 +96,7 @@ def bundle_of(document: ReleaseDocument) -> Bundle:
         raise VerificationError("release.json does not hold the states of its draws")
     has_log_weight = not isinstance(document.log_weight, msgspec.UnsetType)
     if has_log_weight != (bool(document.draws) and spec.options.value("log_weight_epsilon") is not None):
-        raise VerificationError("release.json lacks the log weight that its spec asks for, or has one unasked")
+        raise VerificationError("release.json must hold a log weight if its spec asks for one, and only then")
     return Bundle(document, spec, model, mechanism)
 
 

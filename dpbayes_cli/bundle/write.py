@@ -28,7 +28,9 @@ def check_target(target: Path) -> None:
     if os.path.lexists(target.absolute().parent / "release.json"):
         raise OutputError(f"{str(target)!r} lies inside a bundle", hint="choose another --out: bundles do not change")
     if is_partial(target.name):
-        raise OutputError(f"{str(target)!r} is named like a file that may be removed", hint="choose another --out")
+        raise OutputError(
+            f"{str(target)!r} has the name of a temporary file, which dpbayes may remove", hint="choose another --out"
+        )
     try:
         with locked_directory(target):
             pass

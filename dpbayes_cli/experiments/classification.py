@@ -51,7 +51,7 @@ Method = Literal["non-private", "laplace", "laplace-naive", "fourier-laplace", "
 
 SOURCE = "[Z] Figure 1"
 _CLEAR = 3.0
-"""A difference of so many standard errors is called one."""
+"""A difference of this many standard errors is called clear."""
 _SCORES = ("accuracy", "log_score", "calibration_error")
 _ERRORS = ("released_error", "cell_error")
 _STYLES = {
@@ -86,7 +86,7 @@ class ClassificationCase(Section, frozen=True, kw_only=True):
     test: Annotated[str | None, Meta(description="the file to predict, relative to the study")] = None
     epsilon: Annotated[tuple[Exact, ...], Meta(description="prices of this case, in place of the study's")] = ()
     trials: Annotated[
-        Annotated[int, Meta(ge=2, le=1_000_000)] | None, Meta(description="at most so many trials of this case")
+        Annotated[int, Meta(ge=2, le=1_000_000)] | None, Meta(description="the largest number of trials of this case")
     ] = None
 
     def __post_init__(self) -> None:
@@ -122,7 +122,7 @@ class ClassificationCase(Section, frozen=True, kw_only=True):
         open_ended = [column.role for column in self.network.variables if column.impute is None]
         if open_ended:
             raise SpecError(
-                "a cell that holds no valid value needs a public stand-in",
+                "this study needs a public stand-in for cells that hold no valid value",
                 where=f"{where}.domain.variables.{open_ended[0]}",
                 hint="impute: VALUE, for every variable: the number of complete records is then public",
             )

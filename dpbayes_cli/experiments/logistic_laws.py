@@ -98,7 +98,7 @@ def law_at(method: str, price: Price | None, model: ConvexLossModel, n_records: 
         ValueError: the method has no such price.
 
     Source: Geumlek, Song and Chaudhuri 2017, Algorithms 4 and 5, and Figure 3; Minami et al. 2016, Theorem 7;
-        mechanisms, posteriors of convex losses.
+        design notes, posteriors of convex losses.
     """
     tau = model.precision
     if price is None:

@@ -41,7 +41,9 @@ def run_study(study: Study, directory: Path, jobs: int, progress: Progress) -> R
     """
     grid = study.grid()
     if not grid:
-        raise SpecError("there is nothing to compute: no method goes with the prices", where="methods")
+        raise SpecError(
+            "there is nothing to compute: none of the methods can be run at the stated epsilons", where="methods"
+        )
     open_directory(directory, study)
     found = {point.digest: kept for point in grid if (kept := finished(directory, point)) is not None}
     missing = list({point.digest: point for point in grid if point.digest not in found}.values())

@@ -66,7 +66,7 @@ def _check_same(directory: Path, study: Study) -> None:
     """Refuse what is not the directory of a study of that name."""
     hint = "choose another --out: an experiment only takes up a directory of its own"
     if not directory.is_dir():
-        raise OutputError(f"{str(directory)!r} exists and is no directory", hint=hint)
+        raise OutputError(f"{str(directory)!r} exists and is not a directory", hint=hint)
     if not any(directory.iterdir()):
         return
     try:

@@ -158,8 +158,8 @@ class Study(Section, frozen=True, kw_only=True):
         Args:
             place: by column, the case first.
             data: what the simulated data depend on.
-            own: what else the numbers depend on.
-            details: what else its row tells, by column.
+            own: everything else that the numbers depend on.
+            details: further values in its row of results, by column.
         """
         definition = {**data, "version": dpbayes_cli.__version__, "study": self.study, **own}
         return GridPoint(place, data, definition, getattr(self, "seed", 0), details or {})
@@ -236,7 +236,7 @@ class SimulatedStudy(Study, frozen=True, kw_only=True):
 
     seed: Annotated[int, Meta(ge=0, le=(1 << 62), description="of the whole study")] = 0
     trials: Annotated[int, Meta(ge=2, le=1_000_000, description="simulated releases a cell")] = 300
-    draws: Annotated[int, Meta(ge=2, le=10_000, description="posterior draws a trial")] = 199
+    draws: Annotated[int, Meta(ge=2, le=10_000, description="posterior draws per trial")] = 199
     epsilon: Annotated[tuple[Exact, ...], Meta(min_length=1, description="prices, exact")]
     methods: tuple[str, ...]
 

@@ -154,7 +154,7 @@ def _apply_to_ledger(state: State, kind: str, fields: Mapping[str, Any]) -> None
             exhaust(state, "entries that could not be verified say so")
     elif kind == "key":
         if not isinstance(fields["key"], str) or not fields["key"]:
-            raise ValueError("its key is not a text")
+            raise ValueError("it must name its key by a text")
         state.key_since = state.key_since if state.key == fields["key"] else fields["sequence"]
         state.key = fields["key"]
     elif kind == "checkpoint":

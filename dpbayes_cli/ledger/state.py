@@ -253,7 +253,7 @@ class State:
         return key is None or entry.sequence <= self.key_since or key.signed(previous, fields)
 
     def copy(self, lookup: Lookup | None) -> State:
-        """Return an independent copy that finds older entries by ``lookup``."""
+        """Return an independent copy; it finds older entries with the function ``lookup``."""
         return replace(
             self,
             accounts={name: account.copy() for name, account in self.accounts.items()},

@@ -104,12 +104,12 @@ class BetaBernoulli(LatentCounts, BetaProbability):
         return {self.success: mean[0], self.failure: 1.0 - mean[0]}
 
     def statistic(self, policy: RecordPolicy) -> Statistic:
-        """Return the minimal integer statistic: successes, and failures unless they are n minus successes.
+        """Return the smallest sufficient integer statistic: successes, and failures too unless they follow from n.
 
         Privacy: replace-one, complete: t(x) in {0, 1}, so |t - t'| <= 1, attained by success against failure.
             replace-one, dropped records: t(x) in {(1,0), (0,1), (0,0)}, so the L1 change is at most 2, attained by
             success against failure. add-remove: ||t(x)||_1 <= 1, attained by a success.
-        Source: mechanisms, correction to Foulds et al. and Zhang et al. (one number, not a pair, when n is public).
+        Source: design notes, correction to Foulds et al. and Zhang et al. (one number, not a pair, when n is public).
         """
         successes, failures = CountAt("outcome", SUCCESS), CountAt("outcome", FAILURE)
         if policy.neighbors is Neighbors.ADD_REMOVE:

@@ -102,7 +102,9 @@ class DirichletCategorical(DirichletProbabilities, ConjugatePosterior):
                     hint=nearest(label, labels),
                 )
         if missing := [label for label in labels if label not in concentration]:
-            raise SpecError(f"no concentration for {', '.join(map(repr, missing))}", where="prior.concentration")
+            raise SpecError(
+                f"there is no concentration for {', '.join(map(repr, missing))}", where="prior.concentration"
+            )
         return cls(labels, tuple(concentration[label] for label in labels))
 
     @property
@@ -130,7 +132,7 @@ class DirichletCategorical(DirichletProbabilities, ConjugatePosterior):
         Privacy: t(x) is a unit vector, or zero for a dropped record. replace-one: two unit vectors differ by at most
             2 in L1 and sqrt 2 in L2, a unit vector and zero by 1; attained by two different categories. add-remove:
             ||t(x)||_1 <= 1, attained by any category.
-        Source: mechanisms, additive noise on counts of K categories.
+        Source: design notes, additive noise on counts of K categories.
         """
         add_remove = policy.neighbors is Neighbors.ADD_REMOVE
         return Statistic(

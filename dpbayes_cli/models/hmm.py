@@ -269,7 +269,7 @@ class Hmm(NoisyStatistics, LatentVariables):
             the time step are valid, else zero. replace-one: each table changes by at most 2 in L1 and sqrt 2 in L2,
             F tables by 2 F and sqrt(2 F); attained by records that differ in every feature. add-remove: each by 1;
             attained by any valid record.
-        Source: Foulds et al. 2016, sec. 5; mechanisms, HMM with naive Bayes emissions.
+        Source: Foulds et al. 2016, sec. 5; design notes, HMM with naive Bayes emissions.
         """
         network = self.network
         per_table = 1 if policy.neighbors is Neighbors.ADD_REMOVE else 2

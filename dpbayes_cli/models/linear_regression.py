@@ -64,7 +64,7 @@ class LinearRegressionPrior(Section, frozen=True, kw_only=True):
     deviation: Annotated[
         dict[str, Positive],
         Meta(
-            description="for each column the prior standard deviation; for the target given the features "
+            description="the prior standard deviation of each feature, and of the target given the features "
             "[a sixth of the range]"
         ),
     ] = msgspec.field(default_factory=dict)

@@ -104,7 +104,7 @@ class MultivariateNormal(JointNormal):
         freedom = len(columns) + 3.0 if stated_prior.freedom is None else stated_prior.freedom
         if not freedom > len(columns) + 1:
             raise SpecError(
-                f"freedom is {freedom:g}, expected more than {len(columns) + 1}, or the prior covariance has no mean",
+                f"freedom is {freedom:g}; the prior covariance has a mean only above {len(columns) + 1}",
                 where="prior.freedom",
             )
         bounds = tuple((name, box.lower, box.upper) for name, box in columns.items())

@@ -233,7 +233,7 @@ class Normal(BoundedNumber):
         """Return the sum, the sum of squares and, if it is private, the number of valid records.
 
         Privacy: see ``second_moments`` for one column: L1 sensitivity 4 S^2, S the number of grid steps.
-        Source: mechanisms, integer statistics on a public grid.
+        Source: design notes, integer statistics on a public grid.
         """
         return second_moments(self.columns, policy)
 

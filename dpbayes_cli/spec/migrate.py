@@ -62,5 +62,9 @@ def _old_keys(text: str, names: Names) -> Iterator[RenamedKey]:
         for old in stated.keys() & renamed.keys():
             new = renamed[old]
             if new in stated:
-                raise SpecError(f"{new} is stated too", where=f"{section.value}.{old}", hint="leave one of them out")
+                raise SpecError(
+                    f"{new} is stated too, the new name of this key",
+                    where=f"{section.value}.{old}",
+                    hint="leave one of them out",
+                )
             yield RenamedKey(section.value, old, new, stated[old].start_mark.index, stated[old].end_mark.index)

@@ -101,7 +101,7 @@ class ReleaseSpec(Section, frozen=True, kw_only=True):
         """
         kind, law = model_type(self.model), self.private_bounds
         if law is None and bounds is not None:
-            raise SpecError("the spec does not request private bounds", where="bounds")
+            raise SpecError("bounds were given, but the spec does not request private bounds", where="bounds")
         domain = self.domain
         if law is not None:
             domain = domain_between(require_bounded(kind), law, domain, bounds)

@@ -4,7 +4,7 @@ Emissions of a feature in a state are moved by Langevin proposals on the simplex
 values; rates of records by random walks of their logarithms. All are accepted or rejected by the likelihood of the
 noisy counts (``noisy_poisson``), all at once: given the states and each other's values they are independent.
 
-Source: Roberts and Rosenthal 1998 (Metropolis-adjusted Langevin algorithm); mechanisms, noise-aware inference.
+Source: Roberts and Rosenthal 1998 (Metropolis-adjusted Langevin algorithm); design notes, noise-aware inference.
 """
 
 from __future__ import annotations

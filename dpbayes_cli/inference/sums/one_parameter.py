@@ -3,7 +3,7 @@
 The likelihood is that of ``inversion``. The first grid covers the range of the prior, the following ones only the part
 with posterior mass; between grid points the log density is interpolated by monotone cubics.
 
-Source: mechanisms, noise-aware inference (p(statistic | theta) on a grid of theta); Bernstein and Sheldon 2018.
+Source: design notes, noise-aware inference (p(statistic | theta) on a grid of theta); Bernstein and Sheldon 2018.
 """
 
 from __future__ import annotations

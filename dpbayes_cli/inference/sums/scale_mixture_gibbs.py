@@ -20,7 +20,7 @@ warm-up from a population that moves from the prior to the posterior; then the k
 independent.
 
 Source: Bernstein and Sheldon 2018 Alg. 1-3; Park and Casella 2008 (scale mixture); Del Moral, Doucet and Jasra 2006
-(the population); mechanisms, noise-aware inference.
+(the population); design notes, noise-aware inference.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ into exponential moments times probabilities of a tilted distribution. These are
 few hundred frequencies on the scale of the sum, however wide the noise. Otherwise the product of both characteristic
 functions is inverted directly.
 
-Source: Gil-Pelaez 1951; mechanisms, noise-aware inference (p(statistic | theta) by the characteristic function).
+Source: Gil-Pelaez 1951; design notes, noise-aware inference (p(statistic | theta) by the characteristic function).
 """
 
 from __future__ import annotations

@@ -179,7 +179,7 @@ def exact_curve(sampler: ScalarSampler) -> Points:
     Privacy: P_S and P_S' on the grid are of one exponential family in T a(theta), so that D = [C(l S + (1 - l) S') - l
         C(S)] / (l - 1) + C(S') with C the log of the sum over cells; it grows with |S - S'| for fixed S, so that only
         pairs at the full width of one record are compared, in both directions. Rounded up, with what integers add.
-    Source: mechanisms, exact RDP of the tempered truncated posterior; Geumlek et al. 2017 (the formula).
+    Source: design notes, exact RDP of the tempered truncated posterior; Geumlek et al. 2017 (the formula).
     """
     _, _, steps = sampler.model.grid
     pairs = (sampler.n_records - 1) * steps + 1

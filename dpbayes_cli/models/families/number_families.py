@@ -95,7 +95,7 @@ class NumberLaw(ScalarLaw):
 
     @property
     def spacing(self) -> int:
-        """The distance between possible sums, 0 if the grid is much finer than any noise."""
+        """The distance between two neighboring possible sums; 0 if the grid is so fine that the noise hides it."""
         if not self.family.lattice:
             return 0
         return 2 if self.centered else 1
