@@ -54,7 +54,7 @@ def planned_release(spec: ReleaseSpec, n_records: int) -> PlannedRelease:
     """Return the priced release to audit, with covers of few points.
 
     Raises:
-        SpecError: it has no privacy cost.
+        SpecError: the request cannot be priced.
     """
     return with_small_covers(price(spec, n_records))
 

@@ -270,7 +270,7 @@ def parse_document(content: bytes) -> ReleaseDocument:
     """Read a release document.
 
     Raises:
-        VerificationError: it is not a release document, or its schema is newer.
+        VerificationError: the content is not a release document, or its schema is newer.
     """
     if content.count(b"[") + content.count(b"{") > _MAX_CONTAINERS:
         raise VerificationError("release.json has more lists and objects than a release can have")
@@ -292,7 +292,7 @@ def parse_draw(content: bytes) -> SealedDraw:
     """Read a sealed draw.
 
     Raises:
-        VerificationError: it is not a sealed draw.
+        VerificationError: the payload is not a sealed draw.
     """
     try:
         return msgspec.json.decode(content, type=SealedDraw)

@@ -183,7 +183,7 @@ def _show(spec: ReleaseSpec, result: Audit) -> None:
 
     emit(
         f"{spec.model} by {spec.mechanism}: {price_text(result.guarantee)} under {spec.privacy.neighbors} neighbors; "
-        f"{result.data_pairs:,} pairs of data sets of {result.n_records} records of {result.kinds} kinds; "
+        f"{result.data_pairs:,} pairs of data sets, each of {result.n_records} records of {result.kinds} kinds; "
         f"{result.draws:,} releases of each data set of one pair"
     )
     checks = [[check.name, check.measured, check.allowed, "ok" if check.ok else "WRONG"] for check in result.checks]

@@ -190,7 +190,7 @@ class DesignRows:
     Attributes:
         design: the map from records to rows.
         target: the column of the target.
-        max_records: only this many records are read, from the first on; None: all.
+        max_records: at most this many records are read, the first ones; None: all.
     """
 
     design: Design

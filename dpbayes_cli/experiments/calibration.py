@@ -200,7 +200,7 @@ class Calibration(SimulatedStudy, frozen=True, kw_only=True):
             raise SpecError(f"ops does not serve model {case.model!r}", where=where, hint="leave ops out of methods")
 
     def _check_plan(self, name: str, epsilon: str, mechanism: str) -> None:
-        """Refuse what cannot be priced, with its place in the study."""
+        """Refuse releases that cannot be priced; the error names their place in the study."""
         case = self.cases[name]
         try:
             self.plan(case, case.model_on(case.domain), mechanism, epsilon, min(self.n))

@@ -81,8 +81,8 @@ def measure(ranks: Floats, sds: Floats, distances: Floats | None) -> dict[str, f
     error over trials; ``mmd`` its root, 0 if it is negative.
 
     Args:
-        ranks: of the parameter that is looked at, shape (n_trials,).
-        sds: of its posteriors, the same shape.
+        ranks: the ranks of the parameter that is studied, shape (n_trials,).
+        sds: the standard deviations of its posteriors, the same shape.
         distances: squared distances, the same shape; None if they are not measured.
     """
     from scipy import stats

@@ -66,10 +66,10 @@ _SAID: tuple[tuple[str, str, str, str, int, str], ...] = (
      "noisy counts", 1, "Their noise is that of their exact joint sensitivity, which is below the paper's."),
     (OURS, "ops", "laplace-naive", "one posterior sample predicts no better than noisy counts", 1,
      "Each table has its own likelihood power here, and the sampler is idealized."),
-    (OURS, "laplace", "laplace-naive", "a posterior that knows the noise predicts no worse than one that takes counts "
-     "for true", -1, ""),
+    (OURS, "laplace", "laplace-naive", "a posterior that knows the noise predicts no worse than one that takes noisy "
+     "counts for exact", -1, ""),
 )  # fmt: skip
-"""Whose claim, the two methods, what is said, the sign that no clear difference has, why."""
+"""Source, the two methods, claim, the sign that no clear difference has, why the claim may fail."""
 
 _RecordNumber = Annotated[int, Meta(ge=1, le=10_000_000)]
 
@@ -189,7 +189,7 @@ class Classification(SimulatedStudy, frozen=True, kw_only=True):
         return min(self.trials, case.trials or self.trials)
 
     def _check_plans(self, grid: list[GridPoint]) -> None:
-        """Refuse what cannot be priced, with its place in the study."""
+        """Refuse releases that cannot be priced; the error names their place in the study."""
         planned = set()
         for point in grid:
             mechanism = MECHANISMS.get(point["method"])

@@ -82,7 +82,7 @@ def estimates(
     Args:
         case: the prior.
         method: the method.
-        step: of its release; None: the exact counts are known.
+        step: the step of its release; None: the exact counts are known.
         successes: the exact counts, shape (n_trials,).
         n: the number of records.
         noise: the generator of the release.

@@ -178,7 +178,7 @@ class LinearRegressions(SimulatedStudy, frozen=True, kw_only=True):
         return averaged(measured, measured, power=power)
 
     def trials_of(self, point: GridPoint) -> list[LinearTrial]:
-        """Return what the trials learn from and predict; more trials begin with the same.
+        """Return the records that each trial learns from and predicts; a trial does not depend on how many there are.
 
         Raises:
             SpecError: there are too few records.

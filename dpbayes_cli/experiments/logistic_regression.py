@@ -133,7 +133,7 @@ class LogisticCase(Section, frozen=True, kw_only=True):
         """Return the rows and classes of a file.
 
         Raises:
-            SourceError: it cannot be read.
+            SourceError: the file cannot be read.
         """
         stated: dict[str, Any] = msgspec.to_builtins(self)
         return _coded(canonical_json({**stated, "train": path, "test": path, "n_train": None}))

@@ -104,7 +104,7 @@ def finish(directory: Path, point: GridPoint, result: FinishedPoint) -> None:
     """Write the file of a point.
 
     Raises:
-        OutputError: it cannot be written.
+        OutputError: the file cannot be written.
     """
     write_whole(_file(directory, point), msgspec.json.encode(result) + b"\n")
 
@@ -117,7 +117,7 @@ def write_whole(path: Path, content: bytes) -> None:
     """Write a file beside its place, sync it and rename it: it is there whole, or as it was.
 
     Raises:
-        OutputError: it cannot be written.
+        OutputError: the file cannot be written.
     """
     partial = path.with_name(f"{path.name}.{os.getpid()}-{secrets.token_hex(4)}{_PARTIAL}")
     try:

@@ -83,11 +83,11 @@ class Study(Section, frozen=True, kw_only=True):
 
         Args:
             case: a value of ``cases``, as it is in the file.
-            _place: where it is in the file.
+            _place: where the case is in the file.
             _base: the directory that paths are relative to.
 
         Raises:
-            SpecError: a value does not fit; with its place.
+            SpecError: a value does not fit; the error names its place.
         """
         checked: Section = case
         return checked

@@ -36,11 +36,11 @@ class Budget(ABC):
     @property
     @abstractmethod
     def lanes(self) -> tuple[str, ...]:
-        """The names of the sums that the filter compares."""
+        """The names of the sums that are kept below their totals."""
 
     @property
     def shape(self) -> object:
-        """What an amendment must not change."""
+        """The properties of a budget that an amendment must not change."""
         return (self.kind, self.lanes)
 
     @property

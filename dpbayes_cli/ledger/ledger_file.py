@@ -47,7 +47,7 @@ def check_local(path: Path) -> None:
     """Refuse a path on a network file system.
 
     Raises:
-        LedgerError: it is on one.
+        LedgerError: the ledger is on a network file system.
     """
     kind = network_file_system(path)
     if kind:

@@ -199,7 +199,7 @@ class State:
         """Return a release of an account, recent or not; None if it was never charged.
 
         Raises:
-            LedgerError: its entries are damaged.
+            LedgerError: the entries of the release are damaged.
         """
         if account.whole or release_id in account.recent:
             return account.recent.get(release_id)

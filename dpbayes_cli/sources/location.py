@@ -262,7 +262,7 @@ def opened(path: Path | None) -> Iterator[BinaryIO]:
     """Open a file (``None``: standard input) for reading bytes; a ``.gz`` file is decompressed.
 
     Raises:
-        SourceError: it cannot be opened, read or decompressed; the text of the cause is discarded.
+        SourceError: the file cannot be opened, read or decompressed; the text of the cause is discarded.
     """
     import gzip
     import zlib

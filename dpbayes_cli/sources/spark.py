@@ -132,7 +132,7 @@ def _session(master: str) -> SparkSession:
     """Return the running Spark session, or start one.
 
     Raises:
-        SourceError: it is not installed, or does not start.
+        SourceError: Spark is not installed, or does not start.
     """
     try:
         with warnings.catch_warnings():

@@ -194,7 +194,7 @@ def require_bounded(kind: type[Model]) -> type[Model]:
     """Return a model if its bounds can be found privately.
 
     Raises:
-        SpecError: they cannot.
+        SpecError: the bounds cannot be found privately.
     """
     check_place_of_bounds(kind, {})
     return kind

@@ -33,7 +33,7 @@ def migrated(text: str) -> tuple[str, list[RenamedKey]]:
     """Return the text of a spec with the names that its keys have today, and the keys that were renamed.
 
     Raises:
-        SpecError: it is not plain YAML with a mapping at the top, or states a key by both of its names.
+        SpecError: the text is not plain YAML with a mapping at the top, or states a key by both of its names.
     """
     names = renamed_keys(parse_spec(text))
     keys = sorted(_old_keys(text, names), key=lambda each: each.start)

@@ -54,7 +54,7 @@ class ReleaseData:
         """Return the open source, after checking existence, permissions, header and the stated number of records.
 
         Raises:
-            SourceError: it cannot be used.
+            SourceError: the source cannot be used.
         """
         source = self._unopened()
         if not self._is_checked:

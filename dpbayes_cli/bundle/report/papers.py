@@ -15,7 +15,7 @@ class Paper:
         authors: given and family names, in the order of the paper.
         title: as printed on the paper.
         venue: the proceedings or the journal.
-        year: of publication.
+        year: the year of publication.
         kind: ``inproceedings`` or ``article``.
     """
 

@@ -52,7 +52,7 @@ def log_marginal(law: NoiseLaw, observed: Integers, rate: Floats) -> Floats:
     """Return log p(y | mu) up to a constant that depends on the law alone.
 
     Args:
-        law: of the noise.
+        law: the law of the noise.
         observed: y, any shape.
         rate: mu >= 0, of a shape that broadcasts with ``observed``.
     """
@@ -243,7 +243,7 @@ def draw_counts(law: NoiseLaw, observed: Integers, rate: Floats, rng: np.random.
     """Draw each count given its noisy value and its rate, exactly and independently, shape (n,).
 
     Args:
-        law: of the noise.
+        law: the law of the noise.
         observed: y, shape (n,).
         rate: mu, positive, shape (n,).
         rng: the generator.

@@ -35,8 +35,8 @@ class EmissionMove:
     """Langevin moves of emissions.
 
     Attributes:
-        variance: of each share on its own, shape (n_states, n_columns).
-        step: of each column, shape (n_columns,).
+        variance: the variance of each share on its own, shape (n_states, n_columns).
+        step: the step of each column, shape (n_columns,).
     """
 
     variance: Floats
@@ -48,7 +48,7 @@ class EmissionMove:
 
         Args:
             chain: the chain.
-            rate: of each of its cells.
+            rate: the rate of each of its cells.
         """
         data = chain.data
         share, typical = np.maximum(chain.emission, 1e-12), np.maximum(chain.typical, 1e-12)

@@ -94,8 +94,8 @@ class GridDensity:
 def grid_density(observation: NoisySums, law: ScalarLaw, observed: Floats) -> GridDensity:
     """Return the posterior densities given observations that differ only in their observed values.
 
-    All grids are parts of one, the range of the prior halved again and again, so that points that several observations
-    need are computed once.
+    All grids are parts of one grid, made by halving the range of the prior repeatedly. So a point that several
+    observations need is computed once.
 
     Args:
         observation: the noise and the record count.

@@ -165,7 +165,7 @@ def grid_sampler(
     sampler = ScalarSampler(model, n, tempering.likelihood_power, request.power_applies_to, support, n_cells)
     if not sampler.magnitude <= MAX_LOG_TERMS:
         raise SpecError(
-            "the log density is too large on this support for floats to screen the grid",
+            "the log density on this support is too large for double precision",
             where="sampling.support",
             hint="state bounds, a prior and a support closer to zero, relative to the width of the bounds",
         )

@@ -125,7 +125,7 @@ class DiscreteLaplace(NoiseLaw):
 
     @property
     def excess(self) -> float:
-        """Zero: log P(z) falls by exactly one nat over a scale."""
+        """Zero, because log P(z) falls by exactly one nat per noise scale."""
         return 0.0
 
     def privacy(self, shifts: Sequence[Sequence[int]]) -> Guarantee:
