@@ -196,7 +196,7 @@ class PrivateBounds(StepLaw):
         return self.weights(self.lower, cumulative, 0, upper - 1).draw(1)[0], upper
 
     def simulate(self, histogram: Histogram, rng: np.random.Generator) -> tuple[int, int]:
-        """Draw the edges in floats, for simulations only."""
+        """Draw bounds in floats, for simulations only."""
         cumulative = self.grid.cumulative(histogram)
         upper = 1 + self._simulated(self.upper, cumulative, 1, self.grid.last, rng)
         return (0 if self.lower is None else self._simulated(self.lower, cumulative, 0, upper - 1, rng)), upper

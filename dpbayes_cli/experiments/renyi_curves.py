@@ -34,7 +34,7 @@ SOURCE = "[G] Figure 1"
 _NEXT_TO = 1e-3
 """How near to the asymptote the curve is evaluated."""
 _LARGEST_EPSILON = 2.0
-"""The paper's figure ends there."""
+"""The largest epsilon in the paper's figure."""
 
 
 class RenyiCase(CoinCase, frozen=True, kw_only=True):
@@ -229,13 +229,13 @@ def _asymptote(name: str, curve: Curve) -> Claim:
 
 
 def _dropped(name: str, complete: Curve, dropped: Curve) -> Claim:
-    """What it costs at order 2 that records may be invalid."""
+    """Return the claim that dropping invalid records raises the cost at order 2."""
     less, more = complete.divergence(2.0), dropped.divergence(2.0)
     return Claim(
         OURS,
         f"{name}: where invalid records are dropped the true posterior costs more.",
         more > less,
         f"at order 2 {more:.3f} against {less:.3f} with complete records",
-        "Fewer records count, so that the posterior may be wider and a record moves it further. The mechanisms refuse "
+        "Fewer records count, so the posterior may be wider and one record may move it further. The mechanisms refuse "
         "such records.",
     )

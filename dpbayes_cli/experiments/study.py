@@ -110,7 +110,7 @@ class Study(Section, frozen=True, kw_only=True):
         raise NotImplementedError
 
     def claims(self, results: Results) -> list[Claim]:
-        """Return what the paper says of the figure, and what is measured; nothing of what the points do not tell."""
+        """Return claims about the figure with what was measured, without those that the points cannot decide."""
         raise NotImplementedError
 
     def figures(self, results: Results) -> "dict[str, Figure]":

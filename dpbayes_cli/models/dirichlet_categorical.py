@@ -60,10 +60,10 @@ class DirichletCategorical(DirichletProbabilities, ConjugatePosterior):
     info: ClassVar[MethodInfo] = MethodInfo(
         releases="One noisy count for each of the K public categories, and the posterior of theta, the vector of "
         "probabilities, inferred from them.",
-        guarantee="The guarantee of the mechanism. The L1 sensitivity is 2 under replace-one (one count falls, "
+        guarantee="The mechanism gives the guarantee. The L1 sensitivity is 2 under replace-one (one count falls, "
         "another rises) and 1 under add-remove.",
         assumptions="Each record holds one category from a public list. Records are independent given theta. With "
-        "impute:VALUE, the custodian vouches that VALUE is a fair stand-in.",
+        "impute:VALUE, the custodian states that VALUE is a fair stand-in.",
         source="Bernstein and Sheldon 2018, sec. 3 and Fig. 1 (multinomial); Zhang, Rubinstein and Dimitrakakis 2016, "
         "Alg. 1.",
         corrections="Noise is drawn independently for each count. (In the code of Bernstein and Sheldon all "

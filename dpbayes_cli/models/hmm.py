@@ -137,7 +137,7 @@ class Hmm(NoisyStatistics, LatentVariables):
     info: ClassVar[MethodInfo] = MethodInfo(
         releases="For each feature the noisy number of records of each sequence, time step and value; and the "
         "posterior of emissions, transitions, and the state of every sequence at every step, inferred from them.",
-        guarantee="The guarantee of the mechanism. For F features the L1 sensitivity is 2 F under replace-one and F "
+        guarantee="The mechanism gives the guarantee. For F features the L1 sensitivity is 2 F under replace-one and F "
         "under add-remove: a record is in one cell of each feature's table, whatever the number of sequences and "
         "steps.",
         assumptions="All records of a sequence at a time step share its state; given the state, their features are "

@@ -81,7 +81,7 @@ def flip_weights(scores: Floats, exact: Callable[[int], Decimal], error: float) 
 
 
 def permute_and_flip(weights: FlipWeights) -> int:
-    """Visit the cells in uniformly random order, flip the coin of each, and return the first one that shows heads.
+    """Return the first cell, in a uniformly random order of the cells, whose coin shows heads.
 
     Privacy: coins are independent of the order, so that cell i is kept with probability P_i = W_i times the integral of
         prod_{j != i} (1 - W_j u) over u from 0 to 1 / max W (u max W is the place of i in the order, from 0 to 1). Let

@@ -103,7 +103,7 @@ class TableLocation(_AddressLocation):
 
     @property
     def dataset(self) -> str | None:
-        """The data set that the address implies: the table's name."""
+        """The default name of the data set: the table's name."""
         return self.address.table
 
 

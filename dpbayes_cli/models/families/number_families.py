@@ -2,7 +2,7 @@
 
 A family states its prior and the law of a number on an interval: the probabilities below, inside and above it, and the
 first moments and the characteristic function inside. The law of a record's contribution to the integer statistic
-follows. A new model of one number a record implements a family.
+follows. A new model whose records are one number each implements a family.
 """
 
 from __future__ import annotations
