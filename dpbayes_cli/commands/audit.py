@@ -113,7 +113,7 @@ def _parse_count(records: Any) -> int:
         n_records = 0
     if not 2 <= n_records <= 10_000:
         raise click.UsageError(
-            "--records N must be from 2 to 10,000: the number of made-up records; small numbers show most"
+            "--records must be from 2 to 10,000: the number of made-up records; a small number shows the most"
         )
     return n_records
 

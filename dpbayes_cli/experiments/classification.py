@@ -63,7 +63,7 @@ _STYLES = {
 }
 _SAID: tuple[tuple[str, str, str, str, int, str], ...] = (
     (SOURCE, "fourier-naive", "laplace-naive", "consistent tables from the Fourier domain predict no better than "
-     "noisy counts", 1, "Their noise is that of their exact joint sensitivity, which is below the paper's."),
+     "noisy counts", 1, "Their noise follows from the exact joint sensitivity, which is below the paper's."),
     (OURS, "ops", "laplace-naive", "one posterior sample predicts no better than noisy counts", 1,
      "Each table has its own likelihood power here, and the sampler is idealized."),
     (OURS, "laplace", "laplace-naive", "a posterior that knows the noise predicts no worse than one that takes noisy "

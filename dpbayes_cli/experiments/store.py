@@ -33,7 +33,7 @@ class FinishedPoint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         stamp: that nothing in it is private.
         definition: what the numbers depend on; see ``GridPoint``.
         measures: the numbers of the point, by name.
-        trials: the numbers of its trials, by name, one a trial.
+        trials: arrays with one number per trial, by name.
         seconds: how long the point took.
     """
 

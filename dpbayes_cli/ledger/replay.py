@@ -19,7 +19,7 @@ from dpbayes_cli.privacy.neighbors import Neighbors
 
 
 def replay(entries: Iterable[Entry], state: State | None = None) -> State:
-    """Return the state after entries, from the beginning or from a state, which is changed in place."""
+    """Return the state after entries; ``state``, if given, is the state before them and is changed in place."""
     state = State() if state is None else state
     for entry in entries:
         apply_entry(state, entry)

@@ -47,7 +47,7 @@ class ReleaseData:
 
     @property
     def hands_over_records(self) -> bool:
-        """Whether single records can be read, and not only statistics; nothing is opened."""
+        """Whether single records can be read, not only statistics; the source is not opened to answer."""
         return self._unopened().hands_over_records
 
     def open_source(self) -> Source:
