@@ -110,7 +110,7 @@ class RenyiCurves(Study, frozen=True, kw_only=True):
     )
     legend: ClassVar = (
         "`order_max`: the order at and above which the divergence is infinite. With dropped records any number of them "
-        "may be invalid, and neighbors may differ in that."
+        "may be invalid, and neighbors may differ in how many are."
     )
 
     def __post_init__(self) -> None:
