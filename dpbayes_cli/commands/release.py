@@ -63,8 +63,8 @@ def command(
     dpbayes release data.parquet --spec clinic.yaml --out out/ --json
     dpbayes release postgresql://ada@db/clinic/patients --spec clinic.yaml
 
-    If a run is killed, the same command finishes it: one charge, one draw. Given again, it shows the release at no cost.
-    An account (--dataset) is for one population: data that another account paid for are refused.
+    If a run is killed, the same command finishes it: one charge, one draw. Given again, it shows the release at no
+    cost. An account (--dataset) is for one population: data that another account paid for are refused.
     """
     from dpbayes_cli.base.address_space import check_address_space
 
