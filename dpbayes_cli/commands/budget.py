@@ -227,7 +227,7 @@ def verify(receipts: tuple[Path, ...], ledger_place: str | None, as_json: bool) 
         emit(f"{head_of(state)['sequence']} entries verified, head {head_of(state)['hash']}")
     witnesses = [str(path) for path in [*ledger.anchors(state), *receipts]]
     say(
-        "no entry was edited, deleted or reordered; "
+        "no single entry was edited, deleted or reordered; "
         + ("" if state.key else "only a key would show that all entries were rewritten; ")
         + (
             f"the ledger agrees with {', '.join(witnesses)}"

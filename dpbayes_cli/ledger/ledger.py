@@ -77,7 +77,7 @@ class Ledger(VerifiedChain):
             elif known.terms != requested.terms:
                 change = "--epsilon TOTAL" if known.separate_population or separate is None else "--separate-population"
                 raise BudgetError(
-                    f"the account {name!r} is already open with another total, neighbor relation or privacy unit",
+                    f"the account {name!r} is already open with other terms (total, neighbors, unit or population)",
                     hint=f"to change it: dpbayes budget amend {name} {change} --reason TEXT",
                 )
             return state.accounts[name], known is None
