@@ -35,11 +35,11 @@ _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}", re.ASCII)
 @ledger_option
 @click.option("--release-id", metavar="NAME", help="Name of this release; a name is charged only once.")
 @click.option("--fresh", is_flag=True, help="Make and pay for a new draw of an earlier release.")
-@click.option("--same-data", is_flag=True, help="State that DATA are the same, moved: show the old release.")
+@click.option("--same-data", is_flag=True, help="DATA were moved, not changed: show the old release.")
 @click.option("--no-open-account", is_flag=True, help="Fail if the account is not open yet (for cron).")
 @click.option("--analyst", metavar="NAME", help="Who asks, if the account has limits per analyst.")
 @click.option("--purpose", default="", metavar="TEXT", help="Why, for the history of the ledger.")
-@click.option("--dry-run", is_flag=True, help="Show the cost without reading records; exit 5 if too high.")
+@click.option("--dry-run", is_flag=True, help="Show the cost, read no record; exit 5 if too high.")
 @output_options
 def command(
     data: tuple[str, ...],

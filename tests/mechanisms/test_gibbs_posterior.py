@@ -185,7 +185,7 @@ def test_the_exact_curve_allows_more_than_the_papers_rule() -> None:
         ({"mu": "0.5", "delta": "1e-6"}, "privacy", "state one of"),
         ({"mu": "0.5", "policy": ADD_REMOVE, "n_records": None}, "sampling.max_records", "private"),
         ({"mu": "0.5", "max_records": 2000}, "sampling.max_records", "public"),
-        ({"mu": "0.5", "n_records": None}, "records", "beforehand"),
+        ({"mu": "0.5", "n_records": None}, "records", "was not stated"),
         ({"mu": "0.5", "n_records": 0}, "records", "at least 1"),
         ({"mu": "0.5", "step_size": 3.0}, "sampling.step_size", "contracts below"),
         ({"mu": "0.5", "step_size": 2.0}, "sampling.step_size", "contracts below"),
