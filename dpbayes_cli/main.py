@@ -190,7 +190,7 @@ def _guarded(action: Callable[[], Any]) -> int:
 
 
 def _with_new_name(error: click.ClickException) -> click.ClickException:
-    """Return an error that names the new flag if the unknown one was renamed."""
+    """Return the error; if the unknown flag was renamed, return one that names the new flag."""
     from dpbayes_cli.spec.version_1 import RENAMED_FLAGS
 
     if isinstance(error, click.NoSuchOption) and (new := RENAMED_FLAGS.get(error.option_name)):

@@ -40,7 +40,7 @@ _MAX_DATA_SETS, _MAX_DATA_SETS_THOROUGH = 240, 2000
 _MAX_NUMBERS = 10_000_000
 _MAX_PAIRS = 3
 _TIMEOUT_FACTOR = 3.0
-"""Wait for a fresh process at most this many times the time that it was given; it may have died."""
+"""Wait at most this many times the allotted time for a fresh process, which may have died."""
 _DELTAS = ("0", "1e-6", "1e-3", "1e-2", "0.1")
 _EXACT_SHARE, _REPEATED_SHARE, _END_SHARE = 0.4, 0.15, 0.97
 """Shares of the time: when the comparison of laws ends, how long draws are repeated, and when the audit ends."""
@@ -203,7 +203,7 @@ class _Attack:
         sets = DataSets(self.planned, self.n_records, directory, most)
         first = sets.star(sets.bases()[0])
         if sets.n_kinds < 2 and first.removed is None:
-            raise SpecError("all records count alike: there are no neighbors to attack with", where="domain")
+            raise SpecError("all valid records count the same in this domain, so no data sets differ", where="domain")
         (_, evidence), seconds = first.sets[0], _REPEATED_SHARE * self.clock.seconds
         fresh = fresh_processes(self.planned.spec, self.n_records, evidence, seconds, self.processes)
         with fresh as waiting:

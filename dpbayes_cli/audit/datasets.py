@@ -69,7 +69,7 @@ class Star:
     removed: ExactEvidence | None
 
     def pairs(self, last: int) -> Iterator[Pair]:
-        """Yield a data set with each neighbor before it in the star; under add-remove, with the shared records."""
+        """Yield a data set paired with each earlier one; under add-remove, paired with the shared records alone."""
         record, one = self.sets[last]
         if self.removed is not None:
             yield Pair(f"{self.described} with and without {record}", one, self.removed)

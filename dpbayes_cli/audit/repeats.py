@@ -54,7 +54,7 @@ def planned_release(spec: ReleaseSpec, n_records: int) -> PlannedRelease:
     """Return the priced release to audit, with covers of few points.
 
     Raises:
-        SpecError: it has no privacy cost.
+        SpecError: the request cannot be priced.
     """
     return with_small_covers(price(spec, n_records))
 
@@ -121,7 +121,7 @@ def compare_draws(known: Sequence[Stream], samples: Sequence[ProcessDraws]) -> I
     """Yield checks of the draws of processes, against their law and against each other.
 
     Args:
-        known: the streams.
+        known: the streams that the processes drew.
         samples: the draws of each process.
     """
     import numpy as np

@@ -35,7 +35,7 @@ def parse_decimal(text: str) -> Decimal:
     """
     stripped = text.strip(" ")
     if len(stripped) > 60 or not _NUMBER.fullmatch(stripped):
-        raise ValueError("not a plain decimal number")
+        raise ValueError("not a plain decimal number, such as 0.5, without a sign")
     value = Decimal(stripped)
     if len(value.as_tuple().digits) > 40:
         raise ValueError("more than 40 digits")

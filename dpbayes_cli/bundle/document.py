@@ -76,7 +76,7 @@ class Noise(_Part, frozen=True, kw_only=True):
         Annotated[float, Meta(gt=0.0, le=1e15)] | None,
         Meta(
             description="P(z) on the integers is proportional to exp(-|z| / scale), or exp(-z^2 / (2 scale^2)); null "
-            "if scales differ: see the noise_scale of each statistic",
+            "if the statistics have different scales: see the noise_scale of each",
         ),
     ]
     parameters: Annotated[
@@ -100,8 +100,10 @@ class ParameterSummary(_Part, frozen=True, kw_only=True):
 class Width(_Part, frozen=True, kw_only=True):
     """The two parts of a posterior standard deviation: sd^2 = sd_data^2 + sd_noise^2."""
 
-    sd_data: Annotated[float, Meta(description="what would remain on average if the exact statistics were known")]
-    sd_noise: Annotated[float, Meta(description="what not knowing the exact statistics adds")]
+    sd_data: Annotated[
+        float, Meta(description="the sd that would remain on average if the exact statistics were known")
+    ]
+    sd_noise: Annotated[float, Meta(description="the sd that the noise on the statistics adds")]
 
 
 class InferenceReport(_Part, frozen=True, kw_only=True):
@@ -268,10 +270,10 @@ def parse_document(content: bytes) -> ReleaseDocument:
     """Read a release document.
 
     Raises:
-        VerificationError: it is not a release document, or its schema is newer.
+        VerificationError: the content is not a release document, or its schema is newer.
     """
     if content.count(b"[") + content.count(b"{") > _MAX_CONTAINERS:
-        raise VerificationError("release.json has more lists and objects than any release")
+        raise VerificationError("release.json has more lists and objects than a release can have")
     try:
         version = msgspec.json.decode(content, type=_Versioned).schema_version
     except (msgspec.DecodeError, RecursionError):
@@ -290,7 +292,7 @@ def parse_draw(content: bytes) -> SealedDraw:
     """Read a sealed draw.
 
     Raises:
-        VerificationError: it is not a sealed draw.
+        VerificationError: the payload is not a sealed draw.
     """
     try:
         return msgspec.json.decode(content, type=SealedDraw)

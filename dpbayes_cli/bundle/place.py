@@ -38,7 +38,7 @@ def check_place(target: Path, *, sealed: bool) -> None:
         sealed: whether the release is sealed already, so that its bundle may exist.
 
     Raises:
-        OutputError: it cannot be written, or something other than this release is there.
+        OutputError: the bundle cannot be written, or something other than this release is there.
     """
     if not os.path.lexists(target):
         check_target(target)

@@ -57,7 +57,7 @@ def read_bundle(bundle: Path) -> Bundle:
 
     Raises:
         OutputError: there is no bundle at this path.
-        VerificationError: it holds no valid release document, or no valid spec, or its content does not fit its spec.
+        VerificationError: release.json holds no valid release document or spec, or its content does not fit its spec.
     """
     return bundle_of(read_document(bundle))
 
@@ -66,7 +66,7 @@ def bundle_of(document: ReleaseDocument) -> Bundle:
     """Build the objects that a document states.
 
     Raises:
-        VerificationError: it holds no valid spec, or other statistics or parameters than the spec asks for.
+        VerificationError: release.json holds no valid spec, or other statistics or parameters than the spec asks for.
     """
     try:
         spec = stored_spec(document.spec)
@@ -96,7 +96,7 @@ def bundle_of(document: ReleaseDocument) -> Bundle:
         raise VerificationError("release.json does not hold the states of its draws")
     has_log_weight = not isinstance(document.log_weight, msgspec.UnsetType)
     if has_log_weight != (bool(document.draws) and spec.options.value("log_weight_epsilon") is not None):
-        raise VerificationError("release.json lacks the log weight that its spec asks for, or has one unasked")
+        raise VerificationError("release.json must hold a log weight if its spec asks for one, and only then")
     return Bundle(document, spec, model, mechanism)
 
 
@@ -129,7 +129,7 @@ def read_document(bundle: Path) -> ReleaseDocument:
 
     Raises:
         OutputError: there is no bundle at this path.
-        VerificationError: it holds no valid release document.
+        VerificationError: release.json holds no valid release document.
     """
     content = read_file(bundle / RELEASE)
     if content is None:
@@ -167,8 +167,8 @@ def file_digest(path: Path, max_bytes: int) -> str | None:
         max_bytes: a larger file is not read.
 
     Raises:
-        VerificationError: it is larger.
-        OutputError: it cannot be opened now.
+        VerificationError: the file is larger.
+        OutputError: the file cannot be opened now.
     """
     descriptor = open_regular(path)
     if descriptor is None:
@@ -185,8 +185,8 @@ def read_file(path: Path) -> bytes | None:
     """Return the content of a regular file, following no link; None if there is no such file.
 
     Raises:
-        VerificationError: it is larger than any file of a bundle.
-        OutputError: it cannot be opened now.
+        VerificationError: the file is larger than any file of a bundle.
+        OutputError: the file cannot be opened now.
     """
     descriptor = open_regular(path)
     if descriptor is None:

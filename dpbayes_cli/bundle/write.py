@@ -28,7 +28,9 @@ def check_target(target: Path) -> None:
     if os.path.lexists(target.absolute().parent / "release.json"):
         raise OutputError(f"{str(target)!r} lies inside a bundle", hint="choose another --out: bundles do not change")
     if is_partial(target.name):
-        raise OutputError(f"{str(target)!r} is named like a file that may be removed", hint="choose another --out")
+        raise OutputError(
+            f"{str(target)!r} has the name of a temporary file, which dpbayes may remove", hint="choose another --out"
+        )
     try:
         with locked_directory(target):
             pass
@@ -48,7 +50,7 @@ def new_directory(target: Path, moment: datetime | None = None) -> Iterator[Path
         moment: the modification time to set on all files; None: leave it.
 
     Raises:
-        OutputError: it cannot be written, or the target appeared meanwhile.
+        OutputError: the bundle cannot be written, or the target appeared meanwhile.
     """
     with scratch_directory(target) as partial:
         yield partial
@@ -64,7 +66,7 @@ def scratch_directory(target: Path) -> Iterator[Path]:
     """Yield a private directory next to a target; remove it afterwards if it still exists.
 
     Raises:
-        OutputError: it cannot be created or written.
+        OutputError: the bundle cannot be created or written.
     """
     try:
         with locked_directory(target) as partial:
@@ -77,7 +79,7 @@ def publish_file(target: Path, content: bytes) -> None:
     """Write one file, completely or not at all, for its owner alone.
 
     Raises:
-        OutputError: it cannot be written, or the target exists.
+        OutputError: the bundle cannot be written, or the target exists.
     """
     try:
         with new_file(target) as partial:

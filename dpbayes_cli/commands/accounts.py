@@ -23,7 +23,7 @@ def checked_reason(reason: str, *, needed: bool) -> str:
     """Return a reason, if the ledger can keep it.
 
     Raises:
-        click.UsageError: it is empty although one is needed, or holds a control character.
+        click.UsageError: the reason is empty although one is needed, or holds a control character.
     """
     if (needed and not reason.strip()) or reason != printable(reason):
         raise click.UsageError("--reason must not be empty, and must not hold control characters")

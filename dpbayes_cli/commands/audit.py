@@ -58,7 +58,7 @@ def command(
 
     flag_values = pop_document(flags)
     if bundle is not None and (spec_path is not None or flag_values.keys() - {"records"}):
-        raise click.UsageError("--bundle states the whole release request: leave out the other options that state it")
+        raise click.UsageError("--bundle states the whole release request: leave out --spec and the flags of a request")
     records = flag_values.pop("records", None)
     spec = _read_bundle_spec(bundle) if bundle is not None else _read_spec(spec_path, flag_values)
     n_records = None if records is None else _parse_count(records)
@@ -112,7 +112,9 @@ def _parse_count(records: Any) -> int:
     except ValueError:
         n_records = 0
     if not 2 <= n_records <= 10_000:
-        raise click.UsageError("--records N must be from 2 to 10,000 made-up records; few of them show most")
+        raise click.UsageError(
+            "--records must be from 2 to 10,000: the number of made-up records; a small number shows the most"
+        )
     return n_records
 
 
@@ -181,7 +183,7 @@ def _show(spec: ReleaseSpec, result: Audit) -> None:
 
     emit(
         f"{spec.model} by {spec.mechanism}: {price_text(result.guarantee)} under {spec.privacy.neighbors} neighbors; "
-        f"{result.data_pairs:,} pairs of data sets of {result.n_records} records of {result.kinds} kinds; "
+        f"{result.data_pairs:,} pairs of data sets, each of {result.n_records} records of {result.kinds} kinds; "
         f"{result.draws:,} releases of each data set of one pair"
     )
     checks = [[check.name, check.measured, check.allowed, "ok" if check.ok else "WRONG"] for check in result.checks]

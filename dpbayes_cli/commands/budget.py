@@ -140,7 +140,7 @@ def show(account: str | None, ledger_place: str | None, as_json: bool) -> None:
             say(f"{item.name} counts as spent in full: {item.exhausted}; to state its total: dpbayes budget amend")
         fitting = {name: amount for name, amount in document["allows_next"].items() if set(amount.values()) != {"0"}}
         allowed = ", ".join(f"{name} {components(amount)}" for name, amount in fitting.items())
-        say(f"{item.name}: largest next release that fits (any one of): {allowed or 'none'}")
+        say(f"{item.name}: the next release may cost at most (one of these): {allowed or 'none'}")
         if document["routes"]:
             say(f"{item.name}: remaining by route of composition: {components(document['routes'])}")
         for analyst, limit in document["limits"].items():
@@ -151,8 +151,8 @@ def show(account: str | None, ledger_place: str | None, as_json: bool) -> None:
         say(f"anchored at {anchor}, which agrees with the ledger")
     if not ledger.anchors(state):
         say(
-            "no anchor is configured: an older copy in place of the ledger would go unnoticed; "
-            "compare the head with your receipts"
+            "no anchor is configured: nothing would show that an older copy replaced the ledger; "
+            "compare the head with the receipts that releases printed"
         )
 
 
@@ -227,8 +227,8 @@ def verify(receipts: tuple[Path, ...], ledger_place: str | None, as_json: bool) 
         emit(f"{head_of(state)['sequence']} entries verified, head {head_of(state)['hash']}")
     witnesses = [str(path) for path in [*ledger.anchors(state), *receipts]]
     say(
-        "no entry was edited, deleted or reordered"
-        + ("; " if state.key else ", unless the whole chain was rewritten, which a key would show; ")
+        "no single entry was edited, deleted or reordered; "
+        + ("" if state.key else "only a key would show that all entries were rewritten; ")
         + (
             f"the ledger agrees with {', '.join(witnesses)}"
             if witnesses
@@ -287,7 +287,7 @@ def _read_state(ledger: Ledger) -> tuple[State, LedgerError | None]:
         say(f"DO NOT TRUST THIS LEDGER: {reason}")
     if not findings:
         return state, None
-    hint = "to print its entries: dpbayes budget export; to save what verifies: dpbayes budget recover --to FILE"
+    hint = "to print its entries: dpbayes budget export; to save those that verify: dpbayes budget recover --to FILE"
     return state, LedgerError(f"the ledger {ledger.location!r} does not verify", hint=hint)
 
 

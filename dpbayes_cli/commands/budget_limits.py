@@ -85,9 +85,9 @@ def limit(
 def notify(
     account: str, share: Decimal | None, never: bool, reason: str, ledger_place: str | None, as_json: bool
 ) -> None:
-    """Report how much of ACCOUNT is spent, once a share of it is.
+    """Print a notice once a share of ACCOUNT is spent.
 
-    Every later charge prints it on stderr.
+    Every charge from then on prints on stderr how much is spent.
     """
     from dpbayes_cli.ledger.limits import notice_entry
 

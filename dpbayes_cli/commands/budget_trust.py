@@ -156,7 +156,7 @@ def read_receipt(path: Path) -> Mark:
 
     Raises:
         OutputError: there is no such file.
-        VerificationError: it holds no receipt.
+        VerificationError: the file holds no receipt.
     """
     from dpbayes_cli.base.errors import OutputError, VerificationError
     from dpbayes_cli.bundle.read import read_file

@@ -23,8 +23,10 @@ if TYPE_CHECKING:
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Directory [./experiment-<name>].")
 @click.option("--jobs", type=click.IntRange(1, 1024), metavar="N", help="Processes [all cores].")
-@click.option("--trials", type=click.IntRange(2, 1_000_000), metavar="N", help="Trials a point, instead of the file's.")
-@click.option("--seed", type=click.IntRange(0, 1 << 62), metavar="S", help="Seed, instead of the file's.")
+@click.option(
+    "--trials", type=click.IntRange(2, 1_000_000), metavar="N", help="Trials per point of the grid [as FILE states]."
+)
+@click.option("--seed", type=click.IntRange(0, 1 << 62), metavar="S", help="Seed [as FILE states].")
 @click.option(
     "--format",
     "formats",

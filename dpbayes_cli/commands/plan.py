@@ -43,8 +43,9 @@ def command(
     dpbayes plan --model beta-bernoulli --eps 1 --records 1000
     dpbayes plan --spec clinic.yaml --records 10000 --compare
 
-    Parameters and records are simulated from the model and its prior; all simulated records are valid. The inflation is
-    the standard deviation of the private posterior, divided by that without privacy.
+    Parameters and records are simulated from the model and its prior; all simulated records are valid. noise_scale
+    is the size of the noise in counts; posterior_sd and nonprivate_sd are the standard deviations of the posterior with
+    and without privacy; inflation is their ratio; coverage is how often 90 % intervals hold the true parameter.
     """
     from dpbayes_cli.privacy.guarantee import check_delta
     from dpbayes_cli.spec.foreign_options import pair_of, request_to

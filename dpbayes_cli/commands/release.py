@@ -63,8 +63,8 @@ def command(
     dpbayes release data.parquet --spec clinic.yaml --out out/ --json
     dpbayes release postgresql://ada@db/clinic/patients --spec clinic.yaml
 
-    If a run is killed, the same command finishes it: one charge, one draw. Repeated, it shows the release again, free.
-    An account (--dataset) is for one population: data that another account paid for are refused.
+    If a run is killed, the same command finishes it: one charge, one draw. Given again, it shows the release at no
+    cost. An account (--dataset) is for one population: data that another account paid for are refused.
     """
     from dpbayes_cli.base.address_space import check_address_space
 
@@ -88,7 +88,7 @@ def command(
         if dry_run:
             _show_cost(prepared, ledger, as_json=as_json)
             return
-        say(f"assumed: {', '.join(_assumptions(prepared))}")
+        say(f"settings: {', '.join(_assumptions(prepared))}")
         with reading_shown():
             outcome = release(prepared, ledger, say)
     if as_json:
@@ -115,7 +115,7 @@ def _read_request(data: tuple[str, ...], spec_path: Path | None, flags: dict[str
 
 
 def _assumptions(prepared: PreparedRelease) -> list[str]:
-    """Return the choices that matter, stated or by default."""
+    """Return the main settings of a request, stated or by default, as texts to print."""
     spec, private = prepared.spec, prepared.plan.bounds
     return [
         f"account {prepared.charge.account}",

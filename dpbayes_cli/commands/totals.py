@@ -60,7 +60,7 @@ def stated_budget(
     """Return the budget that the options state.
 
     Raises:
-        click.UsageError: they state none, or more than one.
+        click.UsageError: the flags state no total, or more than one.
     """
     from dpbayes_cli.ledger.budgets import ApproximateBudget, ConcentratedBudget, PureBudget, RenyiBudget
     from dpbayes_cli.ledger.gaussian_budget import GaussianBudget

@@ -143,7 +143,7 @@ class NumericColumn:
         """Return the code of a number, None if it is dropped as out of bounds; every engine does the same operations.
 
         Privacy: whatever floating point does, a code is in 0..steps; sensitivities rest on nothing else.
-        Source: mechanisms, integer statistics on a public grid.
+        Source: design notes, integer statistics on a public grid.
         """
         clamped = min(max(number, self.lower), self.upper)
         if self.outside == "drop" and clamped != number:
@@ -211,7 +211,7 @@ def require_record_count(n_records: int | None) -> int:
         SpecError: the record count was not given, or is below 1.
     """
     if n_records is None:
-        raise SpecError("the number of records must be stated beforehand", where="records", hint="--records N")
+        raise SpecError("the number of records is needed and was not stated", where="records", hint="--records N")
     if n_records < 1:
         raise SpecError("the number of records must be at least 1", where="records")
     return n_records

@@ -63,7 +63,7 @@ class Design:
 
     Privacy: whatever the record, its row has at most the norm ``row_norm``: the features' part is clipped to ``norm``,
         and the intercept adds a constant 1.
-    Source: mechanisms, posteriors of convex losses (a loss with an intercept has L = sqrt(1 + r^2)).
+    Source: design notes, posteriors of convex losses (a loss with an intercept has L = sqrt(1 + r^2)).
 
     Attributes:
         features: the columns of the file.
@@ -190,7 +190,7 @@ class DesignRows:
     Attributes:
         design: the map from records to rows.
         target: the column of the target.
-        max_records: only this many records are read, from the first on; None: all.
+        max_records: at most this many records are read, the first ones; None: all.
     """
 
     design: Design

@@ -38,7 +38,7 @@ class Langevin(StepLaw):
 
     Privacy: see ``descent_mu``; start, step size and horizon are public. The chain runs on a lattice, with noise that
         is exact and a little larger, so that it keeps that price in double precision: see ``chain_arithmetic``.
-    Source: Bok, Su and Altschuler 2024; mechanisms, posteriors of convex losses.
+    Source: Bok, Su and Altschuler 2024; design notes, posteriors of convex losses.
 
     Attributes:
         loss: the loss of the linear predictor.

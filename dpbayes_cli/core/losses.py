@@ -16,7 +16,7 @@ class Loss(ABC):
 
     Privacy: for a row of norm c, whatever the record, the gradient in the coefficients has at most the norm
         ``slope_bound`` c, and the Hessian at most the norm ``curvature_bound`` c^2.
-    Source: mechanisms, posteriors of convex losses.
+    Source: design notes, posteriors of convex losses.
     """
 
     @property

@@ -32,7 +32,7 @@ class ModelDefaults(ABC):
     data_check: ClassVar[DataCheck] = "cells"
     bound_keys: ClassVar[tuple[str, ...]] = ()
     """The domain keys of bounds that can be chosen privately instead of stated; the lower bound is 0 if ``lower`` is
-    not among them. Empty: the bounds must be stated."""
+    not among them. If empty, the bounds must be stated."""
     whole_numbers: ClassVar[bool] = False
     """Whether records and bounds are whole numbers."""
     counts_incomplete_records: ClassVar[bool] = False

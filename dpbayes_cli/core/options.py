@@ -89,7 +89,7 @@ StepSize = Annotated[
 ]
 NumberOfSteps = Annotated[
     Annotated[int, Meta(ge=1, le=10_000_000)] | None,
-    option(SAMPLING, "the number of steps of the chain [by its contraction rate, within bounded work]"),
+    option(SAMPLING, "the number of steps of the chain [enough to converge, up to a limit on the work]"),
 ]
 MaxRecords = Annotated[
     Annotated[int, Meta(ge=1, le=10**10)] | None,
@@ -126,7 +126,7 @@ class InferenceOptions(Options, frozen=True, kw_only=True):
         option(INFERENCE, "method: noise-aware [default], chain or naive"),
     ] = "noise-aware"
     ess: Annotated[
-        Annotated[int, Meta(ge=50, le=100_000)], option(INFERENCE, "effective draws that chains must reach [400]")
+        Annotated[int, Meta(ge=50, le=100_000)], option(INFERENCE, "effective sample size that chains must reach [400]")
     ] = 400
     samples: Annotated[
         Annotated[int, Meta(ge=1, le=10_000_000)], option(INFERENCE, "posterior samples to write [4000]")

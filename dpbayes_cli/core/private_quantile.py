@@ -153,7 +153,7 @@ class PrivateBounds(StepLaw):
 
         Privacy: a record counts at one code or at none: replacing it moves the histogram by at most 2 in L1, adding
             it by 1. The histogram itself never leaves the process.
-        Source: mechanisms, integer statistics on a public grid.
+        Source: design notes, integer statistics on a public grid.
         """
         column = self.grid.column(role, self.outside)
         top, bottom = (column.cell(1.0),), (column.cell(0.0),)
@@ -196,7 +196,7 @@ class PrivateBounds(StepLaw):
         return self.weights(self.lower, cumulative, 0, upper - 1).draw(1)[0], upper
 
     def simulate(self, histogram: Histogram, rng: np.random.Generator) -> tuple[int, int]:
-        """Draw the edges in floats, for simulations only."""
+        """Draw bounds in floats, for simulations only."""
         cumulative = self.grid.cumulative(histogram)
         upper = 1 + self._simulated(self.upper, cumulative, 1, self.grid.last, rng)
         return (0 if self.lower is None else self._simulated(self.lower, cumulative, 0, upper - 1, rng)), upper
@@ -224,7 +224,7 @@ class PrivateBounds(StepLaw):
 
         Privacy: a record still counts at one code in 0..steps or at none, so that the column's statistic has the
             sensitivity that its docstring proves, whatever the chosen edges.
-        Source: mechanisms, integer statistics on a public grid.
+        Source: design notes, integer statistics on a public grid.
         """
         start = self.grid.edge(lower)
         width = self.grid.edge(upper) - start

@@ -176,7 +176,7 @@ def for_units(statistic: Statistic, policy: RecordPolicy) -> Statistic:
     Privacy: neighbors differ in the records of one unit, at most k on either side. Pair these, with null records on
         the shorter side. Each pair moves the statistic by at most its sensitivity to one record, the null record
         included (``can_be_null``); norms add up: k times in L1 and L2. Attained by k times the witness.
-    Source: mechanisms, conventions (privacy units).
+    Source: design notes, conventions (privacy units).
     """
     k = policy.contributions
     if k == 1:
@@ -282,7 +282,7 @@ def sum_statistic(column: NumericColumn, policy: RecordPolicy) -> Statistic:
         contributes (u, steps), |u| <= steps, or (0, 0): two valid records differ by at most 2 steps in L1 and L2, a
         valid and a null record by 2 steps in L1 and sqrt(2) steps in L2. Attained by records at the two bounds, and by
         one at a bound and a null record.
-    Source: mechanisms, integer statistics on a public grid.
+    Source: design notes, integer statistics on a public grid.
     """
     role, steps = column.role, column.steps
     upper, lower = (column.cell(1.0),), (column.cell(0.0),)
@@ -308,7 +308,7 @@ def second_moments(columns: Sequence[NumericColumn], policy: RecordPolicy) -> St
         L2, squared: 2 |aa' - bb'|_F^2 - sum (a_i^2 - b_i^2)^2 is convex in every coordinate (its second derivative is
         8 s + 12 b_i^2 - 4 a_i^2 with s >= 1), hence largest at bounds, where it is 4 (D+1)^2 - 4 (a'b)^2 and a'b is an
         integer of the parity of D+1. A record against none: at most (D+1)(2D+1), attained at the upper bounds.
-    Source: mechanisms, integer statistics on a public grid.
+    Source: design notes, integer statistics on a public grid.
     """
     size, scale = len(columns) + 1, columns[0].steps
     roles = [column.role for column in columns]

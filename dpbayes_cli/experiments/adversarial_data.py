@@ -142,7 +142,7 @@ def local_loss(sampler: ScalarSampler, successes: int) -> tuple[float, float]:
 
     Args:
         sampler: the law of a draw, which knows the number of records.
-        successes: of the data set.
+        successes: the successes of the data set.
     """
     own = _log_masses(sampler, successes)
     loss = divergence = 0.0

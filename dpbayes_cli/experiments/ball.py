@@ -52,7 +52,7 @@ def likelihood_power(epsilon: float, radius: float, residual_sd: float) -> float
 
 
 def draw_in_ball(mean: Floats, precision: Floats, radius: float, rng: np.random.Generator) -> Floats:
-    """Draw from normal laws restricted to a ball around 0, one draw each: exactly, but for floats.
+    """Draw from normal laws restricted to a ball around 0, one draw each; exact up to rounding in floats.
 
     With k the multiplier of the constraint |w| <= Q at the most probable point in the ball, the law is that of
     precision P + k I around this point times exp(k (|w|^2 - Q^2) / 2), which is at most one in the ball: what is
@@ -68,7 +68,7 @@ def draw_in_ball(mean: Floats, precision: Floats, radius: float, rng: np.random.
         Shape (n_laws, width).
 
     Raises:
-        ArithmeticError: next to nothing of a law's proposals is in the ball.
+        ArithmeticError: almost no proposal falls into the ball.
     """
     values, axes = np.linalg.eigh(precision)
     found = np.empty(mean.shape)
@@ -85,7 +85,7 @@ def draw_in_ball(mean: Floats, precision: Floats, radius: float, rng: np.random.
                 found[i] = turn @ u[accepted[0]]
                 break
         else:
-            raise ArithmeticError("next to nothing of the law is in the ball")
+            raise ArithmeticError("almost no draw of the law falls into the ball")
     return found
 
 

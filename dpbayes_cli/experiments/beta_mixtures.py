@@ -68,7 +68,7 @@ def divergence(case: UtilityCase, weights: Floats, first: Floats, second: Floats
 
     Args:
         case: the prior and the data.
-        weights: of the components, shape (n_components,).
+        weights: the weights of the components, shape (n_components,).
         first, second: their shapes.
     """
     own = case.alpha + case.successes, case.beta + case.n - case.successes

@@ -1,4 +1,4 @@
-"""Calibration: ranks of true parameters in posteriors, and distances of posteriors to the non-private one.
+"""Calibration: where true parameters rank among posterior draws, and how far posteriors are from the non-private one.
 
 Source: Bernstein and Sheldon 2018, sec. 4 and Fig. 1.
 """
@@ -84,7 +84,9 @@ class CaseSection(Section, frozen=True, kw_only=True):
     model: str
     domain: dict[str, Any] = field(default_factory=dict)
     prior: dict[str, Any] = field(default_factory=dict)
-    parameter: Annotated[str | None, Meta(description="whose rank is looked at; default: the model's first")] = None
+    parameter: Annotated[
+        str | None, Meta(description="the parameter whose rank is studied; default: the model's first")
+    ] = None
     support: Annotated[tuple[float, float] | None, Meta(description="with ops: public range of the parameter")] = None
     unclamped: Annotated[
         dict[str, Any] | None,
@@ -98,7 +100,7 @@ class CaseSection(Section, frozen=True, kw_only=True):
 
     @property
     def parameter_name(self) -> str:
-        """The parameter that is looked at."""
+        """The name of the parameter whose rank is studied."""
         return self.parameter or self.model_on(self.domain).parameters[0]
 
 
@@ -107,9 +109,11 @@ class Calibration(SimulatedStudy, frozen=True, kw_only=True):
 
     study: Literal["calibration"] = "calibration"
     n: Annotated[tuple[Annotated[int, Meta(ge=1, le=10**9)], ...], Meta(min_length=1, description="record numbers")]
-    methods: Annotated[tuple[Method, ...], Meta(min_length=1, description="what makes a posterior of a release")]
-    mechanism: Annotated[str, Meta(description="whose noise noise-aware and naive see")] = "laplace"
-    delta: Annotated[Exact | None, Meta(description="with gaussian: the delta beside epsilon")] = None
+    methods: Annotated[tuple[Method, ...], Meta(min_length=1, description="how posteriors are computed or drawn")]
+    mechanism: Annotated[
+        str, Meta(description="the mechanism that adds noise for the methods noise-aware and naive")
+    ] = "laplace"
+    delta: Annotated[Exact | None, Meta(description="for gaussian only: the delta that goes with epsilon")] = None
     mmd: Annotated[bool, Meta(description="whether to measure the distance to the non-private posterior")] = True
     ops: OpsSection = field(default_factory=OpsSection)
     cases: Annotated[dict[str, CaseSection], Meta(min_length=1)]
@@ -187,12 +191,16 @@ class Calibration(SimulatedStudy, frozen=True, kw_only=True):
         mechanism = mechanism_type(self.mechanism)
         check_supports(mechanism, kind)
         if not mechanism.post_processing:
-            raise SpecError(f"{self.mechanism!r} adds no noise", where="mechanism", hint="allowed: laplace, gaussian")
+            raise SpecError(
+                f"{self.mechanism!r} adds no noise, which this study needs",
+                where="mechanism",
+                hint="allowed: laplace, gaussian",
+            )
         if "ops" in self.methods and not supports(mechanism_type("ops"), kind):
             raise SpecError(f"ops does not serve model {case.model!r}", where=where, hint="leave ops out of methods")
 
     def _check_plan(self, name: str, epsilon: str, mechanism: str) -> None:
-        """Refuse what cannot be priced, with its place in the study."""
+        """Refuse releases that cannot be priced; the error names their place in the study."""
         case = self.cases[name]
         try:
             self.plan(case, case.model_on(case.domain), mechanism, epsilon, min(self.n))
@@ -235,7 +243,10 @@ class Calibration(SimulatedStudy, frozen=True, kw_only=True):
                 wide = case.model_on(case.unclamped)
                 same, exact = prior_predictive(wide, n, self.trials, records)
                 if not np.array_equal(same, thetas):
-                    raise SpecError("draws other parameters than the domain", where=f"cases.{point.case}.unclamped")
+                    raise SpecError(
+                        "this domain must lead to the same parameters as the domain of the case",
+                        where=f"cases.{point.case}.unclamped",
+                    )
             reference = non_private_draws(wide, exact, n, self.draws, np.random.default_rng(of_reference))
         rng = np.random.default_rng(point.inference_seed())
         if method == "non-private":

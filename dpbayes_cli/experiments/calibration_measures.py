@@ -81,8 +81,8 @@ def measure(ranks: Floats, sds: Floats, distances: Floats | None) -> dict[str, f
     error over trials; ``mmd`` its root, 0 if it is negative.
 
     Args:
-        ranks: of the parameter that is looked at, shape (n_trials,).
-        sds: of its posteriors, the same shape.
+        ranks: the ranks of the parameter that is studied, shape (n_trials,).
+        sds: the standard deviations of its posteriors, the same shape.
         distances: squared distances, the same shape; None if they are not measured.
     """
     from scipy import stats
@@ -118,7 +118,7 @@ def squared_mmds(draws: Floats, reference: Floats) -> Floats:
 
     Args:
         draws: independent draws, shape (n_trials, n_draws, n_parameters).
-        reference: the other posterior's; of the longer one only as many draws are used as the shorter has.
+        reference: draws of the other posterior; the longer of the two is cut to the length of the shorter.
 
     Source: Gretton et al. 2012, eq. 4; Bernstein and Sheldon 2018, sec. 4 (the kernel).
     """

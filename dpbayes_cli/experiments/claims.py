@@ -1,4 +1,4 @@
-"""What a paper says of a figure, and what a study measures of it: claims as data, with their verdicts."""
+"""Claims about figures: what a paper says, what a study measured, and whether the claim holds."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class Claim:
     """One thing that a figure shows.
 
     Attributes:
-        source: whose figure it is.
-        says: what it shows.
+        source: the paper, or ``OURS``.
+        says: the claim in words.
         holds: whether the study finds the same.
-        measured: the numbers by which that was decided.
-        why: why they differ, or what else is to be known; may be empty.
+        measured: the numbers that decide it.
+        why: why the paper and the study differ, or another remark; may be empty.
     """
 
     source: str
@@ -52,13 +52,13 @@ def difference_claims(
     some: int = 0,
     why: str = "",
 ) -> list[Claim]:
-    """Return the claim about the differences of two methods, none if no point has both.
+    """Return the claim about the differences of two methods, empty if no point has both.
 
     Args:
-        source, says, why: see ``Claim``; why is said only if it does not hold.
-        differences: by their place in the grid.
+        source, says, why: see ``Claim``; ``why`` is kept only if the claim does not hold.
+        differences: the differences, by point of the grid.
         clear: how many standard errors make a difference clear.
-        never, always, some: the sign that no, every or some clear difference must have; 0: any.
+        never, always, some: the sign that no, every or at least one clear difference must have; 0 if any will do.
     """
     if not differences:
         return []

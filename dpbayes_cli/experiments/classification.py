@@ -51,7 +51,7 @@ Method = Literal["non-private", "laplace", "laplace-naive", "fourier-laplace", "
 
 SOURCE = "[Z] Figure 1"
 _CLEAR = 3.0
-"""A difference of so many standard errors is called one."""
+"""A difference of this many standard errors is called clear."""
 _SCORES = ("accuracy", "log_score", "calibration_error")
 _ERRORS = ("released_error", "cell_error")
 _STYLES = {
@@ -63,13 +63,13 @@ _STYLES = {
 }
 _SAID: tuple[tuple[str, str, str, str, int, str], ...] = (
     (SOURCE, "fourier-naive", "laplace-naive", "consistent tables from the Fourier domain predict no better than "
-     "noisy counts", 1, "Their noise is that of their exact joint sensitivity, which is below the paper's."),
+     "noisy counts", 1, "Their noise follows from the exact joint sensitivity, which is below the paper's."),
     (OURS, "ops", "laplace-naive", "one posterior sample predicts no better than noisy counts", 1,
      "Each table has its own likelihood power here, and the sampler is idealized."),
-    (OURS, "laplace", "laplace-naive", "a posterior that knows the noise predicts no worse than one that takes counts "
-     "for true", -1, ""),
+    (OURS, "laplace", "laplace-naive", "a posterior that knows the noise predicts no worse than one that takes noisy "
+     "counts for exact", -1, ""),
 )  # fmt: skip
-"""Whose claim, the two methods, what is said, the sign that no clear difference has, why."""
+"""Source, the two methods, claim, the sign that no clear difference has, why the claim may fail."""
 
 _RecordNumber = Annotated[int, Meta(ge=1, le=10_000_000)]
 
@@ -86,7 +86,7 @@ class ClassificationCase(Section, frozen=True, kw_only=True):
     test: Annotated[str | None, Meta(description="the file to predict, relative to the study")] = None
     epsilon: Annotated[tuple[Exact, ...], Meta(description="prices of this case, in place of the study's")] = ()
     trials: Annotated[
-        Annotated[int, Meta(ge=2, le=1_000_000)] | None, Meta(description="at most so many trials of this case")
+        Annotated[int, Meta(ge=2, le=1_000_000)] | None, Meta(description="the largest number of trials of this case")
     ] = None
 
     def __post_init__(self) -> None:
@@ -122,7 +122,7 @@ class ClassificationCase(Section, frozen=True, kw_only=True):
         open_ended = [column.role for column in self.network.variables if column.impute is None]
         if open_ended:
             raise SpecError(
-                "a cell that holds no valid value needs a public stand-in",
+                "this study needs a public stand-in for cells that hold no valid value",
                 where=f"{where}.domain.variables.{open_ended[0]}",
                 hint="impute: VALUE, for every variable: the number of complete records is then public",
             )
@@ -189,7 +189,7 @@ class Classification(SimulatedStudy, frozen=True, kw_only=True):
         return min(self.trials, case.trials or self.trials)
 
     def _check_plans(self, grid: list[GridPoint]) -> None:
-        """Refuse what cannot be priced, with its place in the study."""
+        """Refuse releases that cannot be priced; the error names their place in the study."""
         planned = set()
         for point in grid:
             mechanism = MECHANISMS.get(point["method"])

@@ -35,14 +35,14 @@ Estimates = tuple[dict[str, "Floats"], "Floats"]
 
 
 class EstimationCase(CoinCase, frozen=True, kw_only=True):
-    """A true probability, a prior, and the numbers of records that are looked at."""
+    """A true probability, a prior, and the numbers of records to study."""
 
     theta: Annotated[float, Meta(gt=0, lt=1, description="the true probability of success")]
     n: Annotated[
         tuple[Annotated[int, Meta(ge=1, le=10_000_000)], ...], Meta(min_length=1, description="record numbers")
     ]
-    support: Annotated[tuple[float, float], Meta(description="with ops: public range of the parameter")]
-    epsilon: Annotated[tuple[str, ...], Meta(description="of this case, in place of the study's")] = ()
+    support: Annotated[tuple[float, float], Meta(description="for ops only: the public range of the parameter")]
+    epsilon: Annotated[tuple[str, ...], Meta(description="the epsilons of this case, in place of the study's")] = ()
     densities: Annotated[int, Meta(ge=0, le=1000, description="releases whose posteriors are drawn in a figure")] = 0
 
     def __post_init__(self) -> None:
@@ -82,7 +82,7 @@ def estimates(
     Args:
         case: the prior.
         method: the method.
-        step: of its release; None: the exact counts are known.
+        step: the step of its release; None: the exact counts are known.
         successes: the exact counts, shape (n_trials,).
         n: the number of records.
         noise: the generator of the release.

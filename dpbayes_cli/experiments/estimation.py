@@ -31,7 +31,7 @@ Method = Literal["non-private", "laplace-paper", "laplace-naive", "laplace", "op
 POSTERIORS, ERRORS = "[F] Figure 1", "[F] Figure 2"
 _ORDER = Decimal(2)
 _CLEAR = 3.0
-"""A difference of so many standard errors is called one."""
+"""A difference of this many standard errors is called clear."""
 _PAPER_N, _ABOUT = 10, 3.0
 """The number of records below which the paper finds posterior samples better; ``about`` is within this factor."""
 _CLOSE, _SLIGHT, _ROUGHLY = 0.1, 0.01, 1.5
@@ -58,7 +58,7 @@ class Estimation(SimulatedStudy, frozen=True, kw_only=True):
     """A grid of cases x n x epsilon x methods; all methods see the same records."""
 
     study: Literal["estimation"]
-    draws: Annotated[int, Meta(ge=1, le=1, description="posterior draws a trial")] = 1
+    draws: Annotated[int, Meta(ge=1, le=1, description="posterior draws per trial")] = 1
     trials: Annotated[int, Meta(ge=2, le=100_000, description="releases a point")] = 1000
     methods: Annotated[tuple[Method, ...], Meta(min_length=1)]
     cases: Annotated[dict[str, EstimationCase], Meta(min_length=1)]

@@ -35,7 +35,7 @@ def file_digest(path: str) -> str:
     """Return the digest of a file's bytes: it is part of what the numbers depend on, and as little private as they.
 
     Raises:
-        SourceError: it cannot be read, or is a pipe or a device.
+        SourceError: the file cannot be read, or is a pipe or a device.
     """
     if locate(path).is_stream:
         raise SourceError(f"{path!r} is not a regular file", hint="a study reads its data more than once")
@@ -58,7 +58,7 @@ def read_codes(path: str, columns: Sequence[AnyColumn], policy: RecordPolicy) ->
         Shape (n_records, n_columns).
 
     Raises:
-        SourceError: it cannot be read, or lacks a column.
+        SourceError: the file cannot be read, or lacks a column.
     """
     blocks: list[Integers] = []
     with closing(source_of(SourceSection(), locate(path))) as source:

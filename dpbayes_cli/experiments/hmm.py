@@ -52,13 +52,13 @@ MODEL = "hmm"
 _EFFORT = Effort(summary_draws=1 << 10, ess=100.0, mcmc_sweeps=80)
 """Enough to predict by: on the log of events 200 sweeps gave the same log-likelihoods to four digits."""
 _CLEAR = 3.0
-"""A difference of so many standard errors is called one."""
+"""A difference of this many standard errors is called clear."""
 _NOISE = (
     "With one count a cell and noise of scale 2 features / epsilon, plug-in counts are far off at "
     "small epsilon; and the sampler is idealized: no released chain draws it."
 )
 _PAID = "At the smallest epsilons plug-in counts are as far off as the chain."
-_BEHIND = "a chain that pays for every update is behind"
+_BEHIND = "a chain that pays for every update predicts worse than"
 _SAID: tuple[tuple[str, str, Method, Method, str], ...] = (
     (SOURCE, "Laplace noise beats one posterior sample", "laplace-naive", "ops", _NOISE),
     (OURS, "read with its noise, Laplace noise beats one posterior sample", "laplace", "ops", ""),
@@ -66,7 +66,7 @@ _SAID: tuple[tuple[str, str, Method, Method, str], ...] = (
     (SOURCE, f"{_BEHIND} `laplace-naive`", "laplace-naive", "gibbs", _PAID),
     (SOURCE, f"{_BEHIND} `ops`", "ops", "gibbs", _PAID),
 )
-"""Whose claim, what is said, the method that is clearly worse nowhere and better somewhere, the other, why."""
+"""Source, claim, the method that is better somewhere and worse nowhere, the other method, why the claim may fail."""
 _STYLES = {
     "laplace": Style("tab:blue", "o"),
     "laplace-naive": Style("tab:orange", "s", "--"),
@@ -95,14 +95,18 @@ class HiddenMarkovModels(SimulatedStudy, frozen=True, kw_only=True):
     """
 
     study: Literal["hmm"]
-    trials: Annotated[int, Meta(ge=2, le=1_000, description="times that cells are held out")] = 10
-    draws: Annotated[int, Meta(ge=2, le=10_000, description="posterior draws to predict by")] = 200
+    trials: Annotated[int, Meta(ge=2, le=1_000, description="how many times cells are held out")] = 10
+    draws: Annotated[int, Meta(ge=2, le=10_000, description="posterior draws over which a prediction is averaged")] = (
+        200
+    )
     held_out: Annotated[float, Meta(gt=0, lt=1, description="share of the cells that are predicted")] = 0.1
     states: Annotated[tuple[Annotated[int, Meta(ge=1, le=50)], ...], Meta(min_length=1)] = (2, 1)
-    least_share: Annotated[float, Meta(gt=0, lt=0.5, description="public least probability of a value, of ops")] = 0.01
+    least_share: Annotated[
+        float, Meta(gt=0, lt=0.5, description="for ops: the public lower limit on the probability of a value")
+    ] = 0.01
     converged: Annotated[int, Meta(ge=2, le=100_000, description="sweeps after which ops takes its draw")] = 500
     sweeps: Annotated[int, Meta(ge=2, le=100_000, description="sweeps that gibbs pays for")] = 200
-    methods: Annotated[tuple[Method, ...], Meta(min_length=1, description="what predicts")]
+    methods: Annotated[tuple[Method, ...], Meta(min_length=1, description="the methods that predict")]
     cases: Annotated[dict[str, HmmCase], Meta(min_length=1)]
 
     columns: ClassVar = ("case", "states", "epsilon", "method")
@@ -146,7 +150,10 @@ class HiddenMarkovModels(SimulatedStudy, frozen=True, kw_only=True):
     @classmethod
     def complete_case(cls, case: HmmCase, place: str, base: Path) -> HmmCase:
         if "states" in case.domain:
-            raise SpecError("the study says how many states there are", where=f"{place}.domain.states")
+            raise SpecError(
+                "a case must not state the number of hidden states; the study states it under states",
+                where=f"{place}.domain.states",
+            )
         domain, prior = build_model_sections(place, MODEL, {**case.domain, "states": 1}, case.prior)
         del domain["states"]
         domain["features"] = dict(sorted(domain["features"].items()))
@@ -176,7 +183,7 @@ class HiddenMarkovModels(SimulatedStudy, frozen=True, kw_only=True):
         for column in model.columns:
             if column.impute is None:
                 raise SpecError(
-                    f"{column.role}: a cell that holds no valid value needs a public stand-in",
+                    f"{column.role}: this study needs a public stand-in for cells that hold no valid value",
                     where=f"cases.{name}.domain",
                     hint="impute: VALUE, for every column: the number of records is then public",
                 )

@@ -9,10 +9,10 @@ that differ in every feature. Under the power T of the likelihood
 - an update of all states given emissions costs 2 T R; one of the emissions given states 2 T R_f a feature, 2 T R in
   all; transitions do not touch records. A sweep costs 4 T R: ``chain_power``.
 
-The power T is that of all updates, so that the chain is one on the posterior with this power.
+All updates have the same power T, so the stationary law of the chain is the posterior with this power.
 
 Source: Foulds et al. 2016, sec. 4.1 and 5; Wang, Fienberg and Smola 2015; Chib 1996 (forward filtering, backward
-sampling); mechanisms, private Gibbs sampling (steps in two blocks).
+sampling); design notes, private Gibbs sampling (steps in two blocks).
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ _TRIES = 20
 
 @dataclass(frozen=True)
 class HmmTrial:
-    """What one trial learns from and predicts.
+    """The records that one trial learns from and those that it predicts.
 
     Attributes:
-        train: for each feature the counts, shape (n_sequences, n_steps, n_values): none if a cell is held out.
+        train: for each feature the counts, shape (n_sequences, n_steps, n_values); 0 in the cells that are held out.
         held: which cells are held out, shape (n_sequences, n_steps).
         test: for each feature the counts of the cells that are held out, shape (n_held, n_values), in their order.
     """
@@ -63,7 +63,7 @@ class HmmTrial:
         return int(self.test[0].sum())
 
     def log_likelihood(self, emissions: Sequence[Floats], states: Floats) -> float:
-        """Return the log-likelihood of what is held out, a record.
+        """Return the log-likelihood of the held-out records, per record.
 
         Args:
             emissions: for each feature draws of shape (n_draws, n_states, n_values).

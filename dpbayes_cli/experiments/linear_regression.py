@@ -43,7 +43,7 @@ Method = Literal["non-private", "truncated-sampler", "noise-aware"]
 
 SOURCE = "[Z] Figure 2"
 _CLEAR = 2.0
-"""A difference of so many standard errors is called one."""
+"""A difference of this many standard errors is called clear."""
 _OTHER_RECORDS = "Other records than the paper's, whose census is not public here."
 _IMPUTED = RecordPolicy(Neighbors.REPLACE_ONE, impute="0")
 """Cells have stand-ins already: records are complete."""
@@ -70,7 +70,7 @@ class LinearCase(Section, frozen=True, kw_only=True):
         stand_ins = {name: feature.impute for name, feature in self.features.items()}
         for name, impute in {**stand_ins, self.target.column: self.target.impute}.items():
             if impute is None:
-                raise ValueError(f"{name}: a cell that holds no valid value needs a public stand-in, impute: VALUE")
+                raise ValueError(f"{name}: cells that hold no valid value need a public stand-in; state impute: VALUE")
 
     @property
     def columns(self) -> tuple[NumericColumn, ...]:
@@ -100,7 +100,7 @@ class LinearRegressions(SimulatedStudy, frozen=True, kw_only=True):
     """A grid of cases x prior variances x epsilon x methods; in each trial other records are learned from."""
 
     study: Literal["linear-regression"]
-    trials: Annotated[int, Meta(ge=2, le=10_000, description="draws a point")] = 50
+    trials: Annotated[int, Meta(ge=2, le=10_000, description="trials per point of the grid")] = 50
     draws: Annotated[int, Meta(ge=2, le=10_000, description="posterior draws of noise-aware inference")] = 200
     train_share: Annotated[float, Meta(gt=0, lt=1, description="of the records, to learn from")] = 0.1
     prior_variance: Annotated[tuple[Exact, ...], Meta(min_length=1, description="of every coefficient")]
@@ -178,7 +178,7 @@ class LinearRegressions(SimulatedStudy, frozen=True, kw_only=True):
         return averaged(measured, measured, power=power)
 
     def trials_of(self, point: GridPoint) -> list[LinearTrial]:
-        """Return what the trials learn from and predict; more trials begin with the same.
+        """Return the records that each trial learns from and predicts; a trial does not depend on how many there are.
 
         Raises:
             SpecError: there are too few records.
@@ -190,7 +190,10 @@ class LinearRegressions(SimulatedStudy, frozen=True, kw_only=True):
         y = (numbers[:, 0] - (target.lower + target.upper) / 2.0) / case.half_range
         n = round(self.train_share * len(y))
         if not 1 <= n < len(y):
-            raise SpecError(f"{len(y)} records cannot be parted", where=f"cases.{point.case}.records")
+            raise SpecError(
+                f"{len(y)} records cannot be split into a training part and a test part",
+                where=f"cases.{point.case}.records",
+            )
         orders = [np.random.default_rng(seed).permutation(len(y)) for seed in point.data_seed().spawn(self.trials)]
         parts = ((order[:n], order[n:]) for order in orders)
         return [LinearTrial(numbers[train], rows[train], y[train], rows[test], y[test]) for train, test in parts]

@@ -61,8 +61,8 @@ class LogisticLaw(NamedTuple):
 
     Attributes:
         likelihood_power, tau: T and the prior precision.
-        radius: of the ball to which the coefficients are restricted, or None.
-        step_size, n_steps: of the Langevin chain whose last iterate is drawn, or None: the law itself.
+        radius: the radius of the ball to which the coefficients are restricted, or None.
+        step_size, n_steps: of the Langevin chain whose last iterate is drawn; None if the law itself is drawn from.
     """
 
     likelihood_power: float
@@ -91,14 +91,14 @@ def law_at(method: str, price: Price | None, model: ConvexLossModel, n_records: 
         price: the price; None: nothing is private.
         model: rows of norm one, and the prior precision n beta.
         n_records: the public number of records.
-        most_steps: of a Langevin chain.
+        most_steps: the largest number of steps of a Langevin chain.
 
     Raises:
         SpecError: the price is too small for any draw.
         ValueError: the method has no such price.
 
     Source: Geumlek, Song and Chaudhuri 2017, Algorithms 4 and 5, and Figure 3; Minami et al. 2016, Theorem 7;
-        mechanisms, posteriors of convex losses.
+        design notes, posteriors of convex losses.
     """
     tau = model.precision
     if price is None:
@@ -192,7 +192,7 @@ class Drawn(NamedTuple):
     Attributes:
         draws: shape (n_sets, width, n_chains).
         acceptance: the share of accepted proposals.
-        r_hat: of the worst coordinate of z, all sets taken together, over the second half of the steps.
+        r_hat: R-hat of the worst coordinate of z, all sets taken together, over the second half of the steps.
     """
 
     draws: Floats

@@ -51,7 +51,7 @@ Method = Literal["true-posterior", "rdp-concentrated", "rdp-diffuse", "ops", "gd
 
 SOURCE = "[G] Figure 3"
 _CLEAR = 2.0
-"""A difference of so many standard errors is called one: of twenty comparisons of equals one errs."""
+"""A difference of this many standard errors is called clear; of twenty comparisons of equals one errs."""
 _CONVERGED = 1.05
 _WATCHED_CHAINS = 4
 """Of each trial with records of its own: the first is its draw, the others tell whether it has converged."""
@@ -120,7 +120,7 @@ class LogisticCase(Section, frozen=True, kw_only=True):
             raise ValueError("state test, or n_train")
         for name, feature in self.features.items():
             if feature.impute is None:
-                raise ValueError(f"{name}: a cell that holds no valid value needs a public stand-in, impute: VALUE")
+                raise ValueError(f"{name}: cells that hold no valid value need a public stand-in; state impute: VALUE")
 
     def model(self, n_records: int) -> ConvexLossModel:
         """Return the model: rows of norm one, prior precision n beta."""
@@ -133,7 +133,7 @@ class LogisticCase(Section, frozen=True, kw_only=True):
         """Return the rows and classes of a file.
 
         Raises:
-            SourceError: it cannot be read.
+            SourceError: the file cannot be read.
         """
         stated: dict[str, Any] = msgspec.to_builtins(self)
         return _coded(canonical_json({**stated, "train": path, "test": path, "n_train": None}))
@@ -143,7 +143,9 @@ class LogisticCase(Section, frozen=True, kw_only=True):
         """The number of records that are learned from, fewer than there are if a part is predicted."""
         n = len(self.coded(self.train)[0])
         if self.n_train is not None and self.n_train >= n:
-            raise SpecError(f"{self.n_train} of {n} records leave none to predict", where="n_train")
+            raise SpecError(
+                f"all {n} records would be learned from, and none predicted: n_train is {self.n_train}", where="n_train"
+            )
         return self.n_train or n
 
 
@@ -174,8 +176,8 @@ class LogisticRegressions(SimulatedStudy, frozen=True, kw_only=True):
     """Prices are epsilons of Renyi divergence at ``orders``, and pairs of ``epsilon_at_delta`` and ``delta``."""
 
     study: Literal["logistic-regression"]
-    draws: Annotated[int, Meta(ge=1, le=1, description="posterior draws a trial")] = 1
-    trials: Annotated[int, Meta(ge=2, le=10_000, description="draws a point")] = 50
+    draws: Annotated[int, Meta(ge=1, le=1, description="posterior draws per trial")] = 1
+    trials: Annotated[int, Meta(ge=2, le=10_000, description="trials per point of the grid")] = 50
     orders: Annotated[tuple[Exact, ...], Meta(description="orders of Renyi divergence; 1 is Kullback-Leibler")]
     delta: Annotated[Exact, Meta(description="of the pairs")] = "1e-6"
     epsilon_at_delta: Annotated[tuple[Exact, ...], Meta(description="epsilons of the pairs")] = ()

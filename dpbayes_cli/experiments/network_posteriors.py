@@ -67,7 +67,7 @@ class Posteriors:
     """What was made of the exact counts.
 
     Attributes:
-        draws: of the cells of all tables, shape (n_trials, n_draws, n_cells).
+        draws: the draws of the cells of all tables, shape (n_trials, n_draws, n_cells).
         released: the tables as they were released, or rebuilt from what was, shape (n_trials, n_cells); None if no
             tables are released, or not looked at.
         taken: the counts that are taken for the truth, the same shape; None if none are.
@@ -91,7 +91,7 @@ def target_of(model: DiscreteBayesNet) -> int:
 def simulated_records(
     model: DiscreteBayesNet, n_train: int, n_test: int, trials: int, rng: np.random.Generator
 ) -> NetworkRecords:
-    """Draw tables from the prior, and records from them, in each trial; more trials begin with the same."""
+    """Draw tables and records of each trial from the prior; a trial does not depend on how many there are."""
     counts, tests, labels = [], [], []
     for _ in range(trials):
         codes = np.concatenate(list(model.draw_records(model.draw_tables(rng), n_train + n_test, rng)))

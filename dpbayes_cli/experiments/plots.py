@@ -1,4 +1,4 @@
-"""Figures of a study: recipes of panels with a line a method, under a stamped title with one legend."""
+"""Figures of a study: panels with one line per method, under a dated title with one legend."""
 
 from __future__ import annotations
 
@@ -36,22 +36,22 @@ class Style(NamedTuple):
 
 @dataclass(frozen=True)
 class Plot:
-    """A figure: a panel a case (and more), a line a method, a measure against a column.
+    """A figure with one panel per case (or finer) and one line per method: a measure against a column.
 
     Attributes:
-        title: what it shows.
-        y: the measure; with bars of two standard errors if it has them.
-        label: what that is.
-        styles: of the methods that have lines.
-        x: the column on the horizontal axis, of numbers.
-        panels: the columns of which each place has a panel.
-        across: the method that is drawn across the panel, and how it is called.
-        level: a measure of every method alike that is drawn across the panel, and how it is called.
+        title: what the figure shows.
+        y: the measure, with bars of two standard errors if these are known.
+        label: the name of the vertical axis.
+        styles: the style of each method that has a line.
+        x: the column of numbers on the horizontal axis.
+        panels: the columns; each combination of their values has a panel.
+        across: a method that is drawn as a horizontal line, and its label.
+        level: a measure that all methods share, drawn as a horizontal line, and its label.
         dashed: another measure of the same methods.
-        short_of: the method from whose ``y`` the lines show the shortfall.
-        colored_by: a column whose values have colors; each has its own lines.
-        scales: of the axes.
-        y_limits: of the vertical axis.
+        short_of: a method; the lines show how far ``y`` is below that of this method.
+        colored_by: a column; each of its values has a color and lines of its own.
+        scales: the scales of the two axes.
+        y_limits: the limits of the vertical axis.
         share_y: whether the panels have one vertical axis.
     """
 

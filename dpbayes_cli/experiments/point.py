@@ -19,11 +19,11 @@ class GridPoint:
     """One point in the grid of a study.
 
     Attributes:
-        place: where it is in the grid, by column; ``point["epsilon"]`` reads it. The case's name changes no number.
+        place: where it is in the grid, by column; ``point["epsilon"]`` reads one. No number depends on a case's name.
         data: what the simulated data depend on; all methods see the same.
         definition: everything that the numbers depend on and nothing else: another change recomputes nothing.
         seed: the seed of the study; 0 if nothing is random.
-        details: what else its row tells, by column.
+        details: further values in its row of results, by column.
     """
 
     place: Mapping[str, Any]

@@ -32,9 +32,9 @@ Records = Literal["complete", "dropped"]
 
 SOURCE = "[G] Figure 1"
 _NEXT_TO = 1e-3
-"""How near to the asymptote the curve is looked at."""
+"""How near to the asymptote the curve is evaluated."""
 _LARGEST_EPSILON = 2.0
-"""The paper's figure ends there."""
+"""The largest epsilon in the paper's figure."""
 
 
 class RenyiCase(CoinCase, frozen=True, kw_only=True):
@@ -90,7 +90,7 @@ class RenyiCurves(Study, frozen=True, kw_only=True):
     weights: Annotated[
         tuple[Exact, ...], Meta(min_length=1, description="r of rdp-diffuse, m of rdp-concentrated; 1: rdp-direct")
     ]
-    highest_order: Annotated[float, Meta(gt=1, le=256, description="orders are looked at up to this one")] = 20.0
+    highest_order: Annotated[float, Meta(gt=1, le=256, description="the highest order that is studied")] = 20.0
     points: Annotated[int, Meta(ge=2, le=10_000, description="orders a curve, in equal steps")] = 400
     methods: Annotated[tuple[Method, ...], Meta(min_length=1)] = ("rdp-diffuse", "rdp-concentrated")
     records: Annotated[
@@ -110,7 +110,7 @@ class RenyiCurves(Study, frozen=True, kw_only=True):
     )
     legend: ClassVar = (
         "`order_max`: the order at and above which the divergence is infinite. With dropped records any number of them "
-        "may be invalid, and neighbors may differ in that."
+        "may be invalid, and neighbors may differ in how many are."
     )
 
     def __post_init__(self) -> None:
@@ -211,7 +211,7 @@ class RenyiCurves(Study, frozen=True, kw_only=True):
 
 
 def _asymptote(name: str, curve: Curve) -> Claim:
-    """Finite below 1 + min(alpha, beta), infinite there, and without bound next to it."""
+    """Return the claim that the curve is finite below order 1 + min(alpha, beta), and unbounded towards it."""
     case = curve.case
     expected = 1.0 + min(case.alpha, case.beta)
     below, nearer = (curve.divergence(expected - _NEXT_TO / k) for k in (1.0, 1e2))
@@ -229,13 +229,13 @@ def _asymptote(name: str, curve: Curve) -> Claim:
 
 
 def _dropped(name: str, complete: Curve, dropped: Curve) -> Claim:
-    """What it costs at order 2 that records may be invalid."""
+    """Return the claim that dropping invalid records raises the cost at order 2."""
     less, more = complete.divergence(2.0), dropped.divergence(2.0)
     return Claim(
         OURS,
         f"{name}: where invalid records are dropped the true posterior costs more.",
         more > less,
         f"at order 2 {more:.3f} against {less:.3f} with complete records",
-        "Fewer records count, so that the posterior may be wider and a record moves it further. The mechanisms refuse "
+        "Fewer records count, so the posterior may be wider and one record may move it further. The mechanisms refuse "
         "such records.",
     )

@@ -40,7 +40,7 @@ Method = Literal[
 SOURCE = "[G] Figure 2"
 _ZERO = 1e-9
 _NEXT_TO_NOTHING = 0.01
-"""A divergence below this is next to nothing, and one above it is not."""
+"""A divergence below this counts as zero."""
 _LARGEST_PURE = Decimal(60)
 """Of Laplace noise: a larger epsilon adds nothing."""
 _KL_LIMIT = 0.7

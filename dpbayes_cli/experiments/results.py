@@ -117,7 +117,7 @@ class Results(tuple[Result, ...]):
         """Return the one result with these values in these columns.
 
         Raises:
-            ValueError: there is none, or there are several.
+            ValueError: no result matches, or several do.
         """
         (found,) = self.where(**place)
         return found
@@ -132,7 +132,7 @@ class Results(tuple[Result, ...]):
         return [place for place in every if self.where(**place)]
 
     def differences(self, first: str, second: str, measure: str) -> dict[str, Difference]:
-        """Return the mean difference of two methods of a case by the rest of their place, unless both are one law."""
+        """Return the mean differences of two methods of a case, by the other columns, unless both are one law."""
         found = {}
         for each in self.where(method=first):
             place = {name: value for name, value in each.point.place.items() if name not in {"case", "method"}}

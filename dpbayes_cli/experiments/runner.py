@@ -24,24 +24,26 @@ Progress = Callable[[GridPoint, float, int, int], None]
 
 
 def run_study(study: Study, directory: Path, jobs: int, progress: Progress) -> Results:
-    """Compute what is missing in the directory of a study.
+    """Compute the points of a study that its directory lacks.
 
     Args:
         study: the study.
-        directory: where its points are; made if it is not there.
-        jobs: how many processes.
-        progress: told of every point that is computed.
+        directory: the directory of its points; created if it does not exist.
+        jobs: the number of processes.
+        progress: called after every point that is computed.
 
     Returns:
         The results of all points in the order of the study.
 
     Raises:
         SpecError: the study cannot be simulated.
-        OutputError: the directory is another's, or cannot be written.
+        OutputError: the directory belongs to another study, or cannot be written.
     """
     grid = study.grid()
     if not grid:
-        raise SpecError("there is nothing to compute: no method goes with the prices", where="methods")
+        raise SpecError(
+            "there is nothing to compute: none of the methods can be run at the stated epsilons", where="methods"
+        )
     open_directory(directory, study)
     found = {point.digest: kept for point in grid if (kept := finished(directory, point)) is not None}
     missing = list({point.digest: point for point in grid if point.digest not in found}.values())
@@ -74,7 +76,7 @@ def publish(directory: Path, study: Study, results: Results, formats: Sequence[F
     """Write the files of a study that has run, each a function of its finished points; return their names.
 
     Raises:
-        OutputError: they cannot be written.
+        OutputError: the files cannot be written.
     """
     files = study.files(results, formats)
     for name, content in files.items():

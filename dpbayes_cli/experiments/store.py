@@ -33,7 +33,7 @@ class FinishedPoint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         stamp: that nothing in it is private.
         definition: what the numbers depend on; see ``GridPoint``.
         measures: the numbers of the point, by name.
-        trials: the numbers of its trials, by name, one a trial.
+        trials: arrays with one number per trial, by name.
         seconds: how long the point took.
     """
 
@@ -66,7 +66,7 @@ def _check_same(directory: Path, study: Study) -> None:
     """Refuse what is not the directory of a study of that name."""
     hint = "choose another --out: an experiment only takes up a directory of its own"
     if not directory.is_dir():
-        raise OutputError(f"{str(directory)!r} exists and is no directory", hint=hint)
+        raise OutputError(f"{str(directory)!r} exists and is not a directory", hint=hint)
     if not any(directory.iterdir()):
         return
     try:
@@ -104,7 +104,7 @@ def finish(directory: Path, point: GridPoint, result: FinishedPoint) -> None:
     """Write the file of a point.
 
     Raises:
-        OutputError: it cannot be written.
+        OutputError: the file cannot be written.
     """
     write_whole(_file(directory, point), msgspec.json.encode(result) + b"\n")
 
@@ -117,7 +117,7 @@ def write_whole(path: Path, content: bytes) -> None:
     """Write a file beside its place, sync it and rename it: it is there whole, or as it was.
 
     Raises:
-        OutputError: it cannot be written.
+        OutputError: the file cannot be written.
     """
     partial = path.with_name(f"{path.name}.{os.getpid()}-{secrets.token_hex(4)}{_PARTIAL}")
     try:

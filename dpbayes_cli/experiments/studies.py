@@ -35,7 +35,7 @@ def read_study(path: Path) -> Study:
     """Read a study file; paths in it are relative to it.
 
     Raises:
-        SpecError: it is not plain YAML, or a key is unknown, missing or has a wrong value.
+        SpecError: the text is not plain YAML, or a key is unknown, missing or has a wrong value.
     """
     return build_study(read_spec_file(path), path.parent)
 

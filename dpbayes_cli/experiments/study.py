@@ -83,11 +83,11 @@ class Study(Section, frozen=True, kw_only=True):
 
         Args:
             case: a value of ``cases``, as it is in the file.
-            _place: where it is in the file.
+            _place: where the case is in the file.
             _base: the directory that paths are relative to.
 
         Raises:
-            SpecError: a value does not fit; with its place.
+            SpecError: a value does not fit; the error names its place.
         """
         checked: Section = case
         return checked
@@ -110,7 +110,7 @@ class Study(Section, frozen=True, kw_only=True):
         raise NotImplementedError
 
     def claims(self, results: Results) -> list[Claim]:
-        """Return what the paper says of the figure, and what is measured; nothing of what the points do not tell."""
+        """Return claims about the figure with what was measured, without those that the points cannot decide."""
         raise NotImplementedError
 
     def figures(self, results: Results) -> "dict[str, Figure]":
@@ -158,8 +158,8 @@ class Study(Section, frozen=True, kw_only=True):
         Args:
             place: by column, the case first.
             data: what the simulated data depend on.
-            own: what else the numbers depend on.
-            details: what else its row tells, by column.
+            own: everything else that the numbers depend on.
+            details: further values in its row of results, by column.
         """
         definition = {**data, "version": dpbayes_cli.__version__, "study": self.study, **own}
         return GridPoint(place, data, definition, getattr(self, "seed", 0), details or {})
@@ -236,7 +236,7 @@ class SimulatedStudy(Study, frozen=True, kw_only=True):
 
     seed: Annotated[int, Meta(ge=0, le=(1 << 62), description="of the whole study")] = 0
     trials: Annotated[int, Meta(ge=2, le=1_000_000, description="simulated releases a cell")] = 300
-    draws: Annotated[int, Meta(ge=2, le=10_000, description="posterior draws a trial")] = 199
+    draws: Annotated[int, Meta(ge=2, le=10_000, description="posterior draws per trial")] = 199
     epsilon: Annotated[tuple[Exact, ...], Meta(min_length=1, description="prices, exact")]
     methods: tuple[str, ...]
 

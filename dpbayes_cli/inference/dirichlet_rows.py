@@ -18,7 +18,7 @@ class DirichletRows:
     """The cells of all rows, concatenated. The first axis of every array of counts is that of the draws or chains.
 
     Attributes:
-        concentration: of each cell, shape (n_cells,).
+        concentration: the concentration of each cell, shape (n_cells,).
         row: the row of each cell, shape (n_cells,).
         row_start, row_size: the first cell and the number of cells of each row, shape (n_rows,).
         row_sums: the sum of the concentrations of each row, shape (n_rows,).

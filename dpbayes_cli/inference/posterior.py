@@ -118,7 +118,7 @@ def summarize_count_draws(
 
     Args:
         counts: draws of the counts, shape (n_draws, n_categories).
-        concentration: of the Dirichlet prior, one per category.
+        concentration: the concentration of the Dirichlet prior, one per category.
         theta: draws of theta given those counts, same shape.
 
     Returns:

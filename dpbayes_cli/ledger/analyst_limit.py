@@ -13,7 +13,7 @@ class AnalystLimit:
 
     Privacy: a second filter beside the account's: all charges of the analyst together keep the guarantee of the
         limit, and the account's total holds whatever the limits are.
-    Source: mechanisms, the ledger is a filter.
+    Source: design notes, the ledger is a filter.
 
     Attributes:
         budget: the limit.

@@ -124,7 +124,7 @@ class AnchoredStorage:
             state: the other chain, which may grow in the block.
 
         Yields:
-            The disputes about the other chain.
+            What the anchors dispute about the other chain.
         """
         with ExitStack() as locks:
             taken: set[tuple[int, int]] = set()

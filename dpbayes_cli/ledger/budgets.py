@@ -28,7 +28,7 @@ class Budget(ABC):
 
     Privacy: a filter: whatever the order and the adaptive choice of releases, all releases that it allowed together
         keep the account's guarantee.
-    Source: mechanisms, the ledger is a filter.
+    Source: design notes, the ledger is a filter.
     """
 
     kind: ClassVar[str]
@@ -36,11 +36,11 @@ class Budget(ABC):
     @property
     @abstractmethod
     def lanes(self) -> tuple[str, ...]:
-        """The names of the sums that the filter compares."""
+        """The names of the sums that are kept below their totals."""
 
     @property
     def shape(self) -> object:
-        """What an amendment must not change."""
+        """The properties of a budget that an amendment must not change."""
         return (self.kind, self.lanes)
 
     @property
@@ -54,14 +54,14 @@ class Budget(ABC):
 
     @abstractmethod
     def serialize(self) -> dict[str, Any]:
-        """Return the stored form."""
+        """Return the budget as the ledger stores it."""
 
     @abstractmethod
     def amended(self, changes: Mapping[str, Decimal]) -> Budget:
         """Return the budget with other totals.
 
         Raises:
-            SpecError: it has no such component.
+            SpecError: the budget has no total of this name.
         """
 
     def remaining(self, charged: Mapping[str, Decimal]) -> Lanes:
@@ -88,7 +88,7 @@ class Budget(ABC):
         }
 
     def added(self, charged: Mapping[str, Decimal], guarantee: Guarantee) -> Lanes:
-        """Return the lanes after one more release."""
+        """Return what is charged to each lane after one more release."""
         return {lane: exact_sum([charged[lane], _cost(guarantee, lane)]) for lane in self.lanes}
 
     @property
@@ -131,7 +131,7 @@ class PureBudget(Budget):
         return PureBudget(**changes)
 
     def serialize(self) -> dict[str, Any]:
-        """Return the stored form."""
+        """Return the budget as the ledger stores it."""
         return {"kind": self.kind, **component_texts(self.total)}
 
 
@@ -171,7 +171,7 @@ class ApproximateBudget(Budget):
         return ApproximateBudget(**{**self.total, **changes})
 
     def serialize(self) -> dict[str, Any]:
-        """Return the stored form."""
+        """Return the budget as the ledger stores it."""
         return {"kind": self.kind, **component_texts(self.total)}
 
 
@@ -212,7 +212,7 @@ class RenyiBudget(Budget):
         return RenyiBudget(self.order, changes["rdp"])
 
     def serialize(self) -> dict[str, Any]:
-        """Return the stored form."""
+        """Return the budget as the ledger stores it."""
         return {"kind": self.kind, "order": decimal_text(self.order), "rdp": decimal_text(self.rdp)}
 
 
@@ -250,7 +250,7 @@ class ConcentratedBudget(Budget):
         return ConcentratedBudget(**changes)
 
     def serialize(self) -> dict[str, Any]:
-        """Return the stored form."""
+        """Return the budget as the ledger stores it."""
         return {"kind": self.kind, **component_texts(self.total)}
 
 
@@ -284,6 +284,6 @@ def check_components(changes: Mapping[str, Decimal], allowed: set[str], what: st
     """
     if unknown := changes.keys() - allowed:
         raise SpecError(
-            f"a budget {what} has no total of {', '.join(sorted(unknown))} to change",
+            f"{', '.join(sorted(unknown))} cannot be changed in a budget {what}",
             hint=f"state {', '.join(sorted(allowed))}",
         )

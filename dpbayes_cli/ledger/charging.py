@@ -143,8 +143,8 @@ def paying_account(state: State, charge: Charge) -> tuple[Account, bool]:
     others = [release_id for layout, release_id in account.layouts.items() if layout != requested]
     if others:
         raise BudgetError(
-            f"release {others[0]} of the account {account.name!r} read its files with another layout, in which records "
-            "or their privacy units differ: their privacy costs do not add up",
+            f"release {others[0]} of the account {account.name!r} read its files with another layout, which may make "
+            "other records or privacy units of them: such costs do not add up",
             hint="use the same layout; for data of other people, name another account with --dataset",
         )
     return account, False

@@ -59,5 +59,5 @@ class GaussianBudget(Budget):
         return GaussianBudget(changes["mu"])
 
     def serialize(self) -> dict[str, Any]:
-        """Return the stored form."""
+        """Return the budget as the ledger stores it."""
         return {"kind": self.kind, "mu": decimal_text(self.mu)}

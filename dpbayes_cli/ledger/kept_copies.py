@@ -53,7 +53,7 @@ def existing_salvage(
         ledger: the damaged ledger.
         target: the file.
         entries: the entries of the new ledger.
-        kept: how many of them, from the first on, are entries of the damaged ledger.
+        kept: how many of them, counted from the first, are entries of the damaged ledger.
         payloads: the keys and payloads of the new ledger.
     """
     if not _may_be_a_copy(target, ledger):

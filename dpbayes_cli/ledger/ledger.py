@@ -77,7 +77,7 @@ class Ledger(VerifiedChain):
             elif known.terms != requested.terms:
                 change = "--epsilon TOTAL" if known.separate_population or separate is None else "--separate-population"
                 raise BudgetError(
-                    f"the account {name!r} is already open, with other terms",
+                    f"the account {name!r} is already open with other terms (total, neighbors, unit or population)",
                     hint=f"to change it: dpbayes budget amend {name} {change} --reason TEXT",
                 )
             return state.accounts[name], known is None
@@ -125,7 +125,7 @@ class Ledger(VerifiedChain):
             return Preview(release_id, None, account.budget.remaining(after), opened)
 
     def sealed(self, charge: Charge) -> bytes | None:
-        """Return the sealed draw of a release that is charged already, whatever its guarantee; else None."""
+        """Return the sealed draw of a release that is charged already, whatever it cost; None if there is none."""
         if not self.storage.exists:
             return None
         with self.anchored.reading() as (transaction, state):
@@ -208,7 +208,7 @@ class Ledger(VerifiedChain):
         with self.writing(begin=False) as (transaction, state):
             known = state.release(_account(state, account), release.release_id)
             if known is None or known.stage == "reserved":
-                raise LedgerError(f"release {release.release_id} was never sealed")
+                raise LedgerError(f"release {release.release_id} was never sealed: the ledger holds no draw of it")
             if known.stage == "published":
                 return known, state
             fields = {

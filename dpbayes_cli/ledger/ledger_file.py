@@ -47,14 +47,14 @@ def check_local(path: Path) -> None:
     """Refuse a path on a network file system.
 
     Raises:
-        LedgerError: it is on one.
+        LedgerError: the ledger is on a network file system.
     """
     kind = network_file_system(path)
     if kind:
         raise LedgerError(
-            f"the ledger {str(path)!r} would be on a network file system ({kind}), whose locks are not reliable",
-            hint="keep it on a disk of this host; if several hosts share it, in PostgreSQL: "
-            "--ledger postgresql://HOST/DATABASE; an anchor may be on a network file system",
+            f"the ledger {str(path)!r} is on a network file system ({kind}), whose locks are not reliable",
+            hint="keep it on a disk of this host, or in PostgreSQL if several hosts share it: "
+            "--ledger postgresql://HOST/DATABASE",
         )
 
 

@@ -61,6 +61,7 @@ def amendment_entry(
     if budget.excess(account.charged):
         raise BudgetError(
             f"the account {account.name!r} has already spent more than the new total",
+            hint=f"to see what is spent: dpbayes budget show {account.name}",
             requested=component_texts(budget.total),
             remaining=component_texts(account.remaining),
         )

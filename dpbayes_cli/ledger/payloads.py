@@ -34,7 +34,7 @@ def checked_payload(transaction: Transaction, key: str, expected: str) -> bytes:
     """Return the payload of a key.
 
     Raises:
-        LedgerError: its digest is not the one in the chain.
+        LedgerError: the digest of the payload is not the one in the chain.
     """
     payload = transaction.payload(key)
     if payload is None or digest("payload", payload) != expected:

@@ -263,7 +263,7 @@ class PostgresStorage(Storage):
     def _check_schema(self, connection: psycopg.Connection[Any]) -> None:
         meta = dict(connection.execute("SELECT name, value FROM meta").fetchall())
         if meta.get("application") != "dpbayes":
-            raise LedgerError(f"{self.location!r} is not a dpbayes ledger")
+            raise LedgerError(f"{self.location!r} is not a dpbayes ledger", hint="name an empty schema: ?schema=NAME")
         version = meta.get("schema_version")
         if version != str(SCHEMA_VERSION):
             raise LedgerError(

@@ -137,7 +137,7 @@ class RebuiltChain:
             self.lost.append(f"the charge of release {name} is malformed: it is not counted")
 
     def _tighten(self, fields: Mapping[str, Any]) -> None:
-        """Lower a total or a limit to a readable entry's; never raise one."""
+        """Lower a total or a limit to the one that a readable entry states; never raise it."""
         account = self.state.accounts[fields["account"]]
         stated, analyst = parse_budget(fields["budget"]), fields.get("analyst")
         current = account.budget if fields["kind"] == "amend" else account.limit_budgets.get(analyst or "")

@@ -19,7 +19,7 @@ from dpbayes_cli.privacy.neighbors import Neighbors
 
 
 def replay(entries: Iterable[Entry], state: State | None = None) -> State:
-    """Return the state after entries, from the beginning or from a state, which is changed in place."""
+    """Return the state after entries; ``state``, if given, is the state before them and is changed in place."""
     state = State() if state is None else state
     for entry in entries:
         apply_entry(state, entry)
@@ -154,7 +154,7 @@ def _apply_to_ledger(state: State, kind: str, fields: Mapping[str, Any]) -> None
             exhaust(state, "entries that could not be verified say so")
     elif kind == "key":
         if not isinstance(fields["key"], str) or not fields["key"]:
-            raise ValueError("its key is not a text")
+            raise ValueError("it must name its key by a text")
         state.key_since = state.key_since if state.key == fields["key"] else fields["sequence"]
         state.key = fields["key"]
     elif kind == "checkpoint":

@@ -274,7 +274,7 @@ class SqliteStorage(Storage):
         (application_id,) = execute_patiently(connection, "PRAGMA application_id").fetchone()
         version: int = connection.execute("PRAGMA user_version").fetchone()[0]
         if application_id != _APPLICATION_ID:
-            raise LedgerError(f"{self.location!r} is not a dpbayes ledger")
+            raise LedgerError(f"{self.location!r} is not a dpbayes ledger", hint="name the ledger: --ledger FILE")
         return version
 
     def _check_schema(self, connection: sqlite3.Connection) -> None:

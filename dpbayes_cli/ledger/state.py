@@ -199,7 +199,7 @@ class State:
         """Return a release of an account, recent or not; None if it was never charged.
 
         Raises:
-            LedgerError: its entries are damaged.
+            LedgerError: the entries of the release are damaged.
         """
         if account.whole or release_id in account.recent:
             return account.recent.get(release_id)
@@ -253,7 +253,7 @@ class State:
         return key is None or entry.sequence <= self.key_since or key.signed(previous, fields)
 
     def copy(self, lookup: Lookup | None) -> State:
-        """Return an independent copy that finds older entries by ``lookup``."""
+        """Return an independent copy; it finds older entries with the function ``lookup``."""
         return replace(
             self,
             accounts={name: account.copy() for name, account in self.accounts.items()},

@@ -70,7 +70,7 @@ class Transaction(ABC):
 
     @abstractmethod
     def begin_index(self) -> bool:
-        """Create the index of all entries, present and future; return whether the storage allows it."""
+        """Create an index of the entries, kept up to date from now on; return False if the storage cannot have one."""
 
     @abstractmethod
     def indexed(self) -> list[tuple[str, int]]:

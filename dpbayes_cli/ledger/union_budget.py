@@ -46,7 +46,7 @@ class UnionBudget(Budget):
         allowed while some order fits, or the sum of epsilons does. Partition an event by the first order that still
         fits at its end: each piece is an event of that order's own filter, so the pieces add up to
         exp(epsilon) Q + sum of delta_l. Choosing the best order at the full delta would be unsound.
-    Source: mechanisms, several orders need a union bound; Feldman and Zrnic 2021; Canonne, Kamath and Steinke 2020.
+    Source: design notes, several orders need a union bound; Feldman and Zrnic 2021; Canonne, Kamath and Steinke 2020.
 
     Attributes:
         epsilon, delta: the guarantee.
@@ -65,12 +65,12 @@ class UnionBudget(Budget):
         check_delta(self.delta)
         listed = [order for order, _ in self.orders]
         if not listed or listed != sorted(set(listed)):
-            raise SpecError("expected one or more orders, in ascending order", where="orders")
+            raise SpecError("expected one or more Renyi orders, the smallest first, none twice", where="orders")
         for order, part in self.orders:
             check_order(order)
             check_delta(part)
         if self.delta_approx < 0 or exact_sum([self.delta_approx, *(part for _, part in self.orders)]) > self.delta:
-            raise SpecError("the parts of delta exceed delta in total", where="orders")
+            raise SpecError("the parts of delta add up to more than delta", where="orders")
 
     @classmethod
     def divide(cls, epsilon: Decimal, delta: Decimal, orders: tuple[Decimal, ...] = DEFAULT_ORDERS) -> UnionBudget:
@@ -134,7 +134,7 @@ class UnionBudget(Budget):
         return UnionBudget(changes["epsilon"], self.delta, self.orders, self.delta_approx)
 
     def serialize(self) -> dict[str, Any]:
-        """Return the stored form."""
+        """Return the budget as the ledger stores it."""
         return {
             "kind": self.kind,
             "epsilon": decimal_text(self.epsilon),

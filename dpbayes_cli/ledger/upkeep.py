@@ -33,7 +33,7 @@ class Salvage:
 
     Attributes:
         state: the new ledger.
-        kept: the number of entries, from the first on, that verify.
+        kept: the number of entries at the beginning that verify.
         charged: the releases that are charged again, because their later entries are lost.
         lost: what is missing from the new ledger, one sentence each.
         tightened: the totals and limits that were lowered to a readable entry's, one sentence each.
@@ -128,7 +128,7 @@ def payloads(chain: RebuiltChain, read: Callable[[str], bytes | None], start: in
     Args:
         chain: the chain.
         read: returns the payload of a key, or None if it cannot be read.
-        start: the number of entries, from the first on, whose payloads are not needed.
+        start: the number of entries at the beginning whose payloads are not needed.
     """
     expected, state = kept_payloads(chain.entries[start:]), State()
     for entry in chain.entries:

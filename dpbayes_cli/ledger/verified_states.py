@@ -91,7 +91,7 @@ class VerifiedStates:
 
 
 def key_findings(state: State) -> list[str]:
-    """Return the finding about a ledger and the available key, as a list of one sentence, or an empty list."""
+    """Return a list with the finding about the signature and the available key; empty if there is no finding."""
     if state.key and state.key not in state.keys:
         given = "another key was given" if state.keys else "no key was given"
         return [f"the ledger is signed with the key {state.key}, and {given}"]

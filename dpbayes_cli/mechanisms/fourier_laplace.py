@@ -231,7 +231,9 @@ def _names(network: Network, complete: bool) -> tuple[str, ...]:
             parts = [_bits_text(network, j, int(code)) for j, code in zip(family, codes, strict=True) if code]
             names.append(f"{kind}[{','.join(parts)}]")
     if len(set(names)) < len(names):
-        raise SpecError("two parities would have one name: do not use ',' or '&' in names", where="domain.variables")
+        raise SpecError(
+            "two released values would have the same name, because names hold ',' or '&'", where="domain.variables"
+        )
     return tuple(names)
 
 

@@ -175,7 +175,11 @@ class Gibbs(Mechanism):
         """Plan sweeps that are one exact draw of all parameters each."""
         sweeps = stated_sweeps or request.draws
         if request.draws > sweeps:
-            raise SpecError(f"{request.draws} draws need at least as many sweeps, not {sweeps}", where="sampling.draws")
+            raise SpecError(
+                f"{request.draws} draws need at least as many sweeps; there are {sweeps}",
+                where="sampling.draws",
+                hint="more sweeps: --sweeps N",
+            )
         exact = exact_sampler(model, policy, replace(request, draws=sweeps))
         price = BoundedRange(exact.charged, sweeps, exact.curve)
         spent = price.epsilon

@@ -30,7 +30,8 @@ class Laplace(Mechanism):
     info: ClassVar[MethodInfo] = MethodInfo(
         releases="The model's integer statistic plus independent discrete Laplace noise on every component. Any "
         "number of posterior samples, any prior and any further analysis of it are free.",
-        guarantee="Pure epsilon-DP. The noise scale is L1 sensitivity / epsilon, in counts.",
+        guarantee="Pure epsilon-DP: delta is 0. The noise scale, in counts, is the L1 sensitivity (how far one record "
+        "can move all statistics together) divided by epsilon.",
         assumptions="One record per person, or as the privacy unit states. The operating system's random numbers are "
         "secret. Nothing is assumed about the analyst.",
         source="Foulds et al. 2016, eq. 16-17; Zhang, Rubinstein and Dimitrakakis 2016, Alg. 1; Bernstein and Sheldon "

@@ -271,15 +271,19 @@ class Map(Mechanism):
         flip = selection == "permute-and-flip"
         if flip and cover.n_points > _MAX_POINTS:
             raise SpecError(
-                f"permute-and-flip may visit every point of the cover, and this lattice has more than {_MAX_POINTS}",
+                f"permute-and-flip may visit every point of the grid, which has more than {_MAX_POINTS:,} points",
                 where="sampling.selection",
-                hint="--selection exponential, which draws from any lattice",
+                hint="--selection exponential, which can draw from any grid",
             )
         tempering = calibrate_power(request, cover.spread, max(GRID_SLACK, LATTICE_SLACK) * rows_touched, None)
         law = SimplexSampler(cover, concentration, tempering.likelihood_power, "joint")
         error = _error(law, request.n_records)
         if flip and error > _MAX_SCORE_ERROR:
-            raise SpecError("the scores are too large for floats to tell them apart", where="privacy.epsilon")
+            raise SpecError(
+                "epsilon is so large that rounding would change the result",
+                where="privacy.epsilon",
+                hint="--selection exponential",
+            )
         return SharesEstimate(law, selection, error), tempering, cover.plan_parameters()
 
     def release(self, plan: Plan, evidence: ExactEvidence) -> Draws:

@@ -36,7 +36,7 @@ class RdpConcentrated(RenyiMechanism):
     """
 
     name: ClassVar[str] = "rdp-concentrated"
-    summary: ClassVar[str] = "posterior samples with the prior concentrated by 1/m; a Renyi curve"
+    summary: ClassVar[str] = "posterior samples with the prior made 1/m times stronger; a Renyi curve"
     example: ClassVar[Mapping[str, Mapping[str, Any]]] = {"privacy": {"epsilon": "1"}, "sampling": {"draws": 3}}
     info: ClassVar[MethodInfo] = renyi_info(
         releases="k draws from the posterior whose prior's parameters are divided by m, the largest m in (0, 1] "

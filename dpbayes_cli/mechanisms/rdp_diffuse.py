@@ -28,7 +28,7 @@ class RdpDiffuse(RenyiMechanism):
     """
 
     name: ClassVar[str] = "rdp-diffuse"
-    summary: ClassVar[str] = "posterior samples with the likelihood diffused by r; a Renyi curve"
+    summary: ClassVar[str] = "posterior samples with the likelihood weakened to its power r; a Renyi curve"
     example: ClassVar[Mapping[str, Mapping[str, Any]]] = {"privacy": {"epsilon": "1"}, "sampling": {"draws": 3}}
     info: ClassVar[MethodInfo] = renyi_info(
         releases="k draws from the posterior whose likelihood is raised to the power r, the largest r in (0, 1] "

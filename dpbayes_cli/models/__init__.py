@@ -1,1 +1,1 @@
-"""The models, one a file. No model depends on another model, on a mechanism, or on the source of its records."""
+"""The models, one per file. No model depends on another model, on a mechanism, or on the source of its records."""

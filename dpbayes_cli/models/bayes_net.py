@@ -55,7 +55,7 @@ class BayesNet(DiscreteBayesNet):
     info: ClassVar[MethodInfo] = MethodInfo(
         releases="Noisy joint counts of each variable and its parents (with fourier-laplace: noisy parities of them), "
         "and the posterior of every table inferred from them.",
-        guarantee="The guarantee of the mechanism. For |I| variables the L1 sensitivity is 2 |I| under replace-one "
+        guarantee="The mechanism gives the guarantee. For |I| variables the L1 sensitivity is 2 |I| under replace-one "
         "and |I| under add-remove, because a record is in one cell of every table.",
         assumptions="The graph, the values and the cut points are public and chosen without looking at the records. A "
         "record with an invalid cell is left out only of the tables with that column; with impute, the cell counts as "

@@ -58,10 +58,10 @@ class BetaBernoulli(LatentCounts, BetaProbability):
     info: ClassVar[MethodInfo] = MethodInfo(
         releases="The noisy number of successes and, if the number of valid records is private, of failures; and the "
         "posterior of theta, the probability of success, inferred from them.",
-        guarantee="The guarantee of the mechanism. The L1 sensitivity is 1 for complete records under replace-one "
+        guarantee="The mechanism gives the guarantee. The L1 sensitivity is 1 for complete records under replace-one "
         "(one count), 2 for dropped records under replace-one (two counts), and 1 under add-remove (two counts).",
         assumptions="Each record holds one binary outcome. Records are independent given theta. The two valid texts "
-        "are public. With impute:VALUE, the custodian vouches that VALUE is a fair stand-in.",
+        "are public. With impute:VALUE, the custodian states that VALUE is a fair stand-in.",
         source="Foulds et al. 2016, sec. 3.2; Zhang, Rubinstein and Dimitrakakis 2016, Alg. 1; Bernstein and Sheldon "
         "2018, sec. 3 and Fig. 1 (binomial).",
         corrections="If n is public and records are complete, the statistic is one number with sensitivity 1, not the "
@@ -104,12 +104,12 @@ class BetaBernoulli(LatentCounts, BetaProbability):
         return {self.success: mean[0], self.failure: 1.0 - mean[0]}
 
     def statistic(self, policy: RecordPolicy) -> Statistic:
-        """Return the minimal integer statistic: successes, and failures unless they are n minus successes.
+        """Return the smallest sufficient integer statistic: successes, and failures too unless they follow from n.
 
         Privacy: replace-one, complete: t(x) in {0, 1}, so |t - t'| <= 1, attained by success against failure.
             replace-one, dropped records: t(x) in {(1,0), (0,1), (0,0)}, so the L1 change is at most 2, attained by
             success against failure. add-remove: ||t(x)||_1 <= 1, attained by a success.
-        Source: mechanisms, correction to Foulds et al. and Zhang et al. (one number, not a pair, when n is public).
+        Source: design notes, correction to Foulds et al. and Zhang et al. (one number, not a pair, when n is public).
         """
         successes, failures = CountAt("outcome", SUCCESS), CountAt("outcome", FAILURE)
         if policy.neighbors is Neighbors.ADD_REMOVE:

@@ -88,10 +88,10 @@ class BetaGeometric(WholeNumber, ConjugateNumber, BetaProbability):
         releases="The noisy sum of the failures, clamped to a public bound, and, if it is private, the noisy number "
         "of records that count; and the posterior of the probability of success inferred from them. With gibbs, map, "
         "ops and the rdp mechanisms: draws of that probability, or an estimate of it.",
-        guarantee="The guarantee of the mechanism. One record moves the sum by at most the public bound.",
+        guarantee="The mechanism gives the guarantee. One record moves the sum by at most the public bound.",
         assumptions="Each record holds one whole number, the failures before the first success; larger numbers are "
         "clamped to the public bound or dropped. Attempts are independent and have the same probability of success. "
-        "With impute:VALUE, the custodian vouches that VALUE is a fair stand-in.",
+        "With impute:VALUE, the custodian states that VALUE is a fair stand-in.",
         source="Bernstein and Sheldon 2018, sec. 3.3 and Alg. 2-3; Geumlek, Song and Chaudhuri 2017, sec. 3.",
         corrections="Inference accounts for the clamping: the likelihood is exact, by inversion of the characteristic "
         "function, where the paper uses a normal approximation. Draws by gibbs, map, ops and the rdp mechanisms "

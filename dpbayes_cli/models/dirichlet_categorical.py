@@ -60,10 +60,10 @@ class DirichletCategorical(DirichletProbabilities, ConjugatePosterior):
     info: ClassVar[MethodInfo] = MethodInfo(
         releases="One noisy count for each of the K public categories, and the posterior of theta, the vector of "
         "probabilities, inferred from them.",
-        guarantee="The guarantee of the mechanism. The L1 sensitivity is 2 under replace-one (one count falls, "
+        guarantee="The mechanism gives the guarantee. The L1 sensitivity is 2 under replace-one (one count falls, "
         "another rises) and 1 under add-remove.",
         assumptions="Each record holds one category from a public list. Records are independent given theta. With "
-        "impute:VALUE, the custodian vouches that VALUE is a fair stand-in.",
+        "impute:VALUE, the custodian states that VALUE is a fair stand-in.",
         source="Bernstein and Sheldon 2018, sec. 3 and Fig. 1 (multinomial); Zhang, Rubinstein and Dimitrakakis 2016, "
         "Alg. 1.",
         corrections="Noise is drawn independently for each count. (In the code of Bernstein and Sheldon all "
@@ -102,7 +102,9 @@ class DirichletCategorical(DirichletProbabilities, ConjugatePosterior):
                     hint=nearest(label, labels),
                 )
         if missing := [label for label in labels if label not in concentration]:
-            raise SpecError(f"no concentration for {', '.join(map(repr, missing))}", where="prior.concentration")
+            raise SpecError(
+                f"there is no concentration for {', '.join(map(repr, missing))}", where="prior.concentration"
+            )
         return cls(labels, tuple(concentration[label] for label in labels))
 
     @property
@@ -130,7 +132,7 @@ class DirichletCategorical(DirichletProbabilities, ConjugatePosterior):
         Privacy: t(x) is a unit vector, or zero for a dropped record. replace-one: two unit vectors differ by at most
             2 in L1 and sqrt 2 in L2, a unit vector and zero by 1; attained by two different categories. add-remove:
             ||t(x)||_1 <= 1, attained by any category.
-        Source: mechanisms, additive noise on counts of K categories.
+        Source: design notes, additive noise on counts of K categories.
         """
         add_remove = policy.neighbors is Neighbors.ADD_REMOVE
         return Statistic(

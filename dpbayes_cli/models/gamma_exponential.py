@@ -99,9 +99,9 @@ class GammaExponential(ConjugateNumber, GammaRate):
         releases="The noisy sum of the times, clamped to a public bound, and, if it is private, the noisy number of "
         "times that count; and the posterior of the rate inferred from them. With ops and the rdp mechanisms: draws "
         "of the rate.",
-        guarantee="The guarantee of the mechanism. One record moves the sum of the times by at most the public bound.",
+        guarantee="The mechanism gives the guarantee. One record moves the sum of times by at most the public bound.",
         assumptions="Each record holds one non-negative number; larger numbers are clamped to the public bound or "
-        "dropped. Numbers are rounded to a public grid of 2^20 steps. With impute:VALUE, the custodian vouches that "
+        "dropped. Numbers are rounded to a public grid of 2^20 steps. With impute:VALUE, the custodian states that "
         "VALUE is a fair stand-in.",
         source="Bernstein and Sheldon 2018, sec. 3.3; Geumlek, Song and Chaudhuri 2017, sec. 3.",
         corrections="Inference accounts for the clamping: the likelihood of clamped times is exact, by inversion of "

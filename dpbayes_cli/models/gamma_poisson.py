@@ -78,9 +78,9 @@ class GammaPoisson(WholeNumber, ConjugateNumber, GammaRate):
         releases="The noisy sum of the counts, clamped to a public bound, and, if it is private, the noisy number of "
         "records that count; and the posterior of the rate inferred from them. With ops and the rdp mechanisms: draws "
         "of the rate.",
-        guarantee="The guarantee of the mechanism. One record moves the sum of the counts by at most the public bound.",
+        guarantee="The mechanism gives the guarantee. One record moves the sum of counts by at most the public bound.",
         assumptions="Each record holds one count; counts outside 0 and the public bound are clamped or dropped. With "
-        "impute:VALUE, the custodian vouches that VALUE is a fair stand-in.",
+        "impute:VALUE, the custodian states that VALUE is a fair stand-in.",
         source="Geumlek, Song and Chaudhuri 2017, sec. 3.2; Foulds et al. 2016, sec. 3.1.",
         corrections="Inference accounts for the clamping: the likelihood of clamped counts is exact, by inversion of "
         "the characteristic function. Draws by ops and the rdp mechanisms ignore the clamping. If many counts exceed "

@@ -137,7 +137,7 @@ class Hmm(NoisyStatistics, LatentVariables):
     info: ClassVar[MethodInfo] = MethodInfo(
         releases="For each feature the noisy number of records of each sequence, time step and value; and the "
         "posterior of emissions, transitions, and the state of every sequence at every step, inferred from them.",
-        guarantee="The guarantee of the mechanism. For F features the L1 sensitivity is 2 F under replace-one and F "
+        guarantee="The mechanism gives the guarantee. For F features the L1 sensitivity is 2 F under replace-one and F "
         "under add-remove: a record is in one cell of each feature's table, whatever the number of sequences and "
         "steps.",
         assumptions="All records of a sequence at a time step share its state; given the state, their features are "
@@ -269,7 +269,7 @@ class Hmm(NoisyStatistics, LatentVariables):
             the time step are valid, else zero. replace-one: each table changes by at most 2 in L1 and sqrt 2 in L2,
             F tables by 2 F and sqrt(2 F); attained by records that differ in every feature. add-remove: each by 1;
             attained by any valid record.
-        Source: Foulds et al. 2016, sec. 5; mechanisms, HMM with naive Bayes emissions.
+        Source: Foulds et al. 2016, sec. 5; design notes, HMM with naive Bayes emissions.
         """
         network = self.network
         per_table = 1 if policy.neighbors is Neighbors.ADD_REMOVE else 2

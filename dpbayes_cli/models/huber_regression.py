@@ -34,9 +34,9 @@ class HuberRegression(ConvexNumberModel):
     summary: ClassVar[str] = "a number from features with Huber's loss, normal prior; predicts new records"
     info: ClassVar[MethodInfo] = MethodInfo(
         releases="Draws of the coefficients from a Gibbs posterior tempered for privacy; nothing else.",
-        guarantee="The guarantee of the mechanism. The gradient of one record's loss has at most the norm c threshold "
-        "/ scale, and its curvature is at most c^2 / scale^2; c^2 = norm^2 + 1 with an intercept; the target is "
-        "scaled to [-1, 1].",
+        guarantee="The mechanism gives the guarantee. The gradient of one record's loss has at most the norm c "
+        "threshold / scale, and its curvature is at most c^2 / scale^2; c^2 = norm^2 + 1 with an intercept; the target "
+        "is scaled to [-1, 1].",
         assumptions="As for logistic-regression; the target is clamped to public bounds. The loss is squared near "
         "zero and linear beyond the threshold.",
         source="Huber 1964; Minami, Arai, Sato and Nakagawa 2016.",

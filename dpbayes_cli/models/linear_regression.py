@@ -64,7 +64,7 @@ class LinearRegressionPrior(Section, frozen=True, kw_only=True):
     deviation: Annotated[
         dict[str, Positive],
         Meta(
-            description="for each column the prior standard deviation; for the target given the features "
+            description="the prior standard deviation of each feature, and of the target given the features "
             "[a sixth of the range]"
         ),
     ] = msgspec.field(default_factory=dict)
@@ -96,8 +96,8 @@ class LinearRegression(JointNormal, NormalRegression):
         releases="The noisy sums, squares and products of D columns, a target and its features, and, if it is "
         "private, the noisy number of valid records; and the joint posterior of intercept, slopes and variance "
         "inferred from them, in the units of the file.",
-        guarantee="The guarantee of the mechanism. In units of the ranges, one record moves all of these together by "
-        "at most (D + 1)^2 in L1, and by at most 4 (D + 1)^2 in squared L2, less 4 if D is even. The record count "
+        guarantee="The mechanism gives the guarantee. In units of the ranges, one record moves all of these together "
+        "by at most (D + 1)^2 in L1, and by at most 4 (D + 1)^2 in squared L2, less 4 if D is even. The record count "
         "costs nothing.",
         assumptions="The target is normal given the features, and the features are jointly normal. With k = "
         "variance_strength, the prior is: variance ~ k deviation_0^2 / chi-square(2 + k); slope_j ~ N(0, variance / "

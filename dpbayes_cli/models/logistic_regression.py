@@ -27,7 +27,7 @@ class LogisticRegression(ConvexLossModel):
     has_probabilities: ClassVar[bool] = True
     info: ClassVar[MethodInfo] = MethodInfo(
         releases="Draws of the coefficients from a posterior tempered for privacy; nothing else.",
-        guarantee="The guarantee of the mechanism. The gradient of one record's loss has at most the norm c, where "
+        guarantee="The mechanism gives the guarantee. The gradient of one record's loss has at most the norm c, where "
         "c^2 = norm^2 + 1 with an intercept, and its curvature is at most c^2 / 4.",
         assumptions="Numbers have public bounds, texts public lists of values. A record's features are clipped to a "
         "public norm. Coefficients refer to the scaled design, in which a number runs from -1 to 1 between its bounds.",

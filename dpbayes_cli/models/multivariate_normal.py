@@ -62,13 +62,13 @@ class MultivariateNormal(JointNormal):
         releases="The noisy sums, squares and products of D columns and, if it is private, the noisy number of valid "
         "records; and the joint posterior of means, variances and covariances, always positive definite, inferred "
         "from them.",
-        guarantee="The guarantee of the mechanism. In units of the ranges, one record moves all of these together by "
-        "at most (D + 1)^2 in L1, and by at most 4 (D + 1)^2 in squared L2, less 4 if D is even. The record count "
+        guarantee="The mechanism gives the guarantee. In units of the ranges, one record moves all of these together "
+        "by at most (D + 1)^2 in L1, and by at most 4 (D + 1)^2 in squared L2, less 4 if D is even. The record count "
         "costs nothing.",
         assumptions="Each record holds D numbers. Each number is clamped to its public bounds and rounded to a public "
         "grid of 2^14 steps; a record with an invalid number is invalid. Inference assumes that no number reaches its "
         "bounds, and warns if the posterior says otherwise. It takes the sums of many records to be normal given the "
-        "parameters. With impute:VALUE, the custodian vouches that VALUE is a fair stand-in in every column. The "
+        "parameters. With impute:VALUE, the custodian states that VALUE is a fair stand-in in every column. The "
         "bounds must be stated; they cannot be chosen privately.",
         source="Bernstein and Sheldon 2018, sec. 3.2 and Alg. 1; Park and Casella 2008 (scale mixture); Bartlett 1933.",
         corrections="The noisy matrix of second moments need not be positive definite, and is not repaired: "
@@ -104,7 +104,7 @@ class MultivariateNormal(JointNormal):
         freedom = len(columns) + 3.0 if stated_prior.freedom is None else stated_prior.freedom
         if not freedom > len(columns) + 1:
             raise SpecError(
-                f"freedom is {freedom:g}, expected more than {len(columns) + 1}, or the prior covariance has no mean",
+                f"freedom is {freedom:g}; the prior covariance has a mean only above {len(columns) + 1}",
                 where="prior.freedom",
             )
         bounds = tuple((name, box.lower, box.upper) for name, box in columns.items())

@@ -48,7 +48,7 @@ class NaiveBayes(DiscreteBayesNet):
     info: ClassVar[MethodInfo] = MethodInfo(
         releases="Noisy counts of the class, alone and with each feature (with fourier-laplace: noisy parities of "
         "them), and the posterior of every table inferred from them.",
-        guarantee="The guarantee of the mechanism. For m features the L1 sensitivity is 2 (m + 1) under replace-one "
+        guarantee="The mechanism gives the guarantee. For m features the L1 sensitivity is 2 (m + 1) under replace-one "
         "and m + 1 under add-remove: a record is in one cell of every table.",
         assumptions="Features are independent given the class. Values and cut points are public. A record with an "
         "invalid cell is left out only of the tables with that column; with impute, the cell counts as a public value.",

@@ -80,7 +80,7 @@ class NaiveBayesMixture(LatentVariables):
     info: ClassVar[MethodInfo] = MethodInfo(
         releases="Draws of the class probabilities and of each class's feature tables, from a private chain. The "
         "class of each record is part of the chain's state and is not released.",
-        guarantee="The guarantee of the mechanism. In every update, a replaced record changes the law of its own "
+        guarantee="The mechanism gives the guarantee. In every update, a replaced record changes the law of its own "
         "class only.",
         assumptions="Records are complete: every invalid cell has a stand-in. Given its class, a record's features "
         "are independent. Values, cut points and the number of classes are public. All records are kept in memory as "

@@ -177,11 +177,11 @@ class Normal(BoundedNumber):
     info: ClassVar[MethodInfo] = MethodInfo(
         releases="The noisy sum of the numbers and of their squares and, if it is private, the noisy number of "
         "records that count; and the joint posterior of mean and variance inferred from them.",
-        guarantee="The guarantee of the mechanism. In units of the range, one record moves sum, squares and count "
+        guarantee="The mechanism gives the guarantee. In units of the range, one record moves sum, squares and count "
         "together by at most 4, not by 5, the sum of their separate sensitivities: the count costs nothing.",
         assumptions="Each record holds one number, rounded to a public grid of 2^14 steps between public bounds; a "
         "number outside the bounds is clamped to them or dropped. Before that, records are normal. Inference takes "
-        "the sum of many records to be normal given the parameters. With impute:VALUE, the custodian vouches that "
+        "the sum of many records to be normal given the parameters. With impute:VALUE, the custodian states that "
         "VALUE is a fair stand-in.",
         source="Bernstein and Sheldon 2018, sec. 3.3 and Alg. 2-3; Park and Casella 2008 (scale mixture).",
         corrections="The paper's listing omits a factor from the mean of a random sum, draws the truncated sum from "
@@ -233,7 +233,7 @@ class Normal(BoundedNumber):
         """Return the sum, the sum of squares and, if it is private, the number of valid records.
 
         Privacy: see ``second_moments`` for one column: L1 sensitivity 4 S^2, S the number of grid steps.
-        Source: mechanisms, integer statistics on a public grid.
+        Source: design notes, integer statistics on a public grid.
         """
         return second_moments(self.columns, policy)
 

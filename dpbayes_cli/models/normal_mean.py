@@ -131,9 +131,9 @@ class NormalMean(ConjugateNumber):
         releases="The noisy sum of the numbers, clamped to public bounds, and, if it is private, the noisy number of "
         "records that count; and the posterior of the mean inferred from them. With ops and the rdp mechanisms: draws "
         "of the mean.",
-        guarantee="The guarantee of the mechanism. One record moves the sum by at most upper - lower.",
+        guarantee="The mechanism gives the guarantee. One record moves the sum by at most upper - lower.",
         assumptions="Each record holds one number, clamped to public bounds or dropped, and rounded to a public grid "
-        "of 2^20 steps. The variance is known and public. With impute:VALUE, the custodian vouches that VALUE is a "
+        "of 2^20 steps. The variance is known and public. With impute:VALUE, the custodian states that VALUE is a "
         "fair stand-in.",
         source="Geumlek, Song and Chaudhuri 2017, sec. 3.3; Foulds et al. 2016, sec. 3.1.",
         corrections="On a support [low, high] of the mean, the range of the log likelihood ratio is (upper - "

@@ -44,7 +44,7 @@ class ProbitRegression(ConvexLossModel):
     has_probabilities: ClassVar[bool] = True
     info: ClassVar[MethodInfo] = MethodInfo(
         releases="Draws of the coefficients from a posterior tempered for privacy; nothing else.",
-        guarantee="The guarantee of the mechanism. The gradient of one record's loss has at most the norm c, where "
+        guarantee="The mechanism gives the guarantee. The gradient of one record's loss has at most the norm c, where "
         "c^2 = norm^2 + 1 with an intercept, and its curvature is at most phi(0) c^2 = 0.399 c^2.",
         assumptions="As for logistic-regression. The log likelihood is replaced by the canonical pseudo-likelihood y "
         "t - A(t), A(t) = t Phi(t) + phi(t), which has the same mean function, Phi.",

@@ -35,7 +35,7 @@ class QuantileRegression(ConvexNumberModel):
     summary: ClassVar[str] = "a quantile of a number from features, smoothed pinball loss, normal prior"
     info: ClassVar[MethodInfo] = MethodInfo(
         releases="Draws of the coefficients from a Gibbs posterior tempered for privacy; nothing else.",
-        guarantee="The guarantee of the mechanism. The gradient of one record's loss has at most the norm c "
+        guarantee="The mechanism gives the guarantee. The gradient of one record's loss has at most the norm c "
         "max(level, 1 - level) / scale, and its curvature is at most c^2 / (2 smoothing scale^2); c^2 = norm^2 + 1 "
         "with an intercept; the target is scaled to [-1, 1].",
         assumptions="As for logistic-regression; the target is clamped to public bounds.",

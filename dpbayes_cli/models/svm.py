@@ -37,7 +37,7 @@ class Svm(ConvexLossModel):
     summary: ClassVar[str] = "a linear classifier with the smoothed hinge loss, normal prior; scores new records"
     info: ClassVar[MethodInfo] = MethodInfo(
         releases="Draws of the coefficients from a Gibbs posterior tempered for privacy; nothing else.",
-        guarantee="The guarantee of the mechanism. The gradient of one record's loss has at most the norm c, where "
+        guarantee="The mechanism gives the guarantee. The gradient of one record's loss has at most the norm c, where "
         "c^2 = norm^2 + 1 with an intercept, and its curvature is at most c^2 / smoothing.",
         assumptions="As for logistic-regression. The loss is not a likelihood: a record gets a score, not a "
         "probability.",

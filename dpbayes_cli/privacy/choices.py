@@ -53,7 +53,7 @@ def choose(utilities: Integers, bits: int) -> Integers:
         u - w: v = max(u, max u - w). As max u' <= max u + b, v' <= max(u + b, max u + b - w) = v + b, and likewise v'
         >= v + a: cutting keeps the range b - a. The log ratio of the probabilities of an outcome then varies by at most
         b - a + ``CHOICE_SLACK``. Places are independent, and places with equal utilities have equal laws.
-    Source: McSherry and Talwar 2007; mechanisms, sampling in finite precision.
+    Source: McSherry and Talwar 2007; design notes, sampling in finite precision.
     """
     import numpy as np
 

@@ -29,7 +29,7 @@ class Composition(Guarantee):
     """Several guarantees together, fixed in advance, added up by every route that applies to all of them.
 
     Privacy: epsilons add; Renyi curves add order by order; mu^2 and rho add; deltas add, apart from the rest.
-    Source: mechanisms, composition of what is fixed in advance; Mironov 2017; Dong, Roth and Su 2022.
+    Source: design notes, composition of what is fixed in advance; Mironov 2017; Dong, Roth and Su 2022.
     """
 
     kind: ClassVar[str] = "composition"

@@ -7,7 +7,7 @@ infinite, and the posterior as a law on a public grid of a real coordinate y.
 The grid (see ``coordinate``) raises the divergence of a draw above the stated supremum by at most
 ``curve_slack(order)``, which is charged.
 
-Source: Geumlek, Song and Chaudhuri 2017, Theorems 12-15; mechanisms, posterior sampling under RDP.
+Source: Geumlek, Song and Chaudhuri 2017, Theorems 12-15; design notes, posterior sampling under RDP.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ class NetworkFamily(ConjugateFamily):
         is that of ``DirichletFamily``. From row j to row j' it is the sum of two divergences, for one count less and
         for one count more, each between Dirichlet laws of different totals: g(x) - g(total) and h(x) - h(total), at
         most g + h at the smallest concentrations. The rows' draws are independent, so that tables add up.
-    Source: Geumlek, Song and Chaudhuri 2017, Theorem 15, corrected; mechanisms, posterior sampling under RDP.
+    Source: Geumlek, Song and Chaudhuri 2017, Theorem 15, corrected; design notes, posterior sampling under RDP.
 
     Attributes:
         concentrations: for each table the concentrations of a row.

@@ -1,4 +1,4 @@
-"""Conversions between notions of privacy, as functions of numbers; each rounds against the spender.
+"""Conversions between notions of privacy, as functions of numbers; each rounds up, so that no cost is understated.
 
 Floats are rounded up by a relative 1e-12 and then written with 15 digits, rounded up again. That is far more than the
 rounding error of the formulas here (tested against 50-digit arithmetic), and too little to notice.
@@ -38,7 +38,7 @@ def round_up(value: float) -> Decimal:
 def pure_rdp(epsilon: float, order: float) -> float:
     """Return the largest Renyi divergence of an order > 1 that pure epsilon-DP allows (randomized response).
 
-    Source: mechanisms, conversion of guarantees; never above epsilon and order epsilon^2 / 2 (Bun and Steinke 2016).
+    Source: design notes, conversion of guarantees; never above epsilon and order epsilon^2 / 2 (Bun and Steinke 2016).
     """
     if epsilon < 1e-6:  # the difference below would cancel; the bound is tight there
         return min(epsilon, order * epsilon**2 / 2.0)

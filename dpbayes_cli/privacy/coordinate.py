@@ -25,7 +25,7 @@ TAIL_NATS = 45.0
 """Nats of a tail beyond the grid: exp(-45) < 1e-19."""
 _MAX_CELLS = 1 << 23
 _MAX_NEAR = 1 << 20
-"""Cells whose weights are evaluated in decimals in the worst case; usually there are a few thousand."""
+"""The largest number of cells whose weights are evaluated in decimals; usually there are a few thousand."""
 
 
 class CoordinateLaw(ABC):
@@ -122,7 +122,7 @@ class Lattice:
         """
         if self.high - self.low > _MAX_CELLS * self.spacing or _MAX_NEAR * self.spacing * self.slope < WINDOW_NATS:
             raise SpecError(
-                "the posterior is too narrow, or the prior too weak, for a public grid of 2^23 cells",
+                "the posterior is too narrow, or the prior too weak, to draw from a public grid of 2^23 cells",
                 where="prior",
                 hint="use a stronger prior or fewer records",
             )

@@ -42,7 +42,7 @@ class CellWeights:
     Attributes:
         n_cells: the number of cells; each has at least the weight ``MIN_WEIGHT``.
         first: the first cell with a larger weight.
-        extra: the excess over ``MIN_WEIGHT`` of the cells first, first + 1, ...
+        extra: by how much the weights of the cells ``first``, ``first + 1``, ... exceed ``MIN_WEIGHT``.
     """
 
     n_cells: int
@@ -80,7 +80,7 @@ def cell_weights(log_weights: Floats, exact: Callable[[int], Decimal]) -> CellWe
 
     Privacy: the log ratio of two data sets' probabilities of a cell exceeds that of the laws m by less than
         ``GRID_SLACK``. The choice is exact: it uses no inverse CDF and no float.
-    Source: mechanisms, sampling in finite precision.
+    Source: design notes, sampling in finite precision.
     """
     import numpy as np
 

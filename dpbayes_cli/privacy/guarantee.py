@@ -39,7 +39,7 @@ class Guarantee(ABC):
     """A guarantee of differential privacy under one neighbor relation, which the account and the document state.
 
     Privacy: every number that it returns is an upper bound on the loss of the mechanism that carries it.
-    Source: mechanisms, guarantees and how they convert.
+    Source: design notes, guarantees and how they convert.
     """
 
     kind: ClassVar[str]

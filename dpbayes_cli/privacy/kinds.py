@@ -48,7 +48,7 @@ class PureDP(Guarantee):
         return round_up(pure_rdp(float(self.epsilon), float(order)))
 
     def serialize(self) -> dict[str, Any]:
-        """Return the stored form."""
+        """Return the guarantee as the ledger stores it."""
         return {"kind": self.kind, "epsilon": decimal_text(self.epsilon)}
 
 
@@ -80,7 +80,7 @@ class ApproximateDP(Guarantee):
         return PureDP(self.epsilon).rdp(order)
 
     def serialize(self) -> dict[str, Any]:
-        """Return the stored form."""
+        """Return the guarantee as the ledger stores it."""
         return {"kind": self.kind, "epsilon": decimal_text(self.epsilon), "delta": decimal_text(self.delta)}
 
 
@@ -123,7 +123,7 @@ class BoundedRange(Guarantee):
         return min(round_up(self.parts * bounded_range_rdp(part_epsilon, float(order))), _value_at(self.points, order))
 
     def serialize(self) -> dict[str, Any]:
-        """Return the stored form."""
+        """Return the guarantee as the ledger stores it."""
         stored: dict[str, Any] = {"kind": self.kind, "epsilon": decimal_text(self.epsilon), "parts": str(self.parts)}
         return {**stored, "curve": _point_texts(self.points)} if self.points else stored
 
@@ -158,7 +158,7 @@ class ZeroConcentrated(Guarantee):
         return min([free, on_grid], key=lambda s: s.epsilon)
 
     def serialize(self) -> dict[str, Any]:
-        """Return the stored form."""
+        """Return the guarantee as the ledger stores it."""
         return {"kind": self.kind, "rho": decimal_text(self.rho)}
 
 
@@ -199,7 +199,7 @@ class GaussianDP(Guarantee):
         return min(Decimal(1), round_up(gaussian_delta_above(float(self.mu), float(epsilon))))
 
     def serialize(self) -> dict[str, Any]:
-        """Return the stored form."""
+        """Return the guarantee as the ledger stores it."""
         return {"kind": self.kind, "mu": decimal_text(self.mu)}
 
 
@@ -243,7 +243,7 @@ class RenyiCurve(Guarantee):
         return _value_at(self.points, order)
 
     def serialize(self) -> dict[str, Any]:
-        """Return the stored form."""
+        """Return the guarantee as the ledger stores it."""
         stored: dict[str, Any] = {"kind": self.kind, "curve": _point_texts(self.points)}
         return {**stored, "order_max": decimal_text(self.order_max)} if self.order_max.is_finite() else stored
 

@@ -104,7 +104,7 @@ def share_table(
 
     Privacy: a factor of a whole table leaves the law unchanged, and rounding is a part of less than 1e-37 of each entry
         and of each sum: neighbors' log ratios vary as those of the real weights do, but for ``LATTICE_SLACK``.
-    Source: mechanisms, truncated Dirichlet.
+    Source: design notes, truncated Dirichlet.
     """
     logs = [log_weight(EXACT.divide(Decimal(k), Decimal(resolution))) for k in range(least, most + 1)]
     largest = max(logs)

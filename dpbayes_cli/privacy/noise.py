@@ -174,7 +174,7 @@ def clamp_to_int64(values: Sequence[int]) -> list[int]:
     """Return a statistic clamped to what 64-bit integers hold with its noise: no data set is too large for a release.
 
     Privacy: clamping a component moves no two data sets apart, so that every sensitivity stays the same.
-    Source: mechanisms, integer statistics.
+    Source: design notes, integer statistics.
     """
     return [min(max(value, -_LARGEST_VALUE), _LARGEST_VALUE) for value in values]
 

@@ -59,7 +59,7 @@ def descent_mu(sensitivity: float, step_size: float, n_steps: int, tau: float, s
     Privacy: mu^2 = (h D^2 / 2) (1 + c)(1 - c^T) / ((1 - c)(1 + c^T)), for every T, whether or not the chain has mixed.
         One step costs h D / sqrt(2 h). The bound is attained if gradients differ by a constant and the Hessian is (1 -
         c) / h. By ``chain_arithmetic`` it is also the cost of the chain that runs in double precision.
-    Source: Bok, Su and Altschuler 2024 (full batch, strongly convex); mechanisms, posteriors of convex losses.
+    Source: Bok, Su and Altschuler 2024 (full batch, strongly convex); design notes, posteriors of convex losses.
 
     Raises:
         ValueError: the step size is not in (0, 2 / M), where the map is a contraction.

@@ -187,7 +187,7 @@ def _digits(shape: tuple[int, ...]) -> Integers:
 
 
 def _supports(shape: tuple[int, ...]) -> Integers:
-    """Return for every pattern of a padded table the flat index of the subset of axes where it is not 0."""
+    """Return for every cell of a padded table the flat index of the set of axes whose code is not 0."""
     return (_digits(shape) > 0) @ _powers(len(shape))
 
 

@@ -72,7 +72,7 @@ def sensitivity_l1(parities: Parities, neighbors: Neighbors, *, complete: bool) 
         replaces null or none: each of the |N| numbers moves by 1. That is at most 2 max f: over all d != 0, of B bits,
         every gamma != 0 is odd against 2^(B-1) of 2^B - 1, so that the mean of 2 f exceeds |N| - 1 and its maximum, an
         integer, reaches |N|.
-    Source: mechanisms, Fourier domain; f as defined in this module.
+    Source: design notes, Fourier domain; f as defined in this module.
     """
     nothing = (0,) * len(parities.sizes)
     if neighbors is Neighbors.ADD_REMOVE:

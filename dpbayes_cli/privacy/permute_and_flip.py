@@ -33,7 +33,7 @@ class FlipWeights:
         r the range of the scores' difference. As one cell has u = 1 and one has u' = 1, these quotients lie on both
         sides of one. The constant draws each towards one, and flooring moves log W_i by less than -ln(1 - 1 / c) <
         8.7e-19, decimals by less than 1e-40: log W'_i - log W_i varies by at most r + ``GRID_SLACK``.
-    Source: McKenna and Sheldon 2020, Algorithm 1 (with real scores); mechanisms, sampling in finite precision.
+    Source: McKenna and Sheldon 2020, Algorithm 1 (with real scores); design notes, sampling in finite precision.
 
     Attributes:
         n_cells: the number of cells.
@@ -81,7 +81,7 @@ def flip_weights(scores: Floats, exact: Callable[[int], Decimal], error: float) 
 
 
 def permute_and_flip(weights: FlipWeights) -> int:
-    """Draw a cell: the first one in a uniformly random order, visited as far as needed, whose coin shows heads.
+    """Return the first cell, in a uniformly random order of the cells, whose coin shows heads.
 
     Privacy: coins are independent of the order, so that cell i is kept with probability P_i = W_i times the integral of
         prod_{j != i} (1 - W_j u) over u from 0 to 1 / max W (u max W is the place of i in the order, from 0 to 1). Let

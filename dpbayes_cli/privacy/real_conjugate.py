@@ -1,6 +1,6 @@
 """Conjugate families for numbers: Poisson counts, waiting times, failures before a success, and normal values.
 
-Source: Geumlek, Song and Chaudhuri 2017, Theorems 12-15; mechanisms, posterior sampling under RDP.
+Source: Geumlek, Song and Chaudhuri 2017, Theorems 12-15; design notes, posterior sampling under RDP.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class GammaShapeFamily(ConjugateFamily):
 
     Privacy: the divergence grows with |x - x'|, so that x in {0, bound}, and falls with the sum of the other records,
         so that this sum is zero (the log-gamma terms are those of ``DirichletFamily``).
-    Source: Geumlek et al. 2017, sec. 3.2; mechanisms, complete gamma-Poisson.
+    Source: Geumlek et al. 2017, sec. 3.2; design notes, complete gamma-Poisson.
     """
 
     shape: float
@@ -85,7 +85,7 @@ class GammaRateFamily(ConjugateFamily):
     Privacy: k [order log b1 - log(order b1 - (order - 1) b2)] / (order - 1) - k log b2 with rates b1, b2 that differ by
         at most r bound depends on b2 / b1 alone, and is largest at the smallest rates: the sum of the other records is
         zero.
-    Source: mechanisms, complete gamma-exponential; lambda* = 1 + rate / (r bound), and D grows with n.
+    Source: design notes, complete gamma-exponential; lambda* = 1 + rate / (r bound), and D grows with n.
     """
 
     shape: float
@@ -218,7 +218,7 @@ class NormalFamily(ConjugateFamily):
         low, high = min(ends) - reach, max(ends) + reach
         if max(abs(low), abs(high)) > 2.0**44 * math.sqrt(v):
             raise SpecError(
-                "the posterior mean may be too far from zero, in standard deviations, for a grid in floats",
+                "the posterior mean may be too many standard deviations from zero for a grid in double precision",
                 where="domain",
                 hint="shift the values, their bounds and the prior towards zero",
             )

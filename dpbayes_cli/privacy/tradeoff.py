@@ -50,7 +50,7 @@ class Tradeoff:
         return min(deltas)
 
     def epsilon(self, delta: float) -> float:
-        """Return the smallest epsilon that is known to hold with a delta > 0; infinite if there is none."""
+        """Return the smallest epsilon proved to hold together with a delta > 0; infinite if no epsilon is."""
         high = float(self.guarantee.epsilon_at(Decimal(repr(delta))))
         if not math.isfinite(high):
             return high

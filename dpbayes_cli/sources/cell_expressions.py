@@ -70,7 +70,7 @@ def _code_in_bounds(column: NumericColumn, number: float) -> int:
 
 
 def double(number: float) -> Expression:
-    """Return a double, made from its text: in some engines a literal of digits is a decimal."""
+    """Return a double, cast from text because some engines read a literal with a point as a decimal."""
     return ibis.literal(repr(number)).cast("float64")
 
 

@@ -44,7 +44,7 @@ class BoundedReader:
         of one unit changes at most ``max_contributions`` kept records, all of them its own. Which of several equal
         records is kept does not matter; otherwise all choices of so many of a unit's records are equally likely, as
         far as the hash acts as a random number, except that of equal records at most ``MAX_DUPLICATES`` take part.
-    Source: mechanisms, conventions (privacy units).
+    Source: design notes, conventions (privacy units).
     """
 
     def __init__(self, reader: Reader, bound: UnitBound, part: int = 0, parts: int = 1) -> None:

@@ -107,7 +107,7 @@ class DelimitedSource(Source):
                 relation = split_relation(relation, "line", self._width, self._dialect)
             reader.run(engine, Cells(relation, texts, unit, first), pipe.cut)
         if reader.records > pipe.records or (unit is None and reader.records < pipe.records):
-            raise SourceError("the engine lost count of the records; nothing is released")
+            raise SourceError("the engine counted another number of records than were read; nothing is released")
 
     def close(self) -> None:
         """Close a stream that is still open."""
@@ -188,11 +188,11 @@ class _Pipe:
             os.close(null)
 
     def check(self) -> None:
-        """Raise the feeder's error, without any text of a library."""
+        """Raise the error that ended the feeding thread; a library's text, which might hold a cell, is left out."""
         if isinstance(self.error, DpbayesError):
             raise self.error
         if self.error is not None:
-            raise SourceError("the data could not be read to the end") from None
+            raise SourceError("the data could not be read to the end", hint="is the file complete?") from None
 
 
 @contextmanager

@@ -158,7 +158,7 @@ def _check_kind(kind: str, column: AnyColumn | None) -> None:
         column: the column's domain; None: it holds the privacy units.
 
     Raises:
-        SourceError: it is nested, binary, a date, or a double to be compared as text.
+        SourceError: the column is nested, binary, a date, or a double to be compared as text.
         SpecError: the column is boolean and the domain is not.
     """
     if kind == "boolean" and column is not None:

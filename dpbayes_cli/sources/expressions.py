@@ -91,7 +91,9 @@ class Statements:
                 for i in monomial[1:]:
                     product, largest = product * _code(rows, i), largest * steps[i]
                 if largest >= _MAX_PRODUCT:
-                    raise SourceError("the grid is too fine for this engine", hint="read files without --engine")
+                    raise SourceError(
+                        "the products of the columns are too large for this engine", hint="read files without --engine"
+                    )
                 sums[f"sum_{m}"] = product.cast("decimal(38, 0)").sum(where=is_valid(rows))  # sums may exceed 64 bits
             return rows.agg(records=rows.count(), valid=rows.count(where=is_valid(rows)), **sums)
 
@@ -285,7 +287,7 @@ class Statements:
         """Add the stages that keep a bounded number of each unit's records, the same as ``BoundedReader`` keeps.
 
         Privacy: as there. Records with the same codes are numbered in any order, because they are interchangeable.
-        Source: mechanisms, conventions (privacy units).
+        Source: design notes, conventions (privacy units).
         """
         codes = [f"code_{i}" for i in range(len(self._columns))]
         schema = dict(self._schema)

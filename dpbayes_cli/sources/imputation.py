@@ -1,4 +1,4 @@
-"""The stand-in for an invalid cell: the code of a stated level or number, or nothing."""
+"""Stand-ins: the public values that invalid cells count as."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ def impute_code(column: AnyColumn, policy: RecordPolicy) -> int | None:
             )
         code = column.code(number)
         if code is None:
-            raise SpecError(f"{value!r} is out of bounds", where=_impute_path(column))
+            raise SpecError(
+                f"the stand-in {value!r} is out of bounds", where=_impute_path(column), hint="choose one in the domain"
+            )
         return code
     normal = [normal_cell(level) for level in column.levels]
     if normal_cell(value) not in normal:

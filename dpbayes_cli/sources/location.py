@@ -67,7 +67,7 @@ class Location:
 
     @property
     def dataset(self) -> str | None:
-        """The data set that one regular file implies: its stem; None if it must be stated."""
+        """The default name of the data set: the stem of a single regular file; None if the name must be stated."""
         if len(self.paths) != 1 or self.is_stream or self.pattern:
             return None
         if self.paths[0].absolute().parts[1:2] in {("dev",), ("proc",)}:
@@ -77,7 +77,7 @@ class Location:
 
 @dataclass(frozen=True)
 class _AddressLocation(Location):
-    """Data that no path names: the text is their address, which holds no secret."""
+    """Data outside the file system, named by an address that holds no secret."""
 
     @property
     def identity(self) -> str:
@@ -103,7 +103,7 @@ class TableLocation(_AddressLocation):
 
     @property
     def dataset(self) -> str | None:
-        """The data set that the address implies: the table's name."""
+        """The default name of the data set: the table's name."""
         return self.address.table
 
 
@@ -262,7 +262,7 @@ def opened(path: Path | None) -> Iterator[BinaryIO]:
     """Open a file (``None``: standard input) for reading bytes; a ``.gz`` file is decompressed.
 
     Raises:
-        SourceError: it cannot be opened, read or decompressed; the text of the cause is discarded.
+        SourceError: the file cannot be opened, read or decompressed; the text of the cause is discarded.
     """
     import gzip
     import zlib
@@ -270,7 +270,10 @@ def opened(path: Path | None) -> Iterator[BinaryIO]:
     try:
         if path is None:
             if sys.stdin is None:
-                raise SourceError("standard input is closed")
+                raise SourceError(
+                    "the data were to be read from standard input, but it is closed",
+                    hint="pipe the data in, or name a file",
+                )
             yield sys.stdin.buffer
             return
         with path.open("rb") as raw:

@@ -238,7 +238,7 @@ def _check_textual(name: str) -> None:
     """Refuse a type without a text form.
 
     Raises:
-        SourceError: it is nested, binary or a date.
+        SourceError: the column is nested, binary or a date.
     """
     if not name.startswith((*_TEXTUAL, *_UNSIGNED)) or name.endswith("]"):
         raise SourceError(f"a column of type {name} cannot be read as text", hint="cast it to VARCHAR")

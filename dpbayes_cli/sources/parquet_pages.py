@@ -160,7 +160,7 @@ def _pages(source: int, position: int, end: int) -> Iterator[_Page]:
 
 
 def _unreadable_page() -> SourceError:
-    return SourceError("a page of the Parquet file has an unreadable header", hint="is the file complete?")
+    return SourceError("the Parquet file is damaged: the header of a page cannot be read", hint="is the file complete?")
 
 
 def _write(target: int, content: bytes) -> None:

@@ -1,4 +1,4 @@
-"""A data source: public facts are checked before the charge; the records are read once, after it, for integers only."""
+"""A data source: before the charge only public facts are checked; after it the records are read once, as integers."""
 
 from __future__ import annotations
 
@@ -122,10 +122,12 @@ def column_index(names: list[str], wanted: str | None) -> int:
     """
     if wanted is None:
         if len(names) != 1:
-            raise SourceError("the file has more than one column", hint="name the column: --column NAME")
+            raise SourceError(
+                "the file has more than one column, and none of them was chosen", hint="name the column: --column NAME"
+            )
         return 0
     if names.count(wanted) > 1:
-        raise SourceError(f"the header names the column {wanted!r} more than once")
+        raise SourceError(f"the header names the column {wanted!r} more than once", hint="rename one of them")
     if wanted not in names:
         raise SourceError(
             f"the header has no column {wanted!r}",

@@ -78,7 +78,7 @@ class SparkSource(EngineSource):
             frame.createOrReplaceTempView(_VIEW)
             types = {str(name): str(kind) for name, kind in frame.dtypes}
             if len(types) != len(frame.columns):
-                raise SourceError("two columns have the same name")
+                raise SourceError("two columns have the same name", hint="rename one of them")
         return {name: _kind(kind) for name, kind in types.items()}
 
     def _frame(self, session: SparkSession) -> DataFrame:
@@ -96,7 +96,7 @@ class SparkSource(EngineSource):
         reader = session.read.option("mergeSchema", "false").option("recursiveFileLookup", "true")
         frame = reader.parquet(*(f"file://{path}" for path in paths))
         if len(frame.inputFiles()) != len(paths):
-            raise SourceError("Spark skips a file")
+            raise SourceError("Spark does not read all of the files", hint="read them without --engine")
         schemas = [reader.parquet(f"file://{path}").dtypes for path in paths] if len(paths) > 1 else []
         if any(dict(schema) != dict(schemas[0]) for schema in schemas):
             raise SourceError("the files have different schemas")
@@ -132,7 +132,7 @@ def _session(master: str) -> SparkSession:
     """Return the running Spark session, or start one.
 
     Raises:
-        SourceError: it is not installed, or does not start.
+        SourceError: Spark is not installed, or does not start.
     """
     try:
         with warnings.catch_warnings():

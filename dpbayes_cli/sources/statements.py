@@ -28,7 +28,7 @@ _INTEGER_TEXT = re.compile("0|-?[1-9][0-9]{0,18}")
 """The text of a 64-bit integer in normal form."""
 
 _MAX_FILTERS = 16
-"""Up to this many levels comparisons and one filter per count are fastest; for more, an enum and GROUP BY."""
+"""Up to this many levels, comparisons and one filter per count are fastest; beyond, an enum and GROUP BY are."""
 
 
 def level_expression(first: str, text: str, column: Column) -> str:
@@ -39,7 +39,7 @@ def level_expression(first: str, text: str, column: Column) -> str:
     expression that appears twice is computed for every record in advance.
 
     Args:
-        first: a cheap expression that decides a record if it equals a level or a common spelling of one.
+        first: a cheap expression of the cell, which suffices if it equals a level or a common spelling of one.
         text: the expression of the cell's text.
         column: the column's domain.
     """
@@ -244,7 +244,7 @@ def _double(number: float) -> str:
 
 
 class Tally:
-    """Counts or sums of one statistic over the records; the files of a data set add up.
+    """Counts or sums of one statistic, added up over the records of all files.
 
     Args:
         columns: one column of levels, or one or more numeric columns.

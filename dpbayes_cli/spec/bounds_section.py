@@ -91,7 +91,7 @@ class BoundsSection(Section, frozen=True, kw_only=True):
             )
         if not both and stated.lower_quantile is not None:
             raise SpecError(
-                f"the lower bound of {model.name} is 0: there is no lower quantile to find",
+                f"the lower bound of {model.name} is always 0, so no lower quantile is needed",
                 where=f"{_PLACE}.lower_quantile",
                 hint="leave it out",
             )
@@ -100,7 +100,9 @@ class BoundsSection(Section, frozen=True, kw_only=True):
                 f"low is {low:g} and high is {stated.high:g}", where=_PLACE, hint="state a range with low < high"
             )
         if stated.high - low < max(_NARROWEST * max(abs(low), abs(stated.high)), _LEAST_RANGE):
-            raise SpecError("the range from low to high is too narrow", where=_PLACE, hint="state a wider range")
+            raise SpecError(
+                "the range from low to high is too narrow to choose bounds in", where=_PLACE, hint="state a wider range"
+            )
         if model.whole_numbers and stated.high != int(stated.high):
             raise SpecError(
                 f"high is {stated.high:g}; the numbers of {model.name} are whole, and so are their bounds",
@@ -111,7 +113,9 @@ class BoundsSection(Section, frozen=True, kw_only=True):
         lower, upper = Fraction(stated.lower_quantile or _LOWER), Fraction(stated.upper_quantile)
         if both and lower >= upper:
             raise SpecError(
-                f"the lower quantile is {_LOWER}", where=f"{_PLACE}.upper_quantile", hint="state a larger one"
+                f"must be above the lower quantile, {_LOWER}",
+                where=f"{_PLACE}.upper_quantile",
+                hint="state a larger one",
             )
         outside: Outside = getattr(domain, "out_of_bounds", "clamp")
         epsilon = parse_decimal(stated.epsilon)
@@ -140,7 +144,9 @@ def domain_between(
         return convert_section(stated, model.domain_type, "domain")
     except SpecError as error:
         raise SpecError(
-            f"the model does not accept this range: {error.message}", where=_PLACE, hint="state another --bounds-high"
+            f"the model does not accept this range of bounds: {error.message}",
+            where=_PLACE,
+            hint="state another --bounds-high",
         ) from None
 
 
@@ -188,7 +194,7 @@ def require_bounded(kind: type[Model]) -> type[Model]:
     """Return a model if its bounds can be found privately.
 
     Raises:
-        SpecError: they cannot.
+        SpecError: the bounds cannot be found privately.
     """
     check_place_of_bounds(kind, {})
     return kind

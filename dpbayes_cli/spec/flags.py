@@ -34,7 +34,7 @@ FLAGS: dict[str, Flag] = {
     "mechanism": Flag("Request", ("--mechanism",), "NAME", "the mechanism [the model's own]; see: dpbayes models"),
     "column": Flag("Request", ("--column",), "NAME", "the column; not needed if there is only one"),
     "on_invalid": Flag("Request", ("--on-invalid",), "RULE", "invalid records: drop [default] or impute:VALUE"),
-    "records": Flag("Request", ("--records",), "N", "the public number of records, checked"),
+    "records": Flag("Request", ("--records",), "N", "the number of records, if public; it is checked"),
     "prior": Flag("Request", ("--prior",), "K=V,...", "the prior, e.g. alpha=2,beta=5"),
     "domain.success": Flag("Request", ("--success",), "TEXT"),
     "domain.failure": Flag("Request", ("--failure",), "TEXT"),

@@ -33,7 +33,7 @@ def migrated(text: str) -> tuple[str, list[RenamedKey]]:
     """Return the text of a spec with the names that its keys have today, and the keys that were renamed.
 
     Raises:
-        SpecError: it is not plain YAML with a mapping at the top, or states a key by both of its names.
+        SpecError: the text is not plain YAML with a mapping at the top, or states a key by both of its names.
     """
     names = renamed_keys(parse_spec(text))
     keys = sorted(_old_keys(text, names), key=lambda each: each.start)
@@ -62,5 +62,9 @@ def _old_keys(text: str, names: Names) -> Iterator[RenamedKey]:
         for old in stated.keys() & renamed.keys():
             new = renamed[old]
             if new in stated:
-                raise SpecError(f"{new} is stated too", where=f"{section.value}.{old}", hint="leave one of them out")
+                raise SpecError(
+                    f"{new} is stated too, the new name of this key",
+                    where=f"{section.value}.{old}",
+                    hint="leave one of them out",
+                )
             yield RenamedKey(section.value, old, new, stated[old].start_mark.index, stated[old].end_mark.index)

@@ -26,6 +26,7 @@ class PrivacySection(OptionsSection, frozen=True, kw_only=True):
         Neighbors,
         Meta(description=description_of("privacy.neighbors")),
     ] = Neighbors.REPLACE_ONE
-    unit: Annotated[UnitSection | None, Meta(description="the unit in whose records neighbors differ [one record]")] = (
-        None
-    )
+    unit: Annotated[
+        UnitSection | None,
+        Meta(description="whose data is protected: all records with the same value in a column [one record]"),
+    ] = None

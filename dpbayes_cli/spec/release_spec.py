@@ -52,7 +52,7 @@ def check_name(name: str) -> None:
     """Refuse a name of an account that is not a plain word.
 
     Raises:
-        ValueError: it has characters other than letters, digits, dot, underscore and hyphen, or more than 100.
+        ValueError: the name has characters other than letters, digits, dot, underscore and hyphen, or more than 100.
     """
     if not _NAME.fullmatch(name):
         raise ValueError(
@@ -101,7 +101,7 @@ class ReleaseSpec(Section, frozen=True, kw_only=True):
         """
         kind, law = model_type(self.model), self.private_bounds
         if law is None and bounds is not None:
-            raise SpecError("the spec does not request private bounds", where="bounds")
+            raise SpecError("bounds were given, but the spec does not request private bounds", where="bounds")
         domain = self.domain
         if law is not None:
             domain = domain_between(require_bounded(kind), law, domain, bounds)
@@ -253,7 +253,7 @@ def type_of(document: Mapping[str, Any]) -> type[ReleaseSpec]:
     """Return the type of specs for the model and the mechanism that a document names.
 
     Raises:
-        SpecError: it names no known model, or requests private bounds that cannot be found.
+        SpecError: the document names no known model, or requests private bounds that cannot be found.
     """
     model, mechanism = pair_of(document)
     private = document.get("bounds") is not None

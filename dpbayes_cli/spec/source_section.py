@@ -20,9 +20,9 @@ class SourceSection(Section, frozen=True, kw_only=True):
     quote: Annotated[str, Meta(description=description_of("source.quote"))] = '"'
     header: Annotated[bool, Meta(description="whether the first line names the columns")] = True
     columns: Annotated[tuple[str, ...], Meta(description=description_of("source.columns"))] = ()
-    quoted_newlines: Annotated[bool, Meta(description="quoted texts may span lines; a record is then a parsed one")] = (
-        False
-    )
+    quoted_newlines: Annotated[
+        bool, Meta(description="quoted texts may span lines, so a record may be several lines")
+    ] = False
 
     engine: Annotated[Literal["duckdb", "spark"], Meta(description=description_of("source.engine"))] = "duckdb"
     master: Annotated[str, Meta(description=description_of("source.master"))] = "local[*]"

@@ -50,7 +50,7 @@ def stored_spec(stored: Mapping[str, Any]) -> ReleaseSpec:
     """Return the spec that a bundle holds.
 
     Raises:
-        SpecError: it is not a valid spec.
+        SpecError: the stored spec is not valid.
     """
     return build_spec(without_ignored_options(stored))
 

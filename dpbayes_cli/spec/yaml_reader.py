@@ -28,7 +28,7 @@ def read_spec_file(path: Path) -> dict[str, Any]:
         Nested mappings and lists of texts (None for an empty value).
 
     Raises:
-        SpecError: it cannot be read, or is not plain YAML with a mapping at the top.
+        SpecError: the file cannot be read, or is not plain YAML with a mapping at the top.
     """
     return parse_spec(read_spec_text(path))
 
@@ -37,7 +37,7 @@ def read_spec_text(path: Path) -> str:
     """Return the text of a spec file.
 
     Raises:
-        SpecError: it cannot be read, or is too large.
+        SpecError: the file cannot be read, or is too large.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -61,7 +61,7 @@ def parse_spec(text: str) -> dict[str, Any]:
     """Parse the text of a spec; see ``parse_yaml``.
 
     Raises:
-        SpecError: it is not plain YAML with a mapping at the top.
+        SpecError: the text is not plain YAML with a mapping at the top.
     """
     document = parse_yaml(text)
     if not isinstance(document, dict):
@@ -75,7 +75,7 @@ def parse_yaml(text: str) -> Any:
     """Parse one document of plain YAML.
 
     Raises:
-        SpecError: it is malformed, or uses a feature that specs do not need.
+        SpecError: the text is malformed, or uses a feature that specs do not need.
     """
     import yaml
 

@@ -88,7 +88,7 @@ def plan_mechanism(spec: ReleaseSpec, n_records: int, trials: int, seed: int) ->
         spec: the request.
         n_records: the number of records to plan for.
         trials: how many releases to simulate, 0 for none.
-        seed: of the simulation.
+        seed: the seed of the simulation.
 
     Raises:
         SpecError: the request cannot be given a guarantee.
@@ -108,7 +108,7 @@ def plan_every_mechanism(document: dict[str, Any], n_records: int, trials: int, 
         document: the spec, with options of any of these mechanisms; each mechanism gets those that it reads.
         n_records: the number of records to plan for.
         trials: how many releases to simulate, 0 for none.
-        seed: of the simulation.
+        seed: the seed of the simulation.
 
     Raises:
         SpecError: the document is not a spec of any of them.

@@ -71,7 +71,7 @@ class PlannedRelease:
             and the next attempt would draw again. If the noise between these bounds cannot be calibrated, the noise of
             the whole range is used: it was planned before the charge, and bounds inside the range never have a larger
             sensitivity.
-        Source: mechanisms, integer statistics on a public grid.
+        Source: design notes, integer statistics on a public grid.
         """
         choice, whole = self.plan.steps[0], self.plan
         try:
@@ -99,30 +99,34 @@ def price(spec: ReleaseSpec, n_records: int | None = None, model: Model | None =
     """
     model = model or spec.build_model()
     if model.column_names and spec.column is not None:
-        raise SpecError("the domain of this model names the columns", where="column", hint="leave out column")
+        raise SpecError(
+            "this model names its columns in the domain, so column must not be stated",
+            where="column",
+            hint="leave out column",
+        )
     kind = mechanism_type(spec.mechanism)
     mechanism, policy, law = kind(), spec.policy, spec.private_bounds
     for column in model.columns:
         impute_code(column, policy)
     if law is not None and not kind.post_processing:
         raise SpecError(
-            f"{kind.name} draws from a posterior whose bounds must be stated",
+            f"{kind.name} cannot use private bounds",
             where="bounds",
-            hint="state them in the domain, or choose a mechanism that can use private bounds, such as laplace",
+            hint="state the bounds in the domain, or choose a mechanism that can use private bounds, such as laplace",
         )
     options, known = spec.options, spec.records if n_records is None else n_records
     plan = mechanism.plan(model, policy, options, known)
     limited = isinstance(plan.final_step.rows, DesignRows) and plan.final_step.rows.max_records is not None
     if spec.privacy.unit is not None and spec.privacy.neighbors is Neighbors.ADD_REMOVE and limited:
         raise SpecError(
-            "this mechanism reads a limited number of records, and a unit could change which records come first",
+            "this mechanism reads only the first records, and a privacy unit could change which ones those are",
             where="privacy.unit",
-            hint="--neighbors replace-one makes the number of units public",
+            hint="--neighbors replace-one: the number of privacy units is then public",
         )
     drawn = len(model.parameters) + plan.final_step.law.n_states
     if plan.final_step.draws * drawn > _MAX_DRAWN_NUMBERS:
         raise SpecError(
-            f"{plan.final_step.draws} draws of {drawn} numbers each are more than the ledger can seal at once",
+            f"{plan.final_step.draws} draws of {drawn} numbers each are too many for one release",
             where="sampling.draws",
             hint=f"at most {_MAX_DRAWN_NUMBERS:,} numbers in all: ask for fewer draws",
         )

@@ -122,8 +122,8 @@ def _check_price(prepared: PreparedRelease, record: ReleaseRecord) -> None:
     """Refuse to draw at another cost than the one that was charged, for example for another number of records."""
     if prepared.plan.guarantee != record.guarantee:
         raise BudgetError(
-            f"release {record.release_id} was begun and charged at another cost: "
-            f"{price_text(record.guarantee)} instead of {price_text(prepared.plan.guarantee)}; nothing is drawn",
+            f"release {record.release_id} is unfinished and was charged {price_text(record.guarantee)}, "
+            f"but now costs {price_text(prepared.plan.guarantee)}; nothing is drawn",
             hint="the number of records may have changed: repeat the original command, or pay for a new draw with "
             "--fresh or another --release-id",
         )
@@ -141,7 +141,9 @@ def _draw(prepared: PreparedRelease, source: Source) -> bytes:
         check_count(stated, n_records, ", and the charge stays")
     needed = prepared.n_records
     if needed is not None and evidence.n_records != needed:
-        raise SourceError("the number of records changed after it was counted; nothing is released, the charge stays")
+        raise SourceError(
+            "the number of records has changed since it was counted; nothing is released, but the charge stays"
+        )
     return sealed_draw(time, source.record_unit, n_records, privatize(prepared, evidence)).payload()
 
 
@@ -178,7 +180,7 @@ def _draw_with_private_bounds(planned: PlannedRelease, law: PrivateBounds, evide
 
     Privacy: the guarantee of the plan, which composes both steps: the second step may depend on the result of the
         first, and has its guarantee whatever that result was.
-    Source: Smith 2011; mechanisms, composition of what is fixed in advance.
+    Source: Smith 2011; design notes, composition of what is fixed in advance.
     """
     lower, upper = law.choose(evidence.histogram)
     bounds = law.grid.value(lower), law.grid.value(upper)

@@ -47,14 +47,14 @@ class ReleaseData:
 
     @property
     def hands_over_records(self) -> bool:
-        """Whether single records can be read, and not only statistics; nothing is opened."""
+        """Whether single records can be read, not only statistics; the source is not opened to answer."""
         return self._unopened().hands_over_records
 
     def open_source(self) -> Source:
         """Return the open source, after checking existence, permissions, header and the stated number of records.
 
         Raises:
-            SourceError: it cannot be used.
+            SourceError: the source cannot be used.
         """
         source = self._unopened()
         if not self._is_checked:

@@ -131,7 +131,7 @@ def _planned(bundle: Bundle) -> PlannedRelease:
         return price(bundle.spec, n_records).with_bounded_model(bundle.model)
     except DpbayesError as error:
         raise VerificationError(
-            "the release request of the bundle cannot be priced, so it has no guarantee", findings=[str(error)]
+            "no guarantee can be derived from the release request in the bundle", findings=[str(error)]
         ) from None
 
 
@@ -140,12 +140,12 @@ def _check_draw(document: ReleaseDocument, plan: Plan) -> None:
     step = plan.final_step
     if not step.law.adds_noise:
         if document.noise is not None or len(document.draws) != step.draws:
-            raise VerificationError(f"draws: there must be {step.draws}, as many as were paid for")
+            raise VerificationError(f"draws: release.json must hold {step.draws}, as many as were paid for")
         return
     stated = None if document.noise is None else msgspec.to_builtins(document.noise)
     scales = step.noise.scales(len(document.statistics))
     if stated != step.noise.serialize() or [each.noise_scale for each in document.statistics] != list(scales):
-        raise VerificationError("noise: it is not the law that the plan calibrates")
+        raise VerificationError("noise: it is not the law that the request leads to")
 
 
 def _draw_of(document: ReleaseDocument) -> SealedDraw:
@@ -199,7 +199,9 @@ def _check_derived(result: Verification, parts: ReleaseParts) -> None:
         f"{parts.spec.privacy.neighbors} neighbors"
     )
     derivable = [name for name in document.__struct_fields__ if name not in exempt or name == "spec"]
-    result.checked.append(f"these follow from the request and the draw: {', '.join(derivable)}")
+    result.checked.append(
+        f"recomputed from the request and the draw, these fields are the same: {', '.join(derivable)}"
+    )
 
 
 def _as_stated(result: Verification, plan: Plan, derived: ReleaseDocument) -> ReleaseDocument:
@@ -233,8 +235,8 @@ def _check_values(result: Verification, plan: Plan) -> None:
     for released, each, (low, high) in zip(document.statistics, laws, limits, strict=True):
         radius = radii[each]
         if not low - radius <= released.value <= high + radius:
-            result.findings.append(f"statistics: {released.name} is impossible for any data and its noise")
-    result.checked.append("the statistics are possible for some data and their noise")
+            result.findings.append(f"statistics: {released.name} is impossible: no data and noise lead to it")
+    result.checked.append("each statistic is possible: some data and some noise lead to it")
 
 
 def _is_possible(law: StepLaw, values: list[float]) -> bool | None:
@@ -296,7 +298,9 @@ def _check_files(result: Verification, bundle: Path, analysis: Analysis) -> dict
     strange = sorted(set(os.listdir(bundle)) - set(rendered))  # noqa: PTH208 - names alone
     for name in strange[:_MAX_STRANGE_FILES]:
         result.findings.append(f"{name!r} does not belong to the bundle")
-    result.checked.append(f"the files follow from release.json: {', '.join(sorted(set(rendered) - result.uncertain))}")
+    result.checked.append(
+        f"written again from release.json, these are the same: {', '.join(sorted(set(rendered) - result.uncertain))}"
+    )
     return {name: digested for name, digested in digests.items() if digested is not None}
 
 

@@ -110,7 +110,7 @@ def test_a_missing_parent_is_refused_before_anything_is_made(place: Path) -> Non
 
 
 def test_names_of_temporary_files_are_refused(place: Path) -> None:
-    with pytest.raises(OutputError, match="may be removed"):
+    with pytest.raises(OutputError, match="may remove"):
         check_target(place / ".out.held-0123456789abcdef.partial")
 
 

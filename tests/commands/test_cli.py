@@ -369,7 +369,7 @@ def test_a_refusal_shows_requested_remaining_and_missing(dpbayes: Cli, coin: Pat
 )
 def test_budget_show_prints_the_largest_next_release_that_fits(dpbayes: Cli, total: str, fits: str) -> None:
     assert dpbayes("budget", "open", "d", *total.split()).code == 0
-    assert f"d: largest next release that fits (any one of): {fits}\n" in dpbayes("budget", "show", "d").err
+    assert f"d: the next release may cost at most (one of these): {fits}\n" in dpbayes("budget", "show", "d").err
 
 
 def test_completion(dpbayes: Cli, shell: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

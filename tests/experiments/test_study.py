@@ -91,7 +91,10 @@ def test_what_cannot_be_simulated_is_refused_before_it_is(path_and_value: tuple[
     [
         (("cases", "coin", "support", ["0.9", "0.1"]), "cases.coin.support: the support is [0.9, 0.1]"),
         (("cases", "dice", "support", ["0.4", "0.8"]), "cases.dice.support: "),
-        (("cases", "dice", "domain", "categories", [*map(str, range(64)), "b"]), "cases.dice: 65 shares are too many"),
+        (
+            ("cases", "dice", "domain", "categories", [*map(str, range(64)), "b"]),
+            "cases.dice: the model has 65 probabilities",
+        ),
     ],
 )
 def test_what_cannot_be_priced_is_refused_at_the_start(path_and_value: tuple[Any, ...], where: str) -> None:

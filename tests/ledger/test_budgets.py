@@ -172,7 +172,7 @@ def test_the_parts_of_delta_never_exceed_delta() -> None:
     for delta in ("1e-6", "3e-7", "0.33"):
         budget = UnionBudget.divide(ONE, Decimal(delta))
         assert sum((part for _, part in budget.orders), budget.delta_approx) <= Decimal(delta)
-    with pytest.raises(SpecError, match="exceed"):
+    with pytest.raises(SpecError, match="add up to more"):
         UnionBudget(ONE, MICRO, ((Decimal(2), MICRO),), MICRO)
 
 
@@ -201,7 +201,7 @@ def test_an_amendment_keeps_the_notion(budget: Budget) -> None:
     amended = budget.amended({name: Decimal("0.75")})
     assert amended.shape == budget.shape
     assert amended != budget
-    with pytest.raises(SpecError, match="no total"):
+    with pytest.raises(SpecError, match="cannot be changed"):
         budget.amended({"nothing": ONE})
 
 

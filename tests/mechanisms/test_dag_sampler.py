@@ -142,5 +142,5 @@ def test_draws_follow_the_laws_row_by_row() -> None:
 
 
 def test_more_values_than_are_drawn_exactly_are_refused() -> None:
-    with pytest.raises(SpecError, match="shares"):
+    with pytest.raises(SpecError, match="65 probabilities"):
         plan_of(Ops(), build(values=65), **request("1"))

@@ -185,7 +185,7 @@ def test_the_exact_curve_allows_more_than_the_papers_rule() -> None:
         ({"mu": "0.5", "delta": "1e-6"}, "privacy", "state one of"),
         ({"mu": "0.5", "policy": ADD_REMOVE, "n_records": None}, "sampling.max_records", "private"),
         ({"mu": "0.5", "max_records": 2000}, "sampling.max_records", "public"),
-        ({"mu": "0.5", "n_records": None}, "records", "beforehand"),
+        ({"mu": "0.5", "n_records": None}, "records", "was not stated"),
         ({"mu": "0.5", "n_records": 0}, "records", "at least 1"),
         ({"mu": "0.5", "step_size": 3.0}, "sampling.step_size", "contracts below"),
         ({"mu": "0.5", "step_size": 2.0}, "sampling.step_size", "contracts below"),
@@ -196,11 +196,11 @@ def test_the_exact_curve_allows_more_than_the_papers_rule() -> None:
         (
             {"epsilon": "1", "delta": "1e-6", "likelihood_power": 0.1, "calibration": "minami"},
             "privacy",
-            "finds the like",
+            "needs epsilon and delta",
         ),
         ({"epsilon": "1", "delta": "1e-6", "calibration": "geumlek"}, "privacy", "at an order"),
         ({"mu": "0.5", "certificate": "total-variation", "gamma": 0.6}, "sampling.certificate", "Proposition 13"),
-        ({"mu": "0.5", "gamma": 0.1}, "sampling.gamma", "none is requested"),
+        ({"mu": "0.5", "gamma": 0.1}, "sampling.gamma", "no certificate is requested"),
         ({"mu": "0.5", "order": "8"}, "privacy.order", "Geumlek"),
     ],
     ids=str,
@@ -234,7 +234,7 @@ def test_the_renyi_mechanisms_on_a_convex_loss() -> None:
 def test_a_long_step_that_costs_more_than_an_exact_draw_is_refused_by_the_papers_rules() -> None:
     fine = planned("rdp-diffuse", epsilon="0.1")
     step_size = 1.999 / fine.parameters["smoothness"]
-    with pytest.raises(SpecError, match="exceeds that of an exact draw"):
+    with pytest.raises(SpecError, match="would cost more than epsilon"):
         planned("rdp-diffuse", epsilon="0.1", step_size=step_size)
     assert (
         float(planned(mu="0.3", step_size=step_size).guarantee.mu) <= 0.3

@@ -194,7 +194,7 @@ def test_parities_of_one_name_are_refused() -> None:
         "a": {"values": ["0", "1"]}, "b": {"values": ["0", "1"], "parents": ["a"]}, "a,b": {"values": ["0", "1"]},
     }  # fmt: skip
     price(spec(variables))
-    with pytest.raises(SpecError, match="two parities would have one name"):
+    with pytest.raises(SpecError, match="two released values would have the same name"):
         price(spec(variables, mechanism="fourier-laplace"))
 
 

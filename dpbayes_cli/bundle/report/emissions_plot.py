@@ -30,7 +30,7 @@ def emissions_plot(feature: str, values: Sequence[str], cells: Mapping[str, Floa
     If there are many values, only those most likely in some state are plotted, in their order.
 
     Args:
-        feature: its name.
+        feature: the name of the feature.
         values: the names of its values.
         cells: mean, q05 and q95 of every probability, each of shape (n_states, n_values).
         name: the figure's name in the page.

@@ -79,7 +79,7 @@ def inline_svg(figure: Figure, name: str, label: str, min_scale: float = 0.0) ->
         figure: drawn in the placeholder colors of this module.
         name: unique in the page: letters, digits and hyphens.
         label: what it shows, for screen readers.
-        min_scale: pixels per point below which it scrolls instead of shrinking, on narrow screens; 0: it shrinks.
+        min_scale: on narrow screens the plot shrinks to this many pixels per point, then it scrolls; 0: no limit.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about letters that this font lacks: the reader's font draws them

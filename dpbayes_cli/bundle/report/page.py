@@ -78,8 +78,8 @@ def report_html(document: ReleaseDocument, analysis: Analysis, context: ReportCo
 
     Args:
         document: the release.
-        analysis: its posterior, as ``analysis_of`` repeats it.
-        context: what the page tells in addition to the bundle.
+        analysis: the posterior of the release, computed again by ``analysis_of``.
+        context: what the page shows that the bundle does not hold.
     """
     sections = {title: part(document, analysis, context) for title, part in SECTIONS.items()}
     links = [f'<a href="#{identifier_of(title)}">{text(title)}</a>' for title, markup in sections.items() if markup]

@@ -15,7 +15,7 @@ class Paper:
         authors: given and family names, in the order of the paper.
         title: as printed on the paper.
         venue: the proceedings or the journal.
-        year: of publication.
+        year: the year of publication.
         kind: ``inproceedings`` or ``article``.
     """
 
@@ -194,7 +194,7 @@ PAPERS = (
 
 
 def papers_of(source: str) -> list[Paper]:
-    """Return the papers that a source names by first author and year, in its order.
+    """Return the papers that a text names by first author and year, in the order of the text.
 
     Args:
         source: papers between semicolons, each beginning with its first author.

@@ -73,7 +73,7 @@ def states_plot(sequences: Column, steps: Column, probabilities: Floats, name: s
 
     Args:
         sequences, steps: the columns of the two axes; their levels label the rows and the columns.
-        probabilities: of each state, shape (n_sequences, n_steps, n_states).
+        probabilities: the probabilities of each state, shape (n_sequences, n_steps, n_states).
         name: the figure's name in the page.
     """
     shape = min(len(sequences.levels), MAX_SEQUENCES), min(len(steps.levels), MAX_STEPS)

@@ -5,7 +5,7 @@ proportional to BetaBinomial(s; n, a, b) times the probabilities of the noise. O
 of the largest are used. If weights and components vary slowly (large n, large noise), a panel of many s is summed by a
 quadrature rule with 16 nodes that is exact for polynomials, so that a few thousand components suffice for n = 1e8.
 
-Source: Bernstein and Sheldon 2018 (the model), solved exactly; mechanisms, noise-aware inference.
+Source: Bernstein and Sheldon 2018 (the model), solved exactly; design notes, noise-aware inference.
 """
 
 from __future__ import annotations

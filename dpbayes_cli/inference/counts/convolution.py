@@ -6,7 +6,7 @@ c_1, c_2, ... in turn, each given the remainder of the total, gives exact draws 
 over categories). An exponential tilt, which cancels given the total, centers the convolution on the total, where double
 precision is accurate; an unknown total is covered by several tilts, each responsible for the totals near its center.
 
-Source: mechanisms, noise-aware inference (exact integer updates).
+Source: design notes, noise-aware inference (exact integer updates).
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ the pair's sum is split, by slice sampling on the integers. If the total is not 
 total) is one more category, without an observation. Every update leaves the exact posterior of the counts invariant;
 convergence is judged by R-hat and effective sample sizes.
 
-Source: mechanisms, noise-aware inference (exact integer updates of counts); Neal 2003 (slice sampling).
+Source: design notes, noise-aware inference (exact integer updates of counts); Neal 2003 (slice sampling).
 """
 
 from __future__ import annotations

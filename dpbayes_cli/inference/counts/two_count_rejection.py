@@ -4,7 +4,7 @@ The plane of (c_0, c_1) is cut into rectangles, single cells if that is affordab
 to its size times an upper bound on its weights, then a cell uniformly inside, which is accepted with probability
 weight / bound: the accepted cells follow the posterior of the counts exactly. The record count has a uniform prior.
 
-Source: mechanisms, noise-aware inference (unknown total); von Neumann's rejection.
+Source: design notes, noise-aware inference (unknown total); von Neumann's rejection.
 """
 
 from __future__ import annotations

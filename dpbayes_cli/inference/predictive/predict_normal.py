@@ -93,7 +93,7 @@ def _quantile(centers: Floats, scale: Floats, mean: Floats, sd: Floats, level: f
     Args:
         centers: shape (n_records, n_draws).
         scale: shape (n_draws,).
-        mean, sd: of the mixtures, shape (n_records,).
+        mean, sd: the mean and sd of the mixtures, shape (n_records,).
         level: a probability.
     """
     components = centers + float(ndtri(level)) * scale

@@ -47,7 +47,7 @@ def group_records(network: Network, target: int, codes: Integers) -> Iterator[Re
     Args:
         network: the variables and their parents.
         target: the variable to predict.
-        codes: of values, -1 for missing ones, shape (n_variables, n_records).
+        codes: the codes of values, -1 for missing ones, shape (n_variables, n_records).
     """
     import numpy as np
 

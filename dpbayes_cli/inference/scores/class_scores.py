@@ -49,7 +49,7 @@ class ProbabilityScores:
         log_score: the mean natural log probability of the true class; 0 is best.
         brier: the mean squared error of the probabilities; 0 is best. With two classes it is that of the second class
             alone, 0 to 1; with more the sum over all classes, 0 to 2.
-        calibration: by the probability of the second class if there are two, else by that of the predicted class.
+        calibration: bins of the probability of the second class; with more than two classes, of the predicted class.
         calibration_error: the expected calibration error: the mean over the records of the absolute difference between
             the mean prediction and the observed frequency in their bin.
     """

@@ -41,7 +41,7 @@ class QuantileScores:
     """Scores of a predicted quantile.
 
     Attributes:
-        level: of the quantile.
+        level: the level of the quantile.
         pinball: the mean pinball loss at the level, in units of the target; 0 is best.
         at_or_below: the share of targets at or below the prediction; near the level for the true quantile.
     """
@@ -96,7 +96,7 @@ def quantile_scores(predicted: Floats, targets: Floats, level: float) -> Quantil
 
     Args:
         predicted, targets: see ``number_scores``.
-        level: of the quantile, in (0, 1).
+        level: the level of the quantile, in (0, 1).
 
     Source: Koenker and Bassett 1978 (the pinball loss).
     """

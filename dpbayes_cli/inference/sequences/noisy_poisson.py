@@ -12,7 +12,8 @@ If the noise is log-concave, so is the distribution of c given y and mu: it is d
 with a flat middle and geometric tails. With other noise c is drawn as if the noise were Laplace, and accepted by the
 ratio of the two laws.
 
-Source: mechanisms, noise-aware inference; Devroye 1986, Non-Uniform Random Variate Generation, X.2 (log-concave laws).
+Source: design notes, noise-aware inference; Devroye 1986, Non-Uniform Random Variate Generation, X.2 (log-concave
+laws).
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def log_marginal(law: NoiseLaw, observed: Integers, rate: Floats) -> Floats:
     """Return log p(y | mu) up to a constant that depends on the law alone.
 
     Args:
-        law: of the noise.
+        law: the law of the noise.
         observed: y, any shape.
         rate: mu >= 0, of a shape that broadcasts with ``observed``.
     """
@@ -79,7 +80,7 @@ def _laplace_terms(scale: float, observed: Integers, rate: Floats) -> tuple[Floa
 
 
 def _gaussian_marginal(scale: float, observed: Integers, rate: Floats) -> Floats:
-    """Return log p(y | mu) summed over the counts around the mode; wide sums use a stride, with negligible error."""
+    """Return log p(y | mu), a sum over the counts near the mode, or over equally spaced ones if they are many."""
     shape = np.broadcast_shapes(np.shape(observed), np.shape(rate))
     y = np.broadcast_to(observed, shape).ravel().astype(np.float64)
     mu = np.maximum(np.broadcast_to(rate, shape).ravel(), 1e-300)
@@ -242,7 +243,7 @@ def draw_counts(law: NoiseLaw, observed: Integers, rate: Floats, rng: np.random.
     """Draw each count given its noisy value and its rate, exactly and independently, shape (n,).
 
     Args:
-        law: of the noise.
+        law: the law of the noise.
         observed: y, shape (n,).
         rate: mu, positive, shape (n,).
         rng: the generator.

@@ -17,7 +17,7 @@ Rates give the totals an informative prior: under a flat one, few records with m
 counts are exact, or the noise is ignored, steps 2, 3 and 5 are skipped.
 
 Source: Foulds et al. 2016 sec. 4.2, 5 (statistics are privatized once, then any chain is free); van Dyk and Park 2008
-(after a step that sums variables out, these are redrawn); mechanisms, HMM with naive Bayes emissions.
+(after a step that sums variables out, these are redrawn); design notes, HMM with naive Bayes emissions.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Emissions of a feature in a state are moved by Langevin proposals on the simplex
 values; rates of records by random walks of their logarithms. All are accepted or rejected by the likelihood of the
 noisy counts (``noisy_poisson``), all at once: given the states and each other's values they are independent.
 
-Source: Roberts and Rosenthal 1998 (Metropolis-adjusted Langevin algorithm); mechanisms, noise-aware inference.
+Source: Roberts and Rosenthal 1998 (Metropolis-adjusted Langevin algorithm); design notes, noise-aware inference.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class EmissionMove:
     """Langevin moves of emissions.
 
     Attributes:
-        variance: of each share on its own, shape (n_states, n_columns).
-        step: of each column, shape (n_columns,).
+        variance: the variance of each share on its own, shape (n_states, n_columns).
+        step: the step of each column, shape (n_columns,).
     """
 
     variance: Floats
@@ -48,7 +48,7 @@ class EmissionMove:
 
         Args:
             chain: the chain.
-            rate: of each of its cells.
+            rate: the rate of each of its cells.
         """
         data = chain.data
         share, typical = np.maximum(chain.emission, 1e-12), np.maximum(chain.typical, 1e-12)

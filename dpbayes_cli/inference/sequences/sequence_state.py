@@ -28,11 +28,11 @@ class SequenceState:
         typical: the mean of the emissions of recent sweeps.
         transition, initial: transition probabilities and those of the first state.
         counts: the latent counts, shape (n_sequences * n_steps, n_columns).
-        rate: of records, shape (n_sequences * n_steps,).
+        rate: the rate of records, shape (n_sequences * n_steps,).
         valid: the share of valid records for each feature.
         mean_rate, rate_shape: the mean and shape of the gamma distribution of the rates.
         states: shape (n_sequences, n_steps).
-        log_likelihood: of the noisy counts, given all but states and counts.
+        log_likelihood: the log likelihood of the noisy counts, given all but states and counts.
     """
 
     def __init__(self, data: SequenceData) -> None:

@@ -121,7 +121,7 @@ def held_out_log_likelihood(counts: Integers, emissions: Floats, states: Floats)
     over draws of the posterior. Cells without records contribute nothing.
 
     Args:
-        counts: of the values of all features, concatenated, shape (n_cells, n_values).
+        counts: the counts of the values of all features, concatenated, shape (n_cells, n_values).
         emissions: posterior draws, features concatenated, shape (n_draws, n_states, n_values).
         states: the probability of each state, shape (n_draws or 1, n_cells, n_states).
     """

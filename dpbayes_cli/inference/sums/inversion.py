@@ -3,7 +3,7 @@
 The number of records is known, or it is summed out with weights: its probability given the parameter, times that of its
 own noisy count.
 
-Source: mechanisms, noise-aware inference (p(statistic | theta) by the characteristic function).
+Source: design notes, noise-aware inference (p(statistic | theta) by the characteristic function).
 """
 
 from __future__ import annotations

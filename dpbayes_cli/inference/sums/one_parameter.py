@@ -3,7 +3,7 @@
 The likelihood is that of ``inversion``. The first grid covers the range of the prior, the following ones only the part
 with posterior mass; between grid points the log density is interpolated by monotone cubics.
 
-Source: mechanisms, noise-aware inference (p(statistic | theta) on a grid of theta); Bernstein and Sheldon 2018.
+Source: design notes, noise-aware inference (p(statistic | theta) on a grid of theta); Bernstein and Sheldon 2018.
 """
 
 from __future__ import annotations
@@ -94,8 +94,8 @@ class GridDensity:
 def grid_density(observation: NoisySums, law: ScalarLaw, observed: Floats) -> GridDensity:
     """Return the posterior densities given observations that differ only in their observed values.
 
-    All grids are parts of one, the range of the prior halved again and again, so that points that several observations
-    need are computed once.
+    All grids are parts of one grid, made by halving the range of the prior repeatedly. So a point that several
+    observations need is computed once.
 
     Args:
         observation: the noise and the record count.

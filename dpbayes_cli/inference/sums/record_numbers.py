@@ -82,7 +82,7 @@ class _Summand:
 
     @property
     def _laplace(self) -> bool:
-        """Whether nodes are placed as for Laplace noise; noise of no known shape has tails that fall as fast."""
+        """Whether nodes are placed as for Laplace noise; noise whose decay is unknown is treated the same."""
         return self._noise.decay is None or self._noise.decay.exponential
 
     @property

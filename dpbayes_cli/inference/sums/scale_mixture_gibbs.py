@@ -20,7 +20,7 @@ warm-up from a population that moves from the prior to the posterior; then the k
 independent.
 
 Source: Bernstein and Sheldon 2018 Alg. 1-3; Park and Casella 2008 (scale mixture); Del Moral, Doucet and Jasra 2006
-(the population); mechanisms, noise-aware inference.
+(the population); design notes, noise-aware inference.
 """
 
 from __future__ import annotations
@@ -66,12 +66,12 @@ class GibbsState:
 
     Attributes:
         points: the coordinates, and the number of records unless it is known, shape (n_observations, chains, d).
-        variances: of the noise, shape (n_observations, chains, components).
+        variances: the variances of the noise, shape (n_observations, chains, components).
         residual, spread: y - m mu and m Sigma at the points, in units of the noise's standard deviation.
         noise: in the same units, shape as ``variances``; zeros if the law of the noise is normal or a mixture of these.
-        log_prior: of the points, shape (n_observations, chains).
-        log_likelihood: of the points given the variances.
-        log_ratio: of the law of the noise to the normal mixture, at the noise; zero if they are the same.
+        log_prior: the log prior density of the points, shape (n_observations, chains).
+        log_likelihood: the log likelihood of the points given the variances.
+        log_ratio: the log ratio of the noise law's density to the normal mixture's; zero if they are the same.
     """
 
     points: Floats

@@ -8,7 +8,7 @@ into exponential moments times probabilities of a tilted distribution. These are
 few hundred frequencies on the scale of the sum, however wide the noise. Otherwise the product of both characteristic
 functions is inverted directly.
 
-Source: Gil-Pelaez 1951; mechanisms, noise-aware inference (p(statistic | theta) by the characteristic function).
+Source: Gil-Pelaez 1951; design notes, noise-aware inference (p(statistic | theta) by the characteristic function).
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class _Tilted:
         tilt: the tilt t.
         log_mass_of_one, mean_of_one: log E[exp(t s)] and the tilted mean for one record s, shape (n_points,).
         log_mass: log E[exp(t S)], shape (n_cases,).
-        mean, sd: of the tilted sum, shape (n_cases,).
+        mean, sd: the mean and sd of the tilted sum, shape (n_cases,).
         reach: the distance from the mean at which the tails are cut off, shape (n_cases,).
     """
 
@@ -188,7 +188,7 @@ class SumTable:
             tilted: the tilted distributions of the table of which this one is a subset.
             points: which points of that table occur in this one.
             u: frequencies, shape (n_points, n_frequencies).
-            weights: of the same shape.
+            weights: their weights, same shape.
         """
         one = self._log_one(u - 1j * tilted.tilt)
         one -= tilted.log_mass_of_one[points, None] + 1j * u * tilted.mean_of_one[points, None]

@@ -194,7 +194,7 @@ def naive_counts(table: NoisyTable) -> Floats:
 
 
 def possible_tables(observation: NoisyTables) -> list[Floats]:
-    """Return the possible counts nearest to the noisy ones; the tables of an observation with a scope agree."""
+    """Return the possible counts nearest to the noisy ones; with a scope, the tables agree on shared variables."""
     if observation.scope is None:
         return [naive_counts(table) for table in observation.tables]
     return list(consistent_tables(observation, observation.scope).tables)

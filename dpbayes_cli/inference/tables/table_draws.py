@@ -9,7 +9,7 @@ If the noise is wide, counts are drawn on a lattice whose step is a small part o
 within the step; otherwise they are exact integers. An exponential tilt of each row, which cancels, centers the
 convolutions on the totals, where double precision is accurate.
 
-Source: mechanisms, noise-aware inference (exact integer updates); ``table_layout`` for the law.
+Source: design notes, noise-aware inference (exact integer updates); ``table_layout`` for the law.
 """
 
 from __future__ import annotations

@@ -157,7 +157,7 @@ class TableLayout(DirichletRows):
         return value
 
     def start(self, chains: int, rng: np.random.Generator) -> Floats:
-        """Return starting counts: observed counts minus random noise, made possible, shape (chains, n_cells)."""
+        """Return possible starting counts near the observed ones minus random noise, shape (chains, n_cells)."""
         counts = np.empty((chains, len(self.observed)))
         for t, table in enumerate(self.tables):
             within = slice(self.table_start[t], self.table_start[t] + self.table_size[t])

@@ -31,7 +31,7 @@ class NoisyLogWeight:
         all t by at most D, the sum over t and features of the tables' ranges: T log(most / least) per feature but for
         rounding. The sum is an exact integer, floored to a grid, which adds one unit at most; discrete Laplace noise of
         scale D / epsilon makes it pure epsilon-DP given the points, which are charged separately.
-    Source: Neal 2001; Foulds et al. 2016, supplement; mechanisms, additive noise.
+    Source: Neal 2001; Foulds et al. 2016, supplement; design notes, additive noise.
 
     Attributes:
         law: the noise law, in units of the grid.
@@ -77,6 +77,8 @@ def check_log_weight(epsilon: Decimal, whole: Decimal, *, annealed: bool) -> Non
     """
     where = "sampling.log_weight_epsilon"
     if not annealed:
-        raise SpecError("only an annealed chain has a log weight", where=where, hint="kernel: annealed")
+        raise SpecError("only the annealed kernel computes a log weight", where=where, hint="kernel: annealed")
     if epsilon >= whole:
-        raise SpecError(f"the log weight takes {epsilon:g} of {whole:g} and leaves nothing for the chain", where=where)
+        raise SpecError(
+            f"the log weight takes epsilon {epsilon:g} of {whole:g} and leaves nothing for the chain", where=where
+        )

@@ -28,7 +28,7 @@ def calibrated_noise(
         sensitivity: returns the sensitivity of the statistic, or of a part.
 
     Privacy: parts of equal weights are noised as one, by the sensitivity of the whole; see ``noise_by_parts``.
-    Source: mechanisms, budget per node.
+    Source: design notes, budget per node.
     """
     parts = statistic.parts
     if len({part.weight for part in parts}) < 2:

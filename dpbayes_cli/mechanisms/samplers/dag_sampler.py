@@ -36,7 +36,7 @@ class DagSampler(Sampler):
         of a table and gives one to the same or another row: over both rows the log ratio varies by T R at most, with
         log theta_k taken from one and log theta_k' added in the other, each of range R / 2, or both in one row of range
         R. Tables add up.
-    Source: Zhang, Rubinstein and Dimitrakakis 2016, Lemma 3; mechanisms, discrete Bayes nets node by node.
+    Source: Zhang, Rubinstein and Dimitrakakis 2016, Lemma 3; design notes, discrete Bayes nets node by node.
 
     Attributes:
         laws: for each table the sampler of one of its rows.

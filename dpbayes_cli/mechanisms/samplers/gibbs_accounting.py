@@ -111,7 +111,9 @@ def powers(sweeps: int, draws: int, *, annealed: bool) -> list[tuple[Decimal, in
     """
     if draws > sweeps:
         raise SpecError(
-            f"{draws} draws need at least as many sweeps, not {sweeps}", where="sampling.draws", hint="--sweeps N"
+            f"{draws} draws need at least as many sweeps; there are {sweeps}",
+            where="sampling.draws",
+            hint="more sweeps: --sweeps N",
         )
     if not annealed:
         return [(Decimal(1), sweeps)]
@@ -120,7 +122,7 @@ def powers(sweeps: int, draws: int, *, annealed: bool) -> list[tuple[Decimal, in
     counts = [per_level] * (levels - 1) + [per_level + rest]
     if draws > counts[-1]:
         raise SpecError(
-            f"{draws} draws need as many sweeps at full power; {sweeps} annealed sweeps have {counts[-1]}",
+            f"{draws} draws need as many sweeps at full power; only {counts[-1]} of {sweeps} annealed sweeps have it",
             where="sampling.draws",
             hint="use more sweeps, fewer draws, or kernel: gibbs",
         )
@@ -133,7 +135,7 @@ def price_chain(epsilon: Decimal, updates: Sequence[Update], schedule: Sequence[
     Args:
         epsilon: the budget.
         updates: the kinds of update in every sweep.
-        schedule: powers and numbers of sweeps.
+        schedule: for each stage of the chain, its power and its number of sweeps.
 
     Privacy: an update of likelihood power b T has a log ratio of range b T R + extra at most: an exponential mechanism.
         The chain is their adaptive composition, fixed in number, order and cost before it starts, with its whole state

@@ -45,7 +45,7 @@ _MAX_STEP_TIMES_SMOOTHNESS = 2.0 * (1.0 - 1e-5)
 BELOW_TARGET = 1.0 - 1e-10
 """Factor by which targets are undercut, more than costs are rounded up."""
 _MAX_WIDENING = 0.1
-"""Largest relative widening of a chain's noise that covers rounding in double precision."""
+"""By what share at most the noise of a chain is widened to cover the rounding of double precision."""
 _DEFAULT_GAMMA = 0.01
 _COEFFICIENT_RESOLUTION = 1 << 10
 """Released coefficients are rounded to a power of two below 1 / sqrt(M) divided by this."""
@@ -170,7 +170,7 @@ def chain_calibrator(
     """
     if policy.contributions > 1:
         raise SpecError(
-            "a Langevin chain allows one record per privacy unit",
+            "a Langevin chain allows only one record per privacy unit",
             where="privacy.unit.max_contributions",
             hint="max_contributions: 1",
         )
@@ -184,12 +184,16 @@ def chain_calibrator(
         n = options.max_records
     else:
         if options.max_records is not None:
-            raise SpecError("the number of records is public and needs no limit", where="sampling.max_records")
+            raise SpecError(
+                "the number of records is public, so it needs no limit",
+                where="sampling.max_records",
+                hint="leave it out",
+            )
         n = require_record_count(n_records)
     # Under add-remove an added record may push another one beyond the limit: two gradients differ, as for replace-one.
     if options.certificate is None and options.gamma != _DEFAULT_GAMMA:
         raise SpecError(
-            "the total variation belongs to a certificate, and none is requested",
+            "gamma is the total variation of a certificate, but no certificate is requested",
             where="sampling.gamma",
             hint="--certificate total-variation, or leave it out",
         )

@@ -72,7 +72,7 @@ def epsilon_and_delta(options: GibbsPosteriorOptions) -> tuple[float, float]:
     epsilon = float(options.stated_epsilon())
     if options.delta is None:
         raise SpecError(
-            "missing: a Langevin chain has no pure epsilon, whatever its length",
+            "missing: a Langevin chain always needs a delta, for it has no pure epsilon",
             where="privacy.delta",
             hint="--eps 1 --delta 1e-6, or --mu 0.5",
         )
@@ -104,7 +104,7 @@ def minami_rule(chains: Calibrator, options: GibbsPosteriorOptions) -> tuple[Cal
     _check_no_order(options)
     tau, slope = chains.model.precision, chains.curvature.slope
     if options.mu is not None or options.rho is not None or options.likelihood_power is not None:
-        raise SpecError("the rule of Minami et al. finds the likelihood power from epsilon and delta", where="privacy")
+        raise SpecError("this calibration needs epsilon and delta, and no mu, rho or likelihood power", where="privacy")
     epsilon, delta = epsilon_and_delta(options)
     per_draw = epsilon / options.draws, delta / options.draws
     power = min(UNTEMPERED, minami_likelihood_power(*per_draw, slope, tau)) * BELOW_TARGET
@@ -172,7 +172,7 @@ def _divergence(chains: Calibrator, order: Decimal | None) -> tuple[float, float
 def _check_no_order(options: GibbsPosteriorOptions) -> None:
     if options.order is not None:
         raise SpecError(
-            "only the rules of Geumlek et al. read an order",
+            "only the calibration rules of Geumlek et al. use an order",
             where="privacy.order",
             hint="--calibration geumlek, or leave it out",
         )
@@ -181,7 +181,7 @@ def _check_no_order(options: GibbsPosteriorOptions) -> None:
 def _check_divergence(chain: CalibratedChain, order: float, epsilon: float) -> CalibratedChain:
     if order * chain.mu**2 / 2.0 > epsilon * (1.0 + 1e-9):
         raise SpecError(
-            "the chain's divergence exceeds that of an exact draw, because its step size is above 2 / (M + tau)",
+            "the chain would cost more than epsilon, because its step size is above 2 / (M + tau)",
             where="sampling.step_size",
             hint="use a smaller step size; the default is 1 / M",
         )

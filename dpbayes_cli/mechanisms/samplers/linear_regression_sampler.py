@@ -106,7 +106,7 @@ class LinearRegressionSampler(Sampler):
         record changes the log weights by a function of range T R at most, R that of ``LineCover.spread``. The sum of
         squares is an exact integer form of the integer statistic; decimals and integer weights add less than
         ``GRID_SLACK``.
-    Source: Zhang et al. 2016 sec. 5.2; Wang, Fienberg and Smola 2015; mechanisms, sampling in finite precision.
+    Source: Zhang et al. 2016 sec. 5.2; Wang, Fienberg and Smola 2015; design notes, sampling in finite precision.
 
     Attributes:
         line: the regression.
@@ -263,7 +263,9 @@ def line_sampler(model: NormalRegression, request: DrawRequest) -> tuple[LinearR
     tempering = calibrate_power(request, spread, GRID_SLACK, Decimal(1))
     sampler = LinearRegressionSampler(line, n, tempering.likelihood_power, request.power_applies_to, cover)
     if 4.0 * (n + sum(line.prior_precision)) / line.variance > _MAX_LOG_TERMS:
-        raise SpecError("the variance is too small for exact weights of so many records", where="domain.variance")
+        raise SpecError(
+            "the variance is too small for exact draws with this number of records", where="domain.variance"
+        )
     return sampler, tempering
 
 

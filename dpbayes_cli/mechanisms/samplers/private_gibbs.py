@@ -71,7 +71,7 @@ class PrivateGibbs(Chain):
         one that is 2 r-DP, whose curve is at most the largest of those. Emissions: given the public states a replaced
         record takes one count from a row of each feature's table and gives one to the same or another row: range T 2
         log(most / least) per feature, see ``DagSampler``. Links: a function of public states alone, free.
-    Source: Foulds et al. 2016, sec. 4.1; mechanisms, private Gibbs sampling.
+    Source: Foulds et al. 2016, sec. 4.1; design notes, private Gibbs sampling.
 
     Attributes:
         structure: the public side of the model.
@@ -273,7 +273,9 @@ def _fractional_bits(covers: tuple[SharesCover, ...], n_records: int) -> int:
     largest = n_records * sum(1 + math.log(c.resolution / c.least) for c in covers) + 4 * _MAX_LINK_NATS
     bits = min(MAX_BITS, 61 - math.ceil(math.log2(largest)))
     if bits < MIN_BITS:
-        raise SpecError(f"{n_records} records are too many for exact utilities", where="records")
+        raise SpecError(
+            f"{n_records} records are too many: the scores of the chain would exceed 64-bit integers", where="records"
+        )
     return bits
 
 

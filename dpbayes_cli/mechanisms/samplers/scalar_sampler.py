@@ -165,7 +165,7 @@ def grid_sampler(
     sampler = ScalarSampler(model, n, tempering.likelihood_power, request.power_applies_to, support, n_cells)
     if not sampler.magnitude <= MAX_LOG_TERMS:
         raise SpecError(
-            "the log density is too large on this support for floats to screen the grid",
+            "the log density on this support is too large for double precision",
             where="sampling.support",
             hint="state bounds, a prior and a support closer to zero, relative to the width of the bounds",
         )
@@ -179,7 +179,7 @@ def exact_curve(sampler: ScalarSampler) -> Points:
     Privacy: P_S and P_S' on the grid are of one exponential family in T a(theta), so that D = [C(l S + (1 - l) S') - l
         C(S)] / (l - 1) + C(S') with C the log of the sum over cells; it grows with |S - S'| for fixed S, so that only
         pairs at the full width of one record are compared, in both directions. Rounded up, with what integers add.
-    Source: mechanisms, exact RDP of the tempered truncated posterior; Geumlek et al. 2017 (the formula).
+    Source: design notes, exact RDP of the tempered truncated posterior; Geumlek et al. 2017 (the formula).
     """
     _, _, steps = sampler.model.grid
     pairs = (sampler.n_records - 1) * steps + 1

@@ -83,7 +83,7 @@ class SimplexSampler(Sampler):
 
     Privacy: replacing a record divides a weight by theta_i^T and multiplies it by theta_j^T, which varies over the
         lattice by at most T R, R = 2 log(largest / smallest share); decimals add less than ``LATTICE_SLACK``.
-    Source: Foulds et al. 2016 sec. 3.1; Zhang et al. 2016 Lemma 2; mechanisms, truncated Dirichlet.
+    Source: Foulds et al. 2016 sec. 3.1; Zhang et al. 2016 Lemma 2; design notes, truncated Dirichlet.
 
     Attributes:
         cover: the lattice.
@@ -185,7 +185,9 @@ def simplex_cover(n_shares: int, support: tuple[float, float] | None, n_records:
     """
     k = n_shares
     if k > _MAX_SHARES:
-        raise SpecError(f"{k} shares are too many for exact draws; allowed: {_MAX_SHARES}", where="mechanism")
+        raise SpecError(
+            f"the model has {k} probabilities in one vector; exact draws allow at most {_MAX_SHARES}", where="mechanism"
+        )
     a0 = support[0] if support else min(0.1, 0.5 / k)
     if not 0.0 < a0 < 1.0 / k or (support and abs(support[1] - (1.0 - (k - 1) * a0)) > 1e-9):
         raise SpecError(
@@ -195,5 +197,9 @@ def simplex_cover(n_shares: int, support: tuple[float, float] | None, n_records:
     resolution = min(1024 if k <= 8 else 512, max(64, wanted_resolution))
     cover = SharesCover(k, resolution, math.ceil(Decimal(a0) * resolution))
     if cover.most <= cover.least:
-        raise SpecError("the support of shares holds no point of the lattice", where="sampling.support")
+        raise SpecError(
+            "the support is too narrow to hold a point of the grid that is drawn from",
+            where="sampling.support",
+            hint="state a smaller lower end",
+        )
     return cover

@@ -74,7 +74,7 @@ def simulate_conjugate(
     elif isinstance(family, NormalFamily):
         drawn = rng.normal(*family.moments(sums, r, m), size)
     else:
-        raise TypeError(f"no simulation of {type(family).__name__}")
+        raise TypeError(f"draws of {type(family).__name__} cannot be simulated")
     return np.asarray(drawn)[:, None]
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Arithmetic:
-    """Operations with which a density is written once and evaluated both in floats and in exact decimals.
+    """Operations that let one formula of a density be evaluated in floats and in exact decimals.
 
     Attributes:
         log: the natural logarithm.
@@ -223,7 +223,7 @@ class OneParameterNumber(BoundedNumber):
 
         Privacy: see ``sum_statistic``: the L1 sensitivity is the number of grid steps, or twice that if a record may be
             the null record.
-        Source: mechanisms, integer statistics on a public grid.
+        Source: design notes, integer statistics on a public grid.
         """
         return sum_statistic(self.column, policy)
 
@@ -263,5 +263,7 @@ def record_count(policy: RecordPolicy, n_records: int | None) -> RecordCount:
     if policy.neighbors is Neighbors.ADD_REMOVE or (policy.contributions > 1 and n_records is None):
         return RecordCount("unbounded")
     if n_records is None:
-        raise SpecError("the number of records is public under replace-one and must be stated")
+        raise SpecError(
+            "the number of records is public under replace-one neighbors, and must be stated", hint="--records N"
+        )
     return RecordCount("known" if policy.complete else "at-most", n_records * policy.contributions)

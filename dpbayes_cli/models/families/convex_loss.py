@@ -93,7 +93,7 @@ class ConvexLossModel(Model):
 
         Privacy: a row has at most the norm c, hence the gradient of one loss at most the norm L = slope c, its Hessian
             at most the norm curvature c^2, and the sum of n Hessians n times that. An invalid record adds nothing.
-        Source: mechanisms, posteriors of convex losses.
+        Source: design notes, posteriors of convex losses.
         """
         c = self.design.row_norm
         return Curvature(self.loss.slope_bound * c, self.loss.curvature_bound * c * c * n_records, touched)

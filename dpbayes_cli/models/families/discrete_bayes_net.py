@@ -147,7 +147,7 @@ class DiscreteBayesNet(NoisyStatistics, ConjugatePosterior):
             replace-one: each table changes by at most 2 in L1 and sqrt 2 in L2 (two cells; one cell if one record is
             invalid there), so that |I| tables change by 2 |I| and sqrt(2 |I|); attained by records that differ in every
             variable. add-remove: each by 1; attained by any valid record.
-        Source: Zhang, Rubinstein and Dimitrakakis 2016, Alg. 1; mechanisms, discrete Bayes nets.
+        Source: Zhang, Rubinstein and Dimitrakakis 2016, Alg. 1; design notes, discrete Bayes nets.
         """
         network = self.network
         per_table = 1 if policy.neighbors is Neighbors.ADD_REMOVE else 2

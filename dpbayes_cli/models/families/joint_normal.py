@@ -76,7 +76,7 @@ class JointNormal(NoisyStatistics):
         """Return the sums, squares and products and, if it is private, the number of valid records.
 
         Privacy: see ``second_moments``: L1 sensitivity (D + 1)^2 S^2 for D columns, S the number of grid steps.
-        Source: mechanisms, integer statistics on a public grid.
+        Source: design notes, integer statistics on a public grid.
         """
         return second_moments(self.columns, policy)
 

@@ -136,4 +136,4 @@ def _check_keys(stated: Mapping[str, Any], allowed: Sequence[str], where: str, w
         if key not in allowed:
             raise SpecError(f"there is no {what} {key!r}", where=where, hint=nearest(key, allowed))
     if missing := [key for key in allowed if key not in stated]:
-        raise SpecError(f"no concentration for {', '.join(map(repr, missing[:20]))}", where=where)
+        raise SpecError(f"there is no concentration for {', '.join(map(repr, missing[:20]))}", where=where)

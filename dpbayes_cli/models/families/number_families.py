@@ -2,7 +2,7 @@
 
 A family states its prior and the law of a number on an interval: the probabilities below, inside and above it, and the
 first moments and the characteristic function inside. The law of a record's contribution to the integer statistic
-follows. A new model of one number a record implements a family.
+follows. A new model whose records are one number each implements a family.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class NumberLaw(ScalarLaw):
 
     @property
     def spacing(self) -> int:
-        """The distance between possible sums, 0 if the grid is much finer than any noise."""
+        """The distance between two neighboring possible sums; 0 if the grid is so fine that the noise hides it."""
         if not self.family.lattice:
             return 0
         return 2 if self.centered else 1

@@ -54,10 +54,10 @@ class DiscreteGaussian(NoiseLaw):
             DpbayesError: OpenDP's privacy map disagrees with the plan, so nothing may be released.
 
         Privacy: the scale is rounded up until OpenDP's own map does not exceed rho.
-        Source: mechanisms, additive noise, rho = Delta_2^2 / (2 sigma^2).
+        Source: design notes, additive noise, rho = Delta_2^2 / (2 sigma^2).
         """
         if sensitivity_l2_squared < 1:
-            raise SpecError("the statistic has L2 sensitivity 0: it does not depend on the data")
+            raise SpecError("no record changes the statistic (L2 sensitivity 0): nothing would be learned")
         target = Fraction(rho)
         scale = math.sqrt(sensitivity_l2_squared / (2.0 * float(rho)))
         check_scale(scale)

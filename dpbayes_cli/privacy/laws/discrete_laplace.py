@@ -54,10 +54,10 @@ class DiscreteLaplace(NoiseLaw):
             DpbayesError: OpenDP's privacy map disagrees with the plan, so nothing may be released.
 
         Privacy: the scale is rounded up until OpenDP's own map, evaluated exactly, does not exceed epsilon.
-        Source: mechanisms, additive noise, scale = sensitivity / epsilon.
+        Source: design notes, additive noise, scale = sensitivity / epsilon.
         """
         if sensitivity_l1 < 1:
-            raise SpecError("the statistic has L1 sensitivity 0: it does not depend on the data")
+            raise SpecError("no record changes the statistic (L1 sensitivity 0): nothing would be learned")
         target = Fraction(epsilon)
         scale = float(Fraction(sensitivity_l1) / target)
         check_scale(scale)
@@ -125,7 +125,7 @@ class DiscreteLaplace(NoiseLaw):
 
     @property
     def excess(self) -> float:
-        """Zero: log P(z) falls by exactly one nat over a scale."""
+        """Zero, because log P(z) falls by exactly one nat per noise scale."""
         return 0.0
 
     def privacy(self, shifts: Sequence[Sequence[int]]) -> Guarantee:

@@ -29,7 +29,7 @@ class PartNoise(NoiseLaw):
 
     Privacy: the changes that a record makes in the parts are noised independently: epsilons of discrete Laplace parts
         add up, and so do the rhos of discrete Gaussian parts, to the budget that was divided among them.
-    Source: mechanisms, budget per node; basic composition.
+    Source: design notes, budget per node; basic composition.
 
     Attributes:
         laws: one law per part.
@@ -151,7 +151,7 @@ def noise_by_parts(
         calibrate: returns the law of a part, from its index and its share.
 
     Privacy: the shares add up to at most the total.
-    Source: mechanisms, budget per node.
+    Source: design notes, budget per node.
     """
     total_weight = sum(weights, Fraction(0))
     laws = []
