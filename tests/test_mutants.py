@@ -986,9 +986,15 @@ MUTANTS = {
     ),
     "a plug-in's key renamed": (
         "spec/version_1.py",
-        "if stated.get(key) is None or str(stated[key]) in _table()[kinds]",
+        "if name is None or str(name) in _table()[kinds]",
         "if kinds",
         "tests/version_1/test_names.py::test_names_of_plug_ins_are_their_own",
+    ),
+    "an old name in a stored spec of today ignored": (
+        "spec/stored_spec.py",
+        "if key in _IGNORED[section] and key not in renamed.get(section, {})",
+        "if key in _IGNORED[section]",
+        "tests/version_1/test_names.py::test_an_old_name_in_a_stored_spec_of_today_is_refused",
     ),
     "a document of version 1 kept in the words of today": (
         "bundle/document.py",

@@ -13,7 +13,7 @@ from typing import Any
 from dpbayes_cli.base.canonical import canonical_json, digest
 from dpbayes_cli.spec.foreign_options import SECTIONS, foreign
 from dpbayes_cli.spec.release_spec import ReleaseSpec, build_spec, type_of
-from dpbayes_cli.spec.version_1 import with_former_names, with_todays_names
+from dpbayes_cli.spec.version_1 import renamed_keys, with_former_names, with_todays_names
 
 _EARLIER: Mapping[str, Mapping[str, Any]] = {
     "privacy": dict.fromkeys(("epsilon", "delta", "rho", "mu", "order")),
@@ -101,5 +101,10 @@ def digest_of_request(stored: Mapping[str, Any], spec: ReleaseSpec) -> str:
 
 
 def _foreign(stored: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return section and key of the options that were ignored."""
-    return [(section, key) for section, key in foreign(stored, type_of(stored)) if key in _IGNORED[section]]
+    """Return section and key of the options that were ignored; an old name of an option that is read never was."""
+    renamed = renamed_keys(stored)
+    return [
+        (section, key)
+        for section, key in foreign(stored, type_of(stored))
+        if key in _IGNORED[section] and key not in renamed.get(section, {})
+    ]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -17,6 +18,7 @@ from typing import Any
 import msgspec
 
 from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.core.registry import model_type
 from dpbayes_cli.core.section import Section
 
 Names = Mapping[str, Mapping[str, str]]
@@ -56,13 +58,24 @@ def renamed_keys(stated: Mapping[str, Any]) -> Names:
     """Return the keys of version 1 that are renamed in a spec: those of built-in mechanisms and models, no plug-in's.
 
     Args:
-        stated: a spec as it is written; a model or mechanism that it does not name is taken to be built in.
+        stated: a spec as it is written. A mechanism that it does not name is the model's default; a model that it does
+            not name is taken to be built in.
     """
+    sections = {"sampling": ("mechanisms", _mechanism(stated)), "inference": ("models", stated.get("model"))}
     return {
         section: RENAMED[section]
-        for section, (key, kinds) in {"sampling": ("mechanism", "mechanisms"), "inference": ("model", "models")}.items()
-        if stated.get(key) is None or str(stated[key]) in _table()[kinds]
+        for section, (kinds, name) in sections.items()
+        if name is None or str(name) in _table()[kinds]
     }
+
+
+def _mechanism(stated: Mapping[str, Any]) -> Any:
+    """Return the mechanism that a spec names or leaves to a plug-in's model; None: a built-in one, or unknown."""
+    model, mechanism = stated.get("model"), stated.get("mechanism")
+    if mechanism is None and isinstance(model, str) and model not in _table()["models"]:
+        with suppress(SpecError):
+            return model_type(model).default_mechanism
+    return mechanism
 
 
 def with_todays_names(stated: Mapping[str, Any]) -> dict[str, Any]:

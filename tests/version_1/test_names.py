@@ -10,6 +10,7 @@ import pytest
 
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.bundle.document import parse_document
+from dpbayes_cli.core import registry
 from dpbayes_cli.core.options import NumberOfDraws
 from dpbayes_cli.core.registry import supported_pairs
 from dpbayes_cli.core.section import Section
@@ -21,7 +22,8 @@ from dpbayes_cli.spec import version_1
 from dpbayes_cli.spec.migrate import migrated
 from dpbayes_cli.spec.pair_flags import all_flags
 from dpbayes_cli.spec.release_spec import build_spec, spec_type
-from dpbayes_cli.spec.version_1 import RENAMED, RENAMED_FLAGS, with_former_names, with_todays_names
+from dpbayes_cli.spec.stored_spec import stored_spec
+from dpbayes_cli.spec.version_1 import RENAMED, RENAMED_FLAGS, check_names, with_former_names, with_todays_names
 from dpbayes_cli.spec.yaml_reader import parse_spec
 from tests.conftest import Cli
 from tests.version_1.kept import DATA, PUBLISHED, SPECS, todays_spec
@@ -90,6 +92,25 @@ def test_names_of_plug_ins_are_their_own() -> None:
     own = {"model": "staircase", "mechanism": "staircase", "sampling": {"step": 1}, "inference": {"sweeps": 2}}
     assert with_todays_names(own) == with_former_names(own) == own
     assert with_todays_names({**own, "model": "hmm"})["inference"] == {"mcmc_sweeps": 2}
+
+
+def test_a_default_mechanism_that_is_a_plug_in_keeps_its_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = {"own-coin": "dpbayes_cli.models.beta_bernoulli:BetaBernoulli"}
+    monkeypatch.setattr(registry, "MODELS", {**registry.MODELS, **own})
+    text = "model: own-coin\nsampling: {step: 1}\n"
+    assert migrated(text)[0] == text.replace("step", "step_size")
+    monkeypatch.setattr(BetaBernoulli, "default_mechanism", "staircase")
+    assert migrated(text) == (text, [])
+    check_names(parse_spec(text))
+
+
+def test_an_old_name_in_a_stored_spec_of_today_is_refused() -> None:
+    """Else it would be taken for an option that was ignored, and give this spec the digest of another request."""
+    spec = build_spec({**COIN, "mechanism": "ops", "on_invalid": "impute:0"})
+    full = spec.stated_in_full
+    assert stored_spec(full) == spec
+    with pytest.raises(SpecError, match="renamed"):
+        stored_spec({**full, "sampling": {**full["sampling"], "temper": "joint"}})
 
 
 def test_what_a_ledger_of_version_1_knows_a_request_by_is_what_it_is_known_by_today(ledger_path: Path) -> None:
