@@ -5,7 +5,6 @@ Source: Bernstein and Sheldon 2018, sec. 4 and Fig. 1.
 
 from __future__ import annotations
 
-import math
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, cast
@@ -25,6 +24,7 @@ from dpbayes_cli.core.section import Section, require_type
 from dpbayes_cli.experiments.calibration_measures import (
     INTERVAL,
     complete_policy,
+    distance_signs,
     ks_band,
     measure,
     non_private_draws,
@@ -35,7 +35,7 @@ from dpbayes_cli.experiments.calibration_measures import (
 from dpbayes_cli.experiments.claims import Claim
 from dpbayes_cli.experiments.plots import Plot, Style, label_axes, stamped_panels
 from dpbayes_cli.experiments.point import GridPoint
-from dpbayes_cli.experiments.results import Difference, PointOutcome, Results
+from dpbayes_cli.experiments.results import PointOutcome, Results
 from dpbayes_cli.experiments.study import SimulatedStudy, build_model_sections, exact_number, message_of
 from dpbayes_cli.inference.batch import draw_many
 from dpbayes_cli.mechanisms.samplers.simulated_draws import simulate_sampler
@@ -295,22 +295,20 @@ class Calibration(SimulatedStudy, frozen=True, kw_only=True):
         from scipy import stats
 
         band = ks_band(self.trials)
-        found = [each.measure("ks") for each in own]
-        above = sum(ks > band for ks in found)
+        distances = [each.measure("ks") for each in own]
         allowed = int(stats.binom.ppf(1.0 - FALSE_ALARM / 2.0, len(own), 0.05))
         least = min(each.measure("ks_p_value") for each in own)
         beside = f" (non-private {max(each.measure('ks') for each in exact):.3f})" if exact else ""
         return Claim(
             SOURCE,
             "Noise-aware posteriors are as calibrated as non-private ones at every n and epsilon.",
-            above <= allowed and least >= FALSE_ALARM / 2.0 / len(own),
-            f"largest KS distance {max(found):.3f}{beside}; {above} of {len(own)} cells above the 95 % band "
+            (above := sum(ks > band for ks in distances)) <= allowed and least >= FALSE_ALARM / 2.0 / len(own),
+            f"largest KS distance {max(distances):.3f}{beside}; {above} of {len(own)} cells above the 95 % band "
             f"{band:.3f}, {0.05 * len(own):.1f} expected; least p-value {least:.2g}",
             "" if self.mechanism == "laplace" else f"noise of `{self.mechanism}`",
         )
 
     def _naive(self, name: str, own: Results) -> Claim:
-        """Over-confident if the noise is large, and less so if n epsilon is."""
         ordered = sorted((each["n"] * each.point.epsilon, each.measure("ks")) for each in own)
         (low, first), (high, last) = ordered[0], ordered[-1]
         band, falls = ks_band(self.trials), last < _SMALLER * first
@@ -324,12 +322,10 @@ class Calibration(SimulatedStudy, frozen=True, kw_only=True):
 
 
 def _is_studied(kind: type[Model]) -> bool:
-    """Return whether a noisy statistic of a model can be released, and its posterior without noise be drawn from."""
     return all(supports(mechanism_type(name), kind) for name in ("laplace", "rdp-direct"))
 
 
 def _dispersed(own: Results) -> Claim:
-    """Ranks crowd in the middle."""
     wide = [each.measure("coverage") for each in own]
     caught = sum(each.measure("ks_p_value") < FALSE_ALARM for each in own)
     return Claim(
@@ -342,14 +338,7 @@ def _dispersed(own: Results) -> Claim:
 
 
 def _nearer(own: Results, naive: Results) -> Claim:
-    """The distance to the non-private posterior, point by point."""
-    signs = {}
-    for each in own:
-        place = {name: each[name] for name in ("case", "n", "epsilon")}
-        other = naive.one(**place)
-        value = each.measure("mmd_squared") - other.measure("mmd_squared")
-        error = math.hypot(each.measure("mmd_squared_error"), other.measure("mmd_squared_error"))
-        signs[f"{each['case']} n {each['n']} epsilon {each['epsilon']}"] = Difference(value, error).sign(_CLEAR)
+    signs = distance_signs(own, naive, _CLEAR)
     worse = [place for place, sign in signs.items() if sign > 0]
     return Claim(
         SOURCE,

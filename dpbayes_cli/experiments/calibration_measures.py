@@ -18,6 +18,7 @@ import numpy as np
 
 from dpbayes_cli.core.columns import NumericColumn, RecordPolicy
 from dpbayes_cli.core.model import Model
+from dpbayes_cli.experiments.results import Difference, Results
 from dpbayes_cli.mechanisms.samplers.simulated_draws import simulate_conjugate
 from dpbayes_cli.privacy.neighbors import Neighbors
 
@@ -181,3 +182,18 @@ def _kernel(x: Floats, y: Floats) -> Floats:
     for k in range(x.shape[1]):
         distance += np.square(np.subtract.outer(x[:, k], y[:, k]))
     return np.asarray(np.exp(-0.5 * distance))
+
+
+def distance_signs(own: Results, naive: Results, clear: float) -> dict[str, int]:
+    """Compare the distances to the non-private posterior at each point.
+
+    Returns:
+        By point: -1 if the first are clearly nearer, by ``clear`` standard errors, 1 if clearly further, else 0.
+    """
+    signs = {}
+    for each in own:
+        other = naive.one(**{name: each[name] for name in ("case", "n", "epsilon")})
+        value = each.measure("mmd_squared") - other.measure("mmd_squared")
+        error = math.hypot(each.measure("mmd_squared_error"), other.measure("mmd_squared_error"))
+        signs[f"{each['case']} n {each['n']} epsilon {each['epsilon']}"] = Difference(value, error).sign(clear)
+    return signs
