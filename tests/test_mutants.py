@@ -97,8 +97,8 @@ MUTANTS = {
     ),
     "a study that calls any posterior calibrated": (
         "experiments/calibration.py",
-        "above <= allowed and least >= FALSE_ALARM / 2.0 / len(own),",
-        "True,",
+        "(above := sum(ks > band for ks in distances)) <= allowed and least >= FALSE_ALARM / 2.0 / len(own),",
+        "(above := 0) == 0,",
         "tests/experiments/test_claims.py::test_each_of_them_can_fail",
     ),
     "a curve that forgets that records may be dropped": (
