@@ -187,10 +187,10 @@ class LogisticRegressions(SimulatedStudy, frozen=True, kw_only=True):
     cases: Annotated[dict[str, LogisticCase], Meta(min_length=1)]
 
     columns: ClassVar = ("case", "price", "epsilon", "method")
-    details: ClassVar = ("rho", "tau", "radius", "step", "steps")
+    details: ClassVar = ("likelihood_power", "tau", "radius", "step_size", "n_steps")
     measures: ClassVar = (*with_errors(*_SCORES), "acceptance", "r_hat")
     by_trial: ClassVar = _SCORES
-    shown: ClassVar = ("case", "price", "epsilon", "method", "rho", "tau", "error", "error_se", "nll", "nll_se")
+    shown: ClassVar = (*columns, "likelihood_power", "tau", *with_errors("error", "nll"))
     plots: ClassVar = {
         name: Plot(f"{title}; bars: two standard errors", measure, label, _STYLES, panels=("case", "price"),
                    across=("true-posterior", "true posterior"), level=level, scales=scales, share_y=False)
@@ -211,15 +211,15 @@ class LogisticRegressions(SimulatedStudy, frozen=True, kw_only=True):
         "here alone. `gdp-langevin` and `minami-langevin` are chains as they would be released, priced as they run, "
         "but for the generator.\n\n"
         "A price `order k` is an epsilon of Renyi divergence of order k (1: Kullback-Leibler), `delta d` an epsilon at "
-        "that delta. `ops` draws from the ball of radius Q = 1 / beta under the likelihood power T (`rho` in the "
-        "tables), which is pure epsilon-DP at epsilon = 2 T Q; its divergence is the smaller one of what pure "
+        "that delta. `ops` draws from the ball of radius Q = 1 / beta under the likelihood power T, "
+        "which is pure epsilon-DP at epsilon = 2 T Q; its divergence is the smaller one of what pure "
         "epsilon-DP and a bounded range of 2 T Q imply."
     )
     legend: ClassVar = (
         "`error`: how often the sign of a linear predictor under one draw is wrong, `nll`: the mean negative "
         "log-likelihood, over records that were not learned from; `commonest`: the error of always the commonest "
-        "class. Plus or minus one standard error of the mean over trials. `rho`: likelihood power; `tau`: prior "
-        "precision; `step`, `steps`: of a chain that is released."
+        "class. Plus or minus one standard error of the mean over trials. `tau`: prior precision; "
+        "`step_size`, `n_steps`: of a chain that is released."
     )
 
     def __post_init__(self) -> None:
@@ -254,7 +254,9 @@ class LogisticRegressions(SimulatedStudy, frozen=True, kw_only=True):
             for price, method in places:
                 law = law_at(method, price, model, case.n_learned, self.langevin_steps)
                 details = dict(zip(self.details, law, strict=True))
-                own = {"law": details, "trials": self.trials}
+                # the names of 0.1 in a point's definition: other names would be other seeds
+                stored = dict(zip(("rho", "tau", "radius", "step", "steps"), law, strict=True))
+                own = {"law": stored, "trials": self.trials}
                 own["metropolis_steps"] = self.metropolis_steps if law.n_steps is None else None
                 family, epsilon = (None, None) if price is None else (price.family, price.epsilon)
                 place = {"case": name, "price": family, "epsilon": epsilon, "method": method}

@@ -259,5 +259,5 @@ def test_the_study_of_the_paper_is_valid() -> None:
     assert {name: case.n_learned for name, case in study.cases.items()} == {"abalone": 2784, "adult": 32_561}
     assert len(grid) == 2 * (1 + 3 * 7 * 4 + 4 * 2)
     assert {case.beta for case in study.cases.values()} == {0.001}
-    longest = max(point.details["steps"] or 0 for point in grid)
+    longest = max(point.details["n_steps"] or 0 for point in grid)
     assert longest < study.langevin_steps, "no horizon is cut"

@@ -18,7 +18,7 @@ from tests.experiments.small import SMALL, write_records
 DIGESTS = {
     "calibration": "66aea7b8c42dc1e2",
     "classification": "b8629f7178e9fcfd",
-    "logistic-regression": "8855600445c32d0f",
+    "logistic-regression": "801f3ca6c665460f",
     "linear-regression": "73737c229082fadb",
     "hmm": "25933706289546ef",
     "estimation": "3360f928bca70b58",
