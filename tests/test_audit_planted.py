@@ -45,10 +45,10 @@ SLOPES: dict[str, Any] = {
     "privacy": {"epsilon": "1", "delta": "1e-6"},
 }
 
-_HALVES = "_DOWN.subtract(_DOWN.divide(self.epsilon, Decimal(self.parts)), GRID_SLACK)"
-_LEFT = "    left = np.arange(len(totals))\n"
+_HALVES = "_ROUND_DOWN.subtract(_ROUND_DOWN.divide(self.epsilon, Decimal(self.parts)), GRID_SLACK)"
+_LEFT = "    undecided = np.arange(len(totals))\n"
 _CELL = "            point = secrets.randbelow(total)\n"
-_WORDS = "np.frombuffer(os.urandom(8 * len(left)), dtype=np.uint64)"
+_WORDS = "np.frombuffer(os.urandom(8 * len(undecided)), dtype=np.uint64)"
 _NORMALS = "np.frombuffer(os.urandom(16 * size), dtype=np.uint64)"
 _FIXED = "np.random.default_rng(7).integers(0, 1 << 63, 2 * size).astype(np.uint64) * np.uint64(2)"
 _CLAMP = "least(greatest({nearest}, 0), {column.steps})"
@@ -79,7 +79,7 @@ PLANTED: dict[str, Case] = {
     ),
     "a Renyi curve at other orders": (
         "mechanisms/samplers/renyi_posterior.py",
-        [("price(family, float(order), r, m)", "price(family, 1.0 + 0.8 * (float(order) - 1.0), r, m)")],
+        [("renyi_bound(family, float(order), r, m)", "renyi_bound(family, 1.0 + 0.8 * (float(order) - 1.0), r, m)")],
         (*COIN, "--mechanism", "rdp-diffuse", "--eps", "0.1"),
         "Renyi divergence of the exact laws",
     ),
@@ -119,7 +119,7 @@ PLANTED: dict[str, Case] = {
     ),
     "private bounds that cost twice what is charged": (
         "core/private_quantile.py",
-        [(_HALVES, "_DOWN.subtract(self.epsilon, GRID_SLACK)")],
+        [(_HALVES, "_ROUND_DOWN.subtract(self.epsilon, GRID_SLACK)")],
         BOUNDS,
         "log ratios of the choices' laws",
     ),
@@ -133,7 +133,7 @@ PLANTED: dict[str, Case] = {
         "privacy/choices.py",
         [
             (_LEFT, _LEFT + "    rng = np.random.default_rng(7)\n"),
-            (_WORDS, "rng.integers(0, 1 << 63, len(left)).astype(np.uint64)"),
+            (_WORDS, "rng.integers(0, 1 << 63, len(undecided)).astype(np.uint64)"),
         ],
         HIDDEN,
         "draws of choice of states",
@@ -158,6 +158,16 @@ PLANTED: dict[str, Case] = {
         "log ratios of the choices' laws",
     ),
 }  # fmt: skip
+
+
+def test_every_planted_bug_finds_its_line() -> None:
+    lost = [
+        name
+        for name, (file, changes, *_) in PLANTED.items()
+        for old, _ in changes
+        if (ROOT / "dpbayes_cli" / file).read_text(encoding="utf-8").count(old) != 1
+    ]
+    assert lost == []
 
 
 @pytest.mark.slow
