@@ -3,18 +3,17 @@
 import types
 from collections.abc import Mapping
 from decimal import Decimal
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Annotated, Any, ClassVar, TypeVar, Union, cast, get_args, get_origin
 
 import msgspec
 
-from dpbayes_cli.base.numeric import parse_decimal
 from dpbayes_cli.core.options import Check, Options
 from dpbayes_cli.core.section import Section
 from dpbayes_cli.spec.convert_section import Exact, exact_number
 
 
-class OptionsSection(Section, frozen=True, kw_only=True):
+class OptionsSection(Section, frozen=True, kw_only=True, dict=True):
     """A section with the options of a mechanism; its decimals are exact texts in one spelling.
 
     Attributes:
@@ -25,15 +24,14 @@ class OptionsSection(Section, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         for name, check in self.checks.items():
-            exact = exact_number(self, name)
-            if exact is not None:
+            if (exact := exact_number(self, name)) is not None:
                 check(exact)
+                self.values[name] = exact
 
+    @cached_property
     def values(self) -> dict[str, Any]:
-        """Return the values by name, with decimals as numbers."""
-        stated = msgspec.structs.asdict(self)
-        exact = {name: parse_decimal(stated[name]) for name in self.checks if stated[name] is not None}
-        return {**stated, **exact}
+        """The values by name, with decimals as numbers."""
+        return msgspec.structs.asdict(self)
 
 
 Kind = TypeVar("Kind", bound=OptionsSection)

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from typing import Annotated, Any, Literal, cast
 
 import msgspec
@@ -60,8 +60,8 @@ def check_name(name: str) -> None:
         )
 
 
-class ReleaseSpec(Section, frozen=True, kw_only=True):
-    """A release request: a model, a mechanism, a guarantee, and where the data are."""
+class ReleaseSpec(Section, frozen=True, kw_only=True, dict=True):
+    """A release request: a model, a mechanism, a guarantee, and where the data are; what follows from it is made once."""
 
     model: str
     domain: Section
@@ -122,34 +122,34 @@ class ReleaseSpec(Section, frozen=True, kw_only=True):
                 hint=f"at most {max(1, _MOST_NUMBERS // len(model.parameters)):,} samples",
             )
 
-    @property
+    @cached_property
     def private_bounds(self) -> PrivateBounds | None:
         """The law by which bounds are found privately; None if the domain states them."""
         if self.bounds is None:
             return None
         return self.bounds.law(require_bounded(model_type(self.model)), self.policy, self.domain)
 
-    @property
+    @cached_property
     def policy(self) -> RecordPolicy:
         """The neighbors, the treatment of invalid records, and the contribution bound."""
         impute = self.on_invalid.removeprefix(_IMPUTE) if self.on_invalid.startswith(_IMPUTE) else None
         unit = self.privacy.unit
         return RecordPolicy(self.privacy.neighbors, impute, 1 if unit is None else unit.max_contributions)
 
-    @property
+    @cached_property
     def options(self) -> Options:
         """The options that the mechanism reads."""
         kind = mechanism_type(self.mechanism).options_for(model_type(self.model))
-        values = {**self.privacy.values(), **self.sampling.values()}
+        values = {**self.privacy.values, **self.sampling.values}
         return kind(**{name: values[name] for name in kind.__struct_fields__})
 
-    @property
+    @cached_property
     def inference_options(self) -> Options:
         """The options that the inference of this model reads."""
         kind = inference_options(model_type(self.model), mechanism_type(self.mechanism))
         return kind(**{name: getattr(self.inference, name) for name in kind.__struct_fields__})
 
-    @property
+    @cached_property
     def request(self) -> dict[str, Any]:
         """The canonical request in the words of version 1, without paths and without what has the default of version 1.
 
@@ -159,20 +159,20 @@ class ReleaseSpec(Section, frozen=True, kw_only=True):
         request = {**_without_places(stated), "mechanism": self.mechanism}
         return {key: value for key, value in request.items() if (key, value) != ("mechanism", "laplace")}
 
-    @property
+    @cached_property
     def stated_in_full(self) -> dict[str, Any]:
         """The request with every default written out, as a bundle keeps it."""
         full = _without_places(msgspec.to_builtins(self))
         return {key: value for key, value in full.items() if value is not None}
 
-    @property
+    @cached_property
     def question_digest(self) -> str:
         """The digest of the part of the request that has a privacy cost; a ledger stores it under this name."""
         free = _FREE if mechanism_type(self.mechanism).post_processing else ("inference",)
         priced = {key: value for key, value in self.request.items() if key not in free}
         return digest("question", canonical_json(priced))
 
-    @property
+    @cached_property
     def request_digest(self) -> str:
         """The digest of the whole canonical request."""
         return digest("request", canonical_json(self.request))
@@ -242,8 +242,8 @@ def build_spec(document: dict[str, Any]) -> ReleaseSpec:
             named with its place.
     """
     _check_texts(document)
-    kind = type_of(document)
     check_names(document)
+    kind = type_of(document)
     check_options(document, kind)
     public = None if document.get("bounds") is not None else model_type(document["model"])
     return convert_section(document, kind, how_to_state=partial(_how_to_state, public))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -104,11 +104,10 @@ def prepare(spec: ReleaseSpec, location: Location, options: ReleaseOptions, ledg
     account = _account(spec, location)
     check_format(spec.inference.format)
     kind, model = mechanism_type(spec.mechanism), spec.build_model()
-    charge = options.charge(spec, location, account, PureDP())  # enough to look up an earlier draw; priced below
     data, n_records = ReleaseData(spec, location, model), None
     try:
         if kind.needs_n and _has_public_count(spec, model):
-            sealed = ledger.sealed(charge)
+            sealed = ledger.sealed(options.charge(spec, location, account, PureDP()))  # the cost follows from the count
             sealed_count = None if sealed is None else parse_draw(sealed).n_records
             n_records = spec.records if sealed_count is None else sealed_count
             if n_records is None:
@@ -131,7 +130,7 @@ def prepare(spec: ReleaseSpec, location: Location, options: ReleaseOptions, ledg
         policy=planned.policy,
         plan=planned.plan,
         n_records=n_records,
-        charge=replace(charge, guarantee=planned.plan.guarantee),
+        charge=options.charge(spec, location, account, planned.plan.guarantee),
         data=data,
         out=options.out,
     )
