@@ -20,7 +20,7 @@ Outside = Literal["clamp", "drop"]
 
 @dataclass(frozen=True)
 class RecordPolicy:
-    """How neighbors are defined and what an invalid record counts as.
+    """How neighbors are defined and how an invalid record counts.
 
     Attributes:
         neighbors: the neighbor relation.
@@ -90,7 +90,7 @@ def has_stand_in(policy: RecordPolicy, column: AnyColumn) -> bool:
 
 _MIN_STEP = 1e-200
 _MIN_RANGE = 1e-100
-"""Between closer bounds there is no grid of floats, or squares of the range underflow."""
+"""Bounds closer than this leave no grid of floats between them, or the square of their distance underflows."""
 
 
 def check_bounds(lower: float, upper: float) -> None:

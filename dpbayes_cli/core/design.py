@@ -17,21 +17,21 @@ INTERCEPT = "intercept"
 _CLIPPING_MARGIN = 1.0 - 1e-6
 """A clipped row is scaled to this share of the norm, so that rounding, even to single precision, stays within it."""
 _MIN_DENSE_SHARE = 0.4
-"""Designs with a larger share of nonzero entries are stored dense."""
+"""A design matrix with a larger share of nonzero entries is stored dense."""
 _MAX_DOUBLE_ENTRIES = 1 << 25
-"""Dense designs of more entries are stored in single precision, and widened block by block when they are used."""
+"""A dense design matrix of more entries is stored in single precision; each block is widened when it is used."""
 
 
 @dataclass(frozen=True)
 class Feature:
-    """A column of the file as columns of the design.
+    """A column of the file, which becomes one or more columns of the design matrix.
 
     A number x becomes (x - origin) / reach, in [-1, 1], where reach is the distance from the origin to the farther
     bound. A text becomes one indicator for each level.
 
     Attributes:
         column: the column, with its public domain.
-        origin: of a number, the public value that is scaled to 0; None: the middle of its bounds.
+        origin: the public number that is scaled to 0; None: the middle of the bounds. Without meaning for texts.
     """
 
     column: Column | NumericColumn
@@ -183,14 +183,14 @@ class Design:
 
 @dataclass(frozen=True)
 class DesignRows:
-    """What a sampler of a convex loss reads from the data: the rows of the design and the targets of valid records.
+    """The evidence that a sampler of a convex loss reads: for each valid record its row of the design and its target.
 
     Unlike a statistic, the rows have no sensitivity: the loss bounds the influence of a record.
 
     Attributes:
         design: the map from records to rows.
         target: the column of the target.
-        max_records: at most this many records are read, the first ones; None: all.
+        max_records: the number of records to read, from the first one on; None: all.
     """
 
     design: Design

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CodedColumns:
-    """What a chain reads if it needs the records themselves: the code of every cell.
+    """The evidence of a chain that visits single records: the code of every cell.
 
     Attributes:
         columns: the columns to read; each has a stand-in for invalid cells, so that every record is complete.
@@ -54,7 +54,7 @@ class EncodedRecords:
             ValueError: a cell is invalid, although every column has a stand-in.
         """
         if (codes < 0).any():
-            raise ValueError("a record is not complete")
+            raise ValueError("a record has an invalid cell")
         self.n_records += len(codes)
         columns = enumerate(self.rows.columns)
         self.blocks.append([codes[:, i].astype(code_type(len(column.levels))) for i, column in columns])

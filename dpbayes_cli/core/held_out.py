@@ -18,7 +18,8 @@ class HeldOutScore:
         records: the number of held-out records.
         scored: how many of them belong to a known sequence and time step, and have a valid feature.
         log_likelihood: the mean over scored records, in nats; NaN if there are none.
-        without_states: the same under the average emissions of all states; the difference is what the states add.
+        without_states: the same mean if every cell is predicted by the emissions averaged over all states; how much
+            lower it is shows what the states add.
     """
 
     records: int

@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 Normals = Callable[[tuple[int, ...]], "Floats"]
 
 _DENSE_PIECE, _SPARSE_PIECE = 1 << 12, MAX_CHUNK_RECORDS
-"""Records whose gradients are computed at once; a dense piece fits into the processor's caches."""
+"""The number of records whose gradients are computed at once; their dense rows fit into the processor's caches."""
 _MAX_PREDICTORS = 1 << 24
-"""Linear predictors in memory at once, of all chains together: 128 MB a thread."""
+"""The number of linear predictors, over all chains, that one thread holds at a time: 128 MB."""
 _THREADS = 2
 _MIN_PARALLEL_ENTRIES = 1 << 22
-"""Designs of more entries are processed by several threads."""
+"""Several threads process a design matrix with more entries than this."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Langevin(StepLaw):
     U(w) = beta sum_i loss(x_i'w; y_i) + (tau / 2) |w|^2. Each draw comes from an independent chain.
 
     Privacy: see ``descent_mu``; start, step size and horizon are public. The chain runs on a lattice, with noise that
-        is exact and a little larger, so that it keeps that price in double precision: see ``chain_arithmetic``.
+        is exact and a little larger, so that the price also holds in double precision: see ``chain_arithmetic``.
     Source: Bok, Su and Altschuler 2024; design notes, posteriors of convex losses.
 
     Attributes:
@@ -67,7 +67,7 @@ class Langevin(StepLaw):
 
     @cached_property
     def arithmetic(self) -> ChainArithmetic:
-        """The lattice and the noise that the chain runs with in floating point."""
+        """The lattice and the noise of the chain as it runs in floating point."""
         import numpy as np
 
         curvature = self.loss.curvature_bound * self.row_norm**2 * self.n_records
@@ -85,12 +85,12 @@ class Langevin(StepLaw):
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """What the guarantee assumes about the machine's arithmetic."""
+        """The assumptions of the guarantee about the machine's arithmetic."""
         return (
-            "The guarantee is that of the chain as it runs in double precision: each step is rounded to a public "
+            "The guarantee holds for the chain as it runs in double precision: each step is rounded to a public "
             "lattice, the noise is exactly that of rounded normal numbers, and noise that is "
             f"{self.arithmetic.widening:.1g} times wider covers the rounding errors of a step, whatever the records. "
-            "Assumed are: that the arithmetic rounds as IEEE 754 specifies; that sums of products consist of such "
+            "It is assumed that the arithmetic rounds as IEEE 754 specifies; that sums of products consist of such "
             f"additions in any order; that a slope of the loss is accurate to 2^{math.log2(SLOPE_ERROR):.0f} of the "
             "largest slope; and that the logarithm x of a random number is accurate to "
             f"2^{math.log2(LOG_ERROR):.0f} (1 + x).",
@@ -106,7 +106,8 @@ class Langevin(StepLaw):
         Args:
             matrix: rows and targets.
             size: the number of chains.
-            normals: for simulations only: draws standard normal numbers of a shape, in place of secret ones.
+            normals: for simulations only: a function that draws standard normal numbers of a given shape, in place of
+                the secret generator.
         """
         import numpy as np
 

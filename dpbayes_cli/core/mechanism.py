@@ -25,11 +25,13 @@ class Mechanism(ABC):
     info: ClassVar[MethodInfo]
     requires: ClassVar[tuple[type, ...]]
     example: ClassVar[Mapping[str, Mapping[str, Any]]] = {"privacy": {"epsilon": "1"}}
-    """The options that the tests state, by section of the spec; options that are not read for a model are left out."""
+    """The options that tests of the mechanism state, by section of the spec; an option that does not apply to a model
+    is left out."""
     first_spec: ClassVar[Mapping[str, str]] = {"privacy.epsilon": "1"}
     """What ``spec init`` writes for the mechanism, by key of the spec."""
     options_type: ClassVar[type[Options]]
-    """The options that it reads beside the common keys; if they depend on the model, see ``options_for``."""
+    """The options of the mechanism beside the common keys of a spec; ``options_for`` is overridden if they depend on
+    the model."""
     needs_n: ClassVar[bool] = False
     post_processing: ClassVar[bool] = True
     """Whether prior and inference are applied after the noise, so that changing them is free."""
@@ -38,7 +40,7 @@ class Mechanism(ABC):
 
     @classmethod
     def options_for(cls, _model: type[Model]) -> type[Options]:
-        """Return the options that the mechanism reads for a model."""
+        """Return the type of the mechanism's options for a model."""
         return cls.options_type
 
     def statistic(self, model: Model, policy: RecordPolicy) -> Statistic:
@@ -67,4 +69,4 @@ class Mechanism(ABC):
 
     @abstractmethod
     def release(self, plan: Plan, evidence: ExactEvidence) -> Payload | Draws:
-        """Privatize the exact evidence; nothing else draws secret randomness."""
+        """Privatize the exact evidence; no other function draws secret randomness."""

@@ -1,4 +1,4 @@
-"""The interface of models: columns, parameters, an exact integer statistic, and how to observe it through noise."""
+"""The interface of models: columns, parameters, an exact integer statistic, and its observation through noise."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ class Model(ModelDefaults):
     first_spec: ClassVar[Mapping[str, str]] = {}
     """The YAML values that ``spec init`` writes, by key of the spec: values that must be stated, or should be.
 
-    A key that occurs in one section only has the section's name in front: ``time.column``. A value of several lines
-    begins with a line break. Stand-ins (``, impute: X``) are left out unless the mechanism releases draws.
+    A key that only one section of the domain has is written with that section: ``time.column``. A value of several
+    lines begins with a line break. Stand-ins (``, impute: X``) are left out unless the mechanism releases draws.
     """
     first_spec_drawn: ClassVar[Mapping[str, str]] = {}
     """More values for mechanisms that need complete records: a stand-in, and the public range of a parameter."""
@@ -81,7 +81,8 @@ class Model(ModelDefaults):
 
     @abstractmethod
     def predictive(self, mean: Sequence[float]) -> dict[str, float]:
-        """Return the posterior predictive probability of each level of a new record, or of a number its ``mean``.
+        """Return the posterior predictive law of a new record: the probability of each level or, for a number, its
+        ``mean``.
 
         Args:
             mean: the posterior means of the reported parameters.

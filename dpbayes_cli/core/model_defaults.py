@@ -1,6 +1,6 @@
-"""What plans, pages, data checks and predictions need from a model beside its statistic, with defaults.
+"""The part of a model's interface that has defaults: for plans, pages, data checks and predictions.
 
-A model overrides what differs for it, so that no code outside ``models/`` depends on which model it is.
+A model overrides a default that does not suit it, so that no code outside ``models/`` depends on which model it is.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class ModelDefaults(ABC):
     counts_incomplete_records: ClassVar[bool] = False
     """Whether a record with an invalid cell belongs to the record count of a plan although it contributes nothing."""
     not_simulated: ClassVar[str] = "The model cannot simulate data sets."
-    """The sentence that says why plans and pages simulate no data sets of this model; empty if they do."""
+    """The reason why plans and pages cannot simulate data sets of this model; empty if they can."""
 
     @property
     def compared(self) -> tuple[int, ...]:
@@ -46,7 +46,7 @@ class ModelDefaults(ABC):
         return (0,)
 
     def simulation_trials(self, trials: int) -> int:
-        """Return how many data sets to simulate where a model of one parameter needs ``trials``."""
+        """Return the number of data sets to simulate, given the number ``trials`` for a model of one parameter."""
         return trials
 
     def exact_moments(self, values: Sequence[int], n_records: int) -> list[tuple[float, float]]:
@@ -86,7 +86,7 @@ class ModelDefaults(ABC):
         raise SpecError(
             f"model {self.name!r} does not predict one column from others",
             where="model",
-            hint="posterior_predictive in release.json says what a new record is like"
+            hint="release.json holds the predictive distribution of a new record: posterior_predictive"
             if self.held_out() is None
             else "dpbayes evaluate scores held-out records",
         )

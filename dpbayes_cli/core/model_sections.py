@@ -17,7 +17,7 @@ from dpbayes_cli.privacy.dag import Network
 
 @dataclass(frozen=True)
 class ModelSection:
-    """The structure that all reported parameters of a model form together."""
+    """A structure that the reported parameters of a model form, such as tables."""
 
 
 Kind = TypeVar("Kind", bound=ModelSection)

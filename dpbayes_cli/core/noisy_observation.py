@@ -1,4 +1,5 @@
-"""What inference gets: a latent statistic with a prior, observed with public noise, whatever the mechanism was."""
+"""The input of inference: a latent statistic with a prior, observed with noise of a public law, whatever the mechanism
+was."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RecordCount:
-    """What is known about the number of records that count.
+    """The public knowledge about the number of records that contribute to a statistic.
 
     Attributes:
         kind: ``known`` (exactly n), ``at-most`` (uniform on 0..n a priori) or ``unbounded`` (uniform on 0, 1, 2, ...).
@@ -48,7 +49,7 @@ class NoisyCounts:
 
 
 class RecordLaw(ABC):
-    """The law of what one record contributes to a statistic, given the parameters.
+    """The law of one record's contribution to a statistic, given the parameters.
 
     Parameters are handled in unconstrained coordinates: every point of R^p is allowed. The prior density is that of the
     coordinates, Jacobian included. Arrays of points have any leading shape ``...`` and p last.
@@ -69,7 +70,7 @@ class RecordLaw(ABC):
 
     @abstractmethod
     def moments(self, points: Floats) -> tuple[Floats, Floats]:
-        """Return mean and covariance of one record's contribution, in units of the integer statistic.
+        """Return the mean and the covariance of one record's contribution, in units of the integer statistic.
 
         A record that contributes nothing, because it is out of bounds, counts as zero.
 
@@ -78,7 +79,8 @@ class RecordLaw(ABC):
         """
 
     def mean(self, points: Floats) -> Floats:
-        """Return the mean of one record's contribution, as ``moments`` does; override it if that is cheaper."""
+        """Return the mean of one record's contribution; a subclass may override it if it can avoid the work of
+        ``moments``."""
         return self.moments(points)[0]
 
     @abstractmethod
@@ -104,7 +106,7 @@ class RecordLaw(ABC):
 
     @abstractmethod
     def draw_plug_in(self, observed: Floats, n_records: float, size: int, rng: np.random.Generator) -> Floats:
-        """Draw reported parameters from the plug-in posterior: the conjugate one that ignores the noise.
+        """Draw the reported parameters from the plug-in posterior: the conjugate posterior that ignores the noise.
 
         Args:
             observed: the privatized statistic; the nearest possible statistic is used in its place.
@@ -115,7 +117,7 @@ class RecordLaw(ABC):
 
 
 class ScalarLaw(RecordLaw):
-    """A record law of one parameter and one number a record, whose characteristic function is known."""
+    """A law with one parameter, of records with one number each, whose characteristic function is known."""
 
     @property
     def dimension(self) -> int:
@@ -172,7 +174,8 @@ class NoisySums:
         observed: the privatized components.
         noise: the law of the noise on each component.
         total: what is known about m.
-        valid: what each valid record adds to the last component if that counts valid records, else 0.
+        valid: the amount that each valid record adds to the last component, if that component counts valid records;
+            else 0.
     """
 
     law: RecordLaw
@@ -212,7 +215,7 @@ class NoisyTable:
 
 @dataclass(frozen=True)
 class Scope:
-    """The variables of noisy tables that were rebuilt from the same numbers and can be made consistent.
+    """The variables of noisy tables that were rebuilt from the same released numbers, and so can be made consistent.
 
     Attributes:
         sizes: the number of values of each variable.
@@ -244,8 +247,8 @@ class NoisySequences:
 
     The joint law is emission_fk ~ Dirichlet(emission_f) for each state k, transition_k ~ Dirichlet(transition[k]),
     first ~ Dirichlet(initial), states z_s1 ~ first and z_st ~ transition[z_s,t-1], counts c_stf | N_stf, z_st ~
-    Multinomial(N_stf, emission_f[z_st]), and observed = c + noise, independently for each cell. Of the totals N it
-    is only known that they are similar across sequences and steps: gamma shapes with a vague prior.
+    Multinomial(N_stf, emission_f[z_st]), and observed = c + noise, independently for each cell. About the totals N only
+    this is assumed: they are similar across sequences and steps (gamma shapes with a vague prior).
 
     Attributes:
         emission: for each feature the prior concentrations of its values, positive.

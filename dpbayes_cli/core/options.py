@@ -1,4 +1,4 @@
-"""The options of a release request: each option once, with its type, its limits and its section of the spec.
+"""The options of a release request: each option is defined once, with its type, its limits and its section of the spec.
 
 A mechanism declares a class of the options that it reads, a model a class of the options that its inference reads.
 Spec sections, flags, help, templates and schema are generated from them; they write a ``Decimal`` as an exact text.
@@ -81,9 +81,12 @@ Calibration = Annotated[
 ]
 LikelihoodPower = Annotated[
     Annotated[float, Meta(gt=0.0, le=1.0)] | None,
-    option(SAMPLING, "a stated likelihood power; the prior's precision is then raised"),
+    option(
+        SAMPLING,
+        "the likelihood power, if it is not to be calibrated; the prior's precision is then raised to pay for it",
+    ),
 ]
-ChainSampler = Annotated[Literal["langevin"], option(SAMPLING, "the chain that is accounted")]
+ChainSampler = Annotated[Literal["langevin"], option(SAMPLING, "the chain whose steps are accounted for")]
 StepSize = Annotated[
     Annotated[float, Meta(gt=0.0, le=1e9)] | None, option(SAMPLING, "the step size of the chain, below 2 / M [1 / M]")
 ]
@@ -97,7 +100,7 @@ MaxRecords = Annotated[
 ]
 CertificateKind = Annotated[
     Literal["total-variation"] | None,
-    option(SAMPLING, "state step size and number of steps of Minami et al.'s Proposition 13"),
+    option(SAMPLING, "total-variation: take step size and number of steps from Proposition 13 of Minami et al."),
 ]
 Gamma = Annotated[Annotated[float, Meta(gt=0.0, lt=0.5)], option(SAMPLING, "the total variation of the certificate")]
 
@@ -119,7 +122,7 @@ class EpsilonOptions(Options, frozen=True, kw_only=True):
 
 
 class InferenceOptions(Options, frozen=True, kw_only=True):
-    """How to infer the posterior from privatized statistics; mechanisms that release draws do not read this."""
+    """How to infer the posterior from privatized statistics; not for mechanisms that release draws themselves."""
 
     method: Annotated[
         Literal["noise-aware", "chain", "naive"],

@@ -23,7 +23,7 @@ class DrawLaw(StepLaw, ABC):
 
     @abstractmethod
     def run(self, evidence: ExactEvidence, size: int) -> Draws:
-        """Draw from exact evidence, with the operating system's randomness."""
+        """Draw the parameters from exact evidence, with the operating system's randomness."""
 
 
 class Sampler(DrawLaw):
@@ -45,7 +45,7 @@ class Sampler(DrawLaw):
         return [self.moments(values)]
 
     def nonprivate_sd(self, values: Sequence[int]) -> float | None:
-        """Return the first parameter's standard deviation without privacy; None: the model computes it."""
+        """Return the first parameter's standard deviation without privacy; None: it is computed by the model."""
         return None
 
     def run(self, evidence: ExactEvidence, size: int) -> Draws:
@@ -114,7 +114,7 @@ class Plan:
         steps: the steps in the order of their execution.
         guarantee: the guarantee of the whole plan.
         parameters: the calibrated parameters by name.
-        how: for reports, how draws are made, if that needs explanation.
+        how: an explanation for reports of how draws are made; may be empty.
         warnings: public warnings about the quality of the draws.
         bounds: the law of the bounds that the first step chooses for the last, or None.
     """

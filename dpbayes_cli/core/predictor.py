@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Predictor(ABC):
-    """Predicts one column of records from the posterior of a release.
+    """A predictor of one column of new records, from the posterior of a release.
 
     Attributes:
         columns: the columns of a record, the target included.
@@ -66,7 +66,7 @@ class Predictor(ABC):
 
 @dataclass(frozen=True)
 class IntervalPredictor(Predictor):
-    """A predictor with a predictive law of a number; a subclass implements the two methods below.
+    """A predictor of a number with a predictive law; a subclass implements ``intervals`` and ``log_densities``.
 
     Features are numbers in units of the file, clamped and rounded as in the release; a text is the code of its level.
     """

@@ -103,7 +103,7 @@ class PrivateBounds(StepLaw):
 
     The utility of an edge x for a quantile q is u(x) = -|F(x) - q m|: F(x) valid numbers are at or below x, m in all.
     An edge is drawn in proportion to exp(e u / (2 D)), e the share of epsilon and D the sensitivity of u, by exact
-    integer weights. The second choice is among the edges below the first, so that lower < upper whatever the data.
+    integer weights. The second choice is restricted to the edges below the first, so that lower < upper for all data.
 
     Privacy: one record moves F(x) - q m by at most D, a unit of k records by at most k times as much, which then is D.
         If a valid record is replaced by a valid one, m stays and F moves by at most 1. If it becomes invalid, or the
@@ -167,7 +167,7 @@ class PrivateBounds(StepLaw):
         return self.contributions * of_one_record
 
     def power(self, quantile: Fraction) -> Decimal:
-        """Return by how much a log weight falls for one unit of the loss |b F - a m|, q = a / b; rounded down."""
+        """Return the decrease of a log weight for one unit of the loss |b F - a m|, where q = a / b; rounded down."""
         epsilon = _ROUND_DOWN.subtract(_ROUND_DOWN.divide(self.epsilon, Decimal(self.parts)), GRID_SLACK)
         units = 2 * self.sensitivity(quantile) * quantile.denominator
         return _ROUND_DOWN.divide(_ROUND_DOWN.multiply(epsilon, Decimal(units.denominator)), Decimal(units.numerator))

@@ -1,7 +1,7 @@
 """The models, mechanisms and noise laws, by the names in specs and documents; each is imported when it is used.
 
-One line adds one. Third parties register through the entry-point groups ``dpbayes.models``, ``dpbayes.mechanisms`` and
-``dpbayes.noise_laws`` (unstable): the entry point's name is the name in specs and documents, its object the class.
+Each takes one line. Third parties register through the entry-point groups ``dpbayes.models``, ``dpbayes.mechanisms``
+and ``dpbayes.noise_laws`` (unstable): the entry point's name is the name in specs and documents, its object the class.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ def require_type(value: object, kind: Callable[..., Kind]) -> Kind:
     """Return a value after checking its type.
 
     Raises:
-        TypeError: the value has another type; two parts of the program do not fit each other.
+        TypeError: the value has another type, which is a defect of the program.
     """
     if not isinstance(kind, type) or not isinstance(value, kind):
         raise TypeError(f"expected {kind}, got {type(value).__name__}")
@@ -26,10 +26,10 @@ class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 
 
 YAML_SCALAR = {"format": "written freely"}
-"""Marks a text that YAML may also write as a number or a boolean; the schema of specs allows all three."""
+"""The mark of a text that YAML may also hold as a number or a boolean; the schema of specs allows all three."""
 
 Level = Annotated[str, msgspec.Meta(min_length=1, max_length=1000, extra_json_schema=YAML_SCALAR)]
 """The text of a valid cell, as a spec states it; see ``cell_grammar.check_levels``."""
 
 Positive = Annotated[float, msgspec.Meta(ge=1e-6, le=1e9)]
-"""A positive prior parameter, within the range for which inference is tested."""
+"""A positive parameter of a prior, limited to the range for which inference is tested."""

@@ -58,7 +58,7 @@ class CodeCounts:
 
 @dataclass(frozen=True)
 class TableCounts:
-    """The expressions that count the records of each cell of a contingency table; a block of many components.
+    """The expressions that count the records of each cell of a contingency table; each cell is one component.
 
     A record is counted if its cells in all of the table's columns are valid.
 
@@ -197,7 +197,7 @@ def for_units(statistic: Statistic, policy: RecordPolicy) -> Statistic:
 
 
 NO_STATISTIC = Statistic((), (), 0, Witness(None, None), 0)
-"""A placeholder if a chain reads rows: no statistic, hence no sensitivity."""
+"""The empty statistic of a chain that reads records instead; it has no sensitivity."""
 
 
 def evaluate(statistic: Statistic, columns: Sequence[NumericColumn], numbers: Floats) -> tuple[int, ...]:
@@ -275,8 +275,9 @@ def released_values(statistic: Statistic, tables: Sequence[Integers]) -> tuple[i
 def sum_statistic(column: NumericColumn, policy: RecordPolicy) -> Statistic:
     """Return the sum of the codes of one column of numbers and, if it is private, the number of valid records.
 
-    If that number is private, codes are centered (u = 2 code - steps) and a valid record counts ``steps``. Then the
-    number of valid records costs nothing: the largest change is that of the sum alone.
+    If that number is private, codes are centered (u = 2 code - steps), and each valid record adds ``steps`` to its
+    count. Then releasing the number of valid records costs nothing more: the largest L1 change is that of the sum
+    alone.
 
     Privacy: complete records under replace-one: the sum of codes in 0..steps moves by at most steps. Otherwise a record
         contributes (u, steps), |u| <= steps, or (0, 0): two valid records differ by at most 2 steps in L1 and L2, a

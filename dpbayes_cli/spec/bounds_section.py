@@ -22,7 +22,8 @@ _PLACE = "bounds.private"
 _LARGEST = 1e12
 _NARROWEST = 1e-6
 _LEAST_RANGE = 1e-90
-"""The least width of a range, as a part of its largest number and in absolute terms: single cells are bounds, too."""
+"""The least width of a range, relative to its largest number and absolute: even a single cell must be wide enough to
+serve as bounds."""
 _LOWER, _UPPER = "0.01", "0.99"
 _Number = Annotated[float, Meta(ge=-_LARGEST, le=_LARGEST)]
 
@@ -72,7 +73,7 @@ def _check_epsilon(epsilon: Decimal) -> None:
 class BoundsSection(Section, frozen=True, kw_only=True):
     """Where the bounds come from, if the domain does not state them."""
 
-    private: Annotated[PrivateBoundsSection, Meta(description="quantiles of the data, found privately")]
+    private: Annotated[PrivateBoundsSection, Meta(description="the bounds are quantiles of the data, found privately")]
 
     def law(self, model: type[Model], policy: RecordPolicy, domain: Section) -> PrivateBounds:
         """Return the law by which the bounds are drawn.
@@ -127,7 +128,7 @@ class BoundsSection(Section, frozen=True, kw_only=True):
 def domain_between(
     model: type[Model], law: PrivateBounds, domain: Section, bounds: tuple[float, float] | None
 ) -> Section:
-    """Return the domain of a model between chosen bounds, or (None) over the whole public range.
+    """Return the domain of a model with chosen bounds; if these are None, with the whole public range.
 
     Raises:
         SpecError: the law cannot choose these bounds, or the model does not accept them.

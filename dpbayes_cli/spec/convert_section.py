@@ -1,4 +1,4 @@
-"""Turn texts from a YAML file into a typed section; an error names its place and a suggestion."""
+"""Turn texts from a YAML file into a typed section; an error names the key and suggests a remedy."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _REQUIRED = re.compile(r"Object missing required field `(.*)`")
 
 
 def exact_number(section: Section, name: str) -> Decimal | None:
-    """Return an exact number of a section, None if not stated; the section keeps its plain spelling from now on.
+    """Return an exact number of a section, None if it is not stated, and replace its text by its plain spelling.
 
     Raises:
         ValueError: it is not a plain decimal number.
@@ -107,7 +107,7 @@ def _resolved(path: str, document: Any, kind: Any) -> tuple[str, Any]:
 
 
 def _fields(kind: Any) -> dict[str, Any]:
-    """Return the types of a section's keys; of any other type there are none."""
+    """Return the types of a section's keys; empty for any other type."""
     section = isinstance(kind, type) and issubclass(kind, Section)
     return {item.encode_name: item.type for item in msgspec.structs.fields(kind)} if section else {}
 

@@ -1,7 +1,8 @@
 """The common keys of a spec, each with its flag and its description, for specs, schema and help.
 
-This module is light, for the help of a command without a model imports nothing else. Options of a mechanism or a model
-carry their own descriptions (``core/options.py``); their flags are named after them unless this table has another name.
+This module imports little, because the help of a command loads it even if no model is named. Options of a mechanism or
+a model carry their own descriptions (``core/options.py``); their flags are named after them unless this table has
+another name.
 """
 
 from typing import Literal, NamedTuple

@@ -1,4 +1,4 @@
-"""Options of other mechanisms and models than those of a request: they are refused, not ignored."""
+"""Refuse options that only other mechanisms or models than those of a request read."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def check_options(document: Mapping[str, Any], kind: type[msgspec.Struct]) -> No
 
 
 def request_to(document: Mapping[str, Any], mechanism: str) -> dict[str, Any]:
-    """Return a document as a request to one mechanism, without the options that only others of its model read.
+    """Return a spec for another mechanism, without the options that only other mechanisms of its model read.
 
     Args:
         document: a spec of a known model, as it is written.

@@ -14,7 +14,7 @@ from dpbayes_cli.spec.yaml_reader import parse_spec
 
 
 class RenamedKey(NamedTuple):
-    """A key of a spec that has another name today.
+    """A key of a spec that was renamed since version 1.
 
     Attributes:
         section: the section that it stands in.

@@ -18,8 +18,8 @@ from dpbayes_cli.sources.imputation import impute_code
 from dpbayes_cli.spec.release_spec import ReleaseSpec
 
 _MAX_DRAWN_NUMBERS = 4_000_000
-"""So many numbers fit the largest payload that the ledger seals, whatever their values: a refusal after the draw would
-depend on the draw."""
+"""The largest payload that the ledger seals holds this many numbers, whatever their values. The limit is checked before
+the draw, because a later refusal would depend on what was drawn."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Release a posterior, the only way from data to disk: reserve, draw, seal, publish.
+"""Release a posterior in four steps: reserve, draw, seal, publish. No other code takes data to disk.
 
 A charge is durable before a record is read, a draw is final before anything is computed from it, and all that is
 written is a function of the draw. If a run is killed at any point, the same call finishes the same release.
@@ -119,7 +119,8 @@ def release(prepared: PreparedRelease, ledger: Ledger, say: Say) -> PublishedRel
 
 
 def _check_price(prepared: PreparedRelease, record: ReleaseRecord) -> None:
-    """Refuse to draw at another cost than the one that was charged, for example for another number of records."""
+    """Refuse to draw if the release now costs something else than was charged, for example because the number of
+    records changed."""
     if prepared.plan.guarantee != record.guarantee:
         raise BudgetError(
             f"release {record.release_id} is unfinished and was charged {price_text(record.guarantee)}, "

@@ -1,4 +1,5 @@
-"""What a report shows besides the bundle: the guarantee priced again, expected widths without privacy, the account.
+"""The part of a report that is not in the bundle: the guarantee priced again, expected widths without privacy, the
+account.
 
 Nothing here reads data. Seeds are digests of the release request, so the same bundle gives the same page.
 """
@@ -25,15 +26,15 @@ from dpbayes_cli.workflow.pricing import PlannedRelease, price
 
 _MIN_TRIALS, _MAX_TRIALS = 3, 50
 _MAX_TOTAL_PARAMETERS, _MAX_TOTAL_RECORDS = 4000, 2_000_000
-"""Over all simulated data sets; reduces the number of trials."""
+"""The largest number of records in all simulated data sets together; if it is exceeded, there are fewer trials."""
 _MAX_PARAMETERS, _MAX_RECORDS = 20_000, 10**6
-"""Of one data set; larger ones are not simulated."""
+"""The largest number of records of one data set that is simulated."""
 
 
 def build_report_context(
     bundle: Bundle, *, budget: BudgetChange | str | None = None, records: int | None = None
 ) -> ReportContext:
-    """Return what a page shows besides what is in the bundle.
+    """Return the part of a page that the bundle does not hold.
 
     Args:
         bundle: the release.
@@ -115,7 +116,7 @@ def nonprivate_widths(
 
 
 def _why_not_simulated(spec: ReleaseSpec, model: Model, plan: Plan, n_records: int | None) -> str:
-    """Return why nothing is simulated; an empty text if it can be."""
+    """Return why no data set is simulated; empty if some can be."""
     if model.not_simulated:
         return model.not_simulated
     if not plan.final_step.law.can_be_simulated:

@@ -1,7 +1,7 @@
 """Verify a bundle: derive everything in it again from its release request and its draw, and compare.
 
-The draw itself cannot be checked against the data, which nobody may read twice; only that it is possible. The ledger
-tells whether the release was charged.
+The draw cannot be compared with the data, which may not be read a second time; it is checked that the draw is possible.
+The ledger tells whether the release was charged.
 """
 
 from __future__ import annotations
@@ -39,20 +39,20 @@ from dpbayes_cli.spec.stored_spec import digest_of_request
 from dpbayes_cli.workflow.pricing import PlannedRelease, price
 
 _IMPOSSIBLE_NATS = 80.0
-"""Noise e^-80 times as likely as zero noise counts as impossible: over a million statistics its probability is below
-1e-27."""
+"""Noise that is less than e^-80 times as likely as zero noise counts as impossible: its probability is below 1e-27 over
+a million statistics."""
 _COMPUTED_FIELDS = ("posterior", "width", "posterior_predictive", "inference", "states")
-"""Computed in floating point; other versions of libraries may round differently."""
+"""Fields computed in floating point, which other versions of libraries may round differently."""
 _WORDED_FIELDS = ("assumptions", "corrections", "meanings", "privacy_unit", "tables")
-"""Texts; other versions of dpbayes may word them differently."""
+"""Fields with texts, which another version of dpbayes may word differently."""
 EARLIER_CHAIN = (
     "Inside the chain floating-point numbers of double precision stand in for real ones: the gradient's sum, the "
     "normal numbers (quantiles of 54 secret bits) and the iterates. The released draws are rounded to a public grid."
 )
-"""The text of bundles whose chain was drawn before the noise of chains was exact."""
+"""The assumption stated by bundles from before the noise of chains was exact."""
 _MAX_STRANGE_FILES = 20
 _MAX_VERSIONS = 200
-"""Characters of the versions of software that are printed."""
+"""The number of characters that are printed of a list of software versions."""
 _CREATED = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z")
 _RELEASE_ID = re.compile(r"[0-9a-f]{16}")
 
@@ -145,7 +145,7 @@ def _check_draw(document: ReleaseDocument, plan: Plan) -> None:
     stated = None if document.noise is None else msgspec.to_builtins(document.noise)
     scales = step.noise.scales(len(document.statistics))
     if stated != step.noise.serialize() or [each.noise_scale for each in document.statistics] != list(scales):
-        raise VerificationError("noise: it is not the law that the request leads to")
+        raise VerificationError("noise: it is not the noise law that follows from the request")
 
 
 def _draw_of(document: ReleaseDocument) -> SealedDraw:
@@ -240,7 +240,7 @@ def _check_values(result: Verification, plan: Plan) -> None:
 
 
 def _is_possible(law: StepLaw, values: list[float]) -> bool | None:
-    """Return None if the draw is finite and the law cannot tell."""
+    """Return None if the draw is finite and the law cannot tell whether it is possible."""
     return law.is_possible(values) if all(math.isfinite(value) for value in values) else False
 
 
