@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 from dpbayes_cli.core.columns import AnyColumn, RecordPolicy
 from dpbayes_cli.core.examples import Example
+from dpbayes_cli.core.inference_options import InferenceOptions
 from dpbayes_cli.core.model_defaults import DataCheck, ModelDefaults
 from dpbayes_cli.core.noisy_observation import NoisyObservation
-from dpbayes_cli.core.options import InferenceOptions
 from dpbayes_cli.core.section import Section
 from dpbayes_cli.core.statistic import Statistic
 from dpbayes_cli.privacy.noise import NoiseLaw

@@ -1,5 +1,4 @@
-"""The input of inference: a latent statistic with a prior, observed with noise of a public law, whatever the mechanism
-was."""
+"""The input of inference: a latent statistic with a prior, observed with noise of a public law."""
 
 from __future__ import annotations
 

@@ -119,18 +119,3 @@ class EpsilonOptions(Options, frozen=True, kw_only=True):
         if self.epsilon is None:
             raise SpecError("missing", where="privacy.epsilon", hint="state it in the spec or with --eps 1")
         return self.epsilon
-
-
-class InferenceOptions(Options, frozen=True, kw_only=True):
-    """How to infer the posterior from privatized statistics; not for mechanisms that release draws themselves."""
-
-    method: Annotated[
-        Literal["noise-aware", "chain", "naive"],
-        option(INFERENCE, "method: noise-aware [default], chain or naive"),
-    ] = "noise-aware"
-    ess: Annotated[
-        Annotated[int, Meta(ge=50, le=100_000)], option(INFERENCE, "effective sample size that chains must reach [400]")
-    ] = 400
-    samples: Annotated[
-        Annotated[int, Meta(ge=1, le=10_000_000)], option(INFERENCE, "posterior samples to write [4000]")
-    ] = 4000

@@ -1,16 +1,19 @@
-"""Sections that hold the options of a mechanism, made from the options that it declares."""
+"""The sections privacy, sampling and inference of a spec, with the options that mechanisms and models declare."""
 
 import types
 from collections.abc import Mapping
 from decimal import Decimal
 from functools import cached_property, lru_cache
-from typing import Annotated, Any, ClassVar, TypeVar, Union, cast, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Literal, TypeVar, Union, cast, get_args, get_origin
 
 import msgspec
+from msgspec import Meta
 
 from dpbayes_cli.core.options import Check, Options
 from dpbayes_cli.core.section import Section
+from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.spec.convert_section import Exact, exact_number
+from dpbayes_cli.spec.flags import description_of
 
 
 class OptionsSection(Section, frozen=True, kw_only=True, dict=True):
@@ -32,6 +35,40 @@ class OptionsSection(Section, frozen=True, kw_only=True, dict=True):
     def values(self) -> dict[str, Any]:
         """The values by name, with decimals as numbers."""
         return msgspec.structs.asdict(self)
+
+
+class UnitSection(Section, frozen=True, kw_only=True):
+    """A privacy unit that may have several records."""
+
+    column: Annotated[str, Meta(min_length=1, description=description_of("privacy.unit.column"))]
+    max_contributions: Annotated[
+        int, Meta(ge=1, le=100_000, description=description_of("privacy.unit.max_contributions"))
+    ] = 1
+
+
+class PrivacySection(OptionsSection, frozen=True, kw_only=True):
+    """The guarantee: its neighbors, its unit, and what a mechanism reads of its cost."""
+
+    neighbors: Annotated[
+        Neighbors,
+        Meta(description=description_of("privacy.neighbors")),
+    ] = Neighbors.REPLACE_ONE
+    unit: Annotated[
+        UnitSection | None,
+        Meta(description="whose data is protected: all records with the same value in a column [one record]"),
+    ] = None
+
+
+class SamplingSection(OptionsSection, frozen=True, kw_only=True):
+    """How a mechanism draws the posterior draws or estimates that it releases."""
+
+
+class InferenceSection(OptionsSection, frozen=True, kw_only=True):
+    """How the posterior is inferred; ``dpbayes infer`` can change it later at no privacy cost."""
+
+    format: Annotated[Literal["parquet", "csv", "netcdf"], Meta(description=description_of("inference.format"))] = (
+        "parquet"
+    )
 
 
 Kind = TypeVar("Kind", bound=OptionsSection)

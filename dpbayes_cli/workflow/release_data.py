@@ -9,7 +9,7 @@ from dpbayes_cli.sources.records import Dialect
 from dpbayes_cli.sources.source import Source
 from dpbayes_cli.sources.source_for import source_for
 from dpbayes_cli.sources.unit_bound import UnitBound
-from dpbayes_cli.spec.privacy_section import UnitSection
+from dpbayes_cli.spec.option_sections import UnitSection
 from dpbayes_cli.spec.release_spec import ReleaseSpec
 from dpbayes_cli.spec.source_section import SourceSection
 
