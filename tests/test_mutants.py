@@ -1,8 +1,8 @@
 """Planted bugs: a copy of the package with one of ``tests/mutants/*.patch`` applied must fail the test that it names.
 
 Each patch is a bug that would break the guarantee, the posterior or the ledger. Its header says what breaks and which
-test must fail; ``often: yes`` lets it run with the fast tests. A new one: change a line, ``git diff > NAME.patch``, undo
-the change, and put the header in front.
+test must fail; ``often: yes`` lets it run with the fast tests. To add one: change a line, ``git diff -U1 > NAME.patch``,
+undo the change, and put the header in front.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -81,14 +80,14 @@ def test_every_patch_names_a_test() -> None:
 
 
 @pytest.fixture(scope="module")
-def copy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One copy of what tests need, changed and restored for each bug."""
     place = tmp_path_factory.mktemp("mutants") / "copy"
     for name in ("dpbayes_cli", "tests", "sample_data", "configs", "docs"):
         shutil.copytree(ROOT / name, place / name, ignore=shutil.ignore_patterns("*.pyc.*"))
     for name in ("pyproject.toml", "README.md"):
         shutil.copy(ROOT / name, place)
-    yield place
+    return place
 
 
 @pytest.mark.parametrize(
