@@ -1,8 +1,8 @@
 """Planted bugs: a copy of the package with one of ``tests/mutants/*.patch`` applied must fail the test that it names.
 
 Each patch is a bug that would break the guarantee, the posterior or the ledger. Its header says what breaks and which
-test must fail; ``often: yes`` lets it run with the fast tests. To add one: change a line, ``git diff -U1 > NAME.patch``,
-undo the change, and put the header in front.
+test must fail; ``often: yes`` lets it run with the fast tests. To add one: change a line, take ``git diff -U1``, undo
+the change, and put the header in front.
 """
 
 from __future__ import annotations

@@ -15,8 +15,7 @@ from dpbayes_cli.base.cell_grammar import check_levels
 from dpbayes_cli.core.columns import Column, CutColumn, RecordPolicy, has_stand_in
 from dpbayes_cli.core.examples import Example, discrete_example
 from dpbayes_cli.core.inference_options import InferenceOptions
-from dpbayes_cli.core.model import MethodInfo, NoisyStatistics
-from dpbayes_cli.core.model_defaults import DataCheck
+from dpbayes_cli.core.model import DataCheck, MethodInfo, NoisyStatistics
 from dpbayes_cli.core.model_sections import StatesOverTime
 from dpbayes_cli.core.noisy_observation import NoisySequences
 from dpbayes_cli.core.options import INFERENCE, option

@@ -11,8 +11,7 @@ from msgspec import Meta
 from dpbayes_cli.core.columns import Column, CutColumn, RecordPolicy
 from dpbayes_cli.core.encoded_records import CodedColumns
 from dpbayes_cli.core.examples import Example, discrete_example
-from dpbayes_cli.core.model import MethodInfo
-from dpbayes_cli.core.model_defaults import DataCheck
+from dpbayes_cli.core.model import DataCheck, MethodInfo
 from dpbayes_cli.core.section import Positive, Section, require_type
 from dpbayes_cli.models.families.latent_variables import LatentVariables
 from dpbayes_cli.models.families.mixture import MixtureStructure

@@ -58,8 +58,7 @@ def check_name(name: str) -> None:
 
 
 class ReleaseSpec(Section, frozen=True, kw_only=True, dict=True):
-    """A release request: a model, a mechanism, a guarantee, and where the data are; what follows from it is made
-    once."""
+    """A release request: a model, a mechanism, a guarantee, and where the data are."""
 
     model: str
     domain: Section

@@ -9,8 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from dpbayes_cli.core.columns import NumericColumn, RecordPolicy
-from dpbayes_cli.core.model import BoundedStatistics, Model
-from dpbayes_cli.core.model_defaults import DataCheck
+from dpbayes_cli.core.model import BoundedStatistics, DataCheck, Model
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.core.statistic import ProductOf, Statistic, TableCounts, Witness
 from dpbayes_cli.privacy.neighbors import Neighbors

@@ -126,7 +126,7 @@ class ConjugatePosterior(BoundedStatistics):
         """Draw parameters from the prior, then the integer statistic of complete records: for planning."""
 
     def exact_moments(self, values: Sequence[int], n_records: int) -> list[tuple[float, float]]:
-        """Return means and sds of the rows of the conjugate posterior; see ``ModelDefaults``."""
+        """Return means and sds of the rows of the conjugate posterior; see ``Model``."""
         return self.family(n_records).moments_by_row(self.sums(values, n_records), 1.0, 1.0)
 
     def reported(self, point: tuple[float, ...]) -> tuple[float, ...]:
@@ -197,7 +197,7 @@ class BoundedNumber(NoisyStatistics):
     def simulated_histogram(
         self, column: NumericColumn, n_records: int, rng: np.random.Generator
     ) -> tuple[tuple[float, ...], dict[int, int]]:
-        """Draw the parameters, and the histogram of drawn numbers; see ``ModelDefaults``."""
+        """Draw the parameters, and the histogram of drawn numbers; see ``Model``."""
         import numpy as np
 
         parameters, numbers = self.draw_records(n_records, rng)

@@ -85,7 +85,7 @@ class ConvexLossModel(Model):
         return fixed_target(self.name, self.column_names, len(self.columns) - 1, requested)
 
     def predictor(self, column: int, draws: Floats) -> CoefficientPredictor:
-        """Return the predictor of the target from the features; see ``ModelDefaults``."""
+        """Return the predictor of the target from the features; see ``Model``."""
         return CoefficientPredictor(self.columns, self.column_names, column, draws, self)
 
     def curvature(self, n_records: int, touched: int) -> Curvature:

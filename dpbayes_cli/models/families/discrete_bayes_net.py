@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from dpbayes_cli.base.errors import SpecError, nearest
 from dpbayes_cli.core.columns import Column, CutColumn, RecordPolicy, has_stand_in
-from dpbayes_cli.core.model import NoisyStatistics
-from dpbayes_cli.core.model_defaults import DataCheck
+from dpbayes_cli.core.model import DataCheck, NoisyStatistics
 from dpbayes_cli.core.model_sections import NetworkTables
 from dpbayes_cli.core.noisy_observation import NoisyTable, NoisyTables, RecordCount
 from dpbayes_cli.core.statistic import Part, Statistic, TableCounts, Witness, count_cells
@@ -118,7 +117,7 @@ class DiscreteBayesNet(NoisyStatistics, ConjugatePosterior):
         return min(trials, max(_MIN_TRIALS, _COMPARED_PARAMETERS // len(self.parameters)))
 
     def predicted_column(self, requested: str | None) -> int:
-        """Return the index of the requested variable, by default of the spec's target; see ``ModelDefaults``."""
+        """Return the index of the requested variable, by default of the spec's target; see ``Model``."""
         names = self.network.names
         if requested is None:
             if self.target is None:
@@ -129,7 +128,7 @@ class DiscreteBayesNet(NoisyStatistics, ConjugatePosterior):
         return names.index(requested)
 
     def predictor(self, column: int, draws: Floats) -> NetworkPredictor:
-        """Return the predictor of a variable from the others; see ``ModelDefaults``."""
+        """Return the predictor of a variable from the others; see ``Model``."""
         return NetworkPredictor(self.columns, self.column_names, column, draws, self.network)
 
     def predictive(self, mean: Sequence[float]) -> dict[str, float]:
