@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
@@ -25,21 +25,35 @@ class Prediction(ABC):
     """
 
     values: Floats
+    digits: ClassVar[int] = 10
+    """The number of significant digits that are written."""
 
     def __len__(self) -> int:
         return len(self.values)
 
     @abstractmethod
+    def columns(self) -> list[tuple[str, str, Sequence[Any]]]:
+        """Return the columns of a table of predictions, one row for each record.
+
+        Returns:
+            For each column: its name in a CSV file, in which {} stands for the target; its key in JSON; and its texts
+            (empty without a prediction) or its numbers (NaN without a prediction).
+        """
+
     def header(self, target: str) -> list[str]:
         """Return the column names of ``rows``; the first column holds the predicted class or number."""
+        return [name.replace("{}", target, 1) for name, _, _ in self.columns()]
 
-    @abstractmethod
     def rows(self) -> Iterator[list[str]]:
         """Yield the cells of each record; they are empty if there is no prediction."""
+        for row in zip(*(values for _, _, values in self.columns()), strict=True):
+            yield [cell if isinstance(cell, str) else self._cell(cell) for cell in row]
 
-    @abstractmethod
     def documents(self) -> list[dict[str, Any]]:
         """Return each record's prediction as a JSON object."""
+        columns = self.columns()
+        cells = zip(*(values for _, _, values in columns), strict=True)
+        return [{key: _or_none(cell) for (_, key, _), cell in zip(columns, row, strict=True)} for row in cells]
 
     def joined(self, others: Sequence[Self]) -> Self:
         """Return these predictions followed by others."""
@@ -54,6 +68,9 @@ class Prediction(ABC):
         """The classes, None if a number is predicted."""
         return None
 
+    def _cell(self, value: float) -> str:
+        return "" if value != value else f"{value:.{self.digits}g}"  # noqa: PLR0124 - not a number
+
 
 @dataclass(frozen=True)
 class ClassPrediction(Prediction):
@@ -64,6 +81,7 @@ class ClassPrediction(Prediction):
     """
 
     levels: tuple[str, ...]
+    digits: ClassVar[int] = 6
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -73,12 +91,7 @@ class ClassPrediction(Prediction):
 
 @dataclass(frozen=True)
 class ClassProbabilities(ClassPrediction):
-    """Probabilities of classes.
-
-    Attributes:
-        values: shape (n_records, n_classes).
-        levels: the classes.
-    """
+    """Probabilities of classes, shape (n_records, n_classes)."""
 
     @property
     def labels(self) -> list[str]:
@@ -89,82 +102,47 @@ class ClassProbabilities(ClassPrediction):
         best = np.where(known, np.nan_to_num(self.values).argmax(axis=1), -1)
         return [self.levels[k] if k >= 0 else "" for k in best.tolist()]
 
-    def header(self, target: str) -> list[str]:
-        """Return the columns of the label and of each class probability."""
-        return [target, *(f"p[{target}={level}]" for level in self.levels)]
-
-    def rows(self) -> Iterator[list[str]]:
-        """Yield the label and the probabilities."""
-        for label, row in zip(self.labels, self.values.tolist(), strict=True):
-            yield [label, *(_cell(p, 6) for p in row)]
+    def columns(self) -> list[tuple[str, str, Sequence[Any]]]:
+        """Return the label, and the probability of each class."""
+        probabilities = zip(self.levels, self.values.T.tolist(), strict=True)
+        return [("{}", "label", self.labels), *((f"p[{{}}={level}]", level, p) for level, p in probabilities)]
 
     def documents(self) -> list[dict[str, Any]]:
-        """Return labels and probabilities."""
+        """Return each record's label, and the list of its probabilities in the order of the classes."""
         return [
-            {"label": label or None, "probabilities": [_or_none(p) for p in row]}
+            {"label": label or None, "probabilities": list(map(_or_none, row))}
             for label, row in zip(self.labels, self.values.tolist(), strict=True)
         ]
 
 
 @dataclass(frozen=True)
 class ClassScores(ClassPrediction):
-    """Scores that are not probabilities: above zero for the second of two classes.
-
-    Attributes:
-        values: shape (n_records,).
-        levels: the two classes.
-    """
+    """Scores that are not probabilities, shape (n_records,): above zero for the second of two classes."""
 
     @property
     def labels(self) -> list[str]:
         """The class of each record: the second above score zero, else the first; an empty text without a score."""
         return ["" if value != value else self.levels[value > 0.0] for value in self.values.tolist()]  # noqa: PLR0124
 
-    def header(self, target: str) -> list[str]:
-        """Return the columns of the label and the score."""
-        return [target, f"score[{target}={self.levels[1]}]"]
-
-    def rows(self) -> Iterator[list[str]]:
-        """Yield the label and the score."""
-        for label, value in zip(self.labels, self.values.tolist(), strict=True):
-            yield [label, _cell(value, 6)]
-
-    def documents(self) -> list[dict[str, Any]]:
-        """Return labels and scores."""
-        return [
-            {"label": label or None, "score": _or_none(value)}
-            for label, value in zip(self.labels, self.values.tolist(), strict=True)
-        ]
+    def columns(self) -> list[tuple[str, str, Sequence[Any]]]:
+        """Return the label and the score."""
+        return [("{}", "label", self.labels), (f"score[{{}}={self.levels[1]}]", "score", self.values.tolist())]
 
 
 @dataclass(frozen=True)
 class NumberPrediction(Prediction):
-    """Numbers, in units of the file.
+    """Numbers in units of the file, shape (n_records,)."""
 
-    Attributes:
-        values: shape (n_records,).
-    """
-
-    def header(self, target: str) -> list[str]:
-        """Return the column of the prediction."""
-        return [target]
-
-    def rows(self) -> Iterator[list[str]]:
-        """Yield the prediction."""
-        for value in self.values.tolist():
-            yield [_cell(value, 10)]
-
-    def documents(self) -> list[dict[str, Any]]:
-        """Return the predictions."""
-        return [{"prediction": _or_none(value)} for value in self.values.tolist()]
+    def columns(self) -> list[tuple[str, str, Sequence[Any]]]:
+        """Return the number."""
+        return [("{}", "prediction", self.values.tolist())]
 
 
 @dataclass(frozen=True)
-class PredictiveLaws(Prediction):
-    """Numbers with their predictive laws, in units of the file.
+class PredictiveLaws(NumberPrediction):
+    """Numbers with their predictive laws, in units of the file; ``values`` are the means.
 
     Attributes:
-        values: the means, shape (n_records,).
         sd: the standard deviations, shape (n_records,).
         quantiles: at ``LEVELS``, shape (n_records, n_levels).
     """
@@ -172,32 +150,11 @@ class PredictiveLaws(Prediction):
     sd: Floats
     quantiles: Floats
 
-    def header(self, target: str) -> list[str]:
-        """Return the columns of the mean, the standard deviation and the ends of the interval."""
-        return [target, *(f"{name}[{target}]" for name in ("sd", "q05", "q95"))]
-
-    def rows(self) -> Iterator[list[str]]:
-        """Yield mean, standard deviation and ends of the interval."""
-        for row in self._table():
-            yield [_cell(value, 10) for value in row]
-
-    def documents(self) -> list[dict[str, Any]]:
-        """Return mean, standard deviation and ends of the interval."""
-        names = ("prediction", "sd", "q05", "q95")
-        return [dict(zip(names, map(_or_none, row), strict=True)) for row in self._table()]
-
-    def _table(self) -> list[list[float]]:
-        import numpy as np
-
-        table: list[list[float]] = np.column_stack(
-            [self.values, self.sd, self.quantiles[:, 0], self.quantiles[:, -1]]
-        ).tolist()
-        return table
+    def columns(self) -> list[tuple[str, str, Sequence[Any]]]:
+        """Return the mean, the standard deviation and the ends of the interval."""
+        named = {"sd": self.sd, "q05": self.quantiles[:, 0], "q95": self.quantiles[:, -1]}
+        return [*super().columns(), *((f"{name}[{{}}]", name, values.tolist()) for name, values in named.items())]
 
 
-def _cell(value: float, digits: int) -> str:
-    return "" if value != value else f"{value:.{digits}g}"  # noqa: PLR0124 - not a number
-
-
-def _or_none(value: float) -> float | None:
-    return None if value != value else value  # noqa: PLR0124 - not a number
+def _or_none(cell: str | float) -> str | float | None:
+    return None if cell == "" or cell != cell else cell  # noqa: PLR0124 - not a number
