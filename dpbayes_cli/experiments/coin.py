@@ -1,4 +1,4 @@
-"""What the studies of one binary outcome share: the model with its prior, and complete records of a known number."""
+"""The cases of studies of one binary outcome, and their policies for invalid records."""
 
 from __future__ import annotations
 
