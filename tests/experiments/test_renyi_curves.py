@@ -12,7 +12,6 @@ import pandas as pd
 import pytest
 from scipy import integrate, stats
 
-from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.experiments.renyi_curves import Curve, RenyiCase
 from dpbayes_cli.experiments.results import Results
 from dpbayes_cli.experiments.studies import build_study
@@ -81,12 +80,3 @@ def test_an_asymptote_that_is_elsewhere_is_told(monkeypatch: pytest.MonkeyPatch)
     )
     monkeypatch.setattr(Curve, "order_max", 2.5)
     assert [claim.holds for claim in study.claims(Results())] == [False]
-
-
-@pytest.mark.parametrize(
-    "changes", [{"weights": ["0"]}, {"weights": ["1.5"]}, {"weights": ["1", "1.0"]}, {"trials": "3"}, {"seed": "3"}]
-)
-def test_what_makes_no_sense_is_refused(changes: dict[str, Any]) -> None:
-    document = {"study": "renyi-curves", "name": "x", "weights": ["1"], "cases": {"c": {"n": "5"}}}
-    with pytest.raises(SpecError):
-        build_study(document | changes)
