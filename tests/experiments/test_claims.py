@@ -54,6 +54,7 @@ def test_a_summary_tells_its_claims_before_its_tables(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.slow
+@pytest.mark.calibration
 def test_a_claim_that_does_not_hold_is_told_and_is_no_failure(dpbayes: Cli, place: Path) -> None:
     """One draw that knows the noise is further from the posterior than a naive one, averaged over the noise."""
     Path("tiny.yaml").write_text(yaml.safe_dump(UTILITY), encoding="utf-8")

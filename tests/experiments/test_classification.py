@@ -120,6 +120,7 @@ CLEAR_CASE = {**FEATURES, "n_train": "400", "n_test": "200", "prior": {"concentr
 
 
 @pytest.mark.slow
+@pytest.mark.calibration
 @pytest.mark.parametrize("method", METHODS[1:])
 def test_nothing_private_predicts_better_than_what_is_not(method: str) -> None:
     """At epsilon 0.1 the noise hides 400 records; at 1,000 there is next to none."""
@@ -158,6 +159,7 @@ def test_labels_do_not_leak_into_predictions(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.slow
+@pytest.mark.calibration
 @pytest.mark.parametrize(("method", "cells"), [("laplace-naive", 16), ("fourier-naive", 16)])
 def test_the_released_tables_have_the_noise_that_was_paid_for(
     method: str, cells: int, monkeypatch: pytest.MonkeyPatch
@@ -183,6 +185,7 @@ def test_the_released_tables_have_the_noise_that_was_paid_for(
 
 
 @pytest.mark.slow
+@pytest.mark.calibration
 def test_fourier_wins_on_overlapping_tables() -> None:
     """Twelve binary variables, each after the one before it: a variable's own parity is noised once for two tables."""
     variables = {f"v{i}": {**BINARY, "parents": [f"v{i - 1}"] if i else []} for i in range(12)}

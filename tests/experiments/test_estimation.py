@@ -114,6 +114,7 @@ def test_samples_that_are_never_overtaken_are_told() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.calibration
 def test_the_study_of_the_paper_runs(dpbayes: Cli, place: Path) -> None:
     done = dpbayes("experiment", str(CONFIG), "--trials", "300", "--json", "--out", "out")
     held = {claim["says"].split(": ", 1)[1]: claim["holds"] for claim in done.json["claims"]}

@@ -245,6 +245,7 @@ def planted(model: Hmm, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 @pytest.mark.slow
+@pytest.mark.calibration
 @pytest.mark.parametrize("method", ["laplace", "ops"])
 def test_the_planted_states_are_found_at_epsilon_3(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Wrong in less than 5 % of all cells: those with a handful of records or none say little."""

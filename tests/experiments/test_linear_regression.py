@@ -125,6 +125,7 @@ def test_coefficients_in_units_of_the_file_are_those_of_rows(place_with_records:
 
 
 @pytest.mark.slow
+@pytest.mark.calibration
 def test_no_posterior_of_many_is_lost_on_its_way_from_the_prior() -> None:
     """Little noise and a wide prior: each of 50 predicts nearly as well as without privacy, where one was 14 times off.
 

@@ -125,6 +125,7 @@ def assert_trials_agree(study: Study, out: Path, shared: str | None) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.calibration
 @pytest.mark.parametrize("document", [each for each in SMALL if each["name"] in SLOW], ids=lambda each: each["name"])
 def test_all_numbers_are_those_that_are_stored(
     document: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -134,12 +135,16 @@ def test_all_numbers_are_those_that_are_stored(
 
 
 @pytest.mark.slow
+@pytest.mark.calibration
 @pytest.mark.parametrize("document", [each for each in SMALL if each["name"] in SHARED], ids=lambda each: each["name"])
 def test_the_numbers_depend_on_neither_processes_nor_order(
     document: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_records(tmp_path)
-    turned = {**document, **{key: document[key][::-1] for key in ("methods", "epsilon", "n") if key in document}}
+    turned: dict[str, Any] = {
+        **document,
+        **{key: document[key][::-1] for key in ("methods", "epsilon", "n") if key in document},
+    }
     tables = []
     for jobs, each in ((1, document), (2, turned)):
         study = build_study(each, tmp_path)

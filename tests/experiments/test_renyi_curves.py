@@ -61,6 +61,7 @@ def test_dropped_records_are_brute_force_over_all_neighbors(method: Any, order: 
 
 
 @pytest.mark.slow
+@pytest.mark.calibration
 def test_the_study_of_the_paper_runs_and_all_of_it_holds(dpbayes: Cli, place: Path) -> None:
     done = dpbayes("experiment", CONFIG, "--jobs", "1", "--json", "--out", "out")
     assert [claim["holds"] for claim in done.json["claims"]] == [True, True, True]

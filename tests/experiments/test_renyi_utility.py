@@ -115,6 +115,7 @@ def test_the_log_loss_is_that_of_simulated_draws(aware: bool) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.calibration
 def test_what_the_paper_shows_holds_at_a_few_prices(dpbayes: Cli, place: Path) -> None:
     document = yaml.safe_load(CONFIG.read_text(encoding="utf-8"))
     document["epsilon"] = ["0.00001", "0.1", "0.2", "10"]
