@@ -26,14 +26,7 @@ from dpbayes_cli.experiments import calibration_measures as measures
 from dpbayes_cli.experiments.calibration_measures import INTERVAL, ks_band
 from dpbayes_cli.experiments.plots import Plot, Style, label_axes, stamped_panels
 from dpbayes_cli.experiments.results import Claim, Difference, GridPoint, PointOutcome, Results, in_words
-from dpbayes_cli.experiments.study import (
-    Layout,
-    SimulatedStudy,
-    build_model_sections,
-    check_distinct,
-    errors_at,
-    exact_number,
-)
+from dpbayes_cli.experiments.study import Layout, SimulatedStudy, build_model_sections, errors_at, exact_number
 from dpbayes_cli.inference.batch import draw_many
 from dpbayes_cli.mechanisms.samplers.simulated_draws import simulate_sampler
 from dpbayes_cli.privacy.guarantee import check_delta
@@ -133,7 +126,7 @@ class Calibration(SimulatedStudy, frozen=True, kw_only=True):
         if self.delta is not None:
             check_delta(exact_number("delta", self.delta))
             msgspec.structs.force_setattr(self, "delta", decimal_text(exact_number("delta", self.delta)))
-        check_distinct(self, "n")
+        self.check_distinct("n")
 
     @classmethod
     def complete_case(cls, case: CaseSection, place: str, _base: Path) -> CaseSection:

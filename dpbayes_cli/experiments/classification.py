@@ -14,7 +14,7 @@ from msgspec import Meta, field
 
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.registry import mechanism_type, model_names, model_type, supports
-from dpbayes_cli.core.section import Section, require_type
+from dpbayes_cli.core.section import require_type
 from dpbayes_cli.experiments.file_records import absolute, file_digest
 from dpbayes_cli.experiments.network_posteriors import (
     MECHANISMS,
@@ -26,25 +26,8 @@ from dpbayes_cli.experiments.network_posteriors import (
     with_stand_ins,
 )
 from dpbayes_cli.experiments.plots import Plot, Style
-from dpbayes_cli.experiments.results import (
-    OURS,
-    Claim,
-    Comparison,
-    GridPoint,
-    PointOutcome,
-    Results,
-    averaged,
-    with_errors,
-)
-from dpbayes_cli.experiments.study import (
-    Layout,
-    SimulatedStudy,
-    build_model_sections,
-    check_distinct,
-    errors_at,
-    prices_and_methods,
-    state_exactly,
-)
+from dpbayes_cli.experiments.results import OURS, Claim, Comparison, GridPoint, PointOutcome, Results, with_errors
+from dpbayes_cli.experiments.study import Layout, SimulatedStudy, StudySection, build_model_sections, errors_at
 from dpbayes_cli.inference.predictive.classify import class_probabilities
 from dpbayes_cli.inference.scores.class_scores import class_scores
 from dpbayes_cli.spec.convert_section import Exact
@@ -82,7 +65,7 @@ _COMPARISONS = (
 _RecordNumber = Annotated[int, Meta(ge=1, le=10_000_000)]
 
 
-class ClassificationCase(Section, frozen=True, kw_only=True):
+class ClassificationCase(StudySection, frozen=True, kw_only=True):
     """A Bayes net that predicts one of its variables, with records drawn from the prior or read from two files."""
 
     model: str
@@ -102,10 +85,10 @@ class ClassificationCase(Section, frozen=True, kw_only=True):
         if sorted(stated) != [(False, False), (True, True)]:
             raise ValueError("state n_train and n_test, or train and test")
         try:
-            state_exactly(self, "epsilon")
+            self.state_exactly("epsilon")
         except SpecError as error:
             raise ValueError(error.message) from None
-        check_distinct(self, "epsilon")
+        self.check_distinct("epsilon")
 
     @property
     def network(self) -> DiscreteBayesNet:
@@ -183,7 +166,7 @@ class Classification(SimulatedStudy, frozen=True, kw_only=True):
             contents = [file_digest(path) for path in (case.train, case.test) if path is not None]
             data = {**stated, "contents": contents, "seed": self.seed}
             planned: dict[tuple[str, str], None] = {}
-            for epsilon, method in prices_and_methods(case.epsilon or self.epsilon, self.methods, "non-private"):
+            for epsilon, method in self.prices_and_methods(case.epsilon or self.epsilon, self.methods, "non-private"):
                 own = {"epsilon": epsilon, "method": method, "trials": self._trials(case)}
                 own["draws"] = 1 if method == "ops" else self.draws
                 place = {"case": name, "model": case.model, "epsilon": epsilon, "method": method}
@@ -217,7 +200,7 @@ class Classification(SimulatedStudy, frozen=True, kw_only=True):
         for name, tables in zip(_ERRORS, (posterior.released, posterior.taken), strict=True):
             if tables is not None:
                 trials[name] = np.abs(tables - records.counts).mean(axis=1)
-        return averaged(trials, (*_SCORES, "majority", *_ERRORS))
+        return PointOutcome.averaged(trials, (*_SCORES, "majority", *_ERRORS))
 
     def about_case(self, own: Results) -> str:
         case = self.cases[own[0]["case"]]

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, cast
 from msgspec import Meta
 
 from dpbayes_cli.core.columns import RecordPolicy
-from dpbayes_cli.core.section import Positive, Section
+from dpbayes_cli.core.section import Positive
+from dpbayes_cli.experiments.study import StudySection
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.spec.release_spec import build_spec
 
@@ -21,7 +22,7 @@ DROPPED = RecordPolicy(Neighbors.REPLACE_ONE)
 """Records may be invalid: both counts are the statistic."""
 
 
-class CoinCase(Section, frozen=True, kw_only=True):
+class CoinCase(StudySection, frozen=True, kw_only=True):
     """A probability of success with a Beta prior."""
 
     alpha: Annotated[Positive, Meta(description="prior successes")] = 1.0

@@ -16,7 +16,6 @@ from dpbayes_cli.core.registry import mechanism_type
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.experiments.coin import COMPLETE, DROPPED, CoinCase
 from dpbayes_cli.experiments.results import Result
-from dpbayes_cli.experiments.study import state_exactly
 from dpbayes_cli.inference.counts.beta_mixture import BetaMixture, beta_mixture
 from dpbayes_cli.inference.naive import naive_shape
 from dpbayes_cli.mechanisms.ops import OpsRangeOptions
@@ -45,7 +44,7 @@ class EstimationCase(CoinCase, frozen=True, kw_only=True):
     densities: Annotated[int, Meta(ge=0, le=1000, description="number of releases whose posteriors are plotted")] = 0
 
     def __post_init__(self) -> None:
-        state_exactly(self, "epsilon")
+        self.state_exactly("epsilon")
 
     def step(self, method: str, epsilon: str | None, n_records: int) -> Step | None:
         """Return the calibrated step of a release, which is of both counts in the paper; None for non-private methods.

@@ -14,17 +14,8 @@ from scipy import stats
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.experiments.estimates import EstimationCase, charges, densities, estimates
 from dpbayes_cli.experiments.plots import Plot, Style, label_axes, stamped_panels
-from dpbayes_cli.experiments.results import (
-    OURS,
-    Claim,
-    GridPoint,
-    PointOutcome,
-    Results,
-    averaged,
-    mean_difference,
-    with_errors,
-)
-from dpbayes_cli.experiments.study import Layout, SimulatedStudy, prices_and_methods
+from dpbayes_cli.experiments.results import OURS, Claim, GridPoint, PointOutcome, Results, mean_difference, with_errors
+from dpbayes_cli.experiments.study import Layout, SimulatedStudy
 from dpbayes_cli.mechanisms.samplers.scalar_sampler import ScalarSampler
 
 if TYPE_CHECKING:
@@ -91,7 +82,9 @@ class Estimation(SimulatedStudy, frozen=True, kw_only=True):
         for name, case in self.cases.items():
             for n in case.n:
                 data = {"theta": case.theta, "n_records": n, "trials": self.trials, "seed": self.seed}
-                for epsilon, method in prices_and_methods(case.epsilon or self.epsilon, self.methods, "non-private"):
+                for epsilon, method in self.prices_and_methods(
+                    case.epsilon or self.epsilon, self.methods, "non-private"
+                ):
                     place = {"case": name, "n": n, "epsilon": epsilon, "method": method}
                     support = list(case.support) if method == "ops" else None
                     prior = {"alpha": case.alpha, "beta": case.beta, "support": support}
@@ -109,7 +102,7 @@ class Estimation(SimulatedStudy, frozen=True, kw_only=True):
         trials["l1"] = np.abs(trials["draw"] - case.theta)
         if "mean" in trials:
             trials["l1_mean"] = np.abs(trials["mean"] - case.theta)
-        return averaged(trials, ("l1", "l1_mean"), sd=float(sds.mean()), **charges(step))
+        return PointOutcome.averaged(trials, ("l1", "l1_mean"), sd=float(sds.mean()), **charges(step))
 
     def figures(self, results: Results) -> dict[str, Figure]:
         curves = Results(each for each in results if len(self.cases[each["case"]].n) > 1)

@@ -31,15 +31,8 @@ from dpbayes_cli.experiments.file_records import POLICY, absolute, file_digest, 
 from dpbayes_cli.experiments.hmm_chains import HmmTrial, chain_power, draw_power, record_range, run_chain, state_shares
 from dpbayes_cli.experiments.plots import Plot, Style
 from dpbayes_cli.experiments.restricted_rows import least_entry
-from dpbayes_cli.experiments.results import OURS, Claim, Comparison, GridPoint, PointOutcome, Results, averaged
-from dpbayes_cli.experiments.study import (
-    Layout,
-    SimulatedStudy,
-    build_model_sections,
-    check_distinct,
-    errors_at,
-    prices_and_methods,
-)
+from dpbayes_cli.experiments.results import OURS, Claim, Comparison, GridPoint, PointOutcome, Results
+from dpbayes_cli.experiments.study import Layout, SimulatedStudy, build_model_sections, errors_at
 from dpbayes_cli.inference.posterior import Effort, draw_theta
 from dpbayes_cli.inference.posterior import Method as Inference
 from dpbayes_cli.inference.solve import infer
@@ -146,7 +139,7 @@ class HiddenMarkovModels(SimulatedStudy, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_distinct(self, "states")
+        self.check_distinct("states")
 
     @classmethod
     def complete_case(cls, case: HmmCase, place: str, base: Path) -> HmmCase:
@@ -165,7 +158,7 @@ class HiddenMarkovModels(SimulatedStudy, frozen=True, kw_only=True):
             contents = {"contents": file_digest(case.records), "held_out": self.held_out, "seed": self.seed}
             data = {"domain": case.domain, **contents}
             for states in self.states:
-                for epsilon, method in prices_and_methods(self.epsilon, self.methods, "non-private"):
+                for epsilon, method in self.prices_and_methods(self.epsilon, self.methods, "non-private"):
                     own: dict[str, Any] = {"draws": self.draws}
                     if method == "ops":
                         own = {"least_share": self.least_share, "converged": self.converged}
@@ -219,7 +212,9 @@ class HiddenMarkovModels(SimulatedStudy, frozen=True, kw_only=True):
         pairs = zip(trials, self.predictions(point, trials), strict=True)
         values = np.array([trial.log_likelihood(*prediction) for trial, prediction in pairs])
         n_test = np.array([float(trial.n_test) for trial in trials])
-        return averaged({"log_likelihood": values, "n_test": n_test}, ("log_likelihood",), power=self.power_of(point))
+        return PointOutcome.averaged(
+            {"log_likelihood": values, "n_test": n_test}, ("log_likelihood",), power=self.power_of(point)
+        )
 
     def power_of(self, point: GridPoint) -> float | None:
         """Return the power of the likelihood; None if the method uses the whole likelihood."""

@@ -25,24 +25,8 @@ from dpbayes_cli.core.statistic import evaluate
 from dpbayes_cli.experiments.ball import MASS, ball_radius, draw_in_ball, likelihood_power, likelihood_range
 from dpbayes_cli.experiments.file_records import absolute, file_digest, read_codes
 from dpbayes_cli.experiments.plots import Plot, Style
-from dpbayes_cli.experiments.results import (
-    OURS,
-    Claim,
-    Comparison,
-    GridPoint,
-    PointOutcome,
-    Results,
-    averaged,
-    with_errors,
-)
-from dpbayes_cli.experiments.study import (
-    Layout,
-    SimulatedStudy,
-    check_distinct,
-    check_within,
-    prices_and_methods,
-    state_exactly,
-)
+from dpbayes_cli.experiments.results import OURS, Claim, Comparison, GridPoint, PointOutcome, Results, with_errors
+from dpbayes_cli.experiments.study import Layout, SimulatedStudy, check_within
 from dpbayes_cli.inference.batch import draw_many
 from dpbayes_cli.models.families.regression_domain import FeatureSection, NumberTarget, check_target
 from dpbayes_cli.privacy.neighbors import Neighbors
@@ -161,8 +145,8 @@ class LinearRegressions(SimulatedStudy, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         super().__post_init__()
         message = "a prior variance is positive and at most 1,000,000"
-        state_exactly(self, "prior_variance", check_within(message, "0", "1000000"))
-        check_distinct(self, "prior_variance")
+        self.state_exactly("prior_variance", check_within(message, "0", "1000000"))
+        self.check_distinct("prior_variance")
 
     @classmethod
     def complete_case(cls, case: LinearCase, _place: str, base: Path) -> LinearCase:
@@ -176,7 +160,9 @@ class LinearRegressions(SimulatedStudy, frozen=True, kw_only=True):
             sizes = {"train_share": self.train_share, "seed": self.seed}
             data = {**stated, "contents": file_digest(case.records), **sizes}
             for variance in self.prior_variance:
-                for epsilon, method in prices_and_methods(self.epsilon, case.methods or self.methods, "non-private"):
+                for epsilon, method in self.prices_and_methods(
+                    self.epsilon, case.methods or self.methods, "non-private"
+                ):
                     place = {"prior_variance": variance, "epsilon": epsilon, "method": method}
                     own = {"trials": self.trials, "draws": self.draws if method == "noise-aware" else 1}
                     grid.append(self.point({"case": name, **place}, data, {**place, **own}))
@@ -194,7 +180,7 @@ class LinearRegressions(SimulatedStudy, frozen=True, kw_only=True):
             "mse": np.array([_mse(t.test_x @ w - t.test_y) for t, w in zip(trials, coefficients, strict=True)]) * scale,
             "mean_mse": np.array([_mse(t.y.mean() - t.test_y) for t in trials]) * scale,
         }
-        return averaged(measured, measured, power=power)
+        return PointOutcome.averaged(measured, measured, power=power)
 
     def trials_of(self, point: GridPoint) -> list[LinearTrial]:
         """Return the records of each trial; a trial does not depend on the number of trials.

@@ -33,24 +33,8 @@ from dpbayes_cli.experiments.logistic_laws import (
     law_at,
 )
 from dpbayes_cli.experiments.plots import Plot, Style
-from dpbayes_cli.experiments.results import (
-    OURS,
-    Claim,
-    Comparison,
-    GridPoint,
-    PointOutcome,
-    Results,
-    averaged,
-    with_errors,
-)
-from dpbayes_cli.experiments.study import (
-    Layout,
-    SimulatedStudy,
-    check_distinct,
-    check_within,
-    exact_number,
-    state_exactly,
-)
+from dpbayes_cli.experiments.results import OURS, Claim, Comparison, GridPoint, PointOutcome, Results, with_errors
+from dpbayes_cli.experiments.study import Layout, SimulatedStudy, check_within, exact_number
 from dpbayes_cli.models.families.regression_domain import FeatureSection, check_target
 from dpbayes_cli.spec.convert_section import Exact
 
@@ -237,10 +221,10 @@ class LogisticRegressions(SimulatedStudy, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         super().__post_init__()
         for key in ("orders", "epsilon_at_delta"):
-            state_exactly(self, key, check_within(f"{key} are positive and at most 10,000", "0", "10000"))
+            self.state_exactly(key, check_within(f"{key} are positive and at most 10,000", "0", "10000"))
         if any(Decimal(order) < 1 for order in self.orders):
             raise ValueError("an order is 1 or more")
-        check_distinct(self, "orders", "epsilon_at_delta")
+        self.check_distinct("orders", "epsilon_at_delta")
         delta = exact_number("delta", self.delta)
         if not 0 < delta < Decimal("0.1"):
             raise ValueError("delta is positive and below 0.1")
@@ -313,7 +297,7 @@ class LogisticRegressions(SimulatedStudy, frozen=True, kw_only=True):
             "nll": LogisticLoss().value(t, y).mean(axis=1).ravel(),
             "commonest": np.broadcast_to(((records.test_y > 0.5) != majority).mean(axis=1), self.trials),
         }
-        return averaged(trials, trials, **chains)
+        return PointOutcome.averaged(trials, trials, **chains)
 
     def _released(self, point: GridPoint, law: LogisticLaw, records: LogisticRecords) -> Floats:
         """Run the chain of a release with a seeded generator; shape (n_sets, width, n_draws)."""

@@ -17,7 +17,7 @@ from msgspec import Meta
 from dpbayes_cli.experiments.coin import CoinCase
 from dpbayes_cli.experiments.plots import Style, draw_line, label_axes, stamped_panels
 from dpbayes_cli.experiments.results import OURS, Claim, GridPoint, PointOutcome, Results
-from dpbayes_cli.experiments.study import Layout, StudyFile, check_distinct, check_within, state_exactly
+from dpbayes_cli.experiments.study import Layout, StudyFile, check_within
 from dpbayes_cli.privacy.conjugate import gain_term, loss_term
 from dpbayes_cli.spec.convert_section import Exact
 
@@ -112,8 +112,8 @@ class RenyiCurves(StudyFile, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        state_exactly(self, "weights", check_within("a weight is positive and at most 1", "0", "1"))
-        check_distinct(self, "weights", "methods", "records")
+        self.state_exactly("weights", check_within("a weight is positive and at most 1", "0", "1"))
+        self.check_distinct("weights", "methods", "records")
 
     @property
     def orders(self) -> list[float]:

@@ -24,14 +24,7 @@ from dpbayes_cli.experiments.beta_mixtures import UtilityCase, beta_divergence, 
 from dpbayes_cli.experiments.coin import COMPLETE
 from dpbayes_cli.experiments.plots import Plot, Style
 from dpbayes_cli.experiments.results import OURS, Claim, GridPoint, PointOutcome, Results
-from dpbayes_cli.experiments.study import (
-    Layout,
-    StudyFile,
-    check_distinct,
-    check_within,
-    prices_and_methods,
-    state_exactly,
-)
+from dpbayes_cli.experiments.study import Layout, StudyFile, check_within
 from dpbayes_cli.mechanisms.samplers.renyi_posterior import largest_parameter
 from dpbayes_cli.privacy.kinds import PureDP
 from dpbayes_cli.spec.convert_section import Exact
@@ -100,15 +93,15 @@ class RenyiUtility(StudyFile, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        state_exactly(self, "epsilon")
-        state_exactly(self, "orders", check_within("an order is above 1 and at most 256", "1", "256"))
-        check_distinct(self, "orders", "epsilon", "methods")
+        self.state_exactly("epsilon")
+        self.state_exactly("orders", check_within("an order is above 1 and at most 256", "1", "256"))
+        self.check_distinct("orders", "epsilon", "methods")
 
     def grid(self) -> list[GridPoint]:
         places = (
             (name, {"order": order, "epsilon": epsilon, "method": method})
             for name, order in product(self.cases, self.orders)
-            for epsilon, method in prices_and_methods(self.epsilon, self.methods, "rdp-direct")
+            for epsilon, method in self.prices_and_methods(self.epsilon, self.methods, "rdp-direct")
         )
         return [
             self.point({"case": name, **place}, msgspec.to_builtins(self.cases[name]), place) for name, place in places

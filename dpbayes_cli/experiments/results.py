@@ -94,20 +94,17 @@ class PointOutcome:
     measures: Mapping[str, float | None]
     trials: Mapping[str, Floats]
 
+    @classmethod
+    def averaged(cls, trials: Mapping[str, Floats], names: Iterable[str], **measures: float | None) -> PointOutcome:
+        """Return the outcome with means of these trials and their standard errors ``name_se``, and other measures.
 
-def averaged(trials: Mapping[str, Floats], names: Iterable[str], **measures: float | None) -> PointOutcome:
-    """Return the outcome with means over trials and their standard errors ``name_se``.
-
-    Args:
-        trials: the numbers of the trials.
-        names: the numbers to average; a name that ``trials`` lacks was not measured.
-        measures: other numbers of the point.
-    """
-    for name in names:
-        values = trials.get(name)
-        measures[name] = None if values is None else float(values.mean())
-        measures[f"{name}_se"] = None if values is None else standard_error(values)
-    return PointOutcome(measures, trials)
+        A name that ``trials`` lacks was not measured.
+        """
+        for name in names:
+            values = trials.get(name)
+            measures[name] = None if values is None else float(values.mean())
+            measures[f"{name}_se"] = None if values is None else standard_error(values)
+        return cls(measures, trials)
 
 
 def with_errors(*names: str) -> tuple[str, ...]:

@@ -111,7 +111,34 @@ class Study(Protocol):
         """Return the printed columns of a point in one line."""
 
 
-class StudyFile(Section, frozen=True, kw_only=True):
+class StudySection(Section, frozen=True, kw_only=True):
+    """A section of a study's file, with checks of its lists."""
+
+    def check_distinct(self, *keys: str) -> None:
+        """Refuse a list that holds a value twice.
+
+        Raises:
+            ValueError: a list holds a value twice.
+        """
+        for key in keys:
+            values = getattr(self, key)
+            if len(set(values)) != len(values):
+                raise ValueError(f"{key} holds a value twice: {', '.join(map(str, values))}")
+
+    def state_exactly(self, key: str, check: Callable[[Decimal], object] = check_epsilon) -> None:
+        """Write each exact number of a list in its one plain spelling, after a check of each.
+
+        Raises:
+            ValueError: a text is no plain decimal number, or the check raises it.
+            SpecError: the check raises it.
+        """
+        numbers = [exact_number(key, text) for text in getattr(self, key)]
+        for number in numbers:
+            check(number)
+        msgspec.structs.force_setattr(self, key, tuple(map(decimal_text, numbers)))
+
+
+class StudyFile(StudySection, frozen=True, kw_only=True):
     """The file of a study: named cases, and what every kind of study does with them.
 
     Attributes:
@@ -170,6 +197,16 @@ class StudyFile(Section, frozen=True, kw_only=True):
         definition = {**data, "version": dpbayes_cli.__version__, "study": self.study, **own}
         return GridPoint(place, data, definition, getattr(self, "seed", 0), details or {})
 
+    @staticmethod
+    def prices_and_methods(
+        prices: Sequence[str], methods: Sequence[MethodType], free: MethodType
+    ) -> Iterator[tuple[str | None, MethodType]]:
+        """Yield epsilon and method of every point of a case; the method without a price has one point."""
+        if free in methods:
+            yield None, free
+        for epsilon in prices:
+            yield from ((epsilon, method) for method in methods if method != free)
+
     def figures(self, results: Results) -> dict[str, Figure]:
         """Return the figures of the layout by name, each stamped."""
         return {name: plot.figure(results) for name, plot in self.layout.plots.items()}
@@ -194,45 +231,10 @@ class SimulatedStudy(StudyFile, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        state_exactly(self, "epsilon")
-        check_distinct(self, "epsilon", "methods")
+        self.state_exactly("epsilon")
+        self.check_distinct("epsilon", "methods")
         if self.trials * self.draws > _MAX_DRAWS:
             raise ValueError(f"trials times draws is {self.trials * self.draws}; allowed: at most {_MAX_DRAWS}")
-
-
-def prices_and_methods(
-    prices: Sequence[str], methods: Sequence[MethodType], free: MethodType
-) -> Iterator[tuple[str | None, MethodType]]:
-    """Yield epsilon and method of every point of a case; the method without a price has one point."""
-    if free in methods:
-        yield None, free
-    for epsilon in prices:
-        yield from ((epsilon, method) for method in methods if method != free)
-
-
-def check_distinct(section: Section, *keys: str) -> None:
-    """Refuse a list that holds a value twice.
-
-    Raises:
-        ValueError: a list holds a value twice.
-    """
-    for key in keys:
-        values = getattr(section, key)
-        if len(set(values)) != len(values):
-            raise ValueError(f"{key} holds a value twice: {', '.join(map(str, values))}")
-
-
-def state_exactly(section: Section, key: str, check: Callable[[Decimal], object] = check_epsilon) -> None:
-    """Write each exact number of a list in its one plain spelling, after a check of each.
-
-    Raises:
-        ValueError: a text is no plain decimal number, or the check raises it.
-        SpecError: the check raises it.
-    """
-    numbers = [exact_number(key, text) for text in getattr(section, key)]
-    for number in numbers:
-        check(number)
-    msgspec.structs.force_setattr(section, key, tuple(map(decimal_text, numbers)))
 
 
 def check_within(is_allowed: str, low: str, high: str) -> Callable[[Decimal], None]:
