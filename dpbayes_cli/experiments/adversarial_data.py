@@ -54,7 +54,7 @@ class AdversaryCase(CoinCase, frozen=True, kw_only=True):
 
 
 class AdversarialData(StudyFile, frozen=True, kw_only=True):
-    """One path per case: records are added one by one, each the one that costs more; nothing is random."""
+    """One path per case: records are added one by one, each the costlier of a success and a failure."""
 
     study: Literal["adversarial-data"]
     n: Annotated[int, Meta(ge=2, le=5000, description="number of records that are added")]
@@ -68,7 +68,7 @@ class AdversarialData(StudyFile, frozen=True, kw_only=True):
         unit="record",
         shown=("case", "worst_case", "reached", "share", "divergence", "largest_divergence"),
         plots={},
-        about="An adversary adds records one by one, each time the success or the failure that makes one draw of the "
+        about="An adversary adds records one by one. Each is a success or a failure, whichever makes one draw of the "
         "truncated posterior lose more privacy on the data set. Nothing is random: the law of a draw on its public "
         "grid is known, and so is the loss.",
         legend="`reached`: the largest log ratio of the probabilities of a draw under this data set and under a "

@@ -45,7 +45,7 @@ SOURCE = "[B] Figure 1"
 _FALSE_ALARM = 0.001
 """The probability with which a correct posterior fails a claim."""
 _FALLEN, _CLEAR = 0.75, 3.0
-"""A KS distance has fallen below this share of an earlier one; so many standard errors make a difference clear."""
+"""The share of an earlier KS distance below which a distance has fallen; a clear difference in standard errors."""
 _STYLES = {
     "noise-aware": Style("tab:blue", "o"),
     "naive": Style("tab:red", "s"),
@@ -77,13 +77,11 @@ class CaseSection(Section, frozen=True, kw_only=True):
     ] = None
 
     def model_on(self, domain: Any) -> ConjugatePosterior:
-        """Return the model on a domain."""
         model: Model = build_spec({"model": self.model, "domain": domain, "prior": self.prior}).build_model()
         return cast("ConjugatePosterior", model)
 
     @property
     def parameter_name(self) -> str:
-        """The name of the parameter whose rank is studied."""
         return self.parameter or self.model_on(self.domain).parameters[0]
 
 
@@ -330,7 +328,7 @@ def _nearer(own: Results, naive: Results) -> Claim:
     worse = [place for place, sign in signs.items() if sign > 0]
     return Claim(
         SOURCE,
-        "Noise-aware posteriors are at least as near to the non-private one as naive ones.",
+        "Noise-aware posteriors are at least as near to non-private posteriors as naive posteriors are.",
         not worse,
         f"clearly nearer at {sum(sign < 0 for sign in signs.values())} of {len(signs)} points, clearly further at "
         f"{len(worse)}" + (f" ({'; '.join(worse)})" if worse else ""),

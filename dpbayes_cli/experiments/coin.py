@@ -30,7 +30,6 @@ class CoinCase(StudySection, frozen=True, kw_only=True):
 
     @property
     def model(self) -> BetaBernoulli:
-        """The model of the case."""
         return _coin(self.alpha, self.beta)
 
 

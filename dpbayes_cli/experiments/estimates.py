@@ -1,4 +1,4 @@
-"""Draws, means, densities and costs of the posteriors that releases of a binary outcome lead to, trial by trial."""
+"""Posteriors after releases of a binary outcome: draws, means and densities trial by trial, and what they cost."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _ORDER = Decimal(2)
 Estimates = tuple[dict[str, "Floats"], "Floats"]
-"""For each trial a draw, and the posterior mean if it is known; and for each the sd of the posterior."""
+"""The draw and, if it is known, the posterior mean of each trial, by name; and the posterior sd of each trial."""
 
 
 class EstimationCase(CoinCase, frozen=True, kw_only=True):
@@ -62,7 +62,6 @@ class EstimationCase(CoinCase, frozen=True, kw_only=True):
         return step
 
     def posterior(self, step: Step, released: int, n_records: int) -> BetaMixture:
-        """Return the noise-aware posterior of a noisy count."""
         return beta_mixture(self.model.observation(COMPLETE, (released,), step.noise, n_records))
 
 

@@ -1,4 +1,4 @@
-"""Estimation: the error of the probability of success that a release of a binary outcome tells, by number of records.
+"""Estimation: the error of a probability of success that is estimated from a release, by number of records.
 
 Source: Foulds et al. 2016, sec. 3.2, Fig. 1 and 2.
 """
@@ -30,10 +30,10 @@ _CLEAR = 3.0
 _PAPER_N, _FACTOR = 10, 3.0
 """The number of records below which the paper finds posterior samples better, confirmed within this factor."""
 _CLOSE, _NEGLIGIBLE, _ROUGHLY = 0.1, 0.01, 1.5
-"""Relative differences that count as close and as none; a factor that counts as about the same."""
+"""Relative differences that count as close, and as none; the factor within which numbers are about the same."""
 _IMPROVED = (
-    ("as plug-ins, one count tells more than two", "laplace-naive", "laplace-paper"),
-    ("one count read with its noise tells more than a plug-in count", "laplace", "laplace-naive"),
+    ("plugged in, one noisy count estimates better than two", "laplace-naive", "laplace-paper"),
+    ("a count read with its noise estimates better than a plug-in count", "laplace", "laplace-naive"),
 )
 _PRIOR = "The paper does not state its prior; the errors at the smallest n depend on it."
 _STYLES = {
@@ -66,8 +66,8 @@ class Estimation(SimulatedStudy, frozen=True, kw_only=True):
                            "divergence of order 2", {"ops": _STYLES["ops"]}, "n", ("case", "epsilon"),
                            dashed="rdp_2_bound", scales="log log", share_y=False),
         },
-        about="The error of the probability of success that a release tells, by one draw and by the mean of the "
-        "posterior. All methods and prices see the same records.\n\n"
+        about="The error of a probability of success that is estimated from a release, by one draw or by the mean of "
+        "the posterior. All methods and prices see the same records.\n\n"
         "`laplace-paper`: both counts with Laplace noise, plugged in as exact after negative counts become zero. "
         "`laplace-naive`: the number of successes alone, which has half the sensitivity. `laplace`: the same count, "
         "read with its noise. `ops`: one draw of the posterior on its support under a power of the likelihood, drawn "

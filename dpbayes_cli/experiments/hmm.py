@@ -82,13 +82,12 @@ class HmmCase(Section, frozen=True, kw_only=True):
     prior: dict[str, Any] = field(default_factory=dict)
 
     def model(self, states: int) -> Hmm:
-        """Return the model with a number of states."""
         document = {"model": MODEL, "domain": {**self.domain, "states": states}, "prior": self.prior}
         return cast("Hmm", build_spec(document).build_model())
 
 
 class HiddenMarkovModels(SimulatedStudy, frozen=True, kw_only=True):
-    """A grid of cases x numbers of states x epsilon x methods, which see the same trials with other held-out cells."""
+    """A grid of cases x numbers of states x epsilon x methods; all points of a case hold out the same cells."""
 
     study: Literal["hmm"]
     trials: Annotated[int, Meta(ge=2, le=1_000, description="how many times cells are held out")] = 10
@@ -226,7 +225,6 @@ class HiddenMarkovModels(SimulatedStudy, frozen=True, kw_only=True):
         return None
 
     def _least(self, point: GridPoint, sizes: Sequence[int]) -> list[float]:
-        """Return the public least probability of a value for each feature."""
         return [least_entry(size) if point["method"] == "gibbs" else self.least_share for size in sizes]
 
     def predictions(self, point: GridPoint, trials: Sequence[HmmTrial]) -> list[tuple[Sequence[Floats], Floats]]:

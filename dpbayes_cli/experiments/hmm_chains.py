@@ -54,12 +54,10 @@ class HmmTrial:
 
     @property
     def n_train(self) -> int:
-        """The number of records to learn from."""
         return int(self.train[0].sum())
 
     @property
     def n_test(self) -> int:
-        """The number of records that are predicted."""
         return int(self.test[0].sum())
 
     def log_likelihood(self, emissions: Sequence[Floats], states: Floats) -> float:
@@ -168,7 +166,7 @@ def _links(model: Hmm, states: Integers, rng: np.random.Generator) -> tuple[Floa
 def draw_at_least(shape: Floats, least: float, rng: np.random.Generator) -> Floats:
     """Draw rows from Dirichlet laws restricted to entries of at least ``least``, along the last axis.
 
-    Rows are exact draws by rejection, but for laws whose proposals are seldom accepted: see ``draw_restricted``.
+    Rows are exact draws by rejection; if proposals are seldom accepted, rows are drawn by ``draw_restricted``.
     """
     flat = shape.reshape(-1, shape.shape[-1])
     rows, left = np.empty(flat.shape), np.arange(len(flat))
@@ -185,7 +183,7 @@ def draw_at_least(shape: Floats, least: float, rng: np.random.Generator) -> Floa
 def draw_in_blocks(
     states: Integers, log_likelihood: Floats, transition: Floats, initial: Floats, rng: np.random.Generator
 ) -> Integers:
-    """Redraw the states of every second step given the states between, and then the latter; see ``draw_paths``."""
+    """Redraw the states of even steps given those of odd steps, then of odd given even; see ``draw_paths``."""
     drawn = states.copy()
     for block in (0, 1):
         share = state_shares(drawn, transition, initial)[:, :, block::2]

@@ -67,13 +67,13 @@ class LinearCase(Section, frozen=True, kw_only=True):
     residual_sd: Annotated[
         Positive, Meta(description="the known sd of the target given the features, in the target's units")
     ]
-    methods: Annotated[tuple[Method, ...], Meta(description="of this case, in place of the study's")] = ()
+    methods: Annotated[tuple[Method, ...], Meta(description="methods of this case, in place of the study's")] = ()
 
     def __post_init__(self) -> None:
         check_target(self.target.column, self.features)
         for name, feature in self.features.items():
             if feature.values or feature.origin is not None:
-                raise ValueError(f"{name}: a number has a lower and an upper bound, and is coded 0 in the middle")
+                raise ValueError(f"{name}: a feature is a number with a lower and an upper bound, and no origin")
         stand_ins = {name: feature.impute for name, feature in self.features.items()}
         for name, impute in {**stand_ins, self.target.column: self.target.impute}.items():
             if impute is None:
@@ -238,7 +238,6 @@ class LinearRegressions(SimulatedStudy, frozen=True, kw_only=True):
         return made
 
     def _sampler(self, name: str, excess: Mapping[tuple[str, str], float]) -> list[Claim]:
-        """Return the claims about the sampler's error in excess of the error without privacy."""
         prices, variances = sorted(self.epsilon, key=float), sorted(self.prior_variance, key=float)
         ends = {v: (excess[v, prices[0]], excess[v, prices[-1]]) for v in self.prior_variance}
         sides = {e: (excess[variances[0], e], excess[variances[-1], e]) for e in self.epsilon}

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 _SLOPE = 1.0
 """The largest gradient of a record's loss, whose row has the norm one."""
 _SCALE = 1.3
-"""The standard deviation of a proposal, times d^(1/6); three of four proposals are accepted under a normal law."""
+"""The standard deviation of a proposal, times d^(1/6); under a normal law three of four proposals are accepted."""
 _NEWTON_STEPS = 100
 _OUTSIDE = 1e300
 """The potential outside the ball. A chain that starts there moves freely, and never leaves the ball once inside."""
@@ -86,7 +86,6 @@ class UnitRows(Design):
 
     @property
     def row_norm(self) -> float:
-        """One."""
         return 1.0
 
     @property
@@ -96,11 +95,9 @@ class UnitRows(Design):
 
     @property
     def dense(self) -> bool:
-        """True."""
         return True
 
     def rows(self, codes: Integers, n_records: int | None = None) -> Floats:
-        """Return the rows of valid records, shape (n, width); see ``Design.rows``."""
         whole = np.full((len(codes), self.width), -0.5)
         first = 0
         for i, feature in enumerate(self.features):
@@ -121,7 +118,6 @@ class _CappedChains(Calibrator):
     most_steps: int = 1 << 30
 
     def horizon(self, step_size: float, tau: float) -> int:
-        """Return the default horizon, or the cap if that is shorter."""
         return min(super().horizon(step_size, tau), self.most_steps)
 
 
@@ -207,7 +203,6 @@ class FromTheEnd:
         self._rng, self._left, self._drawn = rng, steps, np.zeros(0)
 
     def __call__(self, shape: tuple[int, ...]) -> Floats:
-        """Return the numbers of the next step."""
         if not self._drawn.size:
             self._drawn = self._rng.standard_normal((self._left, *shape))
         self._left -= 1
@@ -294,7 +289,6 @@ class _Target:
         return energy, back.transpose(0, 2, 1) @ gradient
 
     def _losses(self, w: Floats) -> tuple[Floats, Floats]:
-        """Return the sums of losses and of their gradients."""
         total = -(self._across * w).sum(axis=1)
         slopes = np.zeros(w.shape) - self._across
         narrow = w.astype(np.float32)

@@ -90,7 +90,6 @@ class TwoClasses(Section, frozen=True, kw_only=True):
             raise ValueError("a target has values, or a cut")
 
     def target(self) -> Column | CutColumn:
-        """Return the column whose codes are the classes."""
         if self.cut is not None:
             return CutColumn(self.column, (self.cut,), self.impute)
         return Column(self.column, self.values or (), self.impute)
@@ -117,7 +116,6 @@ class LogisticCase(Section, frozen=True, kw_only=True):
                 raise ValueError(f"{name}: cells that hold no valid value need a public stand-in; state impute: VALUE")
 
     def model(self, n_records: int) -> ConvexLossModel:
-        """Return the model with rows of norm one and the prior precision n beta."""
         features = tuple(part.feature(name) for name, part in sorted(self.features.items()))
         classes = Column(self.target.column, self.target.target().levels, self.target.impute)
         kind = cast("type[ConvexLossModel]", model_type("logistic-regression"))

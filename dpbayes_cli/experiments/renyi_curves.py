@@ -65,7 +65,6 @@ class Curve:
 
     @property
     def order_max(self) -> float:
-        """The order at and above which the divergence is infinite."""
         return self.case.model.family(self.case.n).order_max(*self.r_and_m)
 
     def divergence(self, order: float) -> float:
@@ -117,11 +116,9 @@ class RenyiCurves(StudyFile, frozen=True, kw_only=True):
 
     @property
     def orders(self) -> list[float]:
-        """The orders at which curves are evaluated."""
         return list(np.linspace(1.0, self.highest_order, self.points + 1)[1:].tolist())
 
     def curves(self, name: str) -> list[Curve]:
-        """Return the curves of a case in the order of the file."""
         return [Curve(self.cases[name], *place) for place in product(self.methods, self.records, self.weights)]
 
     def grid(self) -> list[GridPoint]:
@@ -162,7 +159,7 @@ class RenyiCurves(StudyFile, frozen=True, kw_only=True):
             axes.set(xlim=(0.0, self.highest_order), ylim=(0.0, _LARGEST_EPSILON))
             label_axes(axes, f"{name}, {method}", "order", "epsilon", "linear linear")
 
-        title = "Cost of one draw of the posterior; dashed: the orders from which on it is infinite"
+        title = "Cost of one draw of the posterior; dashed: the order at which it becomes infinite"
         panels = product(self.cases, self.methods)
         return {"curves": stamped_panels(panels, len(self.methods), draw, title, panel=4.2)}
 

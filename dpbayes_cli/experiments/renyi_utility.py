@@ -191,7 +191,6 @@ class _Claims:
         return self._results[epsilon, method].measure(measure)
 
     def reached(self) -> Claim | None:
-        """Claim that both algorithms become direct sampling below lambda*, and neither does beyond."""
         prices, cost = self._prices, self._own.one(method="rdp-direct").measures["cost"]
         if cost is None:
             least = {method: min(self._value(epsilon, method) for epsilon in prices) for method in _WEIGHTED}
@@ -217,7 +216,6 @@ class _Claims:
         )
 
     def prior(self) -> Claim:
-        """Claim that at the smallest price the diffuse posterior is the prior, and the concentrated one a point."""
         case = self._case
         posterior = case.alpha + case.successes, case.beta + case.n - case.successes
         to_prior = beta_divergence(*posterior, case.alpha, case.beta)
@@ -231,7 +229,6 @@ class _Claims:
         )
 
     def mode(self) -> Claim:
-        """Claim that held-out records are more likely at the prior's mode than under a draw of the prior."""
         first = self._prices[0]
         diffuse, concentrated = (self._value(first, method, "nll") for method in _WEIGHTED)
         return Claim(
@@ -243,7 +240,6 @@ class _Claims:
         )
 
     def truth(self) -> Claim:
-        """Claim that the Gaussian mechanism always adds noise, and less of it at higher prices."""
         first, last = self._prices[0], self._prices[-1]
         high, low = (self._value(epsilon, "gaussian-paper") for epsilon in (first, last))
         weighted = min(self._value(last, method) for method in _WEIGHTED)
@@ -257,7 +253,6 @@ class _Claims:
         )
 
     def below(self, what: str, first: str, second: str) -> Claim:
-        """Claim that one method's divergence is nowhere larger than another's."""
         pairs = {epsilon: (self._value(epsilon, first), self._value(epsilon, second)) for epsilon in self._prices}
         against = [epsilon for epsilon, (less, more) in pairs.items() if less > more + _ROUNDING]
         shown = max(pairs, key=lambda epsilon: pairs[epsilon][1] - pairs[epsilon][0])

@@ -43,7 +43,6 @@ class GridPoint:
 
     @property
     def case(self) -> str:
-        """The name of the point's case."""
         return str(self.place["case"])
 
     @property
@@ -224,7 +223,6 @@ class Claim(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        """The verdict in words."""
         return "holds" if self.holds else "does not hold"
 
 
@@ -232,7 +230,7 @@ class Comparison(NamedTuple):
     """A statement about the differences of two methods.
 
     Attributes:
-        source, first, second, says: whose statement it is, the two methods, and the statement.
+        source, first, second, says: the paper or ``OURS``, the two methods, and the statement.
         why: why the statement may fail.
         never, always, some: the sign that no, every, or some clear difference of ``first`` minus ``second`` has; 0 if
             any sign will do.

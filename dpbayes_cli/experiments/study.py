@@ -208,15 +208,12 @@ class StudyFile(StudySection, frozen=True, kw_only=True):
             yield from ((epsilon, method) for method in methods if method != free)
 
     def figures(self, results: Results) -> dict[str, Figure]:
-        """Return the figures of the layout by name, each stamped."""
         return {name: plot.figure(results) for name, plot in self.layout.plots.items()}
 
     def about_case(self, _own: Results) -> str:
-        """Return no paragraph."""
         return ""
 
     def label(self, point: GridPoint) -> str:
-        """Return the printed columns of a point in one line."""
         return in_words({name: point[name] for name in self.layout.columns if name in self.layout.shown})
 
 
