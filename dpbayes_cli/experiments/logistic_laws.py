@@ -124,12 +124,7 @@ class _CappedChains(Calibrator):
 def law_at(method: str, price: Price | None, model: ConvexLossModel, n_records: int, most_steps: int) -> LogisticLaw:
     """Return the law that a method draws from at a price; without a price, the true posterior.
 
-    Args:
-        method: the method.
-        price: the price.
-        model: rows of norm one, and the prior precision n beta.
-        n_records: the public number of records.
-        most_steps: the largest number of steps of a Langevin chain.
+    The model has rows of norm one, and ``most_steps`` is the largest number of steps of a Langevin chain.
 
     Raises:
         SpecError: the price is too small for any draw.
@@ -193,10 +188,6 @@ class FromTheEnd:
     """Standard normal numbers of a chain, aligned at its end: chains of different lengths share their last numbers.
 
     Two chains with nearly the same step size then end nearly in the same place, and only their laws make a difference.
-
-    Args:
-        rng: the generator.
-        steps: the number of steps of the chain.
     """
 
     def __init__(self, rng: np.random.Generator, steps: int) -> None:
