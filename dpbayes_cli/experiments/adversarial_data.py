@@ -17,7 +17,7 @@ from dpbayes_cli.core.section import require_type
 from dpbayes_cli.experiments.coin import COMPLETE, CoinCase
 from dpbayes_cli.experiments.plots import Style, draw_line, label_axes, stamped_panels
 from dpbayes_cli.experiments.results import OURS, Claim, GridPoint, PointOutcome, Result, Results
-from dpbayes_cli.experiments.study import Layout, StudyFile
+from dpbayes_cli.experiments.study import StudyFile, StudyLayout
 from dpbayes_cli.mechanisms.ops import Ops, OpsRangeOptions
 from dpbayes_cli.mechanisms.samplers.scalar_sampler import ScalarSampler
 from dpbayes_cli.privacy.conversions import bounded_range_rdp
@@ -60,7 +60,7 @@ class AdversarialData(StudyFile, frozen=True, kw_only=True):
     n: Annotated[int, Meta(ge=2, le=5000, description="number of records that are added")]
     cases: Annotated[dict[str, AdversaryCase], Meta(min_length=1)]
 
-    layout: ClassVar = Layout(
+    layout: ClassVar = StudyLayout(
         columns=("case",),
         measures=("worst_case", "reached", "share", "divergence", "largest_divergence", "divergence_by_range"),
         by_trial=("successes", "local_epsilon", "local_divergence"),

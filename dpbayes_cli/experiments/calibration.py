@@ -26,7 +26,7 @@ from dpbayes_cli.experiments import calibration_measures as measures
 from dpbayes_cli.experiments.calibration_measures import INTERVAL, ks_band
 from dpbayes_cli.experiments.plots import Plot, Style, label_axes, stamped_panels
 from dpbayes_cli.experiments.results import Claim, Difference, GridPoint, PointOutcome, Results, in_words
-from dpbayes_cli.experiments.study import Layout, SimulatedStudy, build_model_sections, errors_at, exact_number
+from dpbayes_cli.experiments.study import SimulatedStudy, StudyLayout, build_model_sections, errors_at, exact_number
 from dpbayes_cli.inference.batch import draw_many
 from dpbayes_cli.mechanisms.samplers.simulated_draws import simulate_sampler
 from dpbayes_cli.privacy.guarantee import check_delta
@@ -99,7 +99,7 @@ class Calibration(SimulatedStudy, frozen=True, kw_only=True):
     ops: OpsSection = field(default_factory=OpsSection)
     cases: Annotated[dict[str, CaseSection], Meta(min_length=1)]
 
-    layout: ClassVar = Layout(
+    layout: ClassVar = StudyLayout(
         columns=("case", "model", "parameter", "n", "epsilon", "method"),
         measures=("ks", "ks_p_value", "coverage", "mean_sd", "mmd", "mmd_squared", "mmd_squared_error"),
         by_trial=("theta", "rank"),

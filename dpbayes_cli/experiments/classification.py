@@ -27,7 +27,7 @@ from dpbayes_cli.experiments.network_posteriors import (
 )
 from dpbayes_cli.experiments.plots import Plot, Style
 from dpbayes_cli.experiments.results import OURS, Claim, Comparison, GridPoint, PointOutcome, Results, with_errors
-from dpbayes_cli.experiments.study import Layout, SimulatedStudy, StudySection, build_model_sections, errors_at
+from dpbayes_cli.experiments.study import SimulatedStudy, StudyLayout, StudySection, build_model_sections, errors_at
 from dpbayes_cli.inference.predictive.classify import class_probabilities
 from dpbayes_cli.inference.scores.class_scores import class_scores
 from dpbayes_cli.spec.convert_section import Exact
@@ -126,7 +126,7 @@ class Classification(SimulatedStudy, frozen=True, kw_only=True):
     methods: Annotated[tuple[Method, ...], Meta(min_length=1, description="how posteriors are computed or drawn")]
     cases: Annotated[dict[str, ClassificationCase], Meta(min_length=1)]
 
-    layout: ClassVar = Layout(
+    layout: ClassVar = StudyLayout(
         columns=("case", "model", "epsilon", "method"),
         measures=with_errors(*_SCORES, "majority", *_ERRORS),
         by_trial=(*_SCORES, "majority", *_ERRORS),

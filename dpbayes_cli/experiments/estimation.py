@@ -15,7 +15,7 @@ from dpbayes_cli.core.section import require_type
 from dpbayes_cli.experiments.estimates import EstimationCase, charges, densities, estimates
 from dpbayes_cli.experiments.plots import Plot, Style, label_axes, stamped_panels
 from dpbayes_cli.experiments.results import OURS, Claim, GridPoint, PointOutcome, Results, mean_difference, with_errors
-from dpbayes_cli.experiments.study import Layout, SimulatedStudy
+from dpbayes_cli.experiments.study import SimulatedStudy, StudyLayout
 from dpbayes_cli.mechanisms.samplers.scalar_sampler import ScalarSampler
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class Estimation(SimulatedStudy, frozen=True, kw_only=True):
     methods: Annotated[tuple[Method, ...], Meta(min_length=1)]
     cases: Annotated[dict[str, EstimationCase], Meta(min_length=1)]
 
-    layout: ClassVar = Layout(
+    layout: ClassVar = StudyLayout(
         columns=("case", "n", "epsilon", "method"),
         measures=(*with_errors("l1", "l1_mean"), "sd", "charged", "rdp_2", "rdp_2_bound"),
         by_trial=("draw", "l1", "mean", "l1_mean", "released"),

@@ -32,7 +32,7 @@ from dpbayes_cli.experiments.hmm_chains import HmmTrial, chain_power, draw_power
 from dpbayes_cli.experiments.plots import Plot, Style
 from dpbayes_cli.experiments.restricted_rows import least_entry
 from dpbayes_cli.experiments.results import OURS, Claim, Comparison, GridPoint, PointOutcome, Results
-from dpbayes_cli.experiments.study import Layout, SimulatedStudy, build_model_sections, errors_at
+from dpbayes_cli.experiments.study import SimulatedStudy, StudyLayout, build_model_sections, errors_at
 from dpbayes_cli.inference.posterior import Effort, draw_theta
 from dpbayes_cli.inference.posterior import Method as Inference
 from dpbayes_cli.inference.solve import infer
@@ -104,7 +104,7 @@ class HiddenMarkovModels(SimulatedStudy, frozen=True, kw_only=True):
     methods: Annotated[tuple[Method, ...], Meta(min_length=1, description="the methods that predict")]
     cases: Annotated[dict[str, HmmCase], Meta(min_length=1)]
 
-    layout: ClassVar = Layout(
+    layout: ClassVar = StudyLayout(
         columns=("case", "states", "epsilon", "method"),
         measures=("power", "log_likelihood", "log_likelihood_se"),
         by_trial=("log_likelihood", "n_test"),

@@ -26,7 +26,7 @@ from dpbayes_cli.experiments.ball import MASS, ball_radius, draw_in_ball, likeli
 from dpbayes_cli.experiments.file_records import absolute, file_digest, read_codes
 from dpbayes_cli.experiments.plots import Plot, Style
 from dpbayes_cli.experiments.results import OURS, Claim, Comparison, GridPoint, PointOutcome, Results, with_errors
-from dpbayes_cli.experiments.study import Layout, SimulatedStudy, check_within
+from dpbayes_cli.experiments.study import SimulatedStudy, StudyLayout, check_within
 from dpbayes_cli.inference.batch import draw_many
 from dpbayes_cli.models.families.regression_domain import FeatureSection, NumberTarget, check_target
 from dpbayes_cli.privacy.neighbors import Neighbors
@@ -114,7 +114,7 @@ class LinearRegressions(SimulatedStudy, frozen=True, kw_only=True):
     methods: Annotated[tuple[Method, ...], Meta(min_length=1)]
     cases: Annotated[dict[str, LinearCase], Meta(min_length=1)]
 
-    layout: ClassVar = Layout(
+    layout: ClassVar = StudyLayout(
         columns=("case", "prior_variance", "epsilon", "method"),
         measures=("power", *with_errors("mse", "mean_mse")),
         by_trial=("mse", "mean_mse"),

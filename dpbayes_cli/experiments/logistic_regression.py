@@ -34,7 +34,7 @@ from dpbayes_cli.experiments.logistic_laws import (
 )
 from dpbayes_cli.experiments.plots import Plot, Style
 from dpbayes_cli.experiments.results import OURS, Claim, Comparison, GridPoint, PointOutcome, Results, with_errors
-from dpbayes_cli.experiments.study import Layout, SimulatedStudy, check_within, exact_number
+from dpbayes_cli.experiments.study import SimulatedStudy, StudyLayout, check_within, exact_number
 from dpbayes_cli.models.families.regression_domain import FeatureSection, check_target
 from dpbayes_cli.spec.convert_section import Exact
 
@@ -182,7 +182,7 @@ class LogisticRegressions(SimulatedStudy, frozen=True, kw_only=True):
     methods: Annotated[tuple[Method, ...], Meta(min_length=1)]
     cases: Annotated[dict[str, LogisticCase], Meta(min_length=1)]
 
-    layout: ClassVar = Layout(
+    layout: ClassVar = StudyLayout(
         columns=("case", "price", "epsilon", "method"),
         details=("likelihood_power", "tau", "radius", "step_size", "n_steps"),
         measures=(*with_errors(*_SCORES), "acceptance", "r_hat"),

@@ -17,7 +17,7 @@ from msgspec import Meta
 from dpbayes_cli.experiments.coin import CoinCase
 from dpbayes_cli.experiments.plots import Style, draw_line, label_axes, stamped_panels
 from dpbayes_cli.experiments.results import OURS, Claim, GridPoint, PointOutcome, Results
-from dpbayes_cli.experiments.study import Layout, StudyFile, check_within
+from dpbayes_cli.experiments.study import StudyFile, StudyLayout, check_within
 from dpbayes_cli.privacy.conjugate import gain_term, loss_term
 from dpbayes_cli.spec.convert_section import Exact
 
@@ -95,7 +95,7 @@ class RenyiCurves(StudyFile, frozen=True, kw_only=True):
     ] = ("complete",)
     cases: Annotated[dict[str, RenyiCase], Meta(min_length=1)]
 
-    layout: ClassVar = Layout(
+    layout: ClassVar = StudyLayout(
         columns=("case", "method", "records", "weight"),
         measures=("epsilon_at_2", "order_max"),
         by_trial=("order", "epsilon"),

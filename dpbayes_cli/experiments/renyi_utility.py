@@ -24,7 +24,7 @@ from dpbayes_cli.experiments.beta_mixtures import UtilityCase, beta_divergence, 
 from dpbayes_cli.experiments.coin import COMPLETE
 from dpbayes_cli.experiments.plots import Plot, Style
 from dpbayes_cli.experiments.results import OURS, Claim, GridPoint, PointOutcome, Results
-from dpbayes_cli.experiments.study import Layout, StudyFile, check_within
+from dpbayes_cli.experiments.study import StudyFile, StudyLayout, check_within
 from dpbayes_cli.mechanisms.samplers.renyi_posterior import largest_parameter
 from dpbayes_cli.privacy.kinds import PureDP
 from dpbayes_cli.spec.convert_section import Exact
@@ -63,7 +63,7 @@ class RenyiUtility(StudyFile, frozen=True, kw_only=True):
     methods: Annotated[tuple[Method, ...], Meta(min_length=1)]
     cases: Annotated[dict[str, UtilityCase], Meta(min_length=1)]
 
-    layout: ClassVar = Layout(
+    layout: ClassVar = StudyLayout(
         columns=("case", "order", "epsilon", "method"),
         measures=("parameter", "cost", "kl", "nll", "nll_sd"),
         unit="",

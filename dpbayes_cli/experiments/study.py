@@ -35,7 +35,7 @@ MethodType = TypeVar("MethodType", bound=str)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Layout:
+class StudyLayout:
     """Columns, figures and texts of a kind of study.
 
     Attributes:
@@ -68,7 +68,7 @@ class Layout:
 class Study(Protocol):
     """A kind of study: its own layout, grid, computation and claims; ``StudyFile`` provides the rest."""
 
-    layout: ClassVar[Layout]
+    layout: ClassVar[StudyLayout]
     __struct_fields__: ClassVar[tuple[str, ...]]
 
     @property
@@ -150,7 +150,7 @@ class StudyFile(StudySection, frozen=True, kw_only=True):
     study: str
     name: str
     cases: Mapping[str, Section]
-    layout: ClassVar[Layout]
+    layout: ClassVar[StudyLayout]
 
     def __post_init__(self) -> None:
         check_name(self.name)
