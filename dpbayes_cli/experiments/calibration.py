@@ -25,7 +25,7 @@ from dpbayes_cli.core.section import Section, require_type
 from dpbayes_cli.experiments import calibration_measures as measures
 from dpbayes_cli.experiments.calibration_measures import INTERVAL, ks_band
 from dpbayes_cli.experiments.plots import Plot, Style, label_axes, stamped_panels
-from dpbayes_cli.experiments.results import Claim, Difference, GridPoint, PointOutcome, Results, in_words
+from dpbayes_cli.experiments.results import CLEAR, Claim, Difference, GridPoint, PointOutcome, Results, in_words
 from dpbayes_cli.experiments.study import SimulatedStudy, StudyLayout, build_model_sections, errors_at, exact_number
 from dpbayes_cli.inference.batch import draw_many
 from dpbayes_cli.mechanisms.samplers.simulated_draws import simulate_sampler
@@ -44,8 +44,8 @@ Method = Literal["noise-aware", "naive", "ops", "non-private"]
 SOURCE = "[B] Figure 1"
 _FALSE_ALARM = 0.001
 """The probability with which a correct posterior fails a claim."""
-_FALLEN, _CLEAR = 0.75, 3.0
-"""The share of an earlier KS distance below which a distance has fallen; a clear difference in standard errors."""
+_FALLEN = 0.75
+"""The share of an earlier KS distance below which a distance has fallen."""
 _STYLES = {
     "noise-aware": Style("tab:blue", "o"),
     "naive": Style("tab:red", "s"),
@@ -324,7 +324,7 @@ def _nearer(own: Results, naive: Results) -> Claim:
         other = naive.one(**place)
         error = math.hypot(each.measure("mmd_squared_error"), other.measure("mmd_squared_error"))
         difference = Difference(each.measure("mmd_squared") - other.measure("mmd_squared"), error)
-        signs[in_words(place)] = difference.sign(_CLEAR)
+        signs[in_words(place)] = difference.sign(CLEAR)
     worse = [place for place, sign in signs.items() if sign > 0]
     return Claim(
         SOURCE,

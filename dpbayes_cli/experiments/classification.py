@@ -40,8 +40,6 @@ if TYPE_CHECKING:
 Method = Literal["non-private", "laplace", "laplace-naive", "fourier-laplace", "fourier-naive", "ops"]
 
 SOURCE = "[Z] Figure 1"
-_CLEAR = 3.0
-"""A difference of this many standard errors is called clear."""
 _SCORES = ("accuracy", "log_score", "calibration_error")
 _ERRORS = ("released_error", "cell_error")
 _STYLES = {
@@ -213,7 +211,7 @@ class Classification(SimulatedStudy, frozen=True, kw_only=True):
             own = results.where(case=name)
             made += _cost(name, own)
             for comparison in _COMPARISONS:
-                made += comparison.claims(name, own, "accuracy", _CLEAR)
+                made += comparison.claims(name, own, "accuracy")
         return made
 
 

@@ -49,8 +49,6 @@ SOURCE = "[F] Figures 3-7"
 MODEL = "hmm"
 _EFFORT = Effort(summary_draws=1 << 10, ess=100.0, mcmc_sweeps=80)
 """On the log of events 200 sweeps gave the same log-likelihoods to four digits."""
-_CLEAR = 3.0
-"""A difference of this many standard errors is called clear."""
 _NOISE = (
     "With one count per cell and noise of scale 2 features / epsilon, plug-in counts are far off at small epsilon; and "
     "the sampler is idealized: no released chain draws it."
@@ -310,7 +308,7 @@ class HiddenMarkovModels(SimulatedStudy, frozen=True, kw_only=True):
             for comparison in _COMPARISONS:
                 if states > 1 or comparison.second != "gibbs":
                     place = at if states > 1 else f"{name}, naive Bayes"
-                    made += comparison.claims(place, own, "log_likelihood", _CLEAR)
+                    made += comparison.claims(place, own, "log_likelihood")
         return made
 
 

@@ -11,11 +11,9 @@ from typing import Any
 from dpbayes_cli.base.csv_escape import csv_text
 from dpbayes_cli.experiments import NOT_PRIVATE
 from dpbayes_cli.experiments.plots import figure_files
-from dpbayes_cli.experiments.results import Claim, Results
+from dpbayes_cli.experiments.results import CLEAR, Claim, Results
 from dpbayes_cli.experiments.study import Study
 
-_CLEAR = 3.0
-"""Differences beyond this many standard errors are called clear: 1 in 370 comparisons of equal methods errs."""
 _SIGNS = {1: "higher", -1: "lower", 0: "not clearly different"}
 
 
@@ -105,7 +103,7 @@ def _paired_differences(own: Results, first: str, second: str, measure: str) -> 
     if not differences:
         return ""
     where = {
-        word: [place for place, each in differences.items() if each.sign(_CLEAR) == sign]
+        word: [place for place, each in differences.items() if each.sign(CLEAR) == sign]
         for sign, word in _SIGNS.items()
     }
     verdicts = "; ".join(f"{word} at {', '.join(places)}" for word, places in where.items() if places)

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 OURS = "dpbayes"
 """The source of a claim that no paper makes."""
+CLEAR = 3.0
+"""Differences beyond this many standard errors are called clear: 1 in 370 comparisons of equal methods errs."""
 _COLUMNS_WITHOUT_NAMES = {"case", "method", "price"}
 
 
@@ -245,7 +247,7 @@ class Comparison(NamedTuple):
     always: int = 0
     some: int = 0
 
-    def claims(self, at: str, results: Results, measure: str, clear: float) -> list[Claim]:
+    def claims(self, at: str, results: Results, measure: str, clear: float = CLEAR) -> list[Claim]:
         """Return the claim about a measure; none if the two methods are not compared at any point.
 
         Args:
