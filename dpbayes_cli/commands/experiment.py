@@ -14,7 +14,7 @@ import click
 from dpbayes_cli.commands.output import detail, emit, emit_json, emit_table, output_options, say, verbosity
 
 if TYPE_CHECKING:
-    from dpbayes_cli.experiments.point import GridPoint
+    from dpbayes_cli.experiments.results import GridPoint
     from dpbayes_cli.experiments.runner import Progress
     from dpbayes_cli.experiments.study import Study
 
@@ -62,26 +62,23 @@ def command(
     and a changed study recomputes the points that changed.
     """
     from dpbayes_cli.experiments import NOT_PRIVATE
-    from dpbayes_cli.experiments.plots import figure_formats
+    from dpbayes_cli.experiments.report import result_rows
     from dpbayes_cli.experiments.runner import publish, run_study
     from dpbayes_cli.experiments.studies import read_study
-    from dpbayes_cli.experiments.study import overridden, restricted
 
-    study = overridden(read_study(file), trials=trials, seed=seed)
-    if cases:
-        study = restricted(study, cases)
+    study = read_study(file, trials=trials, seed=seed, cases=cases)
     directory = Path(f"experiment-{study.name}") if out is None else out
     with _progress(study) as progress:
         results = run_study(study, directory, jobs or len(os.sched_getaffinity(0)), progress)
-    written = publish(directory, study, results, figure_formats(formats))
+    written = publish(directory, study, results, formats.split(","))
     say(f"wrote {', '.join(written)} to {directory}: {NOT_PRIVATE}")
-    rows, claims = study.rows(results), study.claims(results)
+    rows, claims, shown = result_rows(study, results), study.claims(results), study.layout.shown
     if as_json:
-        told = [claim.document for claim in claims]
+        told = [claim._asdict() for claim in claims]
         emit_json({"stamp": NOT_PRIVATE, "study": study.name, "out": str(directory), "results": rows, "claims": told})
         return
     emit(NOT_PRIVATE)
-    emit_table(study.shown, [[_text(row[name]) for name in study.shown] for row in rows])
+    emit_table(shown, [[_text(row[name]) for name in shown] for row in rows])
     for claim in claims:
         emit(f"\n{claim.verdict}: {claim.source}, {claim.says}\n  {claim.measured}")
 

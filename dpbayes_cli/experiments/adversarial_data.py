@@ -14,12 +14,10 @@ import numpy as np
 from msgspec import Meta
 
 from dpbayes_cli.core.section import require_type
-from dpbayes_cli.experiments.claims import OURS, Claim
 from dpbayes_cli.experiments.coin import COMPLETE, CoinCase
 from dpbayes_cli.experiments.plots import Style, draw_line, label_axes, stamped_panels
-from dpbayes_cli.experiments.point import GridPoint
-from dpbayes_cli.experiments.results import PointOutcome, Result, Results
-from dpbayes_cli.experiments.study import Study
+from dpbayes_cli.experiments.results import OURS, Claim, GridPoint, PointOutcome, Result, Results
+from dpbayes_cli.experiments.study import StudyFile, StudyLayout
 from dpbayes_cli.mechanisms.ops import Ops, OpsRangeOptions
 from dpbayes_cli.mechanisms.samplers.scalar_sampler import ScalarSampler
 from dpbayes_cli.privacy.conversions import bounded_range_rdp
@@ -32,15 +30,11 @@ if TYPE_CHECKING:
     from dpbayes_cli.core.plan import Step
 
 SOURCE = "[F] Figure 8"
-_WHOLE = Decimal(1000)
-"""So large an epsilon leaves the likelihood its whole power."""
+_LARGE_EPSILON = Decimal(1000)
+"""At this epsilon the posterior is not tempered."""
 _ORDER = 2.0
-_REACHED = 0.95
-"""The share of the worst case that counts as reached."""
-_LIMIT = (
-    "It is the limit of many records; and a cell of a public grid is drawn, whose middle is half a cell from the "
-    "end of the support."
-)
+_MIN_SHARE = 0.95
+"""The share of the worst case above which the loss counts as having reached it."""
 
 
 class AdversaryCase(CoinCase, frozen=True, kw_only=True):
@@ -49,38 +43,38 @@ class AdversaryCase(CoinCase, frozen=True, kw_only=True):
     support: Annotated[tuple[float, float], Meta(description="public range of the parameter")]
 
     def step(self, n_records: int) -> Step:
-        """Return the step that draws once from the truncated posterior, with its price.
+        """Return the priced step that draws once from the truncated posterior.
 
         Raises:
             SpecError: the support is not within the parameter's range.
         """
-        options = OpsRangeOptions(epsilon=_WHOLE, support=self.support)
+        options = OpsRangeOptions(epsilon=_LARGE_EPSILON, support=self.support)
         (step,) = Ops().plan(self.model, COMPLETE, options, n_records).steps
         return step
 
 
-class AdversarialData(Study, frozen=True, kw_only=True):
-    """One path a case: records are added one by one, each the one that costs more; nothing is random."""
+class AdversarialData(StudyFile, frozen=True, kw_only=True):
+    """One path per case: records are added one by one, each the costlier of a success and a failure."""
 
     study: Literal["adversarial-data"]
-    n: Annotated[int, Meta(ge=2, le=5000, description="records that are added")]
+    n: Annotated[int, Meta(ge=2, le=5000, description="number of records that are added")]
     cases: Annotated[dict[str, AdversaryCase], Meta(min_length=1)]
 
-    columns: ClassVar = ("case",)
-    measures: ClassVar = ("worst_case", "reached", "share", "divergence", "largest_divergence", "divergence_by_range")
-    by_trial: ClassVar = ("successes", "local_epsilon", "local_divergence")
-    trials_file: ClassVar = "paths.csv"
-    unit: ClassVar = "record"
-    shown: ClassVar = ("case", "worst_case", "reached", "share", "divergence", "largest_divergence")
-    about: ClassVar = (
-        "An adversary adds records one by one, a success or a failure, whichever makes one draw of the truncated "
-        "posterior lose more on the data set. Nothing is random: the law of a draw on its public grid is known, and so "
-        "is the loss."
-    )
-    legend: ClassVar = (
-        "`reached`: the largest log ratio of the law of a draw to that under a neighbor of this data set. "
-        "`worst_case`: what is charged as pure epsilon. `divergence`, `largest_divergence`: the same of Renyi "
-        "divergence of order 2; what is charged is the largest over all data sets of that many records."
+    layout: ClassVar = StudyLayout(
+        columns=("case",),
+        measures=("worst_case", "reached", "share", "divergence", "largest_divergence", "divergence_by_range"),
+        by_trial=("successes", "local_epsilon", "local_divergence"),
+        trials_file="paths.csv",
+        unit="record",
+        shown=("case", "worst_case", "reached", "share", "divergence", "largest_divergence"),
+        plots={},
+        about="An adversary adds records one by one. Each is a success or a failure, whichever makes one draw of the "
+        "truncated posterior lose more privacy on the data set. Nothing is random: the law of a draw on its public "
+        "grid is known, and so is the loss.",
+        legend="`reached`: the largest log ratio of the probabilities of a draw under this data set and under a "
+        "neighbor. `worst_case`: the pure epsilon that is charged. `divergence`: the largest Renyi divergence of order "
+        "2 between this data set and a neighbor. `largest_divergence`: the charge at order 2, which is the largest "
+        "divergence over all data sets of that many records.",
     )
 
     def grid(self) -> list[GridPoint]:
@@ -89,15 +83,14 @@ class AdversarialData(Study, frozen=True, kw_only=True):
         ]
 
     def run(self, point: GridPoint) -> PointOutcome:
-        """Add records one by one, each where one draw then loses the most."""
         step = self.cases[point.case].step(self.n)
         sampler = require_type(step.law, ScalarSampler)
         successes, path = 0, []
         for n in range(1, self.n + 1):
-            at = replace(sampler, n_records=n)
-            options = {s: local_loss(at, s) for s in (successes, successes + 1)}
-            successes = max(options, key=lambda s: (options[s][0], s))
-            path.append((successes, *options[successes]))
+            at_n = replace(sampler, n_records=n)
+            losses_by_count = {s: local_loss(at_n, s) for s in (successes, successes + 1)}
+            successes = max(losses_by_count, key=lambda s: (losses_by_count[s][0], s))
+            path.append((successes, *losses_by_count[successes]))
         chosen, losses, divergences = np.array(path, dtype=np.float64).T
         worst = float(step.guarantee.epsilon)
         return PointOutcome(
@@ -113,7 +106,6 @@ class AdversarialData(Study, frozen=True, kw_only=True):
         )
 
     def figures(self, results: Results) -> dict[str, Figure]:
-
         def draw(axes: Axes, name: str) -> None:
             result = results.one(case=name)
             low, high = self.cases[name].support
@@ -126,7 +118,7 @@ class AdversarialData(Study, frozen=True, kw_only=True):
             label_axes(axes, f"{name}, theta in [{low:g}, {high:g}]", "records that an adversary added")
 
         panels = [(name,) for name in self.cases]
-        title = "What one posterior sample loses on data of an adversary"
+        title = "Privacy loss of one posterior sample on data of an adversary"
         return {"local-epsilon": stamped_panels(panels, min(len(panels), 3), draw, title, share_y=False, panel=4.0)}
 
     def claims(self, results: Results) -> list[Claim]:
@@ -138,11 +130,11 @@ class AdversarialData(Study, frozen=True, kw_only=True):
 
 
 def local_loss(sampler: ScalarSampler, successes: int) -> tuple[float, float]:
-    """Return what one draw loses on one data set: the largest log ratio to a neighbor, and the divergence of order 2.
+    """Return the largest log ratio to a neighbor, and the largest divergence of order 2, on one data set.
 
     Args:
         sampler: the law of a draw, which knows the number of records.
-        successes: the successes of the data set.
+        successes: the number of successes in the data set.
     """
     own = _log_masses(sampler, successes)
     loss = divergence = 0.0
@@ -163,28 +155,27 @@ def _log_masses(sampler: ScalarSampler, successes: int) -> Floats:
 
 
 def _approaches(result: Result) -> Claim:
-    """The loss on the adversary's data rises to what is charged, and never above."""
     losses, worst = result.trials["local_epsilon"], result.measure("worst_case")
     share, first = losses[-1] / worst, losses[0] / worst
-    at = next((n for n, loss in enumerate(losses, start=1) if loss >= 0.9 * worst), None)
+    near = next((n for n, loss in enumerate(losses, start=1) if loss >= 0.9 * worst), None)
     return Claim(
         SOURCE,
         f"{result['case']}: the local epsilon of a posterior sample approaches the worst case as records are added.",
-        _REACHED <= share <= 1.0 and first < share and max(losses) <= worst,
+        _MIN_SHARE <= share <= 1.0 and first < share and max(losses) <= worst,
         f"{losses[-1]:.4f} of {worst:.4f} ({share:.1%}) at n = {len(losses)}, {first:.1%} at n = 1; 90 % from "
-        f"{'no n on' if at is None else f'n = {at} on'}",
-        _LIMIT,
+        f"{'no n on' if near is None else f'n = {near} on'}",
+        "The worst case is the limit of many records. The middle of the last cell of the public grid, which is drawn, "
+        "lies half a cell before the end of the support.",
     )
 
 
 def _typical(result: Result) -> Claim:
-    """What a budget of curves pays is small where the worst case is reached."""
     path = result.trials["local_divergence"]
     charged, by_range = result.measure("largest_divergence"), result.measure("divergence_by_range")
     return Claim(
         OURS,
-        f"{result['case']}: the worst case is one of draws that hardly occur: the Renyi divergence falls with n.",
+        f"{result['case']}: only draws that hardly occur reach the worst case: the Renyi divergence falls with n.",
         path[-1] <= charged < by_range and path[-1] < path[0],
         f"divergence of order 2 on the adversary's data {path[0]:.3f} at n = 1, {path[-1]:.2g} at n = {len(path)}; "
-        f"there {charged:.3f} is charged, the largest over all data sets, where the range alone implies {by_range:.3g}",
+        f"the charge there is {charged:.3f}, the largest over all data sets; the range alone implies {by_range:.3g}",
     )

@@ -1,9 +1,9 @@
 """A normal posterior of coefficients within a ball, under a power of the likelihood at which one draw is epsilon-DP.
 
-This is the idealized form, in floats, of what posterior sampling would release of a linear regression: for simulations
-only, never for a release. With |y| <= 1 and |x| <= 1 the log likelihood -(y - x'w)^2 / (2 s^2) is bounded on a ball
-|w| <= Q, and so is the log ratio of two records' likelihoods; a draw of the posterior whose likelihood has the power
-T = min(1, epsilon / R), R the largest range of that ratio, is epsilon-DP.
+This is an idealized form, in floats, of posterior sampling of a linear regression: for simulations only, never for a
+release. With |y| <= 1 and |x| <= 1, the log likelihood -(y - x'w)^2 / (2 s^2) is bounded on a ball |w| <= Q, and so is
+the log ratio of two records' likelihoods. Let R be the largest range of that ratio. Then a draw of the posterior whose
+likelihood has the power T = min(1, epsilon / R) is epsilon-DP.
 
 Source: Zhang, Rubinstein and Dimitrakakis 2016, sec. 5.2 (a truncated prior); Wang, Fienberg and Smola 2015.
 """
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
 
 MASS = 0.99
-"""Of the prior, within the ball before it is restricted to it."""
+"""The prior probability of the ball before the restriction."""
 _PROPOSALS_AT_ONCE = 256
 _MOST_PROPOSALS = 1 << 24
 
@@ -34,13 +34,12 @@ def ball_radius(prior_variance: float, width: int) -> float:
 def likelihood_range(radius: float, residual_sd: float) -> float:
     """Return R, the largest range over the ball of a log likelihood ratio of two records.
 
-    Each of two squared residuals varies by (1 + Q)^2 - max(0, 1 - Q)^2 at most, over 2 s^2. Both do so at once: for
-    Q <= 1 where x' = -x and y' = y = 1, for Q > 1 where x'x' = 1 and x'x = -1 / Q, y' = y = 1 (in two dimensions or
-    more).
+    Each of the two squared residuals varies by at most (1 + Q)^2 - max(0, 1 - Q)^2, divided by 2 s^2. Both attain this
+    at once, with y' = y = 1: for Q <= 1 if x' = -x; for Q > 1, in two dimensions or more, if x'x' = 1 and x'x = -1 / Q.
 
     Args:
         radius: Q.
-        residual_sd: s, where the target is in [-1, 1].
+        residual_sd: s, for a target in [-1, 1].
     """
     spread = (1.0 + radius) ** 2 - max(0.0, 1.0 - radius) ** 2
     return spread / residual_sd**2
@@ -52,26 +51,23 @@ def likelihood_power(epsilon: float, radius: float, residual_sd: float) -> float
 
 
 def draw_in_ball(mean: Floats, precision: Floats, radius: float, rng: np.random.Generator) -> Floats:
-    """Draw from normal laws restricted to a ball around 0, one draw each; exact up to rounding in floats.
+    """Draw once from each of several normal laws restricted to a ball around 0; exact up to rounding in floats.
 
-    With k the multiplier of the constraint |w| <= Q at the most probable point in the ball, the law is that of
-    precision P + k I around this point times exp(k (|w|^2 - Q^2) / 2), which is at most one in the ball: what is
-    proposed from the first is accepted with the probability of the second.
+    Let k be the multiplier of the constraint |w| <= Q at the most probable point in the ball. The density is that of
+    the normal law of precision P + k I around this point, times exp(k (|w|^2 - Q^2) / 2), which is at most one in the
+    ball. So a draw of that normal law is accepted with this probability.
 
     Args:
-        mean: shape (n_laws, width).
-        precision: shape (n_laws, width, width).
+        mean: shape (n_laws, width), as the result.
+        precision: P, shape (n_laws, width, width).
         radius: Q.
         rng: the generator.
-
-    Returns:
-        Shape (n_laws, width).
 
     Raises:
         ArithmeticError: almost no proposal falls into the ball.
     """
     values, axes = np.linalg.eigh(precision)
-    found = np.empty(mean.shape)
+    drawn = np.empty(mean.shape)
     for i, (scale, turn, center) in enumerate(zip(values, axes, mean, strict=True)):
         along = turn.T @ center
         k = _multiplier(along, scale, radius)
@@ -82,15 +78,15 @@ def draw_in_ball(mean: Floats, precision: Floats, radius: float, rng: np.random.
             log_chance = np.where(squares <= radius**2, 0.5 * k * (squares - radius**2), -np.inf)
             accepted = np.flatnonzero(np.log(rng.random(_PROPOSALS_AT_ONCE)) < log_chance)
             if len(accepted):
-                found[i] = turn @ u[accepted[0]]
+                drawn[i] = turn @ u[accepted[0]]
                 break
         else:
             raise ArithmeticError("almost no draw of the law falls into the ball")
-    return found
+    return drawn
 
 
 def _multiplier(mean: Floats, precision: Floats, radius: float) -> float:
-    """Return k >= 0 for which the point (P + k)^-1 P mean is in the ball, by bisection; P is diagonal."""
+    """Return the least k >= 0 for which (P + k I)^-1 P mean is in the ball, by bisection; P is diagonal."""
 
     def outside(k: float) -> bool:
         return float(np.square(mean * precision / (precision + k)).sum()) > radius**2

@@ -1,4 +1,4 @@
-"""Releases of a binary outcome as mixtures of Beta laws: how far from the true posterior, and how well they predict."""
+"""Releases of a binary outcome as mixtures of Beta laws: divergence from the true posterior, and log loss."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
     from dpbayes_cli.privacy.noise import NoiseLaw
 
 _NATS = 40.0
-"""Noise is summed until its probability is below exp(-40) of its largest."""
+"""Noise is summed up to where its probability is exp(-40) of its largest probability."""
 _NODES = 4000
 _ROWS = 1 << 13
 
 
 class UtilityCase(CoinCase, frozen=True, kw_only=True):
-    """A prior, data, and the probability from which data and held-out records of other trials come."""
+    """A prior, data, and the true probability of success in other trials."""
 
-    n: Annotated[int, Meta(ge=1, le=1000, description="number of records, learned from and held out")]
-    successes: Annotated[int, Meta(ge=0, description="of the data whose posterior is compared")]
-    theta: Annotated[float, Meta(gt=0, lt=1, description="from which data and held-out records are drawn")] = 0.5
+    n: Annotated[int, Meta(ge=1, le=1000, description="number of records to learn from, and of held-out records")]
+    successes: Annotated[int, Meta(ge=0, description="successes in the data whose posterior is compared")]
+    theta: Annotated[float, Meta(gt=0, lt=1, description="probability of success of data and held-out records")] = 0.5
 
     def __post_init__(self) -> None:
         if self.successes > self.n:
@@ -38,14 +38,10 @@ class UtilityCase(CoinCase, frozen=True, kw_only=True):
 
 
 def mixing_of(noise: NoiseLaw, case: UtilityCase, *, aware: bool) -> Floats:
-    """Return the weights of the posteriors of all counts, by the exact count: one row each, shape (n + 1, n + 1).
+    """Return the weights of the posteriors of all counts s', given the exact count s, shape (n + 1, n + 1).
 
-    Summed over all noisy counts y: P(y given s) times the weight of s' given y.
-
-    Args:
-        noise: the law of the noise.
-        case: the prior and the number of records.
-        aware: whether the posterior knows the noise; else y is projected on the possible counts and plugged in.
+    A weight is the sum over noisy counts y of P(y | s) P(s' | y). If ``aware``, P(s' | y) is the posterior given the
+    noise; otherwise y is projected on the possible counts and plugged in.
     """
     model, counts = case.model, np.arange(case.n + 1)
     reach = noise.radius(_NATS)
@@ -69,7 +65,7 @@ def divergence(case: UtilityCase, weights: Floats, first: Floats, second: Floats
     Args:
         case: the prior and the data.
         weights: the weights of the components, shape (n_components,).
-        first, second: their shapes.
+        first, second: the shapes of the components.
     """
     own = case.alpha + case.successes, case.beta + case.n - case.successes
     true = stats.beta(*own)
@@ -102,14 +98,12 @@ def beta_divergence(a: float, b: float, other_a: float, other_b: float) -> float
 
 
 def log_loss(case: UtilityCase, mixing: Floats, first: Floats, second: Floats) -> tuple[float, float]:
-    """Return mean and sd of the negative log-likelihood of held-out records under one draw.
-
-    Data and held-out records are drawn from ``theta``; the draw is from the mixture that the data lead to.
+    """Return mean and sd of the negative log-likelihood of held-out records under one draw, over data drawn from theta.
 
     Args:
         case: the prior and theta.
         mixing: the weights of components given the exact count, shape (n + 1, n_components).
-        first, second: the components' shapes.
+        first, second: the shapes of the components.
     """
     weights = stats.binom.pmf(np.arange(case.n + 1), case.n, case.theta) @ mixing
     total = first + second

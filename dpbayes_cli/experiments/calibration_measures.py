@@ -1,4 +1,4 @@
-"""Data from the prior, and what is measured of posteriors: ranks of the true parameters, distances of posteriors.
+"""Data drawn from the prior, ranks of true parameters among posterior draws, and distances between posteriors.
 
 The distance is the maximum mean discrepancy under the kernel exp(-|x - y|^2 / 2). Sums of the kernel over all pairs
 need no pairs if the samples lie close together: around a common center
@@ -18,7 +18,6 @@ import numpy as np
 
 from dpbayes_cli.core.columns import NumericColumn, RecordPolicy
 from dpbayes_cli.core.model import Model
-from dpbayes_cli.experiments.results import Difference, Results
 from dpbayes_cli.mechanisms.samplers.simulated_draws import simulate_conjugate
 from dpbayes_cli.privacy.neighbors import Neighbors
 
@@ -32,7 +31,7 @@ _NEGLIGIBLE = 1e-17
 
 
 def complete_policy(model: Model) -> RecordPolicy:
-    """Return replace-one neighbors and complete records: any value of the domain stands for an invalid one."""
+    """Return the policy of complete records under replace-one neighbors, with a value of the domain as stand-in."""
     column = model.columns[0]
     if not isinstance(column, NumericColumn):
         return RecordPolicy(Neighbors.REPLACE_ONE, column.levels[-1])
@@ -42,7 +41,7 @@ def complete_policy(model: Model) -> RecordPolicy:
 def prior_predictive(
     model: ConjugatePosterior, n_records: int, trials: int, seed: np.random.SeedSequence
 ) -> tuple[Floats, Integers]:
-    """Return parameters and exact statistics: equal seeds draw equal records, whatever the bounds make of them."""
+    """Return parameters and exact statistics of all trials; equal seeds draw equal records on any bounds."""
     rng = np.random.default_rng(seed)
     drawn = [model.simulate(n_records, rng) for _ in range(trials)]
     return np.array([theta for theta, _ in drawn]), np.array([value for _, value in drawn], dtype=np.int64)
@@ -60,13 +59,13 @@ def non_private_draws(
 
 
 def ranks_among(thetas: Floats, draws: Floats, rng: np.random.Generator) -> Floats:
-    """Return (number of draws below theta + a uniform number) / (number of draws + 1).
+    """Return (number of draws below theta + a uniform number) / (number of draws + 1), shape (n_trials, n_parameters).
 
-    That is exactly uniform if theta and the draws are independent draws from one posterior.
+    The rank is exactly uniform if theta and the draws are independent draws from one posterior.
 
     Args:
-        thetas: shape (n_trials, n_parameters).
-        draws: shape (n_trials, n_draws, n_parameters).
+        thetas: the true parameters, shape (n_trials, n_parameters).
+        draws: posterior draws, shape (n_trials, n_draws, n_parameters).
         rng: the generator of the uniform numbers.
     """
     below = (draws < thetas[:, None, :]).sum(axis=1)
@@ -76,10 +75,8 @@ def ranks_among(thetas: Floats, draws: Floats, rng: np.random.Generator) -> Floa
 def measure(ranks: Floats, sds: Floats, distances: Floats | None) -> dict[str, float | None]:
     """Return the measures of a point.
 
-    ``ks`` is the Kolmogorov-Smirnov distance of the ranks from the uniform law, with its p-value; ``coverage`` how
-    often the central 90 % interval holds the parameter; ``mean_sd`` the mean standard deviation of the posterior;
-    ``mmd_squared`` the unbiased estimate of the mean squared distance to the non-private posterior, with its standard
-    error over trials; ``mmd`` its root, 0 if it is negative.
+    ``ks`` is the Kolmogorov-Smirnov distance of the ranks from the uniform law; ``mean_sd`` the mean standard deviation
+    of the posteriors; ``mmd_squared`` the unbiased estimate of the mean squared distance to the non-private posterior.
 
     Args:
         ranks: the ranks of the parameter that is studied, shape (n_trials,).
@@ -105,21 +102,21 @@ def measure(ranks: Floats, sds: Floats, distances: Floats | None) -> dict[str, f
 
 
 def ks_band(trials: int, probability: float = 0.95) -> float:
-    """Return the distance that uniform ranks of so many trials stay below with a probability."""
+    """Return the KS distance that the ranks of calibrated posteriors stay below with a probability."""
     from scipy import stats
 
     return float(stats.kstwo.ppf(probability, trials))
 
 
 def squared_mmds(draws: Floats, reference: Floats) -> Floats:
-    """Return for every trial an unbiased estimate of the squared maximum mean discrepancy of two posteriors.
+    """Return an unbiased estimate of the squared maximum mean discrepancy of two posteriors for every trial.
 
     The mean of k(x_i, x_j) + k(y_i, y_j) - k(x_i, y_j) - k(x_j, y_i) over i != j is exactly zero for identical samples,
     and can be negative.
 
     Args:
         draws: independent draws, shape (n_trials, n_draws, n_parameters).
-        reference: draws of the other posterior; the longer of the two is cut to the length of the shorter.
+        reference: draws of the other posterior; the longer array is cut to the length of the shorter one.
 
     Source: Gretton et al. 2012, eq. 4; Bernstein and Sheldon 2018, sec. 4 (the kernel).
     """
@@ -157,12 +154,12 @@ def _by_series(x: Floats, y: Floats, degree: int) -> Floats:
 
 
 def _feature_sums(feature: Floats, coordinates: Floats, degree: int) -> Iterator[Floats]:
-    """Return the sums over the draws of every f_a up to a total degree.
+    """Yield the sums over the draws of every f_a up to a total degree; see the module.
 
     Args:
-        feature: what the earlier coordinates contribute, shape (2, n_trials, n_draws).
-        coordinates: the coordinates that are left, shape (n_left, 2, n_trials, n_draws).
-        degree: the degree that is left.
+        feature: the factor of f_a from the coordinates before these, shape (2, n_trials, n_draws).
+        coordinates: the remaining coordinates, shape (n_left, 2, n_trials, n_draws).
+        degree: the remaining degree.
     """
     for power in range(degree + 1):
         if len(coordinates) > 1:
@@ -173,27 +170,10 @@ def _feature_sums(feature: Floats, coordinates: Floats, degree: int) -> Iterator
 
 
 def _by_pairs(x: Floats, y: Floats) -> Floats:
-    """Return the same as ``_by_series``, pair by pair: for draws that lie far apart."""
-    return np.array([(_kernel(a, a) + _kernel(b, b) - 2.0 * _kernel(a, b)).sum() for a, b in zip(x, y, strict=True)])
+    """Return the same sums as ``_by_series``, pair by pair: for draws that lie far apart."""
+    from scipy.spatial.distance import cdist
 
+    def kernel(a: Floats, b: Floats) -> Floats:
+        return np.asarray(np.exp(-0.5 * cdist(a, b, "sqeuclidean")))
 
-def _kernel(x: Floats, y: Floats) -> Floats:
-    distance = np.zeros((len(x), len(y)))
-    for k in range(x.shape[1]):
-        distance += np.square(np.subtract.outer(x[:, k], y[:, k]))
-    return np.asarray(np.exp(-0.5 * distance))
-
-
-def distance_signs(own: Results, naive: Results, clear: float) -> dict[str, int]:
-    """Compare the distances to the non-private posterior at each point.
-
-    Returns:
-        By point: -1 if the first are clearly nearer, by ``clear`` standard errors, 1 if clearly further, else 0.
-    """
-    signs = {}
-    for each in own:
-        other = naive.one(**{name: each[name] for name in ("case", "n", "epsilon")})
-        value = each.measure("mmd_squared") - other.measure("mmd_squared")
-        error = math.hypot(each.measure("mmd_squared_error"), other.measure("mmd_squared_error"))
-        signs[f"{each['case']} n {each['n']} epsilon {each['epsilon']}"] = Difference(value, error).sign(clear)
-    return signs
+    return np.array([(kernel(a, a) + kernel(b, b) - 2.0 * kernel(a, b)).sum() for a, b in zip(x, y, strict=True)])

@@ -1,4 +1,4 @@
-"""Classification: how well what was released of a network predicts the class of new records, against epsilon.
+"""Classification: how well a release of a Bayes net predicts the class of new records, against epsilon.
 
 Source: Zhang, Rubinstein and Dimitrakakis 2016, sec. 5.1 and Fig. 1.
 """
@@ -14,8 +14,7 @@ from msgspec import Meta, field
 
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.registry import mechanism_type, model_names, model_type, supports
-from dpbayes_cli.core.section import Section
-from dpbayes_cli.experiments.claims import OURS, Claim, difference_claims
+from dpbayes_cli.core.section import require_type
 from dpbayes_cli.experiments.file_records import absolute, file_digest
 from dpbayes_cli.experiments.network_posteriors import (
     MECHANISMS,
@@ -24,20 +23,11 @@ from dpbayes_cli.experiments.network_posteriors import (
     posteriors,
     read_files,
     simulated_records,
-    target_of,
     with_stand_ins,
 )
 from dpbayes_cli.experiments.plots import Plot, Style
-from dpbayes_cli.experiments.point import GridPoint
-from dpbayes_cli.experiments.results import PointOutcome, Results, averaged, with_errors
-from dpbayes_cli.experiments.study import (
-    SimulatedStudy,
-    build_model_sections,
-    check_distinct,
-    exact_prices,
-    message_of,
-    prices_and_methods,
-)
+from dpbayes_cli.experiments.results import OURS, Claim, Comparison, GridPoint, PointOutcome, Results, with_errors
+from dpbayes_cli.experiments.study import SimulatedStudy, StudyLayout, StudySection, build_model_sections, errors_at
 from dpbayes_cli.inference.predictive.classify import class_probabilities
 from dpbayes_cli.inference.scores.class_scores import class_scores
 from dpbayes_cli.spec.convert_section import Exact
@@ -50,8 +40,6 @@ if TYPE_CHECKING:
 Method = Literal["non-private", "laplace", "laplace-naive", "fourier-laplace", "fourier-naive", "ops"]
 
 SOURCE = "[Z] Figure 1"
-_CLEAR = 3.0
-"""A difference of this many standard errors is called clear."""
 _SCORES = ("accuracy", "log_score", "calibration_error")
 _ERRORS = ("released_error", "cell_error")
 _STYLES = {
@@ -61,21 +49,22 @@ _STYLES = {
     "fourier-naive": Style("tab:orange", "v", "--"),
     "ops": Style("tab:green", "d", ":"),
 }
-_SAID: tuple[tuple[str, str, str, str, int, str], ...] = (
-    (SOURCE, "fourier-naive", "laplace-naive", "consistent tables from the Fourier domain predict no better than "
-     "noisy counts", 1, "Their noise follows from the exact joint sensitivity, which is below the paper's."),
-    (OURS, "ops", "laplace-naive", "one posterior sample predicts no better than noisy counts", 1,
-     "Each table has its own likelihood power here, and the sampler is idealized."),
-    (OURS, "laplace", "laplace-naive", "a posterior that knows the noise predicts no worse than one that takes noisy "
-     "counts for exact", -1, ""),
+_COMPARISONS = (
+    Comparison(SOURCE, "fourier-naive", "laplace-naive",
+               "consistent tables from the Fourier domain predict no better than noisy counts",
+               "Their noise follows from the exact joint sensitivity, which is below the paper's.", never=1),
+    Comparison(OURS, "ops", "laplace-naive", "one posterior sample predicts no better than noisy counts",
+               "Each table has its own likelihood power here, and the sampler is idealized.", never=1),
+    Comparison(OURS, "laplace", "laplace-naive",
+               "a posterior that knows the noise predicts no worse than one that takes noisy counts for exact",
+               never=-1),
 )  # fmt: skip
-"""Source, the two methods, claim, the sign that no clear difference has, why the claim may fail."""
 
 _RecordNumber = Annotated[int, Meta(ge=1, le=10_000_000)]
 
 
-class ClassificationCase(Section, frozen=True, kw_only=True):
-    """A network that predicts one of its variables, and where its records come from: the prior, or two files."""
+class ClassificationCase(StudySection, frozen=True, kw_only=True):
+    """A Bayes net that predicts one of its variables, with records drawn from the prior or read from two files."""
 
     model: str
     domain: dict[str, Any]
@@ -94,14 +83,14 @@ class ClassificationCase(Section, frozen=True, kw_only=True):
         if sorted(stated) != [(False, False), (True, True)]:
             raise ValueError("state n_train and n_test, or train and test")
         try:
-            msgspec.structs.force_setattr(self, "epsilon", exact_prices(self.epsilon))
+            self.state_exactly("epsilon")
         except SpecError as error:
             raise ValueError(error.message) from None
-        check_distinct("epsilon", self.epsilon)
+        self.check_distinct("epsilon")
 
     @property
     def network(self) -> DiscreteBayesNet:
-        """The model, one of networks; simulated records have no invalid cell, and any value may stand for one."""
+        """The model; simulated records have no invalid cell, so that any value serves as stand-in."""
         spec = build_spec({"model": self.model, "domain": self.domain, "prior": self.prior})
         model = cast("DiscreteBayesNet", spec.build_model())
         return model if self.train is not None else with_stand_ins(model)
@@ -110,7 +99,7 @@ class ClassificationCase(Section, frozen=True, kw_only=True):
         """Refuse a case that predicts nothing.
 
         Raises:
-            SpecError: the model is no network, names no target, or has records from files with cells without stand-in.
+            SpecError: the model is no Bayes net, names no target, or reads files with a column without a stand-in.
         """
         of_networks = mechanism_type("fourier-laplace")
         if not supports(of_networks, model_type(self.model)):
@@ -132,37 +121,34 @@ class Classification(SimulatedStudy, frozen=True, kw_only=True):
     """A grid of cases x epsilon x methods; the trials of a case have the same records at every price and method."""
 
     study: Literal["classification"]
-    methods: Annotated[tuple[Method, ...], Meta(min_length=1, description="what makes a posterior")]
+    methods: Annotated[tuple[Method, ...], Meta(min_length=1, description="how posteriors are computed or drawn")]
     cases: Annotated[dict[str, ClassificationCase], Meta(min_length=1)]
 
-    columns: ClassVar = ("case", "model", "epsilon", "method")
-    measures: ClassVar = with_errors(*_SCORES, "majority", *_ERRORS)
-    by_trial: ClassVar = (*_SCORES, "majority", *_ERRORS)
-    shown: ClassVar = (
-        "case", "epsilon", "method", "accuracy", "accuracy_se", "log_score", "calibration_error", "cell_error",
+    layout: ClassVar = StudyLayout(
+        columns=("case", "model", "epsilon", "method"),
+        measures=with_errors(*_SCORES, "majority", *_ERRORS),
+        by_trial=(*_SCORES, "majority", *_ERRORS),
+        shown=("case", "epsilon", "method", "accuracy", "accuracy_se", "log_score", "calibration_error", "cell_error"),
+        plots={
+            "accuracy": Plot("Accuracy of predictions; bars: two standard errors", "accuracy", "accuracy", _STYLES,
+                             across=("non-private", "non-private"), level=("majority", "commonest class"),
+                             share_y=False),
+            "cell-error": Plot("Error of the plug-in tables", "cell_error", "mean error of a cell, in records",
+                               _STYLES, scales="log log", share_y=False),
+        },
+        compared=(
+            ("fourier-laplace", "laplace", "accuracy"),
+            ("fourier-naive", "laplace-naive", "released_error"),
+            ("fourier-naive", "laplace-naive", "cell_error"),
+        ),
+        about="How well a release of a Bayes net predicts the class of new records. All methods and prices of a case "
+        "see the same records. `ops` is drawn in floats: an idealized form of what would be released.",
+        legend="`accuracy`: how often the most probable class is the true one. `log_score`: mean log probability of "
+        "the true class. `calibration_error`: expected calibration error. `majority`: accuracy of always predicting "
+        "the commonest class. `released_error`, `cell_error`: mean distance of a table's cell from the exact count, "
+        "before and after the tables are made consistent (no negative counts, the known number of records, and with "
+        "Fourier margins that agree). Plus or minus one standard error of the mean.",
     )  # fmt: skip
-    plots: ClassVar = {
-        "accuracy": Plot("Accuracy of predictions; bars: two standard errors", "accuracy", "accuracy", _STYLES,
-                         across=("non-private", "non-private"), level=("majority", "commonest class"), share_y=False),
-        "cell-error": Plot("Error of the plug-in tables", "cell_error",
-                           "mean error of a cell, in records", _STYLES, scales="log log", share_y=False),
-    }  # fmt: skip
-    compared: ClassVar = (
-        ("fourier-laplace", "laplace", "accuracy"),
-        ("fourier-naive", "laplace-naive", "released_error"),
-        ("fourier-naive", "laplace-naive", "cell_error"),
-    )
-    about: ClassVar = (
-        "How often the class of new records is predicted from what was released of a network. All methods and prices "
-        "of a case see the same records. `ops` is drawn in floats: an idealized form of what would be released."
-    )
-    legend: ClassVar = (
-        "`accuracy`: how often the most probable class is the true one. `log_score`: mean log probability of the true "
-        "class. `calibration_error`: expected calibration error. `majority`: accuracy of always the commonest class. "
-        "`released_error`, `cell_error`: mean distance of a table's cell from the exact count, before and after the "
-        "tables are made possible (no negative counts, the known number of records, and with Fourier margins that "
-        "agree). Plus or minus one standard error of the mean."
-    )
 
     @classmethod
     def complete_case(cls, case: ClassificationCase, place: str, base: Path) -> ClassificationCase:
@@ -171,38 +157,27 @@ class Classification(SimulatedStudy, frozen=True, kw_only=True):
         return msgspec.structs.replace(case, domain=domain, prior=prior, **paths)
 
     def grid(self) -> list[GridPoint]:
-        found = []
+        grid = []
         for name, case in self.cases.items():
             case.check_predicts(f"cases.{name}")
             stated = {key: getattr(case, key) for key in ("model", "domain", "prior", "n_train", "n_test")}
             contents = [file_digest(path) for path in (case.train, case.test) if path is not None]
             data = {**stated, "contents": contents, "seed": self.seed}
-            for epsilon, method in prices_and_methods(case.epsilon or self.epsilon, self.methods, "non-private"):
+            planned: dict[tuple[str, str], None] = {}
+            for epsilon, method in self.prices_and_methods(case.epsilon or self.epsilon, self.methods, "non-private"):
                 own = {"epsilon": epsilon, "method": method, "trials": self._trials(case)}
                 own["draws"] = 1 if method == "ops" else self.draws
                 place = {"case": name, "model": case.model, "epsilon": epsilon, "method": method}
-                found.append(self.point(place, data, own))
-        self._check_plans(found)
-        return found
+                grid.append(self.point(place, data, own))
+                if method in MECHANISMS and epsilon is not None:
+                    planned[MECHANISMS[method], epsilon] = None
+            for mechanism, epsilon in planned:
+                with errors_at(f"cases.{name}", f" ({mechanism}, epsilon {epsilon})"):
+                    plan_of(mechanism, epsilon, case.network, case.n_train)
+        return grid
 
     def _trials(self, case: ClassificationCase) -> int:
         return min(self.trials, case.trials or self.trials)
-
-    def _check_plans(self, grid: list[GridPoint]) -> None:
-        """Refuse releases that cannot be priced; the error names their place in the study."""
-        planned = set()
-        for point in grid:
-            mechanism = MECHANISMS.get(point["method"])
-            key = (point.case, point["epsilon"], mechanism)
-            if mechanism is None or key in planned:
-                continue
-            planned.add(key)
-            case = self.cases[point.case]
-            try:
-                plan_of(mechanism, point["epsilon"], case.network, case.n_train)
-            except SpecError as error:
-                message = f"{message_of(error)} ({mechanism}, epsilon {point['epsilon']})"
-                raise SpecError(message, where=f"cases.{point.case}", hint=error.hint) from None
 
     def records_of(self, point: GridPoint) -> NetworkRecords:
         """Return the records of all trials of a point.
@@ -217,14 +192,13 @@ class Classification(SimulatedStudy, frozen=True, kw_only=True):
         return simulated_records(case.network, case.n_train or 0, case.n_test or 0, self._trials(case), rng)
 
     def run(self, point: GridPoint) -> PointOutcome:
-        """Release, infer and predict in every trial."""
         model, records = self.cases[point.case].network, self.records_of(point)
-        found = posteriors(point, model, records, self.draws)
-        trials = _scored(model, records, found.draws)
-        for name, tables in zip(_ERRORS, (found.released, found.taken), strict=True):
+        posterior = posteriors(point, model, records, self.draws)
+        trials = _scored(model, records, posterior.draws)
+        for name, tables in zip(_ERRORS, (posterior.released, posterior.taken), strict=True):
             if tables is not None:
                 trials[name] = np.abs(tables - records.counts).mean(axis=1)
-        return averaged(trials, (*_SCORES, "majority", *_ERRORS))
+        return PointOutcome.averaged(trials, (*_SCORES, "majority", *_ERRORS))
 
     def about_case(self, own: Results) -> str:
         case = self.cases[own[0]["case"]]
@@ -236,28 +210,26 @@ class Classification(SimulatedStudy, frozen=True, kw_only=True):
         for name in self.cases:
             own = results.where(case=name)
             made += _cost(name, own)
-            for source, first, second, says, never, why in _SAID:
-                differences = own.differences(first, second, "accuracy")
-                made += difference_claims(source, f"{name}: {says}.", differences, _CLEAR, never=never, why=why)
+            for comparison in _COMPARISONS:
+                made += comparison.claims(name, own, "accuracy")
         return made
 
 
 def _scored(model: DiscreteBayesNet, records: NetworkRecords, draws: Floats) -> dict[str, Floats]:
-    """Return the scores of each trial, and how often the commonest class of the records learned from is right."""
-    target = target_of(model)
+    """Return the scores of each trial, and the accuracy of the commonest class of the records learned from."""
+    target = require_type(model.target, int)
     scores = [
         class_scores(class_probabilities(model.network, target, drawn, test), labels)
         for drawn, test, labels in zip(draws, records.tests, records.labels, strict=True)
     ]
-    found = {name: np.array([getattr(each, name) for each in scores]) for name in _SCORES}
+    trials = {name: np.array([getattr(each, name) for each in scores]) for name in _SCORES}
     of_class = model.split(records.counts)[target].reshape(len(draws), -1, model.network.sizes[target]).sum(axis=1)
     commonest = of_class.argmax(axis=1)
     right = [float((labels[labels >= 0] == k).mean()) for labels, k in zip(records.labels, commonest, strict=True)]
-    return {**found, "majority": np.array(right)}
+    return {**trials, "majority": np.array(right)}
 
 
 def _cost(name: str, own: Results) -> list[Claim]:
-    """Return the claim that privacy costs accuracy, by the first and the last price."""
     exact, prices = own.where(method="non-private"), own.values("epsilon")
     methods = [method for method in ("laplace-naive", "fourier-naive", "ops") if own.where(method=method)]
     if not methods or not exact:
@@ -267,13 +239,12 @@ def _cost(name: str, own: Results) -> list[Claim]:
         method: [own.one(epsilon=epsilon, method=method).measure("accuracy") for epsilon in (prices[0], prices[-1])]
         for method in methods
     }
+    pairs = "; ".join(f"`{method}` {low:.3f}, {high:.3f}" for method, (low, high) in ends.items())
     return [
         Claim(
             SOURCE,
-            f"{name}: privacy costs every mechanism accuracy, the less of it the larger epsilon is.",
+            f"{name}: privacy costs every mechanism accuracy, and less of it at larger epsilon.",
             all(low <= high for low, high in ends.values()) and all(low < level for low, _ in ends.values()),
-            f"accuracy at epsilon {prices[0]} and {prices[-1]}: "
-            + "; ".join(f"`{method}` {low:.3f}, {high:.3f}" for method, (low, high) in ends.items())
-            + f"; non-private {level:.3f}",
+            f"accuracy at epsilon {prices[0]} and {prices[-1]}: {pairs}; non-private {level:.3f}",
         )
     ]

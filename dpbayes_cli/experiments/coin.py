@@ -1,4 +1,4 @@
-"""What the studies of one binary outcome share: the model with its prior, and complete records of a known number."""
+"""The cases of studies of one binary outcome, and their policies for invalid records."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, cast
 from msgspec import Meta
 
 from dpbayes_cli.core.columns import RecordPolicy
-from dpbayes_cli.core.section import Positive, Section
+from dpbayes_cli.core.section import Positive
+from dpbayes_cli.experiments.study import StudySection
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.spec.release_spec import build_spec
 
@@ -21,7 +22,7 @@ DROPPED = RecordPolicy(Neighbors.REPLACE_ONE)
 """Records may be invalid: both counts are the statistic."""
 
 
-class CoinCase(Section, frozen=True, kw_only=True):
+class CoinCase(StudySection, frozen=True, kw_only=True):
     """A probability of success with a Beta prior."""
 
     alpha: Annotated[Positive, Meta(description="prior successes")] = 1.0
@@ -29,7 +30,6 @@ class CoinCase(Section, frozen=True, kw_only=True):
 
     @property
     def model(self) -> BetaBernoulli:
-        """The model of the case."""
         return _coin(self.alpha, self.beta)
 
 

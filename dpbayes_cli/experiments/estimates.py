@@ -1,4 +1,4 @@
-"""What releases of a binary outcome tell in every trial: draws and means of posteriors, densities, prices."""
+"""Posteriors after releases of a binary outcome: draws, means and densities trial by trial, and what they cost."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated
 
-import msgspec
 import numpy as np
 from msgspec import Meta
 from scipy import stats
@@ -17,7 +16,6 @@ from dpbayes_cli.core.registry import mechanism_type
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.experiments.coin import COMPLETE, DROPPED, CoinCase
 from dpbayes_cli.experiments.results import Result
-from dpbayes_cli.experiments.study import exact_prices
 from dpbayes_cli.inference.counts.beta_mixture import BetaMixture, beta_mixture
 from dpbayes_cli.inference.naive import naive_shape
 from dpbayes_cli.mechanisms.ops import OpsRangeOptions
@@ -31,7 +29,7 @@ if TYPE_CHECKING:
 
 _ORDER = Decimal(2)
 Estimates = tuple[dict[str, "Floats"], "Floats"]
-"""Of each trial: a draw, and the posterior mean if it is known; and the sd of the posterior that is drawn from."""
+"""The draw and, if it is known, the posterior mean of each trial, by name; and the posterior sd of each trial."""
 
 
 class EstimationCase(CoinCase, frozen=True, kw_only=True):
@@ -43,13 +41,13 @@ class EstimationCase(CoinCase, frozen=True, kw_only=True):
     ]
     support: Annotated[tuple[float, float], Meta(description="for ops only: the public range of the parameter")]
     epsilon: Annotated[tuple[str, ...], Meta(description="the epsilons of this case, in place of the study's")] = ()
-    densities: Annotated[int, Meta(ge=0, le=1000, description="releases whose posteriors are drawn in a figure")] = 0
+    densities: Annotated[int, Meta(ge=0, le=1000, description="number of releases whose posteriors are plotted")] = 0
 
     def __post_init__(self) -> None:
-        msgspec.structs.force_setattr(self, "epsilon", exact_prices(self.epsilon))
+        self.state_exactly("epsilon")
 
     def step(self, method: str, epsilon: str | None, n_records: int) -> Step | None:
-        """Return the calibrated step of a release, None if nothing is private; the paper releases both counts.
+        """Return the calibrated step of a release, which is of both counts in the paper; None for non-private methods.
 
         Raises:
             SpecError: no guarantee can be given.
@@ -64,7 +62,6 @@ class EstimationCase(CoinCase, frozen=True, kw_only=True):
         return step
 
     def posterior(self, step: Step, released: int, n_records: int) -> BetaMixture:
-        """Return the posterior of a noisy count that knows the noise."""
         return beta_mixture(self.model.observation(COMPLETE, (released,), step.noise, n_records))
 
 
@@ -77,7 +74,7 @@ def estimates(
     noise: np.random.Generator,
     rng: np.random.Generator,
 ) -> Estimates:
-    """Return what a method makes of each trial's records.
+    """Return the draws and means of a method for the exact counts of all trials.
 
     Args:
         case: the prior.
@@ -85,13 +82,17 @@ def estimates(
         step: the step of its release; None: the exact counts are known.
         successes: the exact counts, shape (n_trials,).
         n: the number of records.
-        noise: the generator of the release.
-        rng: the generator of draws.
+        noise, rng: the generators of the release and of draws.
     """
     if step is None:
         return _of_betas(np.column_stack([case.alpha + successes, case.beta + n - successes]), rng)
     if method == "ops":
-        return _sampled(step, successes, rng)
+        draws, sds = np.empty(len(successes)), np.empty(len(successes))
+        for value in np.unique(successes):
+            at = successes == value
+            draws[at] = simulate_sampler(step.sampler, (int(value),), int(at.sum()), rng)[:, 0]
+            sds[at] = step.sampler.moments((int(value),))[1]
+        return {"draw": draws}, sds
     counts = np.column_stack([successes, n - successes])[:, : 2 if method == "laplace-paper" else 1]
     released = counts + step.noise.simulate(noise, counts.shape)
     if method == "laplace":
@@ -106,18 +107,7 @@ def estimates(
     return trials, sds
 
 
-def _sampled(step: Step, successes: Integers, rng: np.random.Generator) -> Estimates:
-    """Draw what posterior sampling would release."""
-    draws, sds = np.empty(len(successes)), np.empty(len(successes))
-    for value in np.unique(successes):
-        at = successes == value
-        draws[at] = simulate_sampler(step.sampler, (int(value),), int(at.sum()), rng)[:, 0]
-        sds[at] = step.sampler.moments((int(value),))[1]
-    return {"draw": draws}, sds
-
-
 def _aware(case: EstimationCase, step: Step, released: Integers, n: int, rng: np.random.Generator) -> Estimates:
-    """Draw from the posteriors that know the noise."""
     draws, means, sds = (np.empty(len(released)) for _ in range(3))
     for value in np.unique(released):
         at, law = released == value, case.posterior(step, int(value), n)
@@ -126,7 +116,6 @@ def _aware(case: EstimationCase, step: Step, released: Integers, n: int, rng: np
 
 
 def _of_betas(shapes: Floats, rng: np.random.Generator) -> Estimates:
-    """Return draws and means of Beta posteriors, and their sds."""
     first, second = np.asarray(shapes, dtype=np.float64).T
     total = first + second
     mean = np.asarray(first / total)
@@ -134,7 +123,7 @@ def _of_betas(shapes: Floats, rng: np.random.Generator) -> Estimates:
 
 
 def charges(step: Step | None) -> dict[str, float | None]:
-    """Return the range that a release costs, and its divergence of order 2, exact and by that range."""
+    """Return the pure epsilon of a release, and its divergence of order 2: exact, and as that epsilon implies."""
     if step is None:
         return {"charged": None, "rdp_2": None, "rdp_2_bound": None}
     guarantee = step.guarantee
@@ -145,7 +134,7 @@ def charges(step: Step | None) -> dict[str, float | None]:
 
 
 def densities(case: EstimationCase, result: Result, theta: Floats, successes: int) -> list[Floats]:
-    """Return densities on a grid: one of posterior sampling, whose data are given; else one a release."""
+    """Return posterior densities on a grid: one for the given data if the method is ``ops``, else one per release."""
     n, method = result["n"], result["method"]
     step = case.step(method, result["epsilon"], n)
     if step is not None and method == "ops":

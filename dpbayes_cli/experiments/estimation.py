@@ -1,11 +1,10 @@
-"""Estimation: how far off the probability of success is that a release of a binary outcome tells, by its records.
+"""Estimation: the error of a probability of success that is estimated from a release, by number of records.
 
 Source: Foulds et al. 2016, sec. 3.2, Fig. 1 and 2.
 """
 
 from __future__ import annotations
 
-from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import numpy as np
@@ -13,38 +12,30 @@ from msgspec import Meta
 from scipy import stats
 
 from dpbayes_cli.core.section import require_type
-from dpbayes_cli.experiments.claims import OURS, Claim, listed
 from dpbayes_cli.experiments.estimates import EstimationCase, charges, densities, estimates
 from dpbayes_cli.experiments.plots import Plot, Style, label_axes, stamped_panels
-from dpbayes_cli.experiments.point import GridPoint
-from dpbayes_cli.experiments.results import PointOutcome, Results, averaged, mean_difference, with_errors
-from dpbayes_cli.experiments.study import SimulatedStudy, prices_and_methods
+from dpbayes_cli.experiments.results import OURS, Claim, GridPoint, PointOutcome, Results, mean_difference, with_errors
+from dpbayes_cli.experiments.study import SimulatedStudy, StudyLayout
 from dpbayes_cli.mechanisms.samplers.scalar_sampler import ScalarSampler
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-
 Method = Literal["non-private", "laplace-paper", "laplace-naive", "laplace", "ops"]
 
 POSTERIORS, ERRORS = "[F] Figure 1", "[F] Figure 2"
-_ORDER = Decimal(2)
 _CLEAR = 3.0
 """A difference of this many standard errors is called clear."""
-_PAPER_N, _ABOUT = 10, 3.0
-"""The number of records below which the paper finds posterior samples better; ``about`` is within this factor."""
-_CLOSE, _SLIGHT, _ROUGHLY = 0.1, 0.01, 1.5
-"""Relative differences: that is close, that is none, and a factor that counts as about the same."""
-_CUT = (
-    "Where the noise hides the data, the mean that knows it stays at the prior's; a plug-in count is "
-    "often cut at zero, which happens to be near this truth."
-)
+_PAPER_N, _FACTOR = 10, 3.0
+"""The number of records below which the paper finds posterior samples better, confirmed within this factor."""
+_CLOSE, _NEGLIGIBLE, _ROUGHLY = 0.1, 0.01, 1.5
+"""Relative differences that count as close, and as none; the factor within which numbers are about the same."""
 _IMPROVED = (
-    ("as plug-ins, one count tells more than two", "laplace-naive", "laplace-paper"),
-    ("one count read with its noise tells more than a plug-in count", "laplace", "laplace-naive"),
+    ("plugged in, one noisy count estimates better than two", "laplace-naive", "laplace-paper"),
+    ("a count read with its noise estimates better than a plug-in count", "laplace", "laplace-naive"),
 )
-_SETTING = "The prior is not stated in the paper, and is the study's here: the smallest n depend on it."
+_PRIOR = "The paper does not state its prior; the errors at the smallest n depend on it."
 _STYLES = {
     "non-private": Style("0.2", "s"),
     "laplace": Style("tab:blue", "o"),
@@ -59,49 +50,49 @@ class Estimation(SimulatedStudy, frozen=True, kw_only=True):
 
     study: Literal["estimation"]
     draws: Annotated[int, Meta(ge=1, le=1, description="posterior draws per trial")] = 1
-    trials: Annotated[int, Meta(ge=2, le=100_000, description="releases a point")] = 1000
+    trials: Annotated[int, Meta(ge=2, le=100_000, description="releases per point of the grid")] = 1000
     methods: Annotated[tuple[Method, ...], Meta(min_length=1)]
     cases: Annotated[dict[str, EstimationCase], Meta(min_length=1)]
 
-    columns: ClassVar = ("case", "n", "epsilon", "method")
-    measures: ClassVar = (*with_errors("l1", "l1_mean"), "sd", "charged", "rdp_2", "rdp_2_bound")
-    by_trial: ClassVar = ("draw", "l1", "mean", "l1_mean", "released")
-    shown: ClassVar = ("case", "n", "epsilon", "method", "l1", "l1_se", "l1_mean", "sd", "rdp_2")
-    plots: ClassVar = {
-        "l1": Plot("L1 error of one draw, and (dashed) of the posterior mean", "l1", "L1 error", _STYLES, "n",
-                   ("case", "epsilon"), dashed="l1_mean", scales="log log"),
-        "charge": Plot("What one posterior sample costs at order 2, and (dashed) by its range", "rdp_2",
-                       "divergence of order 2", {"ops": _STYLES["ops"]}, "n", ("case", "epsilon"),
-                       dashed="rdp_2_bound", scales="log log", share_y=False),
-    }  # fmt: skip
-    about: ClassVar = (
-        "How far off the probability of success is that a release tells: by one draw, and by the mean of the "
-        "posterior. All methods and prices see the same records.\n\n"
+    layout: ClassVar = StudyLayout(
+        columns=("case", "n", "epsilon", "method"),
+        measures=(*with_errors("l1", "l1_mean"), "sd", "charged", "rdp_2", "rdp_2_bound"),
+        by_trial=("draw", "l1", "mean", "l1_mean", "released"),
+        shown=("case", "n", "epsilon", "method", "l1", "l1_se", "l1_mean", "sd", "rdp_2"),
+        plots={
+            "l1": Plot("L1 error of one draw, and (dashed) of the posterior mean", "l1", "L1 error", _STYLES, "n",
+                       ("case", "epsilon"), dashed="l1_mean", scales="log log"),
+            "charge": Plot("Cost of one posterior sample at order 2, and (dashed) by its range", "rdp_2",
+                           "divergence of order 2", {"ops": _STYLES["ops"]}, "n", ("case", "epsilon"),
+                           dashed="rdp_2_bound", scales="log log", share_y=False),
+        },
+        about="The error of a probability of success that is estimated from a release, by one draw or by the mean of "
+        "the posterior. All methods and prices see the same records.\n\n"
         "`laplace-paper`: both counts with Laplace noise, plugged in as exact after negative counts become zero. "
-        "`laplace-naive`: the number of successes alone, of half the sensitivity. `laplace`: the same, read with its "
-        "noise. `ops`: one draw of the posterior on its support under a power of the likelihood, drawn in floats."
-    )
-    legend: ClassVar = (
-        "`l1`: mean absolute error of one draw, `l1_mean`: of the posterior mean, plus or minus one standard error. "
-        "`sd`: mean sd of the posterior that is drawn from. `rdp_2`: what is charged at order 2, exact if the law of "
-        "a draw is known on its grid; `rdp_2_bound`: what its range alone implies."
-    )
+        "`laplace-naive`: the number of successes alone, which has half the sensitivity. `laplace`: the same count, "
+        "read with its noise. `ops`: one draw of the posterior on its support under a power of the likelihood, drawn "
+        "in floats.",
+        legend="`l1`: mean absolute error of one draw, `l1_mean`: of the posterior mean, plus or minus one standard "
+        "error. `sd`: mean sd of the posterior that is drawn from. `rdp_2`: the charge at order 2, which is exact if "
+        "the law of a draw is known on its grid; `rdp_2_bound`: the charge that the range alone implies.",
+    )  # fmt: skip
 
     def grid(self) -> list[GridPoint]:
-        found = []
+        grid = []
         for name, case in self.cases.items():
             for n in case.n:
                 data = {"theta": case.theta, "n_records": n, "trials": self.trials, "seed": self.seed}
-                for epsilon, method in prices_and_methods(case.epsilon or self.epsilon, self.methods, "non-private"):
+                for epsilon, method in self.prices_and_methods(
+                    case.epsilon or self.epsilon, self.methods, "non-private"
+                ):
+                    place = {"case": name, "n": n, "epsilon": epsilon, "method": method}
                     support = list(case.support) if method == "ops" else None
                     prior = {"alpha": case.alpha, "beta": case.beta, "support": support}
                     own = {**prior, "epsilon": epsilon, "method": method}
-                    place = {"case": name, "n": n, "epsilon": epsilon, "method": method}
-                    found.append(self.point(place, data, own))
-        return found
+                    grid.append(self.point(place, data, own))
+        return grid
 
     def run(self, point: GridPoint) -> PointOutcome:
-        """Release and estimate in every trial."""
         case, n, method = self.cases[point.case], point["n"], point["method"]
         records, noise = (np.random.default_rng(seed) for seed in point.data_seed().spawn(2))
         successes = records.binomial(n, case.theta, self.trials)
@@ -111,24 +102,24 @@ class Estimation(SimulatedStudy, frozen=True, kw_only=True):
         trials["l1"] = np.abs(trials["draw"] - case.theta)
         if "mean" in trials:
             trials["l1_mean"] = np.abs(trials["mean"] - case.theta)
-        return averaged(trials, ("l1", "l1_mean"), sd=float(sds.mean()), **charges(step))
+        return PointOutcome.averaged(trials, ("l1", "l1_mean"), sd=float(sds.mean()), **charges(step))
 
     def figures(self, results: Results) -> dict[str, Figure]:
         curves = Results(each for each in results if len(self.cases[each["case"]].n) > 1)
         names = ["l1"] if curves else []
         names += ["charge"] if curves.where(method="ops") else []
-        figures = {name: self.plots[name].figure(curves) for name in names}
+        figures = {name: self.layout.plots[name].figure(curves) for name in names}
         drawn = (name for name, case in self.cases.items() if case.densities)
         return {**figures, **{f"posteriors-{name}": self._posteriors(name, results) for name in drawn}}
 
     def _posteriors(self, name: str, results: Results) -> Figure:
-        """Draw the posteriors of the first releases, one panel a method, beside the true one of the expected count."""
+        """Draw the posteriors of the first releases, and the true posterior of the expected count, by method."""
         case = self.cases[name]
         n, epsilon = case.n[0], (case.epsilon or self.epsilon)[0]
         theta, successes = np.linspace(0.002, 0.998, 499), round(n * case.theta)
 
         def draw(axes: Axes, method: str) -> None:
-            (result,) = results.where(case=name, n=n, epsilon=epsilon, method=method)
+            result = results.one(case=name, n=n, epsilon=epsilon, method=method)
             for density in densities(case, result, theta, successes):
                 axes.plot(theta, density, color=_STYLES[method].color, linewidth=0.5, alpha=0.6)
             true = stats.beta.pdf(theta, case.alpha + successes, case.beta + n - successes)
@@ -141,50 +132,48 @@ class Estimation(SimulatedStudy, frozen=True, kw_only=True):
         return stamped_panels(panels, min(len(panels), 4), draw, title)
 
     def claims(self, results: Results) -> list[Claim]:
-        made, held = [], set(self.methods)
+        made, has = [], set(self.methods).issuperset
         for name, case in self.cases.items():
             for epsilon in case.epsilon or self.epsilon:
                 at, sizes = f"{name}, epsilon {epsilon}", sorted(case.n)
                 own = results.where(case=name).at(epsilon=epsilon)
-                if {"non-private", "ops", "laplace-paper"} <= held:
+                if has({"non-private", "ops", "laplace-paper"}):
                     made += _curves(at, case, sizes, own) if len(sizes) > 1 else _shapes(at, case.theta, own)
                 if len(sizes) > 1:
-                    made += [_improves(at, *each, sizes, own) for each in _IMPROVED if held.issuperset(each[1:])]
-                    made += [_charge(at, own.where(method="ops"))] if "ops" in held else []
+                    made += [_improves(at, *each, sizes, own) for each in _IMPROVED if has(each[1:])]
+                    made += [_charge(at, own.where(method="ops"))] if has({"ops"}) else []
         return made
 
 
 def _shapes(at: str, theta: float, own: Results) -> list[Claim]:
-    """The sampler's posterior is flat; noisy counts give posteriors that are narrow and in the wrong place."""
     results = [own.one(method=method) for method in ("non-private", "ops", "laplace-paper")]
     exact, flat, narrow = (each.measure("sd") for each in results)
-    off = float(np.sqrt(((np.array(results[2].trials["mean"]) - theta) ** 2).mean()))
+    error = float(np.sqrt(((np.array(results[2].trials["mean"]) - theta) ** 2).mean()))
     return [
         Claim(
             POSTERIORS,
             f"{at}: the tempered posterior is truncated and flatter than the true one.",
             flat > exact,
             f"sd {flat:.4f} against {exact:.4f} at n = {results[0]['n']}",
-            _SETTING,
+            _PRIOR,
         ),
         Claim(
             POSTERIORS,
             f"{at}: posteriors of noisy counts are about as narrow as the true one, and scattered by the noise.",
-            0.5 * exact < narrow < 2.0 * exact and off > narrow,
-            f"mean sd {narrow:.4f} against {exact:.4f}; their means are {off:.4f} off (root mean square)",
+            0.5 * exact < narrow < 2.0 * exact and error > narrow,
+            f"mean sd {narrow:.4f} against {exact:.4f}; root mean square error of their means {error:.4f}",
         ),
     ]
 
 
 def _curves(at: str, case: EstimationCase, sizes: list[int], own: Results) -> list[Claim]:
-    """What the figure shows of Laplace noise and of the sampler, against n."""
     laplace, sampled = ([own.one(n=n, method=method) for n in sizes] for method in ("laplace-paper", "ops"))
     exact = [own.one(n=n, method="non-private").measure("l1") for n in sizes]
     lower, clear = set(), set()
     for n, of_noise, of_sampler in zip(sizes, laplace, sampled, strict=True):
-        value, error = mean_difference(of_noise.trials["l1"], of_sampler.trials["l1"])
-        lower |= {n} if value < 0.0 else set()
-        clear |= {n} if value < -_CLEAR * error else set()
+        difference = mean_difference(of_noise.trials["l1"], of_sampler.trials["l1"])
+        lower |= {n} if difference.value < 0.0 else set()
+        clear |= {n} if difference.sign(_CLEAR) < 0 else set()
     first, clearly = (next((n for n in sizes if {m for m in sizes if m >= n} <= them), None) for them in (lower, clear))
     errors = "; ".join(
         f"n = {n}: {noise.measure('l1'):.4f} against {sampler.measure('l1'):.4f}"
@@ -195,16 +184,16 @@ def _curves(at: str, case: EstimationCase, sizes: list[int], own: Results) -> li
     step, error = case.step("ops", sampled[-1]["epsilon"], last), sampled[-1].measure("l1")
     power = 1.0 if step is None else float(require_type(step.law, ScalarSampler).likelihood_power)
     equal = float(np.exp(np.interp(-np.log(error), -np.log(exact), np.log(sizes))))
-    expected = 2.0 * last / (1.0 + 1.0 / power)  # efficiencies: 1 + 1 / T of a draw under the power T, 2 of a draw
+    expected = 2.0 * last / (1.0 + 1.0 / power)  # a draw has twice the posterior's variance; under T, 1 + 1 / T times
     return [
         Claim(
             ERRORS,
             f"{at}: posterior samples are better only at small n (about {_PAPER_N}); then Laplace noise overtakes "
             "them.",
-            clearly is not None and _PAPER_N / _ABOUT <= clearly <= _PAPER_N * _ABOUT,
+            clearly is not None and _PAPER_N / _FACTOR <= clearly <= _PAPER_N * _FACTOR,
             f"Laplace noise has the lower L1 error from n = {first or 'nowhere'} on, by {_CLEAR:g} standard errors "
             f"from n = {clearly or 'nowhere'} on; {errors}",
-            _SETTING,
+            _PRIOR,
         ),
         Claim(
             ERRORS,
@@ -216,7 +205,7 @@ def _curves(at: str, case: EstimationCase, sizes: list[int], own: Results) -> li
             ERRORS,
             f"{at}: posterior samples behave like the posterior of fewer records.",
             expected / _ROUGHLY <= equal <= expected * _ROUGHLY and equal < 0.5 * last,
-            f"at n = {last} the L1 error {error:.4f} is that of the true posterior at n = {equal:.4g}; by the "
+            f"the L1 error {error:.4f} at n = {last} equals that of the true posterior at n = {equal:.4g}; by the "
             f"asymptotic efficiency at the likelihood power T = {power:.4f}, 2 n / (1 + 1 / T) = {expected:.4g}",
             "The error of the true posterior is interpolated between sizes.",
         ),
@@ -224,35 +213,39 @@ def _curves(at: str, case: EstimationCase, sizes: list[int], own: Results) -> li
 
 
 def _improves(at: str, says: str, first: str, second: str, sizes: list[int], own: Results) -> Claim:
-    """By the errors of posterior means, trial by trial."""
+    """Compare the errors of posterior means, trial by trial."""
     worse, better, gains = [], [], {}
     for n in sizes:
         pair = [own.one(n=n, method=method).trials["l1_mean"] for method in (first, second)]
         gains[n], error = mean_difference(*pair)
-        clear = max(_CLEAR * error, _SLIGHT * float(np.mean(pair[1])))
+        clear = max(_CLEAR * error, _NEGLIGIBLE * float(np.mean(pair[1])))
         worse += [n] if gains[n] > clear else []
         better += [n] if gains[n] < -clear else []
     most = min(gains, key=lambda n: gains[n])
-    errors = {method: own.one(n=most, method=method).measure("l1_mean") for method in (first, second)}
+    errors = (f"{own.one(n=most, method=method).measure('l1_mean'):.3f} of `{method}`" for method in (first, second))
+    lower, higher = (", ".join(map(str, some)) or "nowhere" for some in (better, worse))
     return Claim(
         OURS,
         f"{at}: {says}.",
         bool(better) and not worse,
-        f"L1 error of the posterior mean at n = {most}: "
-        + ", ".join(f"{value:.3f} of `{method}`" for method, value in errors.items())
-        + f"; clearly lower at n = {listed(better)}, clearly higher at n = {listed(worse)}",
-        _CUT if worse else "",
+        f"L1 error of the posterior mean at n = {most}: {', '.join(errors)}; clearly lower at n = {lower}, clearly "
+        f"higher at n = {higher}",
+        "At small n the posterior mean that knows the noise stays near the prior's mean. A plug-in count is often "
+        "cut at zero, which happens to be near the truth of this study."
+        if worse
+        else "",
     )
 
 
 def _charge(at: str, own: Results) -> Claim:
-    """Where the law is small enough for its curve to be computed."""
     known = [each for each in own if each.measure("rdp_2") < each.measure("rdp_2_bound")]
     shown = (f"n = {e['n']}: {e.measure('rdp_2'):.3g} against {e.measure('rdp_2_bound'):.3g}" for e in known)
     return Claim(
         OURS,
-        f"{at}: the exact Renyi charge of a posterior sample is below what its range implies, where it is computed.",
+        f"{at}: the exact Renyi charge of a posterior sample, if it is computed, is below what its range implies.",
         bool(known),
         f"divergence of order 2: {'; '.join(shown) or 'nowhere known'}",
-        "Beyond, the curve takes too long to compute, and the bound is charged." if len(known) < len(own) else "",
+        "At larger n the exact curve takes too long to compute, and the bound is charged."
+        if len(known) < len(own)
+        else "",
     )

@@ -1,4 +1,4 @@
-"""Files that a study learns from or predicts: public files, read as codes of columns with public domains."""
+"""Public files that a study learns from or predicts, read as codes of columns with public domains."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ POLICY = RecordPolicy(Neighbors.REPLACE_ONE)
 
 
 def absolute(base: Path, path: str | None) -> str | None:
-    """Return a path that is relative to the directory of a study's file."""
+    """Return the absolute path of a file that is named relative to the directory of a study's file."""
     return None if path is None else os.path.abspath(base / path)  # noqa: PTH100 - links stay as they are named
 
 
 def file_digest(path: str) -> str:
-    """Return the digest of a file's bytes: it is part of what the numbers depend on, and as little private as they.
+    """Return the digest of a file's bytes, which is part of what the numbers depend on.
 
     Raises:
         SourceError: the file cannot be read, or is a pipe or a device.
@@ -46,16 +46,12 @@ def file_digest(path: str) -> str:
         raise SourceError(f"cannot read {path!r}: {error.strerror}") from None
 
 
-def read_codes(path: str, columns: Sequence[AnyColumn], policy: RecordPolicy) -> Integers:
-    """Return the codes of all records of a file in their order, -1 for an invalid cell.
+def read_codes(path: str, columns: Sequence[AnyColumn]) -> Integers:
+    """Return the codes of all records of a file in their order, shape (n_records, n_columns); -1 for an invalid cell.
 
     Args:
         path: the file.
-        columns: what is read; the name of a column in the file is its role.
-        policy: what an invalid cell counts as.
-
-    Returns:
-        Shape (n_records, n_columns).
+        columns: the columns to read; the name of a column in the file is its role.
 
     Raises:
         SourceError: the file cannot be read, or lacks a column.
@@ -63,5 +59,5 @@ def read_codes(path: str, columns: Sequence[AnyColumn], policy: RecordPolicy) ->
     blocks: list[Integers] = []
     with closing(source_of(SourceSection(), locate(path))) as source:
         source.check(columns, [column.role for column in columns])
-        source.read(CodeReader(columns, policy, blocks.append))
+        source.read(CodeReader(columns, POLICY, blocks.append))
     return np.concatenate([np.empty((0, len(columns)), dtype=np.int64), *blocks])

@@ -1,7 +1,8 @@
-"""Hidden Markov models: how likely held-out records are under what was released of the others, against epsilon.
+"""Hidden Markov models: the likelihood of held-out records under a release of the others, against epsilon.
 
-With one state there are no sequences: what is released then are the counts of all records together, and naive Bayes is
-learned from them. With more, what is released are the counts of every cell, zeros with noise for cells held out.
+A cell is a sequence at a time step. With several states a release holds the noisy counts of every cell; those of
+held-out cells are noise alone. With one state there are no sequences: a release holds the noisy counts of all records
+together, and naive Bayes is learned from them.
 
 Source: Foulds et al. 2016, sec. 5 and Fig. 6.
 """
@@ -19,7 +20,6 @@ import msgspec
 import numpy as np
 from msgspec import Meta, field
 
-from dpbayes_cli.base.canonical import canonical_json
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.base.numeric import parse_decimal
 from dpbayes_cli.core.noisy_observation import NoisyCounts, RecordCount
@@ -27,14 +27,12 @@ from dpbayes_cli.core.options import EpsilonOptions
 from dpbayes_cli.core.registry import mechanism_type
 from dpbayes_cli.core.section import Section
 from dpbayes_cli.core.statistic import count_cells
-from dpbayes_cli.experiments.claims import OURS, Claim, difference_claims
 from dpbayes_cli.experiments.file_records import POLICY, absolute, file_digest, read_codes
 from dpbayes_cli.experiments.hmm_chains import HmmTrial, chain_power, draw_power, record_range, run_chain, state_shares
 from dpbayes_cli.experiments.plots import Plot, Style
-from dpbayes_cli.experiments.point import GridPoint
 from dpbayes_cli.experiments.restricted_rows import least_entry
-from dpbayes_cli.experiments.results import PointOutcome, Results, averaged
-from dpbayes_cli.experiments.study import SimulatedStudy, build_model_sections, message_of, prices_and_methods
+from dpbayes_cli.experiments.results import OURS, Claim, Comparison, GridPoint, PointOutcome, Results
+from dpbayes_cli.experiments.study import SimulatedStudy, StudyLayout, build_model_sections, errors_at
 from dpbayes_cli.inference.posterior import Effort, draw_theta
 from dpbayes_cli.inference.posterior import Method as Inference
 from dpbayes_cli.inference.solve import infer
@@ -50,23 +48,22 @@ Method = Literal["non-private", "laplace", "laplace-naive", "ops", "gibbs"]
 SOURCE = "[F] Figures 3-7"
 MODEL = "hmm"
 _EFFORT = Effort(summary_draws=1 << 10, ess=100.0, mcmc_sweeps=80)
-"""Enough to predict by: on the log of events 200 sweeps gave the same log-likelihoods to four digits."""
-_CLEAR = 3.0
-"""A difference of this many standard errors is called clear."""
+"""On the log of events 200 sweeps gave the same log-likelihoods to four digits."""
 _NOISE = (
-    "With one count a cell and noise of scale 2 features / epsilon, plug-in counts are far off at "
-    "small epsilon; and the sampler is idealized: no released chain draws it."
+    "With one count per cell and noise of scale 2 features / epsilon, plug-in counts are far off at small epsilon; and "
+    "the sampler is idealized: no released chain draws it."
 )
 _PAID = "At the smallest epsilons plug-in counts are as far off as the chain."
 _BEHIND = "a chain that pays for every update predicts worse than"
-_SAID: tuple[tuple[str, str, Method, Method, str], ...] = (
-    (SOURCE, "Laplace noise beats one posterior sample", "laplace-naive", "ops", _NOISE),
-    (OURS, "read with its noise, Laplace noise beats one posterior sample", "laplace", "ops", ""),
-    (OURS, "counts read with their noise predict better than plug-in counts", "laplace", "laplace-naive", ""),
-    (SOURCE, f"{_BEHIND} `laplace-naive`", "laplace-naive", "gibbs", _PAID),
-    (SOURCE, f"{_BEHIND} `ops`", "ops", "gibbs", _PAID),
-)
-"""Source, claim, the method that is better somewhere and worse nowhere, the other method, why the claim may fail."""
+_COMPARISONS = (
+    Comparison(SOURCE, "laplace-naive", "ops", "Laplace noise beats one posterior sample", _NOISE, never=-1, some=1),
+    Comparison(OURS, "laplace", "ops", "read with its noise, Laplace noise beats one posterior sample",
+               never=-1, some=1),
+    Comparison(OURS, "laplace", "laplace-naive", "counts read with their noise predict better than plug-in counts",
+               never=-1, some=1),
+    Comparison(SOURCE, "laplace-naive", "gibbs", f"{_BEHIND} `laplace-naive`", _PAID, never=-1, some=1),
+    Comparison(SOURCE, "ops", "gibbs", f"{_BEHIND} `ops`", _PAID, never=-1, some=1),
+)  # fmt: skip
 _STYLES = {
     "laplace": Style("tab:blue", "o"),
     "laplace-naive": Style("tab:orange", "s", "--"),
@@ -76,23 +73,19 @@ _STYLES = {
 
 
 class HmmCase(Section, frozen=True, kw_only=True):
-    """Records of sequences and time steps, all with public values."""
+    """A file of records, each of a sequence and a time step, all with public values."""
 
     records: Annotated[str, Meta(description="the file, relative to the study")]
-    domain: Annotated[dict[str, Any], Meta(description="that of the model, but for the number of states")]
+    domain: Annotated[dict[str, Any], Meta(description="domain of the model, without the number of states")]
     prior: dict[str, Any] = field(default_factory=dict)
 
     def model(self, states: int) -> Hmm:
-        """Return the model with so many states."""
         document = {"model": MODEL, "domain": {**self.domain, "states": states}, "prior": self.prior}
         return cast("Hmm", build_spec(document).build_model())
 
 
 class HiddenMarkovModels(SimulatedStudy, frozen=True, kw_only=True):
-    """A grid of cases x numbers of states x epsilon x methods; in each trial other cells are held out.
-
-    A cell is a sequence at a time step. All states, prices and methods of a case see the same trials.
-    """
+    """A grid of cases x numbers of states x epsilon x methods; all points of a case hold out the same cells."""
 
     study: Literal["hmm"]
     trials: Annotated[int, Meta(ge=2, le=1_000, description="how many times cells are held out")] = 10
@@ -102,46 +95,44 @@ class HiddenMarkovModels(SimulatedStudy, frozen=True, kw_only=True):
     held_out: Annotated[float, Meta(gt=0, lt=1, description="share of the cells that are predicted")] = 0.1
     states: Annotated[tuple[Annotated[int, Meta(ge=1, le=50)], ...], Meta(min_length=1)] = (2, 1)
     least_share: Annotated[
-        float, Meta(gt=0, lt=0.5, description="for ops: the public lower limit on the probability of a value")
+        float, Meta(gt=0, lt=0.5, description="for ops: the public least probability of a value")
     ] = 0.01
     converged: Annotated[int, Meta(ge=2, le=100_000, description="sweeps after which ops takes its draw")] = 500
     sweeps: Annotated[int, Meta(ge=2, le=100_000, description="sweeps that gibbs pays for")] = 200
     methods: Annotated[tuple[Method, ...], Meta(min_length=1, description="the methods that predict")]
     cases: Annotated[dict[str, HmmCase], Meta(min_length=1)]
 
-    columns: ClassVar = ("case", "states", "epsilon", "method")
-    measures: ClassVar = ("power", "log_likelihood", "log_likelihood_se")
-    by_trial: ClassVar = ("log_likelihood", "n_test")
-    shown: ClassVar = ("case", "states", "epsilon", "method", "power", "log_likelihood", "log_likelihood_se")
-    plots: ClassVar = {
-        "log-likelihood": Plot("Log-likelihood of held-out records; bars: two standard errors", "log_likelihood",
-                               "log-likelihood of a held-out record", _STYLES, panels=("case", "states"),
-                               across=("non-private", "non-private")),
-        "shortfall": Plot("Log-likelihood that is lost by privacy; bars: two standard errors",
-                          "log_likelihood", "shortfall of the log-likelihood", _STYLES, panels=("case", "states"),
-                          across=("non-private", "non-private"), short_of="non-private", scales="log symlog"),
-    }  # fmt: skip
-    compared: ClassVar = tuple((method, "non-private", "log_likelihood") for method in _STYLES)
-    about: ClassVar = (
-        "How likely records are that were held out, under what was released of the others by a hidden Markov model. In "
-        "each trial other pairs of a sequence and a time step are held out: their records are removed, and what is "
-        "released of them is noise alone. With one state the model is naive Bayes, and counts of all records together "
+    layout: ClassVar = StudyLayout(
+        columns=("case", "states", "epsilon", "method"),
+        measures=("power", "log_likelihood", "log_likelihood_se"),
+        by_trial=("log_likelihood", "n_test"),
+        shown=("case", "states", "epsilon", "method", "power", "log_likelihood", "log_likelihood_se"),
+        plots={
+            "log-likelihood": Plot("Log-likelihood of held-out records; bars: two standard errors", "log_likelihood",
+                                   "log-likelihood of a held-out record", _STYLES, panels=("case", "states"),
+                                   across=("non-private", "non-private")),
+            "shortfall": Plot("Log-likelihood that is lost by privacy; bars: two standard errors",
+                              "log_likelihood", "shortfall of the log-likelihood", _STYLES, panels=("case", "states"),
+                              across=("non-private", "non-private"), short_of="non-private", scales="log symlog"),
+        },
+        compared=tuple((method, "non-private", "log_likelihood") for method in _STYLES),
+        about="The likelihood of held-out records under a release of the other records of a hidden Markov model. In "
+        "each trial other pairs of a sequence and a time step are held out: their records are removed, so that their "
+        "released counts are noise alone. With one state the model is naive Bayes, and counts of all records together "
         "are released.\n\n"
         "- `non-private`: the posterior of exact counts.\n"
         "- `laplace`: counts with discrete Laplace noise, and the posterior that knows the noise.\n"
-        "- `laplace-naive`: the same release; negative counts become zero and the rest is plugged in as exact, as in "
-        "the paper.\n"
+        "- `laplace-naive`: the same release; negative counts become zero and the counts are plugged in as exact, as "
+        "in the paper.\n"
         "- `ops`: **idealized**: one draw of the posterior under a power of the likelihood with emissions of at least "
-        "`least_share`, epsilon-DP only if it were exact. It is the end of a chain of `converged` sweeps in floats, of "
-        "which the first half has more of the likelihood, as no release could.\n"
-        "- `gibbs`: the mechanism's chain in floats: `sweeps` sweeps from the prior on, each update paid for, "
-        "emissions of at least min(0.1, 0.5 / values) as there; its last point predicts. With one state every sweep is "
-        "an independent draw, of which one would do: that is `ops`."
-    )
-    legend: ClassVar = (
-        "Log-likelihoods are natural logarithms, plus or minus one standard error of the mean over trials, which are "
-        "splits of the same records. A difference is called one from three standard errors on, trial by trial."
-    )
+        "`least_share`, epsilon-DP only if it were exact. It is the end of a chain of `converged` sweeps in floats; "
+        "the first half runs at higher powers, as no release could.\n"
+        "- `gibbs`: the mechanism's chain in floats: `sweeps` sweeps from the prior, each update paid for, with "
+        "emissions of at least min(0.1, 0.5 / values) as in the mechanism; its last point predicts. With one state "
+        "every sweep is an independent draw, and one draw would do: that is `ops`.",
+        legend="Log-likelihoods are natural logarithms, plus or minus one standard error of the mean over trials, "
+        "which are splits of the same records. Differences are compared trial by trial.",
+    )  # fmt: skip
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -150,23 +141,21 @@ class HiddenMarkovModels(SimulatedStudy, frozen=True, kw_only=True):
     @classmethod
     def complete_case(cls, case: HmmCase, place: str, base: Path) -> HmmCase:
         if "states" in case.domain:
-            raise SpecError(
-                "a case must not state the number of hidden states; the study states it under states",
-                where=f"{place}.domain.states",
-            )
+            message = "a case must not state the number of hidden states; the study states it under states"
+            raise SpecError(message, where=f"{place}.domain.states")
         domain, prior = build_model_sections(place, MODEL, {**case.domain, "states": 1}, case.prior)
         del domain["states"]
         domain["features"] = dict(sorted(domain["features"].items()))
         return msgspec.structs.replace(case, records=absolute(base, case.records), domain=domain, prior=prior)
 
     def grid(self) -> list[GridPoint]:
-        found = []
+        grid = []
         for name, case in self.cases.items():
             self._check_case(name, case)
             contents = {"contents": file_digest(case.records), "held_out": self.held_out, "seed": self.seed}
             data = {"domain": case.domain, **contents}
             for states in self.states:
-                for epsilon, method in prices_and_methods(self.epsilon, self.methods, "non-private"):
+                for epsilon, method in self.prices_and_methods(self.epsilon, self.methods, "non-private"):
                     own: dict[str, Any] = {"draws": self.draws}
                     if method == "ops":
                         own = {"least_share": self.least_share, "converged": self.converged}
@@ -174,11 +163,11 @@ class HiddenMarkovModels(SimulatedStudy, frozen=True, kw_only=True):
                         own = {"sweeps": self.sweeps}
                     place = {"states": states, "epsilon": epsilon, "method": method}
                     own |= {**place, "prior": msgspec.to_builtins(case.prior), "trials": self.trials}
-                    found.append(self.point({"case": name, **place}, data, own))
-        return found
+                    grid.append(self.point({"case": name, **place}, data, own))
+        return grid
 
     def _check_case(self, name: str, case: HmmCase) -> None:
-        """Refuse records that may be incomplete, features with too many values, and what cannot be priced."""
+        """Refuse records that may be incomplete, features with too many values, and noise that cannot be priced."""
         model = case.model(1)
         for column in model.columns:
             if column.impute is None:
@@ -191,41 +180,41 @@ class HiddenMarkovModels(SimulatedStudy, frozen=True, kw_only=True):
             message = f"{max(model.sizes)} values of a feature cannot all have a share of {self.least_share:g}"
             raise SpecError(message, where="least_share")
         for epsilon in self.epsilon if "laplace" in self.methods else ():
-            try:
+            with errors_at(f"cases.{name}", f" (epsilon {epsilon})", ""):
                 _noise_laws(case.model(self.states[0]), epsilon)
-            except SpecError as error:
-                raise SpecError(f"{message_of(error)} (epsilon {epsilon})", where=f"cases.{name}") from None
 
     def trials_of(self, point: GridPoint) -> list[HmmTrial]:
-        """Return the trials of a point; more begin with the same.
+        """Return the trials of a point; a trial does not depend on the number of trials.
 
         Raises:
-            SpecError: what is held out leaves nothing to learn from, or nothing to predict.
+            SpecError: the held-out cells leave nothing to learn from, or nothing to predict.
             SourceError: the file cannot be read.
         """
-        counts = _counts(canonical_json(msgspec.to_builtins(self.cases[point.case])))
+        case = self.cases[point.case]
+        counts = _counts(case.records, case.model(1))
         shape = counts[0].shape[:2]
         n = round(self.held_out * shape[0] * shape[1])
-        found = []
+        trials = []
         for seed in point.data_seed().spawn(self.trials):
             held = np.zeros(shape, dtype=bool)
             held.ravel()[np.random.default_rng(seed).permutation(held.size)[:n]] = True
             train = tuple(np.where(held[:, :, None], 0, each) for each in counts)
-            found.append(HmmTrial(train, held, tuple(each[held] for each in counts)))
-        if any(not trial.n_train or not trial.n_test for trial in found):
+            trials.append(HmmTrial(train, held, tuple(each[held] for each in counts)))
+        if any(not trial.n_train or not trial.n_test for trial in trials):
             raise SpecError("nothing to learn from, or nothing to predict", where=f"cases.{point.case}")
-        return found
+        return trials
 
     def run(self, point: GridPoint) -> PointOutcome:
-        """Predict what is held out in every trial: the log-likelihood of a record."""
         trials = self.trials_of(point)
         pairs = zip(trials, self.predictions(point, trials), strict=True)
         values = np.array([trial.log_likelihood(*prediction) for trial, prediction in pairs])
         n_test = np.array([float(trial.n_test) for trial in trials])
-        return averaged({"log_likelihood": values, "n_test": n_test}, ("log_likelihood",), power=self.power_of(point))
+        return PointOutcome.averaged(
+            {"log_likelihood": values, "n_test": n_test}, ("log_likelihood",), power=self.power_of(point)
+        )
 
     def power_of(self, point: GridPoint) -> float | None:
-        """Return the power of the likelihood, None if the method has none."""
+        """Return the power of the likelihood; None if the method uses the whole likelihood."""
         sizes = self.cases[point.case].model(point["states"]).sizes
         if point["method"] == "ops":
             return draw_power(point.epsilon, sizes, self._least(point, sizes))
@@ -234,14 +223,13 @@ class HiddenMarkovModels(SimulatedStudy, frozen=True, kw_only=True):
         return None
 
     def _least(self, point: GridPoint, sizes: Sequence[int]) -> list[float]:
-        """Return the public least probability of a value of each feature: the study's, or that of the mechanism."""
         return [least_entry(size) if point["method"] == "gibbs" else self.least_share for size in sizes]
 
     def predictions(self, point: GridPoint, trials: Sequence[HmmTrial]) -> list[tuple[Sequence[Floats], Floats]]:
-        """Return what each trial predicts by: emissions and states; see ``HmmTrial.log_likelihood``."""
+        """Return the emissions and states by which each trial predicts; see ``HmmTrial.log_likelihood``."""
         model, power = self.cases[point.case].model(point["states"]), self.power_of(point)
         if power is not None:
-            return self._walked(point, model, trials, power)
+            return self._chain_ends(point, model, trials, power)
         laws: Sequence[NoiseLaw | None] = [None] * len(model.sizes)
         if point["epsilon"] is not None:
             laws = _noise_laws(model, point["epsilon"])
@@ -262,7 +250,7 @@ class HiddenMarkovModels(SimulatedStudy, frozen=True, kw_only=True):
         noise: np.random.Generator,
         rng: np.random.Generator,
     ) -> tuple[Sequence[Floats], Floats]:
-        """Infer from counts: exact ones, or those of a simulated release."""
+        """Infer from exact counts, or from the counts of a simulated release if there are noise laws."""
         exact = trial.train if model.states > 1 else tuple(each.sum(axis=(0, 1)) for each in trial.train)
         counts = tuple(
             each if law is None else each + law.simulate(noise, each.shape)
@@ -281,14 +269,14 @@ class HiddenMarkovModels(SimulatedStudy, frozen=True, kw_only=True):
                 emissions.append(infer(observation, method, self.draws, rng, _EFFORT).draws[:, None])
         return emissions, np.ones((1, *trial.held.shape, 1))
 
-    def _walked(
+    def _chain_ends(
         self, point: GridPoint, model: Hmm, trials: Sequence[HmmTrial], power: float
     ) -> list[tuple[Sequence[Floats], Floats]]:
-        """Run the chains of all trials, and predict by where they end.
+        """Run the chains of all trials, and predict by their last points.
 
-        ``ops`` has more of the likelihood at first, as no release: from random states on under the final power, chains
-        stay for thousands of sweeps with all cells in one state. Of ``gibbs`` more points are public, but a mean of
-        their likelihoods is a mixture of its own, which holds cells together as states do.
+        ``ops`` starts at higher powers of the likelihood: under the final power, chains from random states stay for
+        thousands of sweeps with all cells in one state. Earlier points of ``gibbs`` are public too, but averaging over
+        them would hold cells together as hidden states do.
         """
         as_released, half = point["method"] == "gibbs", self.converged / 2.0
         powers = [power ** min(1.0, i / half) for i in range(self.converged)] if model.states > 1 else [power]
@@ -303,31 +291,29 @@ class HiddenMarkovModels(SimulatedStudy, frozen=True, kw_only=True):
         model, held = self.cases[own[0]["case"]].model(1), own[0].trials["n_test"]
         return (
             f"{model.shape[0]} sequences, {model.shape[1]} time steps, features of {', '.join(map(str, model.sizes))} "
-            f"values; {min(held):,.0f} to {max(held):,.0f} records are held out. Were all values equally likely, the "
-            f"log-likelihood of a record would be {-sum(map(math.log, model.sizes)):.4g}. It ranges over R = "
-            f"{record_range(model.sizes, [self.least_share] * len(model.sizes)):.4g} under the emissions of `ops`."
+            f"values; {min(held):,.0f} to {max(held):,.0f} records are held out. If all values were equally likely, "
+            f"the log-likelihood of a record would be {-sum(map(math.log, model.sizes)):.4g}. Under the emissions of "
+            f"`ops` its range is R = {record_range(model.sizes, [self.least_share] * len(model.sizes)):.4g}."
         )
 
     def figures(self, results: Results) -> dict[str, Any]:
         has_both = "non-private" in self.methods and len(self.methods) > 1
-        return {name: plot.figure(results) for name, plot in self.plots.items() if has_both or not plot.short_of}
+        plots = self.layout.plots.items()
+        return {name: plot.figure(results) for name, plot in plots if has_both or not plot.short_of}
 
     def claims(self, results: Results) -> list[Claim]:
         made = []
         for name, states in itertools.product(self.cases, self.states):
-            at, own = (
-                f"{name}, {'naive Bayes' if states == 1 else f'{states} states'}",
-                results.where(case=name, states=states),
-            )
-            for source, says, first, second, why in _SAID:
-                if states > 1 or second != "gibbs":
-                    away = own.differences(first, second, "log_likelihood")
-                    made += difference_claims(source, f"{at}: {says}.", away, _CLEAR, never=-1, some=1, why=why)
+            at, own = f"{name}, {states} states", results.where(case=name, states=states)
+            for comparison in _COMPARISONS:
+                if states > 1 or comparison.second != "gibbs":
+                    place = at if states > 1 else f"{name}, naive Bayes"
+                    made += comparison.claims(place, own, "log_likelihood")
         return made
 
 
 def _noise_laws(model: Hmm, epsilon: str) -> list[NoiseLaw]:
-    """Return the law of the noise on each feature's counts, as ``laplace`` plans it.
+    """Return the law of the noise that ``laplace`` adds to each feature's counts.
 
     Raises:
         SpecError: no guarantee can be given.
@@ -338,11 +324,9 @@ def _noise_laws(model: Hmm, epsilon: str) -> list[NoiseLaw]:
 
 
 @lru_cache(maxsize=4)
-def _counts(key: bytes) -> tuple[Integers, ...]:
-    """Return the counts of a case's file, feature by feature, shape (n_sequences, n_steps, n_values)."""
-    case = msgspec.convert(msgspec.json.decode(key), HmmCase)
-    model = case.model(1)
-    codes = read_codes(case.records, model.columns, POLICY)
+def _counts(path: str, model: Hmm) -> tuple[Integers, ...]:
+    """Return the counts of a file for each feature, shape (n_sequences, n_steps, n_values)."""
+    codes = read_codes(path, model.columns)
     flat = np.array(count_cells(model.statistic(POLICY), model.column_names, codes), dtype=np.int64)
     sizes = [model.shape[0] * model.shape[1] * size for size in model.sizes]
     parts = np.split(flat, np.cumsum(sizes)[:-1])

@@ -1,15 +1,15 @@
 """Chains on tempered posteriors of hidden Markov models whose emissions have a public least value, drawn in floats.
 
-This is the idealized form of what posterior sampling would release: for simulations only, never for a release. With
-every emission of a feature at least a0, a record's log likelihood ranges over R = sum of R_f, for a feature of V values
-R_f = log((1 - (V - 1) a0) / a0), and the log ratio of two records' likelihoods over 2 R: that is attained by records
-that differ in every feature. Under the power T of the likelihood
+This is an idealized form of posterior sampling: for simulations only, never for a release. If every emission of a
+feature with V values is at least a0, the feature's log likelihood has the range R_f = log((1 - (V - 1) a0) / a0), and a
+record's has R = sum of R_f. The log ratio of two records' likelihoods has the range 2 R, which records that differ in
+every feature attain. Under the power T of the likelihood
 
 - one draw of the posterior costs epsilon = 2 T R: ``draw_power``;
-- an update of all states given emissions costs 2 T R; one of the emissions given states 2 T R_f a feature, 2 T R in
-  all; transitions do not touch records. A sweep costs 4 T R: ``chain_power``.
+- an update of all states given emissions costs 2 T R, and so does an update of all emissions given states; transitions
+  do not touch records. A sweep costs 4 T R: ``chain_power``.
 
-All updates have the same power T, so the stationary law of the chain is the posterior with this power.
+All updates have the same power T, so that the stationary law of the chain is the posterior under this power.
 
 Source: Foulds et al. 2016, sec. 4.1 and 5; Wang, Fienberg and Smola 2015; Chib 1996 (forward filtering, backward
 sampling); design notes, private Gibbs sampling (steps in two blocks).
@@ -35,17 +35,17 @@ if TYPE_CHECKING:
     from dpbayes_cli.models.hmm import Hmm
 
 _TRIES = 20
-"""After so many proposals without the restriction, rows are drawn within it by a chain."""
+"""The number of unrestricted proposals after which rows are drawn by a chain within the restriction."""
 
 
 @dataclass(frozen=True)
 class HmmTrial:
-    """The records that one trial learns from and those that it predicts.
+    """The records that one trial learns from, and the records that it predicts.
 
     Attributes:
-        train: for each feature the counts, shape (n_sequences, n_steps, n_values); 0 in the cells that are held out.
-        held: which cells are held out, shape (n_sequences, n_steps).
-        test: for each feature the counts of the cells that are held out, shape (n_held, n_values), in their order.
+        train: for each feature the counts, shape (n_sequences, n_steps, n_values); 0 in held-out cells.
+        held: whether a cell is held out, shape (n_sequences, n_steps).
+        test: for each feature the counts of the held-out cells in their order, shape (n_held, n_values).
     """
 
     train: tuple[Integers, ...]
@@ -54,20 +54,18 @@ class HmmTrial:
 
     @property
     def n_train(self) -> int:
-        """The number of records to learn from."""
         return int(self.train[0].sum())
 
     @property
     def n_test(self) -> int:
-        """The number of records that are predicted."""
         return int(self.test[0].sum())
 
     def log_likelihood(self, emissions: Sequence[Floats], states: Floats) -> float:
-        """Return the log-likelihood of the held-out records, per record.
+        """Return the log-likelihood per held-out record.
 
         Args:
             emissions: for each feature draws of shape (n_draws, n_states, n_values).
-            states: how likely each state is in each cell, shape (n_draws or 1, n_sequences, n_steps, n_states).
+            states: the probabilities of states in each cell, shape (n_draws or 1, n_sequences, n_steps, n_states).
         """
         counts = np.concatenate(self.test, axis=1)
         values = np.concatenate(emissions, axis=2)
@@ -76,11 +74,11 @@ class HmmTrial:
 
 @dataclass(frozen=True)
 class HmmDraw:
-    """One draw of everything that is unknown, of each of several trials.
+    """One draw of all unknowns, for each of several trials.
 
     Attributes:
         emissions: for each feature, shape (n_trials, n_states, n_values).
-        transition: from a row to a column, shape (n_trials, n_states, n_states).
+        transition: probabilities of the next state by row, shape (n_trials, n_states, n_states).
         initial: shape (n_trials, n_states).
         states: shape (n_trials, n_sequences, n_steps).
     """
@@ -92,12 +90,7 @@ class HmmDraw:
 
 
 def record_range(sizes: Sequence[int], least: Sequence[float]) -> float:
-    """Return R, the range of one record's log likelihood.
-
-    Args:
-        sizes: how many values each feature has.
-        least: a0 of each.
-    """
+    """Return R, the range of one record's log likelihood, from each feature's number of values and its a0."""
     return sum(math.log((1.0 - (size - 1) * low) / low) for size, low in zip(sizes, least, strict=True))
 
 
@@ -120,16 +113,16 @@ def run_chain(
     *,
     as_released: bool,
 ) -> HmmDraw:
-    """Run chains, one a trial, and return their last points.
+    """Run one chain per trial, and return their last points.
 
     Args:
         model: the priors.
         counts: for each feature, shape (n_trials, n_sequences, n_steps, n_values).
-        powers: that of the likelihood in each sweep.
+        powers: the power of the likelihood in each sweep.
         least: a0, the least emission of each feature.
         rng: the generator.
         as_released: whether the chain starts from the prior and updates every second step at a time, as the mechanism
-            does; else it starts from random states and updates whole sequences.
+            does; otherwise it starts from random states and updates whole sequences.
     """
     n, k = len(counts[0]), model.states
     cells = [each.reshape(n, -1, each.shape[-1]).astype(np.float64) for each in counts]
@@ -155,7 +148,6 @@ def run_chain(
 def _emissions(
     model: Hmm, cells: list[Floats], states: Integers, power: float, least: Sequence[float], rng: np.random.Generator
 ) -> tuple[Floats, ...]:
-    """Draw emissions given states."""
     where = np.eye(model.states)[states].reshape(len(states), -1, model.states).swapaxes(1, 2)
     return tuple(
         draw_at_least(model.emission + power * (where @ each), low, rng) for each, low in zip(cells, least, strict=True)
@@ -163,7 +155,7 @@ def _emissions(
 
 
 def _links(model: Hmm, states: Integers, rng: np.random.Generator) -> tuple[Floats, Floats]:
-    """Draw transitions and first states given the states of some sequences."""
+    """Draw transition and initial probabilities given the states of some sequences."""
     n, k = len(states), model.states
     where = np.eye(k)[states]
     pairs = where[:, :, :-1].reshape(n, -1, k).swapaxes(1, 2) @ where[:, :, 1:].reshape(n, -1, k)
@@ -172,9 +164,9 @@ def _links(model: Hmm, states: Integers, rng: np.random.Generator) -> tuple[Floa
 
 
 def draw_at_least(shape: Floats, least: float, rng: np.random.Generator) -> Floats:
-    """Draw rows from Dirichlet laws restricted to entries of at least ``least``, rows along the last axis.
+    """Draw rows from Dirichlet laws restricted to entries of at least ``least``, along the last axis.
 
-    Where most of a law is within, exactly, by rejection; elsewhere as ``draw_restricted`` does.
+    Rows are exact draws by rejection; if proposals are seldom accepted, rows are drawn by ``draw_restricted``.
     """
     flat = shape.reshape(-1, shape.shape[-1])
     rows, left = np.empty(flat.shape), np.arange(len(flat))
@@ -191,24 +183,21 @@ def draw_at_least(shape: Floats, least: float, rng: np.random.Generator) -> Floa
 def draw_in_blocks(
     states: Integers, log_likelihood: Floats, transition: Floats, initial: Floats, rng: np.random.Generator
 ) -> Integers:
-    """Redraw the states of every second step given those between, and then of the others; see ``draw_paths``."""
-    found = states.copy()
+    """Redraw the states of even steps given those of odd steps, then of odd given even; see ``draw_paths``."""
+    drawn = states.copy()
     for block in (0, 1):
-        share = state_shares(found, transition, initial)[:, :, block::2]
+        share = state_shares(drawn, transition, initial)[:, :, block::2]
         logs = np.log(np.maximum(share, 1e-300)) + log_likelihood[:, :, block::2]
         reached = np.cumsum(normalized_rows(logs.reshape(-1, logs.shape[-1])).reshape(logs.shape), axis=3)
         uniform = rng.random((*share.shape[:3], 1))
-        found[:, :, block::2] = (uniform * reached[..., -1:] >= reached[..., :-1]).sum(axis=3)
-    return found
+        drawn[:, :, block::2] = (uniform * reached[..., -1:] >= reached[..., :-1]).sum(axis=3)
+    return drawn
 
 
 def state_shares(states: Integers, transition: Floats, initial: Floats) -> Floats:
-    """Return how likely each state is, given the states before and after it.
+    """Return the probabilities of each state given the states before and after, without the records of the cell.
 
-    It depends on the point of a chain alone, not on records; see ``HmmDraw`` for the arguments.
-
-    Returns:
-        Shape (n_trials, n_sequences, n_steps, n_states).
+    The shape is (n_trials, n_sequences, n_steps, n_states); see ``HmmDraw`` for the arguments.
     """
     trial = np.arange(len(states))[:, None, None]
     share = np.empty((*states.shape, initial.shape[1]))
@@ -219,6 +208,5 @@ def state_shares(states: Integers, transition: Floats, initial: Floats) -> Float
 
 
 def _dirichlet(shape: Floats, rng: np.random.Generator) -> Floats:
-    """Draw rows from Dirichlet laws, along the last axis."""
     weights = np.maximum(rng.standard_gamma(shape), 1e-290)
     return np.asarray(weights / weights.sum(axis=-1, keepdims=True))

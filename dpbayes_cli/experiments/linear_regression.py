@@ -1,4 +1,4 @@
-"""Linear regression: how far off predictions of a number are, against the prior's variance and epsilon.
+"""Linear regression: the mean squared error of predictions, against the prior's variance and epsilon.
 
 Source: Zhang, Rubinstein and Dimitrakakis 2016, sec. 5.2 and Fig. 2.
 """
@@ -15,7 +15,6 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from dpbayes_cli.base.canonical import canonical_json
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.columns import NumericColumn, RecordPolicy
 from dpbayes_cli.core.model import NoisyStatistics
@@ -24,12 +23,10 @@ from dpbayes_cli.core.registry import mechanism_type
 from dpbayes_cli.core.section import Positive, Section, require_type
 from dpbayes_cli.core.statistic import evaluate
 from dpbayes_cli.experiments.ball import MASS, ball_radius, draw_in_ball, likelihood_power, likelihood_range
-from dpbayes_cli.experiments.claims import OURS, Claim, difference_claims
-from dpbayes_cli.experiments.file_records import POLICY, absolute, file_digest, read_codes
+from dpbayes_cli.experiments.file_records import absolute, file_digest, read_codes
 from dpbayes_cli.experiments.plots import Plot, Style
-from dpbayes_cli.experiments.point import GridPoint
-from dpbayes_cli.experiments.results import PointOutcome, Results, averaged, with_errors
-from dpbayes_cli.experiments.study import SimulatedStudy, prices_and_methods
+from dpbayes_cli.experiments.results import OURS, Claim, Comparison, GridPoint, PointOutcome, Results, with_errors
+from dpbayes_cli.experiments.study import SimulatedStudy, StudyLayout, check_within
 from dpbayes_cli.inference.batch import draw_many
 from dpbayes_cli.models.families.regression_domain import FeatureSection, NumberTarget, check_target
 from dpbayes_cli.privacy.neighbors import Neighbors
@@ -44,29 +41,39 @@ Method = Literal["non-private", "truncated-sampler", "noise-aware"]
 SOURCE = "[Z] Figure 2"
 _CLEAR = 2.0
 """A difference of this many standard errors is called clear."""
-_OTHER_RECORDS = "Other records than the paper's, whose census is not public here."
+_OTHER_RECORDS = "These are other records than the paper's, whose census data are not public here."
 _IMPUTED = RecordPolicy(Neighbors.REPLACE_ONE, impute="0")
-"""Cells have stand-ins already: records are complete."""
+"""The policy for records whose invalid cells have been replaced."""
+_BETTER = Comparison(
+    OURS,
+    "noise-aware",
+    "truncated-sampler",
+    "moments with Laplace noise, read with their noise, predict better than the sampler",
+    never=1,
+    some=-1,
+)
 
 
 class LinearCase(Section, frozen=True, kw_only=True):
-    """A number that is predicted from others, all with public bounds.
+    """A number that is predicted from other numbers, all with public bounds.
 
-    Numbers are scaled to [-1, 1], an intercept of 1 is added, and a row is divided by the root of its length: its norm
-    is 1 at most. The prior is that of the coefficients of such rows.
+    Numbers are scaled to [-1, 1], an intercept of 1 is added, and a row is divided by the root of its length, so that
+    its norm is at most 1. The prior is on the coefficients of such rows.
     """
 
     records: Annotated[str, Meta(description="the file, relative to the study")]
     target: NumberTarget
     features: Annotated[dict[str, FeatureSection], Meta(min_length=1)]
-    residual_sd: Annotated[Positive, Meta(description="the known sd of the target given the features, in its units")]
-    methods: Annotated[tuple[Method, ...], Meta(description="of this case, in place of the study's")] = ()
+    residual_sd: Annotated[
+        Positive, Meta(description="the known sd of the target given the features, in the target's units")
+    ]
+    methods: Annotated[tuple[Method, ...], Meta(description="methods of this case, in place of the study's")] = ()
 
     def __post_init__(self) -> None:
         check_target(self.target.column, self.features)
         for name, feature in self.features.items():
             if feature.values or feature.origin is not None:
-                raise ValueError(f"{name}: a number has a lower and an upper bound, and is coded 0 in the middle")
+                raise ValueError(f"{name}: a feature is a number with a lower and an upper bound, and no origin")
         stand_ins = {name: feature.impute for name, feature in self.features.items()}
         for name, impute in {**stand_ins, self.target.column: self.target.impute}.items():
             if impute is None:
@@ -82,12 +89,12 @@ class LinearCase(Section, frozen=True, kw_only=True):
 
     @property
     def half_range(self) -> float:
-        """Half the range of the target, which is coded 1."""
+        """Half the range of the target, which is scaled to 1."""
         return (self.target.upper - self.target.lower) / 2.0
 
 
 class LinearTrial(NamedTuple):
-    """What one trial learns from and predicts: numbers as in the file, the target first; rows and coded targets."""
+    """The records of one trial: numbers of the file with the target first, rows, and scaled targets."""
 
     numbers: Floats
     x: Floats
@@ -102,45 +109,43 @@ class LinearRegressions(SimulatedStudy, frozen=True, kw_only=True):
     study: Literal["linear-regression"]
     trials: Annotated[int, Meta(ge=2, le=10_000, description="trials per point of the grid")] = 50
     draws: Annotated[int, Meta(ge=2, le=10_000, description="posterior draws of noise-aware inference")] = 200
-    train_share: Annotated[float, Meta(gt=0, lt=1, description="of the records, to learn from")] = 0.1
-    prior_variance: Annotated[tuple[Exact, ...], Meta(min_length=1, description="of every coefficient")]
+    train_share: Annotated[float, Meta(gt=0, lt=1, description="share of the records to learn from")] = 0.1
+    prior_variance: Annotated[tuple[Exact, ...], Meta(min_length=1, description="prior variances of a coefficient")]
     methods: Annotated[tuple[Method, ...], Meta(min_length=1)]
     cases: Annotated[dict[str, LinearCase], Meta(min_length=1)]
 
-    columns: ClassVar = ("case", "prior_variance", "epsilon", "method")
-    measures: ClassVar = ("power", *with_errors("mse", "mean_mse"))
-    by_trial: ClassVar = ("mse", "mean_mse")
-    shown: ClassVar = ("case", "prior_variance", "epsilon", "method", "power", "mse", "mse_se", "mean_mse")
-    plots: ClassVar = {
-        "mse": Plot(
-            "Mean squared error of predictions; bars: two standard errors", "mse", "mean squared error",
-            {"non-private": Style("0.2", "s"), "truncated-sampler": Style("", "o"),
-             "noise-aware": Style("", "^", "--")},
-            "prior_variance", level=("mean_mse", "mean of the target"), colored_by="epsilon", scales="log log",
-            share_y=False,
-        )
-    }  # fmt: skip
-    compared: ClassVar = (("noise-aware", "truncated-sampler", "mse"),)
-    about: ClassVar = (
-        "How far off predictions of a number are, by a linear regression with a normal prior of variance v of every "
-        "coefficient. In each trial other records are learned from, and the rest is predicted. The paper took census "
-        "records of its own (IPUMS, 370,000 of them); these are others, and its numbers are not to be compared.\n\n"
+    layout: ClassVar = StudyLayout(
+        columns=("case", "prior_variance", "epsilon", "method"),
+        measures=("power", *with_errors("mse", "mean_mse")),
+        by_trial=("mse", "mean_mse"),
+        shown=("case", "prior_variance", "epsilon", "method", "power", "mse", "mse_se", "mean_mse"),
+        plots={
+            "mse": Plot(
+                "Mean squared error of predictions; bars: two standard errors", "mse", "mean squared error",
+                {"non-private": Style("0.2", "s"), "truncated-sampler": Style("", "o"),
+                 "noise-aware": Style("", "^", "--")},
+                "prior_variance", level=("mean_mse", "mean of the target"), colored_by="epsilon", scales="log log",
+                share_y=False,
+            )
+        },
+        compared=(("noise-aware", "truncated-sampler", "mse"),),
+        about="The error of predictions of a number by a linear regression whose coefficients have a normal prior of "
+        "variance v. In each trial other records are learned from, and the rest is predicted. The paper used 370,000 "
+        "census records (IPUMS); the records here are others, and the numbers are not to be compared.\n\n"
         "`truncated-sampler` predicts by one epsilon-DP draw of a posterior within a ball, drawn in floats: an "
-        f"**idealized** form of what would be released. The ball holds {MASS:g} of the prior; its radius Q, and the "
-        "range R of a log likelihood ratio, set the power of the likelihood, min(1, epsilon / R). `noise-aware` "
-        "predicts by the mean of the posterior given second moments with Laplace noise; to it features are normal "
-        "vectors, their bounds are those of the study, and v is the prior variance too."
-    )
-    legend: ClassVar = (
-        "The best prior is found by looking at the results, which no custodian can. Mean squared errors are in the "
-        "squared units of the target, plus or minus one standard error of the mean over trials; `mean_mse`: always the "
-        "mean of the target. `non-private` predicts by the mean of the whole posterior."
-    )
+        f"**idealized** form of what would be released. The ball holds {MASS:g} of the prior. Its radius Q and the "
+        "range R of a log likelihood ratio set the power of the likelihood, min(1, epsilon / R). `noise-aware` "
+        "predicts by the mean of the posterior given second moments with Laplace noise. It models the features as "
+        "normal vectors with the bounds of the study, and v is the prior variance too.",
+        legend="The best prior is found by looking at the results, which no custodian can do. Mean squared errors are "
+        "in squared units of the target, plus or minus one standard error of the mean over trials; `mean_mse`: error "
+        "of always predicting the mean of the target. `non-private` predicts by the mean of the whole posterior.",
+    )  # fmt: skip
 
     def __post_init__(self) -> None:
         super().__post_init__()
         message = "a prior variance is positive and at most 1,000,000"
-        self.state_exactly("prior_variance", message, "0", "1000000")
+        self.state_exactly("prior_variance", check_within(message, "0", "1000000"))
         self.check_distinct("prior_variance")
 
     @classmethod
@@ -148,22 +153,22 @@ class LinearRegressions(SimulatedStudy, frozen=True, kw_only=True):
         return msgspec.structs.replace(case, records=absolute(base, case.records))
 
     def grid(self) -> list[GridPoint]:
-        found = []
+        grid = []
         for name, case in self.cases.items():
-            stated = {
-                key: value for key, value in msgspec.to_builtins(case).items() if key not in {"records", "methods"}
-            }
+            stated = msgspec.to_builtins(case)
+            del stated["records"], stated["methods"]
             sizes = {"train_share": self.train_share, "seed": self.seed}
             data = {**stated, "contents": file_digest(case.records), **sizes}
             for variance in self.prior_variance:
-                for epsilon, method in prices_and_methods(self.epsilon, case.methods or self.methods, "non-private"):
+                for epsilon, method in self.prices_and_methods(
+                    self.epsilon, case.methods or self.methods, "non-private"
+                ):
                     place = {"prior_variance": variance, "epsilon": epsilon, "method": method}
                     own = {"trials": self.trials, "draws": self.draws if method == "noise-aware" else 1}
-                    found.append(self.point({"case": name, **place}, data, {**place, **own}))
-        return found
+                    grid.append(self.point({"case": name, **place}, data, {**place, **own}))
+        return grid
 
     def run(self, point: GridPoint) -> PointOutcome:
-        """Learn from a part of the records in every trial, and predict the others."""
         case, trials, power = self.cases[point.case], self.trials_of(point), None
         rng = np.random.default_rng(point.noise_seed(epsilon=point["epsilon"], method=point["method"]))
         if point["method"] == "noise-aware":
@@ -175,31 +180,29 @@ class LinearRegressions(SimulatedStudy, frozen=True, kw_only=True):
             "mse": np.array([_mse(t.test_x @ w - t.test_y) for t, w in zip(trials, coefficients, strict=True)]) * scale,
             "mean_mse": np.array([_mse(t.y.mean() - t.test_y) for t in trials]) * scale,
         }
-        return averaged(measured, measured, power=power)
+        return PointOutcome.averaged(measured, measured, power=power)
 
     def trials_of(self, point: GridPoint) -> list[LinearTrial]:
-        """Return the records that each trial learns from and predicts; a trial does not depend on how many there are.
+        """Return the records of each trial; a trial does not depend on the number of trials.
 
         Raises:
             SpecError: there are too few records.
             SourceError: the file cannot be read.
         """
         case = self.cases[point.case]
-        numbers = _numbers(canonical_json(msgspec.to_builtins(case)))
+        numbers = _numbers(case.records, case.columns)
         rows, target = rows_of(case, numbers), case.columns[0]
         y = (numbers[:, 0] - (target.lower + target.upper) / 2.0) / case.half_range
         n = round(self.train_share * len(y))
         if not 1 <= n < len(y):
-            raise SpecError(
-                f"{len(y)} records cannot be split into a training part and a test part",
-                where=f"cases.{point.case}.records",
-            )
+            message = f"{len(y)} records cannot be split into a training part and a test part"
+            raise SpecError(message, where=f"cases.{point.case}.records")
         orders = [np.random.default_rng(seed).permutation(len(y)) for seed in point.data_seed().spawn(self.trials)]
         parts = ((order[:n], order[n:]) for order in orders)
         return [LinearTrial(numbers[train], rows[train], y[train], rows[test], y[test]) for train, test in parts]
 
     def _noise_aware(self, point: GridPoint, numbers: list[Floats], rng: np.random.Generator) -> Floats:
-        """Release noisy second moments in every trial, and return the posterior means of the rows' coefficients."""
+        """Release noisy second moments in every trial, and return the posterior means of the coefficients."""
         case, mechanism, n = self.cases[point.case], mechanism_type("laplace")(), len(numbers[0])
         model = require_type(build_spec(document(case, point["prior_variance"])).build_model(), NoisyStatistics)
         (step,) = mechanism.plan(model, _IMPUTED, EpsilonOptions(epsilon=Decimal(point["epsilon"])), n).steps
@@ -231,44 +234,35 @@ class LinearRegressions(SimulatedStudy, frozen=True, kw_only=True):
                     for each in own.where(method="truncated-sampler")
                 }
                 made += self._sampler(name, excess)
-            made += difference_claims(
-                OURS,
-                f"{name}: moments with Laplace noise, read with their noise, predict better than the sampler.",
-                own.differences("noise-aware", "truncated-sampler", "mse"),
-                _CLEAR,
-                never=1,
-                some=-1,
-            )
+            made += _BETTER.claims(name, own, "mse", _CLEAR)
         return made
 
     def _sampler(self, name: str, excess: Mapping[tuple[str, str], float]) -> list[Claim]:
-        """What the sampler's error is above that without privacy, by prior variance and epsilon."""
         prices, variances = sorted(self.epsilon, key=float), sorted(self.prior_variance, key=float)
         ends = {v: (excess[v, prices[0]], excess[v, prices[-1]]) for v in self.prior_variance}
         sides = {e: (excess[variances[0], e], excess[variances[-1], e]) for e in self.epsilon}
         return [
             Claim(
                 SOURCE,
-                f"{name}: with epsilon the error of the posterior sampler falls to that without privacy.",
+                f"{name}: as epsilon grows, the error of the posterior sampler falls to that without privacy.",
                 all(high <= max(0.1 * low, 0.0) for low, high in ends.values()),
                 f"excess mean squared error at epsilon {prices[0]} and {prices[-1]}: "
                 + "; ".join(f"v {variance}: {low:.3g}, {high:.3g}" for variance, (low, high) in ends.items()),
-                f"{_OTHER_RECORDS} The ball and the single draw remain.",
+                f"{_OTHER_RECORDS} The restriction to the ball and the spread of a single draw remain.",
             ),
             Claim(
                 SOURCE,
-                f"{name}: the sampler suits narrow priors: what privacy costs grows with the prior's variance.",
+                f"{name}: the sampler suits narrow priors: the cost of privacy grows with the prior's variance.",
                 all(narrow < wide for narrow, wide in sides.values()),
                 f"excess mean squared error at v {variances[0]} and {variances[-1]}, by epsilon: "
                 + "; ".join(f"{epsilon}: {narrow:.3g}, {wide:.3g}" for epsilon, (narrow, wide) in sides.items()),
-                f"{_OTHER_RECORDS} A ball that is too narrow keeps the weights from where the data are, whatever "
-                "epsilon is.",
+                f"{_OTHER_RECORDS} A ball that is too narrow excludes coefficients that fit the data, at any epsilon.",
             ),
         ]
 
 
-def _mse(away: Floats) -> float:
-    return float(np.square(away).mean())
+def _mse(errors: Floats) -> float:
+    return float(np.square(errors).mean())
 
 
 def _drawn(
@@ -276,7 +270,7 @@ def _drawn(
 ) -> tuple[Floats, float]:
     """Return each trial's coefficients, and the power of the likelihood.
 
-    Without a price they are the mean of the whole posterior; else one draw under that power, within the ball.
+    The coefficients are one draw within the ball under that power; without a price, the mean of the whole posterior.
     """
     variance, sd, width = float(point["prior_variance"]), case.residual_sd / case.half_range, trials[0].x.shape[1]
     radius = ball_radius(variance, width)
@@ -289,7 +283,7 @@ def _drawn(
 
 
 def rows_of(case: LinearCase, numbers: Floats) -> Floats:
-    """Return rows of norm 1 at most: an intercept and scaled numbers, divided by the root of the width."""
+    """Return rows of norm at most 1: an intercept and scaled numbers, divided by the root of the width."""
     ends = np.array([(column.lower, column.upper) for column in case.columns[1:]])
     scaled = (2.0 * numbers[:, 1:] - ends.sum(axis=1)) / (ends[:, 1] - ends[:, 0])
     whole = np.column_stack([np.ones(len(numbers)), scaled])
@@ -297,10 +291,10 @@ def rows_of(case: LinearCase, numbers: Floats) -> Floats:
 
 
 def document(case: LinearCase, prior_variance: str) -> dict[str, Any]:
-    """Return the spec: the known variance, and priors of the slopes that are those of the rows' coefficients.
+    """Return the spec of a release with the known variance, and priors of slopes that match the rows' coefficients.
 
-    A coefficient of a row of width d has the prior variance v: the slope of a number with half range h and a target
-    with half range H has (v / d) (H / h)^2, which is variance / (slope_strength deviation^2) with deviation h.
+    A coefficient of a row of width d has the prior variance v. The slope of a number with half range h, for a target
+    with half range H, then has (v / d) (H / h)^2, which is variance / (slope_strength deviation^2) with deviation h.
     """
     strength = (case.residual_sd / case.half_range) ** 2 * len(case.columns) / float(prior_variance)
     target, *features = case.columns
@@ -317,7 +311,7 @@ def document(case: LinearCase, prior_variance: str) -> dict[str, Any]:
 
 
 def scaled_coefficients(case: LinearCase, means: Floats) -> Floats:
-    """Return intercepts and slopes in the units of the file as coefficients of the rows, and of targets in [-1, 1]."""
+    """Return the coefficients of rows and scaled targets that match intercepts and slopes in units of the file."""
     target, *features = case.columns
     middles = np.array([(column.lower + column.upper) / 2.0 for column in features])
     halves = np.array([(column.upper - column.lower) / 2.0 for column in features])
@@ -327,8 +321,7 @@ def scaled_coefficients(case: LinearCase, means: Floats) -> Floats:
 
 
 @lru_cache(maxsize=4)
-def _numbers(key: bytes) -> Floats:
-    """Return the numbers of a case's file, clamped to their bounds, the target first, shape (n, n_features + 1)."""
-    case = msgspec.convert(msgspec.json.decode(key), LinearCase)
-    codes = read_codes(case.records, case.columns, POLICY)
-    return np.column_stack([column.lower + codes[:, i] * column.step for i, column in enumerate(case.columns)])
+def _numbers(path: str, columns: tuple[NumericColumn, ...]) -> Floats:
+    """Return the numbers of a file, clamped to their bounds, shape (n_records, n_columns)."""
+    codes = read_codes(path, columns)
+    return np.column_stack([column.lower + codes[:, i] * column.step for i, column in enumerate(columns)])

@@ -1,13 +1,12 @@
-"""What each method draws from at a price, and draws that stand for exact ones from posteriors of logistic regression.
+"""The law that each method draws from at a price, and idealized draws from posteriors of logistic regression.
 
-Exact draws do not exist for these posteriors; this is the idealized form of methods that need them, for simulations
-only: Metropolis chains from Laplace's law. They run on z = L'(w - mode), LL' the Hessian at the mode, where the
-posterior is nearly standard normal, from draws of that law. A step proposes a fresh draw of it, and the next one goes
-down the gradient with noise, which is at home in heavier tails; each is accepted or rejected, so that the posterior is
-invariant.
+Exact draws of these posteriors do not exist. For simulations only, Metropolis chains stand for them, on
+z = L'(w - mode) with LL' the Hessian at the mode, where the posterior is nearly standard normal. A chain starts from a
+draw of that law. Its steps alternate between a fresh draw of that law and a Langevin step, which suits heavier tails;
+each proposal is accepted or rejected, so that the posterior is invariant.
 
-Source: Tierney 1994 (mixtures of kernels); Roberts and Tweedie 1996 (Metropolis-adjusted Langevin).
-    Geumlek et al. 2017 have 1,000 steps of slice sampling in its place.
+Source: Tierney 1994 (mixtures of kernels); Roberts and Tweedie 1996 (Metropolis-adjusted Langevin). Geumlek et al. 2017
+    use 1,000 steps of slice sampling instead.
 """
 
 from __future__ import annotations
@@ -18,7 +17,10 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from scipy.special import expit
 
+from dpbayes_cli.core.columns import NumericColumn
+from dpbayes_cli.core.design import Design
 from dpbayes_cli.mechanisms.samplers.langevin_calibration import BELOW_TARGET, UNTEMPERED, Calibrator, LangevinOptions
 from dpbayes_cli.privacy.conversions import pure_rdp
 from dpbayes_cli.privacy.noisy_descent import (
@@ -29,22 +31,22 @@ from dpbayes_cli.privacy.noisy_descent import (
 )
 
 if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats
+    from dpbayes_cli.base.numeric import Floats, Integers
     from dpbayes_cli.models.families.convex_loss import ConvexLossModel
 
 _SLOPE = 1.0
 """The largest gradient of a record's loss, whose row has the norm one."""
 _SCALE = 1.3
-"""Times d^(-1/6): the standard deviation of a proposal. Of a normal law three of four are accepted then."""
+"""The standard deviation of a proposal, times d^(1/6); under a normal law three of four proposals are accepted."""
 _NEWTON_STEPS = 100
 _OUTSIDE = 1e300
-"""The potential outside the ball: a chain that starts there may go anywhere, and once inside never leaves."""
+"""The potential outside the ball. A chain that starts there moves freely, and never leaves the ball once inside."""
 _RECORDS_AT_ONCE = 1 << 12
-"""Their predictors stay in the caches."""
+"""The records of one block, whose linear predictors fit into the processor's cache."""
 
 
 class Price(NamedTuple):
-    """A price: epsilon, exact, of Renyi divergence at an order, or at a delta."""
+    """An exact epsilon: of Renyi divergence at an order, or of a guarantee at a delta."""
 
     epsilon: str
     order: str | None = None
@@ -52,17 +54,17 @@ class Price(NamedTuple):
 
     @property
     def family(self) -> str:
-        """What is the same along an axis of epsilon."""
+        """The order or the delta in words."""
         return f"order {self.order}" if self.order is not None else f"delta {self.delta}"
 
 
 class LogisticLaw(NamedTuple):
-    """The law of a draw: proportional to exp(-T sum of losses - (tau / 2) |w|^2), or what a chain makes of it.
+    """The law with a density proportional to exp(-T sum of losses - (tau / 2) |w|^2), or a Langevin chain on it.
 
     Attributes:
         likelihood_power, tau: T and the prior precision.
-        radius: the radius of the ball to which the coefficients are restricted, or None.
-        step_size, n_steps: of the Langevin chain whose last iterate is drawn; None if the law itself is drawn from.
+        radius: the radius of the ball to which the coefficients are restricted; None: no restriction.
+        step_size, n_steps: of the chain whose last iterate is the draw; None: the draw is from the law itself.
     """
 
     likelihood_power: float
@@ -73,25 +75,56 @@ class LogisticLaw(NamedTuple):
 
 
 @dataclass(frozen=True)
+class UnitRows(Design):
+    """Rows of norm one: all entries are scaled to [-0.5, 0.5], then a row is divided by its norm.
+
+    Privacy: each row depends on one record, and has norm one for every record.
+    Source: Geumlek, Song and Chaudhuri 2017, sec. 5.2.
+    """
+
+    intercept: bool = False
+
+    @property
+    def row_norm(self) -> float:
+        return 1.0
+
+    @property
+    def entries_per_row(self) -> int:
+        """The whole width: an indicator that is off is -0.5."""
+        return self.width
+
+    @property
+    def dense(self) -> bool:
+        return True
+
+    def rows(self, codes: Integers, n_records: int | None = None) -> Floats:
+        whole = np.full((len(codes), self.width), -0.5)
+        first = 0
+        for i, feature in enumerate(self.features):
+            if isinstance(feature.column, NumericColumn):
+                whole[:, first] = feature.scaled(codes[:, i]) / 2.0
+                first += 1
+            else:
+                whole[np.arange(len(codes)), first + codes[:, i]] = 0.5
+                first += len(feature.column.levels)
+        lengths = np.sqrt(np.square(whole).sum(axis=1, keepdims=True))
+        return np.asarray(whole / np.maximum(lengths, 1e-300))
+
+
+@dataclass(frozen=True)
 class _CappedChains(Calibrator):
-    """Calibrates chains of no more than so many steps."""
+    """A calibrator of chains with a largest number of steps."""
 
     most_steps: int = 1 << 30
 
     def horizon(self, step_size: float, tau: float) -> int:
-        """Return the default horizon, or the cap if that is shorter."""
         return min(super().horizon(step_size, tau), self.most_steps)
 
 
 def law_at(method: str, price: Price | None, model: ConvexLossModel, n_records: int, most_steps: int) -> LogisticLaw:
-    """Return what a method draws from at a price.
+    """Return the law that a method draws from at a price; without a price, the true posterior.
 
-    Args:
-        method: the method.
-        price: the price; None: nothing is private.
-        model: rows of norm one, and the prior precision n beta.
-        n_records: the public number of records.
-        most_steps: the largest number of steps of a Langevin chain.
+    The model has rows of norm one, and ``most_steps`` is the largest number of steps of a Langevin chain.
 
     Raises:
         SpecError: the price is too small for any draw.
@@ -124,23 +157,23 @@ def law_at(method: str, price: Price | None, model: ConvexLossModel, n_records: 
         return LogisticLaw(min(UNTEMPERED, diffuse_likelihood_power(order, epsilon, _SLOPE, tau)), tau)
     if method == "rdp-concentrated":
         return LogisticLaw(UNTEMPERED, max(tau, concentrated_precision(order, epsilon, _SLOPE, UNTEMPERED)))
-    radius = n_records / tau  # c / beta, the smallest ball that is known to hold the most probable coefficients
+    radius = n_records / tau  # 1 / beta, the smallest ball that surely holds the most probable coefficients
     return LogisticLaw(min(UNTEMPERED, restricted_range(epsilon, order) / (2.0 * radius)), tau, radius)
 
 
 def divergences_of_range(range_: float, order: float) -> tuple[float, float]:
-    """Return the Renyi divergences that follow from pure epsilon-DP and from epsilon-bounded range, for one epsilon.
+    """Return the Renyi divergences that pure epsilon-DP and an epsilon-bounded range imply, at the same epsilon.
 
-    Both hold for a draw of a restricted posterior, whose log likelihood ratios have a range of epsilon.
+    Both bounds hold for a draw of a restricted posterior, whose log likelihood ratios have a range of epsilon.
 
-    Source: at order 1 the limits: epsilon tanh(epsilon / 2), and epsilon^2 / 8 (Cesar and Rogers 2021).
+    Source: the limits at order 1 are epsilon tanh(epsilon / 2) and epsilon^2 / 8 (Cesar and Rogers 2021).
     """
     pure = range_ * math.tanh(range_ / 2.0) if order == 1.0 else pure_rdp(range_, order)
     return pure, order * range_**2 / 8.0
 
 
 def restricted_range(epsilon: float, order: float) -> float:
-    """Return the largest range whose divergence at an order is within epsilon: the safe end of a bisection."""
+    """Return the largest range whose divergence at an order is within epsilon: the lower end of a bisection."""
     low, high = 0.0, 4.0 * epsilon + 4.0 * math.sqrt(epsilon) + 4.0
     for _ in range(200):
         middle = (low + high) / 2.0
@@ -152,21 +185,15 @@ def restricted_range(epsilon: float, order: float) -> float:
 
 
 class FromTheEnd:
-    """Standard normal numbers of a chain, the same for chains of different lengths from their ends backwards.
+    """Standard normal numbers of a chain, aligned at its end: chains of different lengths share their last numbers.
 
-    So two chains with nearly the same step size end nearly in the same place, and their difference is that of their
-    laws.
-
-    Args:
-        rng: the generator.
-        steps: how many steps the chain has.
+    Two chains with nearly the same step size then end nearly in the same place, and only their laws make a difference.
     """
 
     def __init__(self, rng: np.random.Generator, steps: int) -> None:
         self._rng, self._left, self._drawn = rng, steps, np.zeros(0)
 
     def __call__(self, shape: tuple[int, ...]) -> Floats:
-        """Return the numbers of the next step."""
         if not self._drawn.size:
             self._drawn = self._rng.standard_normal((self._left, *shape))
         self._left -= 1
@@ -174,12 +201,7 @@ class FromTheEnd:
 
 
 class LogisticPosterior(NamedTuple):
-    """A law without a chain, for one or several sets of records.
-
-    Attributes:
-        x, y: rows and classes, shapes (n_sets, n, width) and (n_sets, n).
-        law: the law.
-    """
+    """A law without a chain, for sets of rows x, shape (n_sets, n, width), and classes y, shape (n_sets, n)."""
 
     x: Floats
     y: Floats
@@ -187,12 +209,12 @@ class LogisticPosterior(NamedTuple):
 
 
 class Drawn(NamedTuple):
-    """The last states of chains, and what tells how they went.
+    """The last states of chains, and their diagnostics.
 
     Attributes:
         draws: shape (n_sets, width, n_chains).
         acceptance: the share of accepted proposals.
-        r_hat: R-hat of the worst coordinate of z, all sets taken together, over the second half of the steps.
+        r_hat: R-hat of the worst coordinate of z over the second half of the steps, all sets taken together.
     """
 
     draws: Floats
@@ -201,14 +223,7 @@ class Drawn(NamedTuple):
 
 
 def draw_posterior(posterior: LogisticPosterior, n_chains: int, steps: int, rng: np.random.Generator) -> Drawn:
-    """Run chains for a number of steps and return their last states.
-
-    Args:
-        posterior: the law, for several sets of records at once.
-        n_chains: how many chains a set.
-        steps: how many proposals, at least four.
-        rng: the generator.
-    """
+    """Run ``n_chains`` chains per set of records for a number of steps, at least four; return their last states."""
     sets, _, width = posterior.x.shape
     mode = mode_of(posterior)
     root = np.linalg.cholesky(_hessian(posterior, mode[:, :, None]))
@@ -217,7 +232,7 @@ def draw_posterior(posterior: LogisticPosterior, n_chains: int, steps: int, rng:
     scale = _SCALE * width ** (-1.0 / 6.0)
     z = rng.standard_normal((sets, width, n_chains))
     energy, slope = target(z)
-    accepted, watched = 0.0, _Watched(z.shape)
+    accepted, watched = 0.0, []
     for k in range(steps):
         fresh = k % 2 == 0
         away = np.zeros(z.shape) if fresh else z - 0.5 * scale**2 * slope
@@ -235,14 +250,14 @@ def draw_posterior(posterior: LogisticPosterior, n_chains: int, steps: int, rng:
         slope = np.where(taken[:, None, :], new_slope, slope)
         energy = np.where(taken, new_energy, energy)
         if 2 * k >= steps:
-            watched.add(z)
-    return Drawn(mode[:, :, None] + back @ z, accepted / steps, watched.r_hat())
+            watched.append(z)
+    return Drawn(mode[:, :, None] + back @ z, accepted / steps, _r_hat(np.array(watched)))
 
 
 class _Target:
-    """The potential of z, less its value at the mode, and its gradient.
+    """The potential of z, minus its value at the mode, and its gradient.
 
-    Linear predictors are taken in single precision: of a potential that is off by some 1e-4 then.
+    Linear predictors are in single precision, which changes the potential by some 1e-4.
     """
 
     def __init__(self, posterior: LogisticPosterior, mode: Floats, back: Floats) -> None:
@@ -253,7 +268,7 @@ class _Target:
         self._at_mode = self._losses(self._mode)[0]
 
     def __call__(self, z: Floats) -> tuple[Floats, Floats]:
-        """Return the potential, shape (n_sets, n_chains), and the gradient, as z."""
+        """Return the potential, shape (n_sets, n_chains), and the gradient in the shape of z."""
         law, back = self._posterior.law, self._back
         w = self._mode + back @ z
         losses, slopes = self._losses(w)
@@ -265,7 +280,6 @@ class _Target:
         return energy, back.transpose(0, 2, 1) @ gradient
 
     def _losses(self, w: Floats) -> tuple[Floats, Floats]:
-        """Return the sums of losses and of their gradients."""
         total = -(self._across * w).sum(axis=1)
         slopes = np.zeros(w.shape) - self._across
         narrow = w.astype(np.float32)
@@ -279,29 +293,17 @@ class _Target:
         return total, slopes
 
 
-class _Watched:
-    """Sums over the states of chains, from which R-hat follows."""
-
-    def __init__(self, shape: tuple[int, ...]) -> None:
-        self._n, self._sum, self._squares = 0, np.zeros(shape), np.zeros(shape)
-
-    def add(self, z: Floats) -> None:
-        """Take a state in."""
-        self._n += 1
-        self._sum += z
-        self._squares += z * z
-
-    def r_hat(self) -> float:
-        """Return R-hat of the worst coordinate: of the variances within and between chains, summed over the sets."""
-        n = self._n
-        means = self._sum / n
-        within = ((self._squares - n * means**2) / (n - 1)).mean(axis=2).sum(axis=0)
-        between = means.var(axis=2, ddof=1).sum(axis=0)
-        return float(np.sqrt((within * (n - 1) / n + between) / within).max())
+def _r_hat(states: Floats) -> float:
+    """Return R-hat of the worst coordinate of states, shape (n, n_sets, width, n_chains)."""
+    n = len(states)
+    means = states.sum(axis=0) / n
+    within = ((np.square(states).sum(axis=0) - n * means**2) / (n - 1)).mean(axis=2).sum(axis=0)
+    between = means.var(axis=2, ddof=1).sum(axis=0)
+    return float(np.sqrt((within * (n - 1) / n + between) / within).max())
 
 
 def mode_of(posterior: LogisticPosterior) -> Floats:
-    """Return the most probable coefficients, shape (n_sets, width): Newton's method with halved steps."""
+    """Return the most probable coefficients, shape (n_sets, width), by Newton's method with halved steps."""
     w = np.zeros((len(posterior.x), posterior.x.shape[2], 1))
     energy, slope = _potential(posterior, w)
     for _ in range(_NEWTON_STEPS):
@@ -323,8 +325,6 @@ def mode_of(posterior: LogisticPosterior) -> Floats:
 
 def _potential(posterior: LogisticPosterior, w: Floats) -> tuple[Floats, Floats]:
     """Return the potential, shape (n_sets, 1), and its gradient, shape (n_sets, width, 1)."""
-    from scipy.special import expit
-
     x, y = posterior.x, posterior.y[:, :, None]
     t = x @ w
     energy = posterior.law.likelihood_power * (np.logaddexp(0.0, t) - y * t).sum(axis=1)
@@ -334,8 +334,6 @@ def _potential(posterior: LogisticPosterior, w: Floats) -> tuple[Floats, Floats]
 
 def _hessian(posterior: LogisticPosterior, w: Floats) -> Floats:
     """Return the Hessian of the potential, shape (n_sets, width, width)."""
-    from scipy.special import expit
-
     share = expit(posterior.x @ w)
     weighted = posterior.x * (share * (1.0 - share))
     unit = np.eye(posterior.x.shape[2])

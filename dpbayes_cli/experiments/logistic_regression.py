@@ -1,6 +1,4 @@
-"""Logistic regression: how well one private draw of the coefficients tells classes apart, against epsilon.
-
-Exact records stay in memory; they are read from files once a case and process.
+"""Logistic regression: the test error of one private draw of the coefficients, against epsilon.
 
 Source: Geumlek, Song and Chaudhuri 2017, sec. 5.2 and Fig. 3; Minami et al. 2016, Theorem 7.
 """
@@ -10,13 +8,12 @@ from __future__ import annotations
 from decimal import Decimal
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, cast
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, NamedTuple, cast
 
 import msgspec
 import numpy as np
 from msgspec import Meta
 
-from dpbayes_cli.base.canonical import canonical_json
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.base.numeric import decimal_text
 from dpbayes_cli.core.columns import Column, CutColumn
@@ -24,22 +21,20 @@ from dpbayes_cli.core.design import DesignMatrix, DesignRows
 from dpbayes_cli.core.langevin import Langevin
 from dpbayes_cli.core.losses import LogisticLoss
 from dpbayes_cli.core.registry import model_type
-from dpbayes_cli.core.section import Level, Positive, Section
-from dpbayes_cli.experiments.claims import OURS, Claim, difference_claims
-from dpbayes_cli.experiments.file_records import POLICY, absolute, file_digest, read_codes
+from dpbayes_cli.core.section import Level, Positive, Section, require_type
+from dpbayes_cli.experiments.file_records import absolute, file_digest, read_codes
 from dpbayes_cli.experiments.logistic_laws import (
     FromTheEnd,
     LogisticLaw,
     LogisticPosterior,
     Price,
+    UnitRows,
     draw_posterior,
     law_at,
 )
 from dpbayes_cli.experiments.plots import Plot, Style
-from dpbayes_cli.experiments.point import GridPoint
-from dpbayes_cli.experiments.results import PointOutcome, Results, averaged, with_errors
-from dpbayes_cli.experiments.study import SimulatedStudy, exact_number
-from dpbayes_cli.experiments.unit_rows import UnitRows
+from dpbayes_cli.experiments.results import OURS, Claim, Comparison, GridPoint, PointOutcome, Results, with_errors
+from dpbayes_cli.experiments.study import SimulatedStudy, StudyLayout, check_within, exact_number
 from dpbayes_cli.models.families.regression_domain import FeatureSection, check_target
 from dpbayes_cli.spec.convert_section import Exact
 
@@ -51,25 +46,26 @@ Method = Literal["true-posterior", "rdp-concentrated", "rdp-diffuse", "ops", "gd
 
 SOURCE = "[G] Figure 3"
 _CLEAR = 2.0
-"""A difference of this many standard errors is called clear; of twenty comparisons of equals one errs."""
+"""A difference of this many standard errors is called clear; one in twenty comparisons of equal methods errs."""
 _CONVERGED = 1.05
+"""The R-hat below which chains count as converged."""
 _WATCHED_CHAINS = 4
-"""Of each trial with records of its own: the first is its draw, the others tell whether it has converged."""
+"""Chains per trial with records of its own: the first gives the draw, the others tell whether it has converged."""
 _GRID = 2.0**-40
 _SCORES = ("error", "nll", "commonest")
-_SAID: tuple[tuple[str, Method, Method, str, dict[str, int], str], ...] = (
-    (SOURCE, "rdp-concentrated", "ops", "the concentrated posterior is below OPS in test error everywhere",
-     {"always": -1}, ""),
-    (SOURCE, "rdp-diffuse", "ops", "the diffuse posterior is below OPS in test error everywhere", {"always": -1}, ""),
-    (SOURCE, "rdp-diffuse", "rdp-concentrated", "the diffuse posterior is never above the concentrated one in test "
-     "error", {"never": 1}, "At the smallest epsilons both are near to guessing, where a draw that is all prior errs "
-     "in half of the cases, and one that is all noise may do worse than one that has shrunk."),
-    (OURS, "gdp-langevin", "rdp-diffuse", "the chain that is released is not above the ideal diffuse draw",
-     {"never": 1}, "Finite steps are what it may lose; where it is short it costs less, and gains likelihood power."),
-    (OURS, "gdp-langevin", "minami-langevin", "the exact curve allows draws no worse than the rule of Minami et al.",
-     {"never": 1}, ""),
+_COMPARISONS = (
+    Comparison(SOURCE, "rdp-concentrated", "ops", "the concentrated posterior is below OPS in test error everywhere",
+               always=-1),
+    Comparison(SOURCE, "rdp-diffuse", "ops", "the diffuse posterior is below OPS in test error everywhere", always=-1),
+    Comparison(SOURCE, "rdp-diffuse", "rdp-concentrated",
+               "the diffuse posterior is never above the concentrated one in test error",
+               "At the smallest epsilons both are near to guessing. A draw close to the prior then errs in half of the "
+               "cases, and a draw that is all noise may do worse than a draw that has shrunk.", never=1),
+    Comparison(OURS, "gdp-langevin", "rdp-diffuse", "the chain that is released is not above the ideal diffuse draw",
+               "Finite steps may lose accuracy; a short chain costs less, and gains likelihood power.", never=1),
+    Comparison(OURS, "gdp-langevin", "minami-langevin",
+               "the exact curve allows draws no worse than the rule of Minami et al.", never=1),
 )  # fmt: skip
-"""Whose claim, the two methods, what is said of their test errors, the signs of differences, why."""
 _STYLES = {
     "rdp-concentrated": Style("tab:orange", "s"),
     "rdp-diffuse": Style("tab:blue", "o"),
@@ -86,7 +82,7 @@ class TwoClasses(Section, frozen=True, kw_only=True):
 
     column: Annotated[str, Meta(description="the column")]
     values: Annotated[tuple[Level, Level] | None, Meta(description="its two texts, that of class 0 first")] = None
-    cut: Annotated[float | None, Meta(description="in place of values: class 1 is a number of at least that")] = None
+    cut: Annotated[float | None, Meta(description="in place of values: class 1 is a number of at least this")] = None
     impute: Annotated[str, Meta(description="the public value that an invalid cell counts as")]
 
     def __post_init__(self) -> None:
@@ -94,22 +90,19 @@ class TwoClasses(Section, frozen=True, kw_only=True):
             raise ValueError("a target has values, or a cut")
 
     def target(self) -> Column | CutColumn:
-        """Return the column, whose codes are the classes."""
         if self.cut is not None:
             return CutColumn(self.column, (self.cut,), self.impute)
         return Column(self.column, self.values or (), self.impute)
 
 
 class LogisticCase(Section, frozen=True, kw_only=True):
-    """A file to learn from, and one to predict or a part of the same; the rows are those of the paper.
-
-    Texts become indicators of their public values; these and numbers between their public bounds are scaled to
-    [-0.5, 0.5]; then each row is divided by its norm.
-    """
+    """A file to learn from, and another file or the rest of the same file to predict; see ``UnitRows`` for the rows."""
 
     train: Annotated[str, Meta(description="the file to learn from, relative to the study")]
-    test: Annotated[str | None, Meta(description="the file to predict; none: what is left of the other")] = None
-    n_train: Annotated[_RecordNumber | None, Meta(description="records to learn from, at random in each trial")] = None
+    test: Annotated[str | None, Meta(description="the file to predict; default: the rest of train")] = None
+    n_train: Annotated[
+        _RecordNumber | None, Meta(description="number of records to learn from, chosen in each trial")
+    ] = None
     target: TwoClasses
     features: Annotated[dict[str, FeatureSection], Meta(min_length=1)]
     beta: Annotated[Positive, Meta(description="the prior precision of n records is n beta")]
@@ -123,7 +116,6 @@ class LogisticCase(Section, frozen=True, kw_only=True):
                 raise ValueError(f"{name}: cells that hold no valid value need a public stand-in; state impute: VALUE")
 
     def model(self, n_records: int) -> ConvexLossModel:
-        """Return the model: rows of norm one, prior precision n beta."""
         features = tuple(part.feature(name) for name, part in sorted(self.features.items()))
         classes = Column(self.target.column, self.target.target().levels, self.target.impute)
         kind = cast("type[ConvexLossModel]", model_type("logistic-regression"))
@@ -135,35 +127,35 @@ class LogisticCase(Section, frozen=True, kw_only=True):
         Raises:
             SourceError: the file cannot be read.
         """
-        stated: dict[str, Any] = msgspec.to_builtins(self)
-        return _coded(canonical_json({**stated, "train": path, "test": path, "n_train": None}))
+        design = require_type(self.model(1).design, UnitRows)
+        return _coded(path, design, self.target.target())
 
     @property
     def n_learned(self) -> int:
-        """The number of records that are learned from, fewer than there are if a part is predicted."""
+        """The number of records to learn from.
+
+        Raises:
+            SpecError: no record would be left to predict.
+        """
         n = len(self.coded(self.train)[0])
         if self.n_train is not None and self.n_train >= n:
-            raise SpecError(
-                f"all {n} records would be learned from, and none predicted: n_train is {self.n_train}", where="n_train"
-            )
+            message = f"all {n} records would be learned from, and none predicted: n_train is {self.n_train}"
+            raise SpecError(message, where="n_train")
         return self.n_train or n
 
 
 @lru_cache(maxsize=4)
-def _coded(key: bytes) -> tuple[Floats, Floats]:
-    """Return the rows and classes of a case's file to learn from."""
-    case = msgspec.convert(msgspec.json.decode(key), LogisticCase)
-    design = case.model(1).design
-    codes = read_codes(case.train, [*(feature.column for feature in design.features), case.target.target()], POLICY)
+def _coded(path: str, design: UnitRows, target: Column | CutColumn) -> tuple[Floats, Floats]:
+    codes = read_codes(path, [*(feature.column for feature in design.features), target])
     return design.rows(codes[:, :-1]), codes[:, -1].astype(np.float64)
 
 
 class LogisticRecords(NamedTuple):
-    """What is learned from and predicted, one set for all trials if files are given, otherwise one a trial.
+    """The records of all trials: one set for all trials if two files are given, otherwise one set per trial.
 
     Attributes:
         x, y: rows and classes to learn from, shapes (n_sets, n, width) and (n_sets, n).
-        test_x, test_y: rows and classes to predict, in the same way.
+        test_x, test_y: rows and classes to predict, likewise.
     """
 
     x: Floats
@@ -179,53 +171,55 @@ class LogisticRegressions(SimulatedStudy, frozen=True, kw_only=True):
     draws: Annotated[int, Meta(ge=1, le=1, description="posterior draws per trial")] = 1
     trials: Annotated[int, Meta(ge=2, le=10_000, description="trials per point of the grid")] = 50
     orders: Annotated[tuple[Exact, ...], Meta(description="orders of Renyi divergence; 1 is Kullback-Leibler")]
-    delta: Annotated[Exact, Meta(description="of the pairs")] = "1e-6"
-    epsilon_at_delta: Annotated[tuple[Exact, ...], Meta(description="epsilons of the pairs")] = ()
-    metropolis_steps: Annotated[int, Meta(ge=10, le=100_000, description="of chains that stand for exact draws")] = 60
-    langevin_steps: Annotated[int, Meta(ge=1, le=1_000_000, description="of released chains, at most")] = 800
+    delta: Annotated[Exact, Meta(description="delta that goes with epsilon_at_delta")] = "1e-6"
+    epsilon_at_delta: Annotated[tuple[Exact, ...], Meta(description="epsilons at delta")] = ()
+    metropolis_steps: Annotated[
+        int, Meta(ge=10, le=100_000, description="steps of chains that stand for exact draws")
+    ] = 60
+    langevin_steps: Annotated[
+        int, Meta(ge=1, le=1_000_000, description="largest number of steps of released chains")
+    ] = 800
     methods: Annotated[tuple[Method, ...], Meta(min_length=1)]
     cases: Annotated[dict[str, LogisticCase], Meta(min_length=1)]
 
-    columns: ClassVar = ("case", "price", "epsilon", "method")
-    details: ClassVar = ("likelihood_power", "tau", "radius", "step_size", "n_steps")
-    measures: ClassVar = (*with_errors(*_SCORES), "acceptance", "r_hat")
-    by_trial: ClassVar = _SCORES
-    shown: ClassVar = (*columns, "likelihood_power", "tau", *with_errors("error", "nll"))
-    plots: ClassVar = {
-        name: Plot(f"{title}; bars: two standard errors", measure, label, _STYLES, panels=("case", "price"),
-                   across=("true-posterior", "true posterior"), level=level, scales=scales, share_y=False)
-        for name, title, measure, label, level, scales in (
-            ("test-error", "Test error of one draw", "error", "test error", ("commonest", "commonest class"),
-             "log linear"),
-            ("negative-log-likelihood", "Mean negative log-likelihood of one draw", "nll", "negative log-likelihood",
-             None, "log log"),
-        )
-    }  # fmt: skip
-    compared: ClassVar = tuple((each[1], each[2], "nll") for each in _SAID)
-    about: ClassVar = (
-        "How well one draw of the coefficients of a logistic regression tells classes apart. All methods and prices of "
-        "a case see the same records and the same random numbers; methods that come to the same law at a price are the "
-        "same there.\n\n"
+    layout: ClassVar = StudyLayout(
+        columns=("case", "price", "epsilon", "method"),
+        details=("likelihood_power", "tau", "radius", "step_size", "n_steps"),
+        measures=(*with_errors(*_SCORES), "acceptance", "r_hat"),
+        by_trial=_SCORES,
+        shown=("case", "price", "epsilon", "method", "likelihood_power", "tau", *with_errors("error", "nll")),
+        plots={
+            name: Plot(f"{title}; bars: two standard errors", measure, label, _STYLES, panels=("case", "price"),
+                       across=("true-posterior", "true posterior"), level=level, scales=scales, share_y=False)
+            for name, title, measure, label, level, scales in (
+                ("test-error", "Test error of one draw", "error", "test error", ("commonest", "commonest class"),
+                 "log linear"),
+                ("negative-log-likelihood", "Mean negative log-likelihood of one draw", "nll",
+                 "negative log-likelihood", None, "log log"),
+            )
+        },
+        compared=tuple((each.first, each.second, "nll") for each in _COMPARISONS),
+        about="The test error of one draw of the coefficients of a logistic regression. All methods and prices of a "
+        "case see the same records and the same random numbers; methods whose laws agree at a price have the same "
+        "results.\n\n"
         "`rdp-concentrated`, `rdp-diffuse`, `ops` and the true posterior are **idealized**: exact draws of these "
-        "posteriors do not exist, and steps of a Metropolis-adjusted Langevin chain from Laplace's law stand for them "
-        "here alone. `gdp-langevin` and `minami-langevin` are chains as they would be released, priced as they run, "
-        "but for the generator.\n\n"
-        "A price `order k` is an epsilon of Renyi divergence of order k (1: Kullback-Leibler), `delta d` an epsilon at "
-        "that delta. `ops` draws from the ball of radius Q = 1 / beta under the likelihood power T, "
-        "which is pure epsilon-DP at epsilon = 2 T Q; its divergence is the smaller one of what pure "
-        "epsilon-DP and a bounded range of 2 T Q imply."
-    )
-    legend: ClassVar = (
-        "`error`: how often the sign of a linear predictor under one draw is wrong, `nll`: the mean negative "
-        "log-likelihood, over records that were not learned from; `commonest`: the error of always the commonest "
-        "class. Plus or minus one standard error of the mean over trials. `tau`: prior precision; "
-        "`step_size`, `n_steps`: of a chain that is released."
-    )
+        "posteriors do not exist, and steps of a Metropolis-adjusted Langevin chain stand for them in this study. "
+        "`gdp-langevin` and `minami-langevin` are chains as they would be released and priced, apart from the random "
+        "number generator.\n\n"
+        "A price `order k` is an epsilon of Renyi divergence of order k (1: Kullback-Leibler); a price `delta d` is an "
+        "epsilon at that delta. `ops` draws from the ball of radius Q = 1 / beta under the likelihood power T, which "
+        "is pure epsilon-DP at epsilon = 2 T Q. Its divergence is the smaller of the bounds that pure epsilon-DP and a "
+        "bounded range of 2 T Q imply.",
+        legend="`error`: how often the sign of a linear predictor under one draw is wrong; `nll`: mean negative "
+        "log-likelihood. Both are over records that were not learned from, plus or minus one standard error of the "
+        "mean over trials. `commonest`: the error of always predicting the commonest class. `tau`: prior precision; "
+        "`step_size`, `n_steps`: of a released chain.",
+    )  # fmt: skip
 
     def __post_init__(self) -> None:
         super().__post_init__()
         for key in ("orders", "epsilon_at_delta"):
-            self.state_exactly(key, f"{key} are positive and at most 10,000", "0", "10000")
+            self.state_exactly(key, check_within(f"{key} are positive and at most 10,000", "0", "10000"))
         if any(Decimal(order) < 1 for order in self.orders):
             raise ValueError("an order is 1 or more")
         self.check_distinct("orders", "epsilon_at_delta")
@@ -245,26 +239,27 @@ class LogisticRegressions(SimulatedStudy, frozen=True, kw_only=True):
         places: list[tuple[Price | None, Method]] = [(None, "true-posterior")] if len(rest) < len(self.methods) else []
         places += [(price, method) for price in at_orders for method in rest if method != "minami-langevin"]
         places += [(price, method) for price in at_delta for method in rest if method.endswith("-langevin")]
-        found: list[GridPoint] = []
+        grid: list[GridPoint] = []
         for name, case in self.cases.items():
-            stated = {key: value for key, value in msgspec.to_builtins(case).items() if key not in {"train", "test"}}
+            stated = msgspec.to_builtins(case)
+            del stated["train"], stated["test"]
             contents = [file_digest(path) for path in (case.train, case.test) if path is not None]
-            data = {**stated, "contents": contents, "seed": self.seed}
-            model = case.model(case.n_learned)
+            data, n = {**stated, "contents": contents, "seed": self.seed}, case.n_learned
+            model = case.model(n)
             for price, method in places:
-                law = law_at(method, price, model, case.n_learned, self.langevin_steps)
-                details = dict(zip(self.details, law, strict=True))
-                # the names of 0.1 in a point's definition: other names would be other seeds
+                law = law_at(method, price, model, n, self.langevin_steps)
+                details = dict(zip(self.layout.details, law, strict=True))
+                # the names of version 0.1 in a point's definition: other names would give other seeds
                 stored = dict(zip(("rho", "tau", "radius", "step", "steps"), law, strict=True))
                 own = {"law": stored, "trials": self.trials}
                 own["metropolis_steps"] = self.metropolis_steps if law.n_steps is None else None
                 family, epsilon = (None, None) if price is None else (price.family, price.epsilon)
                 place = {"case": name, "price": family, "epsilon": epsilon, "method": method}
-                found.append(self.point(place, data, own, details))
-        return found
+                grid.append(self.point(place, data, own, details))
+        return grid
 
     def records_of(self, point: GridPoint) -> LogisticRecords:
-        """Return the records of all trials of a point; more trials begin with the same.
+        """Return the records of all trials of a point; a trial does not depend on the number of trials.
 
         Raises:
             SourceError: a file cannot be read.
@@ -280,10 +275,7 @@ class LogisticRegressions(SimulatedStudy, frozen=True, kw_only=True):
         return LogisticRecords(x[train], y[train], x[test], y[test])
 
     def run(self, point: GridPoint) -> PointOutcome:
-        """Draw the coefficients in every trial, and predict records that were not learned from.
-
-        The seed of the draws is the same for all laws, whose differences are then those of the laws.
-        """
+        """Compute a point; the seed of the draws is the same for all laws, so that only the laws make differences."""
         law, records = LogisticLaw(*point.details.values()), self.records_of(point)
         chains: dict[str, float | None] = {"acceptance": None, "r_hat": None}
         if law.n_steps is None:
@@ -303,44 +295,36 @@ class LogisticRegressions(SimulatedStudy, frozen=True, kw_only=True):
             "nll": LogisticLoss().value(t, y).mean(axis=1).ravel(),
             "commonest": np.broadcast_to(((records.test_y > 0.5) != majority).mean(axis=1), self.trials),
         }
-        return averaged(trials, trials, **chains)
+        return PointOutcome.averaged(trials, trials, **chains)
 
     def _released(self, point: GridPoint, law: LogisticLaw, records: LogisticRecords) -> Floats:
-        """Run the chain that a release would run, with a seeded generator; shape (n_sets, width, n_draws)."""
+        """Run the chain of a release with a seeded generator; shape (n_sets, width, n_draws)."""
         case = self.cases[point.case]
         n, steps, sets = case.n_learned, law.n_steps or 0, len(records.x)
         model = case.model(n)
         width, power = model.design.width, law.likelihood_power
         chain = Langevin(model.loss, width, power, law.tau, law.step_size or 0.0, steps, _GRID, n, 1.0)
-        found = []
+        drawn = []
         for x, y, seed in zip(records.x, records.y, point.noise_seed().spawn(sets), strict=True):
             matrix = DesignMatrix(DesignRows(model.design, model.target), len(y), len(y), [(x, y)])
             normals = FromTheEnd(np.random.default_rng(seed), steps)
-            found.append(chain.draw(matrix, self.trials if sets == 1 else 1, normals).T)
-        return np.array(found)
+            drawn.append(chain.draw(matrix, self.trials if sets == 1 else 1, normals).T)
+        return np.array(drawn)
 
     def about_case(self, own: Results) -> str:
         case = self.cases[own[0]["case"]]
         n, watched = case.n_learned, [each for each in own if each.measures["r_hat"] is not None]
-        drawn = "others" if case.test is None else "the same: standard errors are those of the draws alone"
-        said = f"Learned from {n} records, in each trial {drawn}; prior precision n beta = {n * case.beta:g}."
+        drawn = "other records" if case.test is None else "the same records; standard errors are those of the draws"
+        text = f"Learned from {n} records, in each trial {drawn}; prior precision n beta = {n * case.beta:g}."
         if not watched:
-            return said
-        worst, least = (
-            max(each.measure("r_hat") for each in watched),
-            min(each.measure("acceptance") for each in watched),
-        )
+            return text
+        worst, least = max(e.measure("r_hat") for e in watched), min(e.measure("acceptance") for e in watched)
         verdict = "have converged" if worst <= _CONVERGED else "**have not converged everywhere**"
         return (
-            f"{said} The chains that stand for exact draws {verdict}: R-hat is {worst:.3f} at most over points and "
+            f"{text} The chains that stand for exact draws {verdict}: R-hat is at most {worst:.3f} over points and "
             f"coordinates, and at least {least:.2f} of proposals are accepted."
         )
 
     def claims(self, results: Results) -> list[Claim]:
-        made = []
-        for name in self.cases:
-            own = results.where(case=name)
-            for source, first, second, says, signs, why in _SAID:
-                away = own.differences(first, second, "error")
-                made += difference_claims(source, f"{name}: {says}.", away, _CLEAR, **signs, why=why)
-        return made
+        pairs = ((name, comparison) for name in self.cases for comparison in _COMPARISONS)
+        return [claim for name, each in pairs for claim in each.claims(name, results.where(case=name), "error", _CLEAR)]

@@ -1,7 +1,4 @@
-"""Records of networks in every trial, and what each method makes of their exact counts: draws of all tables.
-
-Exact counts stay in memory; they are read from files once a case and process.
-"""
+"""Records of Bayes nets in every trial, and the draws of all tables that each method makes from their exact counts."""
 
 from __future__ import annotations
 
@@ -21,8 +18,8 @@ from dpbayes_cli.core.registry import mechanism_type
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.core.statistic import count_cells, released_values
 from dpbayes_cli.experiments.file_records import POLICY, read_codes
-from dpbayes_cli.experiments.point import GridPoint
 from dpbayes_cli.experiments.restricted_rows import draw_restricted, least_entry, table_power
+from dpbayes_cli.experiments.results import GridPoint
 from dpbayes_cli.inference.batch import draw_many
 from dpbayes_cli.inference.dirichlet_rows import draw_rows
 from dpbayes_cli.inference.tables.infer_tables import possible_tables
@@ -42,18 +39,18 @@ MECHANISMS = {
     "fourier-laplace": "fourier-laplace",
     "fourier-naive": "fourier-laplace",
 }
-"""Whose release a method starts from."""
+"""The mechanism whose release a method reads."""
 
 
 @dataclass(frozen=True)
 class NetworkRecords:
-    """What is learned from and predicted.
+    """The records of all trials.
 
     Attributes:
         n_train: the number of records to learn from.
         counts: the exact counts of all tables, shape (n_trials, n_cells).
         tests: for each trial the codes of the records to predict, shape (n_test, n_variables), without their labels.
-        labels: for each trial the codes of their classes, -1 if there is none, shape (n_test,).
+        labels: for each trial the codes of the true classes, -1 if a record has none, shape (n_test,).
     """
 
     n_train: int
@@ -64,13 +61,12 @@ class NetworkRecords:
 
 @dataclass(frozen=True)
 class Posteriors:
-    """What was made of the exact counts.
+    """Draws from the posteriors of all trials, and the tables behind plug-in posteriors.
 
     Attributes:
         draws: the draws of the cells of all tables, shape (n_trials, n_draws, n_cells).
-        released: the tables as they were released, or rebuilt from what was, shape (n_trials, n_cells); None if no
-            tables are released, or not looked at.
-        taken: the counts that are taken for the truth, the same shape; None if none are.
+        released: for plug-in posteriors, the noisy tables, shape (n_trials, n_cells); otherwise None.
+        taken: for plug-in posteriors, the consistent tables that are plugged in, the same shape; otherwise None.
     """
 
     draws: Floats
@@ -79,24 +75,19 @@ class Posteriors:
 
 
 def with_stand_ins(model: DiscreteBayesNet) -> DiscreteBayesNet:
-    """Return a network whose invalid cells count as the first value of their variable."""
+    """Return a Bayes net whose invalid cells count as the first value of their variable."""
     return replace(model, variables=tuple(replace(each, impute=each.levels[0]) for each in model.variables))
-
-
-def target_of(model: DiscreteBayesNet) -> int:
-    """Return the index of the variable that is predicted."""
-    return require_type(model.target, int)
 
 
 def simulated_records(
     model: DiscreteBayesNet, n_train: int, n_test: int, trials: int, rng: np.random.Generator
 ) -> NetworkRecords:
-    """Draw tables and records of each trial from the prior; a trial does not depend on how many there are."""
+    """Draw tables and records of each trial from the prior; a trial does not depend on the number of trials."""
     counts, tests, labels = [], [], []
     for _ in range(trials):
         codes = np.concatenate(list(model.draw_records(model.draw_tables(rng), n_train + n_test, rng)))
         counts.append(count_cells(model.statistic(POLICY), model.network.names, codes[:n_train]))
-        test, classes = unlabelled(codes[n_train:], target_of(model))
+        test, classes = unlabelled(codes[n_train:], model)
         tests.append(test)
         labels.append(classes)
     return NetworkRecords(n_train, np.array(counts, dtype=np.int64), tests, labels)
@@ -114,19 +105,17 @@ def read_files(train: str, test: str, model: DiscreteBayesNet, trials: int) -> N
 
 @lru_cache(maxsize=4)
 def _read_files(train: str, test: str, model: DiscreteBayesNet) -> tuple[int, Integers, Integers, Integers]:
-    """Return the number of records to learn from, their counts, the records to predict and their classes."""
     with closing(source_of(SourceSection(), locate(train))) as source:
         source.check(model.columns, model.column_names)
         evidence = source.statistics(model.statistic(POLICY), POLICY)
-    target = target_of(model)
-    columns = [replace(c, impute=None) if i == target else c for i, c in enumerate(model.variables)]
-    codes = read_codes(test, columns, POLICY)
-    return evidence.n_records, np.array(evidence.values, dtype=np.int64), *unlabelled(codes, target)
+    columns = [replace(c, impute=None) if i == model.target else c for i, c in enumerate(model.variables)]
+    codes = read_codes(test, columns)
+    return evidence.n_records, np.array(evidence.values, dtype=np.int64), *unlabelled(codes, model)
 
 
-def unlabelled(codes: Integers, target: int) -> tuple[Integers, Integers]:
+def unlabelled(codes: Integers, model: DiscreteBayesNet) -> tuple[Integers, Integers]:
     """Return records whose class is a missing cell, and their classes."""
-    hidden = codes.copy()
+    hidden, target = codes.copy(), require_type(model.target, int)
     hidden[:, target] = -1
     return hidden, codes[:, target].copy()
 
@@ -137,9 +126,9 @@ def plan_of(mechanism: str, epsilon: str, model: DiscreteBayesNet, n_records: in
     Raises:
         SpecError: no guarantee can be given.
     """
-    found = mechanism_type(mechanism)()
-    options = found.options_for(type(model))(epsilon=parse_decimal(epsilon))
-    return found, found.plan(model, POLICY, options, n_records)
+    planned = mechanism_type(mechanism)()
+    options = planned.options_for(type(model))(epsilon=parse_decimal(epsilon))
+    return planned, planned.plan(model, POLICY, options, n_records)
 
 
 def posteriors(point: GridPoint, model: DiscreteBayesNet, records: NetworkRecords, n_draws: int) -> Posteriors:
@@ -158,7 +147,7 @@ def posteriors(point: GridPoint, model: DiscreteBayesNet, records: NetworkRecord
 
 
 def _released(point: GridPoint, model: DiscreteBayesNet, records: NetworkRecords) -> list[NoisyTables]:
-    """Simulate a release of each trial, and return the observations behind them: the same for both readings of it."""
+    """Simulate a release of each trial; the noise-aware and the plug-in method see the same release."""
     name, n = MECHANISMS[point["method"]], records.n_train
     mechanism, plan = plan_of(name, point["epsilon"], model, n)
     (step,) = plan.steps
@@ -172,7 +161,7 @@ def _released(point: GridPoint, model: DiscreteBayesNet, records: NetworkRecords
 def _conjugate_draws(
     model: DiscreteBayesNet, counts: Floats | Integers, n_draws: int, rng: np.random.Generator
 ) -> Floats:
-    """Draw from the posteriors of counts that are taken for the truth, shape (n_trials, n_draws, n_cells)."""
+    """Draw from the posteriors of counts as if they were exact, shape (n_trials, n_draws, n_cells)."""
     blank = model.split(np.zeros(counts.shape[1]))
     exact = [model.table(i, table, DiscreteLaplace(1.0), RecordCount("unbounded", 0)) for i, table in enumerate(blank)]
     repeated = np.repeat(np.asarray(counts, dtype=np.float64), n_draws, axis=0)
@@ -180,7 +169,7 @@ def _conjugate_draws(
 
 
 def _sampled(epsilon: float, model: DiscreteBayesNet, records: NetworkRecords, rng: np.random.Generator) -> Posteriors:
-    """Draw one set of tables a trial under a power of the likelihood, the price shared equally by the tables."""
+    """Draw one set of tables per trial under powers of the likelihood; the tables share the price equally."""
     drawn = []
     for i, counts in enumerate(model.split(records.counts)):
         size = model.network.sizes[i]

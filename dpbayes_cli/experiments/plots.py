@@ -1,33 +1,29 @@
-"""Figures of a study: panels with one line per method, under a dated title with one legend."""
+"""Figures of a study: panels with one line per method, under a stamped title, with one legend."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isnan
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dpbayes_cli.base.figures import new_figure, png_bytes, svg_text
 from dpbayes_cli.experiments import NOT_PRIVATE
-from dpbayes_cli.experiments.point import in_words
-from dpbayes_cli.experiments.results import Result, Results, mean_difference
+from dpbayes_cli.experiments.results import Result, Results, in_words, mean_difference
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 _PANEL_INCHES, _LINE_INCHES, _LETTER_INCHES = 3.2, 0.7, 0.08
-"""The side of a panel; of an entry of the legend: the line that it shows, and a letter."""
-_SPREAD = 0.02
-"""Of a power of ten, by which methods are drawn side by side so that error bars can be told."""
+"""The side of a panel; the widths of a line and of a letter in the legend."""
+_SHIFT = 0.02
+"""The horizontal distance of two methods, in powers of ten, so that their error bars do not overlap."""
 _COLORS = ("tab:red", "tab:orange", "tab:green", "tab:blue", "tab:purple")
-
-Format = Literal["svg", "png"]
-"""What a figure is written as."""
 
 
 class Style(NamedTuple):
-    """How a line is drawn."""
+    """Color, marker and line style of a method."""
 
     color: Any
     marker: str = ""
@@ -36,20 +32,20 @@ class Style(NamedTuple):
 
 @dataclass(frozen=True)
 class Plot:
-    """A figure with one panel per case (or finer) and one line per method: a measure against a column.
+    """A figure of a measure against a column, with one line per method.
 
     Attributes:
-        title: what the figure shows.
-        y: the measure, with bars of two standard errors if these are known.
+        title: the title.
+        y: the measure, drawn with bars of two standard errors if these are known.
         label: the name of the vertical axis.
         styles: the style of each method that has a line.
         x: the column of numbers on the horizontal axis.
-        panels: the columns; each combination of their values has a panel.
+        panels: columns; each combination of their values has a panel.
         across: a method that is drawn as a horizontal line, and its label.
         level: a measure that all methods share, drawn as a horizontal line, and its label.
-        dashed: another measure of the same methods.
-        short_of: a method; the lines show how far ``y`` is below that of this method.
-        colored_by: a column; each of its values has a color and lines of its own.
+        dashed: another measure of the same methods, drawn dashed.
+        short_of: a method; the lines show how far ``y`` is below that method's.
+        colored_by: a column; each of its values has lines in a color of its own.
         scales: the scales of the two axes.
         y_limits: the limits of the vertical axis.
         share_y: whether the panels have one vertical axis.
@@ -71,12 +67,7 @@ class Plot:
     share_y: bool = True
 
     def figure(self, results: Results, finish: Callable[[Axes], object] = lambda _: None) -> Figure:
-        """Return the figure.
-
-        Args:
-            results: what is drawn.
-            finish: draws more into each panel.
-        """
+        """Return the figure; ``finish`` draws more into each panel."""
 
         def draw(axes: Axes, place: dict[str, Any]) -> None:
             self._draw(axes, results.at(**place))
@@ -94,8 +85,8 @@ class Plot:
         colors = own.values(self.colored_by) if self.colored_by else []
         for k, (method, style) in enumerate(self.styles.items()):
             of_method = own.where(method=method)
-            draw_line(axes, self._points(of_method.where(**{self.colored_by: None}) if colors else of_method, own, k),
-                      style, method)  # fmt: skip
+            uncolored = of_method.where(**{self.colored_by: None}) if colors else of_method
+            draw_line(axes, self._points(uncolored, own, k), style, method)
             for i, value in enumerate(colors):
                 points = self._points(of_method.where(**{self.colored_by: value}), own, k)
                 color = _COLORS[i % len(_COLORS)]
@@ -111,9 +102,9 @@ class Plot:
             axes.axhline(own[0].measure(self.level[0]), color="0.6", linewidth=1.2, linestyle="-.", label=self.level[1])
 
     def _points(self, lines: Results, own: Results, k: int) -> list[tuple[float, ...]]:
-        """Return where the k-th method's line goes, shifted a little to one side if it has bars."""
+        """Return the points of the k-th method's line, shifted a little to one side if it has bars."""
         values = [(float(each[self.x]), *self._value(each, own)) for each in lines if each[self.x] is not None]
-        shift = 10.0 ** (_SPREAD * (k - (len(self.styles) - 1) / 2.0))
+        shift = 10.0 ** (_SHIFT * (k - (len(self.styles) - 1) / 2.0))
         return [(x * shift, *y) if len(y) > 1 else (x, *y) for x, *y in values]
 
     def _value(self, each: Result, own: Results) -> tuple[float, ...]:
@@ -138,7 +129,7 @@ def draw_line(axes: Axes, points: Iterable[tuple[float, ...]], style: Style, lab
 
 
 def label_axes(axes: Axes, title: str, x: str, y: str = "", scales: str = "log linear") -> None:
-    """Name a panel and its axes, and set their scales: that of x, then that of y."""
+    """Name a panel and its axes, and set their scales; ``scales`` holds the scale of x, then of y."""
     for set_scale, scale in zip((axes.set_xscale, axes.set_yscale), scales.split(), strict=True):
         set_scale(scale, **({"linthresh": 1e-3} if scale == "symlog" else {}))
     axes.set_xlabel(x)
@@ -155,13 +146,13 @@ def stamped_panels(
     share_y: bool = True,
     panel: float = _PANEL_INCHES,
 ) -> Figure:
-    """Return a figure: a grid of panels under a title that is stamped, with one legend.
+    """Return a figure: a grid of panels under a stamped title, with one legend.
 
     Args:
-        panels: the arguments of ``draw`` after the axes, one panel each.
-        columns: how many panels a row.
+        panels: for each panel the arguments of ``draw`` after the axes.
+        columns: the number of panels per row.
         draw: draws one panel.
-        title: what the figure shows.
+        title: the title.
         share_y: whether the panels have one vertical axis.
         panel: the width and height of a panel in inches.
     """
@@ -173,7 +164,10 @@ def stamped_panels(
         draw(place, *key)
     for place in axes.flat[len(keys) :]:
         place.set_visible(False)
-    shown = _legend(axes.flat)
+    shown: dict[str, Any] = {}
+    for place in axes.flat:
+        lines, labels = place.get_legend_handles_labels()
+        shown.update(zip(labels, lines, strict=True))
     if shown:
         entry = _LINE_INCHES + _LETTER_INCHES * max(map(len, shown))
         n_columns = min(len(shown), 6, max(1, int(panel * columns / entry)))
@@ -183,28 +177,10 @@ def stamped_panels(
     return figure
 
 
-def figure_formats(text: str) -> tuple[Format, ...]:
-    """Return the formats of a list with commas."""
-    known: tuple[Format, ...] = ("svg", "png")
-    return tuple(each for each in known if each in text.split(","))
-
-
-def figure_files(figures: Mapping[str, Figure], formats: Sequence[Format]) -> dict[str, bytes]:
-    """Return figures as files, each in every format, by file name; the stamp is in their titles and their metadata."""
-    found = {}
-    for name, figure in figures.items():
-        for ending in formats:
-            if ending == "svg":
-                found[f"{name}.svg"] = f"<!-- {NOT_PRIVATE} -->\n{svg_text(figure)}".encode()
-            else:
-                found[f"{name}.png"] = png_bytes(figure, NOT_PRIVATE)
-    return found
-
-
-def _legend(axes: Iterable[Axes]) -> dict[str, Any]:
-    """Return what the legend shows, each label once."""
-    shown: dict[str, Any] = {}
-    for place in axes:
-        lines, labels = place.get_legend_handles_labels()
-        shown.update(zip(labels, lines, strict=True))
-    return shown
+def figure_files(figures: Mapping[str, Figure], formats: Sequence[str]) -> dict[str, bytes]:
+    """Return figures as files by name, each in every format, with the stamp in title and metadata."""
+    written: dict[str, Callable[[Figure], bytes]] = {
+        "svg": lambda figure: f"<!-- {NOT_PRIVATE} -->\n{svg_text(figure)}".encode(),
+        "png": lambda figure: png_bytes(figure, NOT_PRIVATE),
+    }
+    return {f"{name}.{format_}": written[format_](figure) for name, figure in figures.items() for format_ in formats}

@@ -1,4 +1,4 @@
-"""Renyi curves: what a draw of a posterior costs at each order, and at which order that becomes infinite.
+"""Renyi curves: what a draw of a posterior costs at each order, and at which order the cost becomes infinite.
 
 Source: Geumlek, Song and Chaudhuri 2017, sec. 5.1 and Fig. 1.
 """
@@ -7,19 +7,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import msgspec
 import numpy as np
 from msgspec import Meta
 
-from dpbayes_cli.experiments.claims import OURS, Claim
 from dpbayes_cli.experiments.coin import CoinCase
 from dpbayes_cli.experiments.plots import Style, draw_line, label_axes, stamped_panels
-from dpbayes_cli.experiments.point import GridPoint
-from dpbayes_cli.experiments.results import PointOutcome, Results
-from dpbayes_cli.experiments.study import Study
+from dpbayes_cli.experiments.results import OURS, Claim, GridPoint, PointOutcome, Results
+from dpbayes_cli.experiments.study import StudyFile, StudyLayout, check_within
 from dpbayes_cli.privacy.conjugate import gain_term, loss_term
 from dpbayes_cli.spec.convert_section import Exact
 
@@ -31,8 +29,8 @@ Method = Literal["rdp-diffuse", "rdp-concentrated"]
 Records = Literal["complete", "dropped"]
 
 SOURCE = "[G] Figure 1"
-_NEXT_TO = 1e-3
-"""How near to the asymptote the curve is evaluated."""
+_GAP = 1e-3
+"""The distance from the asymptote at which the curve is evaluated."""
 _LARGEST_EPSILON = 2.0
 """The largest epsilon in the paper's figure."""
 
@@ -45,12 +43,12 @@ class RenyiCase(CoinCase, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class Curve:
-    """What one draw costs by order.
+    """The cost of one draw by order.
 
     Attributes:
         case: the prior and the number of records.
-        method: what the weight acts on.
-        records: whether records may be invalid.
+        method: whether the weight is the power of the likelihood (r) or the divisor of the prior (m).
+        records: whether records may be invalid, and are dropped then.
         weight: r or m.
     """
 
@@ -67,14 +65,13 @@ class Curve:
 
     @property
     def order_max(self) -> float:
-        """The order at and above which the divergence is infinite."""
         return self.case.model.family(self.case.n).order_max(*self.r_and_m)
 
     def divergence(self, order: float) -> float:
-        """Return what one draw costs at an order.
+        """Return the cost of one draw at an order.
 
-        With dropped records the other records add up to anything, so that both terms of the divergence are at the
-        prior itself; see ``privacy.conjugate.DirichletFamily`` for complete ones.
+        If records are dropped, the counts of the other records may be zero. Both terms of the divergence are then
+        evaluated at the prior itself; see ``privacy.conjugate.DirichletFamily`` for complete records.
         """
         family, (r, m) = self.case.model.family(self.case.n), self.r_and_m
         if self.records == "complete" or order >= family.order_max(r, m):
@@ -83,54 +80,46 @@ class Curve:
         return max(gain_term(x, order, r) + loss_term(y, order, r) for x, y in ((first, second), (second, first)))
 
 
-class RenyiCurves(Study, frozen=True, kw_only=True):
-    """A grid of cases x methods x weights x records; nothing is random."""
+class RenyiCurves(StudyFile, frozen=True, kw_only=True):
+    """A grid of cases x methods x records x weights; nothing is random."""
 
     study: Literal["renyi-curves"]
     weights: Annotated[
         tuple[Exact, ...], Meta(min_length=1, description="r of rdp-diffuse, m of rdp-concentrated; 1: rdp-direct")
     ]
     highest_order: Annotated[float, Meta(gt=1, le=256, description="the highest order that is studied")] = 20.0
-    points: Annotated[int, Meta(ge=2, le=10_000, description="orders a curve, in equal steps")] = 400
+    points: Annotated[int, Meta(ge=2, le=10_000, description="orders per curve, in equal steps")] = 400
     methods: Annotated[tuple[Method, ...], Meta(min_length=1)] = ("rdp-diffuse", "rdp-concentrated")
     records: Annotated[
         tuple[Records, ...], Meta(min_length=1, description="whether records may be invalid, and are dropped then")
     ] = ("complete",)
     cases: Annotated[dict[str, RenyiCase], Meta(min_length=1)]
 
-    columns: ClassVar = ("case", "method", "records", "weight")
-    measures: ClassVar = ("epsilon_at_2", "order_max")
-    by_trial: ClassVar = ("order", "epsilon")
-    trials_file: ClassVar = "curves.csv"
-    unit: ClassVar = "point"
-    shown: ClassVar = ("case", "method", "records", "weight", "epsilon_at_2", "order_max")
-    about: ClassVar = (
-        "What one draw of a Beta posterior costs: the largest Renyi divergence between neighbors, by order. "
-        "Nothing is random, and there are no data."
-    )
-    legend: ClassVar = (
-        "`order_max`: the order at and above which the divergence is infinite. With dropped records any number of them "
-        "may be invalid, and neighbors may differ in how many are."
+    layout: ClassVar = StudyLayout(
+        columns=("case", "method", "records", "weight"),
+        measures=("epsilon_at_2", "order_max"),
+        by_trial=("order", "epsilon"),
+        trials_file="curves.csv",
+        unit="point",
+        shown=("case", "method", "records", "weight", "epsilon_at_2", "order_max"),
+        plots={},
+        about="The cost of one draw of a Beta posterior: the largest Renyi divergence between neighbors, by order. "
+        "Nothing is random, and there are no data.",
+        legend="`order_max`: the order at and above which the divergence is infinite. With dropped records any number "
+        "of records may be invalid, and the number of invalid records may differ between neighbors.",
     )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.state_exactly("weights", "a weight is positive and at most 1", "0", "1")
+        self.state_exactly("weights", check_within("a weight is positive and at most 1", "0", "1"))
         self.check_distinct("weights", "methods", "records")
 
     @property
     def orders(self) -> list[float]:
-        """The orders at which curves are evaluated."""
         return list(np.linspace(1.0, self.highest_order, self.points + 1)[1:].tolist())
 
     def curves(self, name: str) -> list[Curve]:
-        """Return the curves of a case in the order of the file."""
-        return [
-            Curve(self.cases[name], method, records, weight)
-            for method in self.methods
-            for records in self.records
-            for weight in self.weights
-        ]
+        return [Curve(self.cases[name], *place) for place in product(self.methods, self.records, self.weights)]
 
     def grid(self) -> list[GridPoint]:
         sizes = {"highest_order": self.highest_order, "points": self.points}
@@ -145,7 +134,6 @@ class RenyiCurves(Study, frozen=True, kw_only=True):
         ]
 
     def run(self, point: GridPoint) -> PointOutcome:
-        """Evaluate the curve at the orders at which it is finite."""
         curve = Curve(self.cases[point.case], point["method"], point["records"], point["weight"])
         costs = {order: curve.divergence(order) for order in self.orders}
         finite = {order: cost for order, cost in costs.items() if math.isfinite(cost)}
@@ -168,12 +156,11 @@ class RenyiCurves(Study, frozen=True, kw_only=True):
                 draw_line(axes, points, Style(color, "", "-" if is_complete else ":"), label)
                 if is_complete and each.measure("order_max") <= self.highest_order:
                     axes.axvline(each.measure("order_max"), color=color, linewidth=0.5, linestyle="--")
-            axes.set_xlim(0.0, self.highest_order)
-            axes.set_ylim(0.0, _LARGEST_EPSILON)
+            axes.set(xlim=(0.0, self.highest_order), ylim=(0.0, _LARGEST_EPSILON))
             label_axes(axes, f"{name}, {method}", "order", "epsilon", "linear linear")
 
-        panels = [(name, method) for name in self.cases for method in self.methods]
-        title = "What one draw of the posterior costs; dashed: the orders from which on it is infinite"
+        title = "Cost of one draw of the posterior; dashed: the order at which it becomes infinite"
+        panels = product(self.cases, self.methods)
         return {"curves": stamped_panels(panels, len(self.methods), draw, title, panel=4.2)}
 
     def claims(self, results: Results) -> list[Claim]:
@@ -190,17 +177,15 @@ class RenyiCurves(Study, frozen=True, kw_only=True):
         return made
 
     def _improves(self, name: str, curves: list[Curve]) -> Claim:
-        """At every common order less weight costs less, and the asymptote is further out."""
         parts, holds = [], True
-        for method in self.methods:
-            for records in self.records:
-                some = [curve for curve in curves if (curve.method, curve.records) == (method, records)]
-                some.sort(key=lambda curve: float(curve.weight))
-                for less, more in pairwise(some):
-                    finite = [order for order in self.orders if math.isfinite(more.divergence(order))]
-                    holds = holds and less.order_max > more.order_max
-                    holds = holds and all(less.divergence(order) <= more.divergence(order) for order in finite)
-                parts.append(f"{method}, {records}: lambda* {', '.join(f'{curve.order_max:.4g}' for curve in some)}")
+        for method, records in product(self.methods, self.records):
+            some = [curve for curve in curves if (curve.method, curve.records) == (method, records)]
+            some.sort(key=lambda curve: float(curve.weight))
+            for less, more in pairwise(some):
+                finite = [order for order in self.orders if math.isfinite(more.divergence(order))]
+                holds = holds and less.order_max > more.order_max
+                holds = holds and all(less.divergence(order) <= more.divergence(order) for order in finite)
+            parts.append(f"{method}, {records}: lambda* {', '.join(f'{curve.order_max:.4g}' for curve in some)}")
         says = "smaller r or m improve epsilon at every order and stay finite at larger ones, but an asymptote remains."
         weights = ", ".join(sorted(self.weights, key=float))
         return Claim(SOURCE, f"{name}: {says}", holds, f"at r, m = {weights}: {'; '.join(parts)}")
@@ -211,10 +196,9 @@ class RenyiCurves(Study, frozen=True, kw_only=True):
 
 
 def _asymptote(name: str, curve: Curve) -> Claim:
-    """Return the claim that the curve is finite below order 1 + min(alpha, beta), and unbounded towards it."""
     case = curve.case
     expected = 1.0 + min(case.alpha, case.beta)
-    below, nearer = (curve.divergence(expected - _NEXT_TO / k) for k in (1.0, 1e2))
+    below, nearer = (curve.divergence(expected - _GAP / k) for k in (1.0, 1e2))
     at = curve.divergence(expected)
     return Claim(
         SOURCE,
@@ -222,20 +206,19 @@ def _asymptote(name: str, curve: Curve) -> Claim:
         f"{case.beta:g}).",
         curve.order_max == expected and below < nearer < float("inf") == at,
         f"lambda* = {curve.order_max:g}; epsilon {curve.divergence(2.0):.6f} at order 2, {below:.3f} at "
-        f"{expected - _NEXT_TO:g}, {nearer:.3f} at {expected - _NEXT_TO / 1e2:g}, {at:g} at {expected:g}",
-        "The paper pairs posteriors of which one may leave the hull of possible ones: too large for small priors, and "
-        "the same for this one if it is the paper's Beta(6, 12). The asymptote is the same in any case.",
+        f"{expected - _GAP:g}, {nearer:.3f} at {expected - _GAP / 1e2:g}, {at:g} at {expected:g}",
+        "One posterior of the paper's pair may lie outside of the hull of possible posteriors. Its cost is then too "
+        "large for small priors, and the same as here for Beta(6, 12). The asymptote is the same in any case.",
     )
 
 
 def _dropped(name: str, complete: Curve, dropped: Curve) -> Claim:
-    """Return the claim that dropping invalid records raises the cost at order 2."""
     less, more = complete.divergence(2.0), dropped.divergence(2.0)
     return Claim(
         OURS,
-        f"{name}: where invalid records are dropped the true posterior costs more.",
+        f"{name}: the true posterior costs more if invalid records are dropped.",
         more > less,
         f"at order 2 {more:.3f} against {less:.3f} with complete records",
-        "Fewer records count, so the posterior may be wider and one record may move it further. The mechanisms refuse "
-        "such records.",
+        "Fewer records count, so that the posterior may be wider and one record may move it further. The mechanisms "
+        "refuse to drop records.",
     )

@@ -1,9 +1,9 @@
 """Utility at Renyi prices: how far releases of one price are from the true posterior, and how well they predict.
 
-Given exactly s successes of n records every release is a mixture of Beta laws: of one, if a posterior is drawn from; of
-those of all counts s', if noise is added: the noise that turns s into y, times how far y speaks for s'. So the
-Kullback-Leibler divergence is an integral in one dimension, and the mean and the variance of a log-likelihood have
-closed forms. The paper simulates 10,000 trials.
+Given the exact count s of n records, every release is a mixture of Beta laws. A posterior draw has one component. A
+release with noise has one component per possible count s', whose weight is the mean posterior probability of s' over
+the noise. So the Kullback-Leibler divergence is an integral in one dimension, and the mean and variance of a
+log-likelihood have closed forms; see ``beta_mixtures``. The paper simulates 10,000 trials.
 
 Source: Geumlek, Song and Chaudhuri 2017, sec. 5.1 and Fig. 2.
 """
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from decimal import Decimal
+from itertools import product
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import msgspec
@@ -20,12 +21,10 @@ from msgspec import Meta
 
 from dpbayes_cli.core.registry import mechanism_type
 from dpbayes_cli.experiments.beta_mixtures import UtilityCase, beta_divergence, divergence, log_loss, mixing_of
-from dpbayes_cli.experiments.claims import OURS, Claim
 from dpbayes_cli.experiments.coin import COMPLETE
 from dpbayes_cli.experiments.plots import Plot, Style
-from dpbayes_cli.experiments.point import GridPoint
-from dpbayes_cli.experiments.results import PointOutcome, Results
-from dpbayes_cli.experiments.study import Study, exact_prices, prices_and_methods
+from dpbayes_cli.experiments.results import OURS, Claim, GridPoint, PointOutcome, Results
+from dpbayes_cli.experiments.study import StudyFile, StudyLayout, check_within
 from dpbayes_cli.mechanisms.samplers.renyi_posterior import largest_parameter
 from dpbayes_cli.privacy.kinds import PureDP
 from dpbayes_cli.spec.convert_section import Exact
@@ -38,18 +37,12 @@ Method = Literal[
 ]
 
 SOURCE = "[G] Figure 2"
-_ZERO = 1e-9
-_NEXT_TO_NOTHING = 0.01
-"""A divergence below this counts as zero."""
-_LARGEST_PURE = Decimal(60)
-"""Of Laplace noise: a larger epsilon adds nothing."""
+_ROUNDING, _SMALL_DIVERGENCE = 1e-9, 0.01
+"""Divergences below these count as exactly zero, and as nearly zero."""
+_MAX_PURE_EPSILON = Decimal(60)
+"""The largest pure epsilon of Laplace noise; beyond it the noise is zero."""
 _KL_LIMIT = 0.7
-"""The paper's figure ends at 0.6."""
-_TWICE = (
-    "The law of one draw is averaged over the noise: a naive draw is spread by it once, one that knows the noise once "
-    "more by not knowing it, and it shrinks to the prior. What that buys is that intervals are right, which no "
-    "divergence of averages sees."
-)
+"""The end of the vertical axis; the paper's figure ends at 0.6."""
 _WEIGHTED = ("rdp-diffuse", "rdp-concentrated")
 _STYLES = {
     "rdp-diffuse": Style("tab:blue", "o"),
@@ -61,71 +54,60 @@ _STYLES = {
 }
 
 
-class RenyiUtility(Study, frozen=True, kw_only=True):
+class RenyiUtility(StudyFile, frozen=True, kw_only=True):
     """A grid of cases x orders x epsilon x methods; expectations are computed, and nothing is random."""
 
     study: Literal["renyi-utility"]
-    orders: Annotated[tuple[Exact, ...], Meta(min_length=1, description="of Renyi divergence")]
+    orders: Annotated[tuple[Exact, ...], Meta(min_length=1, description="orders of Renyi divergence")]
     epsilon: Annotated[tuple[Exact, ...], Meta(min_length=1, description="prices at an order")]
     methods: Annotated[tuple[Method, ...], Meta(min_length=1)]
     cases: Annotated[dict[str, UtilityCase], Meta(min_length=1)]
 
-    columns: ClassVar = ("case", "order", "epsilon", "method")
-    measures: ClassVar = ("parameter", "cost", "kl", "nll", "nll_sd")
-    unit: ClassVar = ""
-    shown: ClassVar = ("case", "order", "epsilon", "method", "parameter", "kl", "nll", "nll_sd")
-    about: ClassVar = (
-        "What releases of a binary outcome are worth that cost the same at an order of Renyi divergence. Expectations "
-        "are computed, not simulated.\n\n"
-        "`rdp-diffuse`, `rdp-concentrated`: one draw of a posterior in which the data count for less, or the prior for "
-        "more. `gaussian-paper`: a count with Gaussian noise at the paper's price, twice what it costs; negative "
-        "counts become zero, and the rest is plugged in as exact. `gaussian-naive`: the same at its price. `gaussian`, "
-        "`laplace`: read with their noise; Laplace noise has the largest pure epsilon whose divergence fits."
-    )
-    legend: ClassVar = (
-        "`kl`: Kullback-Leibler divergence of the law of one draw from the true posterior of the data. `nll`: mean and "
-        "sd of the negative log-likelihood of as many held-out records under one draw, over data, held-out records and "
-        "draws."
-    )
-
-    plots: ClassVar = {
-        name: Plot(
-            title, y, label, _STYLES, panels=("case", "order"), across=("rdp-direct", "true posterior"),
-            y_limits=limits,
-        )
-        for name, title, y, label, limits in (
-            ("kl", "How far releases are from the true posterior", "kl", "KL divergence from the true posterior",
-             (-0.02, _KL_LIMIT)),
-            ("log-likelihood", "Negative log-likelihood of held-out records under one draw", "nll",
-             "negative log-likelihood", None),
-        )
-    }  # fmt: skip
+    layout: ClassVar = StudyLayout(
+        columns=("case", "order", "epsilon", "method"),
+        measures=("parameter", "cost", "kl", "nll", "nll_sd"),
+        unit="",
+        shown=("case", "order", "epsilon", "method", "parameter", "kl", "nll", "nll_sd"),
+        plots={
+            name: Plot(title, y, label, _STYLES, panels=("case", "order"), across=("rdp-direct", "true posterior"),
+                       y_limits=limits)
+            for name, title, y, label, limits in (
+                ("kl", "Divergence of releases from the true posterior", "kl", "KL divergence from the true posterior",
+                 (-0.02, _KL_LIMIT)),
+                ("log-likelihood", "Negative log-likelihood of held-out records under one draw", "nll",
+                 "negative log-likelihood", None),
+            )
+        },
+        about="The utility of releases of a binary outcome that cost the same at an order of Renyi divergence. "
+        "Expectations are computed, not simulated.\n\n"
+        "`rdp-diffuse`, `rdp-concentrated`: one draw of a posterior in which the data count for less, or the prior "
+        "counts for more. `gaussian-paper`: a count with Gaussian noise at the paper's price, which is twice the cost; "
+        "a negative count becomes zero, and the count is plugged in as exact. `gaussian-naive`: the same with noise "
+        "that costs the full price. `gaussian`, `laplace`: a count read with its noise; Laplace noise has the largest "
+        "pure epsilon whose divergence is within the price.",
+        legend="`kl`: Kullback-Leibler divergence of the law of one draw from the true posterior of the data. `nll`, "
+        "`nll_sd`: mean and sd of the negative log-likelihood of n held-out records under one draw, over data, "
+        "held-out records and draws. `parameter`: r, m, or the scale of the noise. `cost`: the divergence between "
+        "neighbors at the order, of `rdp-direct` only; empty if it is infinite.",
+    )  # fmt: skip
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        msgspec.structs.force_setattr(self, "epsilon", exact_prices(self.epsilon))
-        self.state_exactly("orders", "an order is above 1 and at most 256", "1", "256")
+        self.state_exactly("epsilon")
+        self.state_exactly("orders", check_within("an order is above 1 and at most 256", "1", "256"))
         self.check_distinct("orders", "epsilon", "methods")
 
     def grid(self) -> list[GridPoint]:
         places = (
             (name, {"order": order, "epsilon": epsilon, "method": method})
-            for name in self.cases
-            for order in self.orders
-            for epsilon, method in prices_and_methods(self.epsilon, self.methods, "rdp-direct")
+            for name, order in product(self.cases, self.orders)
+            for epsilon, method in self.prices_and_methods(self.epsilon, self.methods, "rdp-direct")
         )
         return [
             self.point({"case": name, **place}, msgspec.to_builtins(self.cases[name]), place) for name, place in places
         ]
 
     def run(self, point: GridPoint) -> PointOutcome:
-        """Compute what a release is worth.
-
-        ``kl`` is the divergence of the release's law from the true posterior of the case's data; ``nll`` the mean
-        negative log-likelihood of held-out records under one draw, over data and held-out records; ``nll_sd`` its sd.
-        ``cost`` is the divergence between neighbors at the order, None if it is infinite or the price was met by
-        calibration; ``parameter`` is r, m, or the scale of the noise.
-        """
         case, method = self.cases[point.case], point["method"]
         plan = plan_of(case, method, point["order"], point["epsilon"])
         counts, cost = np.arange(case.n + 1), math.inf
@@ -146,22 +128,20 @@ class RenyiUtility(Study, frozen=True, kw_only=True):
 
     def claims(self, results: Results) -> list[Claim]:
         made: list[Claim | None] = []
-        held = set(self.methods)
-        for name, case in self.cases.items():
-            for order in self.orders:
-                at = _At(f"{name}, order {order}", case, sorted(self.epsilon, key=float),
-                         results.where(case=name, order=order))  # fmt: skip
-                if held.issuperset((*_WEIGHTED, "rdp-direct")):
-                    made.append(at.reached())
-                if held.issuperset(_WEIGHTED):
-                    made += [at.prior(), at.mode()]
-                if held.issuperset((*_WEIGHTED, "gaussian-paper")):
-                    made.append(at.truth())
-                if held.issuperset(("gaussian-paper", "gaussian-naive")):
-                    what = "half of the price the paper charges buys"
-                    made.append(at.below(what, "gaussian-naive", "gaussian-paper"))
-                if held.issuperset(("gaussian", "gaussian-naive")):
-                    made.append(at.below("knowing the noise buys", "gaussian", "gaussian-naive", _TWICE))
+        has = set(self.methods).issuperset
+        for name, order in product(self.cases, self.orders):
+            own = results.where(case=name, order=order)
+            at = _Claims(f"{name}, order {order}", self.cases[name], sorted(self.epsilon, key=float), own)
+            if has((*_WEIGHTED, "rdp-direct")):
+                made.append(at.reached())
+            if has(_WEIGHTED):
+                made += [at.prior(), at.mode()]
+            if has((*_WEIGHTED, "gaussian-paper")):
+                made.append(at.truth())
+            if has(("gaussian-paper", "gaussian-naive")):
+                made.append(at.below("half of the price the paper charges buys", "gaussian-naive", "gaussian-paper"))
+            if has(("gaussian", "gaussian-naive")):
+                made.append(at.below("knowing the noise buys", "gaussian", "gaussian-naive"))
         return [claim for claim in made if claim is not None]
 
     def about_case(self, own: Results) -> str:
@@ -192,33 +172,32 @@ def plan_of(case: UtilityCase, method: str, order: str, epsilon: str | None) -> 
 
 
 def _pure(order: Decimal, epsilon: Decimal) -> Decimal:
-    """Return the pure epsilon whose Renyi divergence at an order is at most a price."""
+    """Return the largest pure epsilon whose Renyi divergence at an order is within a price."""
 
     def pure(share: float) -> Decimal:
-        return max(Decimal(share) * _LARGEST_PURE, Decimal("1e-12"))
+        return max(Decimal(share) * _MAX_PURE_EPSILON, Decimal("1e-12"))
 
     return pure(largest_parameter(lambda share: PureDP(pure(share)).rdp(order), epsilon))
 
 
-class _At:
-    """The claims of one case at one order, prices in rising order."""
+class _Claims:
+    """The claims of one case at one order, with prices in rising order."""
 
     def __init__(self, at: str, case: UtilityCase, prices: list[str], own: Results) -> None:
         self._at, self._case, self._prices, self._own = at, case, prices, own
-        self._found = {(each["epsilon"], each["method"]): each for each in own}
+        self._results = {(each["epsilon"], each["method"]): each for each in own}
 
     def _value(self, epsilon: str, method: str, measure: str = "kl") -> float:
-        return self._found[epsilon, method].measure(measure)
+        return self._results[epsilon, method].measure(measure)
 
     def reached(self) -> Claim | None:
-        """Below lambda* both algorithms become direct sampling, beyond it neither does."""
         prices, cost = self._prices, self._own.one(method="rdp-direct").measures["cost"]
         if cost is None:
             least = {method: min(self._value(epsilon, method) for epsilon in prices) for method in _WEIGHTED}
             return Claim(
                 SOURCE,
                 f"{self._at}, beyond lambda*: the divergences of Algorithms 2 and 3 are bounded away from zero.",
-                min(least.values()) > _NEXT_TO_NOTHING,
+                min(least.values()) > _SMALL_DIVERGENCE,
                 f"least divergence {', '.join(f'`{method}` {value:.4f}' for method, value in least.items())}, at "
                 f"epsilon {prices[-1]}; the true posterior costs infinitely much",
             )
@@ -231,13 +210,12 @@ class _At:
         return Claim(
             SOURCE,
             f"{self._at}, below lambda*: Algorithms 2 and 3 reach divergence zero once direct sampling is possible.",
-            most <= _ZERO < before,
+            most <= _ROUNDING < before,
             f"direct sampling costs {cost:.6f}; divergence {most:.1g} from epsilon {beyond[0]} on, at least "
             f"{before:.2g} at {short[-1]}",
         )
 
     def prior(self) -> Claim:
-        """At the smallest price the diffuse posterior is the prior, the concentrated one a point."""
         case = self._case
         posterior = case.alpha + case.successes, case.beta + case.n - case.successes
         to_prior = beta_divergence(*posterior, case.alpha, case.beta)
@@ -251,35 +229,32 @@ class _At:
         )
 
     def mode(self) -> Claim:
-        """Held-out records under a point at the prior's mode, or under a draw of the prior."""
         first = self._prices[0]
         diffuse, concentrated = (self._value(first, method, "nll") for method in _WEIGHTED)
         return Claim(
             SOURCE,
-            f"{self._at}: held-out records favour Algorithm 3, which degrades only to the likelihood under the prior's "
+            f"{self._at}: held-out records favor Algorithm 3, which degrades only to the likelihood under the prior's "
             "mode.",
             concentrated < diffuse,
             f"negative log-likelihood at epsilon {first}: {concentrated:.2f} against {diffuse:.2f} of Algorithm 2",
         )
 
     def truth(self) -> Claim:
-        """The Gaussian mechanism always adds noise, and ever less."""
         first, last = self._prices[0], self._prices[-1]
         high, low = (self._value(epsilon, "gaussian-paper") for epsilon in (first, last))
         weighted = min(self._value(last, method) for method in _WEIGHTED)
         return Claim(
             SOURCE,
             f"{self._at}: the Gaussian mechanism always adds noise and approaches the truth as epsilon grows.",
-            0.0 < low < _NEXT_TO_NOTHING and low < high,
+            0.0 < low < _SMALL_DIVERGENCE and low < high,
             f"divergence {high:.3f} at epsilon {first}, {low:.2g} at {last}, where the better of Algorithms 2 and 3 "
             f"has {weighted:.2g}",
-            "Noise on integers is zero with a probability that goes to one, where the paper's is never zero.",
+            "The probability that noise on integers is zero approaches one; the paper's noise is never zero.",
         )
 
-    def below(self, what: str, first: str, second: str, why: str = "") -> Claim:
-        """One method's divergence is nowhere larger than another's."""
+    def below(self, what: str, first: str, second: str) -> Claim:
         pairs = {epsilon: (self._value(epsilon, first), self._value(epsilon, second)) for epsilon in self._prices}
-        against = [epsilon for epsilon, (less, more) in pairs.items() if less > more + _ZERO]
+        against = [epsilon for epsilon, (less, more) in pairs.items() if less > more + _ROUNDING]
         shown = max(pairs, key=lambda epsilon: pairs[epsilon][1] - pairs[epsilon][0])
         less, more = pairs[shown]
         return Claim(
@@ -288,5 +263,9 @@ class _At:
             not against,
             f"largest gain {more - less:.3f} at epsilon {shown} ({less:.3f} against {more:.3f}); larger at "
             f"{len(against)} of {len(self._prices)} prices" + (f" ({', '.join(against)})" if against else ""),
-            why if against else "",
+            "The law of one draw is averaged over the noise. A naive draw is spread by the noise once; a draw that "
+            "knows the noise is spread again by the wider posterior, and shrinks to the prior. Its intervals are "
+            "right, which a divergence of averages does not measure."
+            if against and first == "gaussian"
+            else "",
         )

@@ -1,8 +1,8 @@
-"""Rows of probabilities whose every entry has a public least value, drawn from a tempered posterior in floats.
+"""Rows of probabilities whose entries have a public least value, drawn from a tempered posterior in floats.
 
-This is the idealized form of what posterior sampling would release of a network: for simulations only, never for a
-release. With every entry at least a0, a table's log likelihood ratio of two records has the range
-R = 2 log((1 - (K - 1) a0) / a0) whatever the number of its rows, since a record takes part in one of them; a draw under
+This is an idealized form of posterior sampling of a Bayes net: for simulations only, never for a release. If every
+entry is at least a0, the log likelihood ratio of two records under a table has the range
+R = 2 log((1 - (K - 1) a0) / a0) for K values and any number of rows, since a record takes part in one row. A draw under
 the power T = min(1, epsilon / R) of the likelihood is epsilon-DP.
 
 Source: Wang, Fienberg and Smola 2015; Zhang, Rubinstein and Dimitrakakis 2016, sec. 4; Damien and Walker 2001
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
 
 _SWEEPS = 40
-"""Of pairs, each a perfect matching: a change has then reached every entry of a row many times over."""
+"""Sweeps over a perfect matching of a row's entries, so that each entry meets every other many times."""
 _TINY = 1e-290
-"""A smaller probability of the range has lost digits in its difference, or all of them."""
+"""The probability of a range below which the difference of two distribution functions has lost digits."""
 
 
 def least_entry(n_values: int) -> float:
-    """Return the public least value of an entry of a row of so many values."""
+    """Return the public least value of an entry in a row of ``n_values`` entries."""
     return min(0.1, 0.5 / n_values)
 
 
@@ -37,16 +37,15 @@ def table_power(epsilon: float, n_values: int) -> float:
 
 
 def draw_restricted(shape: Floats, least: float, rng: np.random.Generator) -> Floats:
-    """Draw rows from Dirichlet laws restricted to entries of at least ``least``.
+    """Draw rows from Dirichlet laws restricted to entries of at least ``least``, which is below 1 / n_values.
+
+    Rows of two values are exact draws. Longer rows are the end of a Gibbs chain that starts from equal entries and
+    redraws how random pairs of entries share their sum.
 
     Args:
         shape: the Dirichlet parameters, shape (n_rows, n_values), at least two values.
-        least: below 1 / n_values.
+        least: the least value of an entry.
         rng: the generator.
-
-    Returns:
-        Rows that sum to one, the same shape: exact draws of two values, of more the end of a Gibbs chain that redraws
-        how random pairs of entries share their sum, from equal entries on.
     """
     n_rows, n_values = shape.shape
     rows = np.full((n_rows, n_values), 1.0 / n_values)
@@ -65,12 +64,11 @@ def draw_restricted(shape: Floats, least: float, rng: np.random.Generator) -> Fl
 def draw_truncated_beta(a: Floats, b: Floats, low: Floats, high: Floats, rng: np.random.Generator) -> Floats:
     """Draw from Beta(a, b) restricted to [low, high], by inversion.
 
-    Where the law lies so far beyond an end that the probability of the range underflows, its density is exponential at
-    that end to all digits.
+    If the probability of the range underflows, the density is exponential at the nearer end to all digits.
     """
     from scipy.special import betainc, betaincinv
 
-    turned = a < b  # with the mass towards 1 neither end has a probability near 1 unless the law lies within
+    turned = a < b  # so that the mass is towards 1, and the distribution function at both ends keeps its digits
     a, b = np.where(turned, b, a), np.where(turned, a, b)
     low, high = np.where(turned, 1.0 - high, low), np.where(turned, 1.0 - low, high)
     uniform = rng.random(a.shape)
@@ -79,5 +77,5 @@ def draw_truncated_beta(a: Floats, b: Floats, low: Floats, high: Floats, rng: np
     drawn = betaincinv(a, b, below + uniform * within)
     slope = (a - 1.0) / high - (b - 1.0) / np.maximum(1.0 - high, 1e-300)
     edge = high + np.log1p(-uniform) / np.maximum(slope, 1e-300)
-    found = np.clip(np.where(within > _TINY, drawn, edge), low, high)
-    return np.asarray(np.where(turned, 1.0 - found, found))
+    value = np.clip(np.where(within > _TINY, drawn, edge), low, high)
+    return np.asarray(np.where(turned, 1.0 - value, value))

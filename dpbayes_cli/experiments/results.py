@@ -1,19 +1,86 @@
-"""What a study measured: one result a point, means over trials with their errors, and differences of methods."""
+"""Points of a study's grid, what was measured at them, and claims that the measurements decide."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from dpbayes_cli.experiments.point import GridPoint, in_words
+from dpbayes_cli.base.canonical import canonical_json, digest
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
+
+OURS = "dpbayes"
+"""The source of a claim that no paper makes."""
+CLEAR = 3.0
+"""Differences beyond this many standard errors are called clear: 1 in 370 comparisons of equal methods errs."""
+_COLUMNS_WITHOUT_NAMES = {"case", "method", "price"}
+
+
+@dataclass(frozen=True)
+class GridPoint:
+    """One point in the grid of a study.
+
+    Attributes:
+        place: the values of the study's columns; ``point["epsilon"]`` reads one. No number depends on a case's name.
+        data: what the simulated data depend on; all methods see the same data.
+        definition: what the numbers depend on; a point is recomputed if and only if its definition changes.
+        seed: the seed of the study; 0 if nothing is random.
+        details: further columns of the point's row in ``results.csv``.
+    """
+
+    place: Mapping[str, Any]
+    data: Mapping[str, Any]
+    definition: Mapping[str, Any]
+    seed: int = 0
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+    def __getitem__(self, column: str) -> Any:
+        return self.place[column]
+
+    @property
+    def case(self) -> str:
+        return str(self.place["case"])
+
+    @property
+    def epsilon(self) -> float:
+        """The point's epsilon as a float; nan if it has none."""
+        return float(self.place["epsilon"] or "nan")
+
+    @property
+    def digest(self) -> str:
+        """The digest of the definition, which names the point's file."""
+        return digest("experiment cell", canonical_json(self.definition))
+
+    def data_seed(self) -> np.random.SeedSequence:
+        """Return the seed of the data, which all methods share."""
+        return self.seed_of("experiment data", self.data)
+
+    def noise_seed(self, **released: Any) -> np.random.SeedSequence:
+        """Return the seed of a release's noise, which all methods that read the same release share."""
+        return self.seed_of("experiment noise", {**self.data, **released})
+
+    def inference_seed(self) -> np.random.SeedSequence:
+        """Return the seed of the method's own draws."""
+        return np.random.SeedSequence([self.seed, int(self.digest, 16)])
+
+    def seed_of(self, purpose: str, content: Mapping[str, Any]) -> np.random.SeedSequence:
+        """Return the seed for a purpose; equal contents share it."""
+        return np.random.SeedSequence([self.seed, int(digest(purpose, canonical_json(content)), 16)])
+
+
+def in_words(place: Mapping[str, Any]) -> str:
+    """Return a place in one line, such as ``coin, n 10, epsilon 0.1, naive``."""
+    return ", ".join(
+        str(value) if name in _COLUMNS_WITHOUT_NAMES else f"{name.replace('_', ' ')} {value}"
+        for name, value in place.items()
+        if value is not None
+    )
 
 
 @dataclass(frozen=True)
@@ -21,31 +88,28 @@ class PointOutcome:
     """What was computed at a point.
 
     Attributes:
-        measures: the numbers of the point, by name; None for what was not measured.
-        trials: the numbers of its trials, by name, each of shape (n_trials,).
+        measures: the numbers of the point, by name; None for a number that was not measured.
+        trials: the numbers of the point's trials, by name, each of shape (n_trials,).
     """
 
     measures: Mapping[str, float | None]
     trials: Mapping[str, Floats]
 
+    @classmethod
+    def averaged(cls, trials: Mapping[str, Floats], names: Iterable[str], **measures: float | None) -> PointOutcome:
+        """Return the outcome with means of these trials and their standard errors ``name_se``, and other measures.
 
-def averaged(trials: Mapping[str, Floats], names: Iterable[str], **measures: float | None) -> PointOutcome:
-    """Return the outcome whose measures are means over trials, each with its standard error as ``name_se``.
-
-    Args:
-        trials: the numbers of the trials.
-        names: of what the means are taken; None for a name that the trials do not hold.
-        measures: other numbers of the point.
-    """
-    for name in names:
-        values = trials.get(name)
-        measures[name] = None if values is None else float(values.mean())
-        measures[f"{name}_se"] = None if values is None else standard_error(values)
-    return PointOutcome(measures, trials)
+        A name that ``trials`` lacks was not measured.
+        """
+        for name in names:
+            values = trials.get(name)
+            measures[name] = None if values is None else float(values.mean())
+            measures[f"{name}_se"] = None if values is None else standard_error(values)
+        return cls(measures, trials)
 
 
 def with_errors(*names: str) -> tuple[str, ...]:
-    """Return the names of measures, each followed by that of its standard error."""
+    """Return the names of measures, each followed by the name of its standard error."""
     return tuple(f"{name}{ending}" for name in names for ending in ("", "_se"))
 
 
@@ -55,13 +119,13 @@ def standard_error(values: Floats) -> float:
 
 
 class Difference(NamedTuple):
-    """A mean difference over trials that two methods saw, and its standard error."""
+    """A mean difference of two methods over trials that both saw, and its standard error."""
 
     value: float
     error: float
 
     def sign(self, clear: float) -> int:
-        """Return 1 or -1 if it is larger than so many standard errors, otherwise 0."""
+        """Return 1 or -1 if the difference exceeds ``clear`` standard errors, otherwise 0."""
         return 0 if abs(self.value) <= clear * self.error else (1 if self.value > 0.0 else -1)
 
     def __str__(self) -> str:
@@ -69,18 +133,18 @@ class Difference(NamedTuple):
 
 
 def mean_difference(first: Sequence[float], second: Sequence[float]) -> Difference:
-    """Return the mean of ``first`` less ``second`` over the same trials.
+    """Return the mean of ``first`` minus ``second`` over the same trials.
 
     Raises:
-        ValueError: there are not as many trials of both.
+        ValueError: the numbers of trials differ.
     """
-    away = np.array([a - b for a, b in zip(first, second, strict=True)])
-    return Difference(float(away.mean()), standard_error(away))
+    gaps = np.array([a - b for a, b in zip(first, second, strict=True)])
+    return Difference(float(gaps.mean()), standard_error(gaps))
 
 
 @dataclass(frozen=True)
 class Result:
-    """What is known of one point: see ``PointOutcome``; ``result["epsilon"]`` reads its place."""
+    """A point and its outcome; ``result["epsilon"]`` reads the point's place."""
 
     point: GridPoint
     measures: Mapping[str, float | None]
@@ -90,12 +154,12 @@ class Result:
         return self.point[column]
 
     def measure(self, name: str) -> float:
-        """Return a measure, nan if it was not measured."""
+        """Return a measure; nan if it was not measured."""
         value = self.measures[name]
         return math.nan if value is None else value
 
     def shown(self, name: str) -> str:
-        """Return a measure for people, with its standard error if it has one; empty if it was not measured."""
+        """Return a measure as text, with its standard error if that is known; empty if it was not measured."""
         value, error = self.measures[name], self.measures.get(f"{name}_se")
         return "" if value is None else f"{value:.4g}" if error is None else f"{value:.4g} ± {error:.2g}"
 
@@ -110,7 +174,7 @@ class Results(tuple[Result, ...]):
         return Results(each for each in self if all(each[column] == value for column, value in place.items()))
 
     def at(self, **place: Any) -> Results:
-        """Return the results of points with these values in these columns, or with none: no price is every price."""
+        """Return the results of points with these values in these columns; an empty column matches every value."""
         return Results(each for each in self if all(each[column] in {value, None} for column, value in place.items()))
 
     def one(self, **place: Any) -> Result:
@@ -119,24 +183,85 @@ class Results(tuple[Result, ...]):
         Raises:
             ValueError: no result matches, or several do.
         """
-        (found,) = self.where(**place)
-        return found
+        (result,) = self.where(**place)
+        return result
 
     def values(self, column: str) -> list[Any]:
         """Return the distinct values of a column in their order, without None."""
         return list(dict.fromkeys(each[column] for each in self if each[column] is not None))
 
     def places(self, *columns: str) -> list[dict[str, Any]]:
-        """Return the places that some result has, by the values of these columns, the first changing last."""
+        """Return the combinations of values of these columns that some result has; the first column varies slowest."""
         every = (dict(zip(columns, values, strict=True)) for values in product(*map(self.values, columns)))
         return [place for place in every if self.where(**place)]
 
     def differences(self, first: str, second: str, measure: str) -> dict[str, Difference]:
-        """Return the mean differences of two methods of a case, by the other columns, unless both are one law."""
-        found = {}
+        """Return the mean differences of two methods of a case by place, where the two draw from different laws."""
+        differences = {}
         for each in self.where(method=first):
             place = {name: value for name, value in each.point.place.items() if name not in {"case", "method"}}
             others = self.where(method=second).at(**place)
             if others and others[0].point.digest != each.point.digest:
-                found[in_words(place)] = mean_difference(each.trials[measure], others[0].trials[measure])
-        return found
+                differences[in_words(place)] = mean_difference(each.trials[measure], others[0].trials[measure])
+        return differences
+
+
+class Claim(NamedTuple):
+    """A statement about a figure, and whether the study finds the same.
+
+    Attributes:
+        source: the paper and its figure, or ``OURS``.
+        says: the statement.
+        holds: whether the study finds the same.
+        measured: the numbers that decide.
+        why: why the paper and the study differ, or another remark; may be empty.
+    """
+
+    source: str
+    says: str
+    holds: bool
+    measured: str
+    why: str = ""
+
+    @property
+    def verdict(self) -> str:
+        return "holds" if self.holds else "does not hold"
+
+
+class Comparison(NamedTuple):
+    """A statement about the differences of two methods.
+
+    Attributes:
+        source, first, second, says: the paper or ``OURS``, the two methods, and the statement.
+        why: why the statement may fail.
+        never, always, some: the sign that no, every, or some clear difference of ``first`` minus ``second`` has; 0 if
+            any sign will do.
+    """
+
+    source: str
+    first: str
+    second: str
+    says: str
+    why: str = ""
+    never: int = 0
+    always: int = 0
+    some: int = 0
+
+    def claims(self, at: str, results: Results, measure: str, clear: float = CLEAR) -> list[Claim]:
+        """Return the claim about a measure; none if the two methods are not compared at any point.
+
+        Args:
+            at: the place of the results, with which the claim begins.
+            results: the results of one case.
+            measure: the measure to compare.
+            clear: how many standard errors make a difference clear.
+        """
+        differences = results.differences(self.first, self.second, measure)
+        if not differences:
+            return []
+        signs = [each.sign(clear) for each in differences.values()]
+        holds = not (self.never and self.never in signs)
+        holds = holds and (not self.always or set(signs) == {self.always}) and (not self.some or self.some in signs)
+        numbers = "; ".join(f"{place}: {each}" for place, each in differences.items())
+        measured = f"clearly lower at {signs.count(-1)}, higher at {signs.count(1)} of {len(signs)}: {numbers}"
+        return [Claim(self.source, f"{at}: {self.says}.", holds, measured, "" if holds else self.why)]

@@ -1,26 +1,55 @@
-"""Run the unfinished points of a study, on one process or on many: the numbers do not depend on how many."""
+"""Run the unfinished points of a study, on one process or on many; the numbers do not depend on how many.
+
+The directory of a study has one file per finished point, named by the digest of everything that the point's numbers
+depend on. So a killed run is resumed, and a changed study recomputes the points that changed and no others. A directory
+of another study is refused.
+"""
 
 from __future__ import annotations
 
 import os
+import secrets
 import signal
 import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from multiprocessing import get_context, parent_process
 from pathlib import Path
+from typing import Any
 
-from dpbayes_cli.base.errors import DpbayesError, SpecError
+import msgspec
+
+from dpbayes_cli.base.canonical import canonical_json
+from dpbayes_cli.base.errors import DpbayesError, OutputError, SpecError
 from dpbayes_cli.experiments import NOT_PRIVATE
-from dpbayes_cli.experiments.plots import Format
-from dpbayes_cli.experiments.point import GridPoint
-from dpbayes_cli.experiments.results import Result, Results
-from dpbayes_cli.experiments.store import FinishedPoint, finish, finished, open_directory, write_whole
+from dpbayes_cli.experiments.report import study_files
+from dpbayes_cli.experiments.results import GridPoint, Result, Results
 from dpbayes_cli.experiments.study import Study
+from dpbayes_cli.spec.yaml_reader import read_spec_file
 
 Progress = Callable[[GridPoint, float, int, int], None]
-"""Told of every point that is computed: the point, its seconds, how many are finished, how many there are."""
+"""Receives each computed point, its seconds, the number of finished points, and the number of all points."""
+_STUDY, _CELLS, _PARTIAL = "study.yaml", "cells", ".partial"
+
+
+class FinishedPoint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The file of one finished point.
+
+    Attributes:
+        stamp: the notice that study output is not private.
+        definition: what the numbers depend on; see ``GridPoint``.
+        measures: the numbers of the point, by name.
+        trials: arrays with one number per trial, by name.
+        seconds: how long the point took.
+    """
+
+    stamp: str
+    definition: dict[str, Any]
+    measures: dict[str, float | None]
+    trials: dict[str, list[float]]
+    seconds: float
 
 
 def run_study(study: Study, directory: Path, jobs: int, progress: Progress) -> Results:
@@ -44,15 +73,15 @@ def run_study(study: Study, directory: Path, jobs: int, progress: Progress) -> R
         raise SpecError(
             "there is nothing to compute: none of the methods can be run at the stated epsilons", where="methods"
         )
-    open_directory(directory, study)
-    found = {point.digest: kept for point in grid if (kept := finished(directory, point)) is not None}
-    missing = list({point.digest: point for point in grid if point.digest not in found}.values())
-    total, before = len(found) + len(missing), len(found)
-    for done, (point, result) in enumerate(_computed(study, missing, jobs), start=before + 1):
-        finish(directory, point, result)
-        found[point.digest] = result
-        progress(point, result.seconds, done, total)
-    return Results(Result(point, (kept := found[point.digest]).measures, kept.trials) for point in grid)
+    _open_directory(directory, study)
+    finished = {point.digest: stored for point in grid if (stored := _finished(directory, point)) is not None}
+    missing = list({point.digest: point for point in grid if point.digest not in finished}.values())
+    total = len(finished) + len(missing)
+    for point, computed in _computed(study, missing, jobs):
+        _write_whole(_file(directory, point), msgspec.json.encode(computed) + b"\n")
+        finished[point.digest] = computed
+        progress(point, computed.seconds, len(finished), total)
+    return Results(Result(point, (stored := finished[point.digest]).measures, stored.trials) for point in grid)
 
 
 def compute(study: Study, point: GridPoint) -> FinishedPoint:
@@ -72,29 +101,40 @@ def compute(study: Study, point: GridPoint) -> FinishedPoint:
     )
 
 
-def publish(directory: Path, study: Study, results: Results, formats: Sequence[Format] = ("svg",)) -> list[str]:
-    """Write the files of a study that has run, each a function of its finished points; return their names.
+def publish(directory: Path, study: Study, results: Results, formats: Sequence[str] = ("svg",)) -> list[str]:
+    """Write the files of a study that has run, and return their names.
 
     Raises:
         OutputError: the files cannot be written.
     """
-    files = study.files(results, formats)
+    files = study_files(study, results, formats)
     for name, content in files.items():
-        write_whole(directory / name, content)
+        _write_whole(directory / name, content)
     return list(files)
 
 
+def study_yaml(study: Study) -> bytes:
+    """Return the canonical file of a study, stamped, with all defaults written out."""
+    import yaml
+
+    stated = {key: value for key, value in msgspec.to_builtins(study).items() if value is not None}
+    stated["cases"] = {
+        name: {key: value for key, value in case.items() if value is not None} for name, case in stated["cases"].items()
+    }
+    text = yaml.safe_dump(stated, sort_keys=False, default_flow_style=None, width=120, allow_unicode=True)
+    return f"# {NOT_PRIVATE}\n{text}".encode()
+
+
 def _computed(study: Study, missing: list[GridPoint], jobs: int) -> Iterator[tuple[GridPoint, FinishedPoint]]:
-    """Return points as they are computed: on one process in their order, on several as they come."""
+    """Yield points as they are computed: in their order on one process, in any order on several."""
     if jobs == 1 or len(missing) < 2:
-        for point in missing:
-            yield point, compute(study, point)
+        yield from ((point, compute(study, point)) for point in missing)
         return
     from concurrent.futures import ProcessPoolExecutor, as_completed
     from concurrent.futures.process import BrokenProcessPool
 
     workers = min(jobs, len(missing))
-    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_begin)
+    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_begin_worker)
     try:
         waiting = {pool.submit(compute, study, point): point for point in missing}
         for future in as_completed(waiting):
@@ -107,15 +147,75 @@ def _computed(study: Study, missing: list[GridPoint], jobs: int) -> Iterator[tup
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _begin() -> None:
-    """Prepare a worker: one thread, interrupts are the parent's, and it does not outlive the parent."""
+def _begin_worker() -> None:
+    """Leave interrupts to the parent process, and end when it ends."""
     warnings.simplefilter("ignore")
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_leave_with_parent, daemon=True).start()
+    threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
-def _leave_with_parent() -> None:
+def _end_with_parent() -> None:
     parent = parent_process()
     if parent is not None:
         parent.join()
         os._exit(1)
+
+
+def _open_directory(directory: Path, study: Study) -> None:
+    """Make the directory of a study, or check the one that exists."""
+    if os.path.lexists(directory):
+        _check_same(directory, study)
+    try:
+        (directory / _CELLS).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"cannot write {str(directory)!r}: {error.strerror}", hint="choose another --out") from None
+    for left in (directory / _CELLS).glob(f"*{_PARTIAL}"):
+        with suppress(OSError):
+            left.unlink()
+    _write_whole(directory / _STUDY, study_yaml(study))
+
+
+def _check_same(directory: Path, study: Study) -> None:
+    """Refuse a path that is not the directory of a study of that name."""
+    hint = "choose another --out: an experiment only resumes in a directory of its own"
+    if not directory.is_dir():
+        raise OutputError(f"{str(directory)!r} exists and is not a directory", hint=hint)
+    if not any(directory.iterdir()):
+        return
+    try:
+        name = read_spec_file(directory / _STUDY).get("name")
+    except DpbayesError:
+        name = None
+    if name is None:
+        raise OutputError(f"{str(directory)!r} exists and is not the directory of a study", hint=hint) from None
+    if name != study.name:
+        raise OutputError(f"{str(directory)!r} holds the study {name!r}, not {study.name!r}", hint=hint)
+
+
+def _file(directory: Path, point: GridPoint) -> Path:
+    return directory / _CELLS / f"{point.digest[:32]}.json"
+
+
+def _finished(directory: Path, point: GridPoint) -> FinishedPoint | None:
+    """Return a finished point; None if its file is missing, torn, or of another definition."""
+    try:
+        stored = msgspec.json.decode(_file(directory, point).read_bytes(), type=FinishedPoint)
+    except (OSError, msgspec.DecodeError):
+        return None
+    return stored if canonical_json(stored.definition) == canonical_json(point.definition) else None
+
+
+def _write_whole(path: Path, content: bytes) -> None:
+    """Write a file under another name, sync it and rename it, so that no reader sees a part of it."""
+    partial = path.with_name(f"{path.name}.{os.getpid()}-{secrets.token_hex(4)}{_PARTIAL}")
+    try:
+        try:
+            with partial.open("xb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            partial.replace(path)
+        finally:
+            partial.unlink(missing_ok=True)
+    except OSError as error:
+        raise OutputError(f"cannot write {str(path)!r}: {error.strerror}") from None

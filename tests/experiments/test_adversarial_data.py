@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 from scipy import special
 
-from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.experiments.adversarial_data import AdversarialData, AdversaryCase, local_loss
 from dpbayes_cli.experiments.studies import build_study
 from dpbayes_cli.mechanisms.samplers.scalar_sampler import ScalarSampler
-from tests.conftest import ROOT, Cli
 from tests.experiments.studies import results_of
 
-CONFIG = str(ROOT / "configs" / "experiments" / "adversarial-data.yaml")
 CASE = AdversaryCase(support=(0.2, 0.8))
 
 
@@ -68,21 +63,8 @@ def test_the_adversary_makes_the_posterior_lean_to_one_end() -> None:
     assert 0.95 < float(str(outcome.measures["share"])) <= 1.0
 
 
-def test_the_study_of_the_paper_runs_and_all_of_it_holds(dpbayes: Cli, place: Path) -> None:
-    done = dpbayes("experiment", CONFIG, "--jobs", "1", "--json", "--case", "a0-0.2", "--out", "out")
-    assert [claim["holds"] for claim in done.json["claims"]] == [True, True]
-    paths = pd.read_csv(place / "out" / "paths.csv")
-    assert paths["record"].tolist() == list(range(300))
-    assert (place / "out" / "local-epsilon.svg").exists()
-
-
 def test_a_path_that_stays_short_of_the_worst_case_is_told() -> None:
     study: Any = build_study(
         {"study": "adversarial-data", "name": "x", "n": "3", "cases": {"c": {"support": ["0.2", "0.8"]}}}
     )
     assert not study.claims(results_of(study))[0].holds
-
-
-def test_a_support_outside_of_the_range_is_refused() -> None:
-    with pytest.raises(SpecError):
-        AdversaryCase(support=(0.0, 0.5)).step(5)

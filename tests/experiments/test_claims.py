@@ -9,15 +9,12 @@ import pytest
 import yaml
 
 from dpbayes_cli.experiments import NOT_PRIVATE
-from dpbayes_cli.experiments.claims import OURS, Claim, difference_claims, listed
-from dpbayes_cli.experiments.plots import figure_files, figure_formats, stamped_panels
-from dpbayes_cli.experiments.point import GridPoint
-from dpbayes_cli.experiments.results import Difference, Result, Results
-from dpbayes_cli.experiments.studies import STUDIES, build_study
-from dpbayes_cli.experiments.summary import claims_section
-from tests.conftest import ROOT, Cli
-from tests.experiments.small import HMM, LINEAR
-from tests.experiments.studies import SMALL
+from dpbayes_cli.experiments.plots import figure_files, stamped_panels
+from dpbayes_cli.experiments.report import summary
+from dpbayes_cli.experiments.results import OURS, Claim, Comparison, Difference, GridPoint, Result, Results
+from dpbayes_cli.experiments.studies import build_study
+from tests.conftest import Cli
+from tests.experiments.studies import CALIBRATION, HMM, LINEAR
 
 TRUE = Claim("[X] Figure 1", "it is so.", True, "3 of 3")
 FALSE = Claim(OURS, "it is not so.", False, "0 of 3", "chance")
@@ -44,18 +41,20 @@ def test_a_summary_tells_its_claims_before_its_tables(monkeypatch: pytest.Monkey
     study = build_study(UTILITY)
     monkeypatch.setattr(type(study), "claims", lambda *_: [TRUE, FALSE])
     place = {"case": "coin", "order": "2", "epsilon": "1", "method": "gaussian"}
-    measures: dict[str, float | None] = dict.fromkeys(study.measures, 0.5)
-    text = study.summary(Results([result(place, measures)]), ["kl.svg"])
+    measures: dict[str, float | None] = dict.fromkeys(study.layout.measures, 0.5)
+    results = Results([result(place, measures)])
+    text = summary(study, results, ["kl.svg"])
     headings = ["# Study `tiny`", "## Claims", "## coin", "## Figures"]
     assert [line for line in text.splitlines() if line.startswith("#")] == headings
     assert "| [X] Figure 1 | it is so. | holds | 3 of 3 |  |" in text
     assert f"| {OURS} | it is not so. | **does not hold** | 0 of 3 | chance |" in text
     assert "| 2 | 1 | gaussian | 0.5 | " in text
-    assert "tell nothing" in claims_section([])
-    assert (listed([1, "b"]), listed([])) == ("1, b", "nowhere")
+    monkeypatch.setattr(type(study), "claims", lambda *_: [])
+    assert "decide none of the papers' claims" in summary(study, results, [])
 
 
 @pytest.mark.slow
+@pytest.mark.calibration
 def test_a_claim_that_does_not_hold_is_told_and_is_no_failure(dpbayes: Cli, place: Path) -> None:
     """One draw that knows the noise is further from the posterior than a naive one, averaged over the noise."""
     Path("tiny.yaml").write_text(yaml.safe_dump(UTILITY), encoding="utf-8")
@@ -74,20 +73,13 @@ def test_a_claim_that_does_not_hold_is_told_and_is_no_failure(dpbayes: Cli, plac
 
 
 def test_a_figure_is_stamped_in_every_format() -> None:
-    assert (figure_formats("svg"), figure_formats("svg,png")) == (("svg",), ("svg", "png"))
-    figure = stamped_panels([("a",)], 1, lambda axes, name: axes.set_title(name), "one")
+    figure = stamped_panels([("a",), ("b",), ("c",)], 2, lambda axes, name: axes.set_title(name), "one")
     files = figure_files({"one": figure}, ("svg", "png"))
     assert files["one.png"].startswith(b"\x89PNG")
     assert NOT_PRIVATE.encode() in files["one.png"]
     assert f">{NOT_PRIVATE}<" in files["one.svg"].decode()
+    assert files["one.svg"].count(b'id="patch_') == 1 + 3 * 5, "a row of panels may be short"
     assert files == figure_files({"one": figure}, ("svg", "png")), "the same bytes for the same figure"
-
-
-def test_the_gallery_names_every_study() -> None:
-    gallery = (ROOT / "README.md").read_text(encoding="utf-8").split("### Gallery")[1].split("\n## ")[0]
-    configs = [path.name for path in (ROOT / "configs" / "experiments").glob("*.yaml")]
-    assert len(configs) == len(STUDIES)
-    assert [name for name in configs if f"`{name}`" not in gallery] == []
 
 
 # --- differences -----------------------------------------------------------------------------------------------------
@@ -105,14 +97,14 @@ def test_the_gallery_names_every_study() -> None:
     ],
 )
 def test_a_claim_about_differences_follows_from_their_signs(
-    signs: dict[str, int], values: tuple[float, ...], holds: bool
+    signs: dict[str, int], values: tuple[float, ...], holds: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """That one is below another needs a clear difference; that it is not above is refuted by one."""
     differences = {f"epsilon {k}": Difference(value, 0.01) for k, value in enumerate(values)}
-    (claim,) = difference_claims(OURS, "it is so.", differences, 3.0, **signs, why="chance")
+    monkeypatch.setattr(Results, "differences", lambda *_: differences)
+    (claim,) = Comparison(OURS, "a", "b", "it is so", "chance", **signs).claims("here", Results(), "x", 3.0)
     assert (claim.holds, claim.why) == (holds, "" if holds else "chance")
     assert f"epsilon 1: {values[1]:+.4f} ± 0.0100" in claim.measured
-    assert difference_claims(OURS, "it is so.", {}, 3.0) == []
 
 
 def test_methods_are_compared_at_one_price_and_not_with_themselves() -> None:
@@ -126,6 +118,7 @@ def test_methods_are_compared_at_one_price_and_not_with_themselves() -> None:
     )  # fmt: skip
     assert own.differences("a", "b", "x") == {"epsilon 1": Difference(1.5, 0.5)}
     assert set(own.differences("a", "free", "x")) == {"epsilon 1", "epsilon 2"}
+    assert Comparison(OURS, "a", "nobody", "it is so").claims("here", own, "x", 3.0) == []
 
 
 # --- calibration -----------------------------------------------------------------------------------------------------
@@ -134,7 +127,7 @@ def test_methods_are_compared_at_one_price_and_not_with_themselves() -> None:
 def of_calibration(**changes: float) -> dict[str, Claim]:
     """The claims of the small study with measures that bear them out, but for those that are stated."""
     ks = {"noise-aware": 0.2, "non-private": 0.2, "naive": 0.9, "ops": 0.8} | changes
-    study, results = build_study(SMALL), []
+    study, results = build_study(CALIBRATION), []
     for point in study.grid():
         method = point["method"]
         value = ks[method] * (0.1 if method == "naive" and point["n"] == 40 else 1.0)
@@ -151,7 +144,7 @@ def of_calibration(**changes: float) -> dict[str, Claim]:
 
 def test_what_bernstein_and_sheldon_show_holds_where_it_is_measured() -> None:
     found = of_calibration()
-    assert [claim.holds for claim in found.values()] == [True] * 5
+    assert [claim.holds for claim in found.values()] == [True] * 6
     assert "largest KS distance 0.200 (non-private 0.200)" in next(iter(found.values())).measured
 
 

@@ -11,7 +11,6 @@ import pytest
 import yaml
 from scipy import stats
 
-from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.experiments.coin import COMPLETE
 from dpbayes_cli.experiments.estimates import EstimationCase
 from dpbayes_cli.experiments.estimation import Estimation
@@ -99,7 +98,7 @@ def test_laplace_noise_overtakes_where_the_paper_says() -> None:
     assert overtakes.holds
     assert "by 3 standard errors from n = 30 on" in overtakes.measured
     assert not found["with n the error of Laplace noise converges to that of the true posterior."].holds, "n is small"
-    charge = "the exact Renyi charge of a posterior sample is below what its range implies, where it is computed."
+    charge = "the exact Renyi charge of a posterior sample, if it is computed, is below what its range implies."
     assert found[charge].holds
     assert {"l1", "charge"} == set(study.figures(results))
 
@@ -115,33 +114,9 @@ def test_samples_that_are_never_overtaken_are_told() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.calibration
 def test_the_study_of_the_paper_runs(dpbayes: Cli, place: Path) -> None:
     done = dpbayes("experiment", str(CONFIG), "--trials", "300", "--json", "--out", "out")
     held = {claim["says"].split(": ", 1)[1]: claim["holds"] for claim in done.json["claims"]}
     assert held["with n the error of Laplace noise converges to that of the true posterior."]
     assert held["posterior samples behave like the posterior of fewer records."]
-
-
-@pytest.mark.parametrize(
-    "changes", [{"theta": "1.5"}, {"n": ["0"]}, {"epsilon": ["0"]}, {"epsilon": ["much"]}, {"support": None}]
-)
-def test_what_makes_no_sense_is_refused(changes: dict[str, Any]) -> None:
-    case = {"theta": "0.3", "n": ["5"], "support": ["0.2", "0.8"]} | changes
-    stated = {key: value for key, value in case.items() if value is not None}
-    with pytest.raises(SpecError):
-        build_study({"study": "estimation", "name": "x", "epsilon": ["1"], "methods": ["ops"], "cases": {"c": stated}})
-
-
-def test_a_name_changes_no_digest() -> None:
-    def digests(name: str, epsilon: str) -> set[str]:
-        stated = {"theta": "0.3", "n": ["5"], "support": ["0.2", "0.8"]}
-        document = {
-            "study": "estimation",
-            "name": "x",
-            "epsilon": [epsilon],
-            "methods": ["ops"],
-            "cases": {name: stated},
-        }
-        return {point.digest for point in build_study(document).grid()}
-
-    assert digests("one", "1") == digests("other", "1") != digests("one", "2")

@@ -1,25 +1,21 @@
-"""A study of hidden Markov models: its file, what is held out, chains in floats, and what is said."""
+"""A study of hidden Markov models: held-out records, the price of a draw, and chains in floats."""
 
 from __future__ import annotations
 
 import importlib
 import itertools
-import json
 import math
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 from scipy.special import betainc, betaln, gammaln
 
-from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.noisy_observation import NoisySequences
 from dpbayes_cli.core.registry import mechanism_type
 from dpbayes_cli.core.section import require_type
-from dpbayes_cli.experiments import NOT_PRIVATE
 from dpbayes_cli.experiments import hmm as hmm_study
 from dpbayes_cli.experiments.file_records import POLICY
 from dpbayes_cli.experiments.hmm import HiddenMarkovModels
@@ -31,56 +27,17 @@ from dpbayes_cli.experiments.hmm_chains import (
     run_chain,
     state_shares,
 )
-from dpbayes_cli.experiments.point import GridPoint
+from dpbayes_cli.experiments.results import GridPoint
 from dpbayes_cli.experiments.studies import build_study, read_study
 from dpbayes_cli.inference.posterior import Posterior
 from dpbayes_cli.inference.solve import infer
 from dpbayes_cli.models.hmm import Hmm
-from tests.conftest import ROOT, SAMPLE_DATA, Cli
-from tests.experiments import studies
+from tests.conftest import ROOT, SAMPLE_DATA
+from tests.experiments.studies import HMM, write_records
 from tests.plans import plan_arguments, plan_of
 
 CONFIG = ROOT / "configs" / "experiments" / "hmm.yaml"
-KEYS = ["case", "states", "epsilon", "method"]
-
-CASE: dict[str, Any] = {
-    "records": "records.csv",
-    "domain": {
-        "sequence": {"column": "unit", "values": ["a", "b", "c"], "impute": "a"},
-        "time": {"column": "week", "values": [f"w{t}" for t in range(10)], "impute": "w0"},
-        "features": {
-            "kind": {"values": ["x", "y", "z"], "impute": "x"},
-            "hurt": {"values": ["no", "yes"], "impute": "no"},
-        },
-    },
-    "prior": {"stay": "2"},
-}
-TINY: dict[str, Any] = {
-    "study": "hmm",
-    "name": "tiny",
-    "seed": "5",
-    "trials": "4",
-    "draws": "10",
-    "held_out": "0.2",
-    "converged": "20",
-    "sweeps": "6",
-    "epsilon": ["1", "1000"],
-    "methods": ["non-private", "laplace", "laplace-naive", "ops", "gibbs"],
-    "cases": {"units": CASE},
-}
-UNIFORM = -math.log(6.0)
 """The log-likelihood of a record whose values are equally likely."""
-
-
-def write_records(place: Path, n: int = 6000) -> None:
-    """Write records of units that are in one state in the first weeks and in another in the last."""
-    rng = np.random.default_rng(1)
-    week, unit = rng.integers(10, size=n), rng.integers(3, size=n)
-    late = week >= 4 + unit
-    kind = np.where(rng.random(n) < 0.7, np.where(late, 0, 2), rng.integers(3, size=n))
-    hurt = rng.random(n) < np.where(late, 0.1, 0.5)
-    frame = {"unit": np.array(list("abc"))[unit], "week": [f"w{t}" for t in week], "kind": np.array(list("xyz"))[kind]}
-    pd.DataFrame({**frame, "hurt": np.where(hurt, "yes", "no")}).to_csv(place / "records.csv", index=False)
 
 
 class StandIn:
@@ -107,131 +64,19 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> StandIn:
 
 
 def study_of(place: Path, **changes: Any) -> HiddenMarkovModels:
-    return require_type(build_study({**TINY, **changes}, place), HiddenMarkovModels)
+    return require_type(build_study({**HMM, "trials": "4", **changes}, place), HiddenMarkovModels)
 
 
 @pytest.fixture(scope="module")
 def records(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("records")
-    write_records(place)
+    write_records(place, 6000)
     return place
-
-
-def run(out: Path, place: Path, jobs: int = 1, **changes: Any) -> Path:
-    """Run and publish the tiny study."""
-    studies.run(study_of(place, **changes), out, jobs)
-    return out
-
-
-@pytest.fixture(scope="module")
-def whole(records: Path) -> Path:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(hmm_study, "infer", StandIn())
-        return run(records / "whole", records)
 
 
 def point_of(study: HiddenMarkovModels, *place: Any) -> GridPoint:
     """The point with a number of states, an epsilon and a method."""
     return next(each for each in study.grid() if (each["states"], each["epsilon"], each["method"]) == place)
-
-
-# --- from the file to the results ------------------------------------------------------------------------------------
-
-
-def test_the_command_runs_the_study(
-    dpbayes: Cli, place: Path, stand_in: StandIn, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(HiddenMarkovModels, "figures", lambda *_: {})
-    write_records(place)
-    Path("tiny.yaml").write_text(json.dumps(TINY), encoding="utf-8")
-    done = dpbayes("experiment", "tiny.yaml", "--trials", "2", "--case", "units", "--jobs", "1", "--json", "-v")
-    assert done.json["stamp"] == NOT_PRIVATE
-    assert len(done.json["results"]) == 2 * (1 + 2 * 4)
-    assert "18 of 18: units, states 1, epsilon 1000, gibbs" in done.err
-    assert len(stand_in.observations) == 2 * (1 + 2 * 2)
-
-
-def test_every_file_says_that_it_is_not_private(whole: Path) -> None:
-    files = [path for path in whole.rglob("*") if path.is_file()]
-    assert {"results.csv", "trials.csv", "summary.md", "study.yaml"} < {path.name for path in files}
-    assert all(NOT_PRIVATE in path.read_text(encoding="utf-8") for path in files)
-    figures = {path.name: path.read_text(encoding="utf-8") for path in files if path.suffix == ".svg"}
-    assert set(figures) == {"log-likelihood.svg", "shortfall.svg"}
-    assert all(f">{NOT_PRIVATE}<" in text for text in figures.values())
-
-
-def test_the_tables_hold_what_the_trials_say(whole: Path) -> None:
-    results, trials = pd.read_csv(whole / "results.csv"), pd.read_csv(whole / "trials.csv")
-    by_cell = trials.groupby(KEYS, dropna=False)["log_likelihood"].mean().sort_index()
-    pd.testing.assert_series_equal(by_cell, results.set_index(KEYS).sort_index()["log_likelihood"])
-    assert trials.groupby("trial")["n_test"].nunique().eq(1).all(), "all cells see the same trials"
-    found = results.set_index(["states", "epsilon", "method"])["log_likelihood"].to_dict()
-    assert found[2, 1.0, "laplace"] == pytest.approx(UNIFORM), "the stand-in"
-    exact = results[(results["method"] == "non-private") & (results["states"] == 1)]["log_likelihood"].item()
-    assert found[2, 1.0, "gibbs"] < found[2, 1.0, "ops"] - 0.1, "a sweep has a sixth of the price"
-    assert found[1, 1000.0, "laplace"] == pytest.approx(exact, abs=0.01)
-    assert found[1, 1000.0, "laplace-naive"] == pytest.approx(exact, abs=0.01)
-    assert found[2, 1000.0, "ops"] > exact + 0.1, "two states tell more than one"
-
-
-def test_the_summary_says_who_wins(whole: Path) -> None:
-    text = (whole / "summary.md").read_text(encoding="utf-8")
-    assert "`ops`: **idealized**" in text
-    stand_in = "units, 2 states: read with its noise, Laplace noise beats one posterior sample. | **does not hold** |"
-    assert stand_in in text, "the stand-in knows nothing"
-    assert "**`ops` less `non-private`, `log_likelihood`**" in text
-
-
-@pytest.mark.slow
-def test_the_numbers_depend_on_neither_processes_nor_order(
-    records: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(HiddenMarkovModels, "figures", lambda *_: {})
-    methods = ["ops", "gibbs"]
-    features = dict(reversed(CASE["domain"]["features"].items()))
-    turned = {"units": {**CASE, "domain": {**CASE["domain"], "features": features}}}
-    first = run(tmp_path / "first", records, methods=methods, epsilon=["1"])
-    second = run(tmp_path / "second", records, 2, methods=methods[::-1], epsilon=["1"], states=["1", "2"], cases=turned)
-    tables = (pd.read_csv(out / "results.csv").sort_values(KEYS, ignore_index=True) for out in (first, second))
-    pd.testing.assert_frame_equal(*tables, check_exact=True)
-
-
-@pytest.mark.parametrize(
-    ("changes", "where"),
-    [
-        ({"states": ["0"]}, "states"),
-        ({"states": ["2", "2"]}, "states"),
-        ({"held_out": "1"}, "held_out"),
-        ({"methods": ["truncated-sampler"]}, "methods"),
-        ({"least_share": "0.4"}, "least_share"),
-        ({"cases": {"one": {**CASE, "domain": {**CASE["domain"], "states": "2"}}}}, "cases.one.domain.states"),
-        ({"cases": {"one": {**CASE, "prior": {"stays": "2"}}}}, "cases.one.prior"),
-        (
-            {"cases": {"one": {**CASE, "domain": {**CASE["domain"], "features": {"kind": {"values": ["x", "y"]}}}}}},
-            "cases.one.domain",
-        ),
-    ],
-)
-def test_what_is_wrong_is_named(changes: dict[str, Any], where: str, records: Path) -> None:
-    with pytest.raises(SpecError) as error:
-        study_of(records, **changes).grid()
-    assert where in error.value.message
-
-
-def test_a_point_depends_on_what_its_method_uses(records: Path) -> None:
-    def digests(**changes: Any) -> dict[str, str]:
-        study = study_of(records, **changes)
-        return {study.label(point): point.digest for point in study.grid()}
-
-    before = digests()
-    for changes, moved in (
-        ({"sweeps": "7"}, {"gibbs"}),
-        ({"converged": "21"}, {"ops"}),
-        ({"least_share": "0.02"}, {"ops"}),
-        ({"held_out": "0.3"}, set(TINY["methods"])),
-    ):
-        after = digests(**changes)
-        assert {label.split(", ")[-1] for label in before if before[label] != after[label]} == moved
 
 
 # --- what is held out ------------------------------------------------------------------------------------------------
@@ -242,12 +87,12 @@ def test_what_is_held_out_is_not_learned_from(records: Path) -> None:
     trials = study.trials_of(point_of(study, 2, None, "non-private"))
     assert len({trial.held.tobytes() for trial in trials}) == len(trials)
     for trial in trials:
-        assert trial.held.sum() == 6
+        assert trial.held.sum() == 3
         assert trial.n_train + trial.n_test == 6000
         for train, test in zip(trial.train, trial.test, strict=True):
             assert not train[trial.held].any()
             assert (train[~trial.held].sum(axis=1) > 0).all()
-            assert test.shape[0] == 6
+            assert test.shape[0] == 3
 
 
 def test_releases_have_noise_where_nothing_is_left(records: Path, stand_in: StandIn) -> None:
@@ -391,12 +236,6 @@ def test_neighboring_states_say_what_they_know_of_a_state() -> None:
 # --- the study of the paper ------------------------------------------------------------------------------------------
 
 
-def test_the_study_of_the_paper_is_valid() -> None:
-    study = require_type(read_study(CONFIG), HiddenMarkovModels)
-    assert (study.trials, study.held_out, study.states) == (10, 0.1, (2, 1))
-    assert len(study.grid()) == 2 * (1 + 5 * 4)
-
-
 def planted(model: Hmm, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Return where the log of events is in state A, shape (n_regions, n_months)."""
     monkeypatch.syspath_prepend(SAMPLE_DATA)
@@ -406,6 +245,7 @@ def planted(model: Hmm, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 @pytest.mark.slow
+@pytest.mark.calibration
 @pytest.mark.parametrize("method", ["laplace", "ops"])
 def test_the_planted_states_are_found_at_epsilon_3(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Wrong in less than 5 % of all cells: those with a handful of records or none say little."""
@@ -415,13 +255,3 @@ def test_the_planted_states_are_found_at_epsilon_3(method: str, monkeypatch: pyt
     ((_, states), *_) = study.predictions(point, study.trials_of(point)[:1])
     found = states[0, :, :, 0] > 0.5
     assert min((found != truth).mean(), (found == truth).mean()) < 0.05
-
-
-@pytest.mark.slow
-def test_inference_depends_on_no_number_of_processes(records: Path, tmp_path: Path) -> None:
-    changes = {"epsilon": ["1"], "trials": "2", "states": ["2"], "methods": ["non-private", "laplace", "laplace-naive"]}
-    first, second = (run(tmp_path / str(jobs), records, jobs, **changes) for jobs in (1, 2))
-    tables = (pd.read_csv(out / "results.csv") for out in (first, second))
-    pd.testing.assert_frame_equal(*tables, check_exact=True)
-    found = pd.read_csv(first / "results.csv").set_index("method")["log_likelihood"]
-    assert (found > UNIFORM + 0.2).all()

@@ -1,60 +1,26 @@
-"""A study of linear regression: its file, the range of the likelihood, draws in a ball, noise-aware inference."""
+"""A study of linear regression: the range of the likelihood, draws in a ball, noise-aware inference."""
 
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 
-from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.section import require_type
-from dpbayes_cli.experiments import NOT_PRIVATE
 from dpbayes_cli.experiments.ball import MASS, ball_radius, draw_in_ball, likelihood_power, likelihood_range
 from dpbayes_cli.experiments.linear_regression import LinearRegressions, document, rows_of, scaled_coefficients
 from dpbayes_cli.experiments.studies import build_study, read_study
-from tests.conftest import ROOT, Cli
-from tests.experiments import studies
+from tests.conftest import ROOT
+from tests.experiments.studies import LINEAR, write_records
 
 CONFIG = ROOT / "configs" / "experiments" / "linear-regression.yaml"
 
 
-def write_records(place: Path, n: int = 400) -> None:
-    """Write a file of two numbers and a third that depends on both, sd 1."""
-    rng = np.random.default_rng(1)
-    a, b = rng.uniform(0.0, 4.0, n), rng.uniform(-1.0, 1.0, n)
-    y = np.clip(2.0 + 1.5 * a - 2.0 * b + rng.normal(size=n), 0.0, 10.0)
-    pd.DataFrame({"a": a.round(3), "b": b.round(3), "y": y.round(3)}).to_csv(place / "records.csv", index=False)
-
-
-CASE: dict[str, Any] = {
-    "records": "records.csv",
-    "residual_sd": "1",
-    "target": {"column": "y", "lower": "0", "upper": "10", "impute": "5"},
-    "features": {
-        "b": {"lower": "-1", "upper": "1", "impute": "0"},
-        "a": {"lower": "0", "upper": "4", "impute": "2"},
-    },
-}
-TINY: dict[str, Any] = {
-    "study": "linear-regression",
-    "name": "tiny",
-    "seed": "4",
-    "trials": "5",
-    "train_share": "0.3",
-    "prior_variance": ["0.1", "1"],
-    "epsilon": ["1", "1000"],
-    "methods": ["non-private", "truncated-sampler"],
-    "cases": {"line": CASE},
-}
-
-
 def study_of(place: Path, **changes: Any) -> LinearRegressions:
-    return require_type(build_study({**TINY, **changes}, place), LinearRegressions)
+    return require_type(build_study({**LINEAR, **changes}, place), LinearRegressions)
 
 
 @pytest.fixture(scope="module")
@@ -62,78 +28,6 @@ def place_with_records(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("records")
     write_records(place)
     return place
-
-
-def run(out: Path, place: Path, jobs: int = 1, **changes: Any) -> Path:
-    """Run and publish the tiny study."""
-    studies.run(study_of(place, **changes), out, jobs)
-    return out
-
-
-@pytest.fixture(scope="module")
-def whole(place_with_records: Path) -> Path:
-    return run(place_with_records / "whole", place_with_records)
-
-
-# --- from the file to the results ------------------------------------------------------------------------------------
-
-
-def test_the_command_runs_the_study(dpbayes: Cli, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(LinearRegressions, "figures", lambda *_: {})
-    write_records(place)
-    Path("tiny.yaml").write_text(json.dumps(TINY), encoding="utf-8")
-    done = dpbayes("experiment", "tiny.yaml", "--trials", "3", "--case", "line", "--jobs", "1", "--json", "-v")
-    assert done.json["stamp"] == NOT_PRIVATE
-    assert len(done.json["results"]) == 2 * (1 + 2)
-    assert {row["trials"] for row in done.json["results"]} == {3}
-    assert "6 of 6: line, prior variance 1, epsilon 1000, truncated-sampler" in done.err
-
-
-def test_every_file_says_that_it_is_not_private(whole: Path) -> None:
-    files = [path for path in whole.rglob("*") if path.is_file()]
-    assert {"results.csv", "trials.csv", "summary.md", "study.yaml", "mse.svg"} < {path.name for path in files}
-    assert all(NOT_PRIVATE in path.read_text(encoding="utf-8") for path in files)
-    assert f">{NOT_PRIVATE}<" in (whole / "mse.svg").read_text(encoding="utf-8")
-
-
-def test_the_tables_hold_what_the_trials_say(whole: Path) -> None:
-    results, trials = pd.read_csv(whole / "results.csv"), pd.read_csv(whole / "trials.csv")
-    keys = ["case", "prior_variance", "epsilon", "method"]
-    by_cell = trials.groupby(keys, dropna=False)[["mse", "mean_mse"]].mean().sort_index()
-    pd.testing.assert_frame_equal(by_cell, results.set_index(keys).sort_index()[["mse", "mean_mse"]])
-    assert trials.groupby("trial")["mean_mse"].nunique().eq(1).all(), "all cells see the same records"
-    mse = results.set_index(["prior_variance", "epsilon"])["mse"].to_dict()
-    exact = results[(results["method"] == "non-private") & (results["prior_variance"] == 1)]["mse"].item()
-    assert exact == pytest.approx(1.0, rel=0.15), "the variance of the residuals"
-    assert exact < mse[1.0, 1000.0] < mse[1.0, 1.0]
-
-
-@pytest.mark.slow
-def test_the_numbers_depend_on_neither_processes_nor_order(
-    whole: Path, place_with_records: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(LinearRegressions, "figures", lambda *_: {})
-    other = run(tmp_path / "other", place_with_records, 2, epsilon=["1000", "1"], prior_variance=["1", "0.1"])
-    keys = ["case", "prior_variance", "epsilon", "method"]
-    first, second = (pd.read_csv(out / "results.csv").sort_values(keys, ignore_index=True) for out in (whole, other))
-    pd.testing.assert_frame_equal(first, second, check_exact=True)
-
-
-@pytest.mark.parametrize(
-    ("changes", "where"),
-    [
-        ({"prior_variance": ["0"]}, ""),
-        ({"train_share": "1"}, "train_share"),
-        ({"methods": ["sampler"]}, "methods"),
-        ({"cases": {"one": {**CASE, "features": {"a": {"values": ["x", "y"], "impute": "x"}}}}}, "cases.one"),
-        ({"cases": {"one": {**CASE, "features": {"a": {"lower": "0", "upper": "1"}}}}}, "cases.one"),
-        ({"cases": {"one": {**CASE, "target": {"column": "a", "lower": "0", "upper": "1"}}}}, "cases.one"),
-    ],
-)
-def test_what_is_wrong_is_named(changes: dict[str, Any], where: str, place_with_records: Path) -> None:
-    with pytest.raises(SpecError) as error:
-        study_of(place_with_records, **changes).grid()
-    assert where in error.value.message
 
 
 # --- the price of a draw ---------------------------------------------------------------------------------------------
@@ -182,11 +76,11 @@ def test_the_ball_holds_its_share_of_the_prior() -> None:
 
 def test_rows_have_norm_one_at_most(place_with_records: Path) -> None:
     study = study_of(place_with_records)
-    case = study.cases["line"]
+    case = study.cases["two"]
     assert [column.role for column in case.columns] == ["y", "a", "b"]
     rows = rows_of(case, np.array([[5.0, 0.0, 1.0], [0.0, 4.0, -1.0], [3.0, 2.0, 0.0]]))
     np.testing.assert_allclose(rows * math.sqrt(3.0), [[1.0, -1.0, 1.0], [1.0, 1.0, -1.0], [1.0, 0.0, 0.0]])
-    trial = study.trials_of(study.grid()[0])[0]
+    trial = study.trials_of(study.grid()[-1])[0]
     assert (len(trial.y), len(trial.test_y)) == (120, 280)
     assert np.abs(trial.y).max() <= 1.0
 
@@ -218,7 +112,7 @@ def test_draws_in_a_ball_have_the_moments_of_quadrature(centre: tuple[float, flo
 
 
 def test_coefficients_in_units_of_the_file_are_those_of_rows(place_with_records: Path) -> None:
-    case = study_of(place_with_records).cases["line"]
+    case = study_of(place_with_records).cases["two"]
     numbers = np.array([[5.0, 1.0, 0.5], [5.0, 3.0, -0.25]])
     slopes = np.array([[2.0, 1.5, -2.0]])
     (w,) = scaled_coefficients(case, slopes)
@@ -230,15 +124,8 @@ def test_coefficients_in_units_of_the_file_are_those_of_rows(place_with_records:
     assert slope_variance == pytest.approx(0.1 / 3.0 * (5.0 / 2.0) ** 2), "v / d, scaled from rows to the file"
 
 
-def test_the_study_of_the_paper_is_valid() -> None:
-    study = require_type(read_study(CONFIG), LinearRegressions)
-    assert study.train_share == 0.1
-    grid = study.grid()
-    assert {point.case for point in grid} == {"abalone-weights", "abalone", "adult"}
-    assert {point["method"] for point in grid} >= {"non-private", "truncated-sampler"}
-
-
 @pytest.mark.slow
+@pytest.mark.calibration
 def test_no_posterior_of_many_is_lost_on_its_way_from_the_prior() -> None:
     """Little noise and a wide prior: each of 50 predicts nearly as well as without privacy, where one was 14 times off.
 

@@ -1,69 +1,36 @@
-"""A study of logistic regression: its file, laws, and chains."""
+"""A study of logistic regression: its laws, rows and released chains."""
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
-from scipy.special import expit
 
-from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.section import require_type
-from dpbayes_cli.experiments import NOT_PRIVATE
-from dpbayes_cli.experiments.logistic_laws import LogisticLaw, Price, divergences_of_range, law_at, restricted_range
+from dpbayes_cli.experiments.logistic_laws import (
+    LogisticLaw,
+    Price,
+    UnitRows,
+    divergences_of_range,
+    law_at,
+    restricted_range,
+)
 from dpbayes_cli.experiments.logistic_regression import LogisticRegressions
 from dpbayes_cli.experiments.studies import build_study, read_study
-from dpbayes_cli.experiments.unit_rows import UnitRows
 from dpbayes_cli.privacy.conversions import bounded_range_rdp, gaussian_delta
 from dpbayes_cli.privacy.noisy_descent import descent_mu, minami_likelihood_power, mu_of_statement
-from tests.conftest import ROOT, Cli
-from tests.experiments import studies
+from tests.conftest import ROOT
+from tests.experiments.studies import LOGISTIC, write_records
 
 CONFIG = ROOT / "configs" / "experiments" / "logistic-regression.yaml"
-METHODS = ["true-posterior", "rdp-concentrated", "rdp-diffuse", "ops", "gdp-langevin", "minami-langevin"]
-
-
-def write_records(place: Path, n: int = 240) -> None:
-    """Write a file of a number, a text and a class that depends on both."""
-    rng = np.random.default_rng(1)
-    number, text = rng.random(n).round(3), rng.choice(["a", "b", "c"], n)
-    score = expit(6.0 * (number - 0.5) + 1.5 * (text == "a"))
-    frame = pd.DataFrame({"number": number, "text": text, "y": np.where(rng.random(n) < score, "yes", "no")})
-    frame.to_csv(place / "records.csv", index=False)
-
-
-CASE: dict[str, Any] = {
-    "train": "records.csv",
-    "n_train": "160",
-    "beta": "0.01",
-    "target": {"column": "y", "values": ["no", "yes"], "impute": "no"},
-    "features": {
-        "number": {"lower": "0", "upper": "1", "impute": "0.5"},
-        "text": {"values": ["a", "b", "c"], "impute": "b"},
-    },
-}
-TINY: dict[str, Any] = {
-    "study": "logistic-regression",
-    "name": "tiny",
-    "seed": "4",
-    "trials": "5",
-    "orders": ["1", "10"],
-    "epsilon": ["0.1", "100"],
-    "epsilon_at_delta": ["1"],
-    "metropolis_steps": "20",
-    "methods": METHODS,
-    "cases": {"split": CASE},
-}
 
 
 def study_of(place: Path, **changes: Any) -> LogisticRegressions:
-    return require_type(build_study({**TINY, **changes}, place), LogisticRegressions)
+    return require_type(build_study({**LOGISTIC, **changes}, place), LogisticRegressions)
 
 
 @pytest.fixture(scope="module")
@@ -73,73 +40,7 @@ def place_with_records(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-def run(out: Path, place: Path, jobs: int = 1, **changes: Any) -> Path:
-    """Run and publish the tiny study."""
-    studies.run(study_of(place, **changes), out, jobs)
-    return out
-
-
-@pytest.fixture
-def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave out the figures, which ``whole`` has already drawn."""
-    monkeypatch.setattr(LogisticRegressions, "figures", lambda *_: {})
-
-
-@pytest.fixture(scope="module")
-def whole(place_with_records: Path) -> Path:
-    return run(place_with_records / "whole", place_with_records)
-
-
 # --- from the file to the results ------------------------------------------------------------------------------------
-
-
-@pytest.mark.usefixtures("no_figures")
-def test_the_command_runs_the_study_and_takes_it_up(dpbayes: Cli, place: Path) -> None:
-    write_records(place)
-    Path("tiny.yaml").write_text(json.dumps({**TINY, "methods": ["ops", "gdp-langevin"]}), encoding="utf-8")
-    asked = ("experiment", "tiny.yaml", "--trials", "3", "--case", "split", "--jobs", "1", "-v")
-    done = dpbayes(*asked, "--json")
-    assert done.json["stamp"] == NOT_PRIVATE
-    rows = done.json["results"]
-    assert len(rows) == 2 * 2 * 2 + 1
-    assert {row["trials"] for row in rows} == {3}
-    lost = sorted((place / "experiment-tiny" / "cells").iterdir())[0]
-    before = json.loads(lost.read_bytes())
-    lost.unlink()
-    again = dpbayes(*asked)
-    assert again.err.count(f" of {len(list(lost.parent.iterdir()))}: ") == 1
-    assert {**json.loads(lost.read_bytes()), "seconds": 0} == {**before, "seconds": 0}
-
-
-def test_every_file_says_that_it_is_not_private(whole: Path) -> None:
-    files = [path for path in whole.rglob("*") if path.is_file()]
-    assert {"results.csv", "trials.csv", "summary.md", "study.yaml"} < {path.name for path in files}
-    assert all(NOT_PRIVATE in path.read_text(encoding="utf-8") for path in files)
-    for name in ("test-error.svg", "negative-log-likelihood.svg"):
-        assert f">{NOT_PRIVATE}<" in (whole / name).read_text(encoding="utf-8")
-
-
-def test_the_tables_hold_what_the_trials_say(whole: Path) -> None:
-    results, trials = pd.read_csv(whole / "results.csv"), pd.read_csv(whole / "trials.csv")
-    assert len(results) == 1 + 2 * 2 * 4 + 2
-    keys = ["case", "price", "epsilon", "method"]
-    by_cell = trials.groupby(keys, dropna=False)[["error", "nll"]].mean().sort_index()
-    pd.testing.assert_frame_equal(by_cell, results.set_index(keys).sort_index()[["error", "nll"]])
-    assert trials.groupby("trial")["commonest"].nunique().eq(1).all(), "all methods see the same records"
-    same = results[(results["epsilon"] == 100) & (results["price"] == "order 1")].set_index("method")
-    assert same.loc["rdp-diffuse", "error"] == same.loc["rdp-concentrated", "error"], "both are the true posterior"
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("no_figures")
-def test_the_numbers_depend_on_neither_processes_nor_order(
-    whole: Path, place_with_records: Path, tmp_path: Path
-) -> None:
-    methods = METHODS[::-1]
-    other = run(tmp_path / "other", place_with_records, 2, methods=methods, epsilon=["100", "0.1"], orders=["10", "1"])
-    keys = ["case", "price", "epsilon", "method"]
-    first, second = (pd.read_csv(out / "results.csv").sort_values(keys, ignore_index=True) for out in (whole, other))
-    pd.testing.assert_frame_equal(first, second, check_exact=True)
 
 
 def test_more_trials_begin_with_the_same_records(place_with_records: Path) -> None:
@@ -148,26 +49,8 @@ def test_more_trials_begin_with_the_same_records(place_with_records: Path) -> No
         for study in (study_of(place_with_records, trials=trials) for trials in ("2", "4"))
     )
     assert np.array_equal(few.x, many.x[:2])
-    assert few.x.shape[1] + few.test_x.shape[1] == 240
+    assert few.x.shape[1] + few.test_x.shape[1] == 400
     assert not np.array_equal(many.x[0], many.x[1])
-
-
-@pytest.mark.parametrize(
-    ("changes", "where"),
-    [
-        ({"orders": ["0.5"]}, ""),
-        ({"delta": "0"}, ""),
-        ({"methods": ["opps"]}, "methods"),
-        ({"cases": {"one": {**CASE, "test": "records.csv"}}}, "cases.one"),
-        ({"cases": {"one": {**CASE, "n_train": "240"}}}, "n_train"),
-        ({"cases": {"one": {**CASE, "target": {"column": "y", "impute": "no"}}}}, "cases.one.target"),
-        ({"cases": {"one": {**CASE, "features": {"number": {"lower": "0", "upper": "1"}}}}}, "cases.one"),
-    ],
-)
-def test_what_is_wrong_is_named(changes: dict[str, Any], where: str, place_with_records: Path) -> None:
-    with pytest.raises(SpecError) as error:
-        study_of(place_with_records, **changes).grid()
-    assert where in error.value.message
 
 
 # --- laws ------------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The numbers of every study are those that are stored: the same seeds, the same draws in the same order.
+"""Every kind of study: its stored numbers, its files and their stamps, and points that depend on nothing else.
 
 A digest changes if a number of ``results.csv`` does. The version is part of what numbers depend on, and fixed here.
 """
@@ -9,12 +9,29 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
-from dpbayes_cli.experiments.runner import run_study
-from dpbayes_cli.experiments.studies import STUDIES, build_study
-from tests.experiments.small import SMALL, write_records
+from dpbayes_cli.experiments import NOT_PRIVATE
+from dpbayes_cli.experiments.adversarial_data import AdversarialData
+from dpbayes_cli.experiments.calibration import Calibration
+from dpbayes_cli.experiments.classification import Classification
+from dpbayes_cli.experiments.estimation import Estimation
+from dpbayes_cli.experiments.hmm import HiddenMarkovModels
+from dpbayes_cli.experiments.linear_regression import LinearRegressions
+from dpbayes_cli.experiments.logistic_regression import LogisticRegressions
+from dpbayes_cli.experiments.renyi_curves import RenyiCurves
+from dpbayes_cli.experiments.renyi_utility import RenyiUtility
+from dpbayes_cli.experiments.studies import STUDIES, build_study, read_study, study_type
+from dpbayes_cli.experiments.study import Study
+from tests.conftest import ROOT
+from tests.experiments.studies import SMALL, run, write_records
 
+KINDS: tuple[type[Study], ...] = (
+    Calibration, Classification, LogisticRegressions, LinearRegressions, HiddenMarkovModels, Estimation,
+    AdversarialData, RenyiCurves, RenyiUtility,
+)  # fmt: skip
+"""The types of tests are checked: each is a ``Study``."""
 DIGESTS = {
     "calibration": "66aea7b8c42dc1e2",
     "classification": "b8629f7178e9fcfd",
@@ -36,33 +53,117 @@ PART: dict[str, dict[str, Any]] = {
     "linear-regression": {"epsilon": ["1"], "prior_variance": ["1"]},
     "renyi-utility": {"epsilon": ["0.1"], "orders": ["2"]},
 }
+SHARED = {
+    "calibration": "theta",
+    "classification": "majority",
+    "logistic-regression": "commonest",
+    "linear-regression": "mean_mse",
+    "hmm": "n_test",
+}
+"""A column of the trials that depends on the data alone."""
+POINTS = {
+    "adversarial-data": 3,
+    "calibration": 120,
+    "estimation": 75,
+    "hmm": 42,
+    "linear-regression": 95,
+    "logistic-regression": 186,
+    "naive-bayes": 130,
+    "renyi-curves": 24,
+    "renyi-utility": 182,
+}
+"""The grids of the papers' figures."""
 
 
-def digest(document: dict[str, Any], place: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The digest of ``results.csv``."""
-    monkeypatch.setattr("dpbayes_cli.__version__", "0.2.0")
+def published(document: dict[str, Any], place: Path) -> tuple[Study, Path]:
     write_records(place)
     study = build_study(document, place)
-    monkeypatch.setattr(type(study), "figures", lambda *_: {})
-    results = run_study(study, place / "out", 1, lambda *_: None)
-    return hashlib.sha256(study.files(results)["results.csv"]).hexdigest()[:16]
+    run(study, place / "out")
+    return study, place / "out"
+
+
+def digest(out: Path) -> str:
+    return hashlib.sha256((out / "results.csv").read_bytes()).hexdigest()[:16]
 
 
 @pytest.mark.parametrize("document", SMALL, ids=lambda document: document["name"])
 def test_the_numbers_are_those_that_are_stored(
     document: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("dpbayes_cli.__version__", "0.2.0")
+    for drawn_elsewhere in (Estimation, RenyiUtility):
+        monkeypatch.setattr(drawn_elsewhere, "figures", lambda *_: {})
     name = document["name"]
-    assert digest({**document, **PART.get(name, {})}, tmp_path, monkeypatch) == DIGESTS[name]
+    study, out = published({**document, **PART.get(name, {})}, tmp_path)
+    assert digest(out) == DIGESTS[name]
+    assert_stamped(out)
+    if study.layout.unit:
+        assert_trials_agree(study, out, SHARED.get(name))
+
+
+def assert_stamped(out: Path) -> None:
+    files = {path.name: path.read_text(encoding="utf-8") for path in out.rglob("*") if path.is_file()}
+    assert {"results.csv", "summary.md", "study.yaml"} < set(files)
+    assert [name for name, text in files.items() if NOT_PRIVATE not in text] == []
+    figures = [text for name, text in files.items() if name.endswith(".svg")]
+    assert all(f">{NOT_PRIVATE}<" in text for text in figures), "visible, not a comment"
+
+
+def assert_trials_agree(study: Study, out: Path, shared: str | None) -> None:
+    """The means and standard errors of ``results.csv`` are those of the trials; all methods see the same data."""
+    layout, keys = study.layout, list(study.layout.columns)
+    results = pd.read_csv(out / "results.csv").set_index(keys).sort_index()
+    trials = pd.read_csv(out / layout.trials_file)
+    averaged = [name for name in layout.by_trial if f"{name}_se" in results]
+    if averaged:
+        groups = trials.groupby(keys, dropna=False)[averaged]
+        errors = results[[f"{name}_se" for name in averaged]].set_axis(averaged, axis=1)
+        for computed, expected in ((groups.mean(), results[averaged]), (groups.sem(), errors)):
+            pd.testing.assert_frame_equal(computed.sort_index(), expected, check_dtype=False, atol=1e-12)
+    if shared is not None:
+        data = [name for name in ("case", "n", layout.unit) if name in trials]
+        assert trials.groupby(data)[shared].nunique().eq(1).all()
 
 
 @pytest.mark.slow
+@pytest.mark.calibration
 @pytest.mark.parametrize("document", [each for each in SMALL if each["name"] in SLOW], ids=lambda each: each["name"])
 def test_all_numbers_are_those_that_are_stored(
     document: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert digest(document, tmp_path, monkeypatch) == DIGESTS[f"{document['name']}, whole"]
+    monkeypatch.setattr("dpbayes_cli.__version__", "0.2.0")
+    assert digest(published(document, tmp_path)[1]) == DIGESTS[f"{document['name']}, whole"]
+
+
+@pytest.mark.slow
+@pytest.mark.calibration
+@pytest.mark.parametrize("document", [each for each in SMALL if each["name"] in SHARED], ids=lambda each: each["name"])
+def test_the_numbers_depend_on_neither_processes_nor_order(
+    document: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_records(tmp_path)
+    turned: dict[str, Any] = {
+        **document,
+        **{key: document[key][::-1] for key in ("methods", "epsilon", "n") if key in document},
+    }
+    tables = []
+    for jobs, each in ((1, document), (2, turned)):
+        study = build_study(each, tmp_path)
+        monkeypatch.setattr(type(study), "figures", lambda *_: {})
+        run(study, tmp_path / str(jobs), jobs)
+        tables.append(pd.read_csv(tmp_path / str(jobs) / "results.csv"))
+    keys = list(study.layout.columns)
+    pd.testing.assert_frame_equal(
+        *(table.sort_values(keys, ignore_index=True) for table in tables), check_exact=True
+    )  # fmt: skip
 
 
 def test_every_kind_of_study_has_stored_numbers() -> None:
     assert {document.get("study", "calibration") for document in SMALL} == set(STUDIES)
+    assert tuple(map(study_type, STUDIES)) == KINDS
+
+
+@pytest.mark.parametrize("name", POINTS)
+def test_the_study_of_the_paper_is_its_grid(name: str) -> None:
+    study = read_study(ROOT / "configs" / "experiments" / f"{name}.yaml")
+    assert (study.name, len(study.grid())) == (name, POINTS[name])

@@ -12,7 +12,6 @@ import pandas as pd
 import pytest
 from scipy import integrate, stats
 
-from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.experiments.renyi_curves import Curve, RenyiCase
 from dpbayes_cli.experiments.results import Results
 from dpbayes_cli.experiments.studies import build_study
@@ -62,6 +61,7 @@ def test_dropped_records_are_brute_force_over_all_neighbors(method: Any, order: 
 
 
 @pytest.mark.slow
+@pytest.mark.calibration
 def test_the_study_of_the_paper_runs_and_all_of_it_holds(dpbayes: Cli, place: Path) -> None:
     done = dpbayes("experiment", CONFIG, "--jobs", "1", "--json", "--out", "out")
     assert [claim["holds"] for claim in done.json["claims"]] == [True, True, True]
@@ -81,12 +81,3 @@ def test_an_asymptote_that_is_elsewhere_is_told(monkeypatch: pytest.MonkeyPatch)
     )
     monkeypatch.setattr(Curve, "order_max", 2.5)
     assert [claim.holds for claim in study.claims(Results())] == [False]
-
-
-@pytest.mark.parametrize(
-    "changes", [{"weights": ["0"]}, {"weights": ["1.5"]}, {"weights": ["1", "1.0"]}, {"trials": "3"}, {"seed": "3"}]
-)
-def test_what_makes_no_sense_is_refused(changes: dict[str, Any]) -> None:
-    document = {"study": "renyi-curves", "name": "x", "weights": ["1"], "cases": {"c": {"n": "5"}}}
-    with pytest.raises(SpecError):
-        build_study(document | changes)

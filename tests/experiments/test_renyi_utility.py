@@ -12,7 +12,6 @@ import pytest
 import yaml
 from scipy import integrate, stats
 
-from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.experiments.beta_mixtures import UtilityCase, beta_divergence, divergence, log_loss, mixing_of
 from dpbayes_cli.experiments.coin import COMPLETE
 from dpbayes_cli.experiments.renyi_utility import RenyiUtility, plan_of
@@ -116,6 +115,7 @@ def test_the_log_loss_is_that_of_simulated_draws(aware: bool) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.calibration
 def test_what_the_paper_shows_holds_at_a_few_prices(dpbayes: Cli, place: Path) -> None:
     document = yaml.safe_load(CONFIG.read_text(encoding="utf-8"))
     document["epsilon"] = ["0.00001", "0.1", "0.2", "10"]
@@ -130,13 +130,6 @@ def test_what_the_paper_shows_holds_at_a_few_prices(dpbayes: Cli, place: Path) -
     assert not (place / "out" / "trials.csv").exists(), "nothing is simulated"
 
 
-@pytest.mark.slow
-def test_the_study_of_the_paper_runs(dpbayes: Cli, place: Path) -> None:
-    done = dpbayes("experiment", str(CONFIG), "--jobs", "1", "--json", "--out", "out")
-    assert len(done.json["results"]) == 2 * (1 + 15 * 6)
-    assert all(claim["holds"] for claim in done.json["claims"] if claim["source"] == "[G] Figure 2")
-
-
 def test_algorithms_that_miss_direct_sampling_are_told() -> None:
     """The verdict follows from the numbers."""
     document = yaml.load(CONFIG.read_text(encoding="utf-8"), Loader=yaml.BaseLoader)
@@ -146,13 +139,3 @@ def test_algorithms_that_miss_direct_sampling_are_told() -> None:
     assert study.claims(results)[0].holds
     results.one(method="rdp-diffuse", epsilon="1").measures["kl"] = 0.1  # type: ignore[index]
     assert not study.claims(results)[0].holds
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [{"orders": ["1"]}, {"epsilon": ["0"]}, {"cases": {"c": {"n": "5", "successes": "6"}}}, {"methods": ["none"]}],
-)
-def test_what_makes_no_sense_is_refused(changes: dict[str, Any]) -> None:
-    document = yaml.load(CONFIG.read_text(encoding="utf-8"), Loader=yaml.BaseLoader)
-    with pytest.raises(SpecError):
-        build_study(document | changes)

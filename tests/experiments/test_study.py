@@ -1,106 +1,143 @@
-"""The file of a study: what is wrong is named, with its place and a next step."""
+"""The file of a study: what is wrong is named, with its place and a next step; points depend on what they use."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.registry import model_type
-from dpbayes_cli.core.section import require_type
 from dpbayes_cli.experiments import NOT_PRIVATE
 from dpbayes_cli.experiments.calibration import Calibration
-from dpbayes_cli.experiments.store import study_yaml
-from dpbayes_cli.experiments.studies import build_study, read_study
-from dpbayes_cli.experiments.study import overridden, restricted
+from dpbayes_cli.experiments.runner import study_yaml
+from dpbayes_cli.experiments.studies import STUDIES, build_study, read_study
 from dpbayes_cli.spec.yaml_reader import parse_yaml
 from tests.conftest import ROOT
-from tests.experiments.studies import SMALL, changed, grid
+from tests.experiments.studies import (
+    ADVERSARIAL,
+    CALIBRATION,
+    CLASSIFICATION,
+    CURVES,
+    ESTIMATION,
+    HMM,
+    LINEAR,
+    LOGISTIC,
+    UTILITY,
+    changed,
+    write_records,
+)
 
-CALIBRATION = ROOT / "configs" / "experiments" / "calibration.yaml"
+BINARY = {"values": ["0", "1"]}
+FEATURES = CLASSIFICATION["cases"]["features"]
+FEATURE = {"kind": {"values": ["x", "y"]}}
+
+
+@pytest.fixture(scope="module")
+def records(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("records")
+    write_records(place)
+    return place
 
 
 def test_defaults_and_exact_prices_are_written_out() -> None:
-    study = Calibration.build(changed("epsilon", ["0.10", "1e-2"]))
+    study = Calibration.build(changed(CALIBRATION, "epsilon", ["0.10", "1e-2"]))
     assert study.epsilon == ("0.1", "0.01")
     assert study.cases["coin"].domain == {"success": None, "failure": None}
     assert study.cases["dice"].prior == {"concentration": 5.0}
-    assert (study.mechanism, study.mmd, study.ops.draws) == ("laplace", True, 20)
+    assert (study.mechanism, study.mmd, study.ops.draws) == ("laplace", True, 5)
 
 
 def test_a_file_without_a_kind_is_a_calibration_study() -> None:
-    assert build_study(SMALL) == Calibration.build(SMALL) == build_study(changed("study", "calibration"))
+    assert build_study(CALIBRATION) == Calibration.build(CALIBRATION)
     with pytest.raises(SpecError, match="no study 'classify'") as error:
-        build_study(changed("study", "classify"))
+        build_study(changed(CALIBRATION, "study", "classify"))
     assert error.value.hint.startswith("allowed: calibration, classification, ")
 
 
 def test_the_canonical_file_is_the_same_study() -> None:
-    study = Calibration.build(SMALL)
+    study = Calibration.build(CALIBRATION)
     text = study_yaml(study).decode()
     assert text.startswith(f"# {NOT_PRIVATE}")
     assert Calibration.build(parse_yaml(text)) == study
 
 
 @pytest.mark.parametrize(
-    ("path_and_value", "where", "hint"),
+    ("document", "path_and_value", "where", "hint"),
     [
-        (("trails", "3"), "trails", "'trials'"),
-        (("ops", "tempers", "1"), "ops.tempers", "'temper'"),
-        (("cases", "coin", "priors", {}), "cases.coin.priors", "'prior'"),
-        (("cases", "coin", "prior", "alfa", "1"), "cases.coin.prior.alfa", "'alpha'"),
-        (("cases", "coin", "model", "beta-bernouli"), "cases.coin.model", "'beta-bernoulli'"),
-        (("cases", "dice", "domain", None), "cases.dice.domain", "--categories"),
-        (("cases", "dice", "unclamped", {"kategories": []}), "cases.dice.domain.kategories", "'categories'"),
-        (("cases", "a b", {"model": "beta-bernoulli"}), "cases.a b", ""),
-        (("cases", None), "cases", "NAME:"),
-        (("methods", ["noise-award"]), "methods", ""),
-        (("n", None), "n", "state it"),
-        (("n", ["10", "10"]), "", ""),
-        (("n", ["0"]), "n", ""),
-        (("epsilon", ["0"]), "epsilon", ""),
-        (("epsilon", ["many"]), "", ""),
-        (("trials", "1"), "trials", ""),
-        (("draws", "10000000"), "draws", ""),
-        (("name", "../x"), "", ""),
+        (CALIBRATION, ("trails", "3"), "trails", "'trials'"),
+        (CALIBRATION, ("ops", "tempers", "1"), "ops.tempers", "'temper'"),
+        (CALIBRATION, ("cases", "coin", "priors", {}), "cases.coin.priors", "'prior'"),
+        (CALIBRATION, ("cases", "coin", "prior", "alfa", "1"), "cases.coin.prior.alfa", "'alpha'"),
+        (CALIBRATION, ("cases", "coin", "model", "beta-bernouli"), "cases.coin.model", "'beta-bernoulli'"),
+        (CALIBRATION, ("cases", "dice", "domain", None), "cases.dice.domain", "--categories"),
+        (CALIBRATION, ("cases", "dice", "unclamped", {"kategories": []}), "cases.dice.domain", "'categories'"),
+        (CALIBRATION, ("cases", "a b", {"model": "beta-bernoulli"}), "cases.a b", ""),
+        (CALIBRATION, ("cases", None), "cases", "NAME:"),
+        (CALIBRATION, ("methods", ["noise-award"]), "methods", ""),
+        (CALIBRATION, ("n", None), "n", "state it"),
+        (CALIBRATION, ("n", ["10", "10"]), "n holds a value twice", ""),
+        (CALIBRATION, ("n", ["0"]), "n", ""),
+        (CALIBRATION, ("epsilon", ["0"]), "epsilon", ""),
+        (CALIBRATION, ("epsilon", ["many"]), "epsilon is 'many'", ""),
+        (CALIBRATION, ("trials", "1"), "trials", ""),
+        (CALIBRATION, ("draws", "10000000"), "draws", ""),
+        (CALIBRATION, ("name", "../x"), "", ""),
+        (CALIBRATION, ("cases", "dice", "parameter", "theta[d]"), "no parameter 'theta[d]'", "theta["),
+        (CALIBRATION, ("mechanism", "ops"), "adds no noise", "laplace"),
+        (CALIBRATION, ("mechanism", "laplas"), "no mechanism", ""),
+        (CALIBRATION, ("cases", "coin", "support", ["0.9", "0.1"]), "cases.coin.support: the support is [0.9", ""),
+        (CALIBRATION, ("cases", "dice", "support", ["0.4", "0.8"]), "cases.dice.support: ", "support: [LOW, HIGH]"),
+        (CALIBRATION, ("cases", "dice", "domain", "categories", [*map(str, range(64)), "b"]),
+         "cases.dice: the model has 65 probabilities", ""),
+        (CLASSIFICATION, ("cases", "features", "n_tests", "3"), "cases.features.n_tests", "'n_test'"),
+        (CLASSIFICATION, ("cases", "features", "train", "a.csv"), "cases.features", ""),
+        (CLASSIFICATION, ("cases", "features", "n_test", None), "cases.features", ""),
+        (CLASSIFICATION, ("cases", "features", "epsilon", ["0"]), "cases.features", ""),
+        (CLASSIFICATION, ("cases", "features", "domain", "target", "z"), "cases.features.domain", ""),
+        (CLASSIFICATION, ("cases", "features", {**FEATURES, "model": "beta-bernoulli", "domain": {}}),
+         "cases.features.model", "bayes-net"),
+        (CLASSIFICATION, ("cases", "chain", "domain", "target", None), "cases.chain.domain.target", "target: NAME"),
+        (CLASSIFICATION, ("cases", "file", "domain", "variables", "kind", FEATURE["kind"]),
+         "cases.file.domain.variables.kind", "impute"),
+        (CLASSIFICATION, ("cases", "features", "domain", "variables", "a", {**BINARY, "weight": "2"}),
+         "fourier-laplace, epsilon 1", ""),
+        (HMM, ("states", ["0"]), "states", ""),
+        (HMM, ("states", ["2", "2"]), "states holds a value twice", ""),
+        (HMM, ("least_share", "0.4"), "least_share", ""),
+        (HMM, ("cases", "units", "domain", "states", "2"), "cases.units.domain.states", ""),
+        (HMM, ("cases", "units", "prior", {"stays": "2"}), "cases.units.prior", ""),
+        (HMM, ("cases", "units", "domain", "features", FEATURE), "cases.units.domain", "impute: VALUE"),
+        (LINEAR, ("prior_variance", ["0"]), "a prior variance is positive", ""),
+        (LINEAR, ("cases", "two", "features", {"a": {"values": ["x"], "impute": "x"}}), "cases.two", ""),
+        (LINEAR, ("cases", "two", "features", {"a": {"lower": "0", "upper": "1"}}), "cases.two", ""),
+        (LINEAR, ("cases", "two", "target", "column", "a"), "cases.two", ""),
+        (LOGISTIC, ("orders", ["0.5"]), "an order is 1 or more", ""),
+        (LOGISTIC, ("delta", "0"), "delta is positive", ""),
+        (LOGISTIC, ("cases", "split", "test", "records.csv"), "cases.split", ""),
+        (LOGISTIC, ("cases", "split", "n_train", "400"), "n_train", ""),
+        (LOGISTIC, ("cases", "split", "target", "cut", None), "cases.split.target", ""),
+        (LOGISTIC, ("cases", "split", "features", FEATURE), "cases.split", ""),
+        (ESTIMATION, ("cases", "curve", "theta", "1.5"), "cases.curve.theta", ""),
+        (ESTIMATION, ("cases", "curve", "epsilon", ["much"]), "epsilon is 'much'", ""),
+        (ESTIMATION, ("cases", "curve", "support", None), "cases.curve.support", ""),
+        (CURVES, ("weights", ["1.5"]), "a weight is positive and at most 1", ""),
+        (CURVES, ("weights", ["1", "1.0"]), "weights holds a value twice", ""),
+        (CURVES, ("trials", "3"), "trials", ""),
+        (UTILITY, ("orders", ["1"]), "an order is above 1", ""),
+        (UTILITY, ("cases", "coin", "successes", "21"), "cases.coin", ""),
+        (ADVERSARIAL, ("n", "1"), "n", ""),
     ],
-)
-def test_what_is_wrong_is_named(path_and_value: tuple[Any, ...], where: str, hint: str) -> None:
+)  # fmt: skip
+def test_what_is_wrong_is_named_before_anything_is_computed(
+    document: dict[str, Any], path_and_value: tuple[Any, ...], where: str, hint: str, records: Path
+) -> None:
     with pytest.raises(SpecError) as error:
-        Calibration.build(changed(*path_and_value))
+        build_study(changed(document, *path_and_value), records).grid()
     assert where in error.value.message
     assert hint in error.value.hint
-
-
-@pytest.mark.parametrize(
-    ("path_and_value", "message"),
-    [
-        (("cases", "dice", "parameter", "theta[d]"), "no parameter 'theta[d]'"),
-        (("mechanism", "ops"), "adds no noise"),
-        (("mechanism", "laplas"), "no mechanism"),
-    ],
-)
-def test_what_cannot_be_simulated_is_refused_before_it_is(path_and_value: tuple[Any, ...], message: str) -> None:
-    with pytest.raises(SpecError, match=message.replace("[", r"\[")):
-        Calibration.build(changed(*path_and_value)).grid()
-
-
-@pytest.mark.parametrize(
-    ("path_and_value", "where"),
-    [
-        (("cases", "coin", "support", ["0.9", "0.1"]), "cases.coin.support: the support is [0.9, 0.1]"),
-        (("cases", "dice", "support", ["0.4", "0.8"]), "cases.dice.support: "),
-        (
-            ("cases", "dice", "domain", "categories", [*map(str, range(64)), "b"]),
-            "cases.dice: the model has 65 probabilities",
-        ),
-    ],
-)
-def test_what_cannot_be_priced_is_refused_at_the_start(path_and_value: tuple[Any, ...], where: str) -> None:
-    with pytest.raises(SpecError) as error:
-        grid(changed(*path_and_value))
-    assert error.value.message.startswith(where)
 
 
 def test_a_model_without_inference_from_noisy_statistics_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,38 +149,55 @@ def test_a_model_without_inference_from_noisy_statistics_is_refused(monkeypatch:
     monkeypatch.setattr(f"{place}.model_names", lambda: ["beta-bernoulli", "dirichlet-categorical"])
     monkeypatch.setattr(f"{place}.model_type", lambda name: real if name == "beta-bernoulli" else Silent)
     with pytest.raises(SpecError, match=r"cases\.dice\.model: .* cannot be studied") as error:
-        grid(SMALL)
+        build_study(CALIBRATION).grid()
     assert "allowed: beta-bernoulli;" in error.value.hint
 
 
-def test_some_cases_alone_and_other_trials() -> None:
-    study = Calibration.build(SMALL)
-    assert [point.case for point in restricted(study, ("dice",)).grid()] == ["dice"] * 8
-    assert (overridden(study, trials=3, seed=None).trials, overridden(study, trials=None, seed=9).seed) == (3, 9)
+def test_some_cases_alone_and_other_trials(tmp_path: Path) -> None:
+    file = tmp_path / "study.yaml"
+    file.write_text(yaml.safe_dump(CALIBRATION), encoding="utf-8")
+    assert {point.case for point in read_study(file, cases=("dice",)).grid()} == {"dice"}
+    study: Any = read_study(file, trials=3, seed=9)
+    assert (study.trials, study.seed) == (3, 9)
     with pytest.raises(SpecError, match="no case 'dic'") as error:
-        restricted(study, ("dic",))
+        read_study(file, cases=("dic",))
     assert error.value.hint == "did you mean 'dice'?"
 
 
-def test_the_study_of_the_paper_is_its_grid() -> None:
-    study = require_type(read_study(CALIBRATION), Calibration)
-    assert (study.n, study.epsilon, study.trials) == ((10, 30, 100, 300, 1000), ("0.01", "0.1"), 300)
-    assert {case.model for case in study.cases.values()} == {
-        "beta-bernoulli", "dirichlet-categorical", "gamma-exponential",
-    }  # fmt: skip
-    assert len({point.digest for point in study.grid()}) == len(study.grid()) == 120
+@pytest.mark.parametrize(
+    ("document", "path_and_value", "moved"),
+    [
+        (CALIBRATION, ("name", "other"), set()),
+        (CALIBRATION, ("ops", "draws", "30"), {"ops"}),
+        (CALIBRATION, ("cases", "coin", "support", ["0.2", "0.8"]), {"ops"}),
+        (CALIBRATION, ("seed", "8"), set(CALIBRATION["methods"])),
+        (CALIBRATION, ("cases", "dice", "prior", {"concentration": "4"}), set(CALIBRATION["methods"])),
+        (CLASSIFICATION, ("draws", "11"), set(CLASSIFICATION["methods"]) - {"ops"}),
+        (CLASSIFICATION, ("cases", "chain", "n_test", "81"), set(CLASSIFICATION["methods"])),
+        (HMM, ("sweeps", "7"), {"gibbs"}),
+        (HMM, ("converged", "21"), {"ops"}),
+        (HMM, ("least_share", "0.02"), {"ops"}),
+        (HMM, ("held_out", "0.3"), set(HMM["methods"])),
+        (ESTIMATION, ("cases", "curve", "support", ["0.2", "0.8"]), {"ops"}),
+        (LINEAR, ("draws", "11"), {"noise-aware"}),
+        (LOGISTIC, ("metropolis_steps", "30"), {"true-posterior", "rdp-concentrated", "rdp-diffuse", "ops"}),
+    ],
+)
+def test_a_point_is_defined_by_what_its_numbers_depend_on(
+    document: dict[str, Any], path_and_value: tuple[Any, ...], moved: set[str], records: Path
+) -> None:
+    before, after = (build_study(each, records).grid() for each in (document, changed(document, *path_and_value)))
+    assert {a["method"] for a, b in zip(before, after, strict=True) if a.digest != b.digest} == moved
 
 
-def test_a_point_is_defined_by_what_its_numbers_depend_on() -> None:
-    digests = {(c.case, c["n"], c["method"]): c.digest for c in grid(SMALL)}
+def test_the_name_of_a_case_changes_no_number(records: Path) -> None:
+    renamed = {**CLASSIFICATION, "cases": {f"{name}-2": case for name, case in CLASSIFICATION["cases"].items()}}
+    before, after = (build_study(each, records).grid() for each in (CLASSIFICATION, renamed))
+    assert [point.digest for point in before] == [point.digest for point in after]
 
-    def differing(*path_and_value: Any) -> set[tuple[str, int, str]]:
-        other = grid(changed(*path_and_value))
-        return {key for c in other if digests.get(key := (c.case, c["n"], c["method"])) != c.digest}
 
-    assert differing("name", "other") == set()
-    assert differing("n", ["10", "40", "70"]) == {(c, 70, m) for c in SMALL["cases"] for m in SMALL["methods"]}
-    assert differing("ops", "draws", "30") == {(c, n, "ops") for c in SMALL["cases"] for n in (10, 40)}
-    assert differing("cases", "coin", "support", ["0.2", "0.8"]) == {("coin", n, "ops") for n in (10, 40)}
-    assert differing("seed", "8") == set(digests)
-    assert differing("cases", "dice", "prior", {"concentration": "4"}) == {k for k in digests if k[0] == "dice"}
+def test_the_gallery_names_every_study() -> None:
+    gallery = (ROOT / "README.md").read_text(encoding="utf-8").split("### Gallery")[1].split("\n## ")[0]
+    configs = [path.name for path in (ROOT / "configs" / "experiments").glob("*.yaml")]
+    assert len(configs) == len(STUDIES)
+    assert [name for name in configs if f"`{name}`" not in gallery] == []

@@ -35,6 +35,7 @@ from tests.statistical import assert_not_uniform, assert_uniform, uniformity_p_v
 
 FALSE_FAIL = 1e-6
 TRIALS = 300
+LONG = [pytest.mark.slow, pytest.mark.calibration]
 DRAWS = 199
 SIZES = (10, 100, 1000)
 EPSILONS = ("0.01", "0.1", "1")
@@ -101,6 +102,7 @@ def test_noise_aware_posteriors_are_calibrated(name: str, complete: bool, n: int
 
 
 @pytest.mark.slow
+@pytest.mark.calibration
 @pytest.mark.parametrize(("name", "complete", "n", "epsilon"), CELLS)
 def test_noise_aware_posteriors_are_calibrated_in_a_long_run(name: str, complete: bool, n: int, epsilon: str) -> None:
     assert_uniform(ranks(name, complete, n, epsilon, 10 * TRIALS), FALSE_FAIL)
@@ -109,7 +111,7 @@ def test_noise_aware_posteriors_are_calibrated_in_a_long_run(name: str, complete
 @pytest.mark.parametrize(
     ("name", "complete", "n", "epsilon"),
     [
-        cell if cell[2] == 10 else pytest.param(*cell, marks=pytest.mark.slow)
+        cell if cell[2] == 10 else pytest.param(*cell, marks=LONG)
         for cell in CELLS
         if cell[2:] in {(10, "0.01"), (100, "0.1"), (100, "0.01"), (1000, "0.01")}
     ],
@@ -124,7 +126,7 @@ def test_naive_posteriors_are_not_calibrated(name: str, complete: bool, n: int, 
 @pytest.mark.parametrize(
     ("name", "complete"),
     [
-        pytest.param(name, complete, marks=[] if (name, complete) == ("beta-bernoulli", True) else pytest.mark.slow)
+        pytest.param(name, complete, marks=[] if (name, complete) == ("beta-bernoulli", True) else LONG)
         for name in MODELS
         for complete in (True, False)
     ],
@@ -155,6 +157,7 @@ def test_the_known_total_formula_is_wrong_where_values_are_missing() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.calibration
 @pytest.mark.parametrize("epsilon", EPSILONS)
 @pytest.mark.parametrize("name", list(MODELS))
 def test_add_remove_is_calibrated_given_a_total_far_from_zero(name: str, epsilon: str) -> None:
@@ -172,9 +175,7 @@ def test_add_remove_is_calibrated_given_a_total_far_from_zero(name: str, epsilon
     assert_uniform(values, FALSE_FAIL)
 
 
-@pytest.mark.parametrize(
-    "rho", [pytest.param("0.0001", marks=pytest.mark.slow), "0.01", pytest.param("1", marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("rho", [pytest.param("0.0001", marks=LONG), "0.01", pytest.param("1", marks=LONG)])
 @pytest.mark.parametrize(("n", "complete"), [(10, True), (10, False), (1000, True), (1000, False)])
 @pytest.mark.parametrize("name", list(MODELS))
 def test_gaussian_noise_is_calibrated_too_and_a_third_of_it_is_not(name: str, n: int, complete: bool, rho: str) -> None:

@@ -72,6 +72,7 @@ def test_probabilities_and_densities_are_those_of_the_mixture() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.calibration
 def test_predictions_of_draws_from_the_prior_are_calibrated() -> None:
     """The CDFs at 3,000 targets simulated from the draws are uniform; false-fail 1e-9."""
     rng, draws = np.random.default_rng(5), drawn(3000, 1.0)

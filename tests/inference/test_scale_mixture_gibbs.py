@@ -425,6 +425,7 @@ def test_exact_posteriors_are_calibrated(name: str, n: int, epsilon: str) -> Non
 
 
 @pytest.mark.slow
+@pytest.mark.calibration
 @pytest.mark.parametrize("name", OF_ONE)
 def test_exact_posteriors_of_an_unknown_number_are_calibrated(name: str) -> None:
     """60 trials; beta-geometric codes 0..8 keep an even grid."""
@@ -432,6 +433,7 @@ def test_exact_posteriors_of_an_unknown_number_are_calibrated(name: str) -> None
 
 
 @pytest.mark.slow
+@pytest.mark.calibration
 @pytest.mark.parametrize(("complete", "n", "epsilon"), ALL)
 @pytest.mark.parametrize("name", OF_ONE)
 def test_exact_posteriors_are_calibrated_in_a_long_run(name: str, complete: bool, n: int, epsilon: str) -> None:
@@ -441,6 +443,7 @@ def test_exact_posteriors_are_calibrated_in_a_long_run(name: str, complete: bool
 
 
 @pytest.mark.slow
+@pytest.mark.calibration
 @pytest.mark.parametrize("n", SIZES)
 @pytest.mark.parametrize("epsilon", EPSILONS)
 @pytest.mark.parametrize("name", OF_ONE)
@@ -456,6 +459,7 @@ def test_chains_are_calibrated(name: str, complete: bool, n: int, epsilon: str) 
 
 
 @pytest.mark.slow
+@pytest.mark.calibration
 @pytest.mark.parametrize(("complete", "n", "epsilon"), ALL)
 @pytest.mark.parametrize(("name", "outside"), OF_CHAINS)
 def test_chains_are_calibrated_in_every_cell(name: str, outside: Outside, complete: bool, n: int, epsilon: str) -> None:
@@ -464,6 +468,7 @@ def test_chains_are_calibrated_in_every_cell(name: str, outside: Outside, comple
 
 
 @pytest.mark.slow
+@pytest.mark.calibration
 @pytest.mark.parametrize("rho", ["0.0001", "0.01", "1"])
 @pytest.mark.parametrize("complete", [True, False])
 @pytest.mark.parametrize(("name", "outside"), OF_CHAINS)

@@ -254,6 +254,7 @@ def ranks(regime: str, trials: int, assumed: NoiseLaw | None = None) -> Array:
 
 
 @pytest.mark.slow
+@pytest.mark.calibration
 @pytest.mark.parametrize("regime", REGIMES)
 def test_posteriors_are_calibrated(regime: str) -> None:
     """False-fail 3e-6 a regime: one Kolmogorov-Smirnov test a table."""
@@ -262,6 +263,7 @@ def test_posteriors_are_calibrated(regime: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.calibration
 @pytest.mark.parametrize("regime", REGIMES)
 def test_posteriors_are_calibrated_in_a_long_run(regime: str) -> None:
     for column in ranks(regime, 3000).T:

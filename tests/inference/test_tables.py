@@ -233,6 +233,7 @@ def ranks(total: RecordCount, noise: NoiseLaw, trials: int, assumed: NoiseLaw | 
 
 
 @pytest.mark.slow
+@pytest.mark.calibration
 @pytest.mark.parametrize("regime", REGIMES)
 def test_posteriors_are_calibrated(regime: str) -> None:
     """False-fail 3e-6 a regime: one Kolmogorov-Smirnov test a table."""
@@ -241,6 +242,7 @@ def test_posteriors_are_calibrated(regime: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.calibration
 @pytest.mark.parametrize("regime", REGIMES)
 def test_posteriors_are_calibrated_in_a_long_run(regime: str) -> None:
     for column in ranks(*REGIMES[regime], 3000).T:
