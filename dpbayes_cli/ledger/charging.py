@@ -12,7 +12,7 @@ from typing import Any
 from dpbayes_cli.base.canonical import digest
 from dpbayes_cli.base.errors import BudgetError
 from dpbayes_cli.base.numeric import decimal_text
-from dpbayes_cli.ledger.budgets import Budget, PureBudget, component_texts
+from dpbayes_cli.ledger.budgets import PureBudget, component_texts, order_of
 from dpbayes_cli.ledger.data_names import is_same_source
 from dpbayes_cli.ledger.limits import check_limit
 from dpbayes_cli.ledger.populations import check_population
@@ -216,7 +216,7 @@ def check_fits(state: State, account: Account, charge: Charge) -> None:
         raise BudgetError(
             f"the whole budget of account {account.name!r} counts as spent: {account.exhausted}; nothing was charged",
             hint="add up what was released, and set the total that remains: "
-            f"dpbayes budget amend {account.name} {_total_option(account)} TOTAL --reason TEXT",
+            f"dpbayes budget amend {account.name} --{account.budget.amounts[0]} TOTAL --reason TEXT",
         )
     missing = account.budget.shortfall(account.charged, charge.guarantee)
     if not missing:
@@ -249,7 +249,7 @@ def price_text(guarantee: Guarantee) -> str:
 
 def _remedy(account: Account, guarantee: Guarantee, missing: Mapping[str, Decimal]) -> str:
     if all(amount.is_finite() for amount in missing.values()):
-        command = f"dpbayes budget amend {account.name} {_total_option(account)} TOTAL --reason TEXT"
+        command = f"dpbayes budget amend {account.name} --{account.budget.amounts[0]} TOTAL --reason TEXT"
         return f"ask for less, or raise the total: {command}"
     if account.budget.kind == PureBudget.kind:
         opening = f"dpbayes budget open {account.name} --epsilon {decimal_text(DEFAULT_EPSILON)} --delta 1e-6"
@@ -259,23 +259,14 @@ def _remedy(account: Account, guarantee: Guarantee, missing: Mapping[str, Decima
             return f"the account counts pure epsilon, and {price_text(guarantee)} has none: use laplace or ops"
         return f"{price_text(guarantee)} has no pure epsilon, which a default account counts: {opening}"
     if guarantee.order_max.is_finite():
-        needed = min(budget_orders(account.budget), default=guarantee.order_max)
+        orders = [order_of(lane) for lane in account.budget.lanes if lane.startswith("rdp(")]
+        needed = min(orders, default=guarantee.order_max)
         factor = (needed - 1) / (guarantee.order_max - 1)
         return (
             f"the Renyi divergence is infinite at order {guarantee.order_max:.6g} and above, and this account needs a "
             f"finite one at order {needed:f}: take prior parameters that are more than {factor:.4g} times as large"
         )
     return f"{price_text(guarantee)} has no finite cost in the privacy notion of this account"
-
-
-def _total_option(account: Account) -> str:
-    return {"rdp": "--rdp", "zcdp": "--rho", "gdp": "--mu"}.get(account.budget.kind, "--epsilon")
-
-
-def budget_orders(budget: Budget) -> list[Decimal]:
-    """Return the Renyi orders that a budget uses."""
-    inner = (lane.removeprefix("rdp(").removesuffix(")") for lane in budget.lanes if lane.startswith("rdp("))
-    return [Decimal(order) for order in inner]
 
 
 def _fresh_label(state: State, account: Account, base: str, charge: Charge) -> tuple[str, ReleaseRecord | None]:

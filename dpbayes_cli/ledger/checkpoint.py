@@ -16,7 +16,8 @@ from dpbayes_cli.base.errors import LedgerError
 from dpbayes_cli.base.numeric import decimal_text
 from dpbayes_cli.ledger.budgets import Budget, Lanes, component_texts
 from dpbayes_cli.ledger.chain import Entry, Mark
-from dpbayes_cli.ledger.state import Account, Lookup, State
+from dpbayes_cli.ledger.state import Account, State
+from dpbayes_cli.ledger.storage import Transaction
 from dpbayes_cli.ledger.union_budget import parse_budget
 from dpbayes_cli.privacy.neighbors import Neighbors
 
@@ -57,7 +58,7 @@ def state_digest(state: State) -> str:
     return digest("payload", state_payload(state))
 
 
-def state_at(entry: Entry, payload: bytes, lookup: Lookup) -> State:
+def state_at(entry: Entry, payload: bytes, lookup: Transaction) -> State:
     """Return the state after a checkpoint.
 
     Args:

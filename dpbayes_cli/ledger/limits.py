@@ -16,12 +16,6 @@ if TYPE_CHECKING:
     from dpbayes_cli.ledger.state import Account
     from dpbayes_cli.privacy.guarantee import Guarantee
 
-
-_TOTALS = {
-    "pure": {"epsilon"}, "approximate": {"epsilon", "delta"}, "renyi": {"epsilon"}, "rdp": {"rdp"}, "zcdp": {"rho"},
-    "gdp": {"mu"},
-}  # fmt: skip
-"""By kind of budget, the components that state a total completely."""
 _CIRCUMSTANCES = {"sequence", "time", "user", "version", "mac"}
 
 
@@ -50,8 +44,8 @@ def amendment_entry(
         BudgetError: more is spent already, or the whole total must be stated.
         SpecError: there is no such component.
     """
-    needed = _TOTALS[account.budget.kind]
-    if account.exhausted and not needed <= changes.keys():
+    needed = account.budget.amounts
+    if account.exhausted and not changes.keys() >= set(needed):
         raise BudgetError(
             f"the whole budget of account {account.name!r} counts as spent: its total must be set again",
             hint=f"give {' and '.join(f'--{name}' for name in sorted(needed))}: the intended total minus what was "

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from dpbayes_cli.base.errors import LedgerError
 from dpbayes_cli.base.postgres_address import PostgresAddress
 from dpbayes_cli.base.postgres_driver import connect, import_driver
-from dpbayes_cli.ledger.postgres_transaction import PostgresTransaction, index_entries
+from dpbayes_cli.ledger.postgres_transaction import PostgresTransaction
 from dpbayes_cli.ledger.storage import Storage, Transaction
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ class PostgresStorage(Storage):
         """See ``Storage.reading``."""
         with self._connected() as connection:
             if not self._has_tables(connection):
-                raise LedgerError(f"there is no ledger at {self.location!r}", hint="the first release creates one")
+                raise self._missing()
             connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
             self._check_schema(connection)
             yield PostgresTransaction(connection)
@@ -215,7 +215,7 @@ class PostgresStorage(Storage):
                 schema = f'"{self._address.schema}"'
                 connection.execute(_ADD_INDEX.format(schema=schema, name=self._address.schema.replace("'", "''")))
                 connection.execute(_APPEND_ONLY.format(schema=schema, table=_INDEX))
-                index_entries(connection, transaction.entries())
+                transaction.add_to_index(transaction.entries())
             except BaseException:
                 _roll_back(connection)
                 raise

@@ -21,7 +21,7 @@ from dpbayes_cli.ledger.payloads import kept_payloads
 from dpbayes_cli.ledger.records import ReleaseRecord
 from dpbayes_cli.ledger.replay import try_entry
 from dpbayes_cli.ledger.state import Account, State
-from dpbayes_cli.ledger.union_budget import parse_budget, tighter_budget
+from dpbayes_cli.ledger.union_budget import parse_budget
 
 
 @dataclass
@@ -141,7 +141,7 @@ class RebuiltChain:
         account = self.state.accounts[fields["account"]]
         stated, analyst = parse_budget(fields["budget"]), fields.get("analyst")
         current = account.budget if fields["kind"] == "amend" else account.limit_budgets.get(analyst or "")
-        lowered = stated if current is None else tighter_budget(current, stated)
+        lowered = stated if current is None else current.tightened(stated)
         if lowered == current:
             return
         reason = "the tightest that can still be read"

@@ -15,8 +15,8 @@ from dpbayes_cli.ledger.anchored_storage import marks_of, unresolved
 from dpbayes_cli.ledger.chain import Entry, Mark
 from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.rebuild import RebuiltChain
-from dpbayes_cli.ledger.replacement import Leftover, Replacement
-from dpbayes_cli.ledger.sqlite import SqliteStorage
+from dpbayes_cli.ledger.sqlite import SqliteStorage, file_of
+from dpbayes_cli.ledger.sqlite_replacement import Leftover, Replacement, replacing
 from dpbayes_cli.ledger.state import State
 from dpbayes_cli.ledger.upkeep import payloads, write_entries
 
@@ -85,7 +85,9 @@ def restore(ledger: Ledger, backup: Path, reason: str) -> Restoration:
         return done
     place = Ledger(SqliteStorage(Path(ledger.location), anywhere=True), key=ledger.key)
     suffix = f"replaced-{ledger.time.replace(':', '')}"
-    with ledger.storage.replacing(suffix, lambda: _restored_before(place, requested) is not None) as replacement:
+    file = file_of(ledger.storage)
+    file.check_path()
+    with replacing(file.path, suffix, lambda: _restored_before(place, requested) is not None) as replacement:
         if replacement is not None:
             return _replaced(ledger, source, entries, requested, replacement)
     return _restored_before(ledger, requested) or Restoration(ledger.state(), head)

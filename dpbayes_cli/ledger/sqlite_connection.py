@@ -1,18 +1,26 @@
-"""Connections to a ledger in SQLite: settings for durable commits, waiting for locks, and checks for damage."""
+"""Connections to a ledger in SQLite, with durable commits and patience for locks; and transactions on them."""
 
 from __future__ import annotations
 
 import sqlite3
 import sys
 import time
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 from dpbayes_cli.base.errors import LedgerError
+from dpbayes_cli.ledger.chain import Entry
+from dpbayes_cli.ledger.storage import Transaction
 
 PATIENCE = 120.0
 """Seconds for which another process may hold the file."""
 _SLICE = 0.25
 """Seconds that SQLite itself waits for a lock; signals are not handled meanwhile."""
+INDEX = (
+    "CREATE TABLE terms (term TEXT NOT NULL, sequence INTEGER NOT NULL, PRIMARY KEY (term, sequence)) "
+    "STRICT, WITHOUT ROWID"
+)
 
 
 def connect(path: Path) -> sqlite3.Connection:
@@ -53,3 +61,54 @@ def execute_patiently(connection: sqlite3.Connection, statement: str) -> sqlite3
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
                 raise
+
+
+def entry_of(row: tuple[Any, ...]) -> Entry:
+    """Return the entry in a row; raise ``sqlite3.DatabaseError`` if the types show that the page is damaged."""
+    sequence, body, digest = row
+    if not (isinstance(sequence, int) and isinstance(body, str) and isinstance(digest, str)):
+        raise sqlite3.DatabaseError(f"the row of entry {sequence!r} is damaged")
+    return Entry(sequence, body, digest)
+
+
+class SqliteTransaction(Transaction):
+    """One transaction on one connection."""
+
+    def __init__(self, connection: sqlite3.Connection, *, is_suspect: bool = False) -> None:
+        self._connection = connection
+        self._has_written = False
+        row = connection.execute("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'terms'").fetchone()
+        super().__init__(is_indexed=row is not None, is_suspect=is_suspect)
+
+    def _execute(self, statement: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        return list(self._connection.execute(statement, values))
+
+    def _execute_for_each(self, statement: str, rows: Iterable[tuple[object, ...]]) -> None:
+        self._connection.executemany(statement, rows)
+
+    def _entry(self, row: tuple[Any, ...]) -> Entry:
+        return entry_of(row)
+
+    def begin_index(self) -> bool:
+        """See ``Transaction.begin_index``."""
+        self._connection.execute(INDEX)
+        self.is_indexed = True
+        self.add_to_index(self.entries())
+        return True
+
+    def append(self, entry: Entry) -> None:
+        """See ``Transaction.append``."""
+        self._begin_with_page_1()
+        super().append(entry)
+
+    def put_payload(self, key: str, payload: bytes) -> None:
+        """See ``Transaction.put_payload``."""
+        self._begin_with_page_1()
+        super().put_payload(key, payload)
+
+    def _begin_with_page_1(self) -> None:
+        """Write page 1 before any other page, so that the journal always shows which file it belongs to."""
+        if not self._has_written:
+            (version,) = self._connection.execute("PRAGMA user_version").fetchone()
+            self._connection.execute(f"PRAGMA user_version = {int(version)}")
+            self._has_written = True

@@ -24,11 +24,9 @@ from dpbayes_cli.base.atomic_file import locked_directory, new_file, rename_with
 from dpbayes_cli.base.errors import LedgerError
 from dpbayes_cli.ledger.chain import Entry
 from dpbayes_cli.ledger.ledger_file import file_identity
-from dpbayes_cli.ledger.replacement import Leftover, Replacement
-from dpbayes_cli.ledger.sqlite_connection import connect
+from dpbayes_cli.ledger.sqlite_connection import SqliteTransaction, connect
 from dpbayes_cli.ledger.sqlite_journal import has_crash_journal, journal_belongs, journal_of, lock_exclusively
 from dpbayes_cli.ledger.sqlite_salvage import readable_entries
-from dpbayes_cli.ledger.sqlite_transaction import SqliteTransaction
 
 _LOCK_TIMEOUT_SECONDS = 120.0
 _RETRY_SECONDS = 0.05
@@ -37,15 +35,20 @@ _DOUBTFUL = "/"
 
 
 @dataclass
-class SqliteLeftover(Leftover):
-    """The readable part of a file; see ``Leftover``."""
+class Leftover:
+    """The readable part of the ledger that will be replaced.
+
+    Attributes:
+        entries: every readable entry, verified or not.
+        is_the_ledger: whether the file is the ledger, as far as can be told; False if its journal is another file's.
+    """
 
     entries: list[Entry] = field(default_factory=list)
     is_the_ledger: bool = True
     _connection: sqlite3.Connection | None = None
 
     def reads_on_from(self, sequence: int) -> bool:
-        """See ``Leftover.reads_on_from``; the index of terms mentions entries, too."""
+        """Return whether all entries after one can be read, up to the last one that the entries or the index name."""
         if self._connection is None or not self.is_the_ledger:
             return False
         try:
@@ -60,7 +63,7 @@ class SqliteLeftover(Leftover):
         return sequences == {entry.sequence for entry in self.entries if entry.sequence > sequence}
 
     def payload(self, key: str) -> bytes | None:
-        """See ``Leftover.payload``."""
+        """Return a payload, or None if it cannot be read."""
         if self._connection is None:
             return None
         with suppress(sqlite3.Error, LedgerError, UnicodeDecodeError):
@@ -69,7 +72,7 @@ class SqliteLeftover(Leftover):
 
 
 @dataclass
-class SqliteReplacement(Replacement):
+class Replacement:
     """A file whose content will replace the ledger's.
 
     Attributes:
@@ -82,12 +85,16 @@ class SqliteReplacement(Replacement):
 
     ledger: Path
     partial: Path
-    left: SqliteLeftover
+    left: Leftover
     suffix: str
     lock: int | None
 
     def place(self) -> None:
-        """See ``Replacement.place``."""
+        """Keep a copy of the old files, and write the new ledger in their place.
+
+        Raises:
+            OSError: a file cannot be written; the same replacement can be repeated, and continues from there.
+        """
         sync(self.partial)
         marker, journal = restore_marker(self.ledger), journal_of(self.ledger)
         if not marker.read_text():
@@ -120,12 +127,12 @@ class SqliteReplacement(Replacement):
 
 
 @contextmanager
-def replacing(ledger: Path, suffix: str, is_done: Callable[[], bool]) -> Iterator[SqliteReplacement | None]:
+def replacing(ledger: Path, suffix: str, is_done: Callable[[], bool]) -> Iterator[Replacement | None]:
     """Lock a ledger exclusively while a new ledger is made that will replace it.
 
     Args:
         ledger: the file, which may be missing or damaged.
-        suffix: see ``SqliteReplacement``.
+        suffix: see ``Replacement``.
         is_done: called if an earlier replacement was interrupted: whether only its last step is missing.
 
     Yields:
@@ -146,7 +153,7 @@ def replacing(ledger: Path, suffix: str, is_done: Callable[[], bool]) -> Iterato
                 _roll_back(real)
             partial = held.enter_context(locked_directory(real)) / "file"
             os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, 0o600))
-            replacement = SqliteReplacement(real, partial, SqliteLeftover(), suffix, _locked(real))
+            replacement = Replacement(real, partial, Leftover(), suffix, _locked(real))
             held.callback(_close, replacement)
             replacement.left = _left(real.with_name(kept) if kept else real, held)
             replacement.left.is_the_ledger = not doubtful if kept else _has_own_journal(real)
@@ -246,20 +253,20 @@ def _roll_back(ledger: Path) -> None:
                 connection.execute("BEGIN IMMEDIATE")
 
 
-def _close(replacement: SqliteReplacement) -> None:
+def _close(replacement: Replacement) -> None:
     if replacement.lock is not None:
         os.close(replacement.lock)
 
 
-def _left(path: Path, held: ExitStack) -> SqliteLeftover:
+def _left(path: Path, held: ExitStack) -> Leftover:
     """Read a file without playing back its journal; its lock keeps others from changing it."""
     try:
         uri = f"file:{quote(str(path))}?mode=ro&immutable=1"
         connection = held.enter_context(closing(sqlite3.connect(uri, uri=True, isolation_level=None)))
         entries, _ = readable_entries(connection)
     except (sqlite3.Error, UnicodeDecodeError):
-        return SqliteLeftover()
-    return SqliteLeftover(entries, True, connection)
+        return Leftover()
+    return Leftover(entries, True, connection)
 
 
 def _has_own_journal(ledger: Path) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 
 from dpbayes_cli.ledger.chain import Entry
-from dpbayes_cli.ledger.sqlite_transaction import entry_of
+from dpbayes_cli.ledger.sqlite_connection import entry_of
 
 _BEFORE_ALL = -(1 << 63)
 _MAX_GAP = 1000

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from typing import Protocol
 
 from dpbayes_cli.base.errors import DpbayesError, LedgerError
 from dpbayes_cli.ledger.analyst_limit import AnalystLimit
@@ -17,6 +16,7 @@ from dpbayes_cli.ledger.budgets import Budget, Lanes
 from dpbayes_cli.ledger.chain import GENESIS, Entry, Mark, broken_links, entry_hash
 from dpbayes_cli.ledger.key import LedgerKey
 from dpbayes_cli.ledger.records import ReleaseRecord, record_of, request_term
+from dpbayes_cli.ledger.storage import Transaction
 from dpbayes_cli.privacy.neighbors import Neighbors
 
 
@@ -121,19 +121,6 @@ class Account:
         )
 
 
-class Lookup(Protocol):
-    """Finds single entries of a ledger; a transaction is one."""
-
-    def find(self, term: str, last: int | None = None) -> list[Entry]:
-        """Return the entries with an index term, in order; see ``terms_of``."""
-
-    def entry(self, sequence: int) -> Entry | None:
-        """Return the entry with a sequence number, or None."""
-
-    def entries(self, after: int = 0) -> list[Entry]:
-        """Return the entries after a sequence number, in order."""
-
-
 @dataclass
 class State:
     """The state of a ledger after its entries were replayed.
@@ -155,7 +142,7 @@ class State:
         keys: the available keys, by fingerprint.
         is_signed: whether the last entry has a signature of the key in force, and it was checked.
         blind: whether a backup was restored although later entries could not be read, so that accounts may be missing.
-        lookup: where to find older entries; None if there are none.
+        lookup: the transaction in which older entries are found; None if there are none.
     """
 
     accounts: dict[str, Account] = field(default_factory=dict)
@@ -174,7 +161,7 @@ class State:
     keys: Mapping[str, LedgerKey] = field(default_factory=dict)
     is_signed: bool = False
     blind: bool = False
-    lookup: Lookup | None = None
+    lookup: Transaction | None = None
 
     @property
     def mark(self) -> Mark:
@@ -252,8 +239,8 @@ class State:
         fields, key = entry.fields, self.keys.get(self.key)
         return key is None or entry.sequence <= self.key_since or key.signed(previous, fields)
 
-    def copy(self, lookup: Lookup | None) -> State:
-        """Return an independent copy; it finds older entries with the function ``lookup``."""
+    def copy(self, lookup: Transaction | None) -> State:
+        """Return an independent copy; it finds older entries in the transaction ``lookup``."""
         return replace(
             self,
             accounts={name: account.copy() for name, account in self.accounts.items()},

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from dpbayes_cli.base.errors import LedgerError
-from dpbayes_cli.ledger.kept_copies import existing_backup
-from dpbayes_cli.ledger.upkeep import back_up, salvage
+from dpbayes_cli.ledger.upkeep import back_up, existing_backup, salvage
 from tests.conftest import Cli
 from tests.ledger.kept_books import changed, finish, open_book
 

@@ -15,12 +15,12 @@ from dpbayes_cli.ledger.budgets import (
     ApproximateBudget,
     Budget,
     ConcentratedBudget,
+    GaussianBudget,
     Lanes,
     PureBudget,
     RenyiBudget,
     component_texts,
 )
-from dpbayes_cli.ledger.gaussian_budget import GaussianBudget
 from dpbayes_cli.ledger.union_budget import UnionBudget, parse_budget
 from dpbayes_cli.privacy.conversions import epsilon_of_rdp, round_up
 from dpbayes_cli.privacy.guarantee import Guarantee
