@@ -14,7 +14,6 @@ from dpbayes_cli.base.errors import BudgetError
 from dpbayes_cli.base.numeric import decimal_text
 from dpbayes_cli.ledger.budgets import PureBudget, component_texts, order_of
 from dpbayes_cli.ledger.data_names import is_same_source
-from dpbayes_cli.ledger.limits import check_limit
 from dpbayes_cli.ledger.populations import check_population
 from dpbayes_cli.ledger.process_identity import is_running
 from dpbayes_cli.ledger.records import ReleaseRecord
@@ -211,27 +210,60 @@ def check_fits(state: State, account: Account, charge: Charge) -> None:
                     "another prior, method or number of samples is free; nothing was charged",
                     hint="dpbayes infer BUNDLE --prior ... --samples N; --fresh pays for a new draw",
                 )
-    check_limit(account, charge.analyst, charge.guarantee, lambda: state.charged(account, last=_MAX_LISTED))
+    _check_limit(state, account, charge)
     if account.exhausted:
         raise BudgetError(
             f"the whole budget of account {account.name!r} counts as spent: {account.exhausted}; nothing was charged",
             hint="add up what was released, and set the total that remains: "
             f"dpbayes budget amend {account.name} --{account.budget.amounts[0]} TOTAL --reason TEXT",
         )
-    missing = account.budget.shortfall(account.charged, charge.guarantee)
-    if not missing:
+    if missing := account.budget.shortfall(account.charged, charge.guarantee):
+        raise BudgetError(
+            f"the budget of account {account.name!r} does not allow this release; nothing was charged",
+            requested=component_texts(account.budget.requested(account.charged, charge.guarantee)),
+            remaining=component_texts(account.remaining),
+            missing=component_texts(missing),
+            spent_by=[
+                (release.release_id, f"{price_text(release.guarantee)} on {release.time}")
+                for release in state.charged(account, last=_MAX_LISTED)
+            ],
+            hint=_remedy(account, charge.guarantee, missing),
+        )
+
+
+def _check_limit(state: State, account: Account, charge: Charge) -> None:
+    """Refuse a charge that does not fit the analyst's limit; the refusal lists the analyst's latest releases."""
+    name, analyst = account.name, charge.analyst
+    if analyst is None:
+        if account.limits:
+            raise BudgetError(
+                f"the account {name!r} has a limit for each analyst, and this release names no analyst",
+                hint="name the analyst: --analyst NAME",
+            )
         return
-    raise BudgetError(
-        f"the budget of account {account.name!r} does not allow this release; nothing was charged",
-        requested=component_texts(account.budget.requested(account.charged, charge.guarantee)),
-        remaining=component_texts(account.remaining),
-        missing=component_texts(missing),
-        spent_by=[
-            (release.release_id, f"{price_text(release.guarantee)} on {release.time}")
-            for release in state.charged(account, last=_MAX_LISTED)
-        ],
-        hint=_remedy(account, charge.guarantee, missing),
-    )
+    command = f"dpbayes budget limit {name} {analyst} --epsilon LIMIT --reason TEXT"
+    if analyst not in account.limits:
+        raise BudgetError(f"the analyst {analyst!r} has no limit in the account {name!r}", hint=command)
+    if analyst in account.exhausted_limits:
+        raise BudgetError(
+            f"the limit of analyst {analyst!r} in account {name!r} counts as spent: later entries were lost; "
+            "nothing was charged",
+            hint=f"set it again: {command}",
+        )
+    limit = account.limits[analyst]
+    if missing := limit.budget.shortfall(limit.charged, charge.guarantee):
+        raise BudgetError(
+            f"the limit of analyst {analyst!r} in account {name!r} does not allow this release; nothing was charged",
+            requested=component_texts(limit.budget.requested(limit.charged, charge.guarantee)),
+            remaining=component_texts(limit.remaining),
+            missing=component_texts(missing),
+            spent_by=[
+                (release.release_id, f"asked on {release.time}")
+                for release in state.charged(account, last=_MAX_LISTED)
+                if release.analyst == analyst
+            ],
+            hint=f"ask for less, or raise the limit: {command}",
+        )
 
 
 def price_text(guarantee: Guarantee) -> str:
@@ -239,10 +271,9 @@ def price_text(guarantee: Guarantee) -> str:
     if guarantee.epsilon.is_finite():
         delta = f", delta {decimal_text(guarantee.delta)}" if guarantee.delta else ""
         return f"epsilon {decimal_text(guarantee.epsilon)}{delta}"
-    if guarantee.mu.is_finite():
-        return f"mu {decimal_text(guarantee.mu)}"
-    if guarantee.rho.is_finite():
-        return f"rho {decimal_text(guarantee.rho)}"
+    for name, value in (("mu", guarantee.mu), ("rho", guarantee.rho)):
+        if value.is_finite():
+            return f"{name} {decimal_text(value)}"
     below = f" below order {decimal_text(guarantee.order_max)}" if guarantee.order_max.is_finite() else ""
     return f"a Renyi curve{below}"
 

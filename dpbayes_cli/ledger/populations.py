@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING
 
 from dpbayes_cli.base.errors import BudgetError
 from dpbayes_cli.base.numeric import decimal_text
 from dpbayes_cli.ledger.data_names import data_names, data_term, resolve_file
+from dpbayes_cli.ledger.state import Account, State
 from dpbayes_cli.privacy.neighbors import Neighbors
-
-if TYPE_CHECKING:
-    from dpbayes_cli.ledger.state import Account, State
 
 _MAX_CHARGES_COMPARED = 200
 """The latest charges with an inode number that are compared: file systems reuse the numbers of removed files."""

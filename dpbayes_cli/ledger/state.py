@@ -11,13 +11,39 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 
 from dpbayes_cli.base.errors import DpbayesError, LedgerError
-from dpbayes_cli.ledger.analyst_limit import AnalystLimit
 from dpbayes_cli.ledger.budgets import Budget, Lanes
 from dpbayes_cli.ledger.chain import GENESIS, Entry, Mark, broken_links, entry_hash
 from dpbayes_cli.ledger.key import LedgerKey
 from dpbayes_cli.ledger.records import ReleaseRecord, record_of, request_term
 from dpbayes_cli.ledger.storage import Transaction
 from dpbayes_cli.privacy.neighbors import Neighbors
+
+
+@dataclass(frozen=True)
+class AnalystLimit:
+    """The most that one analyst may spend of an account, in the account's notion of privacy.
+
+    Privacy: a second filter beside the account's: all charges of the analyst together keep the guarantee of the
+        limit, and the account's total holds whatever the limits are.
+    Source: design notes, the ledger is a filter.
+
+    Attributes:
+        budget: the limit.
+        charged: the sums of the privacy costs of the analyst's releases, in the lanes of the budget.
+    """
+
+    budget: Budget
+    charged: Lanes
+
+    @property
+    def spent(self) -> Lanes:
+        """The privacy cost so far, by component."""
+        return self.budget.spent(self.charged)
+
+    @property
+    def remaining(self) -> Lanes:
+        """The remaining budget, by component."""
+        return self.budget.remaining(self.charged)
 
 
 @dataclass
