@@ -7,7 +7,7 @@ process is killed between the two, an anchor is behind the ledger, and the next 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,6 +40,28 @@ class Dispute:
     text: str
     hint: str
     changes: tuple[str, ...] = ()
+
+
+class _Locks(ExitStack):
+    """The locked anchors of one transaction.
+
+    Attributes:
+        taken: the identities (device, inode) of the locked files.
+        anchors: the anchors at which the new head will be marked.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.taken: set[tuple[int, int]] = set()
+        self.anchors: list[Anchor] = []
+
+    def lock(self, path: Path, begin: Mark | None = None) -> list[Mark | None]:
+        """Lock an anchor; return its last line, or an empty list if the file is locked already, by another name."""
+        anchor = self.enter_context(lock_anchor(path, self.taken, begin))
+        if anchor is None:
+            return []
+        self.anchors.append(anchor)
+        return [anchor.last]
 
 
 class AnchoredStorage:
@@ -88,131 +110,90 @@ class AnchoredStorage:
 
     @contextmanager
     def writing(
-        self, new: Path | None = None, *, begin: bool = True, need_key: bool = True
-    ) -> Iterator[tuple[Transaction, State]]:
+        self, new: Path | None = None, *, begin: bool = True, need_key: bool = True, adopting: bool = False
+    ) -> Iterator[tuple[Transaction, State, list[Dispute]]]:
         """Begin an exclusive transaction on a trusted ledger.
 
         Args:
             new: an anchor that this transaction configures; its file may be missing.
             begin: whether to create a missing ledger.
             need_key: whether to refuse a signed ledger without its key, and an unsigned one if a key is given.
+            adopting: whether to yield the disputes with the anchors instead of refusing the ledger.
 
         Raises:
             LedgerError: the ledger cannot be opened or written, does not verify, or disagrees with an anchor.
         """
-        if not self._storage.exists:
+        if not adopting and not self._storage.exists:
             if not begin:
                 raise LedgerError(
                     f"the ledger {self._storage.location!r} is gone: it was removed while it was in use",
                     hint="restore it: its charges are spent",
                 )
             self.refuse_disputed(State(), new)  # an anchor shows that a ledger was lost
-        with self._open(adopting=False, new=new, need_key=need_key) as (transaction, state, _):
-            yield transaction, state
-
-    @contextmanager
-    def adopting(self) -> Iterator[tuple[Transaction, State, list[Dispute]]]:
-        """Begin a transaction as ``writing`` does, but yield the disputes instead of refusing the ledger."""
-        with self._open(adopting=True) as opened:
-            yield opened
+        with _Locks() as locks:
+            with self._storage.writing() as transaction:
+                state = self._states.seen_by(transaction, need_key=need_key)
+                before = state.mark
+                # anchors are locked after the ledger and in one order, against deadlocks
+                disputes = self._disputes(state, sorted(self.paths(state)), new, locks.lock)
+                if not adopting:
+                    _refuse(disputes)
+                yield transaction, state, disputes
+                self._begin_anchors(locks, state, before)  # a failure undoes the transaction
+            self._states.keep(state)
+            for anchor in locks.anchors:
+                anchor.append(state.mark)
 
     @contextmanager
     def replacing(self, state: State) -> Iterator[list[Dispute]]:
         """Lock the anchors while another chain replaces the ledger; at the end, mark its head there.
 
         Args:
-            state: the other chain, which may grow in the block.
+            state: the state of the other chain, which may grow in the block.
 
         Yields:
-            What the anchors dispute about the other chain.
+            The disputes between the anchors and the other chain.
         """
-        with ExitStack() as locks:
-            taken: set[tuple[int, int]] = set()
-            anchors, disputes = self._held_anchors(locks, taken, state, None)
-            known = {anchor.path for anchor in anchors}
-            missing = [path for path in self.paths(state) if path not in known]
-            anchors += self._begun(locks, taken, state, state.mark, missing)
+        with _Locks() as locks:
+            disputes = self._disputes(state, sorted(self.paths(state)), None, locks.lock)
+            self._begin_anchors(locks, state, state.mark)
             yield disputes
-            for held in anchors:
-                held.append(state.mark)
+            for anchor in locks.anchors:
+                anchor.append(state.mark)
 
     def disputes(self, state: State, new: Path | None = None) -> list[Dispute]:
         """Return the reasons of the ledger and its anchors not to continue; nothing is locked."""
-        reasons = _held(state)
-        for path in self.paths(state):
-            if _begins(state, path, new):
-                continue
-            try:
-                last = read_last(path)
-            except FileNotFoundError:
-                reasons.append(_missing(path))
-                continue
-            reasons += self._compare(state, path, last)
-        return reasons
+        return self._disputes(state, self.paths(state), new, lambda path: [read_last(path)])
 
     def refuse_disputed(self, state: State, new: Path | None = None) -> None:
-        """Refuse a state that has disputes.
-
-        Raises:
-            LedgerError: there is a dispute.
-        """
+        """Raise ``LedgerError`` if a state has disputes."""
         _refuse(self.disputes(state, new))
 
-    @contextmanager
-    def _open(
-        self, *, adopting: bool, new: Path | None = None, need_key: bool = True
-    ) -> Iterator[tuple[Transaction, State, list[Dispute]]]:
-        with ExitStack() as locks:
-            taken: set[tuple[int, int]] = set()
-            with self._storage.writing() as transaction:
-                state = self._states.seen_by(transaction, need_key=need_key)
-                before = state.mark
-                anchors, disputes = self._held_anchors(locks, taken, state, new)
-                if not adopting:
-                    _refuse(disputes)
-                yield transaction, state, disputes
-                known = {anchor.path for anchor in anchors}
-                begun = [path for path in self.paths(state) if path not in known]
-                anchors += self._begun(locks, taken, state, before, begun)  # a failure undoes the transaction
-            self._states.keep(state)
-            for anchor in anchors:
-                anchor.append(state.mark)
-
-    def _held_anchors(
-        self, locks: ExitStack, taken: set[tuple[int, int]], state: State, new: Path | None
-    ) -> tuple[list[Anchor], list[Dispute]]:
-        """Lock the anchors, always after the ledger and in one order, against deadlocks; compare them."""
-        anchors, disputes = [], _held(state)
-        for path in sorted(self.paths(state)):
-            if _begins(state, path, new):
-                continue
-            try:
-                anchor = locks.enter_context(lock_anchor(path, taken))
-            except FileNotFoundError:
-                disputes.append(_missing(path))
-                continue
-            if anchor is not None:
-                anchors.append(anchor)
-                disputes += self._compare(state, path, anchor.last)
-        return anchors, disputes
-
-    def _begun(
-        self, locks: ExitStack, taken: set[tuple[int, int]], state: State, before: Mark, paths: list[Path]
-    ) -> list[Anchor]:
-        """Lock the anchors that this transaction has configured or declared lost; create the missing ones."""
-        anchors = []
+    def _disputes(
+        self, state: State, paths: list[Path], new: Path | None, read: Callable[[Path], list[Mark | None]]
+    ) -> list[Dispute]:
+        disputes = [Dispute("", None, state.held, _ADOPT, tuple(state.changes))] if state.held else []
         for path in paths:
-            try:
-                anchor = locks.enter_context(lock_anchor(path, taken, begin=before))
-            except FileNotFoundError:
-                raise LedgerError(
-                    f"the directory of the anchor {str(path)!r} is missing",
-                    hint="check that its file system is mounted, or name another anchor",
-                ) from None
-            if anchor is not None:
-                _refuse(self._compare(state, path, anchor.last))
-                anchors.append(anchor)
-        return anchors
+            if not _begins(state, path, new):
+                try:
+                    disputes += [dispute for last in read(path) for dispute in self._compare(state, path, last)]
+                except FileNotFoundError:
+                    disputes.append(_missing(path))
+        return disputes
+
+    def _begin_anchors(self, locks: _Locks, state: State, before: Mark) -> None:
+        """Lock the anchors that this transaction has configured or declared lost; create the missing ones."""
+        known = {anchor.path for anchor in locks.anchors}
+        for path in self.paths(state):
+            if path not in known:
+                try:
+                    last_lines = locks.lock(path, before)
+                except FileNotFoundError:
+                    raise LedgerError(
+                        f"the directory of the anchor {str(path)!r} is missing",
+                        hint="check that its file system is mounted, or name another anchor",
+                    ) from None
+                _refuse([dispute for last in last_lines for dispute in self._compare(state, path, last)])
 
     def _compare(self, state: State, path: Path, last: Mark | None) -> list[Dispute]:
         """Require that the chain holds the anchor's last line, or that a human has adopted the chain without it."""
@@ -249,10 +230,6 @@ def unresolved(state: State, disputes: list[Dispute]) -> list[Dispute]:
 def _refuse(disputes: list[Dispute]) -> None:
     if disputes:
         raise LedgerError(disputes[0].text, hint=disputes[0].hint)
-
-
-def _held(state: State) -> list[Dispute]:
-    return [Dispute("", None, state.held, _ADOPT, tuple(state.changes))] if state.held else []
 
 
 def _missing(path: Path) -> Dispute:

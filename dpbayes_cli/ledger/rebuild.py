@@ -14,7 +14,7 @@ from typing import Any
 from dpbayes_cli.base.canonical import digest
 from dpbayes_cli.base.errors import LedgerError, SpecError
 from dpbayes_cli.ledger.budgets import Budget, component_texts
-from dpbayes_cli.ledger.chain import Entry, entry_hash, next_entry
+from dpbayes_cli.ledger.chain import Entry, next_entry
 from dpbayes_cli.ledger.charging import price_text, release_id_of
 from dpbayes_cli.ledger.checkpoint import payload_key
 from dpbayes_cli.ledger.payloads import kept_payloads
@@ -50,10 +50,8 @@ class RebuiltChain:
 
     def take(self, entry: Entry) -> bool:
         """Append an existing entry if it continues the chain; return whether it does."""
-        body = entry.body.encode("utf-8", "surrogatepass")
         mark = self.state.mark
-        follows = entry.sequence == mark.sequence + 1 and entry_hash(mark.hash, body) == entry.hash
-        if not follows or try_entry(self.state, entry):
+        if entry.sequence != mark.sequence + 1 or not entry.follows(mark.hash) or try_entry(self.state, entry):
             return False
         self.entries.append(entry)
         return True

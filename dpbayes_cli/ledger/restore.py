@@ -75,12 +75,8 @@ def restore(ledger: Ledger, backup: Path, reason: str) -> Restoration:
     entries = copy.entries()
     if not entries:
         raise LedgerError(f"the backup {str(backup)!r} holds no entries")
-    head = Mark(entries[-1].sequence, entries[-1].hash)
-    requested: dict[str, object] = {
-        "kind": "restored",
-        "reason": reason,
-        "backup": {"sequence": head.sequence, "hash": head.hash},
-    }
+    head = entries[-1].mark
+    requested: dict[str, object] = {"kind": "restored", "reason": reason, "backup": asdict(head)}
     if done := _restored_before(ledger, requested):
         return done
     place = Ledger(SqliteStorage(Path(ledger.location), anywhere=True), key=ledger.key)
@@ -106,7 +102,8 @@ def _replaced(
     head = chain.state.mark
     carried, rest = _take_over(chain, left, ledger.location)
     counted = _counted_by_salvage(chain, left)
-    complete = counted or (not rest and left.reads_on_from(head.sequence) and (carried > 0 or _has(left, head)))
+    has_head = carried > 0 or any(entry.mark == head for entry in left.entries)
+    complete = counted or (not rest and left.reads_on_from(head.sequence) and has_head)
     with ledger.anchored.replacing(chain.state) as disputes:
         unseen = unresolved(chain.state, disputes)
         complete = complete and not any(dispute.path for dispute in unseen)
@@ -133,8 +130,8 @@ def _take_over(chain: RebuiltChain, left: Leftover, location: str) -> tuple[int,
             f"the backup is of another ledger than {location!r}",
             hint="name a backup of this ledger; to use another ledger, name it with --ledger",
         )
-    known = {(entry.sequence, entry.hash) for entry in chain.entries}
-    rest = [entry for entry in left.entries if (entry.sequence, entry.hash) not in known]
+    known = {entry.mark for entry in chain.entries}
+    rest = [entry for entry in left.entries if entry.mark not in known]
     if _counted_by_salvage(chain, left):
         return 0, []
     carried = next((number for number, entry in enumerate(rest) if not chain.take(entry)), len(rest))
@@ -146,12 +143,8 @@ def _counted_by_salvage(chain: RebuiltChain, left: Leftover) -> bool:
     if not left.entries:
         return False
     last = max(left.entries, key=lambda entry: entry.sequence)
-    mark = asdict(Mark(last.sequence, last.hash))
-    return any({"kind": "salvaged", "last": mark}.items() <= entry.fields.items() for entry in chain.entries)
-
-
-def _has(left: Leftover, mark: Mark) -> bool:
-    return any((entry.sequence, entry.hash) == (mark.sequence, mark.hash) for entry in left.entries)
+    salvaged = {"kind": "salvaged", "last": asdict(last.mark)}
+    return any(salvaged.items() <= entry.fields.items() for entry in chain.entries)
 
 
 def _restored_before(ledger: Ledger, requested: Mapping[str, object]) -> Restoration | None:
@@ -165,6 +158,6 @@ def _restored_before(ledger: Ledger, requested: Mapping[str, object]) -> Restora
     for entry in reversed(entries):
         fields = entry.fields
         if requested.items() <= fields.items():
-            head = Mark(fields["backup"]["sequence"], fields["backup"]["hash"])
+            head = Mark(**fields["backup"])
             return Restoration(state, head, fields["carried"], complete=not fields["lost"], already_done=True)
     return None

@@ -13,7 +13,6 @@ import fcntl
 import os
 import shutil
 import sqlite3
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -23,13 +22,12 @@ from urllib.parse import quote
 from dpbayes_cli.base.atomic_file import locked_directory, new_file, rename_without_replacing, sync
 from dpbayes_cli.base.errors import LedgerError
 from dpbayes_cli.ledger.chain import Entry
-from dpbayes_cli.ledger.ledger_file import file_identity
+from dpbayes_cli.ledger.ledger_file import file_identity, retry_while_locked
 from dpbayes_cli.ledger.sqlite_connection import SqliteTransaction, connect
 from dpbayes_cli.ledger.sqlite_journal import has_crash_journal, journal_belongs, journal_of, lock_exclusively
 from dpbayes_cli.ledger.sqlite_salvage import readable_entries
 
 _LOCK_TIMEOUT_SECONDS = 120.0
-_RETRY_SECONDS = 0.05
 _DOUBTFUL = "/"
 """Follows the copy's name in a marker if the old file may not have been the ledger; no file name contains it."""
 
@@ -87,7 +85,7 @@ class Replacement:
     partial: Path
     left: Leftover
     suffix: str
-    lock: int | None
+    lock: int | None = None
 
     def place(self) -> None:
         """Keep a copy of the old files, and write the new ledger in their place.
@@ -109,11 +107,16 @@ class Replacement:
         os.ftruncate(self.lock, 0)
         os.fsync(self.lock)
         sync(self.ledger.parent)
-        os.close(self.lock)
-        self.lock = None
+        self.unlock()
         with closing(sqlite3.connect(self.partial)) as new, closing(sqlite3.connect(self.ledger)) as place:
             place.execute("PRAGMA synchronous = EXTRA")
             new.backup(place)
+
+    def unlock(self) -> None:
+        """Unlock the old file, if it is locked."""
+        if self.lock is not None:
+            os.close(self.lock)
+            self.lock = None
 
     def _keep_aside(self, journal: Path) -> str:
         """Copy the old files; return the name of the ledger's copy, which does not exist if there was no ledger."""
@@ -153,11 +156,15 @@ def replacing(ledger: Path, suffix: str, is_done: Callable[[], bool]) -> Iterato
                 _roll_back(real)
             partial = held.enter_context(locked_directory(real)) / "file"
             os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, 0o600))
-            replacement = Replacement(real, partial, Leftover(), suffix, _locked(real))
-            held.callback(_close, replacement)
+            replacement = Replacement(real, partial, Leftover(), suffix)
+            held.callback(replacement.unlock)
+            with suppress(FileNotFoundError):
+                replacement.lock = lock_exclusively(real, _LOCK_TIMEOUT_SECONDS)
             replacement.left = _left(real.with_name(kept) if kept else real, held)
             replacement.left.is_the_ledger = not doubtful if kept else _has_own_journal(real)
             yield replacement
+    except BlockingIOError:
+        raise LedgerError(f"another process holds the ledger {str(real)!r}") from None
     except sqlite3.Error as error:
         raise LedgerError(f"cannot replace the ledger {str(ledger)!r}: {error}") from None
     except OSError as error:
@@ -176,30 +183,31 @@ def wait_for_replacement(ledger: Path) -> None:
     Raises:
         LedgerError: the replacement takes too long, or was interrupted.
     """
-    deadline = time.monotonic() + _LOCK_TIMEOUT_SECONDS
-    while True:
-        try:
-            descriptor = os.open(restore_marker(ledger), os.O_RDONLY | os.O_CLOEXEC)
-        except FileNotFoundError:
-            return
-        except OSError as error:
-            raise LedgerError(f"the ledger {str(ledger)!r} cannot be used: {error.strerror}") from None
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            if is_being_replaced(ledger):
-                raise LedgerError(
-                    f"a restore of the ledger {str(ledger)!r} was interrupted",
-                    hint="give its command again: dpbayes budget restore BACKUP --reason TEXT",
-                )
-            return
-        except BlockingIOError:
-            if time.monotonic() > deadline:
-                raise LedgerError(
-                    f"another process is still restoring the ledger {str(ledger)!r}", hint="wait, then try again"
-                ) from None
-        finally:
-            os.close(descriptor)
-        time.sleep(_RETRY_SECONDS)
+    try:
+        retry_while_locked(lambda: _refuse_interrupted(ledger), _LOCK_TIMEOUT_SECONDS)
+    except BlockingIOError:
+        raise LedgerError(
+            f"another process is still restoring the ledger {str(ledger)!r}", hint="wait, then try again"
+        ) from None
+
+
+def _refuse_interrupted(ledger: Path) -> None:
+    """Refuse a ledger whose replacement was interrupted; raise ``BlockingIOError`` while a process replaces it."""
+    try:
+        descriptor = os.open(restore_marker(ledger), os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise LedgerError(f"the ledger {str(ledger)!r} cannot be used: {error.strerror}") from None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        if is_being_replaced(ledger):
+            raise LedgerError(
+                f"a restore of the ledger {str(ledger)!r} was interrupted",
+                hint="give its command again: dpbayes budget restore BACKUP --reason TEXT",
+            )
+    finally:
+        os.close(descriptor)
 
 
 def is_being_replaced(ledger: Path) -> bool:
@@ -236,26 +244,12 @@ def _held_marker(ledger: Path) -> Iterator[Path]:
         os.close(descriptor)
 
 
-def _locked(ledger: Path) -> int | None:
-    try:
-        return lock_exclusively(ledger, _LOCK_TIMEOUT_SECONDS)
-    except FileNotFoundError:
-        return None
-    except BlockingIOError:
-        raise LedgerError(f"another process holds the ledger {str(ledger)!r}") from None
-
-
 def _roll_back(ledger: Path) -> None:
     """Undo an incomplete transaction after a crash, if the file allows it; no command has reported it as done."""
     with suppress(sqlite3.Error, OSError):
         if has_crash_journal(ledger) and journal_belongs(ledger):
             with closing(connect(ledger)) as connection:
                 connection.execute("BEGIN IMMEDIATE")
-
-
-def _close(replacement: Replacement) -> None:
-    if replacement.lock is not None:
-        os.close(replacement.lock)
 
 
 def _left(path: Path, held: ExitStack) -> Leftover:

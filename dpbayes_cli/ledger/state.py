@@ -12,7 +12,7 @@ from decimal import Decimal
 
 from dpbayes_cli.base.errors import DpbayesError, LedgerError
 from dpbayes_cli.ledger.budgets import Budget, Lanes
-from dpbayes_cli.ledger.chain import GENESIS, Entry, Mark, broken_links, entry_hash
+from dpbayes_cli.ledger.chain import GENESIS, Entry, Mark, broken_links
 from dpbayes_cli.ledger.key import LedgerKey
 from dpbayes_cli.ledger.records import ReleaseRecord, record_of, request_term
 from dpbayes_cli.ledger.storage import Transaction
@@ -192,7 +192,7 @@ class State:
     @property
     def mark(self) -> Mark:
         """The end of the chain, as an anchor keeps it."""
-        return Mark(self.last.sequence, self.last.hash) if self.last else Mark(0, GENESIS)
+        return self.last.mark if self.last else Mark(0, GENESIS)
 
     def holds(self, mark: Mark) -> bool:
         """Return whether the chain holds an entry with this sequence and hash."""
@@ -205,8 +205,8 @@ class State:
             return False
         later = self.lookup.entries(after=mark.sequence)  # the mark holds if their hashes link it to the verified base
         up_to_base = [entry for entry in later if entry.sequence <= self.base]
-        last = (up_to_base or [Entry(mark.sequence, "", mark.hash)])[-1]
-        return not broken_links(up_to_base, mark) and (last.sequence, last.hash) == (self.base, self.base_hash)
+        last = up_to_base[-1].mark if up_to_base else mark
+        return not broken_links(up_to_base, mark) and last == Mark(self.base, self.base_hash)
 
     def release(self, account: Account, release_id: str) -> ReleaseRecord | None:
         """Return a release of an account, recent or not; None if it was never charged.
@@ -219,9 +219,9 @@ class State:
         try:
             record = record_of(entry for entry in self.find(f"release:{release_id}") if entry.sequence <= self.base)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            raise _damaged(f"the record of release {release_id}") from None
+            raise unverified(f"the record of release {release_id} was changed") from None
         if record is not None and (record.stage != "published") != (release_id in account.unfinished):
-            raise _damaged(f"the stage of release {release_id}")
+            raise unverified(f"the stage of release {release_id} was changed")
         return record
 
     def charged(self, account: Account, question: str = "", last: int | None = None) -> list[ReleaseRecord]:
@@ -253,17 +253,17 @@ class State:
         entries = self.lookup.find(term, last) if self.lookup else []
         for entry in entries:
             if entry.sequence <= self.base and not self._is_genuine(entry):
-                raise _damaged(f"entry {entry.sequence}")
+                raise unverified(f"entry {entry.sequence} was changed")
         return entries
 
     def _is_genuine(self, entry: Entry) -> bool:
         """Return whether an older entry continues the previous one and, if the key is available, is signed with it."""
         before = self.lookup.entry(entry.sequence - 1) if self.lookup else None
         previous = GENESIS if entry.sequence == 1 else before.hash if before else ""
-        if entry_hash(previous, entry.body.encode("utf-8", "surrogatepass")) != entry.hash:
-            return False
-        fields, key = entry.fields, self.keys.get(self.key)
-        return key is None or entry.sequence <= self.key_since or key.signed(previous, fields)
+        key = self.keys.get(self.key)
+        return entry.follows(previous) and (
+            key is None or entry.sequence <= self.key_since or key.signed(previous, entry.fields)
+        )
 
     def copy(self, lookup: Transaction | None) -> State:
         """Return an independent copy; it finds older entries in the transaction ``lookup``."""
@@ -283,7 +283,6 @@ class State:
         return self.last.hash if self.last else ""
 
 
-def _damaged(subject: str) -> LedgerError:
-    return LedgerError(
-        f"the ledger does not verify: {subject} was changed", hint="dpbayes budget verify lists all findings"
-    )
+def unverified(finding: str) -> LedgerError:
+    """Return the error for a ledger that does not verify."""
+    return LedgerError(f"the ledger does not verify: {finding}", hint="dpbayes budget verify lists all findings")

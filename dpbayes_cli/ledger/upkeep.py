@@ -10,7 +10,7 @@ from __future__ import annotations
 import stat
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from dpbayes_cli.base.atomic_file import new_file, remove_abandoned, sync
@@ -131,7 +131,7 @@ def salvage(ledger: Ledger, target: Path) -> Salvage:
             "source": ledger.location,
             "kept": kept,
             "held": held,
-            "last": {"sequence": last.sequence, "hash": last.hash},
+            "last": asdict(last.mark),
             "changes": changes,
             "exhausted": chain.exhausted,
             "without": chain.missing(storage.salvage_payload),

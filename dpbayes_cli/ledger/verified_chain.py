@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -138,7 +139,7 @@ class VerifiedChain:
         Returns:
             The state, and the disputes; if there is none, nothing is recorded.
         """
-        with self.anchored.adopting() as (transaction, state, disputes):
+        with self.anchored.writing(adopting=True) as (transaction, state, disputes):
             if disputes:
                 fields = {
                     "kind": "adopt",
@@ -146,7 +147,7 @@ class VerifiedChain:
                     "reason": reason,
                     **marks_of(disputes),
                     "lost": [dispute.path for dispute in disputes if dispute.path and not dispute.mark],
-                    "found": {"sequence": state.mark.sequence, "hash": state.mark.hash},
+                    "found": asdict(state.mark),
                 }
                 self.append(transaction, state, fields)
             if disputes and move is not None:
@@ -167,7 +168,7 @@ class VerifiedChain:
         Raises:
             LedgerError: the ledger is signed with a key that is not available.
         """
-        with self.anchored.writing(need_key=False) as (transaction, state):
+        with self.anchored.writing(need_key=False) as (transaction, state, _):
             if state.key == key.fingerprint:
                 return False
             if state.key and state.key not in state.keys:
@@ -198,7 +199,7 @@ class VerifiedChain:
     @contextmanager
     def writing(self, new: Path | None = None, *, begin: bool = True) -> Iterator[tuple[Transaction, State]]:
         """Begin a transaction that changes the ledger, and add a checkpoint if one is due."""
-        with self.anchored.writing(new, begin=begin) as (transaction, state):
+        with self.anchored.writing(new, begin=begin) as (transaction, state, _):
             if state.last is None and self.key is not None:
                 fields = {"kind": "key", "account": "", "key": self.key.fingerprint, "reason": "a key was stated"}
                 self.append(transaction, state, fields)

@@ -9,15 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dpbayes_cli.base.errors import LedgerError
-from dpbayes_cli.ledger.chain import Mark, broken_links, entry_hash
+from dpbayes_cli.ledger.chain import Entry, broken_links
 from dpbayes_cli.ledger.checkpoint import payload_key, state_at
 from dpbayes_cli.ledger.key import LedgerKey
 from dpbayes_cli.ledger.replay import replay
-from dpbayes_cli.ledger.state import State
+from dpbayes_cli.ledger.state import State, unverified
 from dpbayes_cli.ledger.storage import Transaction
 
 _KEY = "DPBAYES_LEDGER_KEY names the file of the key; dpbayes budget key FILE --reason TEXT starts signing"
-_LIST = "dpbayes budget verify lists all findings"
 
 
 class VerifiedStates:
@@ -34,18 +33,15 @@ class VerifiedStates:
     def seen_by(self, transaction: Transaction, *, need_key: bool = True) -> State:
         """Return the verified state that a transaction sees.
 
-        Args:
-            transaction: the transaction.
-            need_key: whether to refuse a signed ledger without its key, and an unsigned one if a key is given.
-
         Raises:
-            LedgerError: the chain is broken, an entry breaks the protocol, or the key does not fit.
+            LedgerError: the chain is broken, or an entry breaks the protocol; or, if ``need_key``, a signed ledger is
+                opened without its key, or an unsigned one with a key.
         """
         state = self._continued(transaction)
         entries = transaction.entries(after=state.mark.sequence)
         findings = broken_links(entries, state.mark) + replay(entries, state).findings
         if findings:
-            raise LedgerError(f"the ledger does not verify: {findings[0]}", hint=_LIST)
+            raise unverified(findings[0])
         if need_key and (findings := key_findings(state)):
             raise LedgerError(findings[0], hint=_KEY)
         self.keep(state)
@@ -60,32 +56,22 @@ class VerifiedStates:
         known = self._known
         if known is not None and not transaction.is_suspect:
             last = transaction.entry(known.mark.sequence)
-            if known.mark == (Mark(last.sequence, last.hash) if last else Mark(0, State().mark.hash)):
+            if known.mark == (last or State()).mark:
                 return known.copy(transaction)
-        if transaction.is_suspect or not transaction.is_indexed:
-            return State(keys=self._keys, lookup=transaction)
-        return self._at_checkpoint(transaction)
+        if not transaction.is_suspect and transaction.is_indexed:
+            for checkpoint in transaction.find("checkpoint", last=1):
+                return self._at_checkpoint(transaction, checkpoint)
+        return State(keys=self._keys, lookup=transaction)
 
-    def _at_checkpoint(self, transaction: Transaction) -> State:
-        checkpoints = transaction.find("checkpoint", last=1)
-        if not checkpoints:
-            return State(keys=self._keys, lookup=transaction)
-        (entry,) = checkpoints
+    def _at_checkpoint(self, transaction: Transaction, entry: Entry) -> State:
         before, payload = transaction.entry(entry.sequence - 1), transaction.payload(payload_key(entry.sequence))
-        body = entry.body.encode("utf-8", "surrogatepass")
-        if before is None or payload is None or entry_hash(before.hash, body) != entry.hash:
-            raise LedgerError(
-                f"the ledger does not verify: the checkpoint in entry {entry.sequence} was changed",
-                hint=_LIST,
-            )
+        if before is None or payload is None or not entry.follows(before.hash):
+            raise unverified(f"the checkpoint in entry {entry.sequence} was changed")
         state = state_at(entry, payload, transaction)
         state.keys = self._keys
         key = self._keys.get(state.key)
         if key is not None and not key.signed(before.hash, entry.fields):
-            raise LedgerError(
-                f"the ledger does not verify: the signature of entry {entry.sequence} is not valid",
-                hint=_LIST,
-            )
+            raise unverified(f"the signature of entry {entry.sequence} is not valid")
         state.is_signed = key is not None
         return state
 
