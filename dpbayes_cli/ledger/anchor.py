@@ -1,7 +1,7 @@
 """The anchor: a text file on another file system to which the head of the ledger is appended after every change.
 
-Each line is a former head of the ledger: the sequence and hash of an entry. No line is ever rewritten, so the file may
-have the append-only attribute of its file system. A line that a power cut left incomplete stays, and is skipped.
+The head is the sequence and hash of the last entry. No line is ever rewritten, so the file may have the append-only
+attribute of its file system. A line that a power cut left incomplete stays, and is skipped.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dpbayes_cli.ledger.ledger_file import retry_while_locked
 
 _LOCK_TIMEOUT_SECONDS = 120.0
 _TAIL_BYTES = 4096
-"""Read from the end of the file first: about fifty lines."""
+"""The part at the end of the file that is read first; it holds about fifty lines."""
 _MARK = re.compile(r"(0|[1-9][0-9]{0,17}) ([0-9a-f]{64})", re.ASCII)
 _TORN = re.compile(r"[0-9]{0,18}( [0-9a-f]{0,63})?|\0+[0-9a-f ]{0,83}", re.ASCII)
 """A power cut may keep only the beginning of a line or, if the line crosses into another sector, only its end."""
@@ -37,7 +37,7 @@ class Anchor:
 
     @property
     def last(self) -> Mark | None:
-        """The last complete line, which is sought at the end of the file first; None if there is none.
+        """The last complete line; None if there is none.
 
         Raises:
             LedgerError: the file cannot be read, or is not an anchor.
@@ -53,7 +53,7 @@ class Anchor:
         return None
 
     def _parse(self, content: bytes, *, whole: bool) -> list[Mark]:
-        """Return the marks of the complete lines in a part of the file; without its first line, unless it is ``whole``."""
+        """Return the marks of the complete lines in a part of the file, whose first line counts only if ``whole``."""
         marks = []
         for line in content.decode("latin-1").split("\n")[0 if whole else 1 :]:
             text = line.strip("\0")  # a power cut may leave zeros in the place of a line

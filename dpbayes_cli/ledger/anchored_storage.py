@@ -1,5 +1,8 @@
 """Open a ledger: verify it, compare it with its anchors, and mark the new head there when it is on disk.
 
+The first transaction of a process replays the entries after the last checkpoint, and each later one only the entries
+appended since. So a release verifies its ledger once, however many transactions it makes, and before it holds the lock.
+
 The ledger and its anchors stay locked from the comparison to the mark. The commit comes first, the mark second. If the
 process is killed between the two, an anchor is behind the ledger, and the next command brings it up to date.
 """
@@ -14,12 +17,14 @@ from pathlib import Path
 
 from dpbayes_cli.base.errors import LedgerError
 from dpbayes_cli.ledger.anchor import Anchor, lock_anchor, read_last
-from dpbayes_cli.ledger.chain import Mark
+from dpbayes_cli.ledger.chain import Entry, Mark, broken_links
+from dpbayes_cli.ledger.checkpoint import payload_key, state_at
 from dpbayes_cli.ledger.key import LedgerKey
-from dpbayes_cli.ledger.state import State
+from dpbayes_cli.ledger.replay import replay
+from dpbayes_cli.ledger.state import State, unverified
 from dpbayes_cli.ledger.storage import Storage, Transaction
-from dpbayes_cli.ledger.verified_states import VerifiedStates
 
+_KEY = "DPBAYES_LEDGER_KEY names the file of the key; dpbayes budget key FILE --reason TEXT starts signing"
 _ADOPT = "dpbayes budget history shows the ledger's entries, dpbayes budget adopt --reason TEXT continues with it"
 
 
@@ -76,7 +81,8 @@ class AnchoredStorage:
     def __init__(self, storage: Storage, stated: Path | None, keys: Sequence[LedgerKey] = ()) -> None:
         self._storage = storage
         self._stated = stated
-        self._states = VerifiedStates(keys)
+        self._keys = {key.fingerprint: key for key in keys}
+        self._known: State | None = None  # the state that this process has verified last
 
     def paths(self, state: State) -> list[Path]:
         """Return the anchors: the one in the ledger's configuration, and the one that the caller names.
@@ -98,13 +104,13 @@ class AnchoredStorage:
             LedgerError: the ledger cannot be read, does not verify, or disagrees with an anchor.
         """
         with self._storage.reading() as transaction:
-            state = self._states.seen_by(transaction, need_key=compare)
+            state = self._seen_by(transaction, need_key=compare)
             disputes = self.disputes(state) if compare else []
             if not disputes:
                 yield transaction, state
                 return
         with self._storage.reading() as transaction:  # a writer may have committed and marked since the first reading
-            state = self._states.seen_by(transaction)
+            state = self._seen_by(transaction)
             _refuse(unresolved(state, disputes))
             yield transaction, state
 
@@ -132,7 +138,7 @@ class AnchoredStorage:
             self.refuse_disputed(State(), new)  # an anchor shows that a ledger was lost
         with _Locks() as locks:
             with self._storage.writing() as transaction:
-                state = self._states.seen_by(transaction, need_key=need_key)
+                state = self._seen_by(transaction, need_key=need_key)
                 before = state.mark
                 # anchors are locked after the ledger and in one order, against deadlocks
                 disputes = self._disputes(state, sorted(self.paths(state)), new, locks.lock)
@@ -140,7 +146,7 @@ class AnchoredStorage:
                     _refuse(disputes)
                 yield transaction, state, disputes
                 self._begin_anchors(locks, state, before)  # a failure undoes the transaction
-            self._states.keep(state)
+            self._known = state.copy(None)
             for anchor in locks.anchors:
                 anchor.append(state.mark)
 
@@ -168,6 +174,47 @@ class AnchoredStorage:
     def refuse_disputed(self, state: State, new: Path | None = None) -> None:
         """Raise ``LedgerError`` if a state has disputes."""
         _refuse(self.disputes(state, new))
+
+    def _seen_by(self, transaction: Transaction, *, need_key: bool = True) -> State:
+        """Return the verified state that a transaction sees.
+
+        Raises:
+            LedgerError: the chain is broken, or an entry breaks the protocol; or, if ``need_key``, a signed ledger is
+                opened without its key, or an unsigned one with a key.
+        """
+        state = self._continued(transaction)
+        entries = transaction.entries(after=state.mark.sequence)
+        findings = broken_links(entries, state.mark) + replay(entries, state).findings
+        if findings:
+            raise unverified(findings[0])
+        if need_key and (findings := key_findings(state)):
+            raise LedgerError(findings[0], hint=_KEY)
+        self._known = state.copy(None)
+        return state
+
+    def _continued(self, transaction: Transaction) -> State:
+        """Return a verified state of the chain, after which the remaining entries must be replayed."""
+        known = self._known
+        if known is not None and not transaction.is_suspect:
+            last = transaction.entry(known.mark.sequence)
+            if known.mark == (last or State()).mark:
+                return known.copy(transaction)
+        if not transaction.is_suspect and transaction.is_indexed:
+            for checkpoint in transaction.find("checkpoint", last=1):
+                return self._at_checkpoint(transaction, checkpoint)
+        return State(keys=self._keys, lookup=transaction)
+
+    def _at_checkpoint(self, transaction: Transaction, entry: Entry) -> State:
+        before, payload = transaction.entry(entry.sequence - 1), transaction.payload(payload_key(entry.sequence))
+        if before is None or payload is None or not entry.follows(before.hash):
+            raise unverified(f"the checkpoint in entry {entry.sequence} was changed")
+        state = state_at(entry, payload, transaction)
+        state.keys = self._keys
+        key = self._keys.get(state.key)
+        if key is not None and not key.signed(before.hash, entry.fields):
+            raise unverified(f"the signature of entry {entry.sequence} is not valid")
+        state.is_signed = key is not None
+        return state
 
     def _disputes(
         self, state: State, paths: list[Path], new: Path | None, read: Callable[[Path], list[Mark | None]]
@@ -210,6 +257,18 @@ class AnchoredStorage:
             f"{str(path)!r} has seen: this is another ledger, was rewritten, or is a copy that was changed separately"
         )
         return [Dispute(str(path), last, text, f"find the ledger that the anchor has seen; if it is lost: {_ADOPT}")]
+
+
+def key_findings(state: State) -> list[str]:
+    """Return a list with the finding about the signature and the available key; empty if there is no finding."""
+    if state.key and state.key not in state.keys:
+        given = "another key was given" if state.keys else "no key was given"
+        return [f"the ledger is signed with the key {state.key}, and {given}"]
+    if state.key and not state.is_signed:  # the signature of the last entry covers all entries before it
+        return [f"the last entry is not signed with the key {state.key}: the ledger was rewritten, or cut short"]
+    if state.keys and not state.key and state.last is not None:
+        return ["a key was given, but the ledger is not signed: if it ever was, it was rewritten"]
+    return []
 
 
 def marks_of(disputes: list[Dispute]) -> dict[str, list[dict[str, object]]]:

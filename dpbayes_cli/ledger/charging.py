@@ -33,20 +33,17 @@ class Charge:
     """A release request to the ledger.
 
     Attributes:
-        account: the account to charge.
-        label: the user's label of the release; None: the request itself identifies it.
+        label: the user's label of the release; None: the request itself identifies the release.
         fresh: whether to pay for a new draw although the request has a release.
         same_data: whether the user says that another path holds the same data.
         open_account: whether a missing account may be opened with the default total.
-        request: the canonical request.
-        request_digest: its digest.
+        request, request_digest: the canonical request and its digest.
         question_digest: the digest of the part of the request that determines the privacy cost.
         source: the identity of the data source.
         guarantee: the privacy cost.
-        neighbors: the neighbor relation of the guarantee.
         unit: the column that holds the privacy unit's ID; None: each record is a unit of its own.
         purpose: the reason, for the history.
-        analyst: whose limit is charged too, or None.
+        analyst: the analyst whose limit is charged, too, or None.
     """
 
     account: str
@@ -67,12 +64,9 @@ class Charge:
 
 @dataclass(frozen=True)
 class Reservation:
-    """A charged release.
+    """A charged release, with its sealed draw and its published document, if there are any.
 
     Attributes:
-        release: its record.
-        payload: the sealed draw, if there is one already.
-        document: the release document, if it was published already.
         delta: the delta of the account's total, 0 if it has none.
         opened: whether the account was opened for this release.
     """
@@ -90,7 +84,7 @@ class Preview:
 
     Attributes:
         release_id: the ID that the release has or would get.
-        known: its record if it is charged already, so that nothing more would be charged; else None.
+        known: the record of the release if it is charged already, so that nothing would be charged; else None.
         remaining: the account's remaining budget after the charge, by component.
         opened: whether the account would be opened for this release.
     """
@@ -102,7 +96,7 @@ class Preview:
 
 
 def release_id_of(account: str, label: str) -> str:
-    """Return the ID of a release: a digest of account and label, never of the data."""
+    """Return the ID of a release: a digest of the account's name and the label, never of the data."""
     return digest("release", account.encode("utf-8"), label.encode("utf-8"))[:16]
 
 
@@ -168,8 +162,7 @@ def find_release(state: State, account: Account, charge: Charge) -> tuple[str, R
         return label, None
     if known.request_digest != charge.request_digest:
         raise BudgetError(
-            f"the release id {label!r} belongs to another request",
-            hint="give this release another --release-id",
+            f"the release id {label!r} belongs to another request", hint="give this release another --release-id"
         )
     if is_same_source(known.source, charge.source):
         return label, known
@@ -192,24 +185,23 @@ def check_fits(state: State, account: Account, charge: Charge) -> None:
     """Refuse a charge that must not be made.
 
     Raises:
-        BudgetError: the charge does not fit the account or the analyst's limit, the request is free, or another account
-            has paid for these data.
+        BudgetError: the charge does not fit the account or the analyst's limit, the request was paid for already, or
+            another account has paid for these data.
     """
     check_population(state, account, charge.source)
-    if charge.label is None and not charge.fresh:
-        for known in state.charged(account, charge.question_digest):
-            if known.label.startswith("request "):
-                if known.stage == "reserved":
-                    raise BudgetError(
-                        f"release {known.release_id} has paid for this request already and is unfinished; "
-                        "nothing was charged",
-                        hint="give its original command again to finish it; --fresh pays for a new draw",
-                    )
+    unlabeled = charge.label is None and not charge.fresh
+    for known in state.charged(account, charge.question_digest) if unlabeled else []:
+        if known.label.startswith("request "):
+            paid = f"release {known.release_id} has paid for this request already"
+            if known.stage == "reserved":
                 raise BudgetError(
-                    f"release {known.release_id} has paid for this request already: "
-                    "another prior, method or number of samples is free; nothing was charged",
-                    hint="dpbayes infer BUNDLE --prior ... --samples N; --fresh pays for a new draw",
+                    f"{paid} and is unfinished; nothing was charged",
+                    hint="give its original command again to finish it; --fresh pays for a new draw",
                 )
+            raise BudgetError(
+                f"{paid}: another prior, method or number of samples is free; nothing was charged",
+                hint="dpbayes infer BUNDLE --prior ... --samples N; --fresh pays for a new draw",
+            )
     _check_limit(state, account, charge)
     if account.exhausted:
         raise BudgetError(

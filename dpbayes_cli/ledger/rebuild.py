@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,17 +24,18 @@ from dpbayes_cli.ledger.replay import try_entry
 from dpbayes_cli.ledger.state import Account, State
 from dpbayes_cli.ledger.union_budget import parse_budget
 
+_MALFORMED = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
+
 
 @dataclass
 class RebuiltChain:
     """A chain that only takes entries that keep the protocol.
 
     Attributes:
-        state: the state after its entries.
         stamp: the time, user and version of its new entries.
-        entries: all entries.
+        state: the state after its entries.
         charged: the releases that are charged again, because their later entries are lost.
-        lost: what is missing from the chain, one sentence each.
+        lost: the entries, charges and payloads that are missing from the chain, one sentence each.
         tightened: the totals and limits that were lowered to a readable entry's, one sentence each.
         opened: the accounts whose opening is readable but does not verify, one sentence each.
         exhausted: whether a readable entry that does not verify records that later entries were lost.
@@ -97,28 +99,24 @@ class RebuiltChain:
         totals: list[dict[str, Any]] = []
         for entry in entries:
             self.lost.append(f"entry {entry.sequence} does not verify")
-            try:
+            with suppress(*_MALFORMED):  # listed already as an entry that does not verify
                 fields = dict(entry.fields)
-                if fields["kind"] == "open" and self.add(fields):
-                    total = _amount(self.state.accounts[fields["account"]].budget)
-                    self.opened.append(
-                        f"account {fields['account']!r} was opened with {total} by an entry that does not verify"
-                    )
-                elif fields["kind"] == "restored":
+                kind = fields["kind"]
+                if kind == "open" and self.add(fields):
+                    account = fields["account"]
+                    total = _amount(self.state.accounts[account].budget)
+                    self.opened.append(f"account {account!r} was opened with {total} by an entry that does not verify")
+                elif kind == "restored":
                     self.exhausted |= bool(fields["lost"])
-                elif fields["kind"] == "salvaged":
+                elif kind == "salvaged":
                     self.exhausted |= bool(fields.get("exhausted", False))
-                elif fields["kind"] == "reserved":
+                elif kind == "reserved":
                     self._charge_again(fields["account"], fields)
-                elif fields["kind"] in {"amend", "limit"}:
+                elif kind in {"amend", "limit"}:
                     totals.append(fields)
-            except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-                continue  # listed already as an entry that does not verify
         for fields in totals:
-            try:
+            with suppress(*_MALFORMED, SpecError):
                 self._tighten(fields)
-            except (ValueError, KeyError, TypeError, AttributeError, RecursionError, SpecError):
-                continue
 
     def _charge_again(self, account: str, fields: Mapping[str, Any]) -> None:
         name = f"{release_id_of(account, fields['label'])} of account {account}"
@@ -144,9 +142,7 @@ class RebuiltChain:
             return
         reason = "the tightest that can still be read"
         entry = {"kind": fields["kind"], "account": account.name, "budget": lowered.serialize(), "reason": reason}
-        if fields["kind"] == "limit":
-            entry["analyst"] = analyst
-        if self.add({**entry, "lost": True}):
+        if self.add({**entry, **({"analyst": analyst} if fields["kind"] == "limit" else {}), "lost": True}):
             subject = "total" if fields["kind"] == "amend" else f"limit of analyst {analyst!r}"
             before = f", and not {_amount(current)}" if current else ""
             self.tightened.append(f"the {subject} of account {account.name!r} is {_amount(lowered)}{before}")

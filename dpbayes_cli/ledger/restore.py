@@ -26,11 +26,11 @@ class Restoration:
     """The result of a restore.
 
     Attributes:
-        state: the new ledger.
+        state: the state of the new ledger.
         backup: the last entry of the backup.
         carried: the number of entries after the backup that were kept as they are.
         charged: the releases that are charged again.
-        lost: what could not be read or verified, one sentence each.
+        lost: the entries and payloads that could not be read or verified, one sentence each.
         complete: whether everything after the backup was read; if not, every account counts as fully spent.
         already_done: whether the ledger had been restored from this backup, for this reason, before.
     """
@@ -61,13 +61,11 @@ def restore(ledger: Ledger, backup: Path, reason: str) -> Restoration:
     Source: architecture, the ledger.
     """
     source = SqliteStorage(backup, anywhere=True)
+    hint = "name a copy that dpbayes budget backup made"
     if backup.exists() and Path(ledger.location).exists() and backup.samefile(ledger.location):
-        raise LedgerError("the backup is the ledger itself", hint="name a copy that dpbayes budget backup made")
+        raise LedgerError("the backup is the ledger itself", hint=hint)
     if source.has_journal:
-        raise LedgerError(
-            f"the backup {str(backup)!r} has a journal: dpbayes budget backup did not make it",
-            hint="name a copy that dpbayes budget backup made",
-        )
+        raise LedgerError(f"the backup {str(backup)!r} has a journal: dpbayes budget backup did not make it", hint=hint)
     copy = Ledger(source, key=ledger.key)
     findings, _ = copy.findings(compare=False)
     if findings:
@@ -90,12 +88,9 @@ def restore(ledger: Ledger, backup: Path, reason: str) -> Restoration:
 
 
 def _replaced(
-    ledger: Ledger,
-    source: SqliteStorage,
-    entries: list[Entry],
-    requested: Mapping[str, object],
+    ledger: Ledger, source: SqliteStorage, entries: list[Entry], requested: Mapping[str, object],
     replacement: Replacement,
-) -> Restoration:
+) -> Restoration:  # fmt: skip
     chain, left = RebuiltChain(ledger.stamp(), State(keys=ledger.keys)), replacement.left
     for entry in entries:
         chain.take(entry)

@@ -24,11 +24,11 @@ from dpbayes_cli.ledger.sqlite_connection import (
     connect,
     execute_patiently,
     integrity_findings,
+    readable_entries,
     refuse_damage,
 )
 from dpbayes_cli.ledger.sqlite_journal import has_crash_journal, journal_belongs, journal_of
 from dpbayes_cli.ledger.sqlite_replacement import is_being_replaced, wait_for_replacement
-from dpbayes_cli.ledger.sqlite_salvage import readable_entries
 from dpbayes_cli.ledger.storage import Storage, Transaction
 
 SCHEMA_VERSION = 1
@@ -102,8 +102,7 @@ class SqliteStorage(Storage):
     @contextmanager
     def reading(self) -> Iterator[Transaction]:
         """See ``Storage.reading``."""
-        if not self.exists:
-            raise self._missing()
+        self._require()
         self._check_place()
         with self._translated(), self._patient("BEGIN") as (connection, rolled_back):
             yield SqliteTransaction(connection, is_suspect=rolled_back)
@@ -115,10 +114,13 @@ class SqliteStorage(Storage):
 
     def settle(self) -> bool:
         """See ``Storage.settle``; SQLite plays back a crash's journal when the file is opened next."""
-        if not self.exists:
-            raise self._missing()
+        self._require()
         with self.writing() as transaction:
             return transaction.is_suspect
+
+    def _require(self) -> None:
+        if not self.exists:
+            raise self._missing()
 
     def damage(self) -> list[str]:
         """See ``Storage.damage``; runs SQLite's own check of pages, order and indexes."""
@@ -170,8 +172,7 @@ class SqliteStorage(Storage):
 
     def migrate(self) -> tuple[int, Path] | None:
         """See ``Storage.migrate``."""
-        if not self.exists:
-            raise self._missing()
+        self._require()
         self._check_place()
         with self._translated(), self._patient() as (connection, _):
             execute_patiently(connection, "BEGIN IMMEDIATE")
@@ -184,9 +185,8 @@ class SqliteStorage(Storage):
                     self._check_schema(connection)
                 backup = self._copy_beside(version)
                 before = SqliteTransaction(connection).entries()
-                for statements in steps:
-                    for statement in statements or ():
-                        connection.execute(statement)
+                for statement in (statement for statements in steps for statement in statements or ()):
+                    connection.execute(statement)
                 connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
                 if SqliteTransaction(connection).entries() != before:
                     raise LedgerError("migrating would change the chain; nothing was changed")
@@ -260,7 +260,7 @@ class SqliteStorage(Storage):
             raise LedgerError(f"cannot sync the directory of {self.location!r}: {error.strerror}") from None
 
     def _was_replaced(self, before: tuple[int, int] | None) -> bool:
-        """Return whether the ledger was or is being replaced since its identity was ``before``."""
+        """Return whether the ledger is being replaced, or was replaced since its identity was ``before``."""
         return not self._anywhere and (is_being_replaced(self.path) or file_identity(self.path) != before)
 
     def _has_crash_journal(self) -> bool:

@@ -23,9 +23,8 @@ from dpbayes_cli.base.atomic_file import locked_directory, new_file, rename_with
 from dpbayes_cli.base.errors import LedgerError
 from dpbayes_cli.ledger.chain import Entry
 from dpbayes_cli.ledger.ledger_file import file_identity, retry_while_locked
-from dpbayes_cli.ledger.sqlite_connection import SqliteTransaction, connect
+from dpbayes_cli.ledger.sqlite_connection import SqliteTransaction, connect, readable_entries
 from dpbayes_cli.ledger.sqlite_journal import has_crash_journal, journal_belongs, journal_of, lock_exclusively
-from dpbayes_cli.ledger.sqlite_salvage import readable_entries
 
 _LOCK_TIMEOUT_SECONDS = 120.0
 _DOUBTFUL = "/"
@@ -74,11 +73,10 @@ class Replacement:
     """A file whose content will replace the ledger's.
 
     Attributes:
-        ledger: the ledger's path.
         partial: a file for the new ledger, empty at first.
         left: the readable part of the old ledger.
         suffix: added to the names of the copies of the old files.
-        lock: a descriptor that locks the old file exclusively; closed by ``place``; None if there is no old file.
+        lock: a descriptor that locks the old file exclusively; None if there is no old file.
     """
 
     ledger: Path
@@ -131,15 +129,12 @@ class Replacement:
 
 @contextmanager
 def replacing(ledger: Path, suffix: str, is_done: Callable[[], bool]) -> Iterator[Replacement | None]:
-    """Lock a ledger exclusively while a new ledger is made that will replace it.
+    """Lock a ledger exclusively while a new ledger is made that will replace it; yield None if it was replaced already.
 
     Args:
         ledger: the file, which may be missing or damaged.
         suffix: see ``Replacement``.
-        is_done: called if an earlier replacement was interrupted: whether only its last step is missing.
-
-    Yields:
-        The replacement; None if it was done already.
+        is_done: returns whether an earlier replacement, which was interrupted, lacks only the removal of its marker.
 
     Raises:
         LedgerError: other processes hold the ledger for too long, or a file cannot be written.
@@ -254,21 +249,19 @@ def _roll_back(ledger: Path) -> None:
 
 def _left(path: Path, held: ExitStack) -> Leftover:
     """Read a file without playing back its journal; its lock keeps others from changing it."""
-    try:
+    with suppress(sqlite3.Error, UnicodeDecodeError):
         uri = f"file:{quote(str(path))}?mode=ro&immutable=1"
         connection = held.enter_context(closing(sqlite3.connect(uri, uri=True, isolation_level=None)))
         entries, _ = readable_entries(connection)
-    except (sqlite3.Error, UnicodeDecodeError):
-        return Leftover()
-    return Leftover(entries, True, connection)
+        return Leftover(entries, True, connection)
+    return Leftover()
 
 
 def _has_own_journal(ledger: Path) -> bool:
     """Return whether a file has no journal, or one that belongs to it."""
-    try:
+    with suppress(OSError):
         return not journal_of(ledger).exists() or journal_belongs(ledger)
-    except OSError:
-        return True
+    return True
 
 
 def _free_name(path: Path, suffix: str) -> Path:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from typing import Any
 
 from dpbayes_cli.base.errors import DpbayesError, LedgerError
 from dpbayes_cli.ledger.budgets import Budget, Lanes
@@ -21,15 +22,11 @@ from dpbayes_cli.privacy.neighbors import Neighbors
 
 @dataclass(frozen=True)
 class AnalystLimit:
-    """The most that one analyst may spend of an account, in the account's notion of privacy.
+    """The most that one analyst may spend of an account, and the analyst's charges in the lanes of the budget.
 
     Privacy: a second filter beside the account's: all charges of the analyst together keep the guarantee of the
         limit, and the account's total holds whatever the limits are.
     Source: design notes, the ledger is a filter.
-
-    Attributes:
-        budget: the limit.
-        charged: the sums of the privacy costs of the analyst's releases, in the lanes of the budget.
     """
 
     budget: Budget
@@ -52,14 +49,13 @@ class Account:
 
     Attributes:
         unit: the column that holds the privacy unit's ID; None: each record is a unit of its own.
-        charged: the exact sum of the privacy costs of all releases in the budget's lanes; a reservation counts from
+        charged: the exact sums of the privacy costs of all releases, in the budget's lanes; a reservation counts from
             the moment it is made, permanently.
-        charged_by: by analyst, the part of it that was charged under the analyst's name.
+        charged_by: by analyst, the sums that were charged under the analyst's name.
         limit_budgets: by analyst, the limit.
         notice: the spent share of the budget from which every charge prints a notice.
         separate_population: whether a human has declared that no other account's data hold the same people.
         changes: by subject, the content of the last change; see ``describe_change``.
-        n_releases: the number of charged releases.
         unfinished: the IDs of releases that are charged but not published.
         layouts: by file layout, the ID of the first release that used it.
         exhausted: why the whole total counts as spent until it is amended, or an empty text.
@@ -101,7 +97,7 @@ class Account:
         """All releases by their IDs.
 
         Raises:
-            DpbayesError: the state started from a checkpoint, and holds only the later ones.
+            DpbayesError: the state started from a checkpoint, and holds only later releases.
         """
         if not self.whole:
             raise DpbayesError(f"the state holds only the recent releases of account {self.name!r}")
@@ -135,16 +131,7 @@ class Account:
 
     def copy(self) -> Account:
         """Return an independent copy."""
-        return replace(
-            self,
-            charged_by=dict(self.charged_by),
-            limit_budgets=dict(self.limit_budgets),
-            unfinished=list(self.unfinished),
-            changes=dict(self.changes),
-            layouts=dict(self.layouts),
-            exhausted_limits=list(self.exhausted_limits),
-            recent=dict(self.recent),
-        )
+        return replace(self, **_copied_collections(self))
 
 
 @dataclass
@@ -154,21 +141,21 @@ class State:
     Attributes:
         accounts: by name, in the order of opening.
         last: the last entry; its hash is the head.
-        findings: entries that break the protocol, one sentence each.
+        findings: the violations of the protocol, one sentence each.
         base: the sequence of the checkpoint that the state started from, or 0; entries up to it were not replayed.
-        base_hash: the hash of that entry.
-        hashes: the hashes of the entries after it, in order.
+        base_hash: the hash of the entry of this checkpoint.
+        hashes: the hashes of the entries after the base, in order.
         checkpoint: the sequence of the last checkpoint, or 0.
         anchor: the path of the anchor, or an empty text.
         adopted: marks of chains that a human has given up in favor of this one.
         held: why nothing may be charged until a human has checked the ledger, or an empty text.
-        changes: what a salvage changed, one sentence each, until the ledger is adopted.
+        changes: the changes by a salvage, one sentence each, until the ledger is adopted.
         key: the fingerprint of the key that signs the entries, or an empty text.
         key_since: the sequence of the entry that introduced this key; the key signs all later entries.
         keys: the available keys, by fingerprint.
-        is_signed: whether the last entry has a signature of the key in force, and it was checked.
+        is_signed: whether the last entry has a signature of the key in force, and the signature was checked.
         blind: whether a backup was restored although later entries could not be read, so that accounts may be missing.
-        lookup: the transaction in which older entries are found; None if there are none.
+        lookup: the transaction in which entries up to the base are found; None if there are none.
     """
 
     accounts: dict[str, Account] = field(default_factory=dict)
@@ -229,8 +216,8 @@ class State:
 
         Args:
             account: the account.
-            question: only releases with this question digest; an empty text: all.
-            last: only this many, the latest; None: all.
+            question: the question digest of the releases to return; an empty text: any.
+            last: the number of releases to return, the latest ones; None: all.
         """
         if account.whole:
             records = [record for record in account.recent.values() if question in ("", record.question_digest)]
@@ -267,20 +254,19 @@ class State:
 
     def copy(self, lookup: Transaction | None) -> State:
         """Return an independent copy; it finds older entries in the transaction ``lookup``."""
-        return replace(
-            self,
-            accounts={name: account.copy() for name, account in self.accounts.items()},
-            findings=list(self.findings),
-            hashes=list(self.hashes),
-            adopted=set(self.adopted),
-            changes=list(self.changes),
-            lookup=lookup,
-        )
+        copied = _copied_collections(self)
+        copied["accounts"] = {name: account.copy() for name, account in self.accounts.items()}
+        return replace(self, **copied, lookup=lookup)
 
     @property
     def head(self) -> str:
         """The hash of the last entry, or an empty text."""
         return self.last.hash if self.last else ""
+
+
+def _copied_collections(subject: Account | State) -> dict[str, Any]:
+    """Return shallow copies of the dictionaries, lists and sets among the attributes."""
+    return {name: value.copy() for name, value in vars(subject).items() if isinstance(value, dict | list | set)}
 
 
 def unverified(finding: str) -> LedgerError:

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 MAX_PAYLOAD_BYTES = 256 << 20
 """The largest stored (compressed) payload."""
 _MAX_UNPACKED_BYTES = 1 << 30
-_BEFORE_ALL, _ALL = -(1 << 63), 1 << 62
-"""A number below the sequence of any entry, also of a misnumbered one; and a number above any count of entries."""
+BEFORE_ALL, _ALL = -(1 << 63), 1 << 62
+"""A number below any entry's, also a misnumbered one's; and a number above any count of entries."""
 
 
 def compress_payload(payload: bytes) -> bytes:
@@ -86,7 +86,7 @@ class Transaction(ABC):
 
     def entries(self, after: int = 0) -> list[Entry]:
         """Return the entries after a sequence number, in order; after 0: all, also misnumbered ones."""
-        return self._entries("sequence > ? ORDER BY sequence", after or _BEFORE_ALL)
+        return self._entries("sequence > ? ORDER BY sequence", after or BEFORE_ALL)
 
     def entry(self, sequence: int) -> Entry | None:
         """Return the entry with a sequence number, or None."""

@@ -36,11 +36,9 @@ class Salvage:
     """The result of a salvage.
 
     Attributes:
-        state: the new ledger.
+        state: the state of the new ledger.
         kept: the number of entries at the beginning that verify.
-        charged: the releases that are charged again, because their later entries are lost.
-        lost: what is missing from the new ledger, one sentence each.
-        tightened: the totals and limits that were lowered to a readable entry's, one sentence each.
+        charged, lost, tightened: see ``RebuiltChain``.
         already_done: whether the file held the same salvage already, so that nothing was written.
     """
 
@@ -53,10 +51,7 @@ class Salvage:
 
 
 def back_up(ledger: Ledger, target: Path) -> State:
-    """Copy a ledger into a new file, and verify the copy before it gets its name.
-
-    Returns:
-        The state of the copy.
+    """Copy a ledger into a new file, verify the copy before it gets its name, and return its state.
 
     Raises:
         LedgerError: the ledger is not trusted, the file exists or cannot be written, or the copy does not verify.
@@ -154,12 +149,7 @@ def _existing_salvage(
 ) -> State | None:
     """Return the state of a file that already holds the same salvage, apart from its time and user; else None.
 
-    Args:
-        ledger: the damaged ledger.
-        target: the file.
-        entries: the entries of the new ledger.
-        kept: how many of them, counted from the first, are entries of the damaged ledger.
-        expected: the keys and payloads of the new ledger.
+    The first ``kept`` entries of the new ledger are entries of the damaged one, and must be equal.
     """
     if not _may_be_a_copy(target, ledger):
         return None

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from dpbayes_cli.base.errors import DpbayesError, LedgerError
-from dpbayes_cli.ledger import checkpoint, verified_states
+from dpbayes_cli.ledger import anchored_storage, checkpoint
 from dpbayes_cli.ledger.budgets import PureBudget
 from dpbayes_cli.ledger.chain import Entry
 from dpbayes_cli.ledger.ledger import Ledger
@@ -96,7 +96,7 @@ def test_the_first_transaction_replays_from_the_checkpoint_and_later_ones_only_n
         replayed.append(len(entries))
         return real(entries, state)
 
-    monkeypatch.setattr(verified_states, "replay", counting)
+    monkeypatch.setattr(anchored_storage, "replay", counting)
     ledger = books.ledger
     ledger.preview(charge("0.1", label="next"))
     walk(ledger, charge("0.1", label="next"))

@@ -23,7 +23,7 @@ from dpbayes_cli.ledger.budgets import PureBudget
 from dpbayes_cli.ledger.chain import next_entry
 from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.place import storage_at
-from dpbayes_cli.ledger.postgres_transaction import PostgresTransaction
+from dpbayes_cli.ledger.postgres import PostgresTransaction
 from dpbayes_cli.privacy.neighbors import Neighbors
 from tests.conftest import ROOT, Cli
 from tests.ledger.books import PostgresBooks, amend, charge, walk
