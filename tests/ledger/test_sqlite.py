@@ -15,7 +15,7 @@ from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.sqlite import SqliteStorage
 from dpbayes_cli.ledger.sqlite_connection import connect
 from dpbayes_cli.privacy.neighbors import Neighbors
-from tests.ledger.books import SqliteBooks, charge
+from tests.ledger.ledgers import SqliteLedger, charge
 
 
 def opened(path: Path) -> Ledger:
@@ -55,14 +55,14 @@ def test_a_name_that_sqlite_would_open_in_memory_is_a_file(place: Path) -> None:
 
 
 @pytest.fixture
-def books(tmp_path: Path) -> SqliteBooks:
-    return SqliteBooks(tmp_path / "books" / "ledger.sqlite")
+def stored(tmp_path: Path) -> SqliteLedger:
+    return SqliteLedger(tmp_path / "stored" / "ledger.sqlite")
 
 
-def test_the_ledger_file_is_accessible_to_its_owner_only(books: SqliteBooks) -> None:
-    books.ledger.reserve(charge())
-    assert stat.S_IMODE(books.path.stat().st_mode) == 0o600
-    assert stat.S_IMODE(books.path.parent.stat().st_mode) == 0o700
+def test_the_ledger_file_is_accessible_to_its_owner_only(stored: SqliteLedger) -> None:
+    stored.ledger.reserve(charge())
+    assert stat.S_IMODE(stored.path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(stored.path.parent.stat().st_mode) == 0o700
 
 
 def test_the_settings_that_make_a_commit_durable(tmp_path: Path) -> None:
@@ -72,21 +72,21 @@ def test_the_settings_that_make_a_commit_durable(tmp_path: Path) -> None:
     opened.close()
 
 
-def test_what_is_no_ledger_is_left_alone(books: SqliteBooks) -> None:
-    books.path.parent.mkdir()
-    books.path.write_bytes(b"important notes, not a database\n" * 100)
-    before = books.contents()
+def test_what_is_no_ledger_is_left_alone(stored: SqliteLedger) -> None:
+    stored.path.parent.mkdir()
+    stored.path.write_bytes(b"important notes, not a database\n" * 100)
+    before = stored.contents()
     with pytest.raises(LedgerError):
-        books.ledger.reserve(charge())
-    assert books.contents() == before
-    books.path.unlink()
-    books.tamper("CREATE TABLE mine (x)")
+        stored.ledger.reserve(charge())
+    assert stored.contents() == before
+    stored.path.unlink()
+    stored.tamper("CREATE TABLE mine (x)")
     with pytest.raises(LedgerError, match="not a dpbayes ledger"):
-        books.ledger.reserve(charge())
+        stored.ledger.reserve(charge())
 
 
-def test_a_newer_ledger_is_refused(books: SqliteBooks) -> None:
-    books.ledger.reserve(charge())
-    books.tamper("PRAGMA user_version = 2")
+def test_a_newer_ledger_is_refused(stored: SqliteLedger) -> None:
+    stored.ledger.reserve(charge())
+    stored.tamper("PRAGMA user_version = 2")
     with pytest.raises(LedgerError, match="schema version 2"):
-        books.ledger.reserve(charge("0.1"))
+        stored.ledger.reserve(charge("0.1"))
