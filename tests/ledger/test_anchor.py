@@ -185,12 +185,6 @@ def test_an_anchor_at_an_impossible_path_is_refused(path: Path, tmp_path: Path) 
     assert path.read_bytes() == before
 
 
-def test_an_anchor_of_another_ledger_is_refused(ledger: Ledger, tmp_path: Path, file: Path) -> None:
-    other = open_ledger(tmp_path / "other.sqlite")
-    refused(lambda: other.anchor(file, ""), "has seen entry 5")
-    assert other.state().last is None
-
-
 def test_an_anchor_can_be_moved_and_the_old_one_still_agrees(ledger: Ledger, path: Path, file: Path) -> None:
     new = file.with_name("new")
     ledger.anchor(new, "a larger disk")
@@ -282,15 +276,6 @@ def test_a_charge_whose_anchor_write_fails_stands_and_is_marked_later(
         ledger.reserve(labeled("b"))
     assert file.read_bytes().startswith(before)
     assert read_last(file) == ledger.state().mark
-
-
-def test_an_anchor_that_cannot_be_opened_stops_a_charge_before_it_is_made(ledger: Ledger, file: Path) -> None:
-    before = len(ledger.entries())
-    file.rename(file.with_name("kept"))
-    file.mkdir()
-    with pytest.raises(LedgerError, match="cannot be used"):
-        ledger.reserve(labeled("b"))
-    assert len(ledger.entries()) == before
 
 
 def test_an_anchor_locked_by_another_process_is_waited_for(
