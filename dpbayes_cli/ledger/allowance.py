@@ -60,7 +60,7 @@ def _exp_rounded_down(exponent: float) -> Decimal:
 
 
 def remaining_by_route(account: Account) -> list[tuple[str, Decimal]]:
-    """Return what remains by each way of composition, if the account has several; else an empty list."""
+    """Return the epsilon that remains by each way of composition; an empty list if there is one way only."""
     if not isinstance(account.budget, UnionBudget) or account.exhausted:
         return []
     total = account.budget.epsilon

@@ -10,7 +10,7 @@ process is killed between the two, an anchor is behind the ledger, and the next 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,14 +74,14 @@ class AnchoredStorage:
 
     Args:
         storage: where the ledger is.
-        stated: an anchor that the caller names, so that the ledger is not trusted to name it.
-        keys: the available keys.
+        stated: an anchor that the caller names, because a replaced ledger may name another one, or none.
+        keys: the available keys, by fingerprint.
     """
 
-    def __init__(self, storage: Storage, stated: Path | None, keys: Sequence[LedgerKey] = ()) -> None:
+    def __init__(self, storage: Storage, stated: Path | None, keys: Mapping[str, LedgerKey]) -> None:
         self._storage = storage
         self._stated = stated
-        self._keys = {key.fingerprint: key for key in keys}
+        self._keys = keys
         self._known: State | None = None  # the state that this process has verified last
 
     def paths(self, state: State) -> list[Path]:
@@ -168,7 +168,7 @@ class AnchoredStorage:
                 anchor.append(state.mark)
 
     def disputes(self, state: State, new: Path | None = None) -> list[Dispute]:
-        """Return the reasons of the ledger and its anchors not to continue; nothing is locked."""
+        """Return the reasons not to continue with the ledger; nothing is locked."""
         return self._disputes(state, self.paths(state), new, lambda path: [read_last(path)])
 
     def refuse_disputed(self, state: State, new: Path | None = None) -> None:
@@ -278,7 +278,7 @@ def marks_of(disputes: list[Dispute]) -> dict[str, list[dict[str, object]]]:
 
 
 def unresolved(state: State, disputes: list[Dispute]) -> list[Dispute]:
-    """Return the disputes that remain with a later reading of the ledger."""
+    """Return the disputes that a later state of the ledger does not resolve."""
     return [
         dispute
         for dispute in disputes

@@ -25,7 +25,7 @@ from dpbayes_cli.privacy.neighbors import Neighbors
 DEFAULT_EPSILON = Decimal(3)
 """The total of an account that a first release opens by default."""
 _MAX_LISTED = 20
-"""A refusal lists this many releases, the latest ones."""
+"""The number of releases that a refusal lists, the latest ones."""
 
 
 @dataclass(frozen=True)

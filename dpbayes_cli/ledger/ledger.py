@@ -59,7 +59,7 @@ class Ledger(VerifiedChain):
 
         Args:
             name, budget, neighbors, unit: see ``Account``.
-            separate: why no other account's data hold the same people; None: not claimed.
+            separate: the reason why no other account's data hold the same people; None if that is not claimed.
 
         Raises:
             BudgetError: an account of this name is open already, with other terms.
@@ -82,10 +82,10 @@ class Ledger(VerifiedChain):
 
         Args:
             name: the account.
-            entry: returns the entry for the account as it is, or raises.
+            entry: a function that returns the entry for the present account, or raises.
 
         Returns:
-            The account, and whether the entry was appended: False if the last entry on the subject is the same.
+            The account, and whether the entry was appended: False if the last change of its subject was the same.
 
         Raises:
             BudgetError: there is no such account, or ``entry`` refuses.
@@ -184,7 +184,7 @@ class Ledger(VerifiedChain):
     def publish(
         self, release: ReleaseRecord, account: str, files: Mapping[str, str], document: bytes
     ) -> tuple[ReleaseRecord, State]:
-        """Record that a release is on disk: its document and the digests of its files. The first record is kept.
+        """Record the document and the digests of the files of a release that is on disk, unless they are recorded.
 
         Raises:
             LedgerError: the release was never sealed.

@@ -12,7 +12,7 @@ from dpbayes_cli.base.errors import LedgerError
 from dpbayes_cli.base.mounts import is_mount_point, network_file_system, read_mount_table
 
 _ATTEMPTS, _RETRY_SECONDS = 10, 0.05
-"""How often a second name is looked at: another process may be removing it."""
+"""How often to look again for a second name, which another process may be removing; and the pause before a retry."""
 Result = TypeVar("Result")
 
 
@@ -72,8 +72,8 @@ def check_local(path: Path) -> None:
 def check_one_name(path: Path) -> None:
     """Refuse a file that has several names: SQLite keeps its journal beside the name that was used to open the file.
 
-    If a process crashes under one name, a process under another name sees no journal. What it charges is rolled back
-    when someone opens the file by the first name.
+    If a process crashes under one name, a process under another name sees no journal. The charges of the second process
+    are rolled back when someone opens the file by the first name.
 
     Raises:
         LedgerError: the file has several names, or is mounted as a single file.

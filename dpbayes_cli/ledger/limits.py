@@ -60,7 +60,9 @@ def amendment_entry(
 
 
 def limit_entry(account: Account, analyst: str, changes: Mapping[str, Decimal], reason: str) -> dict[str, Any]:
-    """Return the entry that sets or changes an analyst's limit; unstated components are the account's.
+    """Return the entry that sets or changes an analyst's limit; components that are not stated stay as they are.
+
+    A new limit begins as the account's total.
 
     Raises:
         BudgetError: the analyst has spent more already.
@@ -79,7 +81,7 @@ def limit_entry(account: Account, analyst: str, changes: Mapping[str, Decimal], 
 
 
 def notice_entry(account: Account, share: Decimal | None, reason: str) -> dict[str, Any]:
-    """Return the entry that sets the spent share of the budget from which releases print a notice; None: never."""
+    """Return the entry by which releases print a notice once this share of the budget is spent; None: never."""
     stated = None if share is None else decimal_text(share)
     return {"kind": "notice", "account": account.name, "share": stated, "reason": reason}
 

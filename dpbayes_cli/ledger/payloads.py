@@ -14,7 +14,7 @@ from dpbayes_cli.ledger.records import ReleaseRecord, terms_of
 from dpbayes_cli.ledger.storage import Transaction
 
 _MALFORMED = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
-"""What reading an entry raises if it was edited; another check reports such an entry."""
+"""The errors from reading an entry that was edited; another check reports such an entry."""
 
 
 def sealed_payload(transaction: Transaction, release: ReleaseRecord) -> bytes | None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 SCHEMA_VERSION = 1
 _LOCK_ATTEMPT_SECONDS = 10.0
-"""One attempt at the lock; it is repeated up to the timeout below."""
+"""The time of one attempt at the lock; attempts are repeated up to the timeout below."""
 _LOCK_TIMEOUT_SECONDS = 120.0
 _IDLE_TIMEOUT_SECONDS = 300.0
 """The server ends a stalled transaction after this time, so that others can write."""

@@ -1,7 +1,7 @@
 """Rebuild a chain from the readable entries of a damaged one, so that no spent budget becomes available again.
 
 Entries that verify are kept as they are. A readable charge that does not verify is charged again under a new name,
-whether it fits or not. Of the readable totals and limits that do not verify, the tightest ones count.
+whether it fits or not. Totals and limits are lowered to the tightest that can be read, verified or not.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class RebuiltChain:
         Raises:
             LedgerError: the entry must be signed, and the key is not available.
         """
-        in_force = self.state.key or (fields["key"] if fields["kind"] == "key" else "")
+        in_force = self.state.key_for(fields)
         key = self.state.keys.get(in_force)
         if in_force and key is None:
             raise LedgerError(
@@ -90,12 +90,12 @@ class RebuiltChain:
         return lost
 
     def charge_unfinished(self) -> None:
-        """Charge every unfinished release again: its draw may have been seen, and the entry about it lost."""
+        """Charge every unfinished release again: its draw may have been seen although the entry of the draw is lost."""
         for account, release in unfinished(self.state):
             self._charge_again(account.name, self.entries[release.sequence - 1].fields)
 
     def account_for(self, entries: Iterable[Entry]) -> None:
-        """Count readable entries that do not verify: accounts, charges, and the tightest totals."""
+        """Take the accounts, the charges and the tightest totals from readable entries that do not verify."""
         totals: list[dict[str, Any]] = []
         for entry in entries:
             self.lost.append(f"entry {entry.sequence} does not verify")

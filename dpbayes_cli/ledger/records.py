@@ -53,7 +53,7 @@ class ReleaseRecord:
 
 
 def record_of(entries: Iterable[Entry]) -> ReleaseRecord | None:
-    """Return the release of these entries, which are in order; None if there are no entries."""
+    """Return the release that its entries, in order, describe; None if there are no entries."""
     record = None
     for entry in entries:
         record = advance_release(record, entry.fields, entry)

@@ -73,8 +73,8 @@ def _apply(state: State, entry: Entry) -> None:
 
 
 def _check_signature(state: State, fields: Mapping[str, Any]) -> None:
-    """Require the signature of the key in force; without the key, only that there is a signature."""
-    in_force = state.key or (fields.get("key") if fields["kind"] == "key" else "")
+    """Require a valid signature of the key in force; any signature if this key is not available."""
+    in_force = state.key_for(fields)
     state.is_signed = False
     if not in_force:
         return

@@ -18,7 +18,7 @@ from dpbayes_cli.ledger.rebuild import RebuiltChain
 from dpbayes_cli.ledger.sqlite import SqliteStorage, file_of
 from dpbayes_cli.ledger.sqlite_replacement import Leftover, Replacement, replacing
 from dpbayes_cli.ledger.state import State
-from dpbayes_cli.ledger.upkeep import payloads, write_entries
+from dpbayes_cli.ledger.upkeep import write_chain
 
 
 @dataclass
@@ -110,10 +110,7 @@ def _replaced(
         if ledger.key is not None and not chain.state.key:
             chain.add({"kind": "key", "account": "", "key": ledger.key.fingerprint, "reason": "a key was stated"})
         source.copy_to(replacement.partial)
-        with SqliteStorage(replacement.partial, anywhere=True).writing() as transaction:
-            write_entries(transaction, chain.entries[len(entries) :])
-            for key, payload in payloads(chain, left.payload, start=len(entries)):
-                transaction.put_payload(key, payload)
+        write_chain(replacement.partial, chain, left.payload, start=len(entries))
         replacement.place()
     return Restoration(chain.state, head, carried, chain.charged, chain.lost, complete)
 

@@ -1,7 +1,7 @@
 """The ledger in one SQLite file, with a rollback journal; a commit is on disk before anyone relies on it.
 
-``synchronous=EXTRA`` also syncs the directory after the journal is unlinked, without which a power cut right after a
-commit could bring the journal back and roll the charge away. The write-ahead log is not used.
+``synchronous=EXTRA`` also syncs the directory after the journal is unlinked. Otherwise a power cut right after a commit
+could bring the journal back, which would undo the charge. The write-ahead log is not used.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from dpbayes_cli.ledger.storage import Storage, Transaction
 
 SCHEMA_VERSION = 1
 MIGRATIONS: dict[int, tuple[str, ...]] = {}
-"""By older version, the statements that lead to the next one; they do not change the entries' bodies and hashes."""
+"""By schema version, the statements that migrate to the next version; entries keep their bodies and hashes."""
 _APPLICATION_ID = 0x44504259  # "DPBY"
 _TABLES = (
     "CREATE TABLE entries (sequence INTEGER PRIMARY KEY, body TEXT NOT NULL, hash TEXT NOT NULL) STRICT",

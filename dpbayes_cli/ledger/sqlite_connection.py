@@ -21,7 +21,7 @@ PATIENCE = 120.0
 _SLICE = 0.25
 """Seconds that SQLite itself waits for a lock; signals are not handled meanwhile."""
 _MAX_GAP = 1000
-"""Entry numbers to try, one by one, after a page that cannot be read."""
+"""How many entry numbers to try, one by one, after a page that cannot be read."""
 _UNREADABLE = (sqlite3.DatabaseError, UnicodeDecodeError)
 INDEX = (
     "CREATE TABLE terms (term TEXT NOT NULL, sequence INTEGER NOT NULL, PRIMARY KEY (term, sequence)) "

@@ -1,8 +1,8 @@
 """The rollback journal beside a SQLite file: whether a crash left it, and whether it belongs to the file.
 
-SQLite plays a leftover journal back into whatever file has the name: if a backup was copied over the ledger, into the
-backup. Page 1 of a file counts its commits. A journal belongs to a file whose count is equal to the journal's, or the
-next one, which the incomplete transaction may have written already.
+SQLite plays a leftover journal back into whatever file has the ledger's name, even into a backup that was copied over
+the ledger. Page 1 counts the commits. A journal belongs to a file whose count equals the journal's, or exceeds
+it by one because the incomplete transaction has written page 1 already.
 """
 
 from __future__ import annotations

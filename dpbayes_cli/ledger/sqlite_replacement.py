@@ -28,7 +28,7 @@ from dpbayes_cli.ledger.sqlite_journal import has_crash_journal, journal_belongs
 
 _LOCK_TIMEOUT_SECONDS = 120.0
 _DOUBTFUL = "/"
-"""Follows the copy's name in a marker if the old file may not have been the ledger; no file name contains it."""
+"""Stands after the copy's name in the marker if the old file may not have been the ledger; no file name holds it."""
 
 
 @dataclass

@@ -195,6 +195,11 @@ class State:
         last = up_to_base[-1].mark if up_to_base else mark
         return not broken_links(up_to_base, mark) and last == Mark(self.base, self.base_hash)
 
+    def key_for(self, fields: Mapping[str, Any]) -> str:
+        """Return the fingerprint of the key that must sign the next entry, or an empty text."""
+        named: str = fields.get("key", "") if fields["kind"] == "key" else ""
+        return self.key or named
+
     def release(self, account: Account, release_id: str) -> ReleaseRecord | None:
         """Return a release of an account, recent or not; None if it was never charged.
 

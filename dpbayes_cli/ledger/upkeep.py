@@ -25,7 +25,6 @@ from dpbayes_cli.ledger.rebuild import RebuiltChain
 from dpbayes_cli.ledger.replay import apply_entry, replay
 from dpbayes_cli.ledger.sqlite import SqliteStorage, begin_ledger, file_of
 from dpbayes_cli.ledger.state import State
-from dpbayes_cli.ledger.storage import Transaction
 
 _APPLICATION_ID_BYTES = slice(68, 72)
 """Where SQLite stores the application ID, by which a ledger is recognized without opening a database."""
@@ -133,14 +132,11 @@ def salvage(ledger: Ledger, target: Path) -> Salvage:
         }
     )
     done = Salvage(chain.state, kept, chain.charged, chain.lost, chain.tightened)
-    if state := _existing_salvage(ledger, target, chain.entries, kept, payloads(chain, storage.salvage_payload)):
+    if state := _existing_salvage(ledger, target, chain.entries, kept, _payloads(chain, storage.salvage_payload)):
         return replace(done, state=state, already_done=True)
     with _new_ledger_file(target) as partial:
         begin_ledger(partial)
-        with SqliteStorage(partial, anywhere=True).writing() as transaction:
-            write_entries(transaction, chain.entries)
-            for key, payload in payloads(chain, storage.salvage_payload):
-                transaction.put_payload(key, payload)
+        write_chain(partial, chain, storage.salvage_payload)
     return done
 
 
@@ -171,22 +167,26 @@ def _existing_salvage(
     return replay(written)
 
 
-def write_entries(transaction: Transaction, entries: list[Entry]) -> None:
-    """Append entries to a ledger, and create its index if it has none."""
-    if not transaction.is_indexed:
-        transaction.begin_index()
-    for entry in entries:
-        transaction.append(entry)
-
-
-def payloads(chain: RebuiltChain, read: Callable[[str], bytes | None], start: int = 0) -> Iterator[tuple[str, bytes]]:
-    """Yield the keys and payloads of a chain, without unreadable payloads.
+def write_chain(path: Path, chain: RebuiltChain, read: Callable[[str], bytes | None], start: int = 0) -> None:
+    """Append the entries of a chain and their payloads to a ledger, and create its index if it has none.
 
     Args:
+        path: the file of the ledger, which holds the first ``start`` entries and their payloads.
         chain: the chain.
         read: returns the payload of a key, or None if it cannot be read.
-        start: the number of entries at the beginning whose payloads are not needed.
+        start: the number of entries that the ledger holds.
     """
+    with SqliteStorage(path, anywhere=True).writing() as transaction:
+        if not transaction.is_indexed:
+            transaction.begin_index()
+        for entry in chain.entries[start:]:
+            transaction.append(entry)
+        for key, payload in _payloads(chain, read, start):
+            transaction.put_payload(key, payload)
+
+
+def _payloads(chain: RebuiltChain, read: Callable[[str], bytes | None], start: int = 0) -> Iterator[tuple[str, bytes]]:
+    """Yield the keys and payloads of a chain after its first entries, without unreadable payloads."""
     expected, state = kept_payloads(chain.entries[start:]), State()
     for entry in chain.entries:
         checkpoint = payload_key(entry.sequence)

@@ -48,7 +48,7 @@ class VerifiedChain:
     ) -> None:
         self.storage = storage
         self.key = key
-        self.anchored = AnchoredStorage(storage, stated_anchor, [key] if key else [])
+        self.anchored = AnchoredStorage(storage, stated_anchor, self.keys)
         self.time = clock().strftime("%Y-%m-%dT%H:%M:%SZ")
 
     @property
@@ -177,8 +177,7 @@ class VerifiedChain:
         Raises:
             LedgerError: the entry would break the protocol; the transaction is undone.
         """
-        in_force = state.key or (fields["key"] if fields["kind"] == "key" else "")
-        entry = next_entry(state.last, {**fields, **self.stamp()}, state.keys.get(in_force))
+        entry = next_entry(state.last, {**fields, **self.stamp()}, state.keys.get(state.key_for(fields)))
         apply_entry(state, entry)
         if state.findings:
             raise LedgerError(f"refused to write: {state.findings[0]}")

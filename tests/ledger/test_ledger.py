@@ -217,6 +217,7 @@ def test_a_preview_changes_nothing_and_agrees_with_the_charge(ledger: Ledger, st
     [
         "DELETE FROM entries",
         "DELETE FROM payloads WHERE release_id = (SELECT min(release_id) FROM payloads)",
+        "UPDATE payloads SET payload = x'00' WHERE release_id = (SELECT min(release_id) FROM payloads)",
         "INSERT INTO payloads VALUES ('0000000000000000', x'789c030000000001')",
         """UPDATE entries SET body = replace(body, '"epsilon":"1"', '"epsilon":"0"') WHERE sequence = 2""",
         "UPDATE entries SET hash = substr(hash, 2) || substr(hash, 1, 1) WHERE sequence = 3",
