@@ -192,14 +192,15 @@ def check_fits(state: State, account: Account, charge: Charge) -> None:
     unlabeled = charge.label is None and not charge.fresh
     for known in state.charged(account, charge.question_digest) if unlabeled else []:
         if known.label.startswith("request "):
-            paid = f"release {known.release_id} has paid for this request already"
             if known.stage == "reserved":
                 raise BudgetError(
-                    f"{paid} and is unfinished; nothing was charged",
+                    f"release {known.release_id} has paid for this request already and is unfinished; "
+                    "nothing was charged",
                     hint="give its original command again to finish it; --fresh pays for a new draw",
                 )
             raise BudgetError(
-                f"{paid}: another prior, method or number of samples is free; nothing was charged",
+                f"release {known.release_id} has paid for this request already: "
+                "another prior, method or number of samples is free; nothing was charged",
                 hint="dpbayes infer BUNDLE --prior ... --samples N; --fresh pays for a new draw",
             )
     _check_limit(state, account, charge)
@@ -233,14 +234,16 @@ def _check_limit(state: State, account: Account, charge: Charge) -> None:
                 hint="name the analyst: --analyst NAME",
             )
         return
-    command = f"dpbayes budget limit {name} {analyst} --epsilon LIMIT --reason TEXT"
     if analyst not in account.limits:
-        raise BudgetError(f"the analyst {analyst!r} has no limit in the account {name!r}", hint=command)
+        raise BudgetError(
+            f"the analyst {analyst!r} has no limit in the account {name!r}",
+            hint=f"dpbayes budget limit {name} {analyst} --epsilon LIMIT --reason TEXT",
+        )
     if analyst in account.exhausted_limits:
         raise BudgetError(
             f"the limit of analyst {analyst!r} in account {name!r} counts as spent: later entries were lost; "
             "nothing was charged",
-            hint=f"set it again: {command}",
+            hint=f"set it again: dpbayes budget limit {name} {analyst} --epsilon LIMIT --reason TEXT",
         )
     limit = account.limits[analyst]
     if missing := limit.budget.shortfall(limit.charged, charge.guarantee):
@@ -254,7 +257,8 @@ def _check_limit(state: State, account: Account, charge: Charge) -> None:
                 for release in state.charged(account, last=_MAX_LISTED)
                 if release.analyst == analyst
             ],
-            hint=f"ask for less, or raise the limit: {command}",
+            hint=f"ask for less, or raise the limit: dpbayes budget limit {name} {analyst} --epsilon LIMIT "
+            "--reason TEXT",
         )
 
 

@@ -26,7 +26,7 @@ def file_identity(path: Path) -> tuple[int, int] | None:
 
 
 def retry_while_locked(lock: Callable[[], Result], seconds: float) -> Result:
-    """Call a function until it raises no ``BlockingIOError``; after some seconds, let the error through."""
+    """Repeat a call until it raises no ``BlockingIOError``; after some seconds, let the error through."""
     deadline = time.monotonic() + seconds
     while True:
         try:

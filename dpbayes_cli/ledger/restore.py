@@ -61,11 +61,13 @@ def restore(ledger: Ledger, backup: Path, reason: str) -> Restoration:
     Source: architecture, the ledger.
     """
     source = SqliteStorage(backup, anywhere=True)
-    hint = "name a copy that dpbayes budget backup made"
     if backup.exists() and Path(ledger.location).exists() and backup.samefile(ledger.location):
-        raise LedgerError("the backup is the ledger itself", hint=hint)
+        raise LedgerError("the backup is the ledger itself", hint="name a copy that dpbayes budget backup made")
     if source.has_journal:
-        raise LedgerError(f"the backup {str(backup)!r} has a journal: dpbayes budget backup did not make it", hint=hint)
+        raise LedgerError(
+            f"the backup {str(backup)!r} has a journal: dpbayes budget backup did not make it",
+            hint="name a copy that dpbayes budget backup made",
+        )
     copy = Ledger(source, key=ledger.key)
     findings, _ = copy.findings(compare=False)
     if findings:

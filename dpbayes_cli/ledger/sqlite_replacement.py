@@ -111,7 +111,7 @@ class Replacement:
             new.backup(place)
 
     def unlock(self) -> None:
-        """Unlock the old file, if it is locked."""
+        """Release the lock of the old file, if it is locked."""
         if self.lock is not None:
             os.close(self.lock)
             self.lock = None
