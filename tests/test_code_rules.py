@@ -102,7 +102,7 @@ PRICED = [
     "dpbayes_cli.ledger.budgets.PureBudget",
     "dpbayes_cli.ledger.budgets.RenyiBudget",
     "dpbayes_cli.ledger.budgets.ConcentratedBudget",
-    "dpbayes_cli.ledger.gaussian_budget.GaussianBudget",
+    "dpbayes_cli.ledger.budgets.GaussianBudget",
     "dpbayes_cli.ledger.union_budget.UnionBudget",
     "dpbayes_cli.ledger.budgets.Budget",
     "dpbayes_cli.ledger.ledger.Ledger",

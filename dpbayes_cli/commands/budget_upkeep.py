@@ -27,8 +27,7 @@ def backup(file: Path, ledger_place: str | None, as_json: bool) -> None:
     that does not verify, or disagrees with its anchor, is not backed up (exit 6). If FILE is already a backup of the
     whole ledger, the command does nothing; any other existing FILE is refused. Only its owner can read the backup.
     """
-    from dpbayes_cli.ledger.kept_copies import existing_backup
-    from dpbayes_cli.ledger.upkeep import back_up
+    from dpbayes_cli.ledger.upkeep import back_up, existing_backup
 
     ledger = open_ledger(ledger_place)
     known = existing_backup(ledger, file)

@@ -62,8 +62,13 @@ def stated_budget(
     Raises:
         click.UsageError: the flags state no total, or more than one.
     """
-    from dpbayes_cli.ledger.budgets import ApproximateBudget, ConcentratedBudget, PureBudget, RenyiBudget
-    from dpbayes_cli.ledger.gaussian_budget import GaussianBudget
+    from dpbayes_cli.ledger.budgets import (
+        ApproximateBudget,
+        ConcentratedBudget,
+        GaussianBudget,
+        PureBudget,
+        RenyiBudget,
+    )
     from dpbayes_cli.ledger.union_budget import UnionBudget
 
     if sum(total is not None for total in (epsilon, rho, mu, rdp)) != 1:

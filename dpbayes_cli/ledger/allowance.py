@@ -8,6 +8,7 @@ from decimal import ROUND_FLOOR, Context, Decimal
 
 from dpbayes_cli.base.numeric import exact_difference
 from dpbayes_cli.ledger.state import Account
+from dpbayes_cli.ledger.union_budget import UnionBudget
 from dpbayes_cli.privacy.guarantee import LARGEST_EPSILON, SMALLEST_EPSILON, Guarantee
 from dpbayes_cli.privacy.kinds import BoundedRange, GaussianDP, PureDP, ZeroConcentrated
 
@@ -59,9 +60,7 @@ def _exp_rounded_down(exponent: float) -> Decimal:
 
 
 def remaining_by_route(account: Account) -> list[tuple[str, Decimal]]:
-    """Return what remains by each way of composition, if the account has several; else an empty list."""
-    from dpbayes_cli.ledger.union_budget import UnionBudget
-
+    """Return the epsilon that remains by each way of composition; an empty list if there is one way only."""
     if not isinstance(account.budget, UnionBudget) or account.exhausted:
         return []
     total = account.budget.epsilon

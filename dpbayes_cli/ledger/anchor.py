@@ -1,15 +1,15 @@
 """The anchor: a text file on another file system to which the head of the ledger is appended after every change.
 
-Each line is a former head of the ledger: the sequence and hash of an entry. No line is ever rewritten, so the file may
-have the append-only attribute of its file system. A line that a power cut left incomplete stays, and is skipped.
+The head is the sequence and hash of the last entry. No line is ever rewritten, so the file may have the append-only
+attribute of its file system. A line that a power cut left incomplete stays, and is skipped.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import stat
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,11 +18,11 @@ from pathlib import Path
 from dpbayes_cli.base.atomic_file import sync
 from dpbayes_cli.base.errors import LedgerError
 from dpbayes_cli.ledger.chain import Mark
+from dpbayes_cli.ledger.ledger_file import retry_while_locked
 
 _LOCK_TIMEOUT_SECONDS = 120.0
-_RETRY_SECONDS = 0.02
 _TAIL_BYTES = 4096
-"""Read from the end of the file first: about fifty lines."""
+"""The part at the end of the file that is read first; it holds about fifty lines."""
 _MARK = re.compile(r"(0|[1-9][0-9]{0,17}) ([0-9a-f]{64})", re.ASCII)
 _TORN = re.compile(r"[0-9]{0,18}( [0-9a-f]{0,63})?|\0+[0-9a-f ]{0,83}", re.ASCII)
 """A power cut may keep only the beginning of a line or, if the line crosses into another sector, only its end."""
@@ -42,7 +42,30 @@ class Anchor:
         Raises:
             LedgerError: the file cannot be read, or is not an anchor.
         """
-        return _last(self.path, self.descriptor)
+        try:
+            size = os.fstat(self.descriptor).st_size
+            for start in sorted({max(0, size - _TAIL_BYTES), 0}, reverse=True):
+                marks = self._parse(os.pread(self.descriptor, size - start, start), whole=start == 0)
+                if marks:
+                    return marks[-1]
+        except OSError as error:
+            raise _unusable(self.path, error.strerror) from None
+        return None
+
+    def _parse(self, content: bytes, *, whole: bool) -> list[Mark]:
+        """Return the marks of the complete lines in a part of the file, whose first line counts only if ``whole``."""
+        marks = []
+        for line in content.decode("latin-1").split("\n")[0 if whole else 1 :]:
+            text = line.strip("\0")  # a power cut may leave zeros in the place of a line
+            if match := _MARK.fullmatch(text):
+                marks.append(Mark(int(match[1]), match[2]))
+            elif not (_TORN.fullmatch(text) or _TORN.fullmatch(line.rstrip("\0"))):
+                raise LedgerError(
+                    f"{str(self.path)!r} is not an anchor, or it is damaged",
+                    hint="look at it; if it cannot be repaired, move it away and start a new one: "
+                    "dpbayes budget adopt --reason TEXT",
+                )
+        return marks
 
     def append(self, mark: Mark) -> None:
         """Append a line, unless it is the last one already; it is on disk when this returns.
@@ -60,9 +83,9 @@ class Anchor:
             written = os.write(self.descriptor, line)
             os.fsync(self.descriptor)
         except OSError as error:
-            raise _unwritable(self.path, error.strerror) from None
+            raise _unusable(self.path, error.strerror) from None
         if written < len(line):
-            raise _unwritable(self.path, "its file system is full")
+            raise _unusable(self.path, "its file system is full")
 
 
 def read_last(path: Path) -> Mark | None:
@@ -74,7 +97,7 @@ def read_last(path: Path) -> Mark | None:
     """
     descriptor = _open(path, os.O_RDONLY)
     try:
-        return _last(path, descriptor)
+        return Anchor(path, descriptor).last
     finally:
         os.close(descriptor)
 
@@ -100,13 +123,21 @@ def lock_anchor(path: Path, taken: set[tuple[int, int]], begin: Mark | None = No
         if identity in taken:
             yield None
             return
-        _lock(path, descriptor)
+        try:
+            retry_while_locked(lambda: fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB), _LOCK_TIMEOUT_SECONDS)
+        except BlockingIOError:
+            raise _unusable(path, "another process holds its lock") from None
+        except OSError as error:
+            raise _unusable(path, error.strerror) from None
         taken.add(identity)
         anchor = Anchor(path, descriptor)
         if begin is not None and anchor.last is None:
             anchor.append(begin)
         if created:
-            _sync(path.parent)
+            try:
+                sync(path.parent)
+            except OSError as error:
+                raise _unusable(path.parent, error.strerror) from None
         yield anchor
     finally:
         os.close(descriptor)
@@ -118,70 +149,16 @@ def _open(path: Path, flags: int) -> int:
     except (FileNotFoundError, NotADirectoryError):
         raise FileNotFoundError(str(path)) from None
     except (OSError, ValueError) as error:
-        raise _unwritable(path, getattr(error, "strerror", None) or "its name is not valid") from None
+        raise _unusable(path, getattr(error, "strerror", None) or "its name is not valid") from None
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise _unwritable(path, "it is not a regular file")
+        raise _unusable(path, "it is not a regular file")
     return descriptor
 
 
-def _unwritable(path: Path, reason: str | None) -> LedgerError:
+def _unusable(path: Path, reason: str | None) -> LedgerError:
     return LedgerError(
         f"the anchor {str(path)!r} cannot be used: {reason}",
         hint="check that its file system is mounted, writable and not full, then give the same command again: it "
         "continues where this one stopped",
     )
-
-
-def _lock(path: Path, descriptor: int) -> None:
-    import fcntl  # only on Unix, and needed only here
-
-    deadline = time.monotonic() + _LOCK_TIMEOUT_SECONDS
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
-        except BlockingIOError:
-            if time.monotonic() > deadline:
-                raise _unwritable(path, "another process holds its lock") from None
-            time.sleep(_RETRY_SECONDS)
-        except OSError as error:
-            raise _unwritable(path, error.strerror) from None
-
-
-def _last(path: Path, descriptor: int) -> Mark | None:
-    """Return the last complete line, from the end of the file or, if there is none, from the whole file."""
-    try:
-        size = os.fstat(descriptor).st_size
-        for start in sorted({max(0, size - _TAIL_BYTES), 0}, reverse=True):
-            marks = _parse_marks(path, os.pread(descriptor, size - start, start), whole=start == 0)
-            if marks:
-                return marks[-1]
-    except OSError as error:
-        raise _unwritable(path, error.strerror) from None
-    return None
-
-
-def _parse_marks(path: Path, content: bytes, *, whole: bool) -> list[Mark]:
-    """Return the marks in a part of an anchor, without incomplete lines; if not ``whole``, without the first line."""
-    lines = content.decode("latin-1").split("\n")[0 if whole else 1 :]
-    marks = []
-    for line in lines:
-        text = line.strip("\0")  # a power cut may leave zeros in the place of a line
-        match = _MARK.fullmatch(text)
-        if match:
-            marks.append(Mark(int(match[1]), match[2]))
-        elif not (_TORN.fullmatch(text) or _TORN.fullmatch(line.rstrip("\0"))):
-            raise LedgerError(
-                f"{str(path)!r} is not an anchor, or it is damaged",
-                hint="look at it; if it cannot be repaired, move it away and start a new one: "
-                "dpbayes budget adopt --reason TEXT",
-            )
-    return marks
-
-
-def _sync(directory: Path) -> None:
-    try:
-        sync(directory)
-    except OSError as error:
-        raise _unwritable(directory, error.strerror) from None

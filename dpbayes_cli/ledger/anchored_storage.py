@@ -1,5 +1,8 @@
 """Open a ledger: verify it, compare it with its anchors, and mark the new head there when it is on disk.
 
+The first transaction of a process replays the entries after the last checkpoint, and each later one only the entries
+appended since. So a release verifies its ledger once, however many transactions it makes, and before it holds the lock.
+
 The ledger and its anchors stay locked from the comparison to the mark. The commit comes first, the mark second. If the
 process is killed between the two, an anchor is behind the ledger, and the next command brings it up to date.
 """
@@ -7,19 +10,21 @@ process is killed between the two, an anchor is behind the ledger, and the next 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from dpbayes_cli.base.errors import LedgerError
 from dpbayes_cli.ledger.anchor import Anchor, lock_anchor, read_last
-from dpbayes_cli.ledger.chain import Mark
+from dpbayes_cli.ledger.chain import Entry, Mark, broken_links
+from dpbayes_cli.ledger.checkpoint import payload_key, state_at
 from dpbayes_cli.ledger.key import LedgerKey
-from dpbayes_cli.ledger.state import State
+from dpbayes_cli.ledger.replay import replay
+from dpbayes_cli.ledger.state import State, unverified
 from dpbayes_cli.ledger.storage import Storage, Transaction
-from dpbayes_cli.ledger.verified_states import VerifiedStates
 
+_KEY = "DPBAYES_LEDGER_KEY names the file of the key; dpbayes budget key FILE --reason TEXT starts signing"
 _ADOPT = "dpbayes budget history shows the ledger's entries, dpbayes budget adopt --reason TEXT continues with it"
 
 
@@ -42,19 +47,42 @@ class Dispute:
     changes: tuple[str, ...] = ()
 
 
+class _Locks(ExitStack):
+    """The locked anchors of one transaction.
+
+    Attributes:
+        taken: the identities (device, inode) of the locked files.
+        anchors: the anchors at which the new head will be marked.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.taken: set[tuple[int, int]] = set()
+        self.anchors: list[Anchor] = []
+
+    def lock(self, path: Path, begin: Mark | None = None) -> list[Mark | None]:
+        """Lock an anchor; return its last line, or an empty list if the file is locked already, by another name."""
+        anchor = self.enter_context(lock_anchor(path, self.taken, begin))
+        if anchor is None:
+            return []
+        self.anchors.append(anchor)
+        return [anchor.last]
+
+
 class AnchoredStorage:
     """A storage that is trusted only if its chain verifies and its anchors agree.
 
     Args:
         storage: where the ledger is.
-        stated: an anchor that the caller names, so that the ledger is not trusted to name it.
-        keys: the available keys.
+        stated: an anchor that the caller names, because a replaced ledger may name another one, or none.
+        keys: the available keys, by fingerprint.
     """
 
-    def __init__(self, storage: Storage, stated: Path | None, keys: Sequence[LedgerKey] = ()) -> None:
+    def __init__(self, storage: Storage, stated: Path | None, keys: Mapping[str, LedgerKey]) -> None:
         self._storage = storage
         self._stated = stated
-        self._states = VerifiedStates(keys)
+        self._keys = keys
+        self._known: State | None = None  # the state that this process has verified last
 
     def paths(self, state: State) -> list[Path]:
         """Return the anchors: the one in the ledger's configuration, and the one that the caller names.
@@ -76,143 +104,143 @@ class AnchoredStorage:
             LedgerError: the ledger cannot be read, does not verify, or disagrees with an anchor.
         """
         with self._storage.reading() as transaction:
-            state = self._states.seen_by(transaction, need_key=compare)
+            state = self._seen_by(transaction, need_key=compare)
             disputes = self.disputes(state) if compare else []
             if not disputes:
                 yield transaction, state
                 return
         with self._storage.reading() as transaction:  # a writer may have committed and marked since the first reading
-            state = self._states.seen_by(transaction)
+            state = self._seen_by(transaction)
             _refuse(unresolved(state, disputes))
             yield transaction, state
 
     @contextmanager
     def writing(
-        self, new: Path | None = None, *, begin: bool = True, need_key: bool = True
-    ) -> Iterator[tuple[Transaction, State]]:
+        self, new: Path | None = None, *, begin: bool = True, need_key: bool = True, adopting: bool = False
+    ) -> Iterator[tuple[Transaction, State, list[Dispute]]]:
         """Begin an exclusive transaction on a trusted ledger.
 
         Args:
             new: an anchor that this transaction configures; its file may be missing.
             begin: whether to create a missing ledger.
             need_key: whether to refuse a signed ledger without its key, and an unsigned one if a key is given.
+            adopting: whether to yield the disputes with the anchors instead of refusing the ledger.
 
         Raises:
             LedgerError: the ledger cannot be opened or written, does not verify, or disagrees with an anchor.
         """
-        if not self._storage.exists:
+        if not adopting and not self._storage.exists:
             if not begin:
                 raise LedgerError(
                     f"the ledger {self._storage.location!r} is gone: it was removed while it was in use",
                     hint="restore it: its charges are spent",
                 )
             self.refuse_disputed(State(), new)  # an anchor shows that a ledger was lost
-        with self._open(adopting=False, new=new, need_key=need_key) as (transaction, state, _):
-            yield transaction, state
-
-    @contextmanager
-    def adopting(self) -> Iterator[tuple[Transaction, State, list[Dispute]]]:
-        """Begin a transaction as ``writing`` does, but yield the disputes instead of refusing the ledger."""
-        with self._open(adopting=True) as opened:
-            yield opened
+        with _Locks() as locks:
+            with self._storage.writing() as transaction:
+                state = self._seen_by(transaction, need_key=need_key)
+                before = state.mark
+                # anchors are locked after the ledger and in one order, against deadlocks
+                disputes = self._disputes(state, sorted(self.paths(state)), new, locks.lock)
+                if not adopting:
+                    _refuse(disputes)
+                yield transaction, state, disputes
+                self._begin_anchors(locks, state, before)  # a failure undoes the transaction
+            self._known = state.copy(None)
+            for anchor in locks.anchors:
+                anchor.append(state.mark)
 
     @contextmanager
     def replacing(self, state: State) -> Iterator[list[Dispute]]:
         """Lock the anchors while another chain replaces the ledger; at the end, mark its head there.
 
         Args:
-            state: the other chain, which may grow in the block.
+            state: the state of the other chain, which may grow in the block.
 
         Yields:
-            What the anchors dispute about the other chain.
+            The disputes between the anchors and the other chain.
         """
-        with ExitStack() as locks:
-            taken: set[tuple[int, int]] = set()
-            anchors, disputes = self._held_anchors(locks, taken, state, None)
-            known = {anchor.path for anchor in anchors}
-            missing = [path for path in self.paths(state) if path not in known]
-            anchors += self._begun(locks, taken, state, state.mark, missing)
+        with _Locks() as locks:
+            disputes = self._disputes(state, sorted(self.paths(state)), None, locks.lock)
+            self._begin_anchors(locks, state, state.mark)
             yield disputes
-            for held in anchors:
-                held.append(state.mark)
-
-    def disputes(self, state: State, new: Path | None = None) -> list[Dispute]:
-        """Return the reasons of the ledger and its anchors not to continue; nothing is locked."""
-        reasons = _held(state)
-        for path in self.paths(state):
-            if _begins(state, path, new):
-                continue
-            try:
-                last = read_last(path)
-            except FileNotFoundError:
-                reasons.append(_missing(path))
-                continue
-            reasons += self._compare(state, path, last)
-        return reasons
-
-    def refuse_disputed(self, state: State, new: Path | None = None) -> None:
-        """Refuse a state that has disputes.
-
-        Raises:
-            LedgerError: there is a dispute.
-        """
-        _refuse(self.disputes(state, new))
-
-    @contextmanager
-    def _open(
-        self, *, adopting: bool, new: Path | None = None, need_key: bool = True
-    ) -> Iterator[tuple[Transaction, State, list[Dispute]]]:
-        with ExitStack() as locks:
-            taken: set[tuple[int, int]] = set()
-            with self._storage.writing() as transaction:
-                state = self._states.seen_by(transaction, need_key=need_key)
-                before = state.mark
-                anchors, disputes = self._held_anchors(locks, taken, state, new)
-                if not adopting:
-                    _refuse(disputes)
-                yield transaction, state, disputes
-                known = {anchor.path for anchor in anchors}
-                begun = [path for path in self.paths(state) if path not in known]
-                anchors += self._begun(locks, taken, state, before, begun)  # a failure undoes the transaction
-            self._states.keep(state)
-            for anchor in anchors:
+            for anchor in locks.anchors:
                 anchor.append(state.mark)
 
-    def _held_anchors(
-        self, locks: ExitStack, taken: set[tuple[int, int]], state: State, new: Path | None
-    ) -> tuple[list[Anchor], list[Dispute]]:
-        """Lock the anchors, always after the ledger and in one order, against deadlocks; compare them."""
-        anchors, disputes = [], _held(state)
-        for path in sorted(self.paths(state)):
-            if _begins(state, path, new):
-                continue
-            try:
-                anchor = locks.enter_context(lock_anchor(path, taken))
-            except FileNotFoundError:
-                disputes.append(_missing(path))
-                continue
-            if anchor is not None:
-                anchors.append(anchor)
-                disputes += self._compare(state, path, anchor.last)
-        return anchors, disputes
+    def disputes(self, state: State, new: Path | None = None) -> list[Dispute]:
+        """Return the reasons not to continue with the ledger; nothing is locked."""
+        return self._disputes(state, self.paths(state), new, lambda path: [read_last(path)])
 
-    def _begun(
-        self, locks: ExitStack, taken: set[tuple[int, int]], state: State, before: Mark, paths: list[Path]
-    ) -> list[Anchor]:
-        """Lock the anchors that this transaction has configured or declared lost; create the missing ones."""
-        anchors = []
+    def refuse_disputed(self, state: State, new: Path | None = None) -> None:
+        """Raise ``LedgerError`` if a state has disputes."""
+        _refuse(self.disputes(state, new))
+
+    def _seen_by(self, transaction: Transaction, *, need_key: bool = True) -> State:
+        """Return the verified state that a transaction sees.
+
+        Raises:
+            LedgerError: the chain is broken, or an entry breaks the protocol; or, if ``need_key``, a signed ledger is
+                opened without its key, or an unsigned one with a key.
+        """
+        state = self._continued(transaction)
+        entries = transaction.entries(after=state.mark.sequence)
+        findings = broken_links(entries, state.mark) + replay(entries, state).findings
+        if findings:
+            raise unverified(findings[0])
+        if need_key and (findings := key_findings(state)):
+            raise LedgerError(findings[0], hint=_KEY)
+        self._known = state.copy(None)
+        return state
+
+    def _continued(self, transaction: Transaction) -> State:
+        """Return a verified state of the chain, after which the remaining entries must be replayed."""
+        known = self._known
+        if known is not None and not transaction.is_suspect:
+            last = transaction.entry(known.mark.sequence)
+            if known.mark == (last or State()).mark:
+                return known.copy(transaction)
+        if not transaction.is_suspect and transaction.is_indexed:
+            for checkpoint in transaction.find("checkpoint", last=1):
+                return self._at_checkpoint(transaction, checkpoint)
+        return State(keys=self._keys, lookup=transaction)
+
+    def _at_checkpoint(self, transaction: Transaction, entry: Entry) -> State:
+        before, payload = transaction.entry(entry.sequence - 1), transaction.payload(payload_key(entry.sequence))
+        if before is None or payload is None or not entry.follows(before.hash):
+            raise unverified(f"the checkpoint in entry {entry.sequence} was changed")
+        state = state_at(entry, payload, transaction)
+        state.keys = self._keys
+        key = self._keys.get(state.key)
+        if key is not None and not key.signed(before.hash, entry.fields):
+            raise unverified(f"the signature of entry {entry.sequence} is not valid")
+        state.is_signed = key is not None
+        return state
+
+    def _disputes(
+        self, state: State, paths: list[Path], new: Path | None, read: Callable[[Path], list[Mark | None]]
+    ) -> list[Dispute]:
+        disputes = [Dispute("", None, state.held, _ADOPT, tuple(state.changes))] if state.held else []
         for path in paths:
-            try:
-                anchor = locks.enter_context(lock_anchor(path, taken, begin=before))
-            except FileNotFoundError:
-                raise LedgerError(
-                    f"the directory of the anchor {str(path)!r} is missing",
-                    hint="check that its file system is mounted, or name another anchor",
-                ) from None
-            if anchor is not None:
-                _refuse(self._compare(state, path, anchor.last))
-                anchors.append(anchor)
-        return anchors
+            if not _begins(state, path, new):
+                try:
+                    disputes += [dispute for last in read(path) for dispute in self._compare(state, path, last)]
+                except FileNotFoundError:
+                    disputes.append(_missing(path))
+        return disputes
+
+    def _begin_anchors(self, locks: _Locks, state: State, before: Mark) -> None:
+        """Lock the anchors that this transaction has configured or declared lost; create the missing ones."""
+        known = {anchor.path for anchor in locks.anchors}
+        for path in self.paths(state):
+            if path not in known:
+                try:
+                    last_lines = locks.lock(path, before)
+                except FileNotFoundError:
+                    raise LedgerError(
+                        f"the directory of the anchor {str(path)!r} is missing",
+                        hint="check that its file system is mounted, or name another anchor",
+                    ) from None
+                _refuse([dispute for last in last_lines for dispute in self._compare(state, path, last)])
 
     def _compare(self, state: State, path: Path, last: Mark | None) -> list[Dispute]:
         """Require that the chain holds the anchor's last line, or that a human has adopted the chain without it."""
@@ -231,6 +259,18 @@ class AnchoredStorage:
         return [Dispute(str(path), last, text, f"find the ledger that the anchor has seen; if it is lost: {_ADOPT}")]
 
 
+def key_findings(state: State) -> list[str]:
+    """Return a list with the finding about the signature and the available key; empty if there is no finding."""
+    if state.key and state.key not in state.keys:
+        given = "another key was given" if state.keys else "no key was given"
+        return [f"the ledger is signed with the key {state.key}, and {given}"]
+    if state.key and not state.is_signed:  # the signature of the last entry covers all entries before it
+        return [f"the last entry is not signed with the key {state.key}: the ledger was rewritten, or cut short"]
+    if state.keys and not state.key and state.last is not None:
+        return ["a key was given, but the ledger is not signed: if it ever was, it was rewritten"]
+    return []
+
+
 def marks_of(disputes: list[Dispute]) -> dict[str, list[dict[str, object]]]:
     """Return the heads that anchors have seen, in the form that entries store."""
     seen = [(dispute.path, dispute.mark) for dispute in disputes if dispute.mark]
@@ -238,7 +278,7 @@ def marks_of(disputes: list[Dispute]) -> dict[str, list[dict[str, object]]]:
 
 
 def unresolved(state: State, disputes: list[Dispute]) -> list[Dispute]:
-    """Return the disputes that remain with a later reading of the ledger."""
+    """Return the disputes that a later state of the ledger does not resolve."""
     return [
         dispute
         for dispute in disputes
@@ -249,10 +289,6 @@ def unresolved(state: State, disputes: list[Dispute]) -> list[Dispute]:
 def _refuse(disputes: list[Dispute]) -> None:
     if disputes:
         raise LedgerError(disputes[0].text, hint=disputes[0].hint)
-
-
-def _held(state: State) -> list[Dispute]:
-    return [Dispute("", None, state.held, _ADOPT, tuple(state.changes))] if state.held else []
 
 
 def _missing(path: Path) -> Dispute:

@@ -14,6 +14,14 @@ GENESIS = digest("ledger genesis")
 
 
 @dataclass(frozen=True)
+class Mark:
+    """The sequence and hash of an entry, by which the chain can be recognized later."""
+
+    sequence: int
+    hash: str
+
+
+@dataclass(frozen=True)
 class Entry:
     """One entry of the ledger.
 
@@ -33,13 +41,14 @@ class Entry:
         parsed: dict[str, Any] = json.loads(self.body)
         return parsed
 
+    @property
+    def mark(self) -> Mark:
+        """Its sequence and hash."""
+        return Mark(self.sequence, self.hash)
 
-@dataclass(frozen=True)
-class Mark:
-    """The sequence and hash of an entry, by which the chain can be recognized later."""
-
-    sequence: int
-    hash: str
+    def follows(self, previous: str) -> bool:
+        """Return whether its hash is that of its body and the previous entry's hash."""
+        return self.hash == entry_hash(previous, self.body.encode("utf-8", "surrogatepass"))
 
 
 def next_entry(last: Entry | None, fields: Mapping[str, Any], key: LedgerKey | None = None) -> Entry:
@@ -65,7 +74,7 @@ def broken_links(entries: Iterable[Entry], after: Mark | None = None) -> list[st
         if entry.sequence != expected:
             findings.append(f"entry {expected} is missing: entry {entry.sequence} follows entry {expected - 1}")
             expected = entry.sequence
-        if entry_hash(previous, entry.body.encode("utf-8", "surrogatepass")) != entry.hash:
+        if not entry.follows(previous):
             findings.append(f"entry {entry.sequence} does not follow from the previous entry: it was edited or moved")
         previous, expected = entry.hash, expected + 1
     return findings

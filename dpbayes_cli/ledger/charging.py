@@ -12,9 +12,8 @@ from typing import Any
 from dpbayes_cli.base.canonical import digest
 from dpbayes_cli.base.errors import BudgetError
 from dpbayes_cli.base.numeric import decimal_text
-from dpbayes_cli.ledger.budgets import Budget, PureBudget, component_texts
+from dpbayes_cli.ledger.budgets import PureBudget, component_texts, order_of
 from dpbayes_cli.ledger.data_names import is_same_source
-from dpbayes_cli.ledger.limits import check_limit
 from dpbayes_cli.ledger.populations import check_population
 from dpbayes_cli.ledger.process_identity import is_running
 from dpbayes_cli.ledger.records import ReleaseRecord
@@ -26,7 +25,7 @@ from dpbayes_cli.privacy.neighbors import Neighbors
 DEFAULT_EPSILON = Decimal(3)
 """The total of an account that a first release opens by default."""
 _MAX_LISTED = 20
-"""A refusal lists this many releases, the latest ones."""
+"""The number of releases that a refusal lists, the latest ones."""
 
 
 @dataclass(frozen=True)
@@ -34,20 +33,17 @@ class Charge:
     """A release request to the ledger.
 
     Attributes:
-        account: the account to charge.
-        label: the user's label of the release; None: the request itself identifies it.
+        label: the user's label of the release; None: the request itself identifies the release.
         fresh: whether to pay for a new draw although the request has a release.
         same_data: whether the user says that another path holds the same data.
         open_account: whether a missing account may be opened with the default total.
-        request: the canonical request.
-        request_digest: its digest.
+        request, request_digest: the canonical request and its digest.
         question_digest: the digest of the part of the request that determines the privacy cost.
         source: the identity of the data source.
         guarantee: the privacy cost.
-        neighbors: the neighbor relation of the guarantee.
         unit: the column that holds the privacy unit's ID; None: each record is a unit of its own.
         purpose: the reason, for the history.
-        analyst: whose limit is charged too, or None.
+        analyst: the analyst whose limit is charged, too, or None.
     """
 
     account: str
@@ -68,12 +64,9 @@ class Charge:
 
 @dataclass(frozen=True)
 class Reservation:
-    """A charged release.
+    """A charged release, with its sealed draw and its published document, if there are any.
 
     Attributes:
-        release: its record.
-        payload: the sealed draw, if there is one already.
-        document: the release document, if it was published already.
         delta: the delta of the account's total, 0 if it has none.
         opened: whether the account was opened for this release.
     """
@@ -91,7 +84,7 @@ class Preview:
 
     Attributes:
         release_id: the ID that the release has or would get.
-        known: its record if it is charged already, so that nothing more would be charged; else None.
+        known: the record of the release if it is charged already, so that nothing would be charged; else None.
         remaining: the account's remaining budget after the charge, by component.
         opened: whether the account would be opened for this release.
     """
@@ -103,7 +96,7 @@ class Preview:
 
 
 def release_id_of(account: str, label: str) -> str:
-    """Return the ID of a release: a digest of account and label, never of the data."""
+    """Return the ID of a release: a digest of the account's name and the label, never of the data."""
     return digest("release", account.encode("utf-8"), label.encode("utf-8"))[:16]
 
 
@@ -169,8 +162,7 @@ def find_release(state: State, account: Account, charge: Charge) -> tuple[str, R
         return label, None
     if known.request_digest != charge.request_digest:
         raise BudgetError(
-            f"the release id {label!r} belongs to another request",
-            hint="give this release another --release-id",
+            f"the release id {label!r} belongs to another request", hint="give this release another --release-id"
         )
     if is_same_source(known.source, charge.source):
         return label, known
@@ -193,45 +185,81 @@ def check_fits(state: State, account: Account, charge: Charge) -> None:
     """Refuse a charge that must not be made.
 
     Raises:
-        BudgetError: the charge does not fit the account or the analyst's limit, the request is free, or another account
-            has paid for these data.
+        BudgetError: the charge does not fit the account or the analyst's limit, the request was paid for already, or
+            another account has paid for these data.
     """
     check_population(state, account, charge.source)
-    if charge.label is None and not charge.fresh:
-        for known in state.charged(account, charge.question_digest):
-            if known.label.startswith("request "):
-                if known.stage == "reserved":
-                    raise BudgetError(
-                        f"release {known.release_id} has paid for this request already and is unfinished; "
-                        "nothing was charged",
-                        hint="give its original command again to finish it; --fresh pays for a new draw",
-                    )
+    unlabeled = charge.label is None and not charge.fresh
+    for known in state.charged(account, charge.question_digest) if unlabeled else []:
+        if known.label.startswith("request "):
+            if known.stage == "reserved":
                 raise BudgetError(
-                    f"release {known.release_id} has paid for this request already: "
-                    "another prior, method or number of samples is free; nothing was charged",
-                    hint="dpbayes infer BUNDLE --prior ... --samples N; --fresh pays for a new draw",
+                    f"release {known.release_id} has paid for this request already and is unfinished; "
+                    "nothing was charged",
+                    hint="give its original command again to finish it; --fresh pays for a new draw",
                 )
-    check_limit(account, charge.analyst, charge.guarantee, lambda: state.charged(account, last=_MAX_LISTED))
+            raise BudgetError(
+                f"release {known.release_id} has paid for this request already: "
+                "another prior, method or number of samples is free; nothing was charged",
+                hint="dpbayes infer BUNDLE --prior ... --samples N; --fresh pays for a new draw",
+            )
+    _check_limit(state, account, charge)
     if account.exhausted:
         raise BudgetError(
             f"the whole budget of account {account.name!r} counts as spent: {account.exhausted}; nothing was charged",
             hint="add up what was released, and set the total that remains: "
-            f"dpbayes budget amend {account.name} {_total_option(account)} TOTAL --reason TEXT",
+            f"dpbayes budget amend {account.name} --{account.budget.amounts[0]} TOTAL --reason TEXT",
         )
-    missing = account.budget.shortfall(account.charged, charge.guarantee)
-    if not missing:
+    if missing := account.budget.shortfall(account.charged, charge.guarantee):
+        raise BudgetError(
+            f"the budget of account {account.name!r} does not allow this release; nothing was charged",
+            requested=component_texts(account.budget.requested(account.charged, charge.guarantee)),
+            remaining=component_texts(account.remaining),
+            missing=component_texts(missing),
+            spent_by=[
+                (release.release_id, f"{price_text(release.guarantee)} on {release.time}")
+                for release in state.charged(account, last=_MAX_LISTED)
+            ],
+            hint=_remedy(account, charge.guarantee, missing),
+        )
+
+
+def _check_limit(state: State, account: Account, charge: Charge) -> None:
+    """Refuse a charge that does not fit the analyst's limit; the refusal lists the analyst's latest releases."""
+    name, analyst = account.name, charge.analyst
+    if analyst is None:
+        if account.limits:
+            raise BudgetError(
+                f"the account {name!r} has a limit for each analyst, and this release names no analyst",
+                hint="name the analyst: --analyst NAME",
+            )
         return
-    raise BudgetError(
-        f"the budget of account {account.name!r} does not allow this release; nothing was charged",
-        requested=component_texts(account.budget.requested(account.charged, charge.guarantee)),
-        remaining=component_texts(account.remaining),
-        missing=component_texts(missing),
-        spent_by=[
-            (release.release_id, f"{price_text(release.guarantee)} on {release.time}")
-            for release in state.charged(account, last=_MAX_LISTED)
-        ],
-        hint=_remedy(account, charge.guarantee, missing),
-    )
+    if analyst not in account.limits:
+        raise BudgetError(
+            f"the analyst {analyst!r} has no limit in the account {name!r}",
+            hint=f"dpbayes budget limit {name} {analyst} --epsilon LIMIT --reason TEXT",
+        )
+    if analyst in account.exhausted_limits:
+        raise BudgetError(
+            f"the limit of analyst {analyst!r} in account {name!r} counts as spent: later entries were lost; "
+            "nothing was charged",
+            hint=f"set it again: dpbayes budget limit {name} {analyst} --epsilon LIMIT --reason TEXT",
+        )
+    limit = account.limits[analyst]
+    if missing := limit.budget.shortfall(limit.charged, charge.guarantee):
+        raise BudgetError(
+            f"the limit of analyst {analyst!r} in account {name!r} does not allow this release; nothing was charged",
+            requested=component_texts(limit.budget.requested(limit.charged, charge.guarantee)),
+            remaining=component_texts(limit.remaining),
+            missing=component_texts(missing),
+            spent_by=[
+                (release.release_id, f"asked on {release.time}")
+                for release in state.charged(account, last=_MAX_LISTED)
+                if release.analyst == analyst
+            ],
+            hint=f"ask for less, or raise the limit: dpbayes budget limit {name} {analyst} --epsilon LIMIT "
+            "--reason TEXT",
+        )
 
 
 def price_text(guarantee: Guarantee) -> str:
@@ -239,17 +267,16 @@ def price_text(guarantee: Guarantee) -> str:
     if guarantee.epsilon.is_finite():
         delta = f", delta {decimal_text(guarantee.delta)}" if guarantee.delta else ""
         return f"epsilon {decimal_text(guarantee.epsilon)}{delta}"
-    if guarantee.mu.is_finite():
-        return f"mu {decimal_text(guarantee.mu)}"
-    if guarantee.rho.is_finite():
-        return f"rho {decimal_text(guarantee.rho)}"
+    for name, value in (("mu", guarantee.mu), ("rho", guarantee.rho)):
+        if value.is_finite():
+            return f"{name} {decimal_text(value)}"
     below = f" below order {decimal_text(guarantee.order_max)}" if guarantee.order_max.is_finite() else ""
     return f"a Renyi curve{below}"
 
 
 def _remedy(account: Account, guarantee: Guarantee, missing: Mapping[str, Decimal]) -> str:
     if all(amount.is_finite() for amount in missing.values()):
-        command = f"dpbayes budget amend {account.name} {_total_option(account)} TOTAL --reason TEXT"
+        command = f"dpbayes budget amend {account.name} --{account.budget.amounts[0]} TOTAL --reason TEXT"
         return f"ask for less, or raise the total: {command}"
     if account.budget.kind == PureBudget.kind:
         opening = f"dpbayes budget open {account.name} --epsilon {decimal_text(DEFAULT_EPSILON)} --delta 1e-6"
@@ -259,23 +286,14 @@ def _remedy(account: Account, guarantee: Guarantee, missing: Mapping[str, Decima
             return f"the account counts pure epsilon, and {price_text(guarantee)} has none: use laplace or ops"
         return f"{price_text(guarantee)} has no pure epsilon, which a default account counts: {opening}"
     if guarantee.order_max.is_finite():
-        needed = min(budget_orders(account.budget), default=guarantee.order_max)
+        orders = [order_of(lane) for lane in account.budget.lanes if lane.startswith("rdp(")]
+        needed = min(orders, default=guarantee.order_max)
         factor = (needed - 1) / (guarantee.order_max - 1)
         return (
             f"the Renyi divergence is infinite at order {guarantee.order_max:.6g} and above, and this account needs a "
             f"finite one at order {needed:f}: take prior parameters that are more than {factor:.4g} times as large"
         )
     return f"{price_text(guarantee)} has no finite cost in the privacy notion of this account"
-
-
-def _total_option(account: Account) -> str:
-    return {"rdp": "--rdp", "zcdp": "--rho", "gdp": "--mu"}.get(account.budget.kind, "--epsilon")
-
-
-def budget_orders(budget: Budget) -> list[Decimal]:
-    """Return the Renyi orders that a budget uses."""
-    inner = (lane.removeprefix("rdp(").removesuffix(")") for lane in budget.lanes if lane.startswith("rdp("))
-    return [Decimal(order) for order in inner]
 
 
 def _fresh_label(state: State, account: Account, base: str, charge: Charge) -> tuple[str, ReleaseRecord | None]:

@@ -16,7 +16,8 @@ from dpbayes_cli.base.errors import LedgerError
 from dpbayes_cli.base.numeric import decimal_text
 from dpbayes_cli.ledger.budgets import Budget, Lanes, component_texts
 from dpbayes_cli.ledger.chain import Entry, Mark
-from dpbayes_cli.ledger.state import Account, Lookup, State
+from dpbayes_cli.ledger.state import Account, State
+from dpbayes_cli.ledger.storage import Transaction
 from dpbayes_cli.ledger.union_budget import parse_budget
 from dpbayes_cli.privacy.neighbors import Neighbors
 
@@ -24,6 +25,12 @@ _INTERVAL_ENTRIES = 256
 """Entries between checkpoints; a few milliseconds to replay."""
 _ACCOUNTS_PER_ENTRY = 8
 """With very many accounts checkpoints are rarer, so that they take less storage than the entries."""
+_PLAIN_STATE = ("anchor", "held", "changes", "key", "key_since", "blind")
+_PLAIN_ACCOUNT = (
+    "name", "opened", "by_default", "unit", "separate_population", "changes", "n_releases", "unfinished", "layouts",
+    "exhausted", "exhausted_limits",
+)  # fmt: skip
+"""Attributes of a state and of an account that are stored as they are."""
 
 
 def is_due(state: State) -> bool:
@@ -41,13 +48,8 @@ def state_payload(state: State) -> bytes:
     document = {
         "version": 1,
         "accounts": [_stored(account) for account in state.accounts.values()],
-        "anchor": state.anchor,
         "adopted": sorted([mark.sequence, mark.hash] for mark in state.adopted),
-        "held": state.held,
-        "changes": state.changes,
-        "key": state.key,
-        "key_since": state.key_since,
-        "blind": state.blind,
+        **{name: getattr(state, name) for name in _PLAIN_STATE},
     }
     return canonical_json(document)
 
@@ -57,13 +59,8 @@ def state_digest(state: State) -> str:
     return digest("payload", state_payload(state))
 
 
-def state_at(entry: Entry, payload: bytes, lookup: Lookup) -> State:
-    """Return the state after a checkpoint.
-
-    Args:
-        entry: the checkpoint's entry.
-        payload: the stored state.
-        lookup: where to find older entries.
+def state_at(entry: Entry, payload: bytes, lookup: Transaction) -> State:
+    """Return the state after a checkpoint, from its entry and payload; older entries are found in ``lookup``.
 
     Raises:
         LedgerError: the payload does not belong to the checkpoint.
@@ -79,14 +76,9 @@ def state_at(entry: Entry, payload: bytes, lookup: Lookup) -> State:
             base=entry.sequence,
             base_hash=entry.hash,
             checkpoint=entry.sequence,
-            anchor=stored["anchor"],
             adopted={Mark(sequence, hash_) for sequence, hash_ in stored["adopted"]},
-            held=stored["held"],
-            changes=stored["changes"],
-            key=stored["key"],
-            key_since=stored["key_since"],
-            blind=stored["blind"],
             lookup=lookup,
+            **{name: stored[name] for name in _PLAIN_STATE},
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise LedgerError(
@@ -96,45 +88,25 @@ def state_at(entry: Entry, payload: bytes, lookup: Lookup) -> State:
 
 def _stored(account: Account) -> dict[str, Any]:
     return {
-        "name": account.name,
+        **{name: getattr(account, name) for name in _PLAIN_ACCOUNT},
         "budget": account.budget.serialize(),
         "neighbors": str(account.neighbors),
-        "opened": account.opened,
-        "by_default": account.by_default,
-        "unit": account.unit,
         "charged": component_texts(account.charged),
         "charged_by": {analyst: component_texts(lanes) for analyst, lanes in account.charged_by.items()},
         "limits": {analyst: budget.serialize() for analyst, budget in account.limit_budgets.items()},
         "notice": None if account.notice is None else decimal_text(account.notice),
-        "separate_population": account.separate_population,
-        "changes": account.changes,
-        "n_releases": account.n_releases,
-        "unfinished": account.unfinished,
-        "layouts": account.layouts,
-        "exhausted": account.exhausted,
-        "exhausted_limits": account.exhausted_limits,
     }
 
 
 def _account(stored: dict[str, Any]) -> Account:
     return Account(
-        name=stored["name"],
+        **{name: stored[name] for name in _PLAIN_ACCOUNT},
         budget=_budget(json.dumps(stored["budget"])),
         neighbors=Neighbors(stored["neighbors"]),
-        opened=stored["opened"],
-        by_default=stored["by_default"],
-        unit=stored["unit"],
         charged=_lanes(stored["charged"]),
         charged_by={analyst: _lanes(lanes) for analyst, lanes in stored["charged_by"].items()},
         limit_budgets={analyst: _budget(json.dumps(budget)) for analyst, budget in stored["limits"].items()},
         notice=None if stored["notice"] is None else Decimal(stored["notice"]),
-        separate_population=stored["separate_population"],
-        changes=stored["changes"],
-        n_releases=stored["n_releases"],
-        unfinished=stored["unfinished"],
-        layouts=stored["layouts"],
-        exhausted=stored["exhausted"],
-        exhausted_limits=stored["exhausted_limits"],
         whole=False,
     )
 

@@ -1,7 +1,7 @@
 """The names of a recorded data source: its files or its table, and the index terms of its charges.
 
-The ledger records a source as a text. Two names of one file (symbolic links, hard links, mounts) are recognized by the
-file system while both lead to the file. A copy, a view or another name of a server is not recognized.
+Two names of one file (symbolic links, hard links, mounts) are the same data as long as both lead to the file. A copy, a
+view or a second name of a server is not recognized.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dpbayes_cli.base.canonical import digest
 _TABLE = re.compile(r"postgresql://(?:[^@/]*@)?(?P<host>[^/]*?)(?::(?P<port>[0-9]+))?/(?P<table>.*)", re.DOTALL)
 _NEXT_PATH = re.compile(re.escape(os.pathsep) + r"(?=/)")
 _DESCRIPTORS = ("/dev/fd/", "/proc/")
-"""The same names lead to other data in another process."""
+"""Names with these prefixes lead to other data in another process."""
 
 
 def data_names(source: str) -> set[str]:
@@ -46,7 +46,7 @@ def file_numbers(source: str) -> dict[str, int]:
 
 
 def data_terms(account: str, source: str, numbers: Mapping[str, int]) -> list[str]:
-    """Return the index terms of a charge: its data's names and inode numbers, and both names and account."""
+    """Return the index terms of a charge: its data's names, their inode numbers, and each name with the account."""
     names = [data_term(name) for name in sorted(data_names(source))]
     names += [f"inode:{number}" for number in sorted(set(numbers.values()))]
     return [*names, *(f"paid by {account} for {name}" for name in names)]

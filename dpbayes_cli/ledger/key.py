@@ -1,7 +1,7 @@
 """The optional key of a ledger, which reveals a chain that was rewritten as a whole.
 
 Hashes alone only link entries, and whoever can write the file can recompute them. A signed entry carries an HMAC of
-itself and of the previous hash, which covers all entries up to there.
+itself and of the previous entry's hash, so that the signature covers all entries up to this one.
 """
 
 from __future__ import annotations

@@ -35,8 +35,6 @@ class Ledger(VerifiedChain):
 
     Privacy: a charge is durable before ``reserve`` returns, and is never refunded. The filter and the append are one
         transaction, so that concurrent processes cannot spend the same remaining budget.
-        The clock is read once, before anything depends on data: every entry that is written through this object has
-        that time, and no entry reveals how long a draw took.
     Source: architecture, the ledger; ``Budget`` for the composition.
     """
 
@@ -57,14 +55,11 @@ class Ledger(VerifiedChain):
     def open_account(
         self, name: str, budget: Budget, neighbors: Neighbors, unit: str | None = None, separate: str | None = None
     ) -> tuple[Account, bool]:
-        """Open an account.
+        """Open an account; return it, and whether it was opened now: False if the same account is open already.
 
         Args:
             name, budget, neighbors, unit: see ``Account``.
-            separate: why no other account's data hold the same people; None: not claimed.
-
-        Returns:
-            The account, and whether it was opened now: False if the same account is open already.
+            separate: the reason why no other account's data hold the same people; None if that is not claimed.
 
         Raises:
             BudgetError: an account of this name is open already, with other terms.
@@ -87,10 +82,10 @@ class Ledger(VerifiedChain):
 
         Args:
             name: the account.
-            entry: returns the entry for the account as it is, or raises.
+            entry: a function that returns the entry for the present account, or raises.
 
         Returns:
-            The account, and whether the entry was appended: False if the last entry on the subject is the same.
+            The account, and whether the entry was appended: False if the last change of its subject was the same.
 
         Raises:
             BudgetError: there is no such account, or ``entry`` refuses.
@@ -145,33 +140,27 @@ class Ledger(VerifiedChain):
         with self.writing() as (transaction, state):
             account, opened = paying_account(state, charge)
             label, known = find_release(state, account, charge)
+            delta = account.budget.total.get("delta", Decimal(0))
             if known is not None:
-                delta = account.budget.total.get("delta", Decimal(0))
                 sealed, document = sealed_payload(transaction, known), stored_document(transaction, known)
                 return Reservation(known, sealed, document, delta, False)
             check_fits(state, account, charge)
             if opened:
                 self.append(transaction, state, opening_entry(account))
             release_id = release_id_of(account.name, label)
-            fields = {
+            copied = ("account", "request", "request_digest", "question_digest", "source", "purpose")
+            fields = {name: getattr(charge, name) for name in copied} | {
                 "kind": "reserved",
-                "account": account.name,
                 "release_id": release_id,
                 "label": label,
-                "request": charge.request,
-                "request_digest": charge.request_digest,
-                "question_digest": charge.question_digest,
-                "source": charge.source,
                 "guarantee": charge.guarantee.serialize(),
                 "owner": this_process(),
-                "purpose": charge.purpose,
             }
             if charge.analyst is not None:
                 fields["analyst"] = charge.analyst
             if numbers := file_numbers(charge.source):
                 fields["inodes"] = numbers
             self.append(transaction, state, fields)
-            delta = account.budget.total.get("delta", Decimal(0))
             return Reservation(state.accounts[account.name].recent[release_id], None, None, delta, opened)
 
     def seal(self, release: ReleaseRecord, account: str, payload: bytes) -> bytes:
@@ -187,20 +176,15 @@ class Ledger(VerifiedChain):
             stored = sealed_payload(transaction, known)
             if stored is not None:
                 return stored
-            fields = {
-                "kind": "sealed",
-                "account": account,
-                "release_id": release.release_id,
-                "payload": digest("payload", payload),
-            }
-            self.append(transaction, state, fields)
+            fields = {"kind": "sealed", "account": account, "release_id": release.release_id}
+            self.append(transaction, state, {**fields, "payload": digest("payload", payload)})
             transaction.put_payload(release.release_id, payload)
             return payload
 
     def publish(
         self, release: ReleaseRecord, account: str, files: Mapping[str, str], document: bytes
     ) -> tuple[ReleaseRecord, State]:
-        """Record that a release is on disk: its document and the digests of its files. The first record is kept.
+        """Record the document and the digests of the files of a release that is on disk, unless they are recorded.
 
         Raises:
             LedgerError: the release was never sealed.
@@ -211,14 +195,8 @@ class Ledger(VerifiedChain):
                 raise LedgerError(f"release {release.release_id} was never sealed: the ledger holds no draw of it")
             if known.stage == "published":
                 return known, state
-            fields = {
-                "kind": "published",
-                "account": account,
-                "release_id": release.release_id,
-                "files": dict(files),
-                "document": digest("payload", document),
-            }
-            self.append(transaction, state, fields)
+            fields = {"kind": "published", "account": account, "release_id": release.release_id}
+            self.append(transaction, state, {**fields, "files": dict(files), "document": digest("payload", document)})
             transaction.put_payload(document_key(release.release_id), document)
             return state.accounts[account].recent[release.release_id], state
 

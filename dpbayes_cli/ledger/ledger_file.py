@@ -1,16 +1,19 @@
-"""Requirements on the ledger's file: on a local disk, under one name, and the same file while it is open."""
+"""Requirements on the ledger's file: on a local disk, under one name, and the same file while it is open; and locks."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 from dpbayes_cli.base.atomic_file import remove_abandoned, sync
 from dpbayes_cli.base.errors import LedgerError
 from dpbayes_cli.base.mounts import is_mount_point, network_file_system, read_mount_table
 
 _ATTEMPTS, _RETRY_SECONDS = 10, 0.05
-"""How often a second name is looked at: another process may be removing it."""
+"""How often to look again for a second name, which another process may be removing; and the pause before a retry."""
+Result = TypeVar("Result")
 
 
 def file_identity(path: Path) -> tuple[int, int] | None:
@@ -20,6 +23,18 @@ def file_identity(path: Path) -> tuple[int, int] | None:
     except OSError:
         return None
     return status.st_dev, status.st_ino
+
+
+def retry_while_locked(lock: Callable[[], Result], seconds: float) -> Result:
+    """Repeat a call until it raises no ``BlockingIOError``; after some seconds, let the error through."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            return lock()
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(_RETRY_SECONDS)
 
 
 def make_directories(directory: Path) -> None:
@@ -44,11 +59,7 @@ def make_directories(directory: Path) -> None:
 
 
 def check_local(path: Path) -> None:
-    """Refuse a path on a network file system.
-
-    Raises:
-        LedgerError: the ledger is on a network file system.
-    """
+    """Raise ``LedgerError`` if a path is on a network file system."""
     kind = network_file_system(path)
     if kind:
         raise LedgerError(
@@ -61,8 +72,8 @@ def check_local(path: Path) -> None:
 def check_one_name(path: Path) -> None:
     """Refuse a file that has several names: SQLite keeps its journal beside the name that was used to open the file.
 
-    If a process crashes under one name, a process under another name sees no journal. What it charges is rolled back
-    when someone opens the file by the first name.
+    If a process crashes under one name, a process under another name sees no journal. The charges of the second process
+    are rolled back when someone opens the file by the first name.
 
     Raises:
         LedgerError: the file has several names, or is mounted as a single file.

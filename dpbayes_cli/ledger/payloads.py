@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
 
@@ -12,17 +13,19 @@ from dpbayes_cli.ledger.checkpoint import payload_key
 from dpbayes_cli.ledger.records import ReleaseRecord, terms_of
 from dpbayes_cli.ledger.storage import Transaction
 
+_MALFORMED = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
+"""The errors from reading an entry that was edited; another check reports such an entry."""
+
 
 def sealed_payload(transaction: Transaction, release: ReleaseRecord) -> bytes | None:
     """Return the sealed draw of a release, checked against its digest; None if it is not sealed."""
-    return None if release.sealed is None else checked_payload(transaction, release.release_id, release.sealed)
+    return None if release.sealed is None else _checked(transaction, release.release_id, release.sealed)
 
 
 def stored_document(transaction: Transaction, release: ReleaseRecord) -> bytes | None:
     """Return the document of a published release, checked against its digest; None if it is not published."""
-    if release.document is None:
-        return None
-    return checked_payload(transaction, document_key(release.release_id), release.document)
+    key = document_key(release.release_id)
+    return None if release.document is None else _checked(transaction, key, release.document)
 
 
 def document_key(release_id: str) -> str:
@@ -30,12 +33,7 @@ def document_key(release_id: str) -> str:
     return f"{release_id}/document"
 
 
-def checked_payload(transaction: Transaction, key: str, expected: str) -> bytes:
-    """Return the payload of a key.
-
-    Raises:
-        LedgerError: the digest of the payload is not the one in the chain.
-    """
+def _checked(transaction: Transaction, key: str, expected: str) -> bytes:
     payload = transaction.payload(key)
     if payload is None or digest("payload", payload) != expected:
         raise LedgerError(f"the payload of release {key} is not the one that was sealed")
@@ -46,8 +44,7 @@ def kept_payloads(entries: Iterable[Entry]) -> dict[str, str]:
     """Return the payloads that a ledger with these entries must hold: keys and digests."""
     kept = {}
     for entry in entries:
-        # another check reports an entry that was edited
-        with suppress(ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        with suppress(*_MALFORMED):
             fields = entry.fields
             if fields["kind"] == "sealed":
                 kept[fields["release_id"]] = fields["payload"]
@@ -63,12 +60,12 @@ def kept_payloads(entries: Iterable[Entry]) -> dict[str, str]:
 
 def payload_findings(transaction: Transaction, entries: Iterable[Entry]) -> list[str]:
     """Return a finding for each payload that is missing, was never sealed, or is not the sealed one."""
-    kept, stored = kept_payloads(entries), set(transaction.payload_ids())
+    kept, stored = kept_payloads(entries), transaction.payload_ids()
     findings = [f"release {missing}: the sealed payload is missing" for missing in sorted(kept.keys() - stored)]
     findings += [f"release {extra}: it has a payload that was never sealed" for extra in sorted(stored - kept.keys())]
     for key in sorted(kept.keys() & stored):
         try:
-            checked_payload(transaction, key, kept[key])
+            _checked(transaction, key, kept[key])
         except LedgerError as error:
             findings.append(error.message)
     return findings
@@ -78,8 +75,8 @@ def index_findings(transaction: Transaction, entries: Iterable[Entry]) -> list[s
     """Return a finding if the index does not match the entries."""
     if not transaction.is_indexed:
         return []
-    terms = []
+    terms: Counter[tuple[str, int]] = Counter()
     for entry in entries:
-        with suppress(ValueError, LookupError, TypeError, AttributeError, RecursionError):
-            terms += [(term, entry.sequence) for term in terms_of(entry.fields)]
-    return [] if transaction.indexed() == sorted(terms) else ["the index of the entries was changed"]
+        with suppress(*_MALFORMED):
+            terms.update((term, entry.sequence) for term in terms_of(entry.fields))
+    return [] if Counter(transaction.indexed()) == terms else ["the index of the entries was changed"]

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING
 
 from dpbayes_cli.base.errors import BudgetError
 from dpbayes_cli.base.numeric import decimal_text
 from dpbayes_cli.ledger.data_names import data_names, data_term, resolve_file
+from dpbayes_cli.ledger.state import Account, State
 from dpbayes_cli.privacy.neighbors import Neighbors
 
-if TYPE_CHECKING:
-    from dpbayes_cli.ledger.state import Account, State
-
 _MAX_CHARGES_COMPARED = 200
-"""The latest charges with an inode number that are compared: file systems reuse the numbers of removed files."""
+"""How many charges with the same inode number are compared; file systems reuse the numbers of removed files."""
 
 
 def check_population(state: State, account: Account, source: str) -> None:
     """Refuse to charge an account for data that only another account has paid for.
 
-    An account that has paid for these data before may go on: the overlap exists already.
+    An account that has paid for these data before may be charged again: the overlap exists already.
 
     Privacy: the privacy costs of two accounts on the same people add up, and no total would be compared with the sum.
     Source: architecture, the ledger: one account is one population.
@@ -31,32 +28,29 @@ def check_population(state: State, account: Account, source: str) -> None:
     if account.separate_population:
         return
     for name in sorted(data_names(source)):
-        if _payers(state, name, account.name):
-            continue
-        others = _payers(state, name)
-        if others:
+        if _payer(state, name, account.name) is None and (other := _payer(state, name)):
             raise BudgetError(
-                f"the account {others[0]!r} has paid for these data, and {account.name!r} has not: the same people "
+                f"the account {other!r} has paid for these data, and {account.name!r} has not: the same people "
                 "would have two budgets; nothing was charged",
-                hint=f"pay from that account: --dataset {others[0]}; only if the data are of other people: "
+                hint=f"pay from that account: --dataset {other}; only if the data are of other people: "
                 f"{_account_command(state, account)} --separate-population --reason TEXT",
             )
 
 
-def _payers(state: State, name: str, account: str | None = None) -> list[str]:
-    """Return at most one account that has paid for the data of this name, or of another name of the same file."""
+def _payer(state: State, name: str, account: str | None = None) -> str | None:
+    """Return an account, or this one, if it has paid for the data of this name or of another name of the same file."""
     prefix = f"paid by {account} for " if account else ""
     if charges := state.find(prefix + data_term(name), last=1):
-        return [charges[0].fields["account"]]
+        return str(charges[0].fields["account"])
     identity = resolve_file(name)
     if not isinstance(identity, tuple):
-        return []
+        return None
     inode = identity[1]
     for charge in reversed(state.find(f"{prefix}inode:{inode}", last=_MAX_CHARGES_COMPARED)):
         fields = charge.fields
         if any(number == inode and resolve_file(known) == identity for known, number in fields["inodes"].items()):
-            return [fields["account"]]
-    return []
+            return str(fields["account"])
+    return None
 
 
 def _account_command(state: State, account: Account) -> str:

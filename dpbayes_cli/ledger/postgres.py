@@ -11,22 +11,23 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from dpbayes_cli.base.errors import LedgerError
 from dpbayes_cli.base.postgres_address import PostgresAddress
 from dpbayes_cli.base.postgres_driver import connect, import_driver
-from dpbayes_cli.ledger.postgres_transaction import PostgresTransaction, index_entries
 from dpbayes_cli.ledger.storage import Storage, Transaction
 
 if TYPE_CHECKING:
+    from typing import LiteralString
+
     import psycopg
 
 SCHEMA_VERSION = 1
 _LOCK_ATTEMPT_SECONDS = 10.0
-"""One attempt at the lock; it is repeated up to the timeout below."""
+"""The time of one attempt at the lock; attempts are repeated up to the timeout below."""
 _LOCK_TIMEOUT_SECONDS = 120.0
 _IDLE_TIMEOUT_SECONDS = 300.0
 """The server ends a stalled transaction after this time, so that others can write."""
@@ -85,6 +86,27 @@ _REASONS = {
 """By SQLSTATE or its class: the reason and a hint. The driver's own texts are never shown."""
 
 
+class PostgresTransaction(Transaction):
+    """One transaction on one connection."""
+
+    def __init__(self, connection: psycopg.Connection[Any]) -> None:
+        self._connection = connection
+        row = connection.execute("SELECT to_regclass('terms') IS NOT NULL").fetchone()
+        super().__init__(is_indexed=row == (True,))
+
+    def _execute(self, statement: LiteralString, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        cursor = self._connection.execute(statement.replace("?", "%s"), values, binary=True)
+        return cursor.fetchall() if cursor.description else []
+
+    def _execute_for_each(self, statement: LiteralString, rows: Iterable[tuple[object, ...]]) -> None:
+        with self._connection.cursor() as cursor:
+            cursor.executemany(statement.replace("?", "%s"), rows)
+
+    def begin_index(self) -> bool:
+        """See ``Transaction.begin_index``."""
+        return False  # everyone who charges needs privileges on a new table: ``budget migrate`` creates it
+
+
 class PostgresStorage(Storage):
     """A ledger in a schema of a database; any number of hosts and processes."""
 
@@ -113,19 +135,15 @@ class PostgresStorage(Storage):
             if not self._has_tables(connection):
                 self._create(connection)
             self._begin(connection)
-            try:
+            with self._committed(connection):
                 yield PostgresTransaction(connection)
-            except BaseException:
-                _roll_back(connection)
-                raise
-            self._commit(connection)
 
     @contextmanager
     def reading(self) -> Iterator[Transaction]:
         """See ``Storage.reading``."""
         with self._connected() as connection:
             if not self._has_tables(connection):
-                raise LedgerError(f"there is no ledger at {self.location!r}", hint="the first release creates one")
+                raise self._missing()
             connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
             self._check_schema(connection)
             yield PostgresTransaction(connection)
@@ -150,11 +168,9 @@ class PostgresStorage(Storage):
 
     def _prepare(self, connection: psycopg.Connection[Any]) -> None:
         """Make commits durable and waits finite, whatever the server, the role or the environment set."""
-        milliseconds = [
-            str(int(seconds * 1000))
-            for seconds in (_LOCK_ATTEMPT_SECONDS, _LOCK_TIMEOUT_SECONDS, _IDLE_TIMEOUT_SECONDS)
-        ]
-        row = connection.execute(_SESSION, [f'"{self._address.schema}"', *milliseconds]).fetchone()
+        timeouts = (_LOCK_ATTEMPT_SECONDS, _LOCK_TIMEOUT_SECONDS, _IDLE_TIMEOUT_SECONDS)
+        milliseconds = [str(int(seconds * 1000)) for seconds in timeouts]
+        row = connection.execute(_SESSION, [self._schema, *milliseconds]).fetchone()
         *_, fsync, standby = row or ("off", True)
         if fsync != "on":
             raise LedgerError(
@@ -186,50 +202,45 @@ class PostgresStorage(Storage):
     def _create(self, connection: psycopg.Connection[Any]) -> None:
         """Create the ledger in one transaction; if several processes begin at once, one does it."""
         connection.execute("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
-        try:
+        with self._committed(connection):
             alone = "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))"
             connection.execute(alone, [f"dpbayes {self._address.schema}"])
             if not self._has_tables(connection):
-                schema = f'"{self._address.schema}"'
                 named = "SELECT 1 FROM pg_namespace WHERE nspname = %s"
                 if connection.execute(named, [self._address.schema]).fetchone() is None:
-                    connection.execute(f"CREATE SCHEMA {schema}")
-                connection.execute(_CREATE.format(schema=schema, version=SCHEMA_VERSION))
-                connection.execute(_ADD_INDEX.format(schema=schema, name=self._address.schema.replace("'", "''")))
-                for table in (*sorted(_TABLES), _INDEX):
-                    connection.execute(_APPEND_ONLY.format(schema=schema, table=table))
-        except BaseException:
-            _roll_back(connection)
-            raise
-        self._commit(connection)
+                    connection.execute(f"CREATE SCHEMA {self._schema}")
+                connection.execute(_CREATE.format(schema=self._schema, version=SCHEMA_VERSION))
+                self._add_index(connection)
+                for table in sorted(_TABLES):
+                    connection.execute(_APPEND_ONLY.format(schema=self._schema, table=table))
+
+    @property
+    def _schema(self) -> str:
+        return f'"{self._address.schema}"'
+
+    def _add_index(self, connection: psycopg.Connection[Any]) -> None:
+        name = self._address.schema.replace("'", "''")
+        connection.execute(_ADD_INDEX.format(schema=self._schema, name=name))
+        connection.execute(_APPEND_ONLY.format(schema=self._schema, table=_INDEX))
 
     def migrate(self) -> tuple[int, None] | None:
         """See ``Storage.migrate``: an earlier ledger gets its index, with the privileges of its entries."""
         with self._connected() as connection:
             self._begin(connection)
-            try:
-                transaction = PostgresTransaction(connection)
-                if transaction.is_indexed:
-                    _roll_back(connection)
-                    return None
-                schema = f'"{self._address.schema}"'
-                connection.execute(_ADD_INDEX.format(schema=schema, name=self._address.schema.replace("'", "''")))
-                connection.execute(_APPEND_ONLY.format(schema=schema, table=_INDEX))
-                index_entries(connection, transaction.entries())
-            except BaseException:
+            transaction = PostgresTransaction(connection)
+            if transaction.is_indexed:
                 _roll_back(connection)
-                raise
-            self._commit(connection)
+                return None
+            with self._committed(connection):
+                self._add_index(connection)
+                transaction.add_to_index(transaction.entries())
         return SCHEMA_VERSION, None
 
     def _begin(self, connection: psycopg.Connection[Any]) -> None:
         """Begin a transaction that excludes other writers; retry if it fails before it has read anything."""
         psycopg = _driver()
-        transient = (
-            psycopg.errors.LockNotAvailable,
-            psycopg.errors.SerializationFailure,
-            psycopg.errors.DeadlockDetected,
-        )
+        known = psycopg.errors
+        transient = (known.LockNotAvailable, known.SerializationFailure, known.DeadlockDetected)
         deadline = time.monotonic() + _LOCK_TIMEOUT_SECONDS
         while True:
             try:
@@ -242,8 +253,14 @@ class PostgresStorage(Storage):
                 if time.monotonic() > deadline:
                     raise
 
-    def _commit(self, connection: psycopg.Connection[Any]) -> None:
-        """Commit; raise if it is unknown whether the commit succeeded, or is on disk on every server."""
+    @contextmanager
+    def _committed(self, connection: psycopg.Connection[Any]) -> Iterator[None]:
+        """Commit after the block, or roll back if it raises; raise if the server does not confirm the commit."""
+        try:
+            yield
+        except BaseException:
+            _roll_back(connection)
+            raise
         psycopg = _driver()
         warnings: list[str | None] = []  # e.g. if an administrator told the server not to wait for its standby
         connection.add_notice_handler(lambda notice: warnings.append(notice.severity_nonlocalized))

@@ -1,27 +1,30 @@
 """Rebuild a chain from the readable entries of a damaged one, so that no spent budget becomes available again.
 
 Entries that verify are kept as they are. A readable charge that does not verify is charged again under a new name,
-whether it fits or not. Of the readable totals and limits that do not verify, the tightest ones count.
+whether it fits or not. Totals and limits are lowered to the tightest that can be read, verified or not.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from dpbayes_cli.base.canonical import digest
 from dpbayes_cli.base.errors import LedgerError, SpecError
 from dpbayes_cli.ledger.budgets import Budget, component_texts
-from dpbayes_cli.ledger.chain import Entry, entry_hash, next_entry
+from dpbayes_cli.ledger.chain import Entry, next_entry
 from dpbayes_cli.ledger.charging import price_text, release_id_of
 from dpbayes_cli.ledger.checkpoint import payload_key
 from dpbayes_cli.ledger.payloads import kept_payloads
 from dpbayes_cli.ledger.records import ReleaseRecord
 from dpbayes_cli.ledger.replay import try_entry
 from dpbayes_cli.ledger.state import Account, State
-from dpbayes_cli.ledger.union_budget import parse_budget, tighter_budget
+from dpbayes_cli.ledger.union_budget import parse_budget
+
+_MALFORMED = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
 
 @dataclass
@@ -29,11 +32,10 @@ class RebuiltChain:
     """A chain that only takes entries that keep the protocol.
 
     Attributes:
-        state: the state after its entries.
         stamp: the time, user and version of its new entries.
-        entries: all entries.
+        state: the state after its entries.
         charged: the releases that are charged again, because their later entries are lost.
-        lost: what is missing from the chain, one sentence each.
+        lost: the entries, charges and payloads that are missing from the chain, one sentence each.
         tightened: the totals and limits that were lowered to a readable entry's, one sentence each.
         opened: the accounts whose opening is readable but does not verify, one sentence each.
         exhausted: whether a readable entry that does not verify records that later entries were lost.
@@ -50,10 +52,8 @@ class RebuiltChain:
 
     def take(self, entry: Entry) -> bool:
         """Append an existing entry if it continues the chain; return whether it does."""
-        body = entry.body.encode("utf-8", "surrogatepass")
         mark = self.state.mark
-        follows = entry.sequence == mark.sequence + 1 and entry_hash(mark.hash, body) == entry.hash
-        if not follows or try_entry(self.state, entry):
+        if entry.sequence != mark.sequence + 1 or not entry.follows(mark.hash) or try_entry(self.state, entry):
             return False
         self.entries.append(entry)
         return True
@@ -64,7 +64,7 @@ class RebuiltChain:
         Raises:
             LedgerError: the entry must be signed, and the key is not available.
         """
-        in_force = self.state.key or (fields["key"] if fields["kind"] == "key" else "")
+        in_force = self.state.key_for(fields)
         key = self.state.keys.get(in_force)
         if in_force and key is None:
             raise LedgerError(
@@ -90,37 +90,33 @@ class RebuiltChain:
         return lost
 
     def charge_unfinished(self) -> None:
-        """Charge every unfinished release again: its draw may have been seen, and the entry about it lost."""
+        """Charge every unfinished release again: its draw may have been seen although the entry of the draw is lost."""
         for account, release in unfinished(self.state):
             self._charge_again(account.name, self.entries[release.sequence - 1].fields)
 
     def account_for(self, entries: Iterable[Entry]) -> None:
-        """Count readable entries that do not verify: accounts, charges, and the tightest totals."""
+        """Take the accounts, the charges and the tightest totals from readable entries that do not verify."""
         totals: list[dict[str, Any]] = []
         for entry in entries:
             self.lost.append(f"entry {entry.sequence} does not verify")
-            try:
+            with suppress(*_MALFORMED):  # listed already as an entry that does not verify
                 fields = dict(entry.fields)
-                if fields["kind"] == "open" and self.add(fields):
-                    total = _amount(self.state.accounts[fields["account"]].budget)
-                    self.opened.append(
-                        f"account {fields['account']!r} was opened with {total} by an entry that does not verify"
-                    )
-                elif fields["kind"] == "restored":
+                kind = fields["kind"]
+                if kind == "open" and self.add(fields):
+                    account = fields["account"]
+                    total = _amount(self.state.accounts[account].budget)
+                    self.opened.append(f"account {account!r} was opened with {total} by an entry that does not verify")
+                elif kind == "restored":
                     self.exhausted |= bool(fields["lost"])
-                elif fields["kind"] == "salvaged":
+                elif kind == "salvaged":
                     self.exhausted |= bool(fields.get("exhausted", False))
-                elif fields["kind"] == "reserved":
+                elif kind == "reserved":
                     self._charge_again(fields["account"], fields)
-                elif fields["kind"] in {"amend", "limit"}:
+                elif kind in {"amend", "limit"}:
                     totals.append(fields)
-            except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-                continue  # listed already as an entry that does not verify
         for fields in totals:
-            try:
+            with suppress(*_MALFORMED, SpecError):
                 self._tighten(fields)
-            except (ValueError, KeyError, TypeError, AttributeError, RecursionError, SpecError):
-                continue
 
     def _charge_again(self, account: str, fields: Mapping[str, Any]) -> None:
         name = f"{release_id_of(account, fields['label'])} of account {account}"
@@ -141,14 +137,12 @@ class RebuiltChain:
         account = self.state.accounts[fields["account"]]
         stated, analyst = parse_budget(fields["budget"]), fields.get("analyst")
         current = account.budget if fields["kind"] == "amend" else account.limit_budgets.get(analyst or "")
-        lowered = stated if current is None else tighter_budget(current, stated)
+        lowered = stated if current is None else current.tightened(stated)
         if lowered == current:
             return
         reason = "the tightest that can still be read"
         entry = {"kind": fields["kind"], "account": account.name, "budget": lowered.serialize(), "reason": reason}
-        if fields["kind"] == "limit":
-            entry["analyst"] = analyst
-        if self.add({**entry, "lost": True}):
+        if self.add({**entry, **({"analyst": analyst} if fields["kind"] == "limit" else {}), "lost": True}):
             subject = "total" if fields["kind"] == "amend" else f"limit of analyst {analyst!r}"
             before = f", and not {_amount(current)}" if current else ""
             self.tightened.append(f"the {subject} of account {account.name!r} is {_amount(lowered)}{before}")

@@ -17,18 +17,14 @@ class ReleaseRecord:
     """One release in the ledger.
 
     Attributes:
-        release_id, label: its ID, which is derived from account and label, and the label.
-        request: the canonical request.
         request_digest, question_digest: digests of the request, and of the part that determines the privacy cost.
-        source: the identity of the data source, absolute paths or ``-``.
+        source: the identity of the data source: absolute paths or ``-``.
         guarantee: the privacy cost that was charged.
-        owner: the process that reserved it.
-        sequence, hash: the entry that charged it.
-        time, user, version, purpose: when, by whom, with which version, and why it was requested.
-        analyst: the analyst whose limit was charged too, or None.
-        sealed: the digest of the sealed payload, or None.
-        published: the digests of the published files, or None.
-        document: the digest of the published document, or None.
+        owner: the process that made the reservation.
+        sequence, hash: the entry of the charge.
+        analyst: the analyst whose limit was charged, too, or None.
+        sealed, published, document: the digests of the sealed payload, of the published files by name, and of the
+            published document; None before that stage.
     """
 
     release_id: str
@@ -57,7 +53,7 @@ class ReleaseRecord:
 
 
 def record_of(entries: Iterable[Entry]) -> ReleaseRecord | None:
-    """Return the release of these entries, which are in order; None if there are no entries."""
+    """Return the release that its entries, in order, describe; None if there are no entries."""
     record = None
     for entry in entries:
         record = advance_release(record, entry.fields, entry)
@@ -95,17 +91,15 @@ def advance_release(known: ReleaseRecord | None, fields: Mapping[str, Any], entr
 
 def terms_of(fields: Mapping[str, Any]) -> list[str]:
     """Return the index terms of an entry, by which it is found without reading all entries."""
-    terms = []
-    if fields["kind"] == "checkpoint":
-        terms.append("checkpoint")
-    if fields["account"]:
-        terms.append(f"account:{fields['account']}")
+    kind, account = fields["kind"], fields["account"]
+    terms = ["checkpoint"] if kind == "checkpoint" else []
+    if account:
+        terms.append(f"account:{account}")
     if "release_id" in fields:
         terms.append(f"release:{fields['release_id']}")
-    if fields["kind"] == "reserved":
-        terms.append(f"charged:{fields['account']}")
-        terms.append(request_term(fields["account"], fields["question_digest"]))
-        terms += data_terms(fields["account"], fields["source"], fields.get("inodes", {}))
+    if kind == "reserved":
+        terms += [f"charged:{account}", request_term(account, fields["question_digest"])]
+        terms += data_terms(account, fields["source"], fields.get("inodes", {}))
     return terms
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from dpbayes_cli.base.canonical import canonical_json
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.base.numeric import parse_decimal
+from dpbayes_cli.ledger.budgets import Budget
 from dpbayes_cli.ledger.chain import Entry, Mark
 from dpbayes_cli.ledger.checkpoint import state_digest
 from dpbayes_cli.ledger.limits import describe_change
@@ -28,8 +29,7 @@ def replay(entries: Iterable[Entry], state: State | None = None) -> State:
 
 def apply_entry(state: State, entry: Entry) -> None:
     """Apply the next entry; an entry that breaks the protocol is listed as a finding and has no other effect."""
-    refusal = try_entry(state, entry)
-    if refusal:
+    if refusal := try_entry(state, entry):
         state.findings.append(f"entry {entry.sequence} breaks the protocol: {refusal}")
         _end_with(state, entry)
 
@@ -38,8 +38,10 @@ def try_entry(state: State, entry: Entry) -> str:
     """Apply the next entry if it keeps the protocol; else return why not, and leave the state as it was."""
     try:
         _apply(state, entry)
-    except (KeyError, TypeError, ValueError, AttributeError, RecursionError, SpecError) as error:
-        return _reason(error)
+    except KeyError as error:
+        return f"there is no {error}"
+    except (TypeError, ValueError, AttributeError, RecursionError, SpecError) as error:
+        return str(error) or type(error).__name__
     _end_with(state, entry)
     return ""
 
@@ -47,10 +49,6 @@ def try_entry(state: State, entry: Entry) -> str:
 def _end_with(state: State, entry: Entry) -> None:
     state.last = entry
     state.hashes.append(entry.hash)
-
-
-def _reason(error: Exception) -> str:
-    return f"there is no {error}" if isinstance(error, KeyError) else str(error) or type(error).__name__
 
 
 def _apply(state: State, entry: Entry) -> None:
@@ -75,8 +73,8 @@ def _apply(state: State, entry: Entry) -> None:
 
 
 def _check_signature(state: State, fields: Mapping[str, Any]) -> None:
-    """Require the signature of the key in force; without the key, only that there is a signature."""
-    in_force = state.key or (fields.get("key") if fields["kind"] == "key" else "")
+    """Require a valid signature of the key in force; any signature if this key is not available."""
+    in_force = state.key_for(fields)
     state.is_signed = False
     if not in_force:
         return
@@ -94,10 +92,9 @@ def _open(state: State, name: str, fields: Mapping[str, Any]) -> None:
     unit = fields.get("unit")
     if not isinstance(unit, str | None):
         raise ValueError("its unit is not a text")
-    budget, relation = parse_budget(fields["budget"]), Neighbors(fields["neighbors"])
-    account = Account(name, budget, relation, fields["time"], fields["by_default"], unit)
-    account.separate_population = _is_separate(fields)
-    state.accounts[name] = account
+    budget, relation, separate = parse_budget(fields["budget"]), Neighbors(fields["neighbors"]), _is_separate(fields)
+    opened = (fields["time"], fields["by_default"], unit)
+    state.accounts[name] = Account(name, budget, relation, *opened, separate_population=separate)
 
 
 def _is_separate(fields: Mapping[str, Any]) -> bool:
@@ -111,20 +108,22 @@ def _apply_to_account(account: Account, kind: str, fields: Mapping[str, Any]) ->
     if kind == "notice":
         share = fields["share"]
         account.notice = None if share is None else parse_decimal(share)
-        account.changes.update([describe_change(fields)])
-        return
-    budget, lost = parse_budget(fields["budget"]), fields.get("lost", False)
-    if budget.shape != account.budget.shape:
-        raise ValueError("its kind is not that of the account's budget")
-    if kind == "amend":
-        if budget.excess(account.charged) and not lost:
-            raise ValueError("the budget falls below what is spent")
-        account.budget = budget
-        account.exhausted = account.exhausted if lost else ""
-        account.separate_population |= _is_separate(fields)
-        account.changes.update([describe_change(fields)])
-        return
-    analyst = fields["analyst"]
+    else:
+        budget, lost = parse_budget(fields["budget"]), fields.get("lost", False)
+        if budget.shape != account.budget.shape:
+            raise ValueError("its kind is not that of the account's budget")
+        if kind == "amend":
+            if budget.excess(account.charged) and not lost:
+                raise ValueError("the budget falls below what is spent")
+            account.budget = budget
+            account.exhausted = account.exhausted if lost else ""
+            account.separate_population |= _is_separate(fields)
+        else:
+            _set_limit(account, fields["analyst"], budget, lost)
+    account.changes.update([describe_change(fields)])
+
+
+def _set_limit(account: Account, analyst: object, budget: Budget, lost: bool) -> None:
     if not isinstance(analyst, str) or not analyst:
         raise ValueError("its analyst is not a text")
     if budget.excess(account.charged_to(analyst)) and not lost:
@@ -132,26 +131,24 @@ def _apply_to_account(account: Account, kind: str, fields: Mapping[str, Any]) ->
     account.limit_budgets[analyst] = budget
     if not lost and analyst in account.exhausted_limits:
         account.exhausted_limits.remove(analyst)
-    account.changes.update([describe_change(fields)])
 
 
 def _apply_to_ledger(state: State, kind: str, fields: Mapping[str, Any]) -> None:
-    """Apply an entry about the whole ledger; the reasons given to ``exhaust`` are part of checkpoints' digests."""
+    """Apply an entry about the whole ledger; the reasons given to ``_exhaust`` are part of checkpoints' digests."""
     if kind == "anchor":
         if not isinstance(fields["path"], str):
             raise ValueError("its path is not a text")
         state.anchor = fields["path"]
-    elif kind == "adopt":
+    elif kind in {"adopt", "restored"}:
         state.adopted |= {Mark(seen["sequence"], seen["hash"]) for seen in fields["seen"]}
-        state.held, state.changes = "", []
-    elif kind == "restored":
-        state.adopted |= {Mark(seen["sequence"], seen["hash"]) for seen in fields["seen"]}
-        if fields["lost"]:
-            exhaust(state, "entries after the backup that was restored could not be read")
+        if kind == "adopt":
+            state.held, state.changes = "", []
+        elif fields["lost"]:
+            _exhaust(state, "entries after the backup that was restored could not be read")
     elif kind == "salvaged":
         state.held, state.changes = fields["held"], list(fields.get("changes", []))
         if fields.get("exhausted", False):
-            exhaust(state, "entries that could not be verified say so")
+            _exhaust(state, "entries that could not be verified say so")
     elif kind == "key":
         if not isinstance(fields["key"], str) or not fields["key"]:
             raise ValueError("it must name its key by a text")
@@ -165,7 +162,7 @@ def _apply_to_ledger(state: State, kind: str, fields: Mapping[str, Any]) -> None
         raise ValueError(f"this version of dpbayes does not know the kind of entry {kind!r}")
 
 
-def exhaust(state: State, why: str) -> None:
+def _exhaust(state: State, why: str) -> None:
     """Count every total and every limit as spent until it is set again."""
     state.blind = True
     for account in state.accounts.values():

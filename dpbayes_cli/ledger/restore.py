@@ -15,10 +15,10 @@ from dpbayes_cli.ledger.anchored_storage import marks_of, unresolved
 from dpbayes_cli.ledger.chain import Entry, Mark
 from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.rebuild import RebuiltChain
-from dpbayes_cli.ledger.replacement import Leftover, Replacement
-from dpbayes_cli.ledger.sqlite import SqliteStorage
+from dpbayes_cli.ledger.sqlite import SqliteStorage, file_of
+from dpbayes_cli.ledger.sqlite_replacement import Leftover, Replacement, replacing
 from dpbayes_cli.ledger.state import State
-from dpbayes_cli.ledger.upkeep import payloads, write_entries
+from dpbayes_cli.ledger.upkeep import write_chain
 
 
 @dataclass
@@ -26,11 +26,11 @@ class Restoration:
     """The result of a restore.
 
     Attributes:
-        state: the new ledger.
+        state: the state of the new ledger.
         backup: the last entry of the backup.
         carried: the number of entries after the backup that were kept as they are.
         charged: the releases that are charged again.
-        lost: what could not be read or verified, one sentence each.
+        lost: the entries and payloads that could not be read or verified, one sentence each.
         complete: whether everything after the backup was read; if not, every account counts as fully spent.
         already_done: whether the ledger had been restored from this backup, for this reason, before.
     """
@@ -75,36 +75,32 @@ def restore(ledger: Ledger, backup: Path, reason: str) -> Restoration:
     entries = copy.entries()
     if not entries:
         raise LedgerError(f"the backup {str(backup)!r} holds no entries")
-    head = Mark(entries[-1].sequence, entries[-1].hash)
-    requested: dict[str, object] = {
-        "kind": "restored",
-        "reason": reason,
-        "backup": {"sequence": head.sequence, "hash": head.hash},
-    }
+    head = entries[-1].mark
+    requested: dict[str, object] = {"kind": "restored", "reason": reason, "backup": asdict(head)}
     if done := _restored_before(ledger, requested):
         return done
     place = Ledger(SqliteStorage(Path(ledger.location), anywhere=True), key=ledger.key)
     suffix = f"replaced-{ledger.time.replace(':', '')}"
-    with ledger.storage.replacing(suffix, lambda: _restored_before(place, requested) is not None) as replacement:
+    file = file_of(ledger.storage)
+    file.check_path()
+    with replacing(file.path, suffix, lambda: _restored_before(place, requested) is not None) as replacement:
         if replacement is not None:
             return _replaced(ledger, source, entries, requested, replacement)
     return _restored_before(ledger, requested) or Restoration(ledger.state(), head)
 
 
 def _replaced(
-    ledger: Ledger,
-    source: SqliteStorage,
-    entries: list[Entry],
-    requested: Mapping[str, object],
+    ledger: Ledger, source: SqliteStorage, entries: list[Entry], requested: Mapping[str, object],
     replacement: Replacement,
-) -> Restoration:
+) -> Restoration:  # fmt: skip
     chain, left = RebuiltChain(ledger.stamp(), State(keys=ledger.keys)), replacement.left
     for entry in entries:
         chain.take(entry)
     head = chain.state.mark
     carried, rest = _take_over(chain, left, ledger.location)
     counted = _counted_by_salvage(chain, left)
-    complete = counted or (not rest and left.reads_on_from(head.sequence) and (carried > 0 or _has(left, head)))
+    has_head = carried > 0 or any(entry.mark == head for entry in left.entries)
+    complete = counted or (not rest and left.reads_on_from(head.sequence) and has_head)
     with ledger.anchored.replacing(chain.state) as disputes:
         unseen = unresolved(chain.state, disputes)
         complete = complete and not any(dispute.path for dispute in unseen)
@@ -116,10 +112,7 @@ def _replaced(
         if ledger.key is not None and not chain.state.key:
             chain.add({"kind": "key", "account": "", "key": ledger.key.fingerprint, "reason": "a key was stated"})
         source.copy_to(replacement.partial)
-        with SqliteStorage(replacement.partial, anywhere=True).writing() as transaction:
-            write_entries(transaction, chain.entries[len(entries) :])
-            for key, payload in payloads(chain, left.payload, start=len(entries)):
-                transaction.put_payload(key, payload)
+        write_chain(replacement.partial, chain, left.payload, start=len(entries))
         replacement.place()
     return Restoration(chain.state, head, carried, chain.charged, chain.lost, complete)
 
@@ -131,8 +124,8 @@ def _take_over(chain: RebuiltChain, left: Leftover, location: str) -> tuple[int,
             f"the backup is of another ledger than {location!r}",
             hint="name a backup of this ledger; to use another ledger, name it with --ledger",
         )
-    known = {(entry.sequence, entry.hash) for entry in chain.entries}
-    rest = [entry for entry in left.entries if (entry.sequence, entry.hash) not in known]
+    known = {entry.mark for entry in chain.entries}
+    rest = [entry for entry in left.entries if entry.mark not in known]
     if _counted_by_salvage(chain, left):
         return 0, []
     carried = next((number for number, entry in enumerate(rest) if not chain.take(entry)), len(rest))
@@ -144,12 +137,8 @@ def _counted_by_salvage(chain: RebuiltChain, left: Leftover) -> bool:
     if not left.entries:
         return False
     last = max(left.entries, key=lambda entry: entry.sequence)
-    mark = asdict(Mark(last.sequence, last.hash))
-    return any({"kind": "salvaged", "last": mark}.items() <= entry.fields.items() for entry in chain.entries)
-
-
-def _has(left: Leftover, mark: Mark) -> bool:
-    return any((entry.sequence, entry.hash) == (mark.sequence, mark.hash) for entry in left.entries)
+    salvaged = {"kind": "salvaged", "last": asdict(last.mark)}
+    return any(salvaged.items() <= entry.fields.items() for entry in chain.entries)
 
 
 def _restored_before(ledger: Ledger, requested: Mapping[str, object]) -> Restoration | None:
@@ -163,6 +152,6 @@ def _restored_before(ledger: Ledger, requested: Mapping[str, object]) -> Restora
     for entry in reversed(entries):
         fields = entry.fields
         if requested.items() <= fields.items():
-            head = Mark(fields["backup"]["sequence"], fields["backup"]["hash"])
+            head = Mark(**fields["backup"])
             return Restoration(state, head, fields["carried"], complete=not fields["lost"], already_done=True)
     return None

@@ -1,7 +1,7 @@
 """The ledger in one SQLite file, with a rollback journal; a commit is on disk before anyone relies on it.
 
-``synchronous=EXTRA`` also syncs the directory after the journal is unlinked, without which a power cut right after a
-commit could bring the journal back and roll the charge away. The write-ahead log is not used.
+``synchronous=EXTRA`` also syncs the directory after the journal is unlinked. Otherwise a power cut right after a commit
+could bring the journal back, which would undo the charge. The write-ahead log is not used.
 """
 
 from __future__ import annotations
@@ -9,25 +9,31 @@ from __future__ import annotations
 import sqlite3
 import stat
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 
 from dpbayes_cli.base.atomic_file import new_file, sync
 from dpbayes_cli.base.errors import LedgerError
 from dpbayes_cli.ledger.chain import Entry
 from dpbayes_cli.ledger.ledger_file import check_local, check_one_name, file_identity, make_directories
-from dpbayes_cli.ledger.replacement import Replacement
-from dpbayes_cli.ledger.sqlite_connection import PATIENCE, connect, execute_patiently, integrity_findings, refuse_damage
+from dpbayes_cli.ledger.sqlite_connection import (
+    INDEX,
+    PATIENCE,
+    SqliteTransaction,
+    connect,
+    execute_patiently,
+    integrity_findings,
+    readable_entries,
+    refuse_damage,
+)
 from dpbayes_cli.ledger.sqlite_journal import has_crash_journal, journal_belongs, journal_of
-from dpbayes_cli.ledger.sqlite_replacement import is_being_replaced, replacing, wait_for_replacement
-from dpbayes_cli.ledger.sqlite_salvage import readable_entries
-from dpbayes_cli.ledger.sqlite_transaction import INDEX, SqliteTransaction
+from dpbayes_cli.ledger.sqlite_replacement import is_being_replaced, wait_for_replacement
 from dpbayes_cli.ledger.storage import Storage, Transaction
 
 SCHEMA_VERSION = 1
 MIGRATIONS: dict[int, tuple[str, ...]] = {}
-"""By older version, the statements that lead to the next one; they do not change the entries' bodies and hashes."""
+"""By schema version, the statements that migrate to the next version; entries keep their bodies and hashes."""
 _APPLICATION_ID = 0x44504259  # "DPBY"
 _TABLES = (
     "CREATE TABLE entries (sequence INTEGER PRIMARY KEY, body TEXT NOT NULL, hash TEXT NOT NULL) STRICT",
@@ -41,13 +47,13 @@ class SqliteStorage(Storage):
     """A ledger in a file; single host, any number of processes."""
 
     def __init__(self, path: Path, *, anywhere: bool = False) -> None:
-        self._path = path.absolute()
+        self.path = path.absolute()
         self._anywhere = anywhere  # for a copy that only this process uses
 
     @property
     def location(self) -> str:
         """The path of the file."""
-        return str(self._path)
+        return str(self.path)
 
     @property
     def exists(self) -> bool:
@@ -57,18 +63,18 @@ class SqliteStorage(Storage):
             LedgerError: the path cannot be examined, is not a regular file, or the file is empty.
         """
         try:
-            status = self._path.stat()
+            status = self.path.stat()
         except (FileNotFoundError, NotADirectoryError):
             if not self._anywhere:
-                wait_for_replacement(self._path)
-            return self._path.exists()
+                wait_for_replacement(self.path)
+            return self.path.exists()
         except OSError as error:
             raise LedgerError(f"cannot access the ledger {self.location!r}: {error.strerror}") from None
         if not stat.S_ISREG(status.st_mode):
             raise LedgerError(f"{self.location!r} is not a regular file")
         if not status.st_size and not self._anywhere:
-            wait_for_replacement(self._path)
-            status = self._path.stat()
+            wait_for_replacement(self.path)
+            status = self.path.stat()
         if not status.st_size:
             raise LedgerError(
                 f"the ledger {self.location!r} is empty: it was truncated",
@@ -96,8 +102,7 @@ class SqliteStorage(Storage):
     @contextmanager
     def reading(self) -> Iterator[Transaction]:
         """See ``Storage.reading``."""
-        if not self.exists:
-            raise self._missing()
+        self._require()
         self._check_place()
         with self._translated(), self._patient("BEGIN") as (connection, rolled_back):
             yield SqliteTransaction(connection, is_suspect=rolled_back)
@@ -105,17 +110,17 @@ class SqliteStorage(Storage):
     @property
     def directory(self) -> Path:
         """See ``Storage.directory``."""
-        return self._path.parent
+        return self.path.parent
 
     def settle(self) -> bool:
         """See ``Storage.settle``; SQLite plays back a crash's journal when the file is opened next."""
-        if not self.exists:
-            raise self._missing()
+        self._require()
         with self.writing() as transaction:
             return transaction.is_suspect
 
-    def _missing(self) -> LedgerError:
-        return LedgerError(f"there is no ledger at {self.location!r}", hint="the first release creates one")
+    def _require(self) -> None:
+        if not self.exists:
+            raise self._missing()
 
     def damage(self) -> list[str]:
         """See ``Storage.damage``; runs SQLite's own check of pages, order and indexes."""
@@ -123,41 +128,51 @@ class SqliteStorage(Storage):
             return integrity_findings(connection)
 
     def copy_to(self, target: Path) -> None:
-        """See ``Storage.copy_to``; uses SQLite's backup, which copies one moment."""
+        """Write a consistent copy into an empty file, by SQLite's backup, which copies one moment.
+
+        Raises:
+            LedgerError: the ledger cannot be read.
+        """
         with self._translated(), self._patient() as (connection, _), closing(connect(target)) as copy:
             connection.execute("BEGIN")
             self._version(connection)  # holds the lock of a reader from now on
             connection.backup(copy)
 
     def salvage(self) -> tuple[list[Entry], list[str]]:
-        """See ``Storage.salvage``; reads entry by entry, so that a damaged page loses no other entry."""
+        """Return every readable entry, verified or not, and the unreadable ones, one sentence each.
+
+        Raises:
+            LedgerError: nothing can be read.
+        """
         with self._translated(), self._patient() as (connection, _):
             execute_patiently(connection, "SELECT name FROM sqlite_master").fetchall()
             return readable_entries(connection)
 
-    def salvage_payload(self, release_id: str) -> bytes | None:
-        """See ``Storage.salvage_payload``."""
+    def salvage_payload(self, key: str) -> bytes | None:
+        """Return a payload, or None if it cannot be read."""
         try:
             with self._patient() as (connection, _):
-                return SqliteTransaction(connection).payload(release_id)
+                return SqliteTransaction(connection).payload(key)
         except (sqlite3.Error, LedgerError, UnicodeDecodeError):
             return None
 
-    def replacing(self, suffix: str, is_done: Callable[[], bool]) -> AbstractContextManager[Replacement | None]:
-        """See ``Storage.replacing``."""
-        check_local(self._path)
-        check_one_name(self._path)
-        return replacing(self._path, suffix, is_done)
+    def check_path(self) -> None:
+        """Refuse a path under which other processes may not see a journal.
+
+        Raises:
+            LedgerError: the file is on a network file system, has several names, or is mounted as a single file.
+        """
+        check_local(self.path)
+        check_one_name(self.path)
 
     @property
     def has_journal(self) -> bool:
         """Whether a journal lies beside the file."""
-        return journal_of(self._path).exists()
+        return journal_of(self.path).exists()
 
     def migrate(self) -> tuple[int, Path] | None:
         """See ``Storage.migrate``."""
-        if not self.exists:
-            raise self._missing()
+        self._require()
         self._check_place()
         with self._translated(), self._patient() as (connection, _):
             execute_patiently(connection, "BEGIN IMMEDIATE")
@@ -170,9 +185,8 @@ class SqliteStorage(Storage):
                     self._check_schema(connection)
                 backup = self._copy_beside(version)
                 before = SqliteTransaction(connection).entries()
-                for statements in steps:
-                    for statement in statements or ():
-                        connection.execute(statement)
+                for statement in (statement for statements in steps for statement in statements or ()):
+                    connection.execute(statement)
                 connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
                 if SqliteTransaction(connection).entries() != before:
                     raise LedgerError("migrating would change the chain; nothing was changed")
@@ -184,7 +198,7 @@ class SqliteStorage(Storage):
 
     def _copy_beside(self, version: int) -> Path:
         for number in range(1, 1000):
-            path = self._path.with_name(f"{self._path.name}.v{version}" + (f".{number}" if number > 1 else ""))
+            path = self.path.with_name(f"{self.path.name}.v{version}" + (f".{number}" if number > 1 else ""))
             with suppress(FileExistsError):
                 with new_file(path) as partial:
                     self.copy_to(partial)
@@ -192,20 +206,17 @@ class SqliteStorage(Storage):
         raise LedgerError(f"there are too many backups beside {self.location!r}", hint="move some of them away")
 
     def _check_place(self) -> None:
-        """Refuse a path where other processes may not see a journal; wait while the ledger is replaced."""
-        if self._anywhere:
-            return
-        check_local(self._path)
-        check_one_name(self._path)
-        wait_for_replacement(self._path)
+        if not self._anywhere:
+            self.check_path()
+            wait_for_replacement(self.path)
 
     def _create(self) -> None:
         """Create the complete ledger under a temporary name, accessible to its owner only, then link it."""
         if self.exists:
             return
         try:
-            make_directories(self._path.parent)
-            with suppress(FileExistsError), new_file(self._path) as partial:  # another process may be first
+            make_directories(self.path.parent)
+            with suppress(FileExistsError), new_file(self.path) as partial:  # another process may be first
                 begin_ledger(partial)
         except OSError as error:
             raise LedgerError(f"cannot create the ledger {self.location!r}: {error.strerror}") from None
@@ -219,11 +230,11 @@ class SqliteStorage(Storage):
         deadline = time.monotonic() + PATIENCE
         while True:
             if not self._anywhere:
-                wait_for_replacement(self._path)  # before connecting: a replacement waits for all connections
-            before, rolled_back = file_identity(self._path), self._has_crash_journal()
+                wait_for_replacement(self.path)  # before connecting: a replacement waits for all connections
+            before, rolled_back = file_identity(self.path), self._has_crash_journal()
             with ExitStack() as opened:
                 try:
-                    connection = opened.enter_context(closing(connect(self._path)))
+                    connection = opened.enter_context(closing(connect(self.path)))
                     if begin:
                         execute_patiently(connection, begin)
                         connection.execute("PRAGMA schema_version").fetchone()  # takes a reader's lock
@@ -244,20 +255,20 @@ class SqliteStorage(Storage):
     def _sync_names(self) -> None:
         """Sync the removal of the last journal: a commit that anyone has seen must survive a power cut."""
         try:
-            sync(journal_of(self._path).parent)
+            sync(journal_of(self.path).parent)
         except OSError as error:
             raise LedgerError(f"cannot sync the directory of {self.location!r}: {error.strerror}") from None
 
     def _was_replaced(self, before: tuple[int, int] | None) -> bool:
-        """Return whether the ledger was or is being replaced since its identity was ``before``."""
-        return not self._anywhere and (is_being_replaced(self._path) or file_identity(self._path) != before)
+        """Return whether the ledger is being replaced, or was replaced since its identity was ``before``."""
+        return not self._anywhere and (is_being_replaced(self.path) or file_identity(self.path) != before)
 
     def _has_crash_journal(self) -> bool:
         """Return whether a crash left a journal that SQLite will play back; refuse a journal of another file."""
         try:
-            if not has_crash_journal(self._path):
+            if not has_crash_journal(self.path):
                 return False
-            if journal_belongs(self._path):
+            if journal_belongs(self.path):
                 return True
         except FileNotFoundError:  # another process has played it back
             return False
@@ -310,3 +321,17 @@ def begin_ledger(path: Path) -> None:
         for statement in (*_TABLES, INDEX):
             connection.execute(statement)
         connection.execute("COMMIT")
+
+
+def file_of(storage: Storage) -> SqliteStorage:
+    """Return the storage of a ledger, which must be a file.
+
+    Raises:
+        LedgerError: the ledger is on a server.
+    """
+    if isinstance(storage, SqliteStorage):
+        return storage
+    raise LedgerError(
+        f"the ledger {storage.location!r} is on a database server, which has its own tools for this",
+        hint="with PostgreSQL: pg_dump and pg_restore; then dpbayes budget verify",
+    )

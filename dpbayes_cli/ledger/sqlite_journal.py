@@ -1,8 +1,8 @@
 """The rollback journal beside a SQLite file: whether a crash left it, and whether it belongs to the file.
 
-SQLite plays a leftover journal back into whatever file has the name: if a backup was copied over the ledger, into the
-backup. Page 1 of a file counts its commits. A journal belongs to a file whose count is equal to the journal's, or the
-next one, which the incomplete transaction may have written already.
+SQLite plays a leftover journal back into whatever file has the ledger's name, even into a backup that was copied over
+the ledger. Page 1 counts the commits. A journal belongs to a file whose count equals the journal's, or exceeds
+it by one because the incomplete transaction has written page 1 already.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ from __future__ import annotations
 import fcntl
 import os
 import struct
-import time
 from functools import cache
 from pathlib import Path
+
+from dpbayes_cli.ledger.ledger_file import retry_while_locked
 
 _MAGIC = bytes.fromhex("d9d505f920a163d7")
 _HEADER = struct.Struct(">8sIIIII")
@@ -21,7 +22,6 @@ _COUNTER, _PAGES = slice(24, 28), slice(28, 32)
 _RESERVED = 0x40000001
 """The byte of the file that a live writer keeps locked while its journal exists."""
 _FIRST_LOCK, _LOCKS = 0x40000000, 512
-_RETRY_SECONDS = 0.05
 _LARGEST_SECTOR, _LARGEST_PAGE = 1 << 16, 1 << 16
 
 
@@ -68,25 +68,14 @@ def journal_belongs(path: Path) -> bool:
 def lock_exclusively(path: Path, patience: float) -> int:
     """Lock a file against all SQLite readers and writers; return the descriptor, which holds the lock until closed.
 
-    Args:
-        path: the file.
-        patience: seconds to wait for other processes.
-
     Raises:
-        BlockingIOError: other processes hold the file for longer.
+        BlockingIOError: other processes hold the file for more than ``patience`` seconds.
         OSError: the file cannot be opened or locked.
     """
-    deadline = time.monotonic() + patience
-    descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)  # stays open: closing it would release locks of other threads
     lock = struct.pack("hhqqi", fcntl.F_WRLCK, os.SEEK_SET, _FIRST_LOCK, _LOCKS, 0)
-    while True:
-        try:
-            fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, lock)
-            return descriptor
-        except BlockingIOError:  # the descriptor stays open: closing it would release the locks of other threads
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(_RETRY_SECONDS)
+    retry_while_locked(lambda: fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, lock), patience)
+    return descriptor
 
 
 @cache

@@ -13,7 +13,6 @@ import fcntl
 import os
 import shutil
 import sqlite3
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -23,29 +22,30 @@ from urllib.parse import quote
 from dpbayes_cli.base.atomic_file import locked_directory, new_file, rename_without_replacing, sync
 from dpbayes_cli.base.errors import LedgerError
 from dpbayes_cli.ledger.chain import Entry
-from dpbayes_cli.ledger.ledger_file import file_identity
-from dpbayes_cli.ledger.replacement import Leftover, Replacement
-from dpbayes_cli.ledger.sqlite_connection import connect
+from dpbayes_cli.ledger.ledger_file import file_identity, retry_while_locked
+from dpbayes_cli.ledger.sqlite_connection import SqliteTransaction, connect, readable_entries
 from dpbayes_cli.ledger.sqlite_journal import has_crash_journal, journal_belongs, journal_of, lock_exclusively
-from dpbayes_cli.ledger.sqlite_salvage import readable_entries
-from dpbayes_cli.ledger.sqlite_transaction import SqliteTransaction
 
 _LOCK_TIMEOUT_SECONDS = 120.0
-_RETRY_SECONDS = 0.05
 _DOUBTFUL = "/"
-"""Follows the copy's name in a marker if the old file may not have been the ledger; no file name contains it."""
+"""Stands after the copy's name in the marker if the old file may not have been the ledger; no file name holds it."""
 
 
 @dataclass
-class SqliteLeftover(Leftover):
-    """The readable part of a file; see ``Leftover``."""
+class Leftover:
+    """The readable part of the ledger that will be replaced.
+
+    Attributes:
+        entries: every readable entry, verified or not.
+        is_the_ledger: whether the file is the ledger, as far as can be told; False if its journal is another file's.
+    """
 
     entries: list[Entry] = field(default_factory=list)
     is_the_ledger: bool = True
     _connection: sqlite3.Connection | None = None
 
     def reads_on_from(self, sequence: int) -> bool:
-        """See ``Leftover.reads_on_from``; the index of terms mentions entries, too."""
+        """Return whether all entries after one can be read, up to the last one that the entries or the index name."""
         if self._connection is None or not self.is_the_ledger:
             return False
         try:
@@ -60,7 +60,7 @@ class SqliteLeftover(Leftover):
         return sequences == {entry.sequence for entry in self.entries if entry.sequence > sequence}
 
     def payload(self, key: str) -> bytes | None:
-        """See ``Leftover.payload``."""
+        """Return a payload, or None if it cannot be read."""
         if self._connection is None:
             return None
         with suppress(sqlite3.Error, LedgerError, UnicodeDecodeError):
@@ -69,25 +69,28 @@ class SqliteLeftover(Leftover):
 
 
 @dataclass
-class SqliteReplacement(Replacement):
+class Replacement:
     """A file whose content will replace the ledger's.
 
     Attributes:
-        ledger: the ledger's path.
         partial: a file for the new ledger, empty at first.
         left: the readable part of the old ledger.
         suffix: added to the names of the copies of the old files.
-        lock: a descriptor that locks the old file exclusively; closed by ``place``; None if there is no old file.
+        lock: a descriptor that locks the old file exclusively; None if there is no old file.
     """
 
     ledger: Path
     partial: Path
-    left: SqliteLeftover
+    left: Leftover
     suffix: str
-    lock: int | None
+    lock: int | None = None
 
     def place(self) -> None:
-        """See ``Replacement.place``."""
+        """Keep a copy of the old files, and write the new ledger in their place.
+
+        Raises:
+            OSError: a file cannot be written; the same replacement can be repeated, and continues from there.
+        """
         sync(self.partial)
         marker, journal = restore_marker(self.ledger), journal_of(self.ledger)
         if not marker.read_text():
@@ -102,11 +105,16 @@ class SqliteReplacement(Replacement):
         os.ftruncate(self.lock, 0)
         os.fsync(self.lock)
         sync(self.ledger.parent)
-        os.close(self.lock)
-        self.lock = None
+        self.unlock()
         with closing(sqlite3.connect(self.partial)) as new, closing(sqlite3.connect(self.ledger)) as place:
             place.execute("PRAGMA synchronous = EXTRA")
             new.backup(place)
+
+    def unlock(self) -> None:
+        """Release the lock of the old file, if it is locked."""
+        if self.lock is not None:
+            os.close(self.lock)
+            self.lock = None
 
     def _keep_aside(self, journal: Path) -> str:
         """Copy the old files; return the name of the ledger's copy, which does not exist if there was no ledger."""
@@ -120,16 +128,13 @@ class SqliteReplacement(Replacement):
 
 
 @contextmanager
-def replacing(ledger: Path, suffix: str, is_done: Callable[[], bool]) -> Iterator[SqliteReplacement | None]:
-    """Lock a ledger exclusively while a new ledger is made that will replace it.
+def replacing(ledger: Path, suffix: str, is_done: Callable[[], bool]) -> Iterator[Replacement | None]:
+    """Lock a ledger exclusively while a new ledger is made that will replace it; yield None if it was replaced already.
 
     Args:
         ledger: the file, which may be missing or damaged.
-        suffix: see ``SqliteReplacement``.
-        is_done: called if an earlier replacement was interrupted: whether only its last step is missing.
-
-    Yields:
-        The replacement; None if it was done already.
+        suffix: see ``Replacement``.
+        is_done: returns whether an earlier replacement, which was interrupted, lacks only the removal of its marker.
 
     Raises:
         LedgerError: other processes hold the ledger for too long, or a file cannot be written.
@@ -146,11 +151,15 @@ def replacing(ledger: Path, suffix: str, is_done: Callable[[], bool]) -> Iterato
                 _roll_back(real)
             partial = held.enter_context(locked_directory(real)) / "file"
             os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, 0o600))
-            replacement = SqliteReplacement(real, partial, SqliteLeftover(), suffix, _locked(real))
-            held.callback(_close, replacement)
+            replacement = Replacement(real, partial, Leftover(), suffix)
+            held.callback(replacement.unlock)
+            with suppress(FileNotFoundError):
+                replacement.lock = lock_exclusively(real, _LOCK_TIMEOUT_SECONDS)
             replacement.left = _left(real.with_name(kept) if kept else real, held)
             replacement.left.is_the_ledger = not doubtful if kept else _has_own_journal(real)
             yield replacement
+    except BlockingIOError:
+        raise LedgerError(f"another process holds the ledger {str(real)!r}") from None
     except sqlite3.Error as error:
         raise LedgerError(f"cannot replace the ledger {str(ledger)!r}: {error}") from None
     except OSError as error:
@@ -169,30 +178,31 @@ def wait_for_replacement(ledger: Path) -> None:
     Raises:
         LedgerError: the replacement takes too long, or was interrupted.
     """
-    deadline = time.monotonic() + _LOCK_TIMEOUT_SECONDS
-    while True:
-        try:
-            descriptor = os.open(restore_marker(ledger), os.O_RDONLY | os.O_CLOEXEC)
-        except FileNotFoundError:
-            return
-        except OSError as error:
-            raise LedgerError(f"the ledger {str(ledger)!r} cannot be used: {error.strerror}") from None
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            if is_being_replaced(ledger):
-                raise LedgerError(
-                    f"a restore of the ledger {str(ledger)!r} was interrupted",
-                    hint="give its command again: dpbayes budget restore BACKUP --reason TEXT",
-                )
-            return
-        except BlockingIOError:
-            if time.monotonic() > deadline:
-                raise LedgerError(
-                    f"another process is still restoring the ledger {str(ledger)!r}", hint="wait, then try again"
-                ) from None
-        finally:
-            os.close(descriptor)
-        time.sleep(_RETRY_SECONDS)
+    try:
+        retry_while_locked(lambda: _refuse_interrupted(ledger), _LOCK_TIMEOUT_SECONDS)
+    except BlockingIOError:
+        raise LedgerError(
+            f"another process is still restoring the ledger {str(ledger)!r}", hint="wait, then try again"
+        ) from None
+
+
+def _refuse_interrupted(ledger: Path) -> None:
+    """Refuse a ledger whose replacement was interrupted; raise ``BlockingIOError`` while a process replaces it."""
+    try:
+        descriptor = os.open(restore_marker(ledger), os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise LedgerError(f"the ledger {str(ledger)!r} cannot be used: {error.strerror}") from None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        if is_being_replaced(ledger):
+            raise LedgerError(
+                f"a restore of the ledger {str(ledger)!r} was interrupted",
+                hint="give its command again: dpbayes budget restore BACKUP --reason TEXT",
+            )
+    finally:
+        os.close(descriptor)
 
 
 def is_being_replaced(ledger: Path) -> bool:
@@ -229,15 +239,6 @@ def _held_marker(ledger: Path) -> Iterator[Path]:
         os.close(descriptor)
 
 
-def _locked(ledger: Path) -> int | None:
-    try:
-        return lock_exclusively(ledger, _LOCK_TIMEOUT_SECONDS)
-    except FileNotFoundError:
-        return None
-    except BlockingIOError:
-        raise LedgerError(f"another process holds the ledger {str(ledger)!r}") from None
-
-
 def _roll_back(ledger: Path) -> None:
     """Undo an incomplete transaction after a crash, if the file allows it; no command has reported it as done."""
     with suppress(sqlite3.Error, OSError):
@@ -246,28 +247,21 @@ def _roll_back(ledger: Path) -> None:
                 connection.execute("BEGIN IMMEDIATE")
 
 
-def _close(replacement: SqliteReplacement) -> None:
-    if replacement.lock is not None:
-        os.close(replacement.lock)
-
-
-def _left(path: Path, held: ExitStack) -> SqliteLeftover:
+def _left(path: Path, held: ExitStack) -> Leftover:
     """Read a file without playing back its journal; its lock keeps others from changing it."""
-    try:
+    with suppress(sqlite3.Error, UnicodeDecodeError):
         uri = f"file:{quote(str(path))}?mode=ro&immutable=1"
         connection = held.enter_context(closing(sqlite3.connect(uri, uri=True, isolation_level=None)))
         entries, _ = readable_entries(connection)
-    except (sqlite3.Error, UnicodeDecodeError):
-        return SqliteLeftover()
-    return SqliteLeftover(entries, True, connection)
+        return Leftover(entries, True, connection)
+    return Leftover()
 
 
 def _has_own_journal(ledger: Path) -> bool:
     """Return whether a file has no journal, or one that belongs to it."""
-    try:
+    with suppress(OSError):
         return not journal_of(ledger).exists() or journal_belongs(ledger)
-    except OSError:
-        return True
+    return True
 
 
 def _free_name(path: Path, suffix: str) -> Path:

@@ -9,15 +9,38 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from typing import Protocol
+from typing import Any
 
 from dpbayes_cli.base.errors import DpbayesError, LedgerError
-from dpbayes_cli.ledger.analyst_limit import AnalystLimit
 from dpbayes_cli.ledger.budgets import Budget, Lanes
-from dpbayes_cli.ledger.chain import GENESIS, Entry, Mark, broken_links, entry_hash
+from dpbayes_cli.ledger.chain import GENESIS, Entry, Mark, broken_links
 from dpbayes_cli.ledger.key import LedgerKey
 from dpbayes_cli.ledger.records import ReleaseRecord, record_of, request_term
+from dpbayes_cli.ledger.storage import Transaction
 from dpbayes_cli.privacy.neighbors import Neighbors
+
+
+@dataclass(frozen=True)
+class AnalystLimit:
+    """The most that one analyst may spend of an account, and the analyst's charges in the lanes of the budget.
+
+    Privacy: a second filter beside the account's: all charges of the analyst together keep the guarantee of the
+        limit, and the account's total holds whatever the limits are.
+    Source: design notes, the ledger is a filter.
+    """
+
+    budget: Budget
+    charged: Lanes
+
+    @property
+    def spent(self) -> Lanes:
+        """The privacy cost so far, by component."""
+        return self.budget.spent(self.charged)
+
+    @property
+    def remaining(self) -> Lanes:
+        """The remaining budget, by component."""
+        return self.budget.remaining(self.charged)
 
 
 @dataclass
@@ -26,14 +49,13 @@ class Account:
 
     Attributes:
         unit: the column that holds the privacy unit's ID; None: each record is a unit of its own.
-        charged: the exact sum of the privacy costs of all releases in the budget's lanes; a reservation counts from
+        charged: the exact sums of the privacy costs of all releases, in the budget's lanes; a reservation counts from
             the moment it is made, permanently.
-        charged_by: by analyst, the part of it that was charged under the analyst's name.
+        charged_by: by analyst, the sums that were charged under the analyst's name.
         limit_budgets: by analyst, the limit.
         notice: the spent share of the budget from which every charge prints a notice.
         separate_population: whether a human has declared that no other account's data hold the same people.
         changes: by subject, the content of the last change; see ``describe_change``.
-        n_releases: the number of charged releases.
         unfinished: the IDs of releases that are charged but not published.
         layouts: by file layout, the ID of the first release that used it.
         exhausted: why the whole total counts as spent until it is amended, or an empty text.
@@ -75,7 +97,7 @@ class Account:
         """All releases by their IDs.
 
         Raises:
-            DpbayesError: the state started from a checkpoint, and holds only the later ones.
+            DpbayesError: the state started from a checkpoint, and holds only later releases.
         """
         if not self.whole:
             raise DpbayesError(f"the state holds only the recent releases of account {self.name!r}")
@@ -109,29 +131,7 @@ class Account:
 
     def copy(self) -> Account:
         """Return an independent copy."""
-        return replace(
-            self,
-            charged_by=dict(self.charged_by),
-            limit_budgets=dict(self.limit_budgets),
-            unfinished=list(self.unfinished),
-            changes=dict(self.changes),
-            layouts=dict(self.layouts),
-            exhausted_limits=list(self.exhausted_limits),
-            recent=dict(self.recent),
-        )
-
-
-class Lookup(Protocol):
-    """Finds single entries of a ledger; a transaction is one."""
-
-    def find(self, term: str, last: int | None = None) -> list[Entry]:
-        """Return the entries with an index term, in order; see ``terms_of``."""
-
-    def entry(self, sequence: int) -> Entry | None:
-        """Return the entry with a sequence number, or None."""
-
-    def entries(self, after: int = 0) -> list[Entry]:
-        """Return the entries after a sequence number, in order."""
+        return replace(self, **_copied_collections(self))
 
 
 @dataclass
@@ -141,21 +141,21 @@ class State:
     Attributes:
         accounts: by name, in the order of opening.
         last: the last entry; its hash is the head.
-        findings: entries that break the protocol, one sentence each.
+        findings: the violations of the protocol, one sentence each.
         base: the sequence of the checkpoint that the state started from, or 0; entries up to it were not replayed.
-        base_hash: the hash of that entry.
-        hashes: the hashes of the entries after it, in order.
+        base_hash: the hash of the entry of this checkpoint.
+        hashes: the hashes of the entries after the base, in order.
         checkpoint: the sequence of the last checkpoint, or 0.
         anchor: the path of the anchor, or an empty text.
         adopted: marks of chains that a human has given up in favor of this one.
         held: why nothing may be charged until a human has checked the ledger, or an empty text.
-        changes: what a salvage changed, one sentence each, until the ledger is adopted.
+        changes: the changes by a salvage, one sentence each, until the ledger is adopted.
         key: the fingerprint of the key that signs the entries, or an empty text.
         key_since: the sequence of the entry that introduced this key; the key signs all later entries.
         keys: the available keys, by fingerprint.
-        is_signed: whether the last entry has a signature of the key in force, and it was checked.
+        is_signed: whether the last entry has a signature of the key in force, and the signature was checked.
         blind: whether a backup was restored although later entries could not be read, so that accounts may be missing.
-        lookup: where to find older entries; None if there are none.
+        lookup: the transaction in which entries up to the base are found; None if there are none.
     """
 
     accounts: dict[str, Account] = field(default_factory=dict)
@@ -174,12 +174,12 @@ class State:
     keys: Mapping[str, LedgerKey] = field(default_factory=dict)
     is_signed: bool = False
     blind: bool = False
-    lookup: Lookup | None = None
+    lookup: Transaction | None = None
 
     @property
     def mark(self) -> Mark:
         """The end of the chain, as an anchor keeps it."""
-        return Mark(self.last.sequence, self.last.hash) if self.last else Mark(0, GENESIS)
+        return self.last.mark if self.last else Mark(0, GENESIS)
 
     def holds(self, mark: Mark) -> bool:
         """Return whether the chain holds an entry with this sequence and hash."""
@@ -192,8 +192,13 @@ class State:
             return False
         later = self.lookup.entries(after=mark.sequence)  # the mark holds if their hashes link it to the verified base
         up_to_base = [entry for entry in later if entry.sequence <= self.base]
-        last = (up_to_base or [Entry(mark.sequence, "", mark.hash)])[-1]
-        return not broken_links(up_to_base, mark) and (last.sequence, last.hash) == (self.base, self.base_hash)
+        last = up_to_base[-1].mark if up_to_base else mark
+        return not broken_links(up_to_base, mark) and last == Mark(self.base, self.base_hash)
+
+    def key_for(self, fields: Mapping[str, Any]) -> str:
+        """Return the fingerprint of the key that must sign the next entry, or an empty text."""
+        named: str = fields.get("key", "") if fields["kind"] == "key" else ""
+        return self.key or named
 
     def release(self, account: Account, release_id: str) -> ReleaseRecord | None:
         """Return a release of an account, recent or not; None if it was never charged.
@@ -206,9 +211,9 @@ class State:
         try:
             record = record_of(entry for entry in self.find(f"release:{release_id}") if entry.sequence <= self.base)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            raise _damaged(f"the record of release {release_id}") from None
+            raise unverified(f"the record of release {release_id} was changed") from None
         if record is not None and (record.stage != "published") != (release_id in account.unfinished):
-            raise _damaged(f"the stage of release {release_id}")
+            raise unverified(f"the stage of release {release_id} was changed")
         return record
 
     def charged(self, account: Account, question: str = "", last: int | None = None) -> list[ReleaseRecord]:
@@ -216,8 +221,8 @@ class State:
 
         Args:
             account: the account.
-            question: only releases with this question digest; an empty text: all.
-            last: only this many, the latest; None: all.
+            question: the question digest of the releases to return; an empty text: any.
+            last: the number of releases to return, the latest ones; None: all.
         """
         if account.whole:
             records = [record for record in account.recent.values() if question in ("", record.question_digest)]
@@ -240,29 +245,23 @@ class State:
         entries = self.lookup.find(term, last) if self.lookup else []
         for entry in entries:
             if entry.sequence <= self.base and not self._is_genuine(entry):
-                raise _damaged(f"entry {entry.sequence}")
+                raise unverified(f"entry {entry.sequence} was changed")
         return entries
 
     def _is_genuine(self, entry: Entry) -> bool:
         """Return whether an older entry continues the previous one and, if the key is available, is signed with it."""
         before = self.lookup.entry(entry.sequence - 1) if self.lookup else None
         previous = GENESIS if entry.sequence == 1 else before.hash if before else ""
-        if entry_hash(previous, entry.body.encode("utf-8", "surrogatepass")) != entry.hash:
-            return False
-        fields, key = entry.fields, self.keys.get(self.key)
-        return key is None or entry.sequence <= self.key_since or key.signed(previous, fields)
-
-    def copy(self, lookup: Lookup | None) -> State:
-        """Return an independent copy; it finds older entries with the function ``lookup``."""
-        return replace(
-            self,
-            accounts={name: account.copy() for name, account in self.accounts.items()},
-            findings=list(self.findings),
-            hashes=list(self.hashes),
-            adopted=set(self.adopted),
-            changes=list(self.changes),
-            lookup=lookup,
+        key = self.keys.get(self.key)
+        return entry.follows(previous) and (
+            key is None or entry.sequence <= self.key_since or key.signed(previous, entry.fields)
         )
+
+    def copy(self, lookup: Transaction | None) -> State:
+        """Return an independent copy; it finds older entries in the transaction ``lookup``."""
+        copied = _copied_collections(self)
+        copied["accounts"] = {name: account.copy() for name, account in self.accounts.items()}
+        return replace(self, **copied, lookup=lookup)
 
     @property
     def head(self) -> str:
@@ -270,7 +269,11 @@ class State:
         return self.last.hash if self.last else ""
 
 
-def _damaged(subject: str) -> LedgerError:
-    return LedgerError(
-        f"the ledger does not verify: {subject} was changed", hint="dpbayes budget verify lists all findings"
-    )
+def _copied_collections(subject: Account | State) -> dict[str, Any]:
+    """Return shallow copies of the dictionaries, lists and sets among the attributes."""
+    return {name: value.copy() for name, value in vars(subject).items() if isinstance(value, dict | list | set)}
+
+
+def unverified(finding: str) -> LedgerError:
+    """Return the error for a ledger that does not verify."""
+    return LedgerError(f"the ledger does not verify: {finding}", hint="dpbayes budget verify lists all findings")

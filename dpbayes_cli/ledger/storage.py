@@ -1,21 +1,26 @@
-"""The interface of the places where a ledger is stored, and of transactions on them."""
+"""The interface of the places where a ledger is stored, and transactions on its tables, which are the same in all."""
 
 from __future__ import annotations
 
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from dpbayes_cli.base.errors import LedgerError
 from dpbayes_cli.ledger.chain import Entry
 from dpbayes_cli.ledger.records import terms_of
-from dpbayes_cli.ledger.replacement import Replacement
+
+if TYPE_CHECKING:
+    from typing import LiteralString
 
 MAX_PAYLOAD_BYTES = 256 << 20
 """The largest stored (compressed) payload."""
 _MAX_UNPACKED_BYTES = 1 << 30
+BEFORE_ALL, _ALL = -(1 << 63), 1 << 62
+"""A number below any entry's, also a misnumbered one's; and a number above any count of entries."""
 
 
 def compress_payload(payload: bytes) -> bytes:
@@ -30,7 +35,7 @@ def compress_payload(payload: bytes) -> bytes:
     return compressed
 
 
-def decompress_payload(stored: object, release_id: str) -> bytes:
+def decompress_payload(stored: object, key: str) -> bytes:
     """Return a payload from its stored form, in bounded memory whatever is stored.
 
     Raises:
@@ -44,63 +49,90 @@ def decompress_payload(stored: object, release_id: str) -> bytes:
                 return payload
     except zlib.error:
         pass
-    raise LedgerError(f"the sealed payload of release {release_id} is damaged")
+    raise LedgerError(f"the sealed payload of release {key} is damaged")
 
 
 class Transaction(ABC):
-    """One serializable transaction: it sees a fixed ledger, and may append to it."""
+    """One serializable transaction: it sees a fixed ledger, and may append to it.
 
-    @property
-    def is_suspect(self) -> bool:
-        """Whether the storage had to undo an incomplete transaction after a crash, so that all must be verified."""
-        return False
+    Attributes:
+        is_indexed: whether there is an index, by which entries are found by their terms without reading all entries.
+        is_suspect: whether the storage undid an incomplete transaction after a crash, so that everything must be
+            verified.
+    """
+
+    def __init__(self, *, is_indexed: bool, is_suspect: bool = False) -> None:
+        self.is_indexed = is_indexed
+        self.is_suspect = is_suspect
 
     @abstractmethod
-    def entries(self, after: int = 0) -> list[Entry]:
-        """Return the entries after a sequence number, in order."""
+    def _execute(self, statement: LiteralString, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        """Execute a statement, with a value for each ``?``; return its rows."""
 
     @abstractmethod
-    def entry(self, sequence: int) -> Entry | None:
-        """Return the entry with a sequence number, or None."""
-
-    @property
-    @abstractmethod
-    def is_indexed(self) -> bool:
-        """Whether there is an index, so that entries are found by their terms without reading all of them."""
+    def _execute_for_each(self, statement: LiteralString, rows: Iterable[tuple[object, ...]]) -> None:
+        """Execute a statement once for each row of values."""
 
     @abstractmethod
     def begin_index(self) -> bool:
         """Create an index of the entries, kept up to date from now on; return False if the storage cannot have one."""
 
-    @abstractmethod
+    def _entry(self, row: tuple[Any, ...]) -> Entry:
+        return Entry(*row)
+
+    def _entries(self, condition: LiteralString, *values: object) -> list[Entry]:
+        rows = self._execute("SELECT sequence, body, hash FROM entries WHERE " + condition, values)  # noqa: S608
+        return [self._entry(row) for row in rows]
+
+    def entries(self, after: int = 0) -> list[Entry]:
+        """Return the entries after a sequence number, in order; after 0: all, also misnumbered ones."""
+        return self._entries("sequence > ? ORDER BY sequence", after or BEFORE_ALL)
+
+    def entry(self, sequence: int) -> Entry | None:
+        """Return the entry with a sequence number, or None."""
+        return next(iter(self._entries("sequence = ?", sequence)), None)
+
     def indexed(self) -> list[tuple[str, int]]:
-        """Return the whole index, in order: terms, each with the sequence number of an entry."""
+        """Return the whole index, in any order: terms, each with the sequence number of an entry."""
+        return self._execute("SELECT term, sequence FROM terms")
 
     def find(self, term: str, last: int | None = None) -> list[Entry]:
         """Return the entries with an index term, in order; see ``terms_of``.
 
         Args:
             term: the index term.
-            last: only this many, the latest; None: all.
+            last: the number of entries to return, the latest ones; None: all.
         """
-        matching = [entry for entry in self.entries() if term in terms_of(entry.fields)]
-        return matching if last is None else matching[len(matching) - min(last, len(matching)) :]
+        limit = _ALL if last is None else last
+        if not self.is_indexed:
+            matching = [entry for entry in self.entries() if term in terms_of(entry.fields)]
+            return matching[max(0, len(matching) - limit) :]
+        latest: LiteralString = "SELECT sequence FROM terms WHERE term = ? ORDER BY sequence DESC LIMIT ?"
+        return self._entries("sequence IN (" + latest + ") ORDER BY sequence", term, limit)
 
-    @abstractmethod
     def append(self, entry: Entry) -> None:
         """Append one entry."""
+        self._execute("INSERT INTO entries VALUES (?, ?, ?)", (entry.sequence, entry.body, entry.hash))
+        if self.is_indexed:
+            self.add_to_index([entry])
 
-    @abstractmethod
+    def add_to_index(self, entries: Iterable[Entry]) -> None:
+        """Add entries to the index."""
+        rows = [(term, entry.sequence) for entry in entries for term in terms_of(entry.fields)]
+        self._execute_for_each("INSERT INTO terms VALUES (?, ?)", rows)
+
     def put_payload(self, key: str, payload: bytes) -> None:
         """Store a payload, compressed: a sealed draw, a document or the state of a checkpoint."""
+        self._execute("INSERT INTO payloads VALUES (?, ?)", (key, compress_payload(payload)))
 
-    @abstractmethod
     def payload(self, key: str) -> bytes | None:
         """Return a payload, or None."""
+        rows = self._execute("SELECT payload FROM payloads WHERE release_id = ?", (key,))
+        return decompress_payload(rows[0][0], key) if rows else None
 
-    @abstractmethod
-    def payload_ids(self) -> list[str]:
+    def payload_ids(self) -> set[str]:
         """Return the keys of the stored payloads."""
+        return {str(key) for (key,) in self._execute("SELECT release_id FROM payloads")}
 
 
 class Storage(ABC):
@@ -131,7 +163,18 @@ class Storage(ABC):
         """Begin a read-only transaction.
 
         Raises:
-            LedgerError: the ledger cannot be opened.
+            LedgerError: the ledger is missing, or cannot be opened.
+        """
+
+    @abstractmethod
+    def migrate(self) -> tuple[int, Path | None] | None:
+        """Migrate an older ledger to this version's schema; a ledger in a file is backed up beside it first.
+
+        Returns:
+            The old version, and the path of the backup, if any; None if the ledger has this version already.
+
+        Raises:
+            LedgerError: the ledger is newer, or cannot be migrated; nothing is changed.
         """
 
     @property
@@ -151,51 +194,5 @@ class Storage(ABC):
         """Return the findings of the storage's own integrity check, one sentence each."""
         return []
 
-    def copy_to(self, target: Path) -> None:
-        """Write a consistent copy into an empty file.
-
-        Raises:
-            LedgerError: the ledger is on a server, or cannot be read.
-        """
-        raise self._on_a_server()
-
-    def salvage(self) -> tuple[list[Entry], list[str]]:
-        """Return every readable entry, verified or not, and the unreadable ones, one sentence each.
-
-        Raises:
-            LedgerError: the ledger is on a server, or nothing can be read.
-        """
-        raise self._on_a_server()
-
-    def salvage_payload(self, release_id: str) -> bytes | None:
-        """Return a sealed payload, or None if it cannot be read."""
-        raise self._on_a_server()
-
-    def replacing(self, suffix: str, is_done: Callable[[], bool]) -> AbstractContextManager[Replacement | None]:
-        """Lock the ledger exclusively while a file is made that will replace it; yield None if that was done already.
-
-        Args:
-            suffix: added to the names of the old files, which are kept.
-            is_done: called if an earlier replacement was interrupted: whether only its last step is missing.
-
-        Raises:
-            LedgerError: the ledger is on a server, or a file cannot be written.
-        """
-        raise self._on_a_server()
-
-    def migrate(self) -> tuple[int, Path | None] | None:
-        """Migrate an older ledger to this version's schema; a ledger in a file is backed up beside it first.
-
-        Returns:
-            The old version, and the path of the backup, if any; None if the ledger has this version already.
-
-        Raises:
-            LedgerError: the ledger is newer, or cannot be migrated; nothing is changed.
-        """
-        raise self._on_a_server()
-
-    def _on_a_server(self) -> LedgerError:
-        return LedgerError(
-            f"the ledger {self.location!r} is on a database server, which has its own tools for this",
-            hint="with PostgreSQL: pg_dump and pg_restore; then dpbayes budget verify",
-        )
+    def _missing(self) -> LedgerError:
+        return LedgerError(f"there is no ledger at {self.location!r}", hint="the first release creates one")

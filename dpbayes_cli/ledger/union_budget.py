@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.base.numeric import decimal_text, exact_difference, exact_sum, parse_decimal
@@ -14,14 +14,13 @@ from dpbayes_cli.ledger.budgets import (
     ApproximateBudget,
     Budget,
     ConcentratedBudget,
+    GaussianBudget,
     Lanes,
     PureBudget,
     RenyiBudget,
-    check_components,
     lane_of,
 )
-from dpbayes_cli.ledger.gaussian_budget import GaussianBudget
-from dpbayes_cli.privacy.guarantee import check_delta, check_epsilon, check_order
+from dpbayes_cli.privacy.guarantee import check_delta, check_order
 
 DEFAULT_ORDERS = (
     Decimal("1.5"),
@@ -32,7 +31,6 @@ DEFAULT_ORDERS = (
 _DOWN = Context(prec=40, rounding=ROUND_FLOOR)
 _UP = Context(prec=40, rounding=ROUND_CEILING)
 _SHORT = Context(prec=15, rounding=ROUND_CEILING)
-_AMOUNTS = {"epsilon", "delta", "rho", "mu", "rdp"}
 _ROUNDING_MARGIN = Decimal("1e-30")
 """Exceeds the rounding error of a few 40-digit operations on numbers below 1e6."""
 
@@ -54,15 +52,14 @@ class UnionBudget(Budget):
         delta_approx: the part of delta for releases that have their own delta.
     """
 
-    kind: ClassVar[str] = "renyi"
+    kind, amounts, notion = "renyi", ("epsilon",), "(epsilon, delta) whose parts of delta are fixed"
     epsilon: Decimal
     delta: Decimal
     orders: tuple[tuple[Decimal, Decimal], ...]
     delta_approx: Decimal
 
     def __post_init__(self) -> None:
-        check_epsilon(self.epsilon)
-        check_delta(self.delta)
+        super().__post_init__()
         listed = [order for order, _ in self.orders]
         if not listed or listed != sorted(set(listed)):
             raise SpecError("expected one or more Renyi orders, the smallest first, none twice", where="orders")
@@ -128,11 +125,6 @@ class UnionBudget(Budget):
             offsets[order] = _UP.add(_UP.add(first, second), _ROUNDING_MARGIN)
         return offsets
 
-    def amended(self, changes: Mapping[str, Decimal]) -> Budget:
-        """Return the budget with another epsilon; its parts of delta are fixed since its opening."""
-        check_components(changes, {"epsilon"}, "of (epsilon, delta) whose parts of delta are fixed")
-        return UnionBudget(changes["epsilon"], self.delta, self.orders, self.delta_approx)
-
     def serialize(self) -> dict[str, Any]:
         """Return the budget as the ledger stores it."""
         return {
@@ -144,32 +136,25 @@ class UnionBudget(Budget):
         }
 
 
+_KINDS: dict[object, type[Budget]] = {
+    budget.kind: budget for budget in (PureBudget, ApproximateBudget, RenyiBudget, ConcentratedBudget, GaussianBudget)
+}
+
+
 def parse_budget(stored: Mapping[str, Any]) -> Budget:
     """Return the budget that ``serialize`` stored.
 
     Raises:
         ValueError: the kind is unknown, or a number is malformed.
     """
-    kind, values = stored.get("kind"), {key: value for key, value in stored.items() if key != "kind"}
-    kinds: dict[Any, type[Budget]] = {
-        b.kind: b for b in (PureBudget, ApproximateBudget, RenyiBudget, ConcentratedBudget, GaussianBudget)
-    }
+    values = dict(stored)
+    kind = values.pop("kind", None)
     try:
         if kind == UnionBudget.kind:
             orders = sorted((parse_decimal(o), parse_decimal(part)) for o, part in values.pop("orders").items())
             return UnionBudget(orders=tuple(orders), **{key: parse_decimal(text) for key, text in values.items()})
-        if kind in kinds:
-            return kinds[kind](**{key: parse_decimal(text) for key, text in values.items()})
+        if kind in _KINDS:
+            return _KINDS[kind](**{key: parse_decimal(text) for key, text in values.items()})
     except (KeyError, TypeError, AttributeError, SpecError) as error:
         raise ValueError("malformed budget") from error
     raise ValueError("unknown kind of budget")
-
-
-def tighter_budget(budget: Budget, other: Budget) -> Budget:
-    """Return the smaller total of two budgets, by component; the first budget if their kinds differ."""
-    if other.shape != budget.shape:
-        return budget
-    stored, others = budget.serialize(), other.serialize()
-    for name in _AMOUNTS & stored.keys():
-        stored[name] = min(stored[name], others[name], key=parse_decimal)
-    return parse_budget(stored)

@@ -7,24 +7,27 @@ human must adopt the salvaged ledger before anything more is charged.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import stat
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-from dpbayes_cli.base.atomic_file import new_file
+from dpbayes_cli.base.atomic_file import new_file, remove_abandoned, sync
 from dpbayes_cli.base.canonical import digest
 from dpbayes_cli.base.errors import LedgerError
-from dpbayes_cli.ledger.chain import Entry
+from dpbayes_cli.ledger.chain import Entry, broken_links
 from dpbayes_cli.ledger.checkpoint import payload_key, state_payload
-from dpbayes_cli.ledger.kept_copies import existing_salvage
 from dpbayes_cli.ledger.ledger import Ledger
+from dpbayes_cli.ledger.limits import describe_change
 from dpbayes_cli.ledger.payloads import kept_payloads
 from dpbayes_cli.ledger.rebuild import RebuiltChain
-from dpbayes_cli.ledger.replay import apply_entry
-from dpbayes_cli.ledger.sqlite import SqliteStorage, begin_ledger
+from dpbayes_cli.ledger.replay import apply_entry, replay
+from dpbayes_cli.ledger.sqlite import SqliteStorage, begin_ledger, file_of
 from dpbayes_cli.ledger.state import State
-from dpbayes_cli.ledger.storage import Transaction
+
+_APPLICATION_ID_BYTES = slice(68, 72)
+"""Where SQLite stores the application ID, by which a ledger is recognized without opening a database."""
 
 
 @dataclass
@@ -32,11 +35,9 @@ class Salvage:
     """The result of a salvage.
 
     Attributes:
-        state: the new ledger.
+        state: the state of the new ledger.
         kept: the number of entries at the beginning that verify.
-        charged: the releases that are charged again, because their later entries are lost.
-        lost: what is missing from the new ledger, one sentence each.
-        tightened: the totals and limits that were lowered to a readable entry's, one sentence each.
+        charged, lost, tightened: see ``RebuiltChain``.
         already_done: whether the file held the same salvage already, so that nothing was written.
     """
 
@@ -49,20 +50,44 @@ class Salvage:
 
 
 def back_up(ledger: Ledger, target: Path) -> State:
-    """Copy a ledger into a new file, and verify the copy before it gets its name.
-
-    Returns:
-        The state of the copy.
+    """Copy a ledger into a new file, verify the copy before it gets its name, and return its state.
 
     Raises:
         LedgerError: the ledger is not trusted, the file exists or cannot be written, or the copy does not verify.
     """
     state = ledger.state()
     with _new_ledger_file(target) as partial:
-        ledger.storage.copy_to(partial)
+        file_of(ledger.storage).copy_to(partial)
         findings, copied = Ledger(SqliteStorage(partial, anywhere=True)).findings(compare=False)
         if findings or not copied.holds(state.mark):
             raise LedgerError(f"the copy does not verify: {(findings or ['it lacks entries'])[0]}", hint="try again")
+    return copied
+
+
+def existing_backup(ledger: Ledger, target: Path) -> State | None:
+    """Return the state of a file that is already a complete backup of the ledger; None if it is not.
+
+    A command that was killed at its very end, and is given again, so counts as done.
+
+    Raises:
+        LedgerError: the ledger is not trusted, or the file is a backup of it that lacks entries.
+    """
+    if not _may_be_a_copy(target, ledger):
+        return None
+    state = ledger.state()
+    try:
+        findings, copied = Ledger(SqliteStorage(target, anywhere=True)).findings(compare=False)
+    except LedgerError:
+        return None
+    if findings or not copied.last or not state.holds(copied.mark):
+        return None
+    if copied.mark != state.mark:
+        raise LedgerError(
+            f"{str(target)!r} exists already: it is a backup up to entry {copied.mark.sequence}, and the ledger has "
+            f"{state.mark.sequence} entries",
+            hint="name another file: nothing is replaced",
+        )
+    _finish(target)
     return copied
 
 
@@ -72,7 +97,8 @@ def salvage(ledger: Ledger, target: Path) -> Salvage:
     Raises:
         LedgerError: the ledger is undamaged, no entry verifies, or the file exists or cannot be written.
     """
-    readable, lost = ledger.storage.salvage()
+    storage = file_of(ledger.storage)
+    readable, lost = storage.salvage()
     chain = RebuiltChain(ledger.stamp(), State(keys=ledger.keys))
     kept = next((number for number, entry in enumerate(readable) if not chain.take(entry)), len(readable))
     if not kept:
@@ -91,45 +117,76 @@ def salvage(ledger: Ledger, target: Path) -> Salvage:
     lacks = f" and lacks what followed entry {kept}: {len(chain.lost)} findings" if chain.lost else ""
     held = f"this ledger was salvaged from one that does not verify{lacks}"
     changes = [*chain.opened, *chain.tightened, *(f"release {name} is charged again" for name in chain.charged)]
-    fields = {"kind": "salvaged", "account": "", "source": ledger.location, "kept": kept, "held": held}
     last = max(readable, key=lambda entry: entry.sequence)
     chain.add(
         {
-            **fields,
-            "last": {"sequence": last.sequence, "hash": last.hash},
+            "kind": "salvaged",
+            "account": "",
+            "source": ledger.location,
+            "kept": kept,
+            "held": held,
+            "last": asdict(last.mark),
             "changes": changes,
             "exhausted": chain.exhausted,
-            "without": chain.missing(ledger.storage.salvage_payload),
+            "without": chain.missing(storage.salvage_payload),
         }
     )
     done = Salvage(chain.state, kept, chain.charged, chain.lost, chain.tightened)
-    if state := existing_salvage(ledger, target, chain.entries, kept, payloads(chain, ledger.storage.salvage_payload)):
+    if state := _existing_salvage(ledger, target, chain.entries, kept, _payloads(chain, storage.salvage_payload)):
         return replace(done, state=state, already_done=True)
     with _new_ledger_file(target) as partial:
         begin_ledger(partial)
-        with SqliteStorage(partial, anywhere=True).writing() as transaction:
-            write_entries(transaction, chain.entries)
-            for key, payload in payloads(chain, ledger.storage.salvage_payload):
-                transaction.put_payload(key, payload)
+        write_chain(partial, chain, storage.salvage_payload)
     return done
 
 
-def write_entries(transaction: Transaction, entries: list[Entry]) -> None:
-    """Append entries to a ledger, and create its index if it has none."""
-    if not transaction.is_indexed:
-        transaction.begin_index()
-    for entry in entries:
-        transaction.append(entry)
+def _existing_salvage(
+    ledger: Ledger, target: Path, entries: list[Entry], kept: int, expected: Iterable[tuple[str, bytes]]
+) -> State | None:
+    """Return the state of a file that already holds the same salvage, apart from its time and user; else None.
+
+    The first ``kept`` entries of the new ledger are entries of the damaged one, and must be equal.
+    """
+    if not _may_be_a_copy(target, ledger):
+        return None
+    try:
+        with SqliteStorage(target, anywhere=True).reading() as transaction:
+            written = transaction.entries()
+            if broken_links(written) or written[:kept] != entries[:kept] or _contents(written) != _contents(entries):
+                return None
+            unmatched = transaction.payload_ids()
+            for key, payload in expected:
+                if transaction.payload(key) != payload:
+                    return None
+                unmatched.remove(key)
+            if unmatched:
+                return None
+    except (LedgerError, ValueError):
+        return None
+    _finish(target)
+    return replay(written)
 
 
-def payloads(chain: RebuiltChain, read: Callable[[str], bytes | None], start: int = 0) -> Iterator[tuple[str, bytes]]:
-    """Yield the keys and payloads of a chain, without unreadable payloads.
+def write_chain(path: Path, chain: RebuiltChain, read: Callable[[str], bytes | None], start: int = 0) -> None:
+    """Append the entries of a chain and their payloads to a ledger, and create its index if it has none.
 
     Args:
+        path: the file of the ledger, which holds the first ``start`` entries and their payloads.
         chain: the chain.
         read: returns the payload of a key, or None if it cannot be read.
-        start: the number of entries at the beginning whose payloads are not needed.
+        start: the number of entries that the ledger holds.
     """
+    with SqliteStorage(path, anywhere=True).writing() as transaction:
+        if not transaction.is_indexed:
+            transaction.begin_index()
+        for entry in chain.entries[start:]:
+            transaction.append(entry)
+        for key, payload in _payloads(chain, read, start):
+            transaction.put_payload(key, payload)
+
+
+def _payloads(chain: RebuiltChain, read: Callable[[str], bytes | None], start: int = 0) -> Iterator[tuple[str, bytes]]:
+    """Yield the keys and payloads of a chain after its first entries, without unreadable payloads."""
     expected, state = kept_payloads(chain.entries[start:]), State()
     for entry in chain.entries:
         checkpoint = payload_key(entry.sequence)
@@ -157,5 +214,28 @@ def _new_ledger_file(target: Path) -> Iterator[Path]:
             yield partial
     except FileExistsError:
         raise LedgerError(f"{str(target)!r} exists already", hint="name another file: nothing is replaced") from None
+    except OSError as error:
+        raise LedgerError(f"cannot write {str(target)!r}: {error.strerror}") from None
+
+
+def _contents(entries: list[Entry]) -> list[tuple[str, str]]:
+    return [describe_change(entry.fields) for entry in entries]
+
+
+def _may_be_a_copy(target: Path, ledger: Ledger) -> bool:
+    """Return whether the first bytes of a file are a ledger's, and the file is not the ledger itself."""
+    try:
+        if not stat.S_ISREG(target.lstat().st_mode) or target.samefile(ledger.location):
+            return False
+        with target.open("rb") as file:
+            return file.read(_APPLICATION_ID_BYTES.stop)[_APPLICATION_ID_BYTES] == b"DPBY"
+    except OSError:
+        return False
+
+
+def _finish(target: Path) -> None:
+    try:
+        remove_abandoned(target.absolute().parent)
+        sync(target.absolute().parent)
     except OSError as error:
         raise LedgerError(f"cannot write {str(target)!r}: {error.strerror}") from None

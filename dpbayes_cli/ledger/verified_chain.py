@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 from dpbayes_cli import __version__
 from dpbayes_cli.base.canonical import digest
 from dpbayes_cli.base.errors import LedgerError
-from dpbayes_cli.ledger.anchored_storage import AnchoredStorage, Dispute, marks_of, unresolved
+from dpbayes_cli.ledger.anchored_storage import AnchoredStorage, Dispute, key_findings, marks_of, unresolved
 from dpbayes_cli.ledger.chain import Entry, broken_links, next_entry
 from dpbayes_cli.ledger.checkpoint import is_due, payload_key, state_payload
 from dpbayes_cli.ledger.key import LedgerKey
@@ -20,7 +21,6 @@ from dpbayes_cli.ledger.process_identity import user_name
 from dpbayes_cli.ledger.replay import apply_entry, replay
 from dpbayes_cli.ledger.state import State
 from dpbayes_cli.ledger.storage import Storage, Transaction
-from dpbayes_cli.ledger.verified_states import key_findings
 
 
 class VerifiedChain:
@@ -48,12 +48,12 @@ class VerifiedChain:
     ) -> None:
         self.storage = storage
         self.key = key
-        self.anchored = AnchoredStorage(storage, stated_anchor, [key] if key else [])
+        self.anchored = AnchoredStorage(storage, stated_anchor, self.keys)
         self.time = clock().strftime("%Y-%m-%dT%H:%M:%SZ")
 
     @property
     def location(self) -> str:
-        """Where the ledger is."""
+        """The place of the ledger, as a user names it."""
         return self.storage.location
 
     @property
@@ -112,20 +112,15 @@ class VerifiedChain:
         return self.anchored.paths(state)
 
     def anchor(self, path: Path | None, reason: str) -> tuple[State, bool]:
-        """Set the anchor of the ledger, or remove it with None; the entry about it is the anchor's first mark.
-
-        Returns:
-            The state, and whether anything was written: False if the anchor was set already.
+        """Set the anchor of the ledger, or remove it with None; return the state, and whether the anchor is new.
 
         Raises:
             LedgerError: the file cannot be written, or has seen another ledger.
         """
         name = str(path.absolute()) if path else ""
         with self.writing(new=Path(name) if name else None) as (transaction, state):
-            new = state.anchor != name
-            if new:
-                fields = {"kind": "anchor", "account": "", "path": name, "reason": reason}
-                self.append(transaction, state, fields)
+            if new := state.anchor != name:
+                self.append(transaction, state, {"kind": "anchor", "account": "", "path": name, "reason": reason})
         return state, new
 
     def adopt(self, reason: str, move: Path | None = None) -> tuple[State, list[Dispute]]:
@@ -136,9 +131,9 @@ class VerifiedChain:
             move: the new path of the anchor; None: the anchor stays.
 
         Returns:
-            The state, and the disputes; if there is none, nothing is recorded.
+            The state, and the disputes; nothing is recorded if there are none.
         """
-        with self.anchored.adopting() as (transaction, state, disputes):
+        with self.anchored.writing(adopting=True) as (transaction, state, disputes):
             if disputes:
                 fields = {
                     "kind": "adopt",
@@ -146,7 +141,7 @@ class VerifiedChain:
                     "reason": reason,
                     **marks_of(disputes),
                     "lost": [dispute.path for dispute in disputes if dispute.path and not dispute.mark],
-                    "found": {"sequence": state.mark.sequence, "hash": state.mark.hash},
+                    "found": asdict(state.mark),
                 }
                 self.append(transaction, state, fields)
             if disputes and move is not None:
@@ -157,17 +152,12 @@ class VerifiedChain:
     def begin_key(self, key: LedgerKey, reason: str) -> bool:
         """Sign every new entry with a key; the first signature covers all earlier entries.
 
-        Args:
-            key: the new key. A ledger that is signed already must be opened with its old key.
-            reason: why, for the history.
-
-        Returns:
-            Whether this changed anything: False if the ledger is signed with this key already.
+        A ledger that is signed already must be opened with its old key. Return False if it is signed with the new key.
 
         Raises:
             LedgerError: the ledger is signed with a key that is not available.
         """
-        with self.anchored.writing(need_key=False) as (transaction, state):
+        with self.anchored.writing(need_key=False) as (transaction, state, _):
             if state.key == key.fingerprint:
                 return False
             if state.key and state.key not in state.keys:
@@ -176,8 +166,7 @@ class VerifiedChain:
                     hint="to change the key, set DPBAYES_LEDGER_KEY to the file of the old key",
                 )
             state.keys = {**state.keys, key.fingerprint: key}
-            rounds = 2 if state.key else 1  # one entry is signed with the old key, one with the new key
-            for _ in range(rounds):
+            for _ in range(2 if state.key else 1):  # one entry is signed with the old key, one with the new key
                 fields = {"kind": "key", "account": "", "key": key.fingerprint, "reason": reason}
                 self.append(transaction, state, fields)
             return True
@@ -188,8 +177,7 @@ class VerifiedChain:
         Raises:
             LedgerError: the entry would break the protocol; the transaction is undone.
         """
-        in_force = state.key or (fields["key"] if fields["kind"] == "key" else "")
-        entry = next_entry(state.last, {**fields, **self.stamp()}, state.keys.get(in_force))
+        entry = next_entry(state.last, {**fields, **self.stamp()}, state.keys.get(state.key_for(fields)))
         apply_entry(state, entry)
         if state.findings:
             raise LedgerError(f"refused to write: {state.findings[0]}")
@@ -198,7 +186,7 @@ class VerifiedChain:
     @contextmanager
     def writing(self, new: Path | None = None, *, begin: bool = True) -> Iterator[tuple[Transaction, State]]:
         """Begin a transaction that changes the ledger, and add a checkpoint if one is due."""
-        with self.anchored.writing(new, begin=begin) as (transaction, state):
+        with self.anchored.writing(new, begin=begin) as (transaction, state, _):
             if state.last is None and self.key is not None:
                 fields = {"kind": "key", "account": "", "key": self.key.fingerprint, "reason": "a key was stated"}
                 self.append(transaction, state, fields)

@@ -17,7 +17,7 @@ import dpbayes_cli.ledger.upkeep  # noqa: F401 - imported before the fork
 from dpbayes_cli.ledger.anchor import read_last
 from dpbayes_cli.ledger.state import State
 from tests.faults import harness
-from tests.ledger.kept_books import changed, finish, kept, open_book, put_back
+from tests.ledger.ledgers import copy_of, damage, labeled, open_ledger, publish
 
 
 @dataclass(frozen=True)
@@ -49,28 +49,28 @@ def fresh(directory: Path, keeping: Keeping) -> Path:
     shutil.rmtree(directory, ignore_errors=True)
     (directory / "work").mkdir(parents=True)
     path = directory / "ledger.sqlite"
-    ledger = open_book(path)
+    ledger = open_ledger(path)
     if keeping.anchored:
         ledger.anchor(directory / "anchor", "")
-    finish(ledger, "a")
-    old = kept(path, "old")
-    finish(ledger, "b")
+    publish(ledger, labeled("a"))
+    old = copy_of(path, "old")
+    publish(ledger, labeled("b"))
     if keeping.restored:
-        put_back(old, path)
+        shutil.copy(old, path)
     if keeping.damaged:
-        changed(path, "UPDATE entries SET hash = 'x' || substr(hash, 2) WHERE sequence = 6")
+        damage(path, 6)
     old.unlink()
     return directory
 
 
 def examine(directory: Path, keeping: Keeping) -> tuple[list[str], State]:
     """Check the invariants of any moment."""
-    ledger, wrong = open_book(directory / "ledger.sqlite"), []
+    ledger, wrong = open_ledger(directory / "ledger.sqlite"), []
     if not keeping.damaged:
         wrong += ledger.findings(compare=False)[0]
     made = directory / keeping.makes
     if keeping.makes and made.exists():
-        findings, state = open_book(made).findings(compare=False)
+        findings, state = open_ledger(made).findings(compare=False)
         wrong += findings
         if [account.spent for account in state.accounts.values()] != [{"epsilon": keeping.spent}]:
             wrong.append("the new file lacks a charge")
@@ -93,7 +93,7 @@ def finished(directory: Path, keeping: Keeping) -> list[str]:
     if code != 0:
         wrong.append(f"the same command again ends with {code}")
     if not keeping.damaged:
-        ledger = open_book(directory / "ledger.sqlite")
+        ledger = open_ledger(directory / "ledger.sqlite")
         wrong += ledger.findings()[0]
         kinds = tuple(entry.fields["kind"] for entry in ledger.entries() if not entry.fields["account"])
         if kinds != keeping.entries:

@@ -49,6 +49,7 @@ def sweep(place: Path, *faults: str) -> dict[str, Any]:
     return summary
 
 
+@pytest.mark.faults
 @pytest.mark.slow
 @traced
 def test_a_release_that_cannot_sync_or_rename_is_finished_by_the_same_command(tmp_path: Path) -> None:
@@ -58,6 +59,7 @@ def test_a_release_that_cannot_sync_or_rename_is_finished_by_the_same_command(tm
     assert summary["violations"] == []
 
 
+@pytest.mark.faults
 @traced
 @pytest.mark.slow
 def test_any_call_that_fails_leaves_a_release_that_the_same_command_finishes(tmp_path: Path) -> None:
@@ -197,6 +199,7 @@ def test_without_randomness_nothing_is_released(
     assert dpbayes("budget", "show", "--json").json["accounts"][0]["spent"] == {"epsilon": "1"}
 
 
+@pytest.mark.faults
 @traced
 @pytest.mark.slow
 @pytest.mark.parametrize("error", ["ENOSYS", "EPERM", "EIO"])

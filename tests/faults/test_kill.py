@@ -25,6 +25,7 @@ def sweep(kind: str, place: Path, module: str = "tests.faults.harness") -> dict[
     return summary
 
 
+@pytest.mark.faults
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["single", "terminate", "anchored", "bounds", "network", "hmm", "gibbs"])
 def test_a_release_ended_at_any_step_is_finished_by_the_same_command(kind: str, tmp_path: Path) -> None:
@@ -33,6 +34,7 @@ def test_a_release_ended_at_any_step_is_finished_by_the_same_command(kind: str, 
     assert summary["violations"] == []
 
 
+@pytest.mark.faults
 @pytest.mark.slow
 def test_a_release_killed_twice_at_any_pair_of_steps_is_finished_too(tmp_path: Path) -> None:
     summary = sweep("pairs", tmp_path / "faults")
@@ -40,6 +42,7 @@ def test_a_release_killed_twice_at_any_pair_of_steps_is_finished_too(tmp_path: P
     assert summary["runs"] == summary["steps"] ** 2
 
 
+@pytest.mark.faults
 @pytest.mark.parametrize(
     "kind", ["adopt", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("anchor", "move", "backup", "salvage"))]
 )
@@ -49,6 +52,7 @@ def test_upkeep_ended_at_any_step_is_finished_by_the_same_command(kind: str, tmp
     assert summary["violations"] == []
 
 
+@pytest.mark.faults
 @pytest.mark.slow
 def test_publishing_before_sealing_is_caught(tmp_path: Path) -> None:
     """The planted bug writes the bundle first and seals when it is published. The sweep must find it."""

@@ -7,28 +7,26 @@ from pathlib import Path
 import pytest
 
 from dpbayes_cli.ledger.ledger import Ledger
-from tests.ledger.books import Books, PostgresBooks, SqliteBooks, charge
+from tests.ledger.ledgers import PostgresLedger, SqliteLedger, StoredLedger, charge, publish
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
-def books(request: pytest.FixtureRequest, tmp_path: Path) -> Books:
-    """A ledger that is not opened yet."""
+def stored(request: pytest.FixtureRequest, tmp_path: Path) -> StoredLedger:
+    """A ledger that does not exist yet."""
     if request.param == "sqlite":
-        return SqliteBooks(tmp_path / "books" / "ledger.sqlite")
-    return PostgresBooks(request.getfixturevalue("postgres"), request.getfixturevalue("database"))
+        return SqliteLedger(tmp_path / "ledgers" / "ledger.sqlite")
+    return PostgresLedger(request.getfixturevalue("postgres"), request.getfixturevalue("database"))
 
 
 @pytest.fixture
-def ledger(books: Books) -> Ledger:
+def ledger(stored: StoredLedger) -> Ledger:
     """The ledger of the test."""
-    return books.ledger
+    return stored.ledger
 
 
 @pytest.fixture
 def used(ledger: Ledger) -> Ledger:
     """A ledger of two published releases."""
     for epsilon in ("1", "0.5"):
-        release = ledger.reserve(charge(epsilon)).release
-        ledger.seal(release, "clinic", b"payload of " + epsilon.encode())
-        ledger.publish(release, "clinic", {"f": "d"}, b"document of " + epsilon.encode())
+        publish(ledger, charge(epsilon))
     return ledger

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import shutil
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from dpbayes_cli.base.errors import LedgerError
-from dpbayes_cli.ledger.kept_copies import existing_backup
-from dpbayes_cli.ledger.upkeep import back_up, salvage
+from dpbayes_cli.ledger.upkeep import back_up, existing_backup, salvage
 from tests.conftest import Cli
-from tests.ledger.kept_books import changed, finish, open_book
+from tests.ledger.ledgers import change, damage, labeled, open_ledger, publish
 
 UNION = ["--eps", "3", "--delta", "1e-6", "--unit", "who"]
 
@@ -61,13 +58,13 @@ def test_a_command_that_differs_is_not_a_repetition(dpbayes: Cli) -> None:
 
 
 def test_a_repeated_backup_recognizes_its_own_complete_file(dpbayes: Cli, ledger_path: Path, tmp_path: Path) -> None:
-    ledger, kept = open_book(ledger_path), tmp_path / "kept"
-    finish(ledger, "a")
+    ledger, kept = open_ledger(ledger_path), tmp_path / "kept"
+    publish(ledger, labeled("a"))
     first = dpbayes("budget", "backup", kept, "--json").json
     whole = kept.read_bytes()
     again = dpbayes("budget", "backup", kept, "--json")
     assert (again.json, "already done" in again.err) == ({**first, "already_done": True}, True)
-    finish(ledger, "b")
+    publish(ledger, labeled("b"))
     stale = dpbayes("budget", "backup", kept)
     assert (stale.code, "a backup up to entry 4, and the ledger has 7 entries" in stale.err) == (6, True)
     assert kept.read_bytes() == whole
@@ -75,8 +72,8 @@ def test_a_repeated_backup_recognizes_its_own_complete_file(dpbayes: Cli, ledger
 
 @pytest.mark.parametrize("kind", ["ledger", "link", "hardlink", "edited", "payload", "other", "foreign", "empty"])
 def test_a_backup_does_not_accept_a_file_that_is_not_a_backup(kind: str, ledger_path: Path, tmp_path: Path) -> None:
-    ledger, kept = open_book(ledger_path), tmp_path / "kept"
-    finish(ledger, "a")
+    ledger, kept = open_ledger(ledger_path), tmp_path / "kept"
+    publish(ledger, labeled("a"))
     if kind == "ledger":
         kept = ledger_path
     elif kind == "link":
@@ -86,13 +83,11 @@ def test_a_backup_does_not_accept_a_file_that_is_not_a_backup(kind: str, ledger_
         kept.hardlink_to(ledger_path)
     elif kind in {"edited", "payload"}:
         back_up(ledger, kept)
-        changed(kept, "DELETE FROM entries WHERE sequence = 2" if kind == "edited" else "DELETE FROM payloads")
+        change(kept, "DELETE FROM entries WHERE sequence = 2" if kind == "edited" else "DELETE FROM payloads")
     elif kind == "other":
-        finish(open_book(kept), "b")
+        publish(open_ledger(kept), labeled("b"))
     elif kind == "foreign":
-        with closing(sqlite3.connect(kept)) as connection:
-            connection.execute("PRAGMA journal_mode = WAL")
-            connection.execute("CREATE TABLE mine (x)")
+        change(kept, "PRAGMA user_version = 1", "CREATE TABLE mine (x)")
     else:
         kept.touch()
     before = kept.read_bytes()
@@ -103,22 +98,22 @@ def test_a_backup_does_not_accept_a_file_that_is_not_a_backup(kind: str, ledger_
 def test_a_repeated_salvage_recognizes_its_own_file(
     dpbayes: Cli, ledger_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ledger, new = open_book(ledger_path), tmp_path / "new"
+    ledger, new = open_ledger(ledger_path), tmp_path / "new"
     for label in "abc":
-        finish(ledger, label)
-    changed(ledger_path, "UPDATE entries SET hash = 'x' || substr(hash, 2) WHERE sequence = 9",
-            "DELETE FROM payloads WHERE release_id = (SELECT min(release_id) FROM payloads)")  # fmt: skip
+        publish(ledger, labeled(label))
+    damage(ledger_path, 9)
+    change(ledger_path, "DELETE FROM payloads WHERE release_id = (SELECT min(release_id) FROM payloads)")
     salvage(ledger, new)  # at another time than what follows
     whole = new.read_bytes()
     again = dpbayes("budget", "recover", "--to", new, "--json")
     assert (again.json["already_done"], "already done" in again.err) == (True, True)
-    assert again.json["head"]["hash"] == open_book(new).state(compare=False).head
+    assert again.json["head"]["hash"] == open_ledger(new).state(compare=False).head
     assert len(again.json["lost"]) == len(set(again.json["lost"]))
     assert new.read_bytes() == whole
-    for damage in ("DELETE FROM entries WHERE sequence = (SELECT max(sequence) FROM entries)",
-                   "DELETE FROM payloads WHERE release_id = (SELECT max(release_id) FROM payloads)",
-                   "INSERT INTO payloads VALUES ('0', x'00')"):  # fmt: skip
+    for statement in ("DELETE FROM entries WHERE sequence = (SELECT max(sequence) FROM entries)",
+                      "DELETE FROM payloads WHERE release_id = (SELECT max(release_id) FROM payloads)",
+                      "INSERT INTO payloads VALUES ('0', x'00')"):  # fmt: skip
         shutil.copy(new, tmp_path / "bad")
-        changed(tmp_path / "bad", damage)
+        change(tmp_path / "bad", statement)
         with pytest.raises(LedgerError, match="exists already"):
             salvage(ledger, tmp_path / "bad")

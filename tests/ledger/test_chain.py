@@ -1,5 +1,8 @@
+"""The hash chain shows every edited, removed, moved or inserted entry."""
+
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -7,55 +10,46 @@ import pytest
 from dpbayes_cli.ledger.chain import Entry, broken_links, next_entry
 
 
-def chain(length: int = 6) -> list[Entry]:
+@pytest.fixture
+def chain() -> list[Entry]:
     entries: list[Entry] = []
-    for i in range(length):
+    for i in range(6):
         entries.append(next_entry(entries[-1] if entries else None, {"kind": "test", "value": str(i)}))
     return entries
 
 
-def test_an_honest_chain_verifies() -> None:
-    entries = chain()
-    assert broken_links(entries) == []
-    assert [entry.sequence for entry in entries] == [1, 2, 3, 4, 5, 6]
-    assert entries[2].fields == {"kind": "test", "value": "2", "sequence": 3}
+def test_a_known_chain_never_changes(chain: list[Entry]) -> None:
+    assert broken_links(chain) == []
+    assert [entry.sequence for entry in chain] == [1, 2, 3, 4, 5, 6]
+    assert chain[2].fields == {"kind": "test", "value": "2", "sequence": 3}
+    assert chain[-1].hash == "d7e768045e6356c6ee3d73f8a3cb41049afd97491cfcfce35745f3fda8c97609"
 
 
-def test_the_head_of_a_known_chain_never_changes() -> None:
-    assert chain()[-1].hash == HEAD
+def edited(entries: list[Entry], i: int) -> list[Entry]:
+    body = entries[i].body.replace('"test"', '"text"')
+    return [*entries[:i], replace(entries[i], body=body), *entries[i + 1 :]]
 
 
-@pytest.mark.parametrize("position", range(6))
-def test_every_edit_is_found(position: int) -> None:
-    entries = chain()
-    entries[position] = replace(entries[position], body=entries[position].body.replace("test", "tess"))
-    assert broken_links(entries)
+def deleted(entries: list[Entry], i: int) -> list[Entry]:
+    return entries[:i] + entries[i + 1 :]
 
 
-@pytest.mark.parametrize("position", range(5))
-def test_every_deletion_except_at_the_end_is_found(position: int) -> None:
-    entries = chain()
-    del entries[position]
-    assert broken_links(entries)
+def exchanged(entries: list[Entry], i: int) -> list[Entry]:
+    return [*entries[:i], entries[i + 1], entries[i], *entries[i + 2 :]]
 
 
-@pytest.mark.parametrize("position", range(5))
-def test_every_exchange_is_found(position: int) -> None:
-    entries = chain()
-    entries[position], entries[position + 1] = entries[position + 1], entries[position]
-    assert broken_links(entries)
+def renumbered(entries: list[Entry], i: int) -> list[Entry]:
+    return [replace(entry, sequence=number) for number, entry in enumerate(exchanged(entries, i), 1)]
 
 
-def test_renumbering_after_an_exchange_is_found() -> None:
-    entries = chain()
-    entries[1], entries[2] = replace(entries[2], sequence=2), replace(entries[1], sequence=3)
-    assert broken_links(entries)
+def inserted(entries: list[Entry], i: int) -> list[Entry]:
+    return [*entries[: i + 1], replace(entries[i], sequence=i + 2), *entries[i + 1 :]]
 
 
-def test_an_insertion_is_found() -> None:
-    entries = chain()
-    entries.insert(3, replace(entries[2], sequence=4))
-    assert broken_links(entries)
-
-
-HEAD = "d7e768045e6356c6ee3d73f8a3cb41049afd97491cfcfce35745f3fda8c97609"
+@pytest.mark.parametrize("tamper", [edited, deleted, exchanged, renumbered, inserted])
+def test_every_change_but_a_missing_end_is_found(
+    tamper: Callable[[list[Entry], int], list[Entry]], chain: list[Entry]
+) -> None:
+    for position in range(5):
+        assert broken_links(tamper(chain, position)), position
+    assert broken_links(chain[:2]) == []

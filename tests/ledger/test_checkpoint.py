@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from dpbayes_cli.base.errors import DpbayesError, LedgerError
-from dpbayes_cli.ledger import checkpoint, verified_states
+from dpbayes_cli.ledger import anchored_storage, checkpoint
 from dpbayes_cli.ledger.budgets import PureBudget
 from dpbayes_cli.ledger.chain import Entry
 from dpbayes_cli.ledger.ledger import Ledger
@@ -20,7 +20,7 @@ from dpbayes_cli.ledger.replay import replay
 from dpbayes_cli.ledger.sqlite import SqliteStorage
 from dpbayes_cli.privacy.neighbors import Neighbors
 from tests.conftest import Cli, often
-from tests.ledger.books import Books, SqliteBooks, amend, charge, walk
+from tests.ledger.ledgers import PostgresLedger, SqliteLedger, StoredLedger, amend, charge, publish
 
 NEVER = 10**9
 
@@ -58,23 +58,26 @@ def operate(draw: random.Random, ledger: Ledger) -> object:
         return outcome(lambda: ledger.change(account, lambda known: limit_entry(known, "ada", limit, "")))
     if kind == 3:
         return outcome(lambda: ledger.change(account, lambda known: notice_entry(known, Decimal("0.5"), "")))
-    return outcome(lambda: walk(ledger, asked))
+    return outcome(lambda: publish(ledger, asked))
 
 
+@pytest.mark.faults
 @pytest.mark.parametrize("seed", often(range(6), 3))
 def test_checkpoints_do_not_change_any_result(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Random operations, each by a fresh process, on a ledger with checkpoints and on one without."""
-    plain, dense = SqliteBooks(tmp_path / "plain"), SqliteBooks(tmp_path / "dense")
+    plain, dense = SqliteLedger(tmp_path / "plain"), SqliteLedger(tmp_path / "dense")
     draw = random.Random(seed)
     for _ in range(60):
         step = draw.random()
         answers = []
-        for books, interval in ((plain, NEVER), (dense, 5)):
+        for stored, interval in ((plain, NEVER), (dense, 5)):
             monkeypatch.setattr(checkpoint, "_INTERVAL_ENTRIES", interval)
-            answers.append(operate(random.Random(step), books.ledger))
+            answers.append(operate(random.Random(step), stored.ledger))
         assert answers[0] == answers[1]
-    entries = {books: books.ledger.entries() for books in (plain, dense)}
-    kept = [[e.fields["kind"] for e in entries[books] if e.fields["kind"] != "checkpoint"] for books in (plain, dense)]
+    entries = {stored: stored.ledger.entries() for stored in (plain, dense)}
+    kept = [
+        [e.fields["kind"] for e in entries[stored] if e.fields["kind"] != "checkpoint"] for stored in (plain, dense)
+    ]
     assert kept[0] == kept[1]
     assert len(entries[dense]) > len(entries[plain]) + 5
     assert dense.ledger.findings()[0] == []
@@ -85,10 +88,10 @@ def test_checkpoints_do_not_change_any_result(seed: int, tmp_path: Path, monkeyp
 
 
 def test_the_first_transaction_replays_from_the_checkpoint_and_later_ones_only_new_entries(
-    books: Books, monkeypatch: pytest.MonkeyPatch, short_interval: None
+    stored: StoredLedger, monkeypatch: pytest.MonkeyPatch, short_interval: None
 ) -> None:
     for number in range(10):
-        walk(books.ledger, charge("0.1", label=f"n{number}"))
+        publish(stored.ledger, charge("0.1", label=f"n{number}"))
     replayed: list[int] = []
     real = replay
 
@@ -96,29 +99,29 @@ def test_the_first_transaction_replays_from_the_checkpoint_and_later_ones_only_n
         replayed.append(len(entries))
         return real(entries, state)
 
-    monkeypatch.setattr(verified_states, "replay", counting)
-    ledger = books.ledger
+    monkeypatch.setattr(anchored_storage, "replay", counting)
+    ledger = stored.ledger
     ledger.preview(charge("0.1", label="next"))
-    walk(ledger, charge("0.1", label="next"))
+    publish(ledger, charge("0.1", label="next"))
     assert replayed[0] <= 5
     assert max(replayed[1:]) <= 1, "under the lock only what others have appended is verified"
 
 
-def test_a_changed_checkpoint_is_refused_and_a_wrong_one_is_found(books: Books, short_interval: None) -> None:
+def test_a_changed_checkpoint_is_refused_and_a_wrong_one_is_found(stored: StoredLedger, short_interval: None) -> None:
     for number in range(4):
-        walk(books.ledger, charge("0.1", label=f"n{number}"))
-    key = f"checkpoint {books.ledger.state().base}"
-    books.tamper(f"UPDATE payloads SET payload = x'789c030000000001' WHERE release_id = '{key}'")
+        publish(stored.ledger, charge("0.1", label=f"n{number}"))
+    key = f"checkpoint {stored.ledger.state().base}"
+    stored.tamper(f"UPDATE payloads SET payload = x'789c030000000001' WHERE release_id = '{key}'")
     with pytest.raises(LedgerError):
-        books.ledger.reserve(charge("0.1", label="next"))
-    books.tamper(f"DELETE FROM payloads WHERE release_id = '{key}'")
+        stored.ledger.reserve(charge("0.1", label="next"))
+    stored.tamper(f"DELETE FROM payloads WHERE release_id = '{key}'")
     with pytest.raises(LedgerError, match=r"checkpoint in entry .* was changed"):
-        books.ledger.state()
-    assert books.ledger.findings()[0]
+        stored.ledger.state()
+    assert stored.ledger.findings()[0]
 
 
-def test_a_checkpoint_of_another_state_breaks_the_protocol(ledger: Ledger, books: Books) -> None:
-    walk(ledger, charge("0.1"))
+def test_a_checkpoint_of_another_state_breaks_the_protocol(ledger: Ledger, stored: StoredLedger) -> None:
+    publish(ledger, charge("0.1"))
     with (
         ledger.writing() as (transaction, state),
         pytest.raises(LedgerError, match="is not the state after the entries"),
@@ -129,41 +132,39 @@ def test_a_checkpoint_of_another_state_breaks_the_protocol(ledger: Ledger, books
 def test_verify_finds_an_edit_before_a_checkpoint(
     tmp_path: Path, short_interval: None, dpbayes: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    books = SqliteBooks(tmp_path / "ledger.sqlite")
+    stored = SqliteLedger(tmp_path / "ledger.sqlite")
     for number in range(8):
-        walk(books.ledger, charge("0.1", label=f"n{number}"))
-    spent = books.ledger.state().accounts["clinic"].spent
-    books.tamper("""UPDATE entries SET body = replace(body, '"epsilon":"0.1"', '"epsilon":"0"') WHERE sequence = 2""")
-    assert books.ledger.state().accounts["clinic"].spent == spent, "totals come from the checkpoint"
-    assert dpbayes("budget", "verify", "--ledger", books.place).code == 7
-    books.tamper("DELETE FROM terms WHERE term LIKE 'release:%'")
-    assert "the index of the entries was changed" in books.ledger.findings()[0]
+        publish(stored.ledger, charge("0.1", label=f"n{number}"))
+    spent = stored.ledger.state().accounts["clinic"].spent
+    stored.tamper("""UPDATE entries SET body = replace(body, '"epsilon":"0.1"', '"epsilon":"0"') WHERE sequence = 2""")
+    assert stored.ledger.state().accounts["clinic"].spent == spent, "totals come from the checkpoint"
+    assert dpbayes("budget", "verify", "--ledger", stored.place).code == 7
+    stored.tamper("DELETE FROM terms WHERE term LIKE 'release:%'")
+    assert "the index of the entries was changed" in stored.ledger.findings()[0]
 
 
 def test_a_ledger_without_an_index_gets_one_with_its_first_checkpoint(tmp_path: Path, short_interval: None) -> None:
-    books = SqliteBooks(tmp_path / "ledger.sqlite")
-    ledger = books.ledger
+    stored = SqliteLedger(tmp_path / "ledger.sqlite")
+    ledger = stored.ledger
     ledger.open_account("clinic", PureBudget(Decimal(3)), Neighbors.REPLACE_ONE)
-    books.tamper("DROP TABLE terms")
+    stored.tamper("DROP TABLE terms")
     for number in range(4):
-        walk(books.ledger, charge("0.1", label=f"n{number}"))
-    assert books.ledger.findings()[0] == []
-    assert books.ledger.state().base > 0
+        publish(stored.ledger, charge("0.1", label=f"n{number}"))
+    assert stored.ledger.findings()[0] == []
+    assert stored.ledger.state().base > 0
     with SqliteStorage(tmp_path / "ledger.sqlite").reading() as transaction:
         assert transaction.is_indexed
 
 
 def test_a_server_gets_its_index_by_a_migration(request: pytest.FixtureRequest, short_interval: None) -> None:
-    from tests.ledger.books import PostgresBooks
-
-    books = PostgresBooks(request.getfixturevalue("postgres"), request.getfixturevalue("database"))
-    walk(books.ledger, charge("0.1"))
-    books.server.execute("DROP TABLE dpbayes.terms", books.database)
+    stored = PostgresLedger(request.getfixturevalue("postgres"), request.getfixturevalue("database"))
+    publish(stored.ledger, charge("0.1"))
+    stored.server.execute("DROP TABLE dpbayes.terms", stored.database)
     for number in range(4):
-        walk(books.ledger, charge("0.1", label=f"n{number}"))
-    assert books.ledger.state().base == 0, "as before, without checkpoints"
-    assert books.storage.migrate() == (1, None)
-    assert books.storage.migrate() is None
-    walk(books.ledger, charge("0.1", label="next"))
-    assert books.ledger.state().base > 0
-    assert books.ledger.findings()[0] == []
+        publish(stored.ledger, charge("0.1", label=f"n{number}"))
+    assert stored.ledger.state().base == 0, "as before, without checkpoints"
+    assert stored.storage.migrate() == (1, None)
+    assert stored.storage.migrate() is None
+    publish(stored.ledger, charge("0.1", label="next"))
+    assert stored.ledger.state().base > 0
+    assert stored.ledger.findings()[0] == []

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -13,43 +11,30 @@ from dpbayes_cli.base.errors import LedgerError
 from dpbayes_cli.ledger import checkpoint
 from dpbayes_cli.ledger.chain import GENESIS, Entry, entry_hash, next_entry
 from dpbayes_cli.ledger.key import LedgerKey, create_key, read_key
-from dpbayes_cli.ledger.ledger import Ledger
-from dpbayes_cli.ledger.records import terms_of
 from dpbayes_cli.ledger.sqlite import SqliteStorage
 from tests.conftest import Cli
-from tests.ledger.books import charge, walk
+from tests.ledger.ledgers import change, charge, open_ledger, publish
 
 KEY, OTHER = LedgerKey(b"k" * 32), LedgerKey(b"o" * 32)
 
 
-def opened(path: Path, key: LedgerKey | None = None) -> Ledger:
-    return Ledger(SqliteStorage(path), key=key)
-
-
 def rewrite(path: Path, *, drop_key: bool = False) -> None:
     """Lower a privacy cost and recompute all hashes, as anyone can who can write the file."""
-    with closing(sqlite3.connect(path)) as connection, connection:
-        rows = connection.execute("SELECT sequence, body, hash FROM entries ORDER BY sequence").fetchall()
-        connection.execute("DELETE FROM entries")
-        connection.execute("DELETE FROM terms")
-        last: Entry | None = None
-        for _, body, _ in rows:
-            fields = json.loads(body.replace('"epsilon":"1"', '"epsilon":"0.01"'))
-            if drop_key and fields["kind"] == "key":
-                continue
-            made = next_entry(last, fields)
-            if "mac" in fields and not drop_key:  # without the key it can only be copied
-                made = next_entry(last, {**fields, "mac": fields["mac"]})
-            last = made
-            connection.execute("INSERT INTO entries VALUES (?, ?, ?)", (last.sequence, last.body, last.hash))
-            for term in terms_of(last.fields):
-                connection.execute("INSERT INTO terms VALUES (?, ?)", (term, last.sequence))
+    entries = open_ledger(path).entries()
+    change(path, "DELETE FROM entries", "DELETE FROM terms")
+    last: Entry | None = None
+    with SqliteStorage(path).writing() as transaction:
+        for entry in entries:
+            fields = json.loads(entry.body.replace('"epsilon":"1"', '"epsilon":"0.01"'))
+            if not (drop_key and fields["kind"] == "key"):
+                last = next_entry(last, fields)
+                transaction.append(last)
 
 
 def test_without_a_key_a_rewritten_chain_verifies(tmp_path: Path) -> None:
-    walk(opened(tmp_path / "l"), charge("1"))
+    publish(open_ledger(tmp_path / "l"), charge("1"))
     rewrite(tmp_path / "l")
-    assert opened(tmp_path / "l").findings()[0] == []
+    assert open_ledger(tmp_path / "l").findings()[0] == []
 
 
 @pytest.mark.parametrize("drop_key", [False, True])
@@ -59,34 +44,34 @@ def test_with_a_key_a_rewritten_chain_is_refused(
 ) -> None:
     monkeypatch.setattr(checkpoint, "_INTERVAL_ENTRIES", interval)
     for number in range(3):
-        walk(opened(tmp_path / "l", KEY), charge("1", label=f"n{number}"))
+        publish(open_ledger(tmp_path / "l", key=KEY), charge("1", label=f"n{number}"))
     rewrite(tmp_path / "l", drop_key=drop_key)
-    assert opened(tmp_path / "l", KEY).findings()[0]
+    assert open_ledger(tmp_path / "l", key=KEY).findings()[0]
     with pytest.raises(LedgerError, match=r"signed|signature|checkpoint"):
-        opened(tmp_path / "l", KEY).reserve(charge("0.1", label="next"))
+        open_ledger(tmp_path / "l", key=KEY).reserve(charge("0.1", label="next"))
 
 
 def test_an_entry_with_the_signature_of_another_key_is_refused(tmp_path: Path) -> None:
-    walk(opened(tmp_path / "l", KEY), charge("1"))
+    publish(open_ledger(tmp_path / "l", key=KEY), charge("1"))
     storage = SqliteStorage(tmp_path / "l")
     with storage.writing() as transaction:
         last = transaction.entries()[-1]
         forged = {**last.fields, "kind": "notice", "account": "clinic", "share": None, "reason": ""}
         transaction.append(next_entry(last, forged, OTHER))
     with pytest.raises(LedgerError, match="its signature is not valid under the ledger's key"):
-        opened(tmp_path / "l", KEY).state()
-    assert any("signature" in text for text in opened(tmp_path / "l", KEY).findings()[0])
+        open_ledger(tmp_path / "l", key=KEY).state()
+    assert any("signature" in text for text in open_ledger(tmp_path / "l", key=KEY).findings()[0])
 
 
 def test_a_signed_ledger_needs_its_key(tmp_path: Path) -> None:
-    walk(opened(tmp_path / "l", KEY), charge("1"))
+    publish(open_ledger(tmp_path / "l", key=KEY), charge("1"))
     for key, said in ((None, "no key was given"), (OTHER, "another key was given")):
         with pytest.raises(LedgerError, match=said):
-            opened(tmp_path / "l", key).reserve(charge("0.1"))
-        assert any(said in text for text in opened(tmp_path / "l", key).findings()[0])
-    walk(opened(tmp_path / "plain"), charge("1"))
+            open_ledger(tmp_path / "l", key=key).reserve(charge("0.1"))
+        assert any(said in text for text in open_ledger(tmp_path / "l", key=key).findings()[0])
+    publish(open_ledger(tmp_path / "plain"), charge("1"))
     with pytest.raises(LedgerError, match="the ledger is not signed"):
-        opened(tmp_path / "plain", KEY).state()
+        open_ledger(tmp_path / "plain", key=KEY).state()
 
 
 def test_a_key_is_set_and_changed_from_the_shell(
@@ -131,7 +116,7 @@ def test_a_key_beside_the_ledger_or_open_to_others_is_refused(
 
 def test_an_unknown_first_key_does_not_make_signatures_valid(tmp_path: Path) -> None:
     """The history between two entries that name keys is made up; only the last entry names the real key."""
-    walk(opened(tmp_path / "l", KEY), charge("1"))
+    publish(open_ledger(tmp_path / "l", key=KEY), charge("1"))
     named = {"kind": "key", "account": "", "reason": "", "time": "t", "user": "u", "version": "v", "mac": "0" * 64}
     storage = SqliteStorage(tmp_path / "forged")
     with storage.writing() as transaction:
@@ -144,20 +129,21 @@ def test_an_unknown_first_key_does_not_make_signatures_valid(tmp_path: Path) -> 
         for entry in forged[1:]:
             transaction.append(entry)
     with pytest.raises(LedgerError, match="the last entry is not signed"):
-        opened(tmp_path / "forged", KEY).state()
-    assert any("not signed with the key" in text for text in opened(tmp_path / "forged", KEY).findings()[0])
+        open_ledger(tmp_path / "forged", key=KEY).state()
+    assert any("not signed with the key" in text for text in open_ledger(tmp_path / "forged", key=KEY).findings()[0])
 
 
 def test_entries_signed_with_an_earlier_key_are_still_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checkpoint, "_INTERVAL_ENTRIES", 4)
     for key in (None, KEY, OTHER):
         if key is not None:
-            opened(tmp_path / "l", KEY if key is OTHER else None).begin_key(key, "")
+            open_ledger(tmp_path / "l", key=KEY if key is OTHER else None).begin_key(key, "")
         for number in range(3):
-            walk(opened(tmp_path / "l", key), charge("0.1", label=f"{key and key.fingerprint} {number}"))
+            publish(open_ledger(tmp_path / "l", key=key), charge("0.1", label=f"{key and key.fingerprint} {number}"))
     for key in (None, KEY, OTHER):
         label = f"{key and key.fingerprint} 0"
         assert (
-            opened(tmp_path / "l", OTHER).reserve(charge("0.1", label=label)).payload == f"payload of {label}".encode()
+            open_ledger(tmp_path / "l", key=OTHER).reserve(charge("0.1", label=label)).payload
+            == f"payload of {label}".encode()
         )
-    assert opened(tmp_path / "l", OTHER).findings()[0] == []
+    assert open_ledger(tmp_path / "l", key=OTHER).findings()[0] == []

@@ -7,7 +7,6 @@ import subprocess
 import sys
 from dataclasses import replace
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,7 +20,7 @@ from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.process_identity import is_running, this_process
 from dpbayes_cli.privacy.kinds import PureDP
 from dpbayes_cli.privacy.neighbors import Neighbors
-from tests.ledger.books import Books, SqliteBooks, amend, charge, walk
+from tests.ledger.ledgers import StoredLedger, amend, charge, publish
 
 
 def test_a_release_goes_from_reserved_to_sealed_to_published(ledger: Ledger) -> None:
@@ -50,11 +49,6 @@ def test_the_first_payload_wins_and_the_loser_gets_it_back(ledger: Ledger) -> No
     release = ledger.reserve(charge()).release
     assert ledger.seal(release, "clinic", b"winner") == b"winner"
     assert ledger.seal(release, "clinic", b"loser") == b"winner"
-
-
-def test_publishing_twice_keeps_the_first_record(ledger: Ledger) -> None:
-    release = ledger.reserve(charge()).release
-    ledger.seal(release, "clinic", b"x")
     ledger.publish(release, "clinic", {"a": "1"}, b"first")
     record, _ = ledger.publish(release, "clinic", {"a": "2"}, b"second")
     assert record.published == {"a": "1"}
@@ -68,12 +62,12 @@ def test_a_stage_cannot_be_skipped(ledger: Ledger) -> None:
         ledger.seal(replace(release, release_id="0" * 16), "clinic", b"x")
 
 
-def test_a_refused_charge_changes_nothing_and_tells_how_much_is_missing(ledger: Ledger, books: Books) -> None:
+def test_a_refused_charge_changes_nothing_and_tells_how_much_is_missing(ledger: Ledger, stored: StoredLedger) -> None:
     ledger.reserve(charge("2"))
-    before = books.contents()
+    before = stored.contents()
     with pytest.raises(BudgetError) as refused:
         ledger.reserve(charge("1.5"))
-    assert books.contents() == before
+    assert stored.contents() == before
     assert refused.value.requested == {"epsilon": "1.5"}
     assert refused.value.remaining == {"epsilon": "1"}
     assert refused.value.missing == {"epsilon": "0.5"}
@@ -90,12 +84,13 @@ def test_a_label_belongs_to_one_request(ledger: Ledger) -> None:
     ledger.reserve(charge("1", label="2026-01-01"))
     with pytest.raises(BudgetError, match="another request"):
         ledger.reserve(charge("0.5", label="2026-01-01"))
-    assert ledger.reserve(charge("1", label="2026-01-02")).payload is None
+    other = publish(ledger, charge("1", label="2026-01-02"))
+    assert ledger.reserve(charge("1", label="2026-01-02", source="/elsewhere.csv")).release.release_id == other
     assert ledger.state().accounts["clinic"].spent == {"epsilon": Decimal(2)}
 
 
 def test_the_same_request_on_another_source_needs_a_flag(ledger: Ledger) -> None:
-    walk(ledger, charge("1"))
+    publish(ledger, charge("1"))
     moved = charge("1", source="/new/clinic.csv")
     with pytest.raises(BudgetError, match="another source") as refused:
         ledger.reserve(moved)
@@ -104,11 +99,6 @@ def test_the_same_request_on_another_source_needs_a_flag(ledger: Ledger) -> None
     ledger.reserve(replace(moved, fresh=True))
     ledger.reserve(replace(moved, label="moved"))
     assert ledger.state().accounts["clinic"].spent == {"epsilon": Decimal(3)}
-
-
-def test_a_stated_label_identifies_the_release(ledger: Ledger) -> None:
-    known = walk(ledger, charge("1", label="q1"))
-    assert ledger.reserve(charge("1", label="q1", source="/elsewhere.csv")).release.release_id == known
 
 
 def test_a_request_that_is_free_is_not_charged_again(ledger: Ledger) -> None:
@@ -129,12 +119,16 @@ def test_a_dead_fresh_draw_with_another_cost_is_not_finished(ledger: Ledger, mon
     assert ledger.reserve(charge("0.5", fresh=True)).release.release_id == first.release_id
 
 
-def test_an_account_keeps_one_unit_and_one_layout(ledger: Ledger) -> None:
+def test_an_account_keeps_its_neighbors_unit_and_layout(ledger: Ledger) -> None:
     def asked(label: str, layout: dict[str, Any], unit: str | None, account: str) -> Charge:
         changes = {"request": {"source": layout, "label": label}, "request_digest": label, "question_digest": label}
         return charge("0.1", account=account, unit=unit, label=label, source=f"/data/{account}.csv", **changes)
 
     ledger.reserve(asked("a", {}, None, "single"))
+    with pytest.raises(BudgetError, match="uses replace-one neighbors"):
+        ledger.reserve(charge("0.5", account="single", neighbors=Neighbors.ADD_REMOVE))
+    with pytest.raises(BudgetError, match="this release protects all records of one value of the column 'who'"):
+        ledger.reserve(asked("u", {}, "who", "single"))
     ledger.reserve(asked("b", {"header": False, "columns": ["x"], "delimiter": ";"}, None, "single"))
     with pytest.raises(BudgetError, match="another layout"):
         ledger.reserve(asked("c", {"quoted_newlines": True}, None, "single"))
@@ -168,21 +162,13 @@ def test_fresh_pays_again_but_finishes_its_own_dead_reservation_first(
 def test_a_process_that_ended_is_known_to_have_ended() -> None:
     assert is_running(this_process())
     child = subprocess.Popen([sys.executable, "-c", "pass"])
-    while stat_of(child.pid) not in {"Z", ""}:
-        pass
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # a zombie
     assert not is_running({**this_process(), "pid": str(child.pid), "start": "1"})
     child.wait()
     assert not is_running({**this_process(), "pid": str(child.pid)})
     assert not is_running({**this_process(), "start": "12345"})
     assert not is_running({**this_process(), "boot": "an earlier one"})
     assert is_running({**this_process(), "host": "elsewhere", "pid": "1"})
-
-
-def stat_of(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return ""
 
 
 def test_an_unknown_account_is_opened_only_if_that_is_allowed(ledger: Ledger) -> None:
@@ -193,12 +179,6 @@ def test_an_unknown_account_is_opened_only_if_that_is_allowed(ledger: Ledger) ->
     account = ledger.state().accounts["clinic"]
     assert account.by_default
     assert account.budget == PureBudget(Decimal(3))
-
-
-def test_an_account_keeps_one_neighbor_relation(ledger: Ledger) -> None:
-    ledger.reserve(charge("1"))
-    with pytest.raises(BudgetError, match="uses replace-one neighbors"):
-        ledger.reserve(charge("0.5", neighbors=Neighbors.ADD_REMOVE))
 
 
 def test_opening_amending_and_their_limits(ledger: Ledger) -> None:
@@ -217,21 +197,28 @@ def test_opening_amending_and_their_limits(ledger: Ledger) -> None:
         amend(ledger, "other", {"epsilon": Decimal(5)}, "why")
 
 
-def test_a_preview_changes_nothing_and_agrees_with_the_charge(ledger: Ledger, books: Books) -> None:
+def test_a_preview_changes_nothing_and_agrees_with_the_charge(ledger: Ledger, stored: StoredLedger) -> None:
     assert ledger.preview(charge("1")).opened
-    assert not books.storage.exists
+    assert not stored.storage.exists
+    assert ledger.state().accounts == {}
+    with pytest.raises(LedgerError, match="no ledger"):
+        ledger.entries()
     ledger.reserve(charge("1"))
-    before = books.contents()
+    before = stored.contents()
     assert ledger.preview(charge("1")).known is not None
     assert ledger.preview(charge("0.5")).remaining == {"epsilon": Decimal("1.5")}
     with pytest.raises(BudgetError):
         ledger.preview(charge("2.5"))
-    assert books.contents() == before
+    assert stored.contents() == before
 
 
 @pytest.mark.parametrize(
     "statement",
     [
+        "DELETE FROM entries",
+        "DELETE FROM payloads WHERE release_id = (SELECT min(release_id) FROM payloads)",
+        "UPDATE payloads SET payload = x'00' WHERE release_id = (SELECT min(release_id) FROM payloads)",
+        "INSERT INTO payloads VALUES ('0000000000000000', x'789c030000000001')",
         """UPDATE entries SET body = replace(body, '"epsilon":"1"', '"epsilon":"0"') WHERE sequence = 2""",
         "UPDATE entries SET hash = substr(hash, 2) || substr(hash, 1, 1) WHERE sequence = 3",
         "DELETE FROM entries WHERE sequence = 2",
@@ -241,59 +228,40 @@ def test_a_preview_changes_nothing_and_agrees_with_the_charge(ledger: Ledger, bo
         "UPDATE entries SET body = '[]' WHERE sequence = 4",
     ],
 )
-def test_tampering_is_found_and_stops_every_release(statement: str, used: Ledger, books: Books) -> None:
-    books.tamper(statement)
+def test_tampering_is_found_and_stops_every_release(statement: str, used: Ledger, stored: StoredLedger) -> None:
+    stored.tamper(statement)
     assert used.findings()[0]
-    with pytest.raises(LedgerError, match="does not verify"):
-        books.ledger.reserve(charge("0.1"))
-    with pytest.raises(LedgerError, match="does not verify"):
-        books.ledger.state()
+    if "payloads" in statement or statement == "DELETE FROM entries":
+        return  # only ``budget verify`` reads the payloads of other releases
+    for use in (lambda: stored.ledger.reserve(charge("0.1")), stored.ledger.state):
+        with pytest.raises(LedgerError, match="does not verify"):
+            use()
 
 
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "UPDATE payloads SET payload = (SELECT payload FROM payloads ORDER BY release_id LIMIT 1)",
-        "DELETE FROM payloads WHERE release_id = (SELECT min(release_id) FROM payloads)",
-        "UPDATE payloads SET payload = x'00' WHERE release_id = (SELECT min(release_id) FROM payloads)",
-        "INSERT INTO payloads VALUES ('0000000000000000', x'789c030000000001')",
-    ],
-)
-def test_an_exchanged_payload_is_found(statement: str, used: Ledger, books: Books) -> None:
-    books.tamper(statement)
-    assert used.findings()[0]
-
-
-def test_an_exchanged_payload_is_never_shown(used: Ledger, books: Books) -> None:
+def test_an_exchanged_payload_is_never_shown(used: Ledger, stored: StoredLedger) -> None:
     known = used.reserve(charge("1"))
-    assert (known.payload, known.document) == (b"payload of 1", b"document of 1")
+    assert (known.payload, known.document) == (b"payload of request request-1", b"document of request request-1")
     for key in (known.release.release_id, f"{known.release.release_id}/document"):
-        books.tamper("CREATE TABLE kept AS SELECT * FROM payloads")
-        books.tamper(f"UPDATE payloads SET payload = x'789c030000000001' WHERE release_id = '{key}'")
+        stored.tamper("CREATE TABLE kept AS SELECT * FROM payloads")
+        stored.tamper(f"UPDATE payloads SET payload = x'789c030000000001' WHERE release_id = '{key}'")
         with pytest.raises(LedgerError, match="not the one that was sealed"):
             used.reserve(charge("1"))
-        assert used.reserve(charge("0.5")).payload == b"payload of 0.5"
-        books.tamper("DELETE FROM payloads")
-        books.tamper("INSERT INTO payloads SELECT * FROM kept")
-        books.tamper("DROP TABLE kept")
+        assert used.reserve(charge("0.5")).payload == b"payload of request request-0.5"
+        stored.tamper("DELETE FROM payloads")
+        stored.tamper("INSERT INTO payloads SELECT * FROM kept")
+        stored.tamper("DROP TABLE kept")
 
 
-def test_a_rewritten_chain_that_breaks_the_protocol_is_found(used: Ledger, books: Books) -> None:
+def test_a_rewritten_chain_that_breaks_the_protocol_is_found(used: Ledger, stored: StoredLedger) -> None:
     """Even with all hashes recomputed, a charge above the budget or a skipped stage is found."""
     entries = used.entries()
     last = entries[-1]
     forged = next_entry(
         last, {**entries[1].fields, "release_id": "f" * 16, "guarantee": {"kind": "pure", "epsilon": "9"}}
     )
-    with books.storage.writing() as transaction:
+    with stored.storage.writing() as transaction:
         transaction.append(forged)
     assert any("does not fit the budget" in finding for finding in used.findings()[0])
-
-
-def test_a_missing_ledger_has_no_accounts(ledger: Ledger) -> None:
-    assert ledger.state().accounts == {}
-    with pytest.raises(LedgerError, match="no ledger"):
-        ledger.entries()
 
 
 def test_history_records_who_when_and_why(ledger: Ledger) -> None:
@@ -311,8 +279,8 @@ def test_release_ids_depend_only_on_account_and_label() -> None:
     assert release_id_of("a", "bc") != release_id_of("ab", "c")
 
 
-def test_many_small_charges_add_up_exactly(ledger: Ledger, books: Books) -> None:
-    count = 300 if isinstance(books, SqliteBooks) else 60
+def test_many_small_charges_add_up_exactly(ledger: Ledger) -> None:
+    count = 60
     ledger.open_account("clinic", PureBudget(1 + count * Decimal("1e-9")), Neighbors.REPLACE_ONE)
     ledger.reserve(charge("1"))
     for i in range(count):

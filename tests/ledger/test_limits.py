@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 
@@ -11,40 +10,29 @@ import pytest
 from dpbayes_cli.base.errors import BudgetError, LedgerError, SpecError
 from dpbayes_cli.ledger.budgets import PureBudget
 from dpbayes_cli.ledger.chain import next_entry
-from dpbayes_cli.ledger.charging import Charge
 from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.limits import due_notices, limit_entry, notice_entry
 from dpbayes_cli.privacy.neighbors import Neighbors
 from tests.conftest import Cli
-from tests.ledger.books import Books, amend, charge
-
-
-def asked(epsilon: str, label: str, analyst: str | None) -> Charge:
-    return replace(charge(epsilon), account="clinic", label=label, analyst=analyst)
-
-
-def limited(ledger: Ledger, **limits: str) -> None:
-    for analyst, epsilon in limits.items():
-        changes = {"epsilon": Decimal(epsilon)}
-        ledger.change("clinic", lambda a, n=analyst, c=changes: limit_entry(a, n, c, ""))  # type: ignore[misc]
+from tests.ledger.ledgers import StoredLedger, amend, labeled, limit
 
 
 @pytest.fixture
-def ledger(books: Books) -> Ledger:
-    books.ledger.open_account("clinic", PureBudget(Decimal(3)), Neighbors.REPLACE_ONE)
-    return books.ledger
+def ledger(stored: StoredLedger) -> Ledger:
+    stored.ledger.open_account("clinic", PureBudget(Decimal(3)), Neighbors.REPLACE_ONE)
+    return stored.ledger
 
 
 def test_an_analyst_spends_no_more_than_the_limit_nor_the_total(ledger: Ledger) -> None:
-    limited(ledger, ada="1", bob="2.5")
-    ledger.reserve(asked("0.75", "a", "ada"))
+    limit(ledger, ada="1", bob="2.5")
+    ledger.reserve(labeled("a", "0.75", "ada"))
     with pytest.raises(BudgetError, match="limit of analyst 'ada'") as refused:
-        ledger.reserve(asked("0.5", "b", "ada"))
+        ledger.reserve(labeled("b", "0.5", "ada"))
     assert refused.value.missing == {"epsilon": "0.25"}
-    ledger.reserve(asked("0.25", "c", "ada"))
+    ledger.reserve(labeled("c", "0.25", "ada"))
     with pytest.raises(BudgetError, match="budget of account"):  # bob's limit would allow it, the total does not
-        ledger.reserve(asked("2.5", "d", "bob"))
-    ledger.reserve(asked("2", "e", "bob"))
+        ledger.reserve(labeled("d", "2.5", "bob"))
+    ledger.reserve(labeled("e", "2", "bob"))
     account = ledger.state().accounts["clinic"]
     assert account.remaining == {"epsilon": Decimal(0)}
     assert {name: limit.remaining["epsilon"] for name, limit in account.limits.items()} == {
@@ -56,22 +44,22 @@ def test_an_analyst_spends_no_more_than_the_limit_nor_the_total(ledger: Ledger) 
 
 def test_an_account_with_limits_requires_an_analyst_with_a_limit(ledger: Ledger) -> None:
     with pytest.raises(BudgetError, match="has no limit"):
-        ledger.reserve(asked("0.5", "a", "ada"))
-    ledger.reserve(asked("0.5", "a", None))
-    limited(ledger, ada="1")
+        ledger.reserve(labeled("a", "0.5", "ada"))
+    ledger.reserve(labeled("a", "0.5", None))
+    limit(ledger, ada="1")
     with pytest.raises(BudgetError, match="names no analyst"):
-        ledger.reserve(asked("0.5", "b", None))
+        ledger.reserve(labeled("b", "0.5", None))
     with pytest.raises(BudgetError, match="has no limit"):
-        ledger.reserve(asked("0.5", "b", "eve"))
-    assert ledger.reserve(asked("0.5", "a", None)).release.analyst is None, "what is charged is shown to everyone"
+        ledger.reserve(labeled("b", "0.5", "eve"))
+    assert ledger.reserve(labeled("a", "0.5", None)).release.analyst is None, "what is charged is shown to everyone"
 
 
 def test_a_limit_changes_but_not_below_what_is_spent(ledger: Ledger) -> None:
-    limited(ledger, ada="1")
-    ledger.reserve(asked("0.75", "a", "ada"))
+    limit(ledger, ada="1")
+    ledger.reserve(labeled("a", "0.75", "ada"))
     with pytest.raises(BudgetError, match="spent more"):
-        limited(ledger, ada="0.5")
-    limited(ledger, ada="0.75")
+        limit(ledger, ada="0.5")
+    limit(ledger, ada="0.75")
     with pytest.raises(SpecError):
         ledger.change("clinic", lambda account: limit_entry(account, "ada", {"rho": Decimal(1)}, ""))
     assert ledger.state().accounts["clinic"].limits["ada"].remaining == {"epsilon": Decimal(0)}
@@ -83,11 +71,13 @@ def test_a_limit_changes_but_not_below_what_is_spent(ledger: Ledger) -> None:
     "change",
     [{"analyst": "bob"}, {"analyst": None}, {"analyst": "ada", "guarantee": {"kind": "pure", "epsilon": "2"}}],
 )
-def test_a_charge_past_a_limit_breaks_the_protocol(books: Books, ledger: Ledger, change: dict[str, object]) -> None:
+def test_a_charge_past_a_limit_breaks_the_protocol(
+    stored: StoredLedger, ledger: Ledger, change: dict[str, object]
+) -> None:
     """An entry that was appended to the chain without the filter is refused by all others."""
-    limited(ledger, ada="1")
-    ledger.reserve(asked("0.5", "a", "ada"))
-    with books.storage.writing() as transaction:
+    limit(ledger, ada="1")
+    ledger.reserve(labeled("a", "0.5", "ada"))
+    with stored.storage.writing() as transaction:
         entries = transaction.entries()
         last = entries[-1]
         fields = {key: value for key, value in last.fields.items() if key not in {"sequence", "previous"}}
@@ -96,15 +86,15 @@ def test_a_charge_past_a_limit_breaks_the_protocol(books: Books, ledger: Ledger,
     findings, _ = ledger.findings()
     assert any("breaks the protocol" in finding for finding in findings)
     with pytest.raises(LedgerError):
-        ledger.reserve(asked("0.1", "c", "ada"))
+        ledger.reserve(labeled("c", "0.1", "ada"))
 
 
 def test_notices_begin_at_the_share(ledger: Ledger) -> None:
-    limited(ledger, ada="1", bob="3")
+    limit(ledger, ada="1", bob="3")
     ledger.change("clinic", lambda account: notice_entry(account, Decimal("0.5"), ""))
     said = []
     for i, (epsilon, analyst) in enumerate([("0.25", "ada"), ("0.25", "ada"), ("1", "bob"), ("0.5", "ada")]):
-        ledger.reserve(asked(epsilon, str(i), analyst))
+        ledger.reserve(labeled(str(i), epsilon, analyst))
         said.append(due_notices(ledger.state().accounts["clinic"], analyst))
     ada = "of the limit of analyst 'ada' is spent"
     account = "of account 'clinic' is spent"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import sqlite3
 import subprocess
 import sys
@@ -17,44 +16,19 @@ import pytest
 from dpbayes_cli.base import mounts
 from dpbayes_cli.base.errors import LedgerError
 from dpbayes_cli.ledger import ledger_file
-from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.sqlite import SqliteStorage
 from dpbayes_cli.ledger.sqlite_journal import has_crash_journal, journal_belongs
 from dpbayes_cli.ledger.upkeep import back_up
 from tests.conftest import Cli
-from tests.ledger.books import charge, walk
-
-KILLED = """
-import os, signal, sqlite3, sys
-connection = sqlite3.connect(sys.argv[1], isolation_level=None)
-connection.execute("PRAGMA cache_size = 1")
-connection.execute("PRAGMA cache_spill = ON")
-connection.execute("BEGIN IMMEDIATE")
-connection.execute("PRAGMA user_version = 1")
-connection.execute("UPDATE entries SET hash = 'x' || substr(hash, 2)")
-connection.execute("INSERT INTO payloads VALUES ('big', ?)", (bytes(400_000),))
-os.kill(os.getpid(), signal.SIGKILL)
-"""
-"""A transaction that is cut off after pages of it were written."""
-
-
-def opened(path: Path) -> Ledger:
-    return Ledger(SqliteStorage(path))
+from tests.ledger.ledgers import KILLED, charge, crash, open_ledger, publish
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     """A ledger with three releases."""
     for number in range(3):
-        walk(opened(tmp_path / "ledger.sqlite"), charge("0.1", label=f"n{number}"))
+        publish(open_ledger(tmp_path / "ledger.sqlite"), charge("0.1", label=f"n{number}"))
     return tmp_path / "ledger.sqlite"
-
-
-def crash(path: Path) -> None:
-    """Leave an incomplete transaction and its journal."""
-    done = subprocess.run([sys.executable, "-c", KILLED, str(path)], check=False)
-    assert done.returncode == -signal.SIGKILL
-    assert has_crash_journal(path)
 
 
 def test_a_ledger_with_two_names_is_refused_by_both(path: Path, dpbayes: Cli, coin: Path) -> None:
@@ -62,28 +36,28 @@ def test_a_ledger_with_two_names_is_refused_by_both(path: Path, dpbayes: Cli, co
     second.hardlink_to(path)
     for name in (path, second):
         with pytest.raises(LedgerError, match="2 names"):
-            opened(name).reserve(charge("0.1", label="next"))
+            open_ledger(name).reserve(charge("0.1", label="next"))
         with pytest.raises(LedgerError, match="2 names"):
-            opened(name).state()
+            open_ledger(name).state()
         done = dpbayes("release", coin, "--model", "beta-bernoulli", "--eps", "0.1", "--ledger", name)
         assert (done.code, "keep one name" in done.err) == (6, True)
     second.unlink()
-    walk(opened(path), charge("0.1", label="next"))
+    publish(open_ledger(path), charge("0.1", label="next"))
 
 
 def test_a_link_to_the_ledger_is_the_same_name(path: Path) -> None:
     path.with_name("link").symlink_to(path)
-    walk(opened(path.with_name("link")), charge("0.1", label="next"))
+    publish(open_ledger(path.with_name("link")), charge("0.1", label="next"))
     crash(path)
     assert has_crash_journal(path.with_name("link"))
-    assert opened(path.with_name("link")).findings()[0] == []
+    assert open_ledger(path.with_name("link")).findings()[0] == []
 
 
 def test_a_file_that_is_mounted_by_itself_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     row = f"7 1 8:1 /x {str(path).replace(' ', chr(92) + '040')} rw - ext4 /dev/sda1 rw\n"
     monkeypatch.setattr(ledger_file, "read_mount_table", lambda: mounts.read_mount_table() + row)
     with pytest.raises(LedgerError, match="mounted as a single file") as refused:
-        opened(path).state()
+        open_ledger(path).state()
     assert refused.value.hint == "mount the directory of the ledger instead"
 
 
@@ -99,24 +73,23 @@ def test_a_real_mount_of_one_file_is_refused(path: Path, tmp_path: Path) -> None
 
 
 def test_a_journal_that_does_not_keep_page_1_is_judged_by_the_size_of_the_file(path: Path, tmp_path: Path) -> None:
-    back_up(opened(path), tmp_path / "backup")
-    for number in range(3, 20):
-        walk(opened(path), charge("0.1", label=f"n{number}"))
-    script = KILLED.replace('connection.execute("PRAGMA user_version = 1")\n', "")
-    subprocess.run([sys.executable, "-c", script, str(path)], check=False)
+    back_up(open_ledger(path), tmp_path / "backup")
+    for number in range(3, 8):
+        publish(open_ledger(path), charge("0.1", label=f"n{number}"))
+    crash(path, KILLED.replace('connection.execute("PRAGMA user_version = 1")\n', ""))
     assert journal_belongs(path)
     shutil.copyfile(tmp_path / "backup", path)
     assert not journal_belongs(path)
 
 
 def test_a_crash_journal_is_rolled_back_and_the_chain_is_verified(path: Path) -> None:
-    before = opened(path).entries()
+    before = open_ledger(path).entries()
     crash(path)
     assert journal_belongs(path)
     with SqliteStorage(path).writing() as transaction:
         assert transaction.is_suspect
         assert transaction.entries() == before
-    assert opened(path).findings()[0] == []
+    assert open_ledger(path).findings()[0] == []
 
 
 def test_after_a_crash_pages_are_checked_before_the_first_write(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,18 +98,18 @@ def test_after_a_crash_pages_are_checked_before_the_first_write(path: Path, monk
         "dpbayes_cli.ledger.sqlite_connection.integrity_findings", lambda _: ["the file is damaged: page 3"]
     )
     with pytest.raises(LedgerError, match="after a crash, the file is damaged: page 3"):
-        opened(path).reserve(charge("0.1", label="next"))
+        open_ledger(path).reserve(charge("0.1", label="next"))
 
 
 def test_a_journal_of_another_file_is_not_played_back(path: Path, tmp_path: Path) -> None:
     """A backup is copied over a ledger that has a crash journal."""
-    back_up(opened(path), tmp_path / "backup")
+    back_up(open_ledger(path), tmp_path / "backup")
     for number in range(3, 6):
-        walk(opened(path), charge("0.1", label=f"n{number}"))
+        publish(open_ledger(path), charge("0.1", label=f"n{number}"))
     crash(path)
     shutil.copyfile(tmp_path / "backup", path)
     content = path.read_bytes()
-    for use in (opened(path).state, lambda: opened(path).reserve(charge("0.1", label="next"))):
+    for use in (open_ledger(path).state, lambda: open_ledger(path).reserve(charge("0.1", label="next"))):
         with pytest.raises(LedgerError, match="a journal that does not belong to it"):
             use()
     assert path.read_bytes() == content
@@ -149,6 +122,6 @@ def test_a_live_writer_is_waited_for(path: Path) -> None:
         assert path.with_name("ledger.sqlite-journal").exists()
         assert not has_crash_journal(path)
         started = time.monotonic()
-        assert len(opened(path).entries()) == 10
+        assert len(open_ledger(path).entries()) == 10
         assert time.monotonic() - started < 5
         other.execute("ROLLBACK")

@@ -17,29 +17,19 @@ SECRET = "hunter2"
 REFUSED = [
     f"postgresql://ada:{SECRET}@db/clinic",
     f"postgres://ada:{SECRET}@db:5432/clinic",
-    "postgresql://ada:@db/clinic",
-    f"postgresql://:{SECRET}@db/clinic",
     f"postgresql://ada%3A{SECRET}@db/clinic",
-    f"postgresql://ada:a@{SECRET}@db/clinic",
     f"postgresql://ada:a/{SECRET}@db/clinic",
-    f"postgresql://ada:1/{SECRET}@db/clinic",
     f"postgresql://ada:1?{SECRET}@db/clinic",
-    f"postgresql://ada:1?{SECRET}=1@db/clinic",
     f"postgresql://ada:1#{SECRET}@db/clinic",
     f"postgresql://ada:a {SECRET}@db/clinic",
     f"postgresql://ada@db/clinic?password={SECRET}",
-    f"postgresql://ada@db/clinic?PASSWORD={SECRET}",
     f"postgresql://ada@db/clinic?sslpassword={SECRET}",
-    f"postgresql://ada@db/clinic?sslmode=require&password={SECRET}",
-    f"postgresql://ada@db/clinic?pasword={SECRET}",
     f"postgresql://ada@db/clinic?options=-c%20synchronous_commit%3D{SECRET}",
     f"postgresql://ada@db/clinic?sslmode=require&sslmode={SECRET}",
     f"postgresql://ada@db/clinic?schema={SECRET}.x",
     f"postgresql://ada@db/clinic?host={SECRET}",
-    f"postgresql://ada@db,{SECRET}/clinic",
     f"postgresql://ada@db:{SECRET}/clinic",
     "postgresql://ada@db",
-    "postgresql://ada@db/",
     "postgresql://ada@db/%FF",
     "postgresql://ada@db/a%00b",
     "postgresql://ada@db/a?schema=pg_catalog",
@@ -70,11 +60,11 @@ def test_a_wrong_address_is_refused_and_nothing_of_it_is_repeated(
         ("postgres://db/clinic", PostgresAddress("", "db", "", "clinic"), "postgresql://db/clinic"),
         ("postgresql:///clinic", PostgresAddress("", "", "", "clinic"), "postgresql:///clinic"),
         (
-            "postgresql://a%40b@Db:6432/c%20d?sslmode=verify-full&passfile=/run/secret&schema=books",
+            "postgresql://a%40b@Db:6432/c%20d?sslmode=verify-full&passfile=/run/secret&schema=stored",
             PostgresAddress(
-                "a@b", "Db", "6432", "c d", "books", (("passfile", "/run/secret"), ("sslmode", "verify-full"))
+                "a@b", "Db", "6432", "c d", "stored", (("passfile", "/run/secret"), ("sslmode", "verify-full"))
             ),
-            "postgresql://a%40b@Db:6432/c%20d?schema=books",
+            "postgresql://a%40b@Db:6432/c%20d?schema=stored",
         ),
         ("postgresql://ada@[::1]:1/x", PostgresAddress("ada", "::1", "1", "x"), "postgresql://ada@[::1]:1/x"),
         ("postgresql:///x?host=/run/Pg", PostgresAddress("", "/run/Pg", "", "x"), "postgresql://%2Frun%2FPg/x"),
@@ -123,21 +113,16 @@ def test_a_missing_driver_tells_how_to_install_it() -> None:
     done = subprocess.run([*command, "postgresql://ada@db/clinic"], capture_output=True, text=True, check=False)
     assert done.returncode == LedgerError.exit_code
     assert "pip install 'dpbayes[postgres]'" in done.stderr
-    done = subprocess.run([*command, "books.sqlite"], capture_output=True, text=True, check=False)
+    done = subprocess.run([*command, "stored.sqlite"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
 
-def test_a_relative_state_directory_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", "relative")
-    assert default_path().is_absolute()
-
-
 def test_without_a_home_the_ledger_must_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
-
     def nowhere(cls: type[Path]) -> Path:
         raise RuntimeError("no home")
 
+    monkeypatch.setenv("XDG_STATE_HOME", "relative")  # which is ignored
+    assert default_path().is_absolute()
     monkeypatch.setattr(Path, "home", classmethod(nowhere))
     with pytest.raises(LedgerError, match="no home"):
         default_path()

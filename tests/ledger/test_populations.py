@@ -10,9 +10,8 @@ import pytest
 from dpbayes_cli.base.errors import BudgetError
 from dpbayes_cli.ledger.data_names import data_names, is_same_source
 from dpbayes_cli.ledger.ledger import Ledger
-from dpbayes_cli.ledger.limits import amendment_entry
 from tests.conftest import Cli
-from tests.ledger.books import Books, charge, walk
+from tests.ledger.ledgers import charge, publish
 
 COIN = ["--model", "beta-bernoulli", "--eps", "1"]
 
@@ -64,30 +63,13 @@ def test_overlapping_accounts_of_an_older_ledger_can_still_be_charged(
     with monkeypatch.context() as older:
         older.setattr("dpbayes_cli.ledger.charging.check_population", lambda *_: None)
         for account in "ab":
-            walk(ledger, charge("0.1", account=account, source=str(link)))
-        walk(ledger, charge("0.1", account="c", source=str(other)))
+            publish(ledger, charge("0.1", account=account, source=str(link)))
+        publish(ledger, charge("0.1", account="c", source=str(other)))
     for account in "ab":
-        walk(ledger, charge("0.2", account=account, source=str(real)))
+        publish(ledger, charge("0.2", account=account, source=str(real)))
         assert ledger.reserve(charge("0.1", account=account, source=str(real))).payload
     with pytest.raises(BudgetError, match="'b' has paid for these data"):
         ledger.reserve(charge("0.2", account="c", source=f"{other}{os.pathsep}{real}"))
-
-
-def test_a_separate_population_is_declared_by_an_entry_and_other_entries_are_unchanged(
-    ledger: Ledger, books: Books
-) -> None:
-    walk(ledger, charge("1"))
-    walk(ledger, charge("1", account="other", source="/data/other.csv"))
-    opened = ledger.entries()[0].fields
-    assert opened.keys() == {"kind", "account", "budget", "neighbors", "by_default", "sequence", "time", "user",
-                             "version"}  # fmt: skip
-    with pytest.raises(BudgetError, match="'clinic' has paid"):
-        ledger.reserve(charge("0.5", account="other"))
-    ledger.change("other", lambda known: amendment_entry(known, {}, "children", separate_population=True))
-    last = ledger.entries()[-1].fields
-    assert (last["separate_population"], last["reason"], last["budget"]["epsilon"]) == (True, "children", "3")
-    walk(books.ledger, charge("0.5", account="other"))
-    assert books.ledger.findings()[0] == []
 
 
 @pytest.mark.parametrize(

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 import subprocess
 import sys
-from contextlib import closing
 from decimal import Decimal
 from pathlib import Path
 
@@ -16,26 +14,15 @@ from dpbayes_cli.base.errors import BudgetError, LedgerError
 from dpbayes_cli.ledger import checkpoint
 from dpbayes_cli.ledger.budgets import PureBudget
 from dpbayes_cli.ledger.key import LedgerKey
-from dpbayes_cli.ledger.ledger import Ledger
-from dpbayes_cli.ledger.limits import amendment_entry, limit_entry
+from dpbayes_cli.ledger.limits import amendment_entry
 from dpbayes_cli.ledger.restore import restore
-from dpbayes_cli.ledger.sqlite import SqliteStorage
 from dpbayes_cli.ledger.sqlite_replacement import restore_marker
 from dpbayes_cli.ledger.upkeep import back_up, salvage
 from dpbayes_cli.privacy.neighbors import Neighbors
-from tests.conftest import Cli
-from tests.ledger.books import amend, charge, walk
-from tests.ledger.test_one_name import crash
+from tests.conftest import Cli, often
+from tests.ledger.ledgers import amend, change, charge, copy_of, crash, damage, limit, open_ledger, publish, spent
 
 TENTH = Decimal("0.1")
-
-
-def opened(path: Path) -> Ledger:
-    return Ledger(SqliteStorage(path))
-
-
-def spent(path: Path) -> Decimal:
-    return opened(path).state().accounts["clinic"].spent["epsilon"]
 
 
 @pytest.fixture
@@ -43,24 +30,24 @@ def path(tmp_path: Path) -> Path:
     """A ledger with four releases and an amendment, and a backup from after the second release."""
     path = tmp_path / "ledger.sqlite"
     for number in range(4):
-        walk(opened(path), charge("0.1", label=f"n{number}"))
+        publish(open_ledger(path), charge("0.1", label=f"n{number}"))
         if number == 1:
-            back_up(opened(path), tmp_path / "backup")
-            amend(opened(path), "clinic", {"epsilon": Decimal(2)}, "less")
+            back_up(open_ledger(path), tmp_path / "backup")
+            amend(open_ledger(path), "clinic", {"epsilon": Decimal(2)}, "less")
     return path
 
 
 def test_a_restore_keeps_the_charges_after_the_backup(path: Path, tmp_path: Path) -> None:
-    before = opened(path).entries()
-    done = restore(opened(path), tmp_path / "backup", "it looked wrong")
+    before = open_ledger(path).entries()
+    done = restore(open_ledger(path), tmp_path / "backup", "it looked wrong")
     assert (done.carried, done.complete, done.lost) == (7, True, [])
-    assert opened(path).entries()[:-1] == before
-    assert opened(path).findings()[0] == []
-    account = opened(path).state().accounts["clinic"]
+    assert open_ledger(path).entries()[:-1] == before
+    assert open_ledger(path).findings()[0] == []
+    account = open_ledger(path).state().accounts["clinic"]
     assert (account.spent["epsilon"], account.remaining["epsilon"]) == (4 * TENTH, Decimal("1.6"))
-    assert opened(path).reserve(charge("0.1", label="n3")).payload == b"payload of n3"
+    assert open_ledger(path).reserve(charge("0.1", label="n3")).payload == b"payload of n3"
     (kept,) = path.parent.glob("ledger.sqlite.replaced-*")
-    assert opened(kept).entries() == before
+    assert open_ledger(kept).entries() == before
     assert [each.name for each in path.parent.glob(".*")] == []
 
 
@@ -70,73 +57,65 @@ def test_a_restore_with_unreadable_entries_counts_everything_as_spent(what: str,
     if what == "gone":
         path.unlink()
     elif what == "older":
-        older = SqliteStorage(tmp_path / "older")
-        Ledger(older)
-        with closing(sqlite3.connect(path)) as connection, connection:
-            for table in ("entries", "terms"):
-                connection.execute(f"DELETE FROM {table} WHERE sequence > 3")
+        change(path, "DELETE FROM entries WHERE sequence > 3", "DELETE FROM terms WHERE sequence > 3")
     elif what == "page":
         path.write_bytes(content[:4096] + os.urandom(len(content) - 4096))
     else:
         path.write_bytes(b"" if what == "empty" else b"x" * 9000)
-    done = restore(opened(path), tmp_path / "backup", "the disk")
+    done = restore(open_ledger(path), tmp_path / "backup", "the disk")
     assert (done.carried, done.complete) == (0, False)
-    assert opened(path).findings()[0] == []
-    account = opened(path).state().accounts["clinic"]
+    assert open_ledger(path).findings()[0] == []
+    account = open_ledger(path).state().accounts["clinic"]
     assert (account.spent, account.remaining) == ({"epsilon": Decimal(3)}, {"epsilon": Decimal(0)})
     with pytest.raises(BudgetError, match="the whole budget of account 'clinic' counts as spent"):
-        opened(path).reserve(charge("0.1", label="next"))
+        open_ledger(path).reserve(charge("0.1", label="next"))
     with pytest.raises(BudgetError, match="an account 'school' may have been lost"):
-        opened(path).reserve(charge("0.1", account="school", source="/data/school.csv"))
-    amend(opened(path), "clinic", {"epsilon": Decimal(1)}, "added up from the bundles")
-    assert opened(path).state().accounts["clinic"].remaining == {"epsilon": Decimal("0.8")}
-    opened(path).open_account("school", PureBudget(Decimal(1)), Neighbors.REPLACE_ONE)
-    walk(opened(path), charge("0.1", account="school", source="/data/school.csv"))
+        open_ledger(path).reserve(charge("0.1", account="school", source="/data/school.csv"))
+    amend(open_ledger(path), "clinic", {"epsilon": Decimal(1)}, "added up from the bundles")
+    assert open_ledger(path).state().accounts["clinic"].remaining == {"epsilon": Decimal("0.8")}
+    open_ledger(path).open_account("school", PureBudget(Decimal(1)), Neighbors.REPLACE_ONE)
+    publish(open_ledger(path), charge("0.1", account="school", source="/data/school.csv"))
 
 
-@pytest.mark.parametrize("row", range(8, 15))
+@pytest.mark.faults
+@pytest.mark.parametrize("row", often(range(8, 15), 3))
 def test_a_restore_charges_readable_entries_after_damage_again(row: int, path: Path, tmp_path: Path) -> None:
-    with closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute(f"UPDATE entries SET hash = 'x' || substr(hash, 2) WHERE sequence = {row}")
-    done = restore(opened(path), tmp_path / "backup", "damaged")
+    damage(path, row)
+    done = restore(open_ledger(path), tmp_path / "backup", "damaged")
     assert (done.carried, done.complete) == (row - 8, False)
-    assert opened(path).findings()[0] == []
-    amend(opened(path), "clinic", {"epsilon": Decimal(2)}, "as it was")
+    assert open_ledger(path).findings()[0] == []
+    amend(open_ledger(path), "clinic", {"epsilon": Decimal(2)}, "as it was")
     assert spent(path) >= 4 * TENTH
 
 
 def test_a_restore_after_a_crash_loses_nothing(path: Path, tmp_path: Path) -> None:
     before = spent(path)
     crash(path)
-    restore(opened(path), tmp_path / "backup", "it was killed")
+    restore(open_ledger(path), tmp_path / "backup", "it was killed")
     assert not path.with_name("ledger.sqlite-journal").exists()
     assert spent(path) >= before
-    assert opened(path).findings()[0] == []
+    assert open_ledger(path).findings()[0] == []
 
 
 def test_a_restore_keeps_checkpoints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checkpoint, "_INTERVAL_ENTRIES", 4)
     path = tmp_path / "ledger.sqlite"
     for number in range(8):
-        walk(opened(path), charge("0.1", label=f"n{number}"))
+        publish(open_ledger(path), charge("0.1", label=f"n{number}"))
         if number == 3:
-            back_up(opened(path), tmp_path / "backup")
-    before = opened(path).state()
-    restore(opened(path), tmp_path / "backup", "so")
-    after = opened(path).state()
+            back_up(open_ledger(path), tmp_path / "backup")
+    before = open_ledger(path).state()
+    restore(open_ledger(path), tmp_path / "backup", "so")
+    after = open_ledger(path).state()
     assert after.base == before.base > 0
-    assert opened(path).findings()[0] == []
+    assert open_ledger(path).findings()[0] == []
 
 
 def test_a_backup_of_another_ledger_or_a_bad_one_is_refused(path: Path, tmp_path: Path) -> None:
     content = path.read_bytes()
-    other = Ledger(SqliteStorage(tmp_path / "other"))
-    walk(other, charge("0.2", account="other"))
+    publish(open_ledger(tmp_path / "other"), charge("0.2", account="other"))
     (tmp_path / "text").write_text("no ledger")
-    edited = tmp_path / "edited"
-    edited.write_bytes((tmp_path / "backup").read_bytes())
-    with closing(sqlite3.connect(edited)) as connection, connection:
-        connection.execute("UPDATE entries SET hash = 'x' WHERE sequence = 2")
+    damage(copy_of(tmp_path / "backup", "edited"), 2)
     for name, said in (
         ("other", "another ledger"),
         ("text", "cannot be used"),
@@ -145,133 +124,124 @@ def test_a_backup_of_another_ledger_or_a_bad_one_is_refused(path: Path, tmp_path
         ("ledger.sqlite", "the ledger itself"),
     ):
         with pytest.raises(LedgerError, match=said):
-            restore(opened(path), tmp_path / name, "wrong")
+            restore(open_ledger(path), tmp_path / name, "wrong")
     assert path.read_bytes() == content
     assert [each.name for each in tmp_path.glob("ledger.sqlite?*")] == []
 
 
 def test_a_restore_puts_a_salvaged_ledger_in_place(path: Path, tmp_path: Path) -> None:
-    with closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute("UPDATE entries SET hash = 'x' || substr(hash, 2) WHERE sequence = 9")
-    salvage(opened(path), tmp_path / "new")
-    done = restore(opened(path), tmp_path / "new", "salvaged")
+    damage(path, 9)
+    salvage(open_ledger(path), tmp_path / "new")
+    done = restore(open_ledger(path), tmp_path / "new", "salvaged")
     assert (done.complete, done.charged) == (True, [])
     with pytest.raises(LedgerError, match="salvaged"):
-        opened(path).reserve(charge("0.1", label="next"))
-    opened(path).adopt("looked at")
+        open_ledger(path).reserve(charge("0.1", label="next"))
+    open_ledger(path).adopt("looked at")
     assert 4 * TENTH <= spent(path) <= 6 * TENTH
-    walk(opened(path), charge("0.1", label="next"))
+    publish(open_ledger(path), charge("0.1", label="next"))
 
 
 def test_a_restore_adopts_an_anchor_that_has_seen_more_and_counts_everything_as_spent(
     path: Path, tmp_path: Path
 ) -> None:
     anchor = tmp_path / "anchor"
-    opened(path).anchor(anchor, "")
-    back_up(opened(path), tmp_path / "anchored")
-    walk(opened(path), charge("0.1", label="late"))
+    open_ledger(path).anchor(anchor, "")
+    back_up(open_ledger(path), tmp_path / "anchored")
+    publish(open_ledger(path), charge("0.1", label="late"))
     path.unlink()
-    done = restore(opened(path), tmp_path / "anchored", "gone")
+    done = restore(open_ledger(path), tmp_path / "anchored", "gone")
     assert not done.complete
-    assert opened(path).findings()[0] == []
-    assert anchor.read_text().splitlines()[-1].split()[1] == opened(path).state().head
+    assert open_ledger(path).findings()[0] == []
+    assert anchor.read_text().splitlines()[-1].split()[1] == open_ledger(path).state().head
 
 
 def test_a_restored_salvage_does_not_count_later_entries(path: Path, tmp_path: Path) -> None:
-    with closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute("UPDATE entries SET hash = 'x' || substr(hash, 2) WHERE sequence = 14")
-    salvage(opened(path), tmp_path / "new")
-    restore(opened(path), tmp_path / "new", "salvaged")
-    opened(path).adopt("looked at")
-    back_up(opened(path), tmp_path / "later")
-    walk(opened(path), charge("0.5", label="late"))
+    damage(path, 14)
+    salvage(open_ledger(path), tmp_path / "new")
+    restore(open_ledger(path), tmp_path / "new", "salvaged")
+    open_ledger(path).adopt("looked at")
+    back_up(open_ledger(path), tmp_path / "later")
+    publish(open_ledger(path), charge("0.5", label="late"))
     before = spent(path)
-    restore(opened(path), tmp_path / "new", "once more")
+    restore(open_ledger(path), tmp_path / "new", "once more")
     assert spent(path) >= before
     path.unlink()
-    assert not restore(opened(path), tmp_path / "later", "gone").complete
+    assert not restore(open_ledger(path), tmp_path / "later", "gone").complete
 
 
 @pytest.mark.parametrize("what", ["missing", "empty"])
 def test_a_restore_over_an_older_copy_is_not_complete_without_the_anchor(what: str, path: Path, tmp_path: Path) -> None:
     anchor = tmp_path / "anchor"
-    opened(path).anchor(anchor, "")
-    back_up(opened(path), tmp_path / "anchored")
+    open_ledger(path).anchor(anchor, "")
+    back_up(open_ledger(path), tmp_path / "anchored")
     older = path.read_bytes()
-    walk(opened(path), charge("0.5", label="late"))
+    publish(open_ledger(path), charge("0.5", label="late"))
     path.write_bytes(older)
-    if what == "missing":
-        anchor.unlink()
-        assert not restore(opened(path), tmp_path / "anchored", "older").complete
-    else:
-        anchor.write_bytes(b"")
-        assert not restore(opened(path), tmp_path / "anchored", "older").complete
+    anchor.unlink() if what == "missing" else anchor.write_bytes(b"")
+    assert not restore(open_ledger(path), tmp_path / "anchored", "older").complete
 
 
 def test_a_backup_copied_beside_a_journal_is_not_taken_for_the_ledger(path: Path, tmp_path: Path) -> None:
     for number in range(4, 9):
-        walk(opened(path), charge("0.1", label=f"n{number}"))
+        publish(open_ledger(path), charge("0.1", label=f"n{number}"))
     crash(path)
     path.write_bytes((tmp_path / "backup").read_bytes())
-    done = restore(opened(path), tmp_path / "backup", "properly")
+    done = restore(open_ledger(path), tmp_path / "backup", "properly")
     assert not done.complete
     assert spent(path) == 3
 
 
 def test_an_exhausted_total_must_be_amended_in_full(path: Path, tmp_path: Path) -> None:
-    opened(path).change("clinic", lambda account: limit_entry(account, "ada", {"epsilon": Decimal(1)}, ""))
-    back_up(opened(path), tmp_path / "limited")
-    walk(opened(path), charge("1", label="hers", analyst="ada"))
+    limit(open_ledger(path), ada="1")
+    back_up(open_ledger(path), tmp_path / "limited")
+    publish(open_ledger(path), charge("1", label="hers", analyst="ada"))
     path.unlink()
-    restore(opened(path), tmp_path / "limited", "gone")
+    restore(open_ledger(path), tmp_path / "limited", "gone")
     with pytest.raises(BudgetError, match="its total must be set again"):
-        opened(path).change("clinic", lambda account: amendment_entry(account, {}, "", separate_population=True))
-    amend(opened(path), "clinic", {"epsilon": Decimal(2)}, "added up")
+        open_ledger(path).change("clinic", lambda account: amendment_entry(account, {}, "", separate_population=True))
+    amend(open_ledger(path), "clinic", {"epsilon": Decimal(2)}, "added up")
     with pytest.raises(BudgetError, match="the limit of analyst 'ada' in account 'clinic' counts as spent"):
-        opened(path).reserve(charge("0.1", label="more", analyst="ada"))
-    opened(path).change("clinic", lambda account: limit_entry(account, "ada", {"epsilon": Decimal("0.5")}, "less"))
-    walk(opened(path), charge("0.1", label="more", analyst="ada"))
-    assert opened(path).findings()[0] == []
+        open_ledger(path).reserve(charge("0.1", label="more", analyst="ada"))
+    limit(open_ledger(path), ada="0.5")
+    publish(open_ledger(path), charge("0.1", label="more", analyst="ada"))
+    assert open_ledger(path).findings()[0] == []
 
 
 def test_a_salvage_keeps_a_recorded_loss(path: Path, tmp_path: Path) -> None:
     path.unlink()
-    restore(opened(path), tmp_path / "backup", "gone")
-    with closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute("UPDATE entries SET hash = 'x' || substr(hash, 2) WHERE sequence = 6")
-    salvage(opened(path), tmp_path / "new")
-    restore(opened(path), tmp_path / "new", "salvaged")
-    opened(path).adopt("looked at")
-    assert opened(path).state().accounts["clinic"].remaining == {"epsilon": Decimal(0)}
+    restore(open_ledger(path), tmp_path / "backup", "gone")
+    damage(path, 6)
+    salvage(open_ledger(path), tmp_path / "new")
+    restore(open_ledger(path), tmp_path / "new", "salvaged")
+    open_ledger(path).adopt("looked at")
+    assert open_ledger(path).state().accounts["clinic"].remaining == {"epsilon": Decimal(0)}
 
 
 def test_a_restore_records_a_lost_payload_and_keeps_the_rest(path: Path, tmp_path: Path) -> None:
-    with closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute("UPDATE payloads SET payload = x'00' WHERE release_id NOT LIKE '%/%'")
-    done = restore(opened(path), tmp_path / "backup", "a payload")
+    change(path, "UPDATE payloads SET payload = x'00' WHERE release_id NOT LIKE '%/%'")
+    done = restore(open_ledger(path), tmp_path / "backup", "a payload")
     assert (done.complete, len(done.lost)) == (True, 2)
-    assert opened(path).findings()[0] == []
-    assert opened(path).reserve(charge("0.1", label="n0")).payload == b"payload of n0"
+    assert open_ledger(path).findings()[0] == []
+    assert open_ledger(path).reserve(charge("0.1", label="n0")).payload == b"payload of n0"
     with pytest.raises(LedgerError, match="is not the one that was sealed"):
-        opened(path).reserve(charge("0.1", label="n3"))
-    back_up(opened(path), tmp_path / "next")
+        open_ledger(path).reserve(charge("0.1", label="n3"))
+    back_up(open_ledger(path), tmp_path / "next")
 
 
 def test_a_restore_is_not_done_where_the_ledger_was_damaged_since(path: Path, tmp_path: Path) -> None:
-    assert restore(opened(path), tmp_path / "backup", "so").carried == 7
-    with closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute("DELETE FROM payloads WHERE release_id LIKE '%/document'")
-    done = restore(opened(path), tmp_path / "backup", "so")
+    assert restore(open_ledger(path), tmp_path / "backup", "so").carried == 7
+    change(path, "DELETE FROM payloads WHERE release_id LIKE '%/document'")
+    done = restore(open_ledger(path), tmp_path / "backup", "so")
     assert not done.already_done
-    assert opened(path).findings()[0] == []
+    assert open_ledger(path).findings()[0] == []
 
 
 def test_a_signed_ledger_is_restored_from_a_backup_before_its_key(path: Path, tmp_path: Path) -> None:
     key = LedgerKey(b"k" * 32)
-    assert opened(path).begin_key(key, "now")
+    assert open_ledger(path).begin_key(key, "now")
     path.unlink()
-    restore(Ledger(SqliteStorage(path), key=key), tmp_path / "backup", "gone")
-    assert Ledger(SqliteStorage(path), key=key).findings()[0] == []
+    restore(open_ledger(path, key=key), tmp_path / "backup", "gone")
+    assert open_ledger(path, key=key).findings()[0] == []
 
 
 def test_an_interrupted_restore_of_a_missing_ledger_is_reported(path: Path, tmp_path: Path, dpbayes: Cli) -> None:
@@ -280,7 +250,7 @@ def test_an_interrupted_restore_of_a_missing_ledger_is_reported(path: Path, tmp_
     for command in (["show"], ["history"], ["verify"]):
         done = dpbayes("budget", *command, "--ledger", path)
         assert (done.code, "was interrupted" in done.err) == (6, True)
-    restore(opened(path), tmp_path / "backup", "gone")
+    restore(open_ledger(path), tmp_path / "backup", "gone")
     assert dpbayes("budget", "show", "--ledger", path).code == 0
 
 
@@ -309,7 +279,7 @@ import os, signal, sys
 from pathlib import Path
 from dpbayes_cli.ledger.key import LedgerKey
 from dpbayes_cli.ledger.ledger import Ledger
-from dpbayes_cli.ledger.limits import amendment_entry, limit_entry
+from dpbayes_cli.ledger.limits import amendment_entry
 from dpbayes_cli.ledger.restore import restore
 from dpbayes_cli.ledger.sqlite import SqliteStorage
 left = int(sys.argv[3])
@@ -325,6 +295,7 @@ restore(Ledger(SqliteStorage(Path(sys.argv[1]))), Path(sys.argv[2]), "so")
 
 
 @pytest.mark.slow
+@pytest.mark.faults
 def test_a_restore_that_is_killed_anywhere_is_finished_by_the_same_command(path: Path, tmp_path: Path) -> None:
     whole, backup = path.read_bytes(), tmp_path / "backup"
     kills = refused = 0
@@ -339,8 +310,8 @@ def test_a_restore_that_is_killed_anywhere_is_finished_by_the_same_command(path:
         seen = refusal(path)
         assert seen == "" or "restore" in seen
         refused += "was interrupted" in seen
-        restore(opened(path), backup, "so")
+        restore(open_ledger(path), backup, "so")
         assert spent(path) == 4 * TENTH
-        assert opened(path).findings()[0] == []
+        assert open_ledger(path).findings()[0] == []
     assert kills > 20
     assert refused > 2, "some were cut off between the first change and the last"

@@ -48,6 +48,7 @@ def test_no_seed_loses_anything(tmp_path: Path) -> None:
     assert failed is None, failed[1]
 
 
+@pytest.mark.faults
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(FIRST, FIRST + COUNT, BLOCK))
 def test_no_seed_of_many_loses_anything(first: int, tmp_path: Path) -> None:

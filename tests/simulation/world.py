@@ -29,7 +29,7 @@ from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.sqlite import SqliteStorage
 from dpbayes_cli.ledger.state import State
 from dpbayes_cli.ledger.upkeep import back_up
-from tests.ledger.kept_books import charge
+from tests.ledger.ledgers import labeled
 from tests.simulation.calls import Blindness, Calls
 from tests.simulation.disk import Disk
 from tests.simulation.host import Host, Process
@@ -168,7 +168,7 @@ class World:
         draw = self.rng.randbytes(self.rng.choice((50, 3000, 9000)))
 
         def work(path: Path) -> None:
-            ledger, asked, target = self._ledger(path), charge(label, str(PRICE)), self.root / "out" / label
+            ledger, asked, target = self._ledger(path), labeled(label, str(PRICE)), self.root / "out" / label
             known = ledger.preview(asked).known
             bundle_place.check_place(target, sealed=known is not None and known.stage != "reserved")
             since = len(self.host.events)
