@@ -22,14 +22,13 @@ from dpbayes_cli.core.encoded_records import CodedColumns, EncodedRecords
 from dpbayes_cli.core.examples import Example
 from dpbayes_cli.core.mechanism import Mechanism
 from dpbayes_cli.core.model import BoundedStatistics, Model, NoisyStatistics
-from dpbayes_cli.core.noisy_observation import NoisySequences, NoisySums, NoisyTables
+from dpbayes_cli.core.noisy_observation import NoisyCounts, NoisySequences, NoisySums, NoisyTables
 from dpbayes_cli.core.registry import mechanism_names, mechanism_type, model_names, model_type, supports
 from dpbayes_cli.core.released import Payload
 from dpbayes_cli.core.statistic import Cells, CountAt, ExactEvidence, Expression, ProductOf, Statistic
 from dpbayes_cli.mechanisms.laplace import Laplace
 from dpbayes_cli.models.families.capabilities import (
     ConjugatePosterior,
-    LatentCounts,
     NormalRegression,
     OneParameterFamily,
     floats,
@@ -353,7 +352,7 @@ def test_observation_fits_the_statistic(instance: Instance, relation: Neighbors,
     else:
         assert len(observation.observed) == len(observation.concentration)
     assert observation.total.kind == expected
-    if isinstance(model, LatentCounts):
+    if isinstance(observation, NoisyCounts):
         assert sum(model.predictive([1.0 / len(model.parameters)] * len(model.parameters)).values()) == pytest.approx(1)
 
 

@@ -120,7 +120,7 @@ ASKING = {
     "a pattern": "match model:\n    case Hmm(states=2): pass",
     "an import": "from dpbayes_cli.models.hmm import Hmm",
     "an import of a family": "def late():\n    import dpbayes_cli.models.families.convex_loss",
-    "an import for types": "if TYPE_CHECKING:\n    from dpbayes_cli.models.families.capabilities import BoundedNumber",
+    "an import for types": "if TYPE_CHECKING:\n    from dpbayes_cli.models.families.convex_loss import ConvexLossModel",
     "its name": "document.model == 'hmm'",
 }
 

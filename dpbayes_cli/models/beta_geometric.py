@@ -2,78 +2,34 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from dpbayes_cli.base.numeric import LEAST_DIVISOR
 from dpbayes_cli.core.columns import Outside
 from dpbayes_cli.core.examples import Example
 from dpbayes_cli.core.model import MethodInfo
-from dpbayes_cli.core.section import Section, require_type
-from dpbayes_cli.models.families.beta_probability import BetaPrior, BetaProbability, LogitOfBeta
+from dpbayes_cli.core.section import Section
+from dpbayes_cli.models.families.beta_probability import BetaProbability, PriorFailures, PriorSuccesses
+from dpbayes_cli.models.families.bounded_numbers import WholeNumber
 from dpbayes_cli.models.families.capabilities import Arithmetic
-from dpbayes_cli.models.families.conjugate_number import ConjugateNumber
-from dpbayes_cli.models.families.number_families import LatticeFamily
-from dpbayes_cli.models.families.whole_number import WholeNumber, WholeNumberDomain
 from dpbayes_cli.privacy.real_conjugate import BetaFailuresFamily
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from dpbayes_cli.base.numeric import Complexes, Floats
+    from dpbayes_cli.base.numeric import Floats
+    from dpbayes_cli.models.families.beta_numbers import GeometricNumbers
+
+
+class BetaGeometricPrior(Section, frozen=True, kw_only=True):
+    """Beta(alpha, beta) on the probability of success."""
+
+    alpha: PriorSuccesses = 1.0
+    beta: PriorFailures = 1.0
 
 
 @dataclass(frozen=True)
-class GeometricNumbers(LogitOfBeta, LatticeFamily):
-    """Failures before the first success, Beta prior on the probability of success; the coordinate is its logit."""
-
-    alpha: float
-    beta: float
-
-    def complete_data_sd(self, coordinate: "Floats", n_records: "Floats") -> "Floats":
-        """Return the sd of Beta(alpha + n, beta + n times the mean number of failures)."""
-        import numpy as np
-
-        first, second = self.alpha + n_records, self.beta + n_records * np.exp(np.minimum(-coordinate, 300.0))
-        total = first + second
-        return np.asarray(np.sqrt(first / total * (second / total) / (total + 1.0)))
-
-    def draw_conjugate(self, total: float, n_records: float, size: int, rng: "np.random.Generator") -> "Floats":
-        """Draw from Beta(alpha + n, beta + total)."""
-        return rng.beta(self.alpha + n_records, self.beta + total, size)
-
-    def log_pmf(self, coordinate: "Floats", numbers: "Floats") -> "Floats":
-        """Return the log probability of a number of failures."""
-        import numpy as np
-
-        return np.asarray(-np.logaddexp(0.0, -coordinate) - numbers * np.logaddexp(0.0, coordinate))
-
-    def survival(self, coordinate: "Floats", number: float) -> "Floats":
-        """Return the probability of more failures than a number."""
-        import numpy as np
-
-        return np.asarray(np.exp(-(np.floor(number) + 1.0) * np.logaddexp(0.0, coordinate)))
-
-    def reach(self, coordinate: "Floats") -> "tuple[Floats, Floats]":
-        """Return the ends of an interval outside which the probability is below 1e-15."""
-        import numpy as np
-
-        return np.zeros_like(coordinate), 36.0 / np.maximum(np.logaddexp(0.0, coordinate), 1e-300)
-
-    def transform(
-        self, coordinate: "Floats", frequencies: "Floats | Complexes", lower: float, upper: float
-    ) -> "Complexes":
-        """Return p (1 - r^(upper + 1)) / (1 - r), r = (1 - p) exp(i u), the sum of a geometric series."""
-        import numpy as np
-
-        log_ratio = 1j * frequencies - np.logaddexp(0.0, coordinate)
-        is_near_one = np.abs(log_ratio) < 1e-12
-        safe = np.where(is_near_one, 1.0, log_ratio)
-        series = np.where(is_near_one, upper + 1.0, np.expm1((upper + 1.0) * safe) / np.expm1(safe))
-        return np.asarray(np.exp(-np.logaddexp(0.0, -coordinate) - 0.5j * frequencies * upper) * series)
-
-
-@dataclass(frozen=True)
-class BetaGeometric(WholeNumber, ConjugateNumber, BetaProbability):
+class BetaGeometric(WholeNumber, BetaProbability):
     """theta ~ Beta(alpha, beta); each record is a number of failures before a first success, clamped to a public bound.
 
     The conjugate update adds the number of records to alpha and the sum of the failures to beta.
@@ -99,7 +55,7 @@ class BetaGeometric(WholeNumber, ConjugateNumber, BetaProbability):
         "are biased upwards.",
         prefer_when="You count how many tries something takes: attempts until admission, contacts until an answer.",
     )
-    prior_type: ClassVar[type[Section]] = BetaPrior
+    prior_type: ClassVar[type[Section]] = BetaGeometricPrior
     examples: ClassVar[tuple[Example, ...]] = (
         Example({"upper": 3}, {"alpha": 2.0, "beta": 3.0}),
         Example({"upper": 4, "out_of_bounds": "drop"}, drawn=False),
@@ -110,15 +66,11 @@ class BetaGeometric(WholeNumber, ConjugateNumber, BetaProbability):
     beta: float
     out_of_bounds: Outside = "clamp"
 
-    @classmethod
-    def build(cls, domain: Section, prior: Section) -> Self:
-        """Build the model from its sections of a spec."""
-        bounds, beta = require_type(domain, WholeNumberDomain), require_type(prior, BetaPrior)
-        return cls(bounds.upper, beta.alpha, beta.beta, bounds.out_of_bounds)
-
     @property
-    def number_family(self) -> GeometricNumbers:
+    def number_family(self) -> "GeometricNumbers":
         """The geometric law, with the prior of its parameter."""
+        from dpbayes_cli.models.families.beta_numbers import GeometricNumbers
+
         return GeometricNumbers(self.alpha, self.beta)
 
     def draw_numbers(self, parameter: float, size: int, rng: "np.random.Generator") -> "Floats":

@@ -2,13 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated, ClassVar, Self
 
 from msgspec import Meta
 
 from dpbayes_cli.base.cell_grammar import check_levels
-from dpbayes_cli.base.errors import SpecError, nearest
 from dpbayes_cli.core.columns import Column, RecordPolicy
 from dpbayes_cli.core.examples import Example
 from dpbayes_cli.core.model import MethodInfo
@@ -16,6 +14,7 @@ from dpbayes_cli.core.noisy_observation import NoisyCounts
 from dpbayes_cli.core.section import Level, Positive, Section, require_type
 from dpbayes_cli.core.statistic import CountAt, Statistic, Witness
 from dpbayes_cli.models.families.capabilities import ConjugatePosterior, DirichletProbabilities, record_count
+from dpbayes_cli.models.families.network_domain import by_key
 from dpbayes_cli.privacy.conjugate import DirichletFamily
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.noise import NoiseLaw
@@ -92,20 +91,7 @@ class DirichletCategorical(DirichletProbabilities, ConjugatePosterior):
         """
         labels = require_type(domain, DirichletCategoricalDomain).categories
         concentration = require_type(prior, DirichletCategoricalPrior).concentration
-        if not isinstance(concentration, dict):
-            return cls(labels, (concentration,) * len(labels))
-        for label in concentration:
-            if label not in labels:
-                raise SpecError(
-                    f"there is no category {label!r}",
-                    where="prior.concentration",
-                    hint=nearest(label, labels),
-                )
-        if missing := [label for label in labels if label not in concentration]:
-            raise SpecError(
-                f"there is no concentration for {', '.join(map(repr, missing))}", where="prior.concentration"
-            )
-        return cls(labels, tuple(concentration[label] for label in labels))
+        return cls(labels, by_key(concentration, labels, "prior.concentration", "category"))
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -116,11 +102,6 @@ class DirichletCategorical(DirichletProbabilities, ConjugatePosterior):
     def parameters(self) -> tuple[str, ...]:
         """One parameter for each category, ``theta[label]``."""
         return tuple(f"theta[{label}]" for label in self.labels)
-
-    @property
-    def components(self) -> tuple[int, ...]:
-        """The index of each category."""
-        return tuple(range(len(self.labels)))
 
     def predictive(self, mean: Sequence[float]) -> dict[str, float]:
         """Return the probability that a new valid record falls into each category."""
@@ -143,24 +124,16 @@ class DirichletCategorical(DirichletProbabilities, ConjugatePosterior):
             1 if add_remove else 2,
         )
 
-    def simulate(self, n_records: int, rng: "np.random.Generator") -> tuple[tuple[float, ...], tuple[int, ...]]:
-        """Draw theta from the prior and the counts of ``n_records`` records."""
-        theta = rng.dirichlet(self.concentration)
-        return tuple(theta.tolist()), tuple(rng.multinomial(n_records, theta).tolist())
-
     def simulated(
         self, policy: RecordPolicy, n_records: int, rng: "np.random.Generator"
     ) -> tuple[tuple[float, ...], tuple[int, ...]]:
         """Draw theta and the exact counts; see ``NoisyStatistics``."""
-        return self.simulate(n_records, rng)
+        theta = rng.dirichlet(self.concentration)
+        return tuple(theta.tolist()), tuple(rng.multinomial(n_records, theta).tolist())
 
     def family(self, n_records: int) -> DirichletFamily:
         """Return the Dirichlet posterior."""
         return DirichletFamily(self.concentration, n_records)
-
-    def sums(self, values: Sequence[int], n_records: int) -> tuple[Fraction, ...]:
-        """Return the counts."""
-        return tuple(map(Fraction, values))
 
     def observation(
         self, policy: RecordPolicy, released: Sequence[int], noise: NoiseLaw, n_records: int | None

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from msgspec import Meta
 
@@ -10,16 +10,17 @@ from dpbayes_cli.base.numeric import LEAST_DIVISOR
 from dpbayes_cli.core.columns import NumericColumn, Outside, check_bounds
 from dpbayes_cli.core.examples import Example
 from dpbayes_cli.core.model import MethodInfo
-from dpbayes_cli.core.section import Section, require_type
+from dpbayes_cli.core.section import Section
+from dpbayes_cli.models.families.bounded_numbers import ConjugateNumber
 from dpbayes_cli.models.families.capabilities import Arithmetic
-from dpbayes_cli.models.families.conjugate_number import ConjugateNumber
-from dpbayes_cli.models.families.gamma_rate import GammaPrior, GammaRate, LogOfGamma
+from dpbayes_cli.models.families.gamma_rate import GammaRate, PriorRate, PriorShape
 from dpbayes_cli.privacy.real_conjugate import GammaRateFamily
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from dpbayes_cli.base.numeric import Complexes, Floats
+    from dpbayes_cli.base.numeric import Floats
+    from dpbayes_cli.models.families.gamma_numbers import ExponentialTimes
 
 STEPS = 1 << 20
 """Grid steps between the bounds."""
@@ -35,53 +36,11 @@ class GammaExponentialDomain(Section, frozen=True, kw_only=True):
         check_bounds(0.0, self.upper)
 
 
-@dataclass(frozen=True)
-class ExponentialTimes(LogOfGamma):
-    """Exponential waiting times, with a Gamma prior on their rate."""
+class GammaExponentialPrior(Section, frozen=True, kw_only=True):
+    """Gamma prior on the rate."""
 
-    shape: float
-    rate: float
-    lattice: ClassVar[bool] = False
-
-    def complete_data_sd(self, coordinate: "Floats", n_records: "Floats") -> "Floats":
-        """Return the sd of Gamma(shape + n, rate + n / rate of the times)."""
-        import numpy as np
-
-        return np.asarray(np.sqrt(self.shape + n_records) / (self.rate + n_records * np.exp(-coordinate)))
-
-    def draw_conjugate(self, total: float, n_records: float, size: int, rng: "np.random.Generator") -> "Floats":
-        """Draw from Gamma(shape + n, rate + total)."""
-        import numpy as np
-
-        return np.asarray(rng.gamma(self.shape + n_records, 1.0 / (self.rate + total), size))
-
-    def masses(self, coordinate: "Floats", lower: float, upper: float) -> "tuple[Floats, Floats, Floats]":
-        """Return the probabilities below 0, up to the bound, and above it."""
-        import numpy as np
-
-        decay = upper * np.exp(coordinate)
-        return np.zeros_like(decay), -np.expm1(-decay), np.exp(-decay)
-
-    def transform(
-        self, coordinate: "Floats", frequencies: "Floats | Complexes", lower: float, upper: float
-    ) -> "Complexes":
-        """Return rate (1 - exp(-(rate - i u) upper)) / (rate - i u)."""
-        import numpy as np
-
-        rate = np.exp(coordinate)
-        exponent = (1j * frequencies - rate) * upper
-        return np.asarray(rate * upper * np.expm1(exponent) / exponent * np.exp(-0.5j * frequencies * upper))
-
-    def moments(self, coordinate: "Floats", lower: float, upper: float) -> "tuple[Floats, Floats]":
-        """Return the moments of 2 x / upper - 1 below the bound, by incomplete gamma functions."""
-        import numpy as np
-        from scipy.special import gammainc
-
-        decay = upper * np.exp(coordinate)
-        inside, first, second = (
-            gammainc(k + 1.0, decay) * factor / decay**k for k, factor in ((0, 1.0), (1, 1.0), (2, 2.0))
-        )
-        return np.asarray(2.0 * first - inside), np.asarray(4.0 * second - 4.0 * first + inside)
+    shape: PriorShape = 1.0
+    rate: PriorRate = 1.0
 
 
 @dataclass(frozen=True)
@@ -111,7 +70,7 @@ class GammaExponential(ConjugateNumber, GammaRate):
         prefer_when="You ask how long it takes until something happens, and no time is censored.",
     )
     domain_type: ClassVar[type[Section]] = GammaExponentialDomain
-    prior_type: ClassVar[type[Section]] = GammaPrior
+    prior_type: ClassVar[type[Section]] = GammaExponentialPrior
     examples: ClassVar[tuple[Example, ...]] = (
         Example({"upper": 2.5}, {"shape": 2.0}, support=(0.5, 4.0)),
         Example({"upper": 2.5, "out_of_bounds": "drop"}, drawn=False),
@@ -124,20 +83,16 @@ class GammaExponential(ConjugateNumber, GammaRate):
     rate: float
     out_of_bounds: Outside = "clamp"
 
-    @classmethod
-    def build(cls, domain: Section, prior: Section) -> Self:
-        """Build the model from its sections of a spec."""
-        bounds, gamma = require_type(domain, GammaExponentialDomain), require_type(prior, GammaPrior)
-        return cls(bounds.upper, gamma.shape, gamma.rate, bounds.out_of_bounds)
-
     @property
     def column(self) -> NumericColumn:
         """The waiting time."""
         return NumericColumn("value", 0.0, self.upper, STEPS, outside=self.out_of_bounds)
 
     @property
-    def number_family(self) -> ExponentialTimes:
+    def number_family(self) -> "ExponentialTimes":
         """The exponential law, with the prior of its rate."""
+        from dpbayes_cli.models.families.gamma_numbers import ExponentialTimes
+
         return ExponentialTimes(self.shape, self.rate)
 
     def draw_numbers(self, parameter: float, size: int, rng: "np.random.Generator") -> "Floats":

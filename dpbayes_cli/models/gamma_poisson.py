@@ -2,68 +2,33 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from dpbayes_cli.core.columns import Outside
 from dpbayes_cli.core.examples import Example
 from dpbayes_cli.core.model import MethodInfo
-from dpbayes_cli.core.section import Section, require_type
+from dpbayes_cli.core.section import Section
+from dpbayes_cli.models.families.bounded_numbers import WholeNumber
 from dpbayes_cli.models.families.capabilities import Arithmetic
-from dpbayes_cli.models.families.conjugate_number import ConjugateNumber
-from dpbayes_cli.models.families.gamma_rate import GammaPrior, GammaRate, LogOfGamma
-from dpbayes_cli.models.families.number_families import LatticeFamily
-from dpbayes_cli.models.families.whole_number import WholeNumber, WholeNumberDomain
+from dpbayes_cli.models.families.gamma_rate import GammaRate, PriorRate, PriorShape
 from dpbayes_cli.privacy.real_conjugate import GammaShapeFamily
 
 if TYPE_CHECKING:
     import numpy as np
 
     from dpbayes_cli.base.numeric import Floats
+    from dpbayes_cli.models.families.gamma_numbers import PoissonCounts
+
+
+class GammaPoissonPrior(Section, frozen=True, kw_only=True):
+    """Gamma prior on the rate."""
+
+    shape: PriorShape = 1.0
+    rate: PriorRate = 1.0
 
 
 @dataclass(frozen=True)
-class PoissonCounts(LogOfGamma, LatticeFamily):
-    """Poisson counts, with a Gamma prior on their rate."""
-
-    shape: float
-    rate: float
-
-    def complete_data_sd(self, coordinate: "Floats", n_records: "Floats") -> "Floats":
-        """Return the sd of Gamma(shape + n times the mean count, rate + n)."""
-        import numpy as np
-
-        return np.asarray(np.sqrt(self.shape + n_records * np.exp(coordinate)) / (self.rate + n_records))
-
-    def draw_conjugate(self, total: float, n_records: float, size: int, rng: "np.random.Generator") -> "Floats":
-        """Draw from Gamma(shape + total, rate + n)."""
-        import numpy as np
-
-        return np.asarray(rng.gamma(self.shape + total, 1.0 / (self.rate + n_records), size))
-
-    def log_pmf(self, coordinate: "Floats", numbers: "Floats") -> "Floats":
-        """Return the log probability of a count."""
-        import numpy as np
-        from scipy.special import gammaln
-
-        return np.asarray(numbers * coordinate - np.exp(coordinate) - gammaln(numbers + 1.0))
-
-    def survival(self, coordinate: "Floats", number: float) -> "Floats":
-        """Return the probability of more than a number."""
-        import numpy as np
-        from scipy.special import gammainc
-
-        return np.asarray(gammainc(np.floor(number) + 1.0, np.exp(coordinate)))
-
-    def reach(self, coordinate: "Floats") -> "tuple[Floats, Floats]":
-        """Return the ends of an interval outside which the probability is below 1e-15."""
-        import numpy as np
-
-        mean = np.exp(coordinate)
-        return mean - 9.0 * np.sqrt(mean), mean + 9.0 * np.sqrt(mean) + 24.0
-
-
-@dataclass(frozen=True)
-class GammaPoisson(WholeNumber, ConjugateNumber, GammaRate):
+class GammaPoisson(WholeNumber, GammaRate):
     """rate ~ Gamma(shape, rate); each record is a count, Poisson(rate), clamped to a public bound.
 
     The conjugate update adds the sum of the counts to the shape and their number to the rate; the posterior predictive
@@ -87,7 +52,7 @@ class GammaPoisson(WholeNumber, ConjugateNumber, GammaRate):
         "the bound, which is public and chosen beforehand, the rate is biased downwards.",
         prefer_when="You ask how often something happens to each person: visits, relapses, claims.",
     )
-    prior_type: ClassVar[type[Section]] = GammaPrior
+    prior_type: ClassVar[type[Section]] = GammaPoissonPrior
     examples: ClassVar[tuple[Example, ...]] = tuple(
         Example({"upper": upper}, {"shape": 2.0}, support=(0.5, 4.0)) for upper in (2, 1)
     )
@@ -98,15 +63,11 @@ class GammaPoisson(WholeNumber, ConjugateNumber, GammaRate):
     rate: float
     out_of_bounds: Outside = "clamp"
 
-    @classmethod
-    def build(cls, domain: Section, prior: Section) -> Self:
-        """Build the model from its sections of a spec."""
-        bounds, gamma = require_type(domain, WholeNumberDomain), require_type(prior, GammaPrior)
-        return cls(bounds.upper, gamma.shape, gamma.rate, bounds.out_of_bounds)
-
     @property
-    def number_family(self) -> PoissonCounts:
+    def number_family(self) -> "PoissonCounts":
         """The Poisson law, with the prior of its rate."""
+        from dpbayes_cli.models.families.gamma_numbers import PoissonCounts
+
         return PoissonCounts(self.shape, self.rate)
 
     def draw_numbers(self, parameter: float, size: int, rng: "np.random.Generator") -> "Floats":

@@ -19,22 +19,22 @@ from dpbayes_cli.core.model_defaults import DataCheck
 from dpbayes_cli.core.model_sections import StatesOverTime
 from dpbayes_cli.core.noisy_observation import NoisySequences
 from dpbayes_cli.core.options import INFERENCE, InferenceOptions, option
-from dpbayes_cli.core.section import YAML_SCALAR, Level, Positive, Section, require_type
-from dpbayes_cli.core.statistic import Part, Statistic, TableCounts, Witness
+from dpbayes_cli.core.section import Level, Positive, Section, require_type
+from dpbayes_cli.core.statistic import Statistic
 from dpbayes_cli.models.families.capabilities import record_count
-from dpbayes_cli.models.families.discrete_bayes_net import cell_of
-from dpbayes_cli.models.families.hidden_markov import HiddenMarkovStructure
+from dpbayes_cli.models.families.discrete_bayes_net import table_statistic
+from dpbayes_cli.models.families.domain_types import StandIn
 from dpbayes_cli.models.families.latent_variables import LatentVariables
 from dpbayes_cli.models.families.network_domain import VariableSection, check_network
-from dpbayes_cli.models.families.sequence_likelihood import SequenceLikelihood
-from dpbayes_cli.privacy.dag import Network, cell_names
-from dpbayes_cli.privacy.neighbors import Neighbors
+from dpbayes_cli.privacy.dag import Network
 from dpbayes_cli.privacy.noise import NoiseLaw
 
 if TYPE_CHECKING:
     import numpy as np
 
     from dpbayes_cli.base.numeric import Floats
+    from dpbayes_cli.models.families.hidden_markov_sweep import HiddenMarkovStructure
+    from dpbayes_cli.models.families.sequence_likelihood import SequenceLikelihood
 
 _MAX_STATES = 50
 
@@ -44,10 +44,7 @@ class AxisSection(Section, frozen=True, kw_only=True):
 
     column: Annotated[str, Meta(description="the name of the column")]
     values: Annotated[tuple[Level, ...], Meta(min_length=1, description="the valid texts, in order")]
-    impute: Annotated[
-        Annotated[str, Meta(extra_json_schema=YAML_SCALAR)] | None,
-        Meta(description="the public stand-in for an invalid cell; default: on_invalid decides"),
-    ] = None
+    impute: StandIn = None
 
     def __post_init__(self) -> None:
         check_levels(self.values)
@@ -213,6 +210,8 @@ class Hmm(NoisyStatistics, LatentVariables):
 
     def held_out(self) -> SequenceLikelihood:
         """Return the scorer of records given the state of their sequence at their time step."""
+        from dpbayes_cli.models.families.sequence_likelihood import SequenceLikelihood
+
         return SequenceLikelihood(self.over_time)
 
     @property
@@ -247,6 +246,8 @@ class Hmm(NoisyStatistics, LatentVariables):
     @property
     def structure(self) -> HiddenMarkovStructure:
         """The structure for a chain that draws the hidden states."""
+        from dpbayes_cli.models.families.hidden_markov_sweep import HiddenMarkovStructure
+
         emissions = tuple((self.emission,) * size for size in self.sizes)
         return HiddenMarkovStructure(self.states, emissions, self.shape, self.initial, self.transition, self.stay)
 
@@ -258,32 +259,13 @@ class Hmm(NoisyStatistics, LatentVariables):
         """Return nothing: a prediction depends on the record's sequence and time step; see ``evaluate``."""
         return {}
 
-    @property
-    def _tables(self) -> tuple[int, ...]:
-        return tuple(range(2, len(self.network)))
-
     def statistic(self, policy: RecordPolicy) -> Statistic:
         """Return, for each feature, the number of records of each sequence, time step and value.
 
-        Privacy: a record adds a unit vector to the table of each feature if the cells of the feature, the sequence and
-            the time step are valid, else zero. replace-one: each table changes by at most 2 in L1 and sqrt 2 in L2,
-            F tables by 2 F and sqrt(2 F); attained by records that differ in every feature. add-remove: each by 1;
-            attained by any valid record.
+        Privacy: see ``table_statistic``: the L1 sensitivity of F features is 2 F under replace-one, F under add-remove.
         Source: Foulds et al. 2016, sec. 5; design notes, HMM with naive Bayes emissions.
         """
-        network = self.network
-        per_table = 1 if policy.neighbors is Neighbors.ADD_REMOVE else 2
-        axes = network.names[:2]
-        expressions = tuple(TableCounts((*axes, network.names[i]), network.shape(i)) for i in self._tables)
-        parts = tuple(
-            Part(network.names[i], network.n_cells[i], per_table, per_table, weight)
-            for i, weight in zip(self._tables, self.weights, strict=True)
-        )
-        names = cell_names(network, "count")[sum(network.n_cells[:2]) :]
-        total = per_table * len(self.features)
-        record, neighbor = (tuple(cell_of(c, min(code, len(c.levels) - 1)) for c in self.columns) for code in (0, 1))
-        witness = Witness(record, None if policy.neighbors is Neighbors.ADD_REMOVE else neighbor)
-        return Statistic(names, expressions, total, witness, total, parts=parts)
+        return table_statistic(self.network, self.columns, self.weights, policy, len(self.axes))
 
     def observation(
         self, policy: RecordPolicy, released: Sequence[int], noise: NoiseLaw, n_records: int | None
@@ -291,14 +273,12 @@ class Hmm(NoisyStatistics, LatentVariables):
         """Return the noisy counts as an observation of sequences; see ``NoisyStatistics``."""
         import numpy as np
 
-        record_count(policy, n_records)
-        cells = [self.network.n_cells[i] for i in self._tables]
+        record_count(policy, n_records)  # refuses replace-one without the public number of records
+        cells = self.network.n_cells[len(self.axes) :]
         firsts = list(itertools.accumulate(cells[:-1], initial=0))
         parts = np.split(np.asarray(released, dtype=np.int64), firsts[1:])
         observed = tuple(part.reshape(*self.shape, size) for part, size in zip(parts, self.sizes, strict=True))
-        complete = all(
-            has_stand_in(policy, column) for column in self.features
-        )  # else a dropped record is missing from all tables
+        complete = all(has_stand_in(policy, column) for column in self.features)  # else tables count different records
         return self.observed(observed, tuple(noise.at(first) for first in firsts), complete=complete)
 
     def observed(

@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Self
 import msgspec
 from msgspec import Meta
 
-from dpbayes_cli.base.errors import SpecError, nearest
+from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.columns import check_bounds
 from dpbayes_cli.core.examples import Example
 from dpbayes_cli.core.model import MethodInfo
-from dpbayes_cli.core.predictor import fixed_target
+from dpbayes_cli.core.predictor import IntervalPredictor, fixed_target
 from dpbayes_cli.core.section import Positive, Section, require_type
 from dpbayes_cli.models.families.capabilities import NormalRegression, ScaledRegression
-from dpbayes_cli.models.families.joint_normal import MAX_BOUND, STEPS, JointNormal, NumberBounds
-from dpbayes_cli.models.families.regression_predictor import RegressionPredictor
-from dpbayes_cli.models.families.regression_records import RegressionRecords
+from dpbayes_cli.models.families.domain_types import Bound
+from dpbayes_cli.models.families.joint_normal import STEPS, JointNormal, NumberBounds, prior_by_column
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
+    from dpbayes_cli.models.families.regression_records import RegressionRecords
 
 MAX_FEATURES = 5
 INTERCEPT = "intercept"
@@ -29,8 +29,8 @@ class Target(Section, frozen=True, kw_only=True):
     """The target, with its public bounds."""
 
     column: Annotated[str, Meta(min_length=1, description="the name of the column in the file")]
-    lower: Annotated[float, Meta(ge=-MAX_BOUND, le=MAX_BOUND, description="lower numbers are clamped to this")]
-    upper: Annotated[float, Meta(ge=-MAX_BOUND, le=MAX_BOUND, description="higher numbers are clamped to this")]
+    lower: Annotated[Bound, Meta(description="lower numbers are clamped to this")]
+    upper: Annotated[Bound, Meta(description="higher numbers are clamped to this")]
 
     def __post_init__(self) -> None:
         check_bounds(self.lower, self.upper)
@@ -58,7 +58,7 @@ class LinearRegressionPrior(Section, frozen=True, kw_only=True):
     """Conjugate prior of the regression, normal-inverse-Wishart prior of the features; see ``dpbayes explain``."""
 
     mean: Annotated[
-        dict[str, Annotated[float, Meta(ge=-MAX_BOUND, le=MAX_BOUND)]],
+        dict[str, Bound],
         Meta(description="for each column the prior mean; for the target at the prior means of the features [middle]"),
     ] = msgspec.field(default_factory=dict)
     deviation: Annotated[
@@ -158,21 +158,15 @@ class LinearRegression(JointNormal, NormalRegression):
             (target.column, target.lower, target.upper),
             *((name, box.lower, box.upper) for name, box in features.items()),
         )
-        names = [name for name, _, _ in bounds]
-        for key, by_column in (("mean", stated_prior.mean), ("deviation", stated_prior.deviation)):
-            for name in by_column:
-                if name not in names:
-                    raise SpecError(f"there is no column {name!r}", where=f"prior.{key}", hint=nearest(name, names))
+        by_column = prior_by_column(bounds, stated_prior.mean, stated_prior.deviation)
         for name, low, high in bounds:
             if stated_prior.deviation.get(name, high - low) * STEPS < high - low:
                 raise SpecError(
                     f"the prior deviation of {name!r} must be at least its grid step, {(high - low) / STEPS:g}",
                     where="prior.deviation",
                 )
-        mean = tuple(stated_prior.mean.get(name, (low + high) / 2.0) for name, low, high in bounds)
-        deviation = tuple(stated_prior.deviation.get(name, (high - low) / 6.0) for name, low, high in bounds)
         strengths = stated_prior.strength, stated_prior.slope_strength, stated_prior.variance_strength
-        return cls(bounds, mean, deviation, *strengths, columns.variance)
+        return cls(bounds, *by_column, *strengths, columns.variance)
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -195,7 +189,7 @@ class LinearRegression(JointNormal, NormalRegression):
         """Return the index of the target, the first column."""
         return fixed_target(self.name, self.column_names, 0, requested)
 
-    def predictor(self, column: int, draws: "Floats") -> RegressionPredictor:
+    def predictor(self, column: int, draws: "Floats") -> "RegressionPredictor":
         """Return the predictor of the target; see ``Model``."""
         return RegressionPredictor(self.columns, self.column_names, column, self.complete_draws(draws))
 
@@ -227,11 +221,30 @@ class LinearRegression(JointNormal, NormalRegression):
         slopes = (s**2 * self.slope_strength for s in law.deviation[1:])
         return ScaledRegression(law.variance, ends, law.prior_mean, (self.strength, *slopes), STEPS)
 
-    def law(self, counted: bool) -> RegressionRecords:
+    def law(self, counted: bool) -> "RegressionRecords":
         """Return the law of a record's contribution; see ``JointNormal``."""
+        from dpbayes_cli.models.families.regression_records import RegressionRecords
+
         half = (self.bounds[0][2] - self.bounds[0][1]) / 2.0
         freedom = len(self.bounds) + 1.0 + self.variance_strength
         variance = None if self.variance is None else self.variance / half**2
         return RegressionRecords(
             *self.scaled_prior, self.strength, freedom, self.columns, counted, self.slope_strength, variance
         )
+
+
+@dataclass(frozen=True)
+class RegressionPredictor(IntervalPredictor):
+    """Predicts by mixtures of normal laws over the draws, each with its intercept, slopes and variance."""
+
+    def intervals(self, features: "Floats", levels: Sequence[float]) -> "tuple[Floats, Floats, Floats]":
+        """Return mean, sd and quantiles of the predictive law."""
+        from dpbayes_cli.inference.predictive.predict_normal import predictive_intervals
+
+        return predictive_intervals(self.draws, features, levels)
+
+    def feature_log_densities(self, features: "Floats", targets: "Floats") -> "Floats":
+        """Return the log densities of the predictive law at targets."""
+        from dpbayes_cli.inference.predictive.predict_normal import log_predictive_densities
+
+        return log_predictive_densities(self.draws, features, targets)

@@ -1,21 +1,34 @@
 """Logistic regression: the probability of a class from features."""
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 from dpbayes_cli.core.examples import Example
 from dpbayes_cli.core.losses import LogisticLoss
 from dpbayes_cli.core.model import MethodInfo
 from dpbayes_cli.core.section import Section
-from dpbayes_cli.models.families.convex_loss import ConvexLossModel
-from dpbayes_cli.models.families.regression_domain import ClassDomain, RegressionDomain
-from dpbayes_cli.models.families.regression_examples import CLASS_SPEC, class_example
+from dpbayes_cli.models.families.convex_loss import ConvexClassModel
+from dpbayes_cli.models.families.regression_domain import ClassDomain, CoefficientPrior, Precision, class_example
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
 
 
-class LogisticRegression(ConvexLossModel):
+class LogisticDomain(ClassDomain, frozen=True, kw_only=True):
+    """Features, and a target of two classes."""
+
+    @property
+    def loss(self) -> LogisticLoss:
+        """The loss of the linear predictor."""
+        return LogisticLoss()
+
+
+class LogisticPrior(CoefficientPrior, frozen=True, kw_only=True):
+    """Independent normal priors with mean zero on all coefficients of the scaled design."""
+
+    precision: Precision = 1.0
+
+
+class LogisticRegression(ConvexClassModel):
     """P(y = 1 | x) = sigma(x'w), w ~ N(0, I / tau).
 
     Privacy: gradient and curvature are bounded, whatever the record; see ``ConvexLossModel.curvature``.
@@ -35,14 +48,9 @@ class LogisticRegression(ConvexLossModel):
         corrections="With an intercept the Lipschitz constant of the loss is L = sqrt(1 + norm^2), not norm.",
         prefer_when="You predict one of two classes from many columns, and want probabilities.",
     )
-    domain_type: ClassVar[type[Section]] = ClassDomain
+    domain_type: ClassVar[type[Section]] = LogisticDomain
+    prior_type: ClassVar[type[Section]] = LogisticPrior
     examples: ClassVar[tuple[Example, ...]] = (class_example(), class_example(norm=0.5, intercept=False))
-    first_spec: ClassVar[Mapping[str, str]] = CLASS_SPEC
-
-    @classmethod
-    def loss_of(cls, domain: RegressionDomain) -> LogisticLoss:
-        """Return the loss."""
-        return LogisticLoss()
 
     def mean(self, t: "Floats") -> "Floats":
         """Return the probability of class 1."""

@@ -2,17 +2,20 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, ClassVar, Self
 
 import msgspec
 from msgspec import Meta
 
-from dpbayes_cli.base.errors import SpecError, nearest
+from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.examples import Example
 from dpbayes_cli.core.model import MethodInfo
 from dpbayes_cli.core.section import Positive, Section, require_type
-from dpbayes_cli.models.families.joint_normal import MAX_BOUND, JointNormal, NumberBounds
-from dpbayes_cli.models.families.wishart_records import WishartRecords
+from dpbayes_cli.models.families.domain_types import Bound
+from dpbayes_cli.models.families.joint_normal import JointNormal, NumberBounds, prior_by_column
+
+if TYPE_CHECKING:
+    from dpbayes_cli.models.families.wishart_records import WishartRecords
 
 MAX_COLUMNS = 20
 
@@ -34,7 +37,7 @@ class MultivariateNormalPrior(Section, frozen=True, kw_only=True):
     """Normal-inverse-Wishart prior: E[covariance] = diag(deviation^2), mean ~ N(mean, covariance / strength)."""
 
     mean: Annotated[
-        dict[str, Annotated[float, Meta(ge=-MAX_BOUND, le=MAX_BOUND)]],
+        dict[str, Bound],
         Meta(description="for each column the prior mean [middle]"),
     ] = msgspec.field(default_factory=dict)
     deviation: Annotated[
@@ -95,22 +98,16 @@ class MultivariateNormal(JointNormal):
             SpecError: the prior names an unknown column, or has too few degrees of freedom.
         """
         stated_prior = require_type(prior, MultivariateNormalPrior)
-        bounds_by_name = require_type(domain, MultivariateNormalDomain).columns
-        columns = dict(sorted(bounds_by_name.items()))  # the same request, whatever the order in the spec
-        for part in ("mean", "deviation"):
-            for name in getattr(stated_prior, part):
-                if name not in columns:
-                    raise SpecError(f"there is no column {name!r}", where=f"prior.{part}", hint=nearest(name, columns))
+        columns = sorted(require_type(domain, MultivariateNormalDomain).columns.items())  # in any order: one request
         freedom = len(columns) + 3.0 if stated_prior.freedom is None else stated_prior.freedom
         if not freedom > len(columns) + 1:
             raise SpecError(
                 f"freedom is {freedom:g}; the prior covariance has a mean only above {len(columns) + 1}",
                 where="prior.freedom",
             )
-        bounds = tuple((name, box.lower, box.upper) for name, box in columns.items())
-        mean = tuple(stated_prior.mean.get(name, (low + high) / 2.0) for name, low, high in bounds)
-        deviation = tuple(stated_prior.deviation.get(name, (high - low) / 6.0) for name, low, high in bounds)
-        return cls(bounds, mean, deviation, stated_prior.strength, freedom)
+        bounds = tuple((name, box.lower, box.upper) for name, box in columns)
+        by_column = prior_by_column(bounds, stated_prior.mean, stated_prior.deviation)
+        return cls(bounds, *by_column, stated_prior.strength, freedom)
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -124,6 +121,8 @@ class MultivariateNormal(JointNormal):
         """Return the mean of a new record."""
         return dict(zip(self.column_names, mean, strict=False))
 
-    def law(self, counted: bool) -> WishartRecords:
+    def law(self, counted: bool) -> "WishartRecords":
         """Return the law of a record's contribution; see ``JointNormal``."""
+        from dpbayes_cli.models.families.wishart_records import WishartRecords
+
         return WishartRecords(*self.scaled_prior, self.strength, self.freedom, self.columns, counted)

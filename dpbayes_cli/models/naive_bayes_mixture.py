@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, ClassVar, Self
 
 from msgspec import Meta
 
@@ -15,7 +15,6 @@ from dpbayes_cli.core.model import MethodInfo
 from dpbayes_cli.core.model_defaults import DataCheck
 from dpbayes_cli.core.section import Positive, Section, require_type
 from dpbayes_cli.models.families.latent_variables import LatentVariables
-from dpbayes_cli.models.families.mixture import MixtureStructure
 from dpbayes_cli.models.families.network_domain import (
     MAX_CELLS,
     Concentrations,
@@ -24,6 +23,9 @@ from dpbayes_cli.models.families.network_domain import (
     concentrations_by_variable,
 )
 from dpbayes_cli.privacy.dag import Network
+
+if TYPE_CHECKING:
+    from dpbayes_cli.models.families.mixture_sweep import MixtureStructure
 
 _MAX_CLASSES = 50
 
@@ -145,6 +147,8 @@ class NaiveBayesMixture(LatentVariables):
     @property
     def structure(self) -> MixtureStructure:
         """The structure for a chain that draws the class of each record."""
+        from dpbayes_cli.models.families.mixture_sweep import MixtureStructure
+
         return MixtureStructure(self.classes, self.concentrations, concentration=self.share)
 
     def chain_input(self, policy: RecordPolicy) -> CodedColumns:

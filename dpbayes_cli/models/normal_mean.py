@@ -10,26 +10,26 @@ from dpbayes_cli.core.columns import NumericColumn, Outside, check_bounds
 from dpbayes_cli.core.examples import Example
 from dpbayes_cli.core.model import MethodInfo
 from dpbayes_cli.core.section import Positive, Section, require_type
+from dpbayes_cli.models.families.bounded_numbers import ConjugateNumber
 from dpbayes_cli.models.families.capabilities import Arithmetic
-from dpbayes_cli.models.families.conjugate_number import ConjugateNumber
-from dpbayes_cli.models.families.number_families import NumberFamily
+from dpbayes_cli.models.families.domain_types import Bound
 from dpbayes_cli.privacy.real_conjugate import NormalFamily
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from dpbayes_cli.base.numeric import Complexes, Floats
+    from dpbayes_cli.base.numeric import Floats
+    from dpbayes_cli.models.families.normal_numbers import NormalNumbers
 
 STEPS = 1 << 20
 """Grid steps between the bounds."""
-MAX_BOUND = 1e12
 
 
 class NormalMeanDomain(Section, frozen=True, kw_only=True):
     """The public bounds of a number, and its known variance."""
 
-    lower: Annotated[float, Meta(ge=-MAX_BOUND, le=MAX_BOUND, description="the lower bound")]
-    upper: Annotated[float, Meta(ge=-MAX_BOUND, le=MAX_BOUND, description="the upper bound")]
+    lower: Annotated[Bound, Meta(description="the lower bound")]
+    upper: Annotated[Bound, Meta(description="the upper bound")]
     variance: Annotated[Positive, Meta(description="the known variance of a record")]
     out_of_bounds: Annotated[Outside, Meta(description="clamp numbers outside to the bound, or drop the record")] = (
         "clamp"
@@ -42,77 +42,8 @@ class NormalMeanDomain(Section, frozen=True, kw_only=True):
 class NormalMeanPrior(Section, frozen=True, kw_only=True):
     """Normal prior of the mean."""
 
-    mean: Annotated[float, Meta(ge=-MAX_BOUND, le=MAX_BOUND, description="mean of the normal prior")] = 0.0
+    mean: Annotated[Bound, Meta(description="mean of the normal prior")] = 0.0
     variance: Annotated[Positive, Meta(description="variance of the normal prior")] = 1.0
-
-
-@dataclass(frozen=True)
-class NormalNumbers(NumberFamily):
-    """Normal numbers of known variance, with a normal prior on their mean; the coordinate is the mean."""
-
-    prior_mean: float
-    prior_variance: float
-    variance: float
-    lattice: ClassVar[bool] = False
-
-    @property
-    def prior_range(self) -> tuple[float, float]:
-        """The interval of seven prior standard deviations on both sides of the prior mean."""
-        reach = 7.1 * self.prior_variance**0.5
-        return self.prior_mean - reach, self.prior_mean + reach
-
-    def draw_prior(self, size: int, rng: "np.random.Generator") -> "Floats":
-        """Draw means."""
-        return rng.normal(self.prior_mean, self.prior_variance**0.5, size)
-
-    def log_prior(self, coordinate: "Floats") -> "Floats":
-        """Return the normal log density."""
-        return -((coordinate - self.prior_mean) ** 2) / (2.0 * self.prior_variance)
-
-    def parameter(self, coordinate: "Floats") -> "Floats":
-        """Return the mean."""
-        return coordinate
-
-    def complete_data_sd(self, coordinate: "Floats", n_records: "Floats") -> "Floats":
-        """Return the sd of the normal posterior."""
-        return 1.0 / (1.0 / self.prior_variance + n_records / self.variance) ** 0.5 + 0.0 * coordinate
-
-    def draw_conjugate(self, total: float, n_records: float, size: int, rng: "np.random.Generator") -> "Floats":
-        """Draw from the normal posterior."""
-        precision = 1.0 / self.prior_variance + n_records / self.variance
-        mean = (self.prior_mean / self.prior_variance + total / self.variance) / precision
-        return rng.normal(mean, precision**-0.5, size)
-
-    def masses(self, coordinate: "Floats", lower: float, upper: float) -> "tuple[Floats, Floats, Floats]":
-        """Return the probabilities below, inside and above the bounds."""
-        import numpy as np
-        from scipy.special import ndtr
-
-        from dpbayes_cli.models.families.truncated_normal import interval_moments
-
-        sd, half, middle = self.variance**0.5, (upper - lower) / 2.0, (upper + lower) / 2.0
-        inside = interval_moments((coordinate - middle) / half, np.full_like(coordinate, sd / half), 0)[0]
-        return np.asarray(ndtr((lower - coordinate) / sd)), inside, np.asarray(ndtr((coordinate - upper) / sd))
-
-    def transform(
-        self, coordinate: "Floats", frequencies: "Floats | Complexes", lower: float, upper: float
-    ) -> "Complexes":
-        """Return the characteristic function inside the bounds."""
-        from dpbayes_cli.models.families.truncated_normal import interval_transform
-
-        half, middle = (upper - lower) / 2.0, (upper + lower) / 2.0
-        return interval_transform(coordinate - middle, self.variance**0.5, frequencies, -half, half)
-
-    def moments(self, coordinate: "Floats", lower: float, upper: float) -> "tuple[Floats, Floats]":
-        """Return the first two moments inside the bounds, of the number scaled to [-1, 1]."""
-        import numpy as np
-
-        from dpbayes_cli.models.families.truncated_normal import interval_moments
-
-        half, middle = (upper - lower) / 2.0, (upper + lower) / 2.0
-        sd = np.full_like(coordinate, self.variance**0.5 / half)
-        _, first, second = interval_moments((coordinate - middle) / half, sd, 2)
-        return first, second
 
 
 @dataclass(frozen=True)
@@ -147,6 +78,8 @@ class NormalMean(ConjugateNumber):
     examples: ClassVar[tuple[Example, ...]] = (Example({"lower": -3.0, "upper": 1.5, "variance": 2.0}),)
     first_spec: ClassVar[Mapping[str, str]] = {"lower": "0", "upper": "100", "variance": "1"}
     first_spec_drawn: ClassVar[Mapping[str, str]] = {"on_invalid": "impute:50"}
+    parameters: ClassVar[tuple[str, ...]] = ("mean",)
+    parameter_range: ClassVar[tuple[float, float]] = (-float("inf"), float("inf"))
 
     lower: float
     upper: float
@@ -167,27 +100,19 @@ class NormalMean(ConjugateNumber):
         return NumericColumn("value", self.lower, self.upper, STEPS, outside=self.out_of_bounds)
 
     @property
-    def number_family(self) -> NormalNumbers:
+    def number_family(self) -> "NormalNumbers":
         """The normal law, with the prior of its mean."""
+        from dpbayes_cli.models.families.normal_numbers import NormalNumbers
+
         return NormalNumbers(self.prior_mean, self.prior_variance, self.variance)
 
     def draw_numbers(self, parameter: float, size: int, rng: "np.random.Generator") -> "Floats":
         """Draw numbers."""
         return rng.normal(parameter, self.variance**0.5, size)
 
-    @property
-    def parameters(self) -> tuple[str, ...]:
-        """One parameter, the mean."""
-        return ("mean",)
-
     def predictive(self, mean: Sequence[float]) -> dict[str, float]:
         """Return the mean of a new record."""
         return {"mean": mean[0]}
-
-    @property
-    def parameter_range(self) -> tuple[float, float]:
-        """The real line."""
-        return (-float("inf"), float("inf"))
 
     @property
     def default_support(self) -> tuple[float, float]:

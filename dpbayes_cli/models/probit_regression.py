@@ -1,6 +1,5 @@
 """Probit regression with the canonical pseudo-likelihood: the probability of a class from features."""
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from msgspec import Meta
@@ -9,9 +8,8 @@ from dpbayes_cli.core.examples import Example
 from dpbayes_cli.core.losses import ProbitLoss
 from dpbayes_cli.core.model import MethodInfo
 from dpbayes_cli.core.section import Section
-from dpbayes_cli.models.families.convex_loss import ConvexLossModel
-from dpbayes_cli.models.families.regression_domain import ClassDomain, RegressionDomain
-from dpbayes_cli.models.families.regression_examples import CLASS_SPEC, class_example
+from dpbayes_cli.models.families.convex_loss import ConvexClassModel
+from dpbayes_cli.models.families.regression_domain import ClassDomain, CoefficientPrior, Precision, class_example
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
@@ -31,8 +29,19 @@ class ProbitDomain(ClassDomain, frozen=True, kw_only=True):
             )
         super().__post_init__()
 
+    @property
+    def loss(self) -> ProbitLoss:
+        """The loss of the linear predictor."""
+        return ProbitLoss()
 
-class ProbitRegression(ConvexLossModel):
+
+class ProbitPrior(CoefficientPrior, frozen=True, kw_only=True):
+    """Independent normal priors with mean zero on all coefficients of the scaled design."""
+
+    precision: Precision = 1.0
+
+
+class ProbitRegression(ConvexClassModel):
     """Loss A(t) - y t, A(t) = t Phi(t) + phi(t), with the mean function Phi; w ~ N(0, I / tau).
 
     Privacy: gradient and curvature are bounded, whatever the record; see ``ConvexLossModel.curvature``.
@@ -54,13 +63,8 @@ class ProbitRegression(ConvexLossModel):
         prefer_when="You want a probit mean function; else logistic-regression has the smaller curvature.",
     )
     domain_type: ClassVar[type[Section]] = ProbitDomain
+    prior_type: ClassVar[type[Section]] = ProbitPrior
     examples: ClassVar[tuple[Example, ...]] = (class_example(),)
-    first_spec: ClassVar[Mapping[str, str]] = CLASS_SPEC
-
-    @classmethod
-    def loss_of(cls, domain: RegressionDomain) -> ProbitLoss:
-        """Return the loss."""
-        return ProbitLoss()
 
     def mean(self, t: "Floats") -> "Floats":
         """Return the probability of class 1."""

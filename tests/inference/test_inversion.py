@@ -18,14 +18,12 @@ from scipy import stats
 from dpbayes_cli.core.columns import NumericColumn, Outside
 from dpbayes_cli.core.noisy_observation import NoisySums, RecordCount, RecordLaw
 from dpbayes_cli.inference.sums import record_numbers
-from dpbayes_cli.models.beta_geometric import GeometricNumbers
+from dpbayes_cli.models.families.beta_numbers import GeometricNumbers
+from dpbayes_cli.models.families.gamma_numbers import ExponentialTimes, PoissonCounts
+from dpbayes_cli.models.families.normal_numbers import NormalNumbers, interval_moments, interval_transform
+from dpbayes_cli.models.families.normal_records import NormalRecords
 from dpbayes_cli.models.families.number_families import NumberFamily, NumberLaw
-from dpbayes_cli.models.families.truncated_normal import interval_moments, interval_transform
 from dpbayes_cli.models.families.wishart_records import WishartRecords
-from dpbayes_cli.models.gamma_exponential import ExponentialTimes
-from dpbayes_cli.models.gamma_poisson import PoissonCounts
-from dpbayes_cli.models.normal import NormalRecords
-from dpbayes_cli.models.normal_mean import NormalNumbers
 from dpbayes_cli.privacy.laws.discrete_gaussian import DiscreteGaussian
 from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
 from dpbayes_cli.privacy.noise import NoiseLaw

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Self
 
@@ -14,7 +14,7 @@ from dpbayes_cli.core.model import Model
 from dpbayes_cli.core.predicted import ClassProbabilities, ClassScores, NumberPrediction, Prediction
 from dpbayes_cli.core.predictor import Predictor, fixed_target
 from dpbayes_cli.core.section import Section, require_type
-from dpbayes_cli.models.families.regression_domain import CoefficientPrior, RegressionDomain
+from dpbayes_cli.models.families.regression_domain import CLASS_SPEC, NUMBER_SPEC, CoefficientPrior, RegressionDomain
 from dpbayes_cli.privacy.noisy_descent import Curvature
 
 if TYPE_CHECKING:
@@ -37,7 +37,6 @@ class ConvexLossModel(Model):
         precision: tau, the prior precision of every coefficient.
     """
 
-    prior_type: ClassVar[type[Section]] = CoefficientPrior
     default_mechanism: ClassVar[str] = "gibbs-posterior"
     has_probabilities: ClassVar[bool] = False
     """Whether the loss is a negative log (pseudo-)likelihood, so that a class has a probability."""
@@ -54,12 +53,7 @@ class ConvexLossModel(Model):
         """Build the model from its sections of a spec."""
         parts = require_type(domain, RegressionDomain)
         precision = require_type(prior, CoefficientPrior).precision
-        return cls(parts.design, parts.target.target(), cls.loss_of(parts), precision)
-
-    @classmethod
-    @abstractmethod
-    def loss_of(cls, domain: RegressionDomain) -> Loss:
-        """Return the loss that a domain states."""
+        return cls(parts.design, parts.target.target(), parts.loss, precision)
 
     @property
     def columns(self) -> tuple[Column | NumericColumn, ...]:
@@ -115,9 +109,17 @@ class ConvexLossModel(Model):
         """Return the predictions of linear predictors."""
 
 
+class ConvexClassModel(ConvexLossModel):
+    """A model of a class; the linear predictor is positive for class 1."""
+
+    first_spec: ClassVar[Mapping[str, str]] = CLASS_SPEC
+    target: Column
+
+
 class ConvexNumberModel(ConvexLossModel):
     """A model of a number; the linear predictor is the number scaled to [-1, 1]."""
 
+    first_spec: ClassVar[Mapping[str, str]] = NUMBER_SPEC
     target: NumericColumn
 
     def mean(self, t: Floats) -> Floats:

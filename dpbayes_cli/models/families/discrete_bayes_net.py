@@ -11,15 +11,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from dpbayes_cli.base.errors import SpecError, nearest
 from dpbayes_cli.core.columns import Column, CutColumn, RecordPolicy, has_stand_in
-from dpbayes_cli.core.model import NoisyStatistics
 from dpbayes_cli.core.model_defaults import DataCheck
 from dpbayes_cli.core.model_sections import NetworkTables
 from dpbayes_cli.core.noisy_observation import NoisyTable, NoisyTables, RecordCount
+from dpbayes_cli.core.predicted import ClassProbabilities
+from dpbayes_cli.core.predictor import Predictor
 from dpbayes_cli.core.statistic import Part, Statistic, TableCounts, Witness, count_cells
 from dpbayes_cli.models.families.capabilities import ConjugatePosterior, record_count
 from dpbayes_cli.models.families.network_domain import VariableSection, check_variables, concentrations_by_variable
-from dpbayes_cli.models.families.network_margins import MarginEstimates
-from dpbayes_cli.models.families.network_predictor import NetworkPredictor
 from dpbayes_cli.privacy.conjugate import NetworkFamily
 from dpbayes_cli.privacy.dag import Network, cell_names
 from dpbayes_cli.privacy.neighbors import Neighbors
@@ -36,7 +35,7 @@ _COMPARED_PARAMETERS, _MIN_TRIALS = 4000, 3
 
 
 @dataclass(frozen=True)
-class DiscreteBayesNet(NoisyStatistics, ConjugatePosterior):
+class DiscreteBayesNet(ConjugatePosterior):
     """The capability of networks of discrete variables with a Dirichlet prior on each row of each table.
 
     Attributes:
@@ -114,7 +113,7 @@ class DiscreteBayesNet(NoisyStatistics, ConjugatePosterior):
         return self.tables.row_heads
 
     def simulation_trials(self, trials: int) -> int:
-        """Return a smaller number of data sets, because each has many parameters to compare."""
+        """Return a smaller number of data sets for larger networks; each data set has many parameters to compare."""
         return min(trials, max(_MIN_TRIALS, _COMPARED_PARAMETERS // len(self.parameters)))
 
     def predicted_column(self, requested: str | None) -> int:
@@ -143,37 +142,22 @@ class DiscreteBayesNet(NoisyStatistics, ConjugatePosterior):
     def statistic(self, policy: RecordPolicy) -> Statistic:
         """Return the counts of every cell of every table.
 
-        Privacy: a record adds a unit vector to each table if its cells in the table's columns are valid, else zero.
-            replace-one: each table changes by at most 2 in L1 and sqrt 2 in L2 (two cells; one cell if one record is
-            invalid there), so that |I| tables change by 2 |I| and sqrt(2 |I|); attained by records that differ in every
-            variable. add-remove: each by 1; attained by any valid record.
+        Privacy: see ``table_statistic``: the L1 sensitivity of |I| tables is 2 |I| under replace-one, |I| under
+            add-remove.
         Source: Zhang, Rubinstein and Dimitrakakis 2016, Alg. 1; design notes, discrete Bayes nets.
         """
-        network = self.network
-        per_table = 1 if policy.neighbors is Neighbors.ADD_REMOVE else 2
-        expressions = tuple(
-            TableCounts(tuple(network.names[j] for j in family), network.shape(i))
-            for i, family in enumerate(network.families)
-        )
-        parts = tuple(
-            Part(name, size, per_table, per_table, weight)
-            for name, size, weight in zip(network.names, network.n_cells, self.weights, strict=True)
-        )
-        total = per_table * len(network)
-        return Statistic(cell_names(network, "count"), expressions, total, self._witness(policy), total, parts=parts)
-
-    def _witness(self, policy: RecordPolicy) -> Witness:
-        record, neighbor = (tuple(cell_of(column, code) for column in self.variables) for code in (0, 1))
-        return Witness(record, None if policy.neighbors is Neighbors.ADD_REMOVE else neighbor)
+        return table_statistic(self.network, self.variables, self.weights, policy)
 
     def observation(
         self, policy: RecordPolicy, released: Sequence[int], noise: NoiseLaw, n_records: int | None
     ) -> NoisyTables:
-        """Return the noisy tables, each with the row totals that other tables observe.
+        """Return the noisy tables, each with the estimates of its row totals from the other tables.
 
-        If no record is dropped, all tables count the same records, and the row totals of one are margins of others.
+        Tables share margins if no record is dropped: then all tables count the same records.
         """
         import numpy as np
+
+        from dpbayes_cli.models.families.network_margins import MarginEstimates
 
         counts = self.split(np.asarray(released, dtype=np.float64))
         total = record_count(policy, n_records)
@@ -198,7 +182,7 @@ class DiscreteBayesNet(NoisyStatistics, ConjugatePosterior):
         margin: Floats | None = None,
         margin_variance: Floats | None = None,
     ) -> NoisyTable:
-        """Return the observation of one noisy table."""
+        """Return the observation of one noisy table; see ``NoisyTable``."""
         import numpy as np
 
         rows = math.prod(self.network.shape(i)[:-1])
@@ -212,7 +196,7 @@ class DiscreteBayesNet(NoisyStatistics, ConjugatePosterior):
         return NoisyTable(concentration, shares, observed.reshape(rows, -1), noise, total, margin, margin_variance)
 
     def split(self, values: Any) -> list[Any]:
-        """Split an array of all cells along its last axis into one array for each table; see ``NetworkTables``."""
+        """Return one array for each table, from an array of all cells; see ``NetworkTables``."""
         return self.tables.split(values)
 
     def simulated(
@@ -232,10 +216,6 @@ class DiscreteBayesNet(NoisyStatistics, ConjugatePosterior):
         for block in self.draw_records(theta, n_records, rng):
             values += np.array(count_cells(statistic, self.network.names, block), dtype=np.int64)
         return tuple(float(x) for table in theta for x in table.ravel()), tuple(values.tolist())
-
-    def simulate(self, n_records: int, rng: np.random.Generator) -> tuple[tuple[float, ...], tuple[int, ...]]:
-        """Draw the tables from the prior and the exact counts; see ``ConjugatePosterior``."""
-        return self.simulated(RecordPolicy(Neighbors.REPLACE_ONE), n_records, rng)
 
     def draw_tables(self, rng: np.random.Generator) -> list[Floats]:
         """Draw the tables from the prior, each in its shape."""
@@ -264,9 +244,62 @@ class DiscreteBayesNet(NoisyStatistics, ConjugatePosterior):
         rows = tuple(math.prod(self.network.shape(i)[:-1]) for i in range(len(self.network)))
         return NetworkFamily(self.concentrations, rows, n_records)
 
-    def sums(self, values: Sequence[int], n_records: int) -> tuple[Fraction, ...]:
-        """Return the counts."""
-        return tuple(map(Fraction, values))
+
+@dataclass(frozen=True)
+class NetworkPredictor(Predictor):
+    """Predicts one variable of a network from its released posterior; see ``Predictor``."""
+
+    network: Network
+
+    def predict(self, codes: Integers) -> ClassProbabilities:
+        """Return class probabilities, averaged over the posterior; see ``class_probabilities``."""
+        import numpy as np
+
+        from dpbayes_cli.inference.predictive.classify import class_probabilities
+
+        classes = self.network.levels[self.target]
+        if not len(codes):
+            return ClassProbabilities(np.empty((0, len(classes))), classes)
+        return ClassProbabilities(class_probabilities(self.network, self.target, self.draws, codes), classes)
+
+
+def table_statistic(
+    network: Network,
+    columns: Sequence[Column | CutColumn],
+    weights: Sequence[Fraction],
+    policy: RecordPolicy,
+    first: int = 0,
+) -> Statistic:
+    """Return the counts of every cell of a network's tables.
+
+    Args:
+        network: the graph.
+        columns: the column of each variable.
+        weights: for each table its share of the noise budget, relative to others.
+        policy: neighbors.
+        first: the index of the first table that is counted.
+
+    Privacy: a record adds a unit vector to each table if its cells in the table's columns are valid, else zero.
+        replace-one: each table changes by at most 2 in L1 and sqrt 2 in L2 (two cells; one cell if one record is
+        invalid there), so that T tables change by 2 T and sqrt(2 T); attained by records that differ in every
+        variable. add-remove: each by 1; attained by any valid record.
+    Source: design notes, discrete Bayes nets.
+    """
+    add_remove = policy.neighbors is Neighbors.ADD_REMOVE
+    per_table = 1 if add_remove else 2
+    counted = range(first, len(network))
+    names = cell_names(network, "count")[sum(network.n_cells[:first]) :]
+    expressions = tuple(
+        TableCounts(tuple(network.names[j] for j in network.families[i]), network.shape(i)) for i in counted
+    )
+    parts = tuple(
+        Part(network.names[i], network.n_cells[i], per_table, per_table, weight)
+        for i, weight in zip(counted, weights, strict=True)
+    )
+    record, neighbor = (tuple(cell_of(c, min(code, len(c.levels) - 1)) for c in columns) for code in (0, 1))
+    witness = Witness(record, None if add_remove else neighbor)
+    total = per_table * len(parts)
+    return Statistic(names, expressions, total, witness, total, parts=parts)
 
 
 def cell_of(column: Column | CutColumn, code: int) -> str:

@@ -3,34 +3,36 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
 
+from dpbayes_cli.base.errors import SpecError, nearest
 from dpbayes_cli.core.columns import NumericColumn, RecordPolicy, check_bounds
 from dpbayes_cli.core.model import NoisyStatistics
 from dpbayes_cli.core.noisy_observation import NoisySums
 from dpbayes_cli.core.section import Section
 from dpbayes_cli.core.statistic import Statistic, can_be_null, evaluate, second_moments
 from dpbayes_cli.models.families.capabilities import record_count
-from dpbayes_cli.models.families.wishart_records import WishartRecords
+from dpbayes_cli.models.families.domain_types import Bound
 from dpbayes_cli.privacy.noise import NoiseLaw
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from dpbayes_cli.models.families.wishart_records import WishartRecords
+
 STEPS = 1 << 14
 """Grid steps between the bounds: the sum of a billion products of codes stays below 2^60."""
-MAX_BOUND = 1e12
 
 
 class NumberBounds(Section, frozen=True, kw_only=True):
     """The public bounds of a number."""
 
-    lower: Annotated[float, Meta(ge=-MAX_BOUND, le=MAX_BOUND, description="lower numbers are clamped to this")]
-    upper: Annotated[float, Meta(ge=-MAX_BOUND, le=MAX_BOUND, description="higher numbers are clamped to this")]
+    lower: Annotated[Bound, Meta(description="lower numbers are clamped to this")]
+    upper: Annotated[Bound, Meta(description="higher numbers are clamped to this")]
 
     def __post_init__(self) -> None:
         check_bounds(self.lower, self.upper)
@@ -98,3 +100,20 @@ class JointNormal(NoisyStatistics):
         half, middle = law.half_and_middle
         numbers = middle + half * rng.multivariate_normal(mean, covariance, n_records, method="cholesky")
         return tuple(law.parameters(point)[0].tolist()), evaluate(self.statistic(policy), self.columns, numbers)
+
+
+def prior_by_column(
+    bounds: Sequence[tuple[str, float, float]], mean: Mapping[str, float], deviation: Mapping[str, float]
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Return the prior mean and deviation of each column, by default the middle and a sixth of its range.
+
+    Raises:
+        SpecError: the prior names an unknown column.
+    """
+    names = [name for name, _, _ in bounds]
+    for key, stated in (("mean", mean), ("deviation", deviation)):
+        for name in stated:
+            if name not in names:
+                raise SpecError(f"there is no column {name!r}", where=f"prior.{key}", hint=nearest(name, names))
+    means = tuple(mean.get(name, (low + high) / 2.0) for name, low, high in bounds)
+    return means, tuple(deviation.get(name, (high - low) / 6.0) for name, low, high in bounds)

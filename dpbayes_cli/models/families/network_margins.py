@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from dpbayes_cli.privacy.dag import Network
 
 if TYPE_CHECKING:
@@ -28,8 +30,6 @@ class MarginEstimates:
 
     def for_table(self, i: int) -> tuple[Floats | None, Floats | None]:
         """Return the estimates of a table's row totals from the other tables, and their variances; None without any."""
-        import numpy as np
-
         parents = self._network.parents[i]
         if not parents:
             return None, None
@@ -54,8 +54,6 @@ class MarginEstimates:
 
     def _margin(self, i: int, axes: Sequence[int]) -> tuple[Floats, float]:
         """Return the margin of a table on variables in ascending order, and the precision of each of its cells."""
-        import numpy as np
-
         family = self._network.families[i]
         summed = tuple(k for k, j in enumerate(family) if j not in axes)
         kept = [j for j in family if j in axes]

@@ -1,8 +1,8 @@
-"""The law of one clamped or truncated number, derived from a few functions of its family.
+"""Families of numbers with a conjugate prior, and the law of what a number of a family adds to the statistic.
 
-A family states its prior and the law of a number on an interval: the probabilities below, inside and above it, and the
-first moments and the characteristic function inside. The law of a record's contribution to the integer statistic
-follows. A new model whose records are one number each implements a family.
+A family states its prior and, for an interval, the probabilities below, inside and above it, and the first moments and
+the characteristic function inside. The law of a clamped or dropped number follows. A new model whose records are one
+number each implements a family.
 """
 
 from __future__ import annotations
@@ -11,13 +11,17 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
+
 from dpbayes_cli.core.columns import NumericColumn
 from dpbayes_cli.core.noisy_observation import ScalarLaw
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from dpbayes_cli.base.numeric import Complexes, Floats
+
+_MAX_ADDENDS = 384
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(256)
+"""The quadrature rule that replaces a sum of more addends."""
 
 
 class NumberFamily(ABC):
@@ -45,7 +49,7 @@ class NumberFamily(ABC):
 
     @abstractmethod
     def complete_data_sd(self, coordinate: Floats, n_records: Floats) -> Floats:
-        """Return the sd of the conjugate posterior after ``n_records`` records whose sum is its expectation."""
+        """Return the sd of the conjugate posterior if the sum of ``n_records`` records equals its expectation."""
 
     @abstractmethod
     def draw_conjugate(self, total: float, n_records: float, size: int, rng: np.random.Generator) -> Floats:
@@ -57,7 +61,7 @@ class NumberFamily(ABC):
 
     @abstractmethod
     def transform(self, coordinate: Floats, frequencies: Floats | Complexes, lower: float, upper: float) -> Complexes:
-        """Return E[exp(i u (x - middle)); inside the interval], coordinates (n, 1) against frequencies (1 or n, m)."""
+        """Return E[exp(i u (x - middle)); inside the interval] for coordinates (n, 1) and frequencies (1 or n, m)."""
 
     @abstractmethod
     def moments(self, coordinate: Floats, lower: float, upper: float) -> tuple[Floats, Floats]:
@@ -69,10 +73,10 @@ class NumberLaw(ScalarLaw):
     """The law of what one number adds to the statistic.
 
     Attributes:
-        family: the law of the number.
-        column: its public bounds and grid.
-        centered: whether it adds (2 code - steps, steps), or only its code.
-        inside: whether the law is that of a number inside the bounds, because others do not count as records.
+        family: the family of the number.
+        column: the public bounds and the grid of the number.
+        centered: whether a number adds (2 code - steps, steps) to the statistic, or only its code.
+        inside: whether the law is conditional on a number inside the bounds, because others do not count as records.
     """
 
     family: NumberFamily
@@ -87,8 +91,6 @@ class NumberLaw(ScalarLaw):
 
     def log_shares(self, points: Floats) -> tuple[Floats, Floats]:
         """Return the log probabilities that a number is inside the bounds and that it is outside."""
-        import numpy as np
-
         below, inside, above = self.family.masses(points, self.column.lower, self.column.upper)
         with np.errstate(divide="ignore"):
             return np.log(inside), np.log(below + above)
@@ -96,9 +98,7 @@ class NumberLaw(ScalarLaw):
     @property
     def spacing(self) -> int:
         """The distance between two neighboring possible sums; 0 if the grid is so fine that the noise hides it."""
-        if not self.family.lattice:
-            return 0
-        return 2 if self.centered else 1
+        return (2 if self.centered else 1) if self.family.lattice else 0
 
     @property
     def span(self) -> float:
@@ -134,8 +134,6 @@ class NumberLaw(ScalarLaw):
 
     def moments(self, points: Floats) -> tuple[Floats, Floats]:
         """Return mean and covariance of a record's contribution to (sum, valid), or to the sum alone."""
-        import numpy as np
-
         below, inside, above = self.family.masses(points[..., 0], self.column.lower, self.column.upper)
         first, second = self.family.moments(points[..., 0], self.column.lower, self.column.upper)
         if self.column.outside == "clamp":
@@ -155,8 +153,6 @@ class NumberLaw(ScalarLaw):
 
     def characteristic(self, points: Floats, frequencies: Floats | Complexes) -> Complexes:
         """Return the characteristic function of the contribution of a clamped number, or of one inside the bounds."""
-        import numpy as np
-
         middle, half = self._scale
         lower, upper = self.column.lower, self.column.upper
         width = (upper - lower) / 2.0
@@ -198,48 +194,36 @@ class LatticeFamily(NumberFamily):
 
     def masses(self, coordinate: Floats, lower: float, upper: float) -> tuple[Floats, Floats, Floats]:
         """Return the probabilities below, inside and above the interval."""
-        import numpy as np
-
         above = self.survival(coordinate, upper)
         return np.zeros_like(above), 1.0 - above, above
 
     def _nodes(self, coordinate: Floats, upper: float) -> tuple[Floats, Floats]:
-        """Return numbers inside the interval and their probabilities, shape (..., m); if many, a quadrature rule."""
-        import numpy as np
-
+        """Return the numbers inside the interval, or the nodes of a quadrature rule, and their weights, (..., m)."""
         low, high = self.reach(coordinate[..., None])
         low, high = np.floor(np.maximum(low, 0.0)), np.minimum(np.ceil(high), upper)
         width = int(max((high - low).max(initial=0.0), 0.0)) + 1
-        if width <= _MAX_NODES:
+        if width <= _MAX_ADDENDS:
             numbers = low + np.arange(width)
             weights = np.where(numbers <= high, 1.0, 0.0)
             numbers = np.minimum(numbers, high)
         else:
-            nodes, rule = _quadrature()
             half = (high - low + 1.0) / 2.0
-            numbers, weights = low - 0.5 + half * (1.0 + nodes), half * rule
+            numbers, weights = low - 0.5 + half * (1.0 + _NODES), half * _WEIGHTS
         return numbers, np.exp(self.log_pmf(coordinate[..., None], numbers)) * weights
 
     def transform(self, coordinate: Floats, frequencies: Floats | Complexes, lower: float, upper: float) -> Complexes:
         """Return the characteristic function inside the interval."""
-        import numpy as np
-
         numbers, masses = self._nodes(coordinate[:, 0], upper)
         phases = np.exp(1j * np.asarray(frequencies)[..., None] * (numbers - upper / 2.0)[:, None, :])
         return np.asarray((phases * masses[:, None, :]).sum(axis=-1))
 
     def moments(self, coordinate: Floats, lower: float, upper: float) -> tuple[Floats, Floats]:
-        """Return the first two moments of the scaled number inside the interval."""
+        """Return the first two moments inside the interval; see ``NumberFamily``."""
         numbers, masses = self._nodes(coordinate, upper)
         scaled = 2.0 * numbers / upper - 1.0
         return (scaled * masses).sum(axis=-1), (scaled**2 * masses).sum(axis=-1)
 
 
-_MAX_NODES = 384
-
-
-def _quadrature() -> tuple[Floats, Floats]:
-    import numpy as np
-
-    nodes, weights = np.polynomial.legendre.leggauss(256)
-    return nodes, weights
+def log_gamma_draws(shape: float, size: int, rng: np.random.Generator) -> Floats:
+    """Draw logarithms of Gamma(shape, 1) variables; they do not underflow, however small the shape is."""
+    return np.log(rng.standard_gamma(shape + 1.0, size)) + np.log1p(-rng.random(size)) / shape

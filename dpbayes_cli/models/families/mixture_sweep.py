@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from dpbayes_cli.core.encoded_records import EncodedRecords
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.core.statistic import ExactEvidence
 from dpbayes_cli.models.families.latent_variables import LatentStructure, SiteEvidence, StateProbabilities
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from dpbayes_cli.base.numeric import Floats, Integers
 
 _BLOCK = 1 << 16
@@ -33,15 +33,11 @@ class RecordEvidence(SiteEvidence):
 
     def scores(self, tables: Sequence[Integers], sites: Integers) -> Integers:
         """Return the scores of the states; see ``SiteEvidence``."""
-        import numpy as np
-
         by_feature = (table.T[codes[sites]] for codes, table in zip(self.codes, tables, strict=True))
         return np.asarray(sum(by_feature), dtype=np.int64)
 
     def counts(self, states: Integers, n_states: int) -> list[Integers]:
         """Return the counts of each state; see ``SiteEvidence``."""
-        import numpy as np
-
         tables = []
         for codes, size in zip(self.codes, self.sizes, strict=True):
             counts = np.bincount(states * size + codes, minlength=n_states * size)
@@ -65,28 +61,20 @@ class MixtureStructure(LatentStructure):
 
     def update_blocks(self, n_records: int) -> tuple[Integers, ...]:
         """Return the records in blocks, which bound the memory of an update; all records are independent."""
-        import numpy as np
-
         return tuple(np.arange(i, min(i + _BLOCK, n_records)) for i in range(0, n_records, _BLOCK))
 
     def draw_state_probabilities(self, states: Integers | None, rng: np.random.Generator) -> StateProbabilities:
         """Draw the class probabilities."""
-        import numpy as np
-
         counts = 0 if states is None else np.bincount(states, minlength=self.n_states)
         return (rng.dirichlet(np.full(self.n_states, self.concentration) + counts),)
 
     def draw_states(self, probabilities: StateProbabilities, n_records: int, rng: np.random.Generator) -> Integers:
         """Draw the classes of all records."""
-        import numpy as np
-
         drawn = np.searchsorted(np.cumsum(probabilities[0]), rng.random(n_records), side="right")
         return np.minimum(drawn, self.n_states - 1).astype(np.int64)
 
     def log_prior(self, probabilities: StateProbabilities, states: Integers, sites: Integers) -> Floats:
         """Return the log class probabilities."""
-        import numpy as np
-
         logs = np.log(np.maximum(probabilities[0], 1e-300))
         return np.broadcast_to(logs, (len(sites), self.n_states))
 

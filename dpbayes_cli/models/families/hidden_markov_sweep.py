@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
+
 from dpbayes_cli.core.statistic import ExactEvidence
 from dpbayes_cli.models.families.latent_variables import LatentStructure, SiteEvidence, StateProbabilities
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from dpbayes_cli.base.numeric import Floats, Integers
 
 
@@ -28,15 +28,11 @@ class SequenceEvidence(SiteEvidence):
 
     def scores(self, tables: Sequence[Integers], sites: Integers) -> Integers:
         """Return the scores of the states; see ``SiteEvidence``."""
-        import numpy as np
-
         by_feature = (counts[sites] @ table.T for counts, table in zip(self.values, tables, strict=True))
         return np.asarray(sum(by_feature), dtype=np.int64)
 
     def counts(self, states: Integers, n_states: int) -> list[Integers]:
         """Return the counts of each state; see ``SiteEvidence``."""
-        import numpy as np
-
         tables = []
         for counts in self.values:
             table = np.zeros((n_states, counts.shape[1]), dtype=np.int64)
@@ -67,8 +63,6 @@ class HiddenMarkovStructure(LatentStructure):
 
     def update_blocks(self, n_records: int) -> tuple[Integers, ...]:
         """Return the even and the odd time steps of all sequences."""
-        import numpy as np
-
         steps = np.arange(self.n_sites(n_records)) % self.shape[1]
         groups = (np.flatnonzero(steps % 2 == parity) for parity in (0, 1))
         return tuple(group for group in groups if len(group))
@@ -76,14 +70,10 @@ class HiddenMarkovStructure(LatentStructure):
     @property
     def successors(self) -> Floats:
         """The prior concentrations for each state's successor, shape (n_states, n_states)."""
-        import numpy as np
-
         return np.full((self.n_states, self.n_states), self.transition) + self.stay * np.eye(self.n_states)
 
     def draw_state_probabilities(self, states: Integers | None, rng: np.random.Generator) -> StateProbabilities:
         """Draw the probabilities of transitions and of first states."""
-        import numpy as np
-
         rows, first = self.successors, np.full(self.n_states, self.first)
         if states is not None:
             z = states.reshape(self.shape)
@@ -93,8 +83,6 @@ class HiddenMarkovStructure(LatentStructure):
 
     def draw_states(self, probabilities: StateProbabilities, n_records: int, rng: np.random.Generator) -> Integers:
         """Draw the states of all sequences."""
-        import numpy as np
-
         transition, first = probabilities
         states = np.empty(self.shape, dtype=np.int64)
         for t in range(self.shape[1]):
@@ -105,8 +93,6 @@ class HiddenMarkovStructure(LatentStructure):
 
     def log_prior(self, probabilities: StateProbabilities, states: Integers, sites: Integers) -> Floats:
         """Return the log probability of each state given the steps before and after."""
-        import numpy as np
-
         transition, first = (np.log(np.maximum(array, 1e-300)) for array in probabilities)
         steps = sites % self.shape[1]
         starts, ends = steps == 0, steps == self.shape[1] - 1
@@ -121,8 +107,6 @@ class HiddenMarkovStructure(LatentStructure):
 
     def sites(self, evidence: ExactEvidence) -> SiteEvidence:
         """Return the counts of each feature by sequence and time step."""
-        import numpy as np
-
         sizes = [self.n_sites(0) * len(concentration) for concentration in self.emissions]
         ends = list(itertools.accumulate(sizes))[:-1]
         parts = np.split(np.array(evidence.values, dtype=np.int64), ends)
