@@ -15,7 +15,7 @@ from dpbayes_cli.core.noisy_observation import NoisyCounts
 from dpbayes_cli.core.section import Level, Section, require_type
 from dpbayes_cli.core.statistic import CountAt, Statistic, Witness
 from dpbayes_cli.models.families.beta_probability import BetaProbability, PriorFailures, PriorSuccesses
-from dpbayes_cli.models.families.capabilities import Arithmetic, record_count
+from dpbayes_cli.models.families.capabilities import Arithmetic, Simulated, record_count
 from dpbayes_cli.privacy.conjugate import DirichletFamily
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.noise import NoiseLaw
@@ -63,18 +63,18 @@ class BetaBernoulli(BetaProbability):
     name: ClassVar[str] = "beta-bernoulli"
     summary: ClassVar[str] = "probability of a binary outcome, Beta prior"
     info: ClassVar[MethodInfo] = MethodInfo(
-        releases="The noisy number of successes and, if the number of valid records is private, of failures; and the "
-        "posterior of theta, the probability of success, inferred from them.",
+        releases="The noisy number of successes, and the posterior of theta, the probability of success, that is "
+        "inferred from it. If the number of valid records is private, also the noisy number of failures.",
         guarantee="The mechanism gives the guarantee. The L1 sensitivity is 1 for complete records under replace-one "
         "(one count), 2 for dropped records under replace-one (two counts), and 1 under add-remove (two counts).",
         assumptions="Each record holds one binary outcome. Records are independent given theta. The two valid texts "
         "are public. With impute:VALUE, the custodian states that VALUE is a fair stand-in.",
         source="Foulds et al. 2016, sec. 3.2; Zhang, Rubinstein and Dimitrakakis 2016, Alg. 1; Bernstein and Sheldon "
         "2018, sec. 3 and Fig. 1 (binomial).",
-        corrections="If n is public and records are complete, the statistic is one number with sensitivity 1, not the "
-        "pair of counts with sensitivity 2: half the noise of the papers for the same epsilon. If invalid records are "
-        "dropped, the number of valid records is private: both counts are released, and the posterior averages over "
-        "that number.",
+        corrections="If n is public and records are complete, the statistic is one number with sensitivity 1, where "
+        "the papers release a pair of counts with sensitivity 2. This halves the noise for the same epsilon. If "
+        "invalid records are dropped, the number of valid records is private: both counts are released, and the "
+        "posterior averages over that number.",
         prefer_when="You ask one yes/no question about each person.",
     )
     domain_type: ClassVar[type[Section]] = BetaBernoulliDomain
@@ -94,7 +94,6 @@ class BetaBernoulli(BetaProbability):
 
     @classmethod
     def build(cls, domain: Section, prior: Section) -> Self:
-        """Build the model from its sections of a spec."""
         texts, beta = require_type(domain, BetaBernoulliDomain), require_type(prior, BetaBernoulliPrior)
         return cls(*texts.levels, beta.alpha, beta.beta)
 
@@ -108,12 +107,12 @@ class BetaBernoulli(BetaProbability):
         return {self.success: mean[0], self.failure: 1.0 - mean[0]}
 
     def statistic(self, policy: RecordPolicy) -> Statistic:
-        """Return the smallest sufficient integer statistic: successes, and failures too unless they follow from n.
+        """Return the number of successes and, unless it follows from a public number of records, of failures.
 
         Privacy: replace-one, complete: t(x) in {0, 1}, so |t - t'| <= 1, attained by success against failure.
             replace-one, dropped records: t(x) in {(1,0), (0,1), (0,0)}, so the L1 change is at most 2, attained by
             success against failure. add-remove: ||t(x)||_1 <= 1, attained by a success.
-        Source: design notes, correction to Foulds et al. and Zhang et al. (one number, not a pair, when n is public).
+        Source: design notes, correction to Foulds et al. and Zhang et al. (one number, not a pair, if n is public).
         """
         successes, failures = CountAt("outcome", SUCCESS), CountAt("outcome", FAILURE)
         add_remove = policy.neighbors is Neighbors.ADD_REMOVE
@@ -124,20 +123,16 @@ class BetaBernoulli(BetaProbability):
         return Statistic(("successes", "failures"), (successes, failures), sensitivity, witness, sensitivity)
 
     def natural(self, theta: Any, arithmetic: Arithmetic) -> tuple[Any, Any]:
-        """Return logit theta and log(1 - theta): the log likelihood is s logit theta + n log(1 - theta)."""
+        """Return logit theta and log(1 - theta), the factors of the successes and of n in the log likelihood."""
         failing = arithmetic.log(1 - theta)
         return arithmetic.log(theta) - failing, failing
 
-    def simulated(
-        self, policy: RecordPolicy, n_records: int, rng: "np.random.Generator"
-    ) -> tuple[tuple[float, ...], tuple[int, ...]]:
-        """Draw theta and the exact counts of the statistic; see ``NoisyStatistics``."""
+    def simulated(self, policy: RecordPolicy, n_records: int, rng: "np.random.Generator") -> Simulated:
         theta = float(rng.beta(self.alpha, self.beta))
         successes = int(rng.binomial(n_records, theta))
         return (theta,), (successes, n_records - successes)[: len(self.statistic(policy).names)]
 
     def family(self, n_records: int) -> DirichletFamily:
-        """Return the Beta posterior."""
         return DirichletFamily((self.alpha, self.beta), n_records)
 
     def sums(self, values: Sequence[int], n_records: int) -> tuple[Fraction, ...]:

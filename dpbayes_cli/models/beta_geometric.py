@@ -41,19 +41,19 @@ class BetaGeometric(WholeNumber, BetaProbability):
     name: ClassVar[str] = "beta-geometric"
     summary: ClassVar[str] = "probability of success from the failures before it, Beta prior"
     info: ClassVar[MethodInfo] = MethodInfo(
-        releases="The noisy sum of the failures, clamped to a public bound, and, if it is private, the noisy number "
-        "of records that count; and the posterior of the probability of success inferred from them. With gibbs, map, "
-        "ops and the rdp mechanisms: draws of that probability, or an estimate of it.",
+        releases="The noisy sum of the failures, each number clamped to a public bound; the noisy number of valid "
+        "records, unless it is public; and the posterior of the probability of success that is inferred from them. The "
+        "mechanisms gibbs, ops and rdp-* release draws of that probability instead, and map an estimate.",
         guarantee="The mechanism gives the guarantee. One record moves the sum by at most the public bound.",
         assumptions="Each record holds one whole number, the failures before the first success; larger numbers are "
         "clamped to the public bound or dropped. Attempts are independent and have the same probability of success. "
         "With impute:VALUE, the custodian states that VALUE is a fair stand-in.",
         source="Bernstein and Sheldon 2018, sec. 3.3 and Alg. 2-3; Geumlek, Song and Chaudhuri 2017, sec. 3.",
         corrections="Inference accounts for the clamping: the likelihood is exact, by inversion of the characteristic "
-        "function, where the paper uses a normal approximation. Draws by gibbs, map, ops and the rdp mechanisms "
-        "ignore the clamping. If many numbers exceed the bound, which is public and chosen beforehand, these draws "
-        "are biased upwards.",
-        prefer_when="You count how many tries something takes: attempts until admission, contacts until an answer.",
+        "function. The paper uses a normal approximation. Draws by gibbs, map, ops and rdp-* ignore the clamping: they "
+        "are too large if many numbers exceed the bound.",
+        prefer_when="You count the attempts until a first success: applications until admission, contacts until an "
+        "answer.",
     )
     prior_type: ClassVar[type[Section]] = BetaGeometricPrior
     examples: ClassVar[tuple[Example, ...]] = (
@@ -68,13 +68,11 @@ class BetaGeometric(WholeNumber, BetaProbability):
 
     @property
     def number_family(self) -> "GeometricNumbers":
-        """The geometric law, with the prior of its parameter."""
         from dpbayes_cli.models.families.beta_numbers import GeometricNumbers
 
         return GeometricNumbers(self.alpha, self.beta)
 
     def draw_numbers(self, parameter: float, size: int, rng: "np.random.Generator") -> "Floats":
-        """Draw numbers of failures."""
         return (rng.geometric(max(parameter, 1e-15), size) - 1).astype(float)
 
     def predictive(self, mean: Sequence[float]) -> dict[str, float]:
@@ -83,13 +81,13 @@ class BetaGeometric(WholeNumber, BetaProbability):
 
     @property
     def default_support(self) -> tuple[float, float]:
-        """From 0.1, or the probability at which the mean number of failures is the bound if that is less, to 0.9."""
+        """From 0.1 to 0.9; the lower end is smaller if the mean number of failures at 0.1 is below the bound."""
         return (min(0.1, 1.0 / (1.0 + self.upper)), 0.9)
 
     def natural(self, theta: Any, arithmetic: Arithmetic) -> tuple[Any, Any]:
-        """Return log(1 - theta) and log theta: the log likelihood is (sum x) log(1 - theta) + n log theta."""
+        """Return log(1 - theta) and log theta, the factors of sum x and n in the log likelihood."""
         return arithmetic.log(1 - theta), arithmetic.log(theta)
 
     def family(self, n_records: int) -> BetaFailuresFamily:
-        """Return the family of Beta posteriors; the data change the second shape."""
+        """Return the family of Beta posteriors; the data change the second parameter."""
         return BetaFailuresFamily(self.alpha, self.beta, 1.0, float(self.upper), n_records)

@@ -13,7 +13,7 @@ from dpbayes_cli.core.model import MethodInfo
 from dpbayes_cli.core.noisy_observation import NoisyCounts
 from dpbayes_cli.core.section import Level, Positive, Section, require_type
 from dpbayes_cli.core.statistic import CountAt, Statistic, Witness
-from dpbayes_cli.models.families.capabilities import ConjugatePosterior, DirichletProbabilities, record_count
+from dpbayes_cli.models.families.capabilities import ConjugatePosterior, DirichletProbabilities, Simulated, record_count
 from dpbayes_cli.models.families.network_domain import by_key
 from dpbayes_cli.privacy.conjugate import DirichletFamily
 from dpbayes_cli.privacy.neighbors import Neighbors
@@ -58,16 +58,16 @@ class DirichletCategorical(DirichletProbabilities, ConjugatePosterior):
     summary: ClassVar[str] = "probabilities of K categories, Dirichlet prior"
     info: ClassVar[MethodInfo] = MethodInfo(
         releases="One noisy count for each of the K public categories, and the posterior of theta, the vector of "
-        "probabilities, inferred from them.",
+        "probabilities, that is inferred from them.",
         guarantee="The mechanism gives the guarantee. The L1 sensitivity is 2 under replace-one (one count falls, "
         "another rises) and 1 under add-remove.",
         assumptions="Each record holds one category from a public list. Records are independent given theta. With "
         "impute:VALUE, the custodian states that VALUE is a fair stand-in.",
         source="Bernstein and Sheldon 2018, sec. 3 and Fig. 1 (multinomial); Zhang, Rubinstein and Dimitrakakis 2016, "
         "Alg. 1.",
-        corrections="Noise is drawn independently for each count. (In the code of Bernstein and Sheldon all "
-        "components get the same draw, which is not private.) The posterior uses the exact integer law of the counts, "
-        "not a normal approximation.",
+        corrections="Noise is drawn independently for each count. The code of Bernstein and Sheldon adds the same draw "
+        "to all counts, which is not private. The posterior uses the exact integer law of the counts, not a normal "
+        "approximation.",
         prefer_when="You ask one multiple-choice question about each person.",
     )
     domain_type: ClassVar[type[Section]] = DirichletCategoricalDomain
@@ -124,15 +124,11 @@ class DirichletCategorical(DirichletProbabilities, ConjugatePosterior):
             1 if add_remove else 2,
         )
 
-    def simulated(
-        self, policy: RecordPolicy, n_records: int, rng: "np.random.Generator"
-    ) -> tuple[tuple[float, ...], tuple[int, ...]]:
-        """Draw theta and the exact counts; see ``NoisyStatistics``."""
+    def simulated(self, policy: RecordPolicy, n_records: int, rng: "np.random.Generator") -> Simulated:
         theta = rng.dirichlet(self.concentration)
         return tuple(theta.tolist()), tuple(rng.multinomial(n_records, theta).tolist())
 
     def family(self, n_records: int) -> DirichletFamily:
-        """Return the Dirichlet posterior."""
         return DirichletFamily(self.concentration, n_records)
 
     def observation(

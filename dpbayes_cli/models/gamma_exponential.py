@@ -55,19 +55,19 @@ class GammaExponential(ConjugateNumber, GammaRate):
     name: ClassVar[str] = "gamma-exponential"
     summary: ClassVar[str] = "rate of a waiting time, Gamma prior"
     info: ClassVar[MethodInfo] = MethodInfo(
-        releases="The noisy sum of the times, clamped to a public bound, and, if it is private, the noisy number of "
-        "times that count; and the posterior of the rate inferred from them. With ops and the rdp mechanisms: draws "
-        "of the rate.",
+        releases="The noisy sum of the times, each clamped to a public bound; the noisy number of valid records, "
+        "unless it is public; and the posterior of the rate that is inferred from them. The mechanisms ops and rdp-* "
+        "release draws of the rate instead.",
         guarantee="The mechanism gives the guarantee. One record moves the sum of times by at most the public bound.",
         assumptions="Each record holds one non-negative number; larger numbers are clamped to the public bound or "
         "dropped. Numbers are rounded to a public grid of 2^20 steps. With impute:VALUE, the custodian states that "
         "VALUE is a fair stand-in.",
         source="Bernstein and Sheldon 2018, sec. 3.3; Geumlek, Song and Chaudhuri 2017, sec. 3.",
         corrections="Inference accounts for the clamping: the likelihood of clamped times is exact, by inversion of "
-        "the characteristic function, where Bernstein and Sheldon use a normal approximation. Draws by ops and the "
-        "rdp mechanisms ignore the clamping; if many times exceed the bound, the rate is biased upwards. The bound is "
-        "public and chosen beforehand; in the paper it depends on the true parameter.",
-        prefer_when="You ask how long it takes until something happens, and no time is censored.",
+        "the characteristic function. Bernstein and Sheldon use a normal approximation, and a bound that depends on "
+        "the true parameter; here the bound is public. Draws by ops and rdp-* ignore the clamping: they are too large "
+        "if many times exceed the bound.",
+        prefer_when="You ask how long something takes, and no time is censored.",
     )
     domain_type: ClassVar[type[Section]] = GammaExponentialDomain
     prior_type: ClassVar[type[Section]] = GammaExponentialPrior
@@ -85,18 +85,15 @@ class GammaExponential(ConjugateNumber, GammaRate):
 
     @property
     def column(self) -> NumericColumn:
-        """The waiting time."""
         return NumericColumn("value", 0.0, self.upper, STEPS, outside=self.out_of_bounds)
 
     @property
     def number_family(self) -> "ExponentialTimes":
-        """The exponential law, with the prior of its rate."""
         from dpbayes_cli.models.families.gamma_numbers import ExponentialTimes
 
         return ExponentialTimes(self.shape, self.rate)
 
     def draw_numbers(self, parameter: float, size: int, rng: "np.random.Generator") -> "Floats":
-        """Draw waiting times."""
         return rng.exponential(1.0 / parameter, size)
 
     def predictive(self, mean: Sequence[float]) -> dict[str, float]:
@@ -104,7 +101,7 @@ class GammaExponential(ConjugateNumber, GammaRate):
         return {"mean": 1.0 / max(mean[0], LEAST_DIVISOR)}
 
     def natural(self, theta: Any, arithmetic: Arithmetic) -> tuple[Any, Any]:
-        """Return -rate and log rate: the log likelihood is n log rate - rate (sum x)."""
+        """Return -rate and log rate, the factors of sum x and n in the log likelihood."""
         return -theta, arithmetic.log(theta)
 
     def family(self, n_records: int) -> GammaRateFamily:

@@ -31,8 +31,7 @@ class GammaPoissonPrior(Section, frozen=True, kw_only=True):
 class GammaPoisson(WholeNumber, GammaRate):
     """rate ~ Gamma(shape, rate); each record is a count, Poisson(rate), clamped to a public bound.
 
-    The conjugate update adds the sum of the counts to the shape and their number to the rate; the posterior predictive
-    mean of a count is the posterior mean of the rate.
+    The conjugate update adds the sum of the counts to the shape and the number of records to the rate.
 
     Source: Geumlek et al. 2017 sec. 3.2; Bernstein and Sheldon 2018 sec. 3.3.
     """
@@ -40,16 +39,16 @@ class GammaPoisson(WholeNumber, GammaRate):
     name: ClassVar[str] = "gamma-poisson"
     summary: ClassVar[str] = "rate of a count, Gamma prior"
     info: ClassVar[MethodInfo] = MethodInfo(
-        releases="The noisy sum of the counts, clamped to a public bound, and, if it is private, the noisy number of "
-        "records that count; and the posterior of the rate inferred from them. With ops and the rdp mechanisms: draws "
-        "of the rate.",
+        releases="The noisy sum of the counts, each clamped to a public bound; the noisy number of valid records, "
+        "unless it is public; and the posterior of the rate that is inferred from them. The mechanisms ops and rdp-* "
+        "release draws of the rate instead.",
         guarantee="The mechanism gives the guarantee. One record moves the sum of counts by at most the public bound.",
-        assumptions="Each record holds one count; counts outside 0 and the public bound are clamped or dropped. With "
+        assumptions="Each record holds one count; a count above the public bound is clamped to it or dropped. With "
         "impute:VALUE, the custodian states that VALUE is a fair stand-in.",
         source="Geumlek, Song and Chaudhuri 2017, sec. 3.2; Foulds et al. 2016, sec. 3.1.",
         corrections="Inference accounts for the clamping: the likelihood of clamped counts is exact, by inversion of "
-        "the characteristic function. Draws by ops and the rdp mechanisms ignore the clamping. If many counts exceed "
-        "the bound, which is public and chosen beforehand, the rate is biased downwards.",
+        "the characteristic function. Draws by ops and rdp-* ignore the clamping: they are too small if many counts "
+        "exceed the bound.",
         prefer_when="You ask how often something happens to each person: visits, relapses, claims.",
     )
     prior_type: ClassVar[type[Section]] = GammaPoissonPrior
@@ -65,21 +64,18 @@ class GammaPoisson(WholeNumber, GammaRate):
 
     @property
     def number_family(self) -> "PoissonCounts":
-        """The Poisson law, with the prior of its rate."""
         from dpbayes_cli.models.families.gamma_numbers import PoissonCounts
 
         return PoissonCounts(self.shape, self.rate)
 
     def draw_numbers(self, parameter: float, size: int, rng: "np.random.Generator") -> "Floats":
-        """Draw counts."""
         return rng.poisson(parameter, size).astype(float)
 
     def predictive(self, mean: Sequence[float]) -> dict[str, float]:
-        """Return the mean of a new record."""
         return {"mean": mean[0]}
 
     def natural(self, theta: Any, arithmetic: Arithmetic) -> tuple[Any, Any]:
-        """Return log rate and -rate: the log likelihood is (sum x) log rate - n rate."""
+        """Return log rate and -rate, the factors of sum x and n in the log likelihood."""
         return arithmetic.log(theta), -theta
 
     def family(self, n_records: int) -> GammaShapeFamily:

@@ -27,7 +27,6 @@ class HuberDomain(NumberDomain, frozen=True, kw_only=True):
 
     @property
     def loss(self) -> HuberLoss:
-        """The loss of the linear predictor."""
         return HuberLoss(self.threshold, self.relative_scale)
 
 
@@ -49,13 +48,13 @@ class HuberRegression(ConvexNumberModel):
     info: ClassVar[MethodInfo] = MethodInfo(
         releases="Draws of the coefficients from a Gibbs posterior tempered for privacy; nothing else.",
         guarantee="The mechanism gives the guarantee. The gradient of one record's loss has at most the norm c "
-        "threshold / scale, and its curvature is at most c^2 / scale^2; c^2 = norm^2 + 1 with an intercept; the target "
-        "is scaled to [-1, 1].",
-        assumptions="As for logistic-regression; the target is clamped to public bounds. The loss is squared near "
-        "zero and linear beyond the threshold.",
+        "threshold / scale, and its curvature is at most c^2 / scale^2, where c^2 = norm^2 + 1 with an intercept. The "
+        "scale is that of a target scaled to [-1, 1].",
+        assumptions="The same as for logistic-regression; in addition the target is clamped to public bounds. The loss "
+        "is squared near zero and linear beyond the threshold.",
         source="Huber 1964; Minami, Arai, Sato and Nakagawa 2016.",
-        corrections="The gradient is clipped. Clipping the residual instead would make the loss non-convex.",
-        prefer_when="You predict a number, and linear-regression would need wide bounds because of a few records.",
+        corrections="The gradient of the squared loss is clipped; with clipped residuals the loss would not be convex.",
+        prefer_when="You predict a number, and a few extreme records would force wide bounds on linear-regression.",
     )
     domain_type: ClassVar[type[Section]] = HuberDomain
     prior_type: ClassVar[type[Section]] = HuberPrior

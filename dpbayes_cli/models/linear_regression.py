@@ -55,7 +55,7 @@ class LinearRegressionDomain(Section, frozen=True, kw_only=True):
 
 
 class LinearRegressionPrior(Section, frozen=True, kw_only=True):
-    """Conjugate prior of the regression, normal-inverse-Wishart prior of the features; see ``dpbayes explain``."""
+    """Conjugate prior of the regression, and normal-inverse-Wishart prior of the features; see ``dpbayes explain``."""
 
     mean: Annotated[
         dict[str, Bound],
@@ -93,32 +93,31 @@ class LinearRegression(JointNormal, NormalRegression):
     name: ClassVar[str] = "linear-regression"
     summary: ClassVar[str] = "coefficients and variance of a linear regression, conjugate prior"
     info: ClassVar[MethodInfo] = MethodInfo(
-        releases="The noisy sums, squares and products of D columns, a target and its features, and, if it is "
-        "private, the noisy number of valid records; and the joint posterior of intercept, slopes and variance "
-        "inferred from them, in the units of the file.",
+        releases="The noisy sums, squares and products of D columns, which are a target and its features; the noisy "
+        "number of valid records, unless it is public; and the joint posterior of intercept, slopes and variance, in "
+        "the units of the file, that is inferred from them.",
         guarantee="The mechanism gives the guarantee. In units of the ranges, one record moves all of these together "
         "by at most (D + 1)^2 in L1, and by at most 4 (D + 1)^2 in squared L2, less 4 if D is even. The record count "
-        "costs nothing.",
+        "adds nothing to these bounds.",
         assumptions="The target is normal given the features, and the features are jointly normal. With k = "
         "variance_strength, the prior is: variance ~ k deviation_0^2 / chi-square(2 + k); slope_j ~ N(0, variance / "
-        "(slope_strength deviation_j^2)); at the prior means of the features, the regression line is at the prior "
-        "mean of the target + N(0, variance / strength). This is the conjugate prior of linear regression. "
-        "Independently of it, the covariance of the features is inverse Wishart with D + k degrees of freedom and "
-        "expectation diag(deviation^2), and their means are N(mean, covariance / strength). The default k is 0.2, "
-        "because a larger k all but excludes strongly correlated features. Each number is clamped to its public "
-        "bounds and rounded to a grid of 2^14 steps; a record with an invalid number is invalid. Inference assumes "
-        "that no number reaches its bounds, and warns if the posterior says otherwise. If the noise is not "
-        "negligible, the normality of the features matters too, through the variance of their squares; without noise "
-        "it does not matter.",
+        "(slope_strength deviation_j^2)); at the prior means of the features, the regression line is at the prior mean "
+        "of the target + N(0, variance / strength). This is the conjugate prior of linear regression. Independently of "
+        "it, the covariance of the features is inverse Wishart with D + k degrees of freedom and expectation "
+        "diag(deviation^2), and their means are N(mean, covariance / strength). The default k is 0.2, because a larger "
+        "k all but excludes strongly correlated features. Each number is clamped to its public bounds and rounded to a "
+        "grid of 2^14 steps; a record with an invalid number is invalid. Inference assumes that no number reaches its "
+        "bounds, and warns if the posterior contradicts this. With noise, the posterior depends on the normality of "
+        "the features through the variance of their squares; without noise it does not.",
         source="Bernstein and Sheldon 2018, Alg. 1, and 2019 (regression from noisy second moments); Park and Casella "
         "2008 (scale mixture); Bartlett 1933; Zhang, Rubinstein and Dimitrakakis 2016, sec. 5.2 (known variance, ops).",
-        corrections="Given the parameters, the spread of the sums depends on fourth moments of the features. "
-        "Bernstein and Sheldon 2019 release these with noise, or state a prior of the features. Here there is a "
-        "prior: about D^4 / 24 more moments would share epsilon, and their noisy matrix need not belong to any law. "
-        "The noisy second moments are not repaired: covariances are drawn from a law on positive definite matrices. "
-        "The plug-in posterior (method: naive) is repaired by cutting eigenvalues at 0; the prior's scale matrix, "
-        "which is added to them, keeps its slopes finite.",
-        prefer_when="You predict one number from others, or want a slope. To learn how all of them vary together, use "
+        corrections="Given the parameters, the spread of the sums depends on fourth moments of the features. Bernstein "
+        "and Sheldon 2019 release these with noise, or state a prior of the features. Here there is a prior, because "
+        "about D^4 / 24 more moments would share epsilon, and noisy moments may be the moments of no law. The noisy "
+        "second moments are not repaired: covariances are drawn from a law on positive definite matrices. The plug-in "
+        "posterior (method: naive) is repaired: eigenvalues are cut at 0, and the scale matrix of the prior, which is "
+        "added, keeps the slopes finite.",
+        prefer_when="You predict one number from others, or want a slope. To learn how all numbers vary together, use "
         "`multivariate-normal`.",
     )
     domain_type: ClassVar[type[Section]] = LinearRegressionDomain
@@ -144,7 +143,8 @@ class LinearRegression(JointNormal, NormalRegression):
         """Build the model from its sections of a spec.
 
         Raises:
-            SpecError: a feature has a name that is not allowed, or the prior names no column or is below the grid step.
+            SpecError: a feature has the name of the target or of the intercept; or the prior names an unknown column,
+                or has a deviation below the grid step.
         """
         stated_prior, columns = require_type(prior, LinearRegressionPrior), require_type(domain, LinearRegressionDomain)
         target, features = columns.target, dict(sorted(columns.features.items()))
@@ -186,11 +186,9 @@ class LinearRegression(JointNormal, NormalRegression):
         return {self.column_names[0]: mean[0] + sum(b * x for b, x in zip(slopes, middles, strict=True))}
 
     def predicted_column(self, requested: str | None) -> int:
-        """Return the index of the target, the first column."""
         return fixed_target(self.name, self.column_names, 0, requested)
 
     def predictor(self, column: int, draws: "Floats") -> "RegressionPredictor":
-        """Return the predictor of the target; see ``Model``."""
         return RegressionPredictor(self.columns, self.column_names, column, self.complete_draws(draws))
 
     def complete_draws(self, draws: "Floats") -> "Floats":
@@ -209,7 +207,6 @@ class LinearRegression(JointNormal, NormalRegression):
         return np.hstack([draws, np.full((len(draws), 1), self.variance)])
 
     def scaled_regression(self) -> ScaledRegression:
-        """Return the scaled regression with its known variance; see ``NormalRegression``."""
         law = self.law(counted=False)
         if law.variance is None:
             raise SpecError(
@@ -222,7 +219,6 @@ class LinearRegression(JointNormal, NormalRegression):
         return ScaledRegression(law.variance, ends, law.prior_mean, (self.strength, *slopes), STEPS)
 
     def law(self, counted: bool) -> "RegressionRecords":
-        """Return the law of a record's contribution; see ``JointNormal``."""
         from dpbayes_cli.models.families.regression_records import RegressionRecords
 
         half = (self.bounds[0][2] - self.bounds[0][1]) / 2.0
@@ -238,13 +234,11 @@ class RegressionPredictor(IntervalPredictor):
     """Predicts by mixtures of normal laws over the draws, each with its intercept, slopes and variance."""
 
     def intervals(self, features: "Floats", levels: Sequence[float]) -> "tuple[Floats, Floats, Floats]":
-        """Return mean, sd and quantiles of the predictive law."""
         from dpbayes_cli.inference.predictive.predict_normal import predictive_intervals
 
         return predictive_intervals(self.draws, features, levels)
 
     def feature_log_densities(self, features: "Floats", targets: "Floats") -> "Floats":
-        """Return the log densities of the predictive law at targets."""
         from dpbayes_cli.inference.predictive.predict_normal import log_predictive_densities
 
         return log_predictive_densities(self.draws, features, targets)

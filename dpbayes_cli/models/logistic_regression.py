@@ -18,7 +18,6 @@ class LogisticDomain(ClassDomain, frozen=True, kw_only=True):
 
     @property
     def loss(self) -> LogisticLoss:
-        """The loss of the linear predictor."""
         return LogisticLoss()
 
 
@@ -42,8 +41,9 @@ class LogisticRegression(ConvexClassModel):
         releases="Draws of the coefficients from a posterior tempered for privacy; nothing else.",
         guarantee="The mechanism gives the guarantee. The gradient of one record's loss has at most the norm c, where "
         "c^2 = norm^2 + 1 with an intercept, and its curvature is at most c^2 / 4.",
-        assumptions="Numbers have public bounds, texts public lists of values. A record's features are clipped to a "
-        "public norm. Coefficients refer to the scaled design, in which a number runs from -1 to 1 between its bounds.",
+        assumptions="Numbers have public bounds; texts have public lists of values. A record's features are clipped to "
+        "a public norm. Coefficients refer to the scaled design, in which a number runs from -1 to 1 between its "
+        "bounds.",
         source="Geumlek, Song and Chaudhuri 2017, sec. 4; Minami, Arai, Sato and Nakagawa 2016.",
         corrections="With an intercept the Lipschitz constant of the loss is L = sqrt(1 + norm^2), not norm.",
         prefer_when="You predict one of two classes from many columns, and want probabilities.",
@@ -53,7 +53,6 @@ class LogisticRegression(ConvexClassModel):
     examples: ClassVar[tuple[Example, ...]] = (class_example(), class_example(norm=0.5, intercept=False))
 
     def mean(self, t: "Floats") -> "Floats":
-        """Return the probability of class 1."""
         from scipy.special import expit
 
         return expit(t)

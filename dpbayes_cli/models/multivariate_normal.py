@@ -62,20 +62,19 @@ class MultivariateNormal(JointNormal):
     name: ClassVar[str] = "multivariate-normal"
     summary: ClassVar[str] = "mean vector and covariance matrix, normal-inverse-Wishart prior"
     info: ClassVar[MethodInfo] = MethodInfo(
-        releases="The noisy sums, squares and products of D columns and, if it is private, the noisy number of valid "
-        "records; and the joint posterior of means, variances and covariances, always positive definite, inferred "
-        "from them.",
+        releases="The noisy sums, squares and products of D columns; the noisy number of valid records, unless it is "
+        "public; and the joint posterior of the means and the covariance matrix that is inferred from them.",
         guarantee="The mechanism gives the guarantee. In units of the ranges, one record moves all of these together "
         "by at most (D + 1)^2 in L1, and by at most 4 (D + 1)^2 in squared L2, less 4 if D is even. The record count "
-        "costs nothing.",
+        "adds nothing to these bounds.",
         assumptions="Each record holds D numbers. Each number is clamped to its public bounds and rounded to a public "
         "grid of 2^14 steps; a record with an invalid number is invalid. Inference assumes that no number reaches its "
-        "bounds, and warns if the posterior says otherwise. It takes the sums of many records to be normal given the "
-        "parameters. With impute:VALUE, the custodian states that VALUE is a fair stand-in in every column. The "
-        "bounds must be stated; they cannot be chosen privately.",
+        "bounds, and warns if the posterior contradicts this. Inference also treats the sums of many records as normal "
+        "given the parameters. With impute:VALUE, the custodian states that VALUE is a fair stand-in in every column. "
+        "The bounds must be stated; they cannot be chosen privately.",
         source="Bernstein and Sheldon 2018, sec. 3.2 and Alg. 1; Park and Casella 2008 (scale mixture); Bartlett 1933.",
-        corrections="The noisy matrix of second moments need not be positive definite, and is not repaired: "
-        "covariances are drawn from a law on positive definite matrices, given what was released. The plug-in "
+        corrections="The noisy matrix of second moments need not be positive definite, and is not repaired: covariance "
+        "matrices are drawn from a law on positive definite matrices, given the released numbers. The plug-in "
         "posterior (method: naive) is repaired by cutting eigenvalues at 0.",
         prefer_when="You have several measurements of each person, and want to know how they vary together.",
     )
@@ -118,11 +117,9 @@ class MultivariateNormal(JointNormal):
         return (*(f"mean[{name}]" for name in names), *spread)
 
     def predictive(self, mean: Sequence[float]) -> dict[str, float]:
-        """Return the mean of a new record."""
         return dict(zip(self.column_names, mean, strict=False))
 
     def law(self, counted: bool) -> "WishartRecords":
-        """Return the law of a record's contribution; see ``JointNormal``."""
         from dpbayes_cli.models.families.wishart_records import WishartRecords
 
         return WishartRecords(*self.scaled_prior, self.strength, self.freedom, self.columns, counted)

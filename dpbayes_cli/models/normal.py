@@ -46,12 +46,12 @@ class NormalPrior(Section, frozen=True, kw_only=True):
     mean: Annotated[Bound, Meta(description="prior mean of the mean")] = 0.0
     strength: Annotated[Positive, Meta(description="how many records the prior mean is worth")] = 1.0
     shape: Annotated[Positive, Meta(description="shape of the Gamma prior of 1 / variance")] = 2.0
-    rate: Annotated[Positive, Meta(description="rate of that prior: shape times a typical variance")] = 2.0
+    rate: Annotated[Positive, Meta(description="rate of the same prior: shape times a typical variance")] = 2.0
 
 
 @dataclass(frozen=True)
 class Normal(BoundedNumber):
-    """Records are N(mean, variance), both unknown, clamped or dropped at public bounds.
+    """Each record is N(mean, variance) with both parameters unknown, clamped or dropped at public bounds.
 
     1 / variance ~ Gamma(shape, rate); mean | variance ~ N(prior mean, variance / strength).
 
@@ -62,19 +62,19 @@ class Normal(BoundedNumber):
     name: ClassVar[str] = "normal"
     summary: ClassVar[str] = "mean and variance of a number, normal-inverse-gamma prior"
     info: ClassVar[MethodInfo] = MethodInfo(
-        releases="The noisy sum of the numbers and of their squares and, if it is private, the noisy number of "
-        "records that count; and the joint posterior of mean and variance inferred from them.",
+        releases="The noisy sum of the numbers and of their squares; the noisy number of valid records, unless it is "
+        "public; and the joint posterior of mean and variance that is inferred from them.",
         guarantee="The mechanism gives the guarantee. In units of the range, one record moves sum, squares and count "
-        "together by at most 4, not by 5, the sum of their separate sensitivities: the count costs nothing.",
+        "together by at most 4, although their separate sensitivities add up to 5. The count costs nothing.",
         assumptions="Each record holds one number, rounded to a public grid of 2^14 steps between public bounds; a "
-        "number outside the bounds is clamped to them or dropped. Before that, records are normal. Inference takes "
-        "the sum of many records to be normal given the parameters. With impute:VALUE, the custodian states that "
-        "VALUE is a fair stand-in.",
+        "number outside the bounds is clamped to them or dropped. Before rounding and clamping, numbers are normal. "
+        "Inference treats the sum of many records as normal given the parameters. With impute:VALUE, the custodian "
+        "states that VALUE is a fair stand-in.",
         source="Bernstein and Sheldon 2018, sec. 3.3 and Alg. 2-3; Park and Casella 2008 (scale mixture).",
         corrections="The paper's listing omits a factor from the mean of a random sum, draws the truncated sum from "
-        "its prior, and treats its three regions as independent, which makes variances 1.21 times too large in its "
-        "own example. Here mean and covariance are those of one record, clamped or dropped, times the number of "
-        "records, and the sum is drawn given what was released.",
+        "its prior, and treats its three regions as independent, which makes variances 1.21 times too large in its own "
+        "example. Here the mean and the covariance of the sums are those of one clamped or dropped number, times the "
+        "number of records, and the sums are drawn from their law given the released numbers.",
         prefer_when="You have a measurement of unknown mean and spread. If the spread is known, normal-mean spends "
         "all of the budget on the mean.",
     )
@@ -98,18 +98,15 @@ class Normal(BoundedNumber):
 
     @classmethod
     def build(cls, domain: Section, prior: Section) -> Self:
-        """Build the model from its sections of a spec."""
         bounds, normal = require_type(domain, NormalDomain), require_type(prior, NormalPrior)
         parts = (normal.mean, normal.strength, normal.shape, normal.rate)
         return cls(bounds.lower, bounds.upper, *parts, bounds.out_of_bounds)
 
     @property
     def column(self) -> NumericColumn:
-        """The number."""
         return NumericColumn("value", self.lower, self.upper, STEPS, outside=self.out_of_bounds)
 
     def predictive(self, mean: Sequence[float]) -> dict[str, float]:
-        """Return the mean of a new record."""
         return {"mean": mean[0]}
 
     def statistic(self, policy: RecordPolicy) -> Statistic:
@@ -123,7 +120,6 @@ class Normal(BoundedNumber):
     def observation(
         self, policy: RecordPolicy, released: Sequence[int], noise: NoiseLaw, n_records: int | None
     ) -> NoisySums:
-        """Return the noisy sums as an observation; see ``NoisyStatistics``."""
         counted, total = can_be_null(policy, self.column), record_count(policy, n_records)
         inside = total.kind == "unbounded" and self.out_of_bounds == "drop"
         return NoisySums(self._law(counted, inside), tuple(released), noise, total, STEPS**2 if counted else 0)
@@ -134,7 +130,6 @@ class Normal(BoundedNumber):
         return NormalRecords(self.prior_mean, self.strength, self.shape, self.rate, self.column, counted, inside)
 
     def draw_records(self, n_records: int, rng: "np.random.Generator") -> "tuple[tuple[float, ...], Floats]":
-        """Draw mean and variance from the prior, and normal numbers with them."""
         law = self._law(counted=False, inside=False)
         mean, variance = law.parameters(law.draw_prior(1, rng))[0].tolist()
         return (mean, variance), rng.normal(mean, variance**0.5, n_records)

@@ -50,8 +50,7 @@ class NormalMeanPrior(Section, frozen=True, kw_only=True):
 class NormalMean(ConjugateNumber):
     """mean ~ N(prior_mean, prior_variance); each record is N(mean, variance), clamped to public bounds.
 
-    The conjugate update is that of a normal mean with known variance; the posterior predictive mean is the posterior
-    mean.
+    The posterior is normal; the posterior predictive mean is the posterior mean.
 
     Source: Geumlek et al. 2017 sec. 3.3; Foulds et al. 2016 sec. 3.
     """
@@ -59,17 +58,17 @@ class NormalMean(ConjugateNumber):
     name: ClassVar[str] = "normal-mean"
     summary: ClassVar[str] = "mean of a number of known variance, normal prior"
     info: ClassVar[MethodInfo] = MethodInfo(
-        releases="The noisy sum of the numbers, clamped to public bounds, and, if it is private, the noisy number of "
-        "records that count; and the posterior of the mean inferred from them. With ops and the rdp mechanisms: draws "
-        "of the mean.",
+        releases="The noisy sum of the numbers, each clamped to public bounds; the noisy number of valid records, "
+        "unless it is public; and the posterior of the mean that is inferred from them. The mechanisms ops and rdp-* "
+        "release draws of the mean instead.",
         guarantee="The mechanism gives the guarantee. One record moves the sum by at most upper - lower.",
         assumptions="Each record holds one number, clamped to public bounds or dropped, and rounded to a public grid "
         "of 2^20 steps. The variance is known and public. With impute:VALUE, the custodian states that VALUE is a "
         "fair stand-in.",
         source="Geumlek, Song and Chaudhuri 2017, sec. 3.3; Foulds et al. 2016, sec. 3.1.",
         corrections="On a support [low, high] of the mean, the range of the log likelihood ratio is (upper - "
-        "lower)(high - low) / variance: half of the papers' 2 Delta for symmetric bounds. Inference accounts for the "
-        "clamping; draws by ops and the rdp mechanisms ignore it.",
+        "lower)(high - low) / variance. For symmetric bounds this is half of 2 Delta, the bound of the papers. "
+        "Inference accounts for the clamping; draws by ops and rdp-* ignore it.",
         prefer_when="You want the mean of a measurement whose spread is well known.",
     )
     domain_type: ClassVar[type[Section]] = NormalMeanDomain
@@ -90,46 +89,39 @@ class NormalMean(ConjugateNumber):
 
     @classmethod
     def build(cls, domain: Section, prior: Section) -> Self:
-        """Build the model from its sections of a spec."""
         bounds, normal = require_type(domain, NormalMeanDomain), require_type(prior, NormalMeanPrior)
         return cls(bounds.lower, bounds.upper, bounds.variance, normal.mean, normal.variance, bounds.out_of_bounds)
 
     @property
     def column(self) -> NumericColumn:
-        """The number."""
         return NumericColumn("value", self.lower, self.upper, STEPS, outside=self.out_of_bounds)
 
     @property
     def number_family(self) -> "NormalNumbers":
-        """The normal law, with the prior of its mean."""
         from dpbayes_cli.models.families.normal_numbers import NormalNumbers
 
         return NormalNumbers(self.prior_mean, self.prior_variance, self.variance)
 
     def draw_numbers(self, parameter: float, size: int, rng: "np.random.Generator") -> "Floats":
-        """Draw numbers."""
         return rng.normal(parameter, self.variance**0.5, size)
 
     def predictive(self, mean: Sequence[float]) -> dict[str, float]:
-        """Return the mean of a new record."""
         return {"mean": mean[0]}
 
     @property
     def default_support(self) -> tuple[float, float]:
-        """The bounds of the records."""
+        """The public bounds of the numbers."""
         return (self.lower, self.upper)
 
     def natural(self, theta: Any, arithmetic: Arithmetic) -> tuple[Any, Any]:
-        """Return mean / variance and -mean^2 / (2 variance): the log likelihood is their sum with sum x and n."""
+        """Return mean / variance and -mean^2 / (2 variance), the factors of sum x and n in the log likelihood."""
         variance = arithmetic.number(self.variance)
         return theta / variance, -theta * theta / (2 * variance)
 
     def log_prior(self, theta: Any, arithmetic: Arithmetic) -> Any:
-        """Return the log density of the normal prior."""
         offset = theta - arithmetic.number(self.prior_mean)
         return -offset * offset / (2 * arithmetic.number(self.prior_variance))
 
     def family(self, n_records: int) -> NormalFamily:
-        """Return the normal posterior."""
         prior = (self.prior_mean, self.prior_variance)
         return NormalFamily(*prior, self.variance, self.lower, self.upper, n_records)

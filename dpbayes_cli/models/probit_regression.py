@@ -31,7 +31,6 @@ class ProbitDomain(ClassDomain, frozen=True, kw_only=True):
 
     @property
     def loss(self) -> ProbitLoss:
-        """The loss of the linear predictor."""
         return ProbitLoss()
 
 
@@ -55,19 +54,19 @@ class ProbitRegression(ConvexClassModel):
         releases="Draws of the coefficients from a posterior tempered for privacy; nothing else.",
         guarantee="The mechanism gives the guarantee. The gradient of one record's loss has at most the norm c, where "
         "c^2 = norm^2 + 1 with an intercept, and its curvature is at most phi(0) c^2 = 0.399 c^2.",
-        assumptions="As for logistic-regression. The log likelihood is replaced by the canonical pseudo-likelihood y "
-        "t - A(t), A(t) = t Phi(t) + phi(t), which has the same mean function, Phi.",
+        assumptions="The same as for logistic-regression, but the log likelihood is replaced by the canonical "
+        "pseudo-likelihood y t - A(t), A(t) = t Phi(t) + phi(t), which has the same mean function, Phi.",
         source="Geumlek, Song and Chaudhuri 2017, sec. 4.2.",
         corrections="The paper lists probit and complementary log-log as instances of its theorem, which needs the "
-        "canonical form. Their true log likelihoods have unbounded gradients and are refused.",
-        prefer_when="You want a probit mean function; else logistic-regression has the smaller curvature.",
+        "canonical form. The true log likelihoods of these two have unbounded gradients and are refused.",
+        prefer_when="You want a probit mean function. Otherwise use logistic-regression, which has the smaller "
+        "curvature.",
     )
     domain_type: ClassVar[type[Section]] = ProbitDomain
     prior_type: ClassVar[type[Section]] = ProbitPrior
     examples: ClassVar[tuple[Example, ...]] = (class_example(),)
 
     def mean(self, t: "Floats") -> "Floats":
-        """Return the probability of class 1."""
         from scipy.special import ndtr
 
         return ndtr(t)

@@ -28,7 +28,6 @@ class QuantileDomain(NumberDomain, frozen=True, kw_only=True):
 
     @property
     def loss(self) -> QuantileLoss:
-        """The loss of the linear predictor."""
         return QuantileLoss(self.level, self.smoothing, self.relative_scale)
 
 
@@ -50,11 +49,12 @@ class QuantileRegression(ConvexNumberModel):
     info: ClassVar[MethodInfo] = MethodInfo(
         releases="Draws of the coefficients from a Gibbs posterior tempered for privacy; nothing else.",
         guarantee="The mechanism gives the guarantee. The gradient of one record's loss has at most the norm c "
-        "max(level, 1 - level) / scale, and its curvature is at most c^2 / (2 smoothing scale^2); c^2 = norm^2 + 1 "
-        "with an intercept; the target is scaled to [-1, 1].",
-        assumptions="As for logistic-regression; the target is clamped to public bounds.",
+        "max(level, 1 - level) / scale, and its curvature is at most c^2 / (2 smoothing scale^2), where c^2 = norm^2 + "
+        "1 with an intercept. The scale is that of a target scaled to [-1, 1].",
+        assumptions="The same as for logistic-regression; in addition the target is clamped to public bounds.",
         source="Koenker and Bassett 1978; Minami, Arai, Sato and Nakagawa 2016.",
-        corrections="The kink of the loss is smoothed by a uniform law: Langevin steps need a bounded curvature.",
+        corrections="The kink of the loss is smoothed by averaging over a uniform law, because Langevin steps need a "
+        "bounded curvature.",
         prefer_when="You predict the median or a high quantile of a number.",
     )
     domain_type: ClassVar[type[Section]] = QuantileDomain

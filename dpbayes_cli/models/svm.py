@@ -25,7 +25,6 @@ class SvmDomain(ClassDomain, frozen=True, kw_only=True):
 
     @property
     def loss(self) -> SmoothHingeLoss:
-        """The loss of the linear predictor."""
         return SmoothHingeLoss(self.smoothing)
 
 
@@ -48,11 +47,11 @@ class Svm(ConvexClassModel):
         releases="Draws of the coefficients from a Gibbs posterior tempered for privacy; nothing else.",
         guarantee="The mechanism gives the guarantee. The gradient of one record's loss has at most the norm c, where "
         "c^2 = norm^2 + 1 with an intercept, and its curvature is at most c^2 / smoothing.",
-        assumptions="As for logistic-regression. The loss is not a likelihood: a record gets a score, not a "
-        "probability.",
+        assumptions="The same as for logistic-regression, but the loss is not a likelihood: a record gets a score, not "
+        "a probability.",
         source="Minami, Arai, Sato and Nakagawa 2016, sec. 3.",
-        corrections="The kink of the hinge is smoothed: Langevin steps need a bounded curvature.",
-        prefer_when="Only the class matters, and records far from the boundary should not influence it.",
+        corrections="The kink of the hinge is smoothed, because Langevin steps need a bounded curvature.",
+        prefer_when="You need only the class, and records far from the boundary should have no influence on it.",
     )
     domain_type: ClassVar[type[Section]] = SvmDomain
     prior_type: ClassVar[type[Section]] = SvmPrior

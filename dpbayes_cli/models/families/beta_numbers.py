@@ -30,17 +30,14 @@ class LogitOfBeta(NumberFamily):
         return math.log(low / (1.0 - low)), -math.log(high / (1.0 - high))
 
     def draw_prior(self, size: int, rng: np.random.Generator) -> Floats:
-        """Draw logits as differences of logarithms of Gamma variables."""
         first, second = (log_gamma_draws(shape, size, rng) for shape in (self.alpha, self.beta))
         return np.asarray(first - second)
 
     def log_prior(self, coordinate: Floats) -> Floats:
-        """Return the log density of the logit, up to a constant."""
         total = self.alpha + self.beta
         return np.asarray(self.alpha * coordinate - total * np.logaddexp(0.0, coordinate))
 
     def parameter(self, coordinate: Floats) -> Floats:
-        """Return the probability of success."""
         return expit(coordinate)
 
 
@@ -59,15 +56,12 @@ class GeometricNumbers(LogitOfBeta, LatticeFamily):
         return rng.beta(self.alpha + n_records, self.beta + total, size)
 
     def log_pmf(self, coordinate: Floats, numbers: Floats) -> Floats:
-        """Return the log probability of a number of failures."""
         return np.asarray(-np.logaddexp(0.0, -coordinate) - numbers * np.logaddexp(0.0, coordinate))
 
     def survival(self, coordinate: Floats, number: float) -> Floats:
-        """Return the probability of more failures than a number."""
         return np.asarray(np.exp(-(np.floor(number) + 1.0) * np.logaddexp(0.0, coordinate)))
 
     def reach(self, coordinate: Floats) -> tuple[Floats, Floats]:
-        """Return the ends of an interval outside which the probability is below 1e-15."""
         return np.zeros_like(coordinate), 36.0 / np.maximum(np.logaddexp(0.0, coordinate), 1e-300)
 
     def transform(self, coordinate: Floats, frequencies: Floats | Complexes, lower: float, upper: float) -> Complexes:

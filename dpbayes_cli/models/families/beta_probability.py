@@ -28,6 +28,5 @@ class BetaProbability(OneParameterFamily, ConjugatePosterior):
         return (0.1, 0.9)
 
     def log_prior(self, theta: Any, arithmetic: Arithmetic) -> Any:
-        """Return the log density of Beta(alpha, beta), up to a constant."""
         first, second = arithmetic.number(self.alpha), arithmetic.number(self.beta)
         return (first - 1) * arithmetic.log(theta) + (second - 1) * arithmetic.log(1 - theta)

@@ -15,7 +15,7 @@ from dpbayes_cli.core.model import NoisyStatistics
 from dpbayes_cli.core.noisy_observation import NoisySums
 from dpbayes_cli.core.section import Section
 from dpbayes_cli.core.statistic import Statistic, can_be_null, evaluate, sum_statistic
-from dpbayes_cli.models.families.capabilities import ConjugatePosterior, OneParameterFamily, record_count
+from dpbayes_cli.models.families.capabilities import ConjugatePosterior, OneParameterFamily, Simulated, record_count
 from dpbayes_cli.privacy.noise import NoiseLaw
 
 if TYPE_CHECKING:
@@ -44,20 +44,15 @@ class BoundedNumber(NoisyStatistics):
 
     @property
     def columns(self) -> tuple[NumericColumn, ...]:
-        """The column of numbers, the only one."""
         return (self.column,)
 
-    def simulated(
-        self, policy: RecordPolicy, n_records: int, rng: np.random.Generator
-    ) -> tuple[tuple[float, ...], tuple[int, ...]]:
-        """Draw the parameters from the prior and the exact statistic; see ``NoisyStatistics``."""
+    def simulated(self, policy: RecordPolicy, n_records: int, rng: np.random.Generator) -> Simulated:
         parameters, numbers = self.draw_records(n_records, rng)
         return parameters, evaluate(self.statistic(policy), self.columns, numbers[:, None])
 
     def simulated_histogram(
         self, column: NumericColumn, n_records: int, rng: np.random.Generator
     ) -> tuple[tuple[float, ...], dict[int, int]]:
-        """Draw the parameters, and the histogram of drawn numbers; see ``ModelDefaults``."""
         import numpy as np
 
         parameters, numbers = self.draw_records(n_records, rng)
@@ -89,7 +84,6 @@ class ConjugateNumber(BoundedNumber, OneParameterFamily, ConjugatePosterior):
 
     @property
     def grid(self) -> tuple[Fraction, Fraction, int]:
-        """The grid from the lower to the upper bound."""
         column = self.column
         lower = Fraction(column.lower)
         return lower, (Fraction(column.upper) - lower) / column.steps, column.steps
@@ -110,7 +104,6 @@ class ConjugateNumber(BoundedNumber, OneParameterFamily, ConjugatePosterior):
     def observation(
         self, policy: RecordPolicy, released: Sequence[int], noise: NoiseLaw, n_records: int | None
     ) -> NoisySums:
-        """Return the noisy sum as an observation; see ``NoisyStatistics``."""
         from dpbayes_cli.models.families.number_families import NumberLaw
 
         private = can_be_null(policy, self.column)
@@ -120,7 +113,6 @@ class ConjugateNumber(BoundedNumber, OneParameterFamily, ConjugatePosterior):
         return NoisySums(law, tuple(released), noise, total, self.column.steps if private else 0)
 
     def draw_records(self, n_records: int, rng: np.random.Generator) -> tuple[tuple[float, ...], Floats]:
-        """Draw the parameter from the prior, and numbers from its law."""
         family = self.number_family
         parameter = float(family.parameter(family.draw_prior(1, rng))[0])
         return (parameter,), self.draw_numbers(parameter, n_records, rng)
@@ -153,5 +145,4 @@ class WholeNumber(ConjugateNumber):
 
     @property
     def column(self) -> NumericColumn:
-        """The column of numbers."""
         return NumericColumn("value", 0.0, float(self.upper), self.upper, integers=True, outside=self.out_of_bounds)

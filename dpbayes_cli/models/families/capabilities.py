@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     import numpy as np
 
 
+Simulated = tuple[tuple[float, ...], tuple[int, ...]]
+"""The reported parameters, drawn from the prior, and the exact integer statistic of simulated records."""
+
+
 @dataclass(frozen=True)
 class Arithmetic:
     """Operations that let one formula of a density be evaluated in floats and in exact decimals.
@@ -101,13 +105,12 @@ class ConjugatePosterior(NoisyStatistics):
         """Return the exact sums of the natural statistics, in the units of the data; by default the integer values."""
         return tuple(map(Fraction, values))
 
-    def simulate(self, n_records: int, rng: np.random.Generator) -> tuple[tuple[float, ...], tuple[int, ...]]:
+    def simulate(self, n_records: int, rng: np.random.Generator) -> Simulated:
         """Draw parameters from the prior, and the integer statistic of complete records under replace-one."""
         any_stand_in = ""  # makes records complete; drawn records are valid, so that none is replaced by it
         return self.simulated(RecordPolicy(Neighbors.REPLACE_ONE, any_stand_in), n_records, rng)
 
     def exact_moments(self, values: Sequence[int], n_records: int) -> list[tuple[float, float]]:
-        """Return means and sds of the rows of the conjugate posterior; see ``ModelDefaults``."""
         return self.family(n_records).moments_by_row(self.sums(values, n_records), 1.0, 1.0)
 
     def reported(self, point: tuple[float, ...]) -> tuple[float, ...]:

@@ -17,7 +17,7 @@ from dpbayes_cli.core.noisy_observation import NoisyTable, NoisyTables, RecordCo
 from dpbayes_cli.core.predicted import ClassProbabilities
 from dpbayes_cli.core.predictor import Predictor
 from dpbayes_cli.core.statistic import Part, Statistic, TableCounts, Witness, count_cells
-from dpbayes_cli.models.families.capabilities import ConjugatePosterior, record_count
+from dpbayes_cli.models.families.capabilities import ConjugatePosterior, Simulated, record_count
 from dpbayes_cli.models.families.network_domain import VariableSection, check_variables, concentrations_by_variable
 from dpbayes_cli.privacy.conjugate import NetworkFamily
 from dpbayes_cli.privacy.dag import Network, cell_names
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _BLOCK = 1 << 17
 _COMPARED_PARAMETERS, _MIN_TRIALS = 4000, 3
-"""Releases are simulated until this many parameters have been compared."""
+"""Enough data sets are simulated to compare 4,000 parameters; at least three data sets."""
 
 
 @dataclass(frozen=True)
@@ -39,10 +39,8 @@ class DiscreteBayesNet(ConjugatePosterior):
     """The capability of networks of discrete variables with a Dirichlet prior on each row of each table.
 
     Attributes:
-        network: the graph.
-        variables: the columns.
         concentrations: for each variable the concentration of each of its values, the same in all rows of its table.
-        weights: for each variable its table's share of the noise budget, relative to others.
+        weights: the share of each variable's table of the noise budget, relative to the other tables.
         target: the index of the variable to predict, or None.
     """
 
@@ -62,13 +60,7 @@ class DiscreteBayesNet(ConjugatePosterior):
         target: str | None,
         concentrations: Any,
     ) -> Self:
-        """Build the model from the variables of a spec.
-
-        Args:
-            variables: the variables by name, in order.
-            parents: the names of the parents of each variable.
-            target: the name of the variable to predict, or None.
-            concentrations: the prior; see ``concentrations_by_variable``.
+        """Build the model from the variables of a spec, in order, and what the spec states as concentrations.
 
         Raises:
             ValueError: the variables do not form a network.
@@ -85,12 +77,10 @@ class DiscreteBayesNet(ConjugatePosterior):
 
     @property
     def columns(self) -> tuple[Column | CutColumn, ...]:
-        """The variables."""
         return self.variables
 
     @property
     def column_names(self) -> tuple[str, ...]:
-        """The names of the variables, which are those of the columns."""
         return self.network.names
 
     @property
@@ -104,7 +94,6 @@ class DiscreteBayesNet(ConjugatePosterior):
         return NetworkTables(self.network, self.target)
 
     def sections(self) -> tuple[NetworkTables]:
-        """Return the network with its tables."""
         return (self.tables,)
 
     @property
@@ -128,11 +117,10 @@ class DiscreteBayesNet(ConjugatePosterior):
         return names.index(requested)
 
     def predictor(self, column: int, draws: Floats) -> NetworkPredictor:
-        """Return the predictor of a variable from the others; see ``ModelDefaults``."""
         return NetworkPredictor(self.columns, self.column_names, column, draws, self.network)
 
     def predictive(self, mean: Sequence[float]) -> dict[str, float]:
-        """Return the probabilities of the target's values if it has no parents, else nothing; see ``predict``."""
+        """Return the probabilities of the values of the target; empty if these depend on parents."""
         if self.target is None or self.network.parents[self.target]:
             return {}
         first = sum(self.network.n_cells[: self.target])
@@ -199,15 +187,12 @@ class DiscreteBayesNet(ConjugatePosterior):
         """Return one array for each table, from an array of all cells; see ``NetworkTables``."""
         return self.tables.split(values)
 
-    def simulated(
-        self, policy: RecordPolicy, n_records: int, rng: np.random.Generator
-    ) -> tuple[tuple[float, ...], tuple[int, ...]]:
-        """Draw the tables from the prior and the exact counts; see ``NoisyStatistics``."""
+    def simulated(self, policy: RecordPolicy, n_records: int, rng: np.random.Generator) -> Simulated:
         return self.simulated_statistic(self.statistic(policy), policy, n_records, rng)
 
     def simulated_statistic(
         self, statistic: Statistic, policy: RecordPolicy, n_records: int, rng: np.random.Generator
-    ) -> tuple[tuple[float, ...], tuple[int, ...]]:
+    ) -> Simulated:
         """Draw the tables from the prior, and the exact value of a statistic of ``n_records`` valid records."""
         import numpy as np
 
@@ -240,7 +225,6 @@ class DiscreteBayesNet(ConjugatePosterior):
             yield codes
 
     def family(self, n_records: int) -> NetworkFamily:
-        """Return the conjugate posterior of all tables."""
         rows = tuple(math.prod(self.network.shape(i)[:-1]) for i in range(len(self.network)))
         return NetworkFamily(self.concentrations, rows, n_records)
 
@@ -252,7 +236,6 @@ class NetworkPredictor(Predictor):
     network: Network
 
     def predict(self, codes: Integers) -> ClassProbabilities:
-        """Return class probabilities, averaged over the posterior; see ``class_probabilities``."""
         import numpy as np
 
         from dpbayes_cli.inference.predictive.classify import class_probabilities
@@ -273,16 +256,16 @@ def table_statistic(
     """Return the counts of every cell of a network's tables.
 
     Args:
-        network: the graph.
+        network: the graph of the variables.
         columns: the column of each variable.
-        weights: for each table its share of the noise budget, relative to others.
-        policy: neighbors.
+        weights: the share of each counted table of the noise budget, relative to the other tables.
+        policy: the policy, of which the neighbors matter.
         first: the index of the first table that is counted.
 
     Privacy: a record adds a unit vector to each table if its cells in the table's columns are valid, else zero.
         replace-one: each table changes by at most 2 in L1 and sqrt 2 in L2 (two cells; one cell if one record is
         invalid there), so that T tables change by 2 T and sqrt(2 T); attained by records that differ in every
-        variable. add-remove: each by 1; attained by any valid record.
+        variable. add-remove: each table changes by 1; attained by any valid record.
     Source: design notes, discrete Bayes nets.
     """
     add_remove = policy.neighbors is Neighbors.ADD_REMOVE

@@ -28,15 +28,12 @@ class LogOfGamma(NumberFamily):
         return float(np.log(low / self.rate)), float(np.log(gammainccinv(self.shape, 1e-12) / self.rate))
 
     def draw_prior(self, size: int, rng: np.random.Generator) -> Floats:
-        """Draw log rates."""
         return np.asarray(log_gamma_draws(self.shape, size, rng) - np.log(self.rate))
 
     def log_prior(self, coordinate: Floats) -> Floats:
-        """Return the log density of the log rate, up to a constant."""
         return np.asarray(self.shape * coordinate - self.rate * np.exp(coordinate))
 
     def parameter(self, coordinate: Floats) -> Floats:
-        """Return the rate."""
         return np.exp(coordinate)
 
 
@@ -53,15 +50,12 @@ class PoissonCounts(LogOfGamma, LatticeFamily):
         return np.asarray(rng.gamma(self.shape + total, 1.0 / (self.rate + n_records), size))
 
     def log_pmf(self, coordinate: Floats, numbers: Floats) -> Floats:
-        """Return the log probability of a count."""
         return np.asarray(numbers * coordinate - np.exp(coordinate) - gammaln(numbers + 1.0))
 
     def survival(self, coordinate: Floats, number: float) -> Floats:
-        """Return the probability of a larger count than a number."""
         return np.asarray(gammainc(np.floor(number) + 1.0, np.exp(coordinate)))
 
     def reach(self, coordinate: Floats) -> tuple[Floats, Floats]:
-        """Return the ends of an interval outside which the probability is below 1e-15."""
         mean = np.exp(coordinate)
         return mean - 9.0 * np.sqrt(mean), mean + 9.0 * np.sqrt(mean) + 24.0
 
@@ -81,7 +75,6 @@ class ExponentialTimes(LogOfGamma):
         return np.asarray(rng.gamma(self.shape + n_records, 1.0 / (self.rate + total), size))
 
     def masses(self, coordinate: Floats, lower: float, upper: float) -> tuple[Floats, Floats, Floats]:
-        """Return the probabilities below 0, up to the bound, and above it."""
         decay = upper * np.exp(coordinate)
         return np.zeros_like(decay), -np.expm1(-decay), np.exp(-decay)
 

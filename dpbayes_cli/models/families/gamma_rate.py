@@ -24,5 +24,4 @@ class GammaRate(OneParameterFamily, ConjugatePosterior):
     default_support: ClassVar[None] = None
 
     def log_prior(self, theta: Any, arithmetic: Arithmetic) -> Any:
-        """Return the log density of Gamma(shape, rate), up to a constant."""
         return (arithmetic.number(self.shape) - 1) * arithmetic.log(theta) - arithmetic.number(self.rate) * theta

@@ -15,7 +15,7 @@ from dpbayes_cli.core.model import NoisyStatistics
 from dpbayes_cli.core.noisy_observation import NoisySums
 from dpbayes_cli.core.section import Section
 from dpbayes_cli.core.statistic import Statistic, can_be_null, evaluate, second_moments
-from dpbayes_cli.models.families.capabilities import record_count
+from dpbayes_cli.models.families.capabilities import Simulated, record_count
 from dpbayes_cli.models.families.domain_types import Bound
 from dpbayes_cli.privacy.noise import NoiseLaw
 
@@ -55,12 +55,10 @@ class JointNormal(NoisyStatistics):
 
     @property
     def columns(self) -> tuple[NumericColumn, ...]:
-        """The columns of numbers."""
         return tuple(NumericColumn(name, low, high, STEPS) for name, low, high in self.bounds)
 
     @property
     def column_names(self) -> tuple[str, ...]:
-        """The names of the columns in the file."""
         return tuple(name for name, _, _ in self.bounds)
 
     @property
@@ -72,7 +70,7 @@ class JointNormal(NoisyStatistics):
 
     @abstractmethod
     def law(self, counted: bool) -> WishartRecords:
-        """Return the law of a record's contribution; ``counted``: it includes the number of valid records."""
+        """Return the law of a record's contribution; ``counted`` if the statistic has the number of valid records."""
 
     def statistic(self, policy: RecordPolicy) -> Statistic:
         """Return the sums, squares and products and, if it is private, the number of valid records.
@@ -85,15 +83,11 @@ class JointNormal(NoisyStatistics):
     def observation(
         self, policy: RecordPolicy, released: Sequence[int], noise: NoiseLaw, n_records: int | None
     ) -> NoisySums:
-        """Return the noisy sums as an observation; see ``NoisyStatistics``."""
         counted = can_be_null(policy, *self.columns)
         weight = STEPS**2 if counted else 0
         return NoisySums(self.law(counted), tuple(released), noise, record_count(policy, n_records), weight)
 
-    def simulated(
-        self, policy: RecordPolicy, n_records: int, rng: np.random.Generator
-    ) -> tuple[tuple[float, ...], tuple[int, ...]]:
-        """Draw the parameters from the prior and the exact statistic; see ``NoisyStatistics``."""
+    def simulated(self, policy: RecordPolicy, n_records: int, rng: np.random.Generator) -> Simulated:
         law = self.law(counted=False)
         point = law.draw_prior(1, rng)
         (mean,), (covariance,) = law.scaled(point)

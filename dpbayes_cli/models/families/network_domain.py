@@ -123,7 +123,7 @@ def concentrations_by_variable(stated: Any, network: Network) -> tuple[tuple[flo
 
 
 def by_key(stated: Any, keys: Sequence[str], where: str, what: str) -> tuple[Any, ...]:
-    """Return what a spec states for each key: in a mapping that has exactly these keys, or one thing for all of them.
+    """Return the entry for each key of a mapping with exactly these keys; anything else is the entry of all keys.
 
     Raises:
         SpecError: the mapping has an unknown key, or lacks one.

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(48)
 _MIN_QUADRATURE_SD = 0.5
-"""From this sd on, on the interval [-1, 1], quadrature of the density is exact in double precision."""
+"""For this sd and larger ones, quadrature of the density on [-1, 1] is exact in double precision."""
 _MIN_OSCILLATING_SD = 4.0
 _MAX_SLOW_FREQUENCY = 64.0
-"""At higher frequencies the characteristic function is integrated by quadrature only from the larger sd on."""
+"""At higher frequencies quadrature of the characteristic function needs an sd above ``_MIN_OSCILLATING_SD``."""
 
 
 @dataclass(frozen=True)
@@ -38,40 +38,32 @@ class NormalNumbers(NumberFamily):
         return self.prior_mean - reach, self.prior_mean + reach
 
     def draw_prior(self, size: int, rng: np.random.Generator) -> Floats:
-        """Draw means."""
         return rng.normal(self.prior_mean, self.prior_variance**0.5, size)
 
     def log_prior(self, coordinate: Floats) -> Floats:
-        """Return the normal log density."""
         return -((coordinate - self.prior_mean) ** 2) / (2.0 * self.prior_variance)
 
     def parameter(self, coordinate: Floats) -> Floats:
-        """Return the mean."""
         return coordinate
 
     def complete_data_sd(self, coordinate: Floats, n_records: Floats) -> Floats:
-        """Return the sd of the normal posterior."""
         return 1.0 / (1.0 / self.prior_variance + n_records / self.variance) ** 0.5 + 0.0 * coordinate
 
     def draw_conjugate(self, total: float, n_records: float, size: int, rng: np.random.Generator) -> Floats:
-        """Draw from the normal posterior."""
         precision = 1.0 / self.prior_variance + n_records / self.variance
         mean = (self.prior_mean / self.prior_variance + total / self.variance) / precision
         return rng.normal(mean, precision**-0.5, size)
 
     def masses(self, coordinate: Floats, lower: float, upper: float) -> tuple[Floats, Floats, Floats]:
-        """Return the probabilities below, inside and above the bounds."""
         sd, half, middle = self.variance**0.5, (upper - lower) / 2.0, (upper + lower) / 2.0
         inside = interval_moments((coordinate - middle) / half, np.full_like(coordinate, sd / half), 0)[0]
         return np.asarray(ndtr((lower - coordinate) / sd)), inside, np.asarray(ndtr((coordinate - upper) / sd))
 
     def transform(self, coordinate: Floats, frequencies: Floats | Complexes, lower: float, upper: float) -> Complexes:
-        """Return the characteristic function inside the bounds."""
         half, middle = (upper - lower) / 2.0, (upper + lower) / 2.0
         return interval_transform(coordinate - middle, self.variance**0.5, frequencies, -half, half)
 
     def moments(self, coordinate: Floats, lower: float, upper: float) -> tuple[Floats, Floats]:
-        """Return the first two moments inside the bounds, of the number scaled to [-1, 1]."""
         half, middle = (upper - lower) / 2.0, (upper + lower) / 2.0
         sd = np.full_like(coordinate, self.variance**0.5 / half)
         _, first, second = interval_moments((coordinate - middle) / half, sd, 2)
@@ -81,8 +73,8 @@ class NormalNumbers(NumberFamily):
 def interval_moments(mean: Floats, sd: Floats, order: int) -> Floats:
     """Return E[v^k; -1 <= v <= 1] for k = 0..order, v ~ N(mean, sd^2).
 
-    A narrow law uses the recursion of incomplete normal moments around its mean. For a wide law that would cancel, but
-    the density is smooth enough for Gauss-Legendre quadrature.
+    For a narrow law this uses the recursion of incomplete normal moments around the mean. For a wide law the terms of
+    the recursion would cancel; its density is smooth enough for Gauss-Legendre quadrature.
 
     Args:
         mean, sd: arrays of the same shape.
@@ -167,7 +159,7 @@ def interval_transform(
 
 
 def _beyond(mean: Floats, sd: float, frequencies: Floats | Complexes, end: float) -> Complexes:
-    """Return E[exp(i u x); x beyond an end], on the side of the end away from the mean."""
+    """Return E[exp(i u x); x on the side of an end of the interval that is away from the mean]."""
     z = (end - mean) / sd
     outward = np.where(z >= 0, 1.0, -1.0)
     argument = 1j * (np.abs(z) - 1j * outward * frequencies * sd) / np.sqrt(2.0)

@@ -25,7 +25,6 @@ class NormalRecords(RecordLaw):
 
     Attributes:
         prior_mean, strength, shape, rate: the prior; see ``Normal``.
-        column: the column of numbers.
         counted: whether the statistic includes the number of valid records.
         inside: whether the law is conditional on a number inside the bounds, because others do not count as records.
     """
@@ -40,7 +39,6 @@ class NormalRecords(RecordLaw):
     dimension: ClassVar[int] = 2
 
     def draw_prior(self, size: int, rng: np.random.Generator) -> Floats:
-        """Draw points from the prior."""
         log_precision = log_gamma_draws(self.shape, size, rng) - np.log(self.rate)
         offset = rng.standard_normal(size) * np.exp(-0.5 * log_precision) / self.strength**0.5
         return np.column_stack([offset / self._unit, log_precision])
@@ -51,7 +49,6 @@ class NormalRecords(RecordLaw):
         return float((self.rate / self.shape / self.strength) ** 0.5)
 
     def log_prior(self, points: Floats) -> Floats:
-        """Return the log density of the prior, up to a constant."""
         offset, log_precision = points[..., 0] * self._unit, points[..., 1]
         rate = self.rate + 0.5 * self.strength * offset**2
         return np.asarray((self.shape + 0.5) * log_precision - rate * np.exp(log_precision))

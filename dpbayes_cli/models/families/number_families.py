@@ -86,11 +86,9 @@ class NumberLaw(ScalarLaw):
 
     @property
     def counts_all(self) -> bool:
-        """Whether every counted record contributes: none of them is out of bounds."""
         return self.inside or self.column.outside == "clamp"
 
     def log_shares(self, points: Floats) -> tuple[Floats, Floats]:
-        """Return the log probabilities that a number is inside the bounds and that it is outside."""
         below, inside, above = self.family.masses(points, self.column.lower, self.column.upper)
         with np.errstate(divide="ignore"):
             return np.log(inside), np.log(below + above)
@@ -102,12 +100,10 @@ class NumberLaw(ScalarLaw):
 
     @property
     def span(self) -> float:
-        """The largest contribution to the sum."""
         return float(self.column.steps)
 
     @property
     def prior_range(self) -> tuple[float, float]:
-        """An interval of the coordinate that holds all but 1e-12 of the prior."""
         return self.family.prior_range
 
     @property
@@ -117,11 +113,9 @@ class NumberLaw(ScalarLaw):
         return (0.0 if self.centered else half), half
 
     def draw_prior(self, size: int, rng: np.random.Generator) -> Floats:
-        """Draw points from the prior."""
         return self.family.draw_prior(size, rng)[:, None]
 
     def log_prior(self, points: Floats) -> Floats:
-        """Return the log density of the prior."""
         return self.family.log_prior(points[..., 0])
 
     def parameters(self, points: Floats) -> Floats:
@@ -129,7 +123,6 @@ class NumberLaw(ScalarLaw):
         return self.family.parameter(points)
 
     def complete_data_sd(self, points: Floats, n_records: Floats) -> Floats:
-        """Return the sd in the complete-data posterior after records with typical sums."""
         return self.family.complete_data_sd(points[..., 0], n_records)[..., None]
 
     def moments(self, points: Floats) -> tuple[Floats, Floats]:
@@ -193,7 +186,6 @@ class LatticeFamily(NumberFamily):
         """Return the ends of an interval outside which the probability is below 1e-15, elementwise."""
 
     def masses(self, coordinate: Floats, lower: float, upper: float) -> tuple[Floats, Floats, Floats]:
-        """Return the probabilities below, inside and above the interval."""
         above = self.survival(coordinate, upper)
         return np.zeros_like(above), 1.0 - above, above
 
@@ -212,13 +204,11 @@ class LatticeFamily(NumberFamily):
         return numbers, np.exp(self.log_pmf(coordinate[..., None], numbers)) * weights
 
     def transform(self, coordinate: Floats, frequencies: Floats | Complexes, lower: float, upper: float) -> Complexes:
-        """Return the characteristic function inside the interval."""
         numbers, masses = self._nodes(coordinate[:, 0], upper)
         phases = np.exp(1j * np.asarray(frequencies)[..., None] * (numbers - upper / 2.0)[:, None, :])
         return np.asarray((phases * masses[:, None, :]).sum(axis=-1))
 
     def moments(self, coordinate: Floats, lower: float, upper: float) -> tuple[Floats, Floats]:
-        """Return the first two moments inside the interval; see ``NumberFamily``."""
         numbers, masses = self._nodes(coordinate, upper)
         scaled = 2.0 * numbers / upper - 1.0
         return (scaled * masses).sum(axis=-1), (scaled**2 * masses).sum(axis=-1)

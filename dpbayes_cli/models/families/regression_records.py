@@ -24,7 +24,7 @@ class RegressionRecords(WishartRecords):
     In Bartlett's coordinates, with the target first, variance = scale_0^2 / A_00^2 and slope_j = -(scale_0 A_j0) /
     (scale_j A_00) for scaled numbers: they need only the first column of A, and no matrix inverse. Under an inverse
     Wishart law this column is independent of the features' part of A, so that its prior can be stated separately. With
-    k = freedom - D - 1 degrees of freedom
+    k = freedom - D - 1 degrees of freedom, the prior is
 
         variance ~ k deviation_0^2 / chi-square(2 + k),
         slope_j | variance ~ N(0, variance / (slope_strength deviation_j^2)),
@@ -36,7 +36,7 @@ class RegressionRecords(WishartRecords):
 
     Attributes:
         slope_strength: how many records the prior of the slopes is worth.
-        variance: the known variance of the scaled target given the features; None: unknown, with the prior above.
+        variance: the known variance of the scaled target given the features; None if it has the prior above.
     """
 
     slope_strength: float = 1.0
@@ -109,9 +109,9 @@ class RegressionRecords(WishartRecords):
     def draw_plug_in(self, observed: Floats, n_records: float, size: int, rng: np.random.Generator) -> Floats:
         """Draw from the conjugate regression posterior given the nearest positive semidefinite second moments.
 
-        However singular these are, the prior adds to the diagonal, so that slopes are finite and the residual sum of
-        squares is at least what the prior adds. If rounding hides the prior, eigenvalues of the features' correlation
-        matrix are cut at 1e-12.
+        The prior adds to the diagonal of the moments. Thus slopes are finite and the residual sum of squares is
+        bounded from below, even if the moments are singular. If rounding hides the prior, eigenvalues of the
+        correlation matrix of the features are cut at 1e-12.
         """
         posterior = self.conjugate(observed, n_records)
         root = np.sqrt(np.diagonal(posterior.scale)[1:])

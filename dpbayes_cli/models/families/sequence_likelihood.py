@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class SequenceLikelihood(HeldOutLikelihood):
-    """Scores records given the state of their sequence at their time step.
+    """Scores held-out records by their likelihood given the states that were inferred from a release.
 
     Records of a sequence at a time step share its state. Their likelihood is summed over the states, weighted by the
     released state probabilities, and averaged over posterior draws. If the release saw no records of a sequence at a
@@ -30,7 +30,6 @@ class SequenceLikelihood(HeldOutLikelihood):
         self._records = self._scored = 0
 
     def take(self, codes: Integers) -> None:
-        """Add a block of records: sequence, time step and features; see ``HeldOutLikelihood``."""
         self._records += len(codes)
         placed = (codes[:, :2] >= 0).all(axis=1)
         self._scored += int((placed & (codes[:, 2:] >= 0).any(axis=1)).sum())
@@ -39,7 +38,6 @@ class SequenceLikelihood(HeldOutLikelihood):
             np.add.at(counts, (valid[:, 0], valid[:, 1], valid[:, 2 + f]), 1)
 
     def score(self, draws: Floats, states: Floats) -> HeldOutScore:
-        """Return the mean log likelihood of the records, with and without states; see ``HeldOutLikelihood``."""
         flat = np.concatenate([counts.reshape(-1, counts.shape[-1]) for counts in self._counts], axis=1)
         emissions = np.concatenate(self._states.split(draws)[0], axis=2)
         with_states = held_out_log_likelihood(flat, emissions, states.reshape(1, -1, self._states.states))

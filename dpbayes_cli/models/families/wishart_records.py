@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
 
 _MAX_LOG_CHI_SQUARE = 200.0
-"""Larger logarithms of chi-square variables have no probability, but a search may reach them."""
+"""A search may reach larger logarithms of chi-square variables, although their probability is negligible."""
 _MAX_SHARE_OUT_OF_BOUNDS = 1e-3
 """A larger expected share of numbers out of bounds leads to a warning."""
 
@@ -26,9 +26,9 @@ class NormalInverseWishart:
     """A normal-inverse-Wishart posterior of scaled numbers.
 
     Attributes:
-        n_records: the number of records behind it.
+        n_records: the number of records on which the posterior is based.
         location: the posterior location of the mean vector, shape (D,).
-        strength: how many records the location is worth.
+        strength: the number of records to which the location is equivalent.
         scale: the scale matrix, positive definite except for rounding, shape (D, D).
     """
 
@@ -42,15 +42,14 @@ class NormalInverseWishart:
 class WishartRecords(RecordLaw):
     """The law of what a normal vector adds to sums, sums of squares and products, and the number of valid records.
 
-    Numbers are scaled to [-1, 1]. The coordinates are those of Bartlett's decomposition: with L L' the inverse of the
-    prior scale, the precision is L A A' L', where A is lower triangular with independent entries: the log chi-squares
-    of its diagonal and the normal entries below it; and (mean - prior mean) sqrt(strength) / deviation. The law ignores
-    the bounds.
+    Numbers are scaled to [-1, 1]; the law ignores the bounds. With L L' the inverse of the prior scale, Bartlett's
+    decomposition writes the precision as L A A' L', where A is lower triangular with independent entries. The
+    coordinates are (mean - prior mean) sqrt(strength) / deviation, the logarithms of the chi-square variables whose
+    roots are the diagonal of A, and the normal entries below the diagonal.
 
     Attributes:
         prior_mean, deviation: prior mean and standard deviation of the scaled numbers.
-        strength, freedom: how many records the prior mean is worth, and the prior degrees of freedom.
-        columns: the columns.
+        strength, freedom: the number of records that the prior mean is worth, and the prior degrees of freedom.
         counted: whether the statistic includes the number of valid records.
     """
 
@@ -119,7 +118,6 @@ class WishartRecords(RecordLaw):
         return points[..., self.size : 2 * self.size], points[..., 2 * self.size :]
 
     def log_prior(self, points: Floats) -> Floats:
-        """Return the log density of the prior."""
         d = self.size
         diagonal, below = self._entries(points)
         # the precision of sqrt(strength) (mean - prior mean) is L A A' L', L = diag(1 / scale)
@@ -174,7 +172,6 @@ class WishartRecords(RecordLaw):
         return flat.take(i * size + j, axis=-1) * (weight * unit), second
 
     def mean(self, points: Floats) -> Floats:
-        """Return the means of the products."""
         mu, sigma = self._extended(points)
         i, j, weight = self._pairs
         return (sigma[..., i, j] + mu[..., i] * mu[..., j]) * (weight * float(self.columns[0].steps) ** 2)
