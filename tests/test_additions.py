@@ -1,4 +1,4 @@
-"""A model, mechanism or noise law is added by one file and one registry line, or as a plug-in, and passes the battery."""
+"""A model, mechanism or noise law is one file and a registry line, or a plug-in; it passes the conformance battery."""
 
 from __future__ import annotations
 

@@ -52,9 +52,7 @@ def types_asked_for(tree: ast.AST, functions: Set[str] = TESTS) -> Iterator[tupl
         if isinstance(node, ast.Call) and names_in(node.func) & functions:
             yield node.lineno, names_in(*node.args[1:])
         elif isinstance(node, ast.Compare):
-            names = names_in(node.left, *node.comparators)
-            if names & {"type", "__class__", "__name__", "kind"}:
-                yield node.lineno, names
+            yield node.lineno, names_in(node.left, *node.comparators)
         elif isinstance(node, ast.MatchClass):
             yield node.cls.lineno, names_in(node.cls)
 
@@ -71,9 +69,9 @@ def imports(tree: ast.Module) -> Iterator[tuple[int, str, bool]]:
         for inner in ast.walk(node)
     }
     for node in ast.walk(tree):
-        modules = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
-        modules += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-        yield from ((node.lineno, name, id(node) in guarded) for name in modules if name.startswith(_MODELS))
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            modules = [node.module or ""] if isinstance(node, ast.ImportFrom) else [name.name for name in node.names]
+            yield from ((node.lineno, name, id(node) in guarded) for name in modules if name.startswith(_MODELS))
 
 
 _MODELS = "dpbayes_cli.models"
