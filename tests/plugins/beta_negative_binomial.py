@@ -59,13 +59,11 @@ class NegativeBinomialNumbers(LogitOfBeta, LatticeFamily):
         return rng.beta(self.alpha + self.successes * n_records, self.beta + total, size)
 
     def log_pmf(self, coordinate: Floats, numbers: Floats) -> Floats:
-        """Return the log probability of a number of failures."""
         ways = -betaln(self.successes, numbers + 1.0) - np.log(self.successes + numbers)
         succeeding, failing = -np.logaddexp(0.0, -coordinate), -np.logaddexp(0.0, coordinate)
         return np.asarray(ways + self.successes * succeeding + numbers * failing)
 
     def survival(self, coordinate: Floats, number: float) -> Floats:
-        """Return the probability of more failures than a number."""
         return np.asarray(betainc(np.floor(number) + 1.0, self.successes, expit(-coordinate)))
 
     def reach(self, coordinate: Floats) -> tuple[Floats, Floats]:
@@ -107,11 +105,9 @@ class BetaNegativeBinomial(WholeNumber, BetaProbability):
 
     @property
     def number_family(self) -> NegativeBinomialNumbers:
-        """The negative binomial law with its prior."""
         return NegativeBinomialNumbers(self.alpha, self.beta, self.successes)
 
     def draw_numbers(self, parameter: float, size: int, rng: np.random.Generator) -> Floats:
-        """Draw numbers of failures."""
         return rng.negative_binomial(self.successes, max(parameter, 1e-15), size).astype(float)
 
     def predictive(self, mean: Sequence[float]) -> dict[str, float]:
