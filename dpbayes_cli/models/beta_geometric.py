@@ -43,7 +43,7 @@ class BetaGeometric(WholeNumber, BetaProbability):
     info: ClassVar[MethodInfo] = MethodInfo(
         releases="The noisy sum of the failures, each number clamped to a public bound; the noisy number of valid "
         "records, unless it is public; and the posterior of the probability of success that is inferred from them. The "
-        "mechanisms gibbs, ops and rdp-* release draws of that probability instead, and map an estimate.",
+        "mechanisms gibbs, ops and rdp-* release draws of that probability instead; map releases an estimate.",
         guarantee="The mechanism gives the guarantee. One record moves the sum by at most the public bound.",
         assumptions="Each record holds one whole number, the failures before the first success; larger numbers are "
         "clamped to the public bound or dropped. Attempts are independent and have the same probability of success. "
@@ -81,7 +81,7 @@ class BetaGeometric(WholeNumber, BetaProbability):
 
     @property
     def default_support(self) -> tuple[float, float]:
-        """From 0.1 to 0.9; the lower end is smaller if the mean number of failures at 0.1 is below the bound."""
+        """From 0.1 to 0.9; from less than 0.1 if the bound exceeds the mean number of failures at 0.1."""
         return (min(0.1, 1.0 / (1.0 + self.upper)), 0.9)
 
     def natural(self, theta: Any, arithmetic: Arithmetic) -> tuple[Any, Any]:

@@ -68,10 +68,10 @@ class LinearRegressionPrior(Section, frozen=True, kw_only=True):
             "[a sixth of the range]"
         ),
     ] = msgspec.field(default_factory=dict)
-    strength: Annotated[Positive, Meta(description="how many records the prior means are worth")] = 1.0
-    slope_strength: Annotated[Positive, Meta(description="how many records the prior of the slopes is worth")] = 0.1
+    strength: Annotated[Positive, Meta(description="weight of the prior means, in records")] = 1.0
+    slope_strength: Annotated[Positive, Meta(description="weight of the prior of the slopes, in records")] = 0.1
     variance_strength: Annotated[
-        Positive, Meta(description="how many records the prior of variance and covariances is worth")
+        Positive, Meta(description="weight of the prior of variance and covariances, in records")
     ] = 0.2
 
 

@@ -45,7 +45,8 @@ class LogisticRegression(ConvexClassModel):
         "a public norm. Coefficients refer to the scaled design, in which a number runs from -1 to 1 between its "
         "bounds.",
         source="Geumlek, Song and Chaudhuri 2017, sec. 4; Minami, Arai, Sato and Nakagawa 2016.",
-        corrections="With an intercept the Lipschitz constant of the loss is L = sqrt(1 + norm^2), not norm.",
+        corrections="With an intercept the Lipschitz constant of the loss is L = sqrt(1 + norm^2), not norm as in the "
+        "papers.",
         prefer_when="You predict one of two classes from many columns, and want probabilities.",
     )
     domain_type: ClassVar[type[Section]] = LogisticDomain

@@ -43,7 +43,7 @@ class MultivariateNormalPrior(Section, frozen=True, kw_only=True):
     deviation: Annotated[
         dict[str, Positive], Meta(description="for each column the prior standard deviation [a sixth of the range]")
     ] = msgspec.field(default_factory=dict)
-    strength: Annotated[Positive, Meta(description="how many records the prior mean is worth")] = 1.0
+    strength: Annotated[Positive, Meta(description="weight of the prior mean, in records")] = 1.0
     freedom: Annotated[
         Annotated[float, Meta(gt=0.0, le=1e6)] | None,
         Meta(description="degrees of freedom of the inverse Wishart prior, above columns + 1 [columns + 3]"),

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from dpbayes_cli.models.families.normal_records import NormalRecords
 
 STEPS = 1 << 14
-"""Grid steps between the bounds: squares of a billion records stay below 2^60."""
+"""Grid steps between the bounds: the sum of the squares of a billion codes stays below 2^60."""
 
 
 class NormalDomain(Section, frozen=True, kw_only=True):
@@ -44,7 +44,7 @@ class NormalPrior(Section, frozen=True, kw_only=True):
     """Normal-inverse-gamma prior: 1 / variance ~ Gamma(shape, rate), mean ~ N(mean, variance / strength)."""
 
     mean: Annotated[Bound, Meta(description="prior mean of the mean")] = 0.0
-    strength: Annotated[Positive, Meta(description="how many records the prior mean is worth")] = 1.0
+    strength: Annotated[Positive, Meta(description="weight of the prior mean, in records")] = 1.0
     shape: Annotated[Positive, Meta(description="shape of the Gamma prior of 1 / variance")] = 2.0
     rate: Annotated[Positive, Meta(description="rate of the same prior: shape times a typical variance")] = 2.0
 

@@ -60,7 +60,7 @@ class DiscreteBayesNet(ConjugatePosterior):
         target: str | None,
         concentrations: Any,
     ) -> Self:
-        """Build the model from the variables of a spec, in order, and what the spec states as concentrations.
+        """Build the model from the variables of a spec, in their order, and the prior concentrations.
 
         Raises:
             ValueError: the variables do not form a network.

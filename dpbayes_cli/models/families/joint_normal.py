@@ -45,7 +45,7 @@ class JointNormal(NoisyStatistics):
     Attributes:
         bounds: name, lower and upper bound of each column.
         prior_mean, deviation: prior mean and standard deviation of each column, in the units of the file.
-        strength: how many records the prior means are worth.
+        strength: the weight of the prior means, in records.
     """
 
     bounds: tuple[tuple[str, float, float], ...]

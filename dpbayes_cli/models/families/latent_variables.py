@@ -106,7 +106,7 @@ class LatentVariables(Model):
     """
 
     not_simulated: ClassVar[str] = (
-        "Posteriors of hidden states need long Markov chains, and are not simulated for a page."
+        "Posteriors of hidden states need long Markov chains, so that plans and pages simulate none."
     )
 
     @property

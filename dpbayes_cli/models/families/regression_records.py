@@ -35,7 +35,7 @@ class RegressionRecords(WishartRecords):
     conjugate one, whatever the law of the features.
 
     Attributes:
-        slope_strength: how many records the prior of the slopes is worth.
+        slope_strength: the weight of the prior of the slopes, in records.
         variance: the known variance of the scaled target given the features; None if it has the prior above.
     """
 

@@ -28,7 +28,7 @@ class NormalInverseWishart:
     Attributes:
         n_records: the number of records on which the posterior is based.
         location: the posterior location of the mean vector, shape (D,).
-        strength: the number of records to which the location is equivalent.
+        strength: the weight of the location, in records.
         scale: the scale matrix, positive definite except for rounding, shape (D, D).
     """
 
@@ -49,7 +49,8 @@ class WishartRecords(RecordLaw):
 
     Attributes:
         prior_mean, deviation: prior mean and standard deviation of the scaled numbers.
-        strength, freedom: the number of records that the prior mean is worth, and the prior degrees of freedom.
+        strength: the weight of the prior mean, in records.
+        freedom: the prior degrees of freedom.
         counted: whether the statistic includes the number of valid records.
     """
 
