@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Complexes, Floats
 
 _MAX_ADDENDS = 384
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(256)
-"""The quadrature rule that replaces a sum of more addends."""
+"""A quadrature rule replaces sums of more addends."""
+_leggauss = cache(np.polynomial.legendre.leggauss)
 
 
 class NumberFamily(ABC):
@@ -199,8 +200,9 @@ class LatticeFamily(NumberFamily):
             weights = np.where(numbers <= high, 1.0, 0.0)
             numbers = np.minimum(numbers, high)
         else:
+            nodes, rule = _leggauss(256)
             half = (high - low + 1.0) / 2.0
-            numbers, weights = low - 0.5 + half * (1.0 + _NODES), half * _WEIGHTS
+            numbers, weights = low - 0.5 + half * (1.0 + nodes), half * rule
         return numbers, np.exp(self.log_pmf(coordinate[..., None], numbers)) * weights
 
     def transform(self, coordinate: Floats, frequencies: Floats | Complexes, lower: float, upper: float) -> Complexes:
