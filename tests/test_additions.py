@@ -1,8 +1,9 @@
-"""A noise law or a mechanism is added by one file and one registry line, in a copy of the package."""
+"""A model, mechanism or noise law is one file and a registry line, or a plug-in; it passes the conformance battery."""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -23,26 +24,27 @@ from tests.plans import plan_of
 from tests.plugins.gaussian_delta import GaussianDelta
 from tests.plugins.staircase import Staircase
 
-COIN = ("--model", "beta-bernoulli", "--success", "1", "--failure", "0", "--on-invalid", "impute:0")
+PLUGINS = ROOT / "tests" / "plugins"
+NAME = "beta-negative-binomial"
+ADDED_MODEL = [("MODELS", NAME, "models.beta_negative_binomial:BetaNegativeBinomial")]
 STAIRCASE = [
-    ("privacy/laws/staircase.py", "staircase.py", "NOISE_LAWS", "staircase", "privacy.laws.staircase:Staircase"),
-    ("mechanisms/staircase_noise.py", "staircase_noise.py", "MECHANISMS", "staircase-noise",
-     "mechanisms.staircase_noise:StaircaseNoise"),
-]  # fmt: skip
-GAUSSIAN_DELTA = [
-    ("mechanisms/gaussian_delta.py", "gaussian_delta.py", "MECHANISMS", "gaussian-delta",
-     "mechanisms.gaussian_delta:GaussianDelta"),
-]  # fmt: skip
+    ("NOISE_LAWS", "staircase", "privacy.laws.staircase:Staircase"),
+    ("MECHANISMS", "staircase-noise", "mechanisms.staircase_noise:StaircaseNoise"),
+]
+GAUSSIAN_DELTA = [("MECHANISMS", "gaussian-delta", "mechanisms.gaussian_delta:GaussianDelta")]
+BATTERY = "tests/test_conformance.py"
+COIN = ("--model", "beta-bernoulli", "--success", "1", "--failure", "0", "--on-invalid", "impute:0")
 
 
-def copy_with(additions: list[tuple[str, str, str, str, str]], target: Path) -> Path:
-    """Copy package and tests, and add files, each with its registry line."""
+def copy_with(additions: list[tuple[str, str, str]], target: Path) -> Path:
+    """Copy package and tests, and add files: for each its table in the registry, its name, and its class."""
     for name in ("dpbayes_cli", "tests", "sample_data", "configs"):
         shutil.copytree(ROOT / name, target / name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", target)
     registry = target / "dpbayes_cli" / "core" / "registry.py"
-    for place, file, table, name, subject in additions:
-        shutil.copy(ROOT / "tests" / "plugins" / file, target / "dpbayes_cli" / place)
+    for table, name, subject in additions:
+        *folders, file = subject.split(":")[0].split(".")
+        shutil.copy(PLUGINS / f"{file}.py", target.joinpath("dpbayes_cli", *folders))
         head = f"{table}: Mapping[str, str] = MappingProxyType(\n    {{\n"
         source = registry.read_text(encoding="utf-8")
         assert source.count(head) == 1
@@ -51,24 +53,31 @@ def copy_with(additions: list[tuple[str, str, str, str, str]], target: Path) -> 
     return target
 
 
-def run(directory: Path, *arguments: str) -> str:
+def run(directory: Path, *arguments: str, path: str = "") -> str:
     done = subprocess.run(
         [sys.executable, "-m", *arguments], cwd=directory, capture_output=True, text=True, check=False,
-        env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "COLUMNS": "200", "PYTHONPATH": ""},
+        env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "COLUMNS": "200", "PYTHONPATH": path},
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-2000:]
     return done.stdout
 
 
-def battery(directory: Path, name: str) -> str:
-    tests = ("tests/test_conformance.py", "tests/privacy/test_laws.py")
-    return run(directory, "pytest", "-o", "addopts=", "-q", "-m", "not benchmark", "-k", name, *tests)
+def passed(directory: Path, *arguments: str, path: str = "") -> int:
+    """Run tests in another process, which must all pass, and return their number."""
+    said = run(directory, "pytest", "-x", "-o", "addopts=", "-p", "no:cacheprovider", *arguments, path=path)
+    counted = re.search(r"(\d+) (?:passed|tests collected)", said)
+    assert counted, said[-3000:]
+    return int(counted.group(1))
+
+
+def battery(directory: Path, name: str) -> int:
+    return passed(directory, "-m", "not benchmark", "-k", name, BATTERY, "tests/privacy/test_laws.py")
 
 
 @pytest.mark.slow
 def test_a_staircase_law_passes_the_battery_and_the_audit(tmp_path: Path) -> None:
     copy = copy_with(STAIRCASE, tmp_path)
-    assert "passed" in battery(copy, "staircase")
+    assert battery(copy, "staircase") > 0
     said = run(copy, "dpbayes_cli", "audit", *COIN, "--mechanism", "staircase-noise", "--eps", "1")
     assert "draws of staircase noise" in said
     (copy / "data.csv").write_text("outcome\n" + "1\n0\n0\n" * 100, encoding="utf-8")
@@ -82,9 +91,74 @@ def test_a_staircase_law_passes_the_battery_and_the_audit(tmp_path: Path) -> Non
 @pytest.mark.slow
 def test_gaussian_noise_at_a_price_of_epsilon_and_delta_passes_the_battery_and_the_audit(tmp_path: Path) -> None:
     copy = copy_with(GAUSSIAN_DELTA, tmp_path)
-    assert "passed" in battery(copy, "gaussian-delta")
+    assert battery(copy, "gaussian-delta") > 0
     priced = ("--mechanism", "gaussian-delta", "--eps", "1", "--delta", "1e-6")
     assert "draws of discrete-gaussian noise" in run(copy, "dpbayes_cli", "audit", *COIN, *priced)
+
+
+@pytest.mark.slow
+def test_a_model_is_one_file_and_one_registry_line(tmp_path: Path) -> None:
+    """The whole battery, its first spec, every pair of neighbors of its draws, and an audit of its Renyi curve."""
+    copy = copy_with(ADDED_MODEL, tmp_path)
+    more = ("tests/spec/test_release_spec.py", "tests/mechanisms/test_ops.py", "tests/mechanisms/test_map.py")
+    assert passed(copy, BATTERY, *more, "-k", NAME) > 55
+    audits = "tests/test_audit.py::test_every_pair_passes_an_audit_by_default"
+    assert passed(copy, audits, "-k", f"{NAME} and rdp-direct") == 1
+
+
+# --- plug-ins --------------------------------------------------------------------------------------------------------
+
+MECHANISM = '''
+"""A mechanism that somebody else wrote."""
+
+from typing import ClassVar
+
+from dpbayes_cli.mechanisms.laplace import Laplace
+
+
+class Lent(Laplace):
+    """Add discrete Laplace noise.
+
+    Privacy: that of ``Laplace``.
+    Source: see there.
+    """
+
+    name: ClassVar[str] = "lent-laplace"
+'''
+ENTRY_POINTS = f"""[dpbayes.models]
+{NAME} = beta_negative_binomial:BetaNegativeBinomial
+[dpbayes.mechanisms]
+lent-laplace = lent:Lent
+"""
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> str:
+    """Return a directory of installed packages with the model and a mechanism."""
+    metadata = tmp_path / "lent-1.0.dist-info"
+    metadata.mkdir()
+    shutil.copy(PLUGINS / "beta_negative_binomial.py", tmp_path)
+    (tmp_path / "lent.py").write_text(MECHANISM, encoding="utf-8")
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: lent\nVersion: 1.0\n", encoding="utf-8")
+    (metadata / "entry_points.txt").write_text(ENTRY_POINTS, encoding="utf-8")
+    return str(tmp_path)
+
+
+def test_an_installed_plug_in_is_tested_like_any_other(site: str) -> None:
+    """The quick tests of the battery: all of the model, and those of the mechanism with one model."""
+    ours = (
+        f"({NAME} and (sensitivity or refused or examples or info or renyi_divergence)) or lent-laplace-beta-bernoulli"
+    )
+    assert passed(ROOT, BATTERY, "-k", ours, "-m", "not slow", path=site) > 15
+
+
+@pytest.mark.slow
+def test_the_tests_are_collected_with_plug_ins_and_their_battery_passes(site: str) -> None:
+    assert passed(ROOT, "--collect-only", path=site) > 2000
+    assert passed(ROOT, BATTERY, "-k", f"{NAME} or lent-laplace", path=site) > 65
+
+
+# --- laws and prices that others add ---------------------------------------------------------------------------------
 
 
 def test_a_count_behind_staircase_noise_has_the_enumerated_posterior() -> None:

@@ -54,15 +54,15 @@ class BayesNet(DiscreteBayesNet):
     summary: ClassVar[str] = "a directed acyclic graph of discrete variables, Dirichlet priors on its tables"
     info: ClassVar[MethodInfo] = MethodInfo(
         releases="Noisy joint counts of each variable and its parents (with fourier-laplace: noisy parities of them), "
-        "and the posterior of every table inferred from them.",
+        "and the posterior of every conditional probability table that is inferred from them.",
         guarantee="The mechanism gives the guarantee. For |I| variables the L1 sensitivity is 2 |I| under replace-one "
         "and |I| under add-remove, because a record is in one cell of every table.",
         assumptions="The graph, the values and the cut points are public and chosen without looking at the records. A "
         "record with an invalid cell is left out only of the tables with that column; with impute, the cell counts as "
         "a public value.",
         source="Zhang, Rubinstein and Dimitrakakis 2016, Algorithms 1 to 3.",
-        corrections="The paper clips noisy counts and treats them as exact. Here inference accounts for the noise, "
-        "and combines what several tables say about the same totals. Variables may have more than two values.",
+        corrections="The paper clips noisy counts and treats them as exact. Here inference accounts for the noise, and "
+        "combines the estimates of the same totals from several tables. Variables may have more than two values.",
         prefer_when="You have several questions about how columns depend on each other, and the graph is known.",
     )
     domain_type: ClassVar[type[Section]] = BayesNetDomain

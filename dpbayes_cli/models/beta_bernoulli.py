@@ -14,8 +14,8 @@ from dpbayes_cli.core.model import MethodInfo
 from dpbayes_cli.core.noisy_observation import NoisyCounts
 from dpbayes_cli.core.section import Level, Section, require_type
 from dpbayes_cli.core.statistic import CountAt, Statistic, Witness
-from dpbayes_cli.models.families.beta_probability import BetaPrior, BetaProbability
-from dpbayes_cli.models.families.capabilities import Arithmetic, LatentCounts, record_count
+from dpbayes_cli.models.families.beta_probability import BetaProbability, PriorFailures, PriorSuccesses
+from dpbayes_cli.models.families.capabilities import Arithmetic, Simulated, record_count
 from dpbayes_cli.privacy.conjugate import DirichletFamily
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.noise import NoiseLaw
@@ -43,8 +43,15 @@ class BetaBernoulliDomain(Section, frozen=True, kw_only=True):
         return (self.success or "1", self.failure or "0")
 
 
+class BetaBernoulliPrior(Section, frozen=True, kw_only=True):
+    """Beta(alpha, beta) on the probability of success."""
+
+    alpha: PriorSuccesses = 1.0
+    beta: PriorFailures = 1.0
+
+
 @dataclass(frozen=True)
-class BetaBernoulli(LatentCounts, BetaProbability):
+class BetaBernoulli(BetaProbability):
     """theta ~ Beta(alpha, beta); each valid record is a success with probability theta.
 
     The conjugate update is Beta(alpha + successes, beta + failures); the posterior predictive probability of a
@@ -56,27 +63,29 @@ class BetaBernoulli(LatentCounts, BetaProbability):
     name: ClassVar[str] = "beta-bernoulli"
     summary: ClassVar[str] = "probability of a binary outcome, Beta prior"
     info: ClassVar[MethodInfo] = MethodInfo(
-        releases="The noisy number of successes and, if the number of valid records is private, of failures; and the "
-        "posterior of theta, the probability of success, inferred from them.",
+        releases="The noisy number of successes, and the posterior of theta, the probability of success, that is "
+        "inferred from it. If the number of valid records is private, also the noisy number of failures.",
         guarantee="The mechanism gives the guarantee. The L1 sensitivity is 1 for complete records under replace-one "
         "(one count), 2 for dropped records under replace-one (two counts), and 1 under add-remove (two counts).",
         assumptions="Each record holds one binary outcome. Records are independent given theta. The two valid texts "
         "are public. With impute:VALUE, the custodian states that VALUE is a fair stand-in.",
         source="Foulds et al. 2016, sec. 3.2; Zhang, Rubinstein and Dimitrakakis 2016, Alg. 1; Bernstein and Sheldon "
         "2018, sec. 3 and Fig. 1 (binomial).",
-        corrections="If n is public and records are complete, the statistic is one number with sensitivity 1, not the "
-        "pair of counts with sensitivity 2: half the noise of the papers for the same epsilon. If invalid records are "
-        "dropped, the number of valid records is private: both counts are released, and the posterior averages over "
-        "that number.",
+        corrections="If n is public and records are complete, the statistic is one number with sensitivity 1, where "
+        "the papers release a pair of counts with sensitivity 2. This halves the noise for the same epsilon. If "
+        "invalid records are dropped, the number of valid records is private: both counts are released, and the "
+        "posterior averages over that number.",
         prefer_when="You ask one yes/no question about each person.",
     )
     domain_type: ClassVar[type[Section]] = BetaBernoulliDomain
-    prior_type: ClassVar[type[Section]] = BetaPrior
+    prior_type: ClassVar[type[Section]] = BetaBernoulliPrior
     examples: ClassVar[tuple[Example, ...]] = (
         Example(prior={"alpha": 2.0, "beta": 3.0}),
         Example({"success": "yes", "failure": "no"}),
     )
     first_spec_drawn: ClassVar[Mapping[str, str]] = {"on_invalid": "impute:0"}
+    components: ClassVar[tuple[int, ...]] = (SUCCESS,)
+    grid: ClassVar[tuple[Fraction, Fraction, int]] = (Fraction(0), Fraction(1), 1)
 
     success: str
     failure: str
@@ -85,8 +94,7 @@ class BetaBernoulli(LatentCounts, BetaProbability):
 
     @classmethod
     def build(cls, domain: Section, prior: Section) -> Self:
-        """Build the model from its sections of a spec."""
-        texts, beta = require_type(domain, BetaBernoulliDomain), require_type(prior, BetaPrior)
+        texts, beta = require_type(domain, BetaBernoulliDomain), require_type(prior, BetaBernoulliPrior)
         return cls(*texts.levels, beta.alpha, beta.beta)
 
     @property
@@ -94,57 +102,37 @@ class BetaBernoulli(LatentCounts, BetaProbability):
         """The outcome column: level 0 is success, level 1 is failure."""
         return (Column("outcome", (self.success, self.failure)),)
 
-    @property
-    def components(self) -> tuple[int, ...]:
-        """The index of success, whose probability is ``theta``."""
-        return (SUCCESS,)
-
     def predictive(self, mean: Sequence[float]) -> dict[str, float]:
         """Return the probabilities that a new valid record is a success or a failure."""
         return {self.success: mean[0], self.failure: 1.0 - mean[0]}
 
     def statistic(self, policy: RecordPolicy) -> Statistic:
-        """Return the smallest sufficient integer statistic: successes, and failures too unless they follow from n.
+        """Return the number of successes and, unless it follows from a public number of records, of failures.
 
         Privacy: replace-one, complete: t(x) in {0, 1}, so |t - t'| <= 1, attained by success against failure.
             replace-one, dropped records: t(x) in {(1,0), (0,1), (0,0)}, so the L1 change is at most 2, attained by
             success against failure. add-remove: ||t(x)||_1 <= 1, attained by a success.
-        Source: design notes, correction to Foulds et al. and Zhang et al. (one number, not a pair, when n is public).
+        Source: design notes, correction to Foulds et al. and Zhang et al. (one number, not a pair, if n is public).
         """
         successes, failures = CountAt("outcome", SUCCESS), CountAt("outcome", FAILURE)
-        if policy.neighbors is Neighbors.ADD_REMOVE:
-            return Statistic(("successes", "failures"), (successes, failures), 1, Witness((self.success,), None), 1)
-        if policy.complete:
-            return Statistic(("successes",), (successes,), 1, Witness((self.success,), (self.failure,)), 1)
-        return Statistic(
-            ("successes", "failures"), (successes, failures), 2, Witness((self.success,), (self.failure,)), 2
-        )
-
-    @property
-    def grid(self) -> tuple[Fraction, Fraction, int]:
-        """The grid of the statistic: a success counts 1, a failure 0."""
-        return Fraction(0), Fraction(1), 1
+        add_remove = policy.neighbors is Neighbors.ADD_REMOVE
+        witness = Witness((self.success,), None if add_remove else (self.failure,))
+        if policy.complete and not add_remove:
+            return Statistic(("successes",), (successes,), 1, witness, 1)
+        sensitivity = 1 if add_remove else 2
+        return Statistic(("successes", "failures"), (successes, failures), sensitivity, witness, sensitivity)
 
     def natural(self, theta: Any, arithmetic: Arithmetic) -> tuple[Any, Any]:
-        """Return logit theta and log(1 - theta): the log likelihood is s logit theta + n log(1 - theta)."""
+        """Return logit theta and log(1 - theta), the factors of the successes and of n in the log likelihood."""
         failing = arithmetic.log(1 - theta)
         return arithmetic.log(theta) - failing, failing
 
-    def simulate(self, n_records: int, rng: "np.random.Generator") -> tuple[tuple[float, ...], tuple[int, ...]]:
-        """Draw theta from the prior and the number of successes among ``n_records`` records."""
+    def simulated(self, policy: RecordPolicy, n_records: int, rng: "np.random.Generator") -> Simulated:
         theta = float(rng.beta(self.alpha, self.beta))
-        return (theta,), (int(rng.binomial(n_records, theta)),)
-
-    def simulated(
-        self, policy: RecordPolicy, n_records: int, rng: "np.random.Generator"
-    ) -> tuple[tuple[float, ...], tuple[int, ...]]:
-        """Draw theta and the exact counts of the statistic; see ``NoisyStatistics``."""
-        theta, (successes,) = self.simulate(n_records, rng)
-        counts = (successes, n_records - successes)
-        return theta, counts[: len(self.statistic(policy).names)]
+        successes = int(rng.binomial(n_records, theta))
+        return (theta,), (successes, n_records - successes)[: len(self.statistic(policy).names)]
 
     def family(self, n_records: int) -> DirichletFamily:
-        """Return the Beta posterior."""
         return DirichletFamily((self.alpha, self.beta), n_records)
 
     def sums(self, values: Sequence[int], n_records: int) -> tuple[Fraction, ...]:
@@ -159,7 +147,6 @@ class BetaBernoulli(LatentCounts, BetaProbability):
         self, policy: RecordPolicy, released: Sequence[int], noise: NoiseLaw, n_records: int | None
     ) -> NoisyCounts:
         """Return the noisy counts of successes and failures; their total is known only for complete records."""
-        prior = (self.alpha, self.beta)
         total = record_count(policy, n_records)
         counts = (released[0], None) if total.kind == "known" else tuple(released)
-        return NoisyCounts(prior, counts, noise, total)
+        return NoisyCounts((self.alpha, self.beta), counts, noise, total)

@@ -2,20 +2,19 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated, ClassVar, Self
 
 from msgspec import Meta
 
 from dpbayes_cli.base.cell_grammar import check_levels
-from dpbayes_cli.base.errors import SpecError, nearest
 from dpbayes_cli.core.columns import Column, RecordPolicy
 from dpbayes_cli.core.examples import Example
 from dpbayes_cli.core.model import MethodInfo
 from dpbayes_cli.core.noisy_observation import NoisyCounts
 from dpbayes_cli.core.section import Level, Positive, Section, require_type
 from dpbayes_cli.core.statistic import CountAt, Statistic, Witness
-from dpbayes_cli.models.families.capabilities import ConjugatePosterior, DirichletProbabilities, record_count
+from dpbayes_cli.models.families.capabilities import ConjugatePosterior, DirichletProbabilities, Simulated, record_count
+from dpbayes_cli.models.families.network_domain import by_key
 from dpbayes_cli.privacy.conjugate import DirichletFamily
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.noise import NoiseLaw
@@ -59,16 +58,16 @@ class DirichletCategorical(DirichletProbabilities, ConjugatePosterior):
     summary: ClassVar[str] = "probabilities of K categories, Dirichlet prior"
     info: ClassVar[MethodInfo] = MethodInfo(
         releases="One noisy count for each of the K public categories, and the posterior of theta, the vector of "
-        "probabilities, inferred from them.",
+        "probabilities, that is inferred from them.",
         guarantee="The mechanism gives the guarantee. The L1 sensitivity is 2 under replace-one (one count falls, "
         "another rises) and 1 under add-remove.",
         assumptions="Each record holds one category from a public list. Records are independent given theta. With "
         "impute:VALUE, the custodian states that VALUE is a fair stand-in.",
         source="Bernstein and Sheldon 2018, sec. 3 and Fig. 1 (multinomial); Zhang, Rubinstein and Dimitrakakis 2016, "
         "Alg. 1.",
-        corrections="Noise is drawn independently for each count. (In the code of Bernstein and Sheldon all "
-        "components get the same draw, which is not private.) The posterior uses the exact integer law of the counts, "
-        "not a normal approximation.",
+        corrections="Noise is drawn independently for each count. The code of Bernstein and Sheldon adds the same draw "
+        "to all counts, which is not private. The posterior uses the exact integer law of the counts, not a normal "
+        "approximation.",
         prefer_when="You ask one multiple-choice question about each person.",
     )
     domain_type: ClassVar[type[Section]] = DirichletCategoricalDomain
@@ -92,20 +91,7 @@ class DirichletCategorical(DirichletProbabilities, ConjugatePosterior):
         """
         labels = require_type(domain, DirichletCategoricalDomain).categories
         concentration = require_type(prior, DirichletCategoricalPrior).concentration
-        if not isinstance(concentration, dict):
-            return cls(labels, (concentration,) * len(labels))
-        for label in concentration:
-            if label not in labels:
-                raise SpecError(
-                    f"there is no category {label!r}",
-                    where="prior.concentration",
-                    hint=nearest(label, labels),
-                )
-        if missing := [label for label in labels if label not in concentration]:
-            raise SpecError(
-                f"there is no concentration for {', '.join(map(repr, missing))}", where="prior.concentration"
-            )
-        return cls(labels, tuple(concentration[label] for label in labels))
+        return cls(labels, by_key(concentration, labels, "prior.concentration", "category"))
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -116,11 +102,6 @@ class DirichletCategorical(DirichletProbabilities, ConjugatePosterior):
     def parameters(self) -> tuple[str, ...]:
         """One parameter for each category, ``theta[label]``."""
         return tuple(f"theta[{label}]" for label in self.labels)
-
-    @property
-    def components(self) -> tuple[int, ...]:
-        """The index of each category."""
-        return tuple(range(len(self.labels)))
 
     def predictive(self, mean: Sequence[float]) -> dict[str, float]:
         """Return the probability that a new valid record falls into each category."""
@@ -143,24 +124,12 @@ class DirichletCategorical(DirichletProbabilities, ConjugatePosterior):
             1 if add_remove else 2,
         )
 
-    def simulate(self, n_records: int, rng: "np.random.Generator") -> tuple[tuple[float, ...], tuple[int, ...]]:
-        """Draw theta from the prior and the counts of ``n_records`` records."""
+    def simulated(self, policy: RecordPolicy, n_records: int, rng: "np.random.Generator") -> Simulated:
         theta = rng.dirichlet(self.concentration)
         return tuple(theta.tolist()), tuple(rng.multinomial(n_records, theta).tolist())
 
-    def simulated(
-        self, policy: RecordPolicy, n_records: int, rng: "np.random.Generator"
-    ) -> tuple[tuple[float, ...], tuple[int, ...]]:
-        """Draw theta and the exact counts; see ``NoisyStatistics``."""
-        return self.simulate(n_records, rng)
-
     def family(self, n_records: int) -> DirichletFamily:
-        """Return the Dirichlet posterior."""
         return DirichletFamily(self.concentration, n_records)
-
-    def sums(self, values: Sequence[int], n_records: int) -> tuple[Fraction, ...]:
-        """Return the counts."""
-        return tuple(map(Fraction, values))
 
     def observation(
         self, policy: RecordPolicy, released: Sequence[int], noise: NoiseLaw, n_records: int | None

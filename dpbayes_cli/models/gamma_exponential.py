@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from msgspec import Meta
 
@@ -10,16 +10,17 @@ from dpbayes_cli.base.numeric import LEAST_DIVISOR
 from dpbayes_cli.core.columns import NumericColumn, Outside, check_bounds
 from dpbayes_cli.core.examples import Example
 from dpbayes_cli.core.model import MethodInfo
-from dpbayes_cli.core.section import Section, require_type
+from dpbayes_cli.core.section import Section
+from dpbayes_cli.models.families.bounded_numbers import ConjugateNumber
 from dpbayes_cli.models.families.capabilities import Arithmetic
-from dpbayes_cli.models.families.conjugate_number import ConjugateNumber
-from dpbayes_cli.models.families.gamma_rate import GammaPrior, GammaRate, LogOfGamma
+from dpbayes_cli.models.families.gamma_rate import GammaRate, PriorRate, PriorShape
 from dpbayes_cli.privacy.real_conjugate import GammaRateFamily
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from dpbayes_cli.base.numeric import Complexes, Floats
+    from dpbayes_cli.base.numeric import Floats
+    from dpbayes_cli.models.families.gamma_numbers import ExponentialTimes
 
 STEPS = 1 << 20
 """Grid steps between the bounds."""
@@ -35,53 +36,11 @@ class GammaExponentialDomain(Section, frozen=True, kw_only=True):
         check_bounds(0.0, self.upper)
 
 
-@dataclass(frozen=True)
-class ExponentialTimes(LogOfGamma):
-    """Exponential waiting times, with a Gamma prior on their rate."""
+class GammaExponentialPrior(Section, frozen=True, kw_only=True):
+    """Gamma prior on the rate."""
 
-    shape: float
-    rate: float
-    lattice: ClassVar[bool] = False
-
-    def complete_data_sd(self, coordinate: "Floats", n_records: "Floats") -> "Floats":
-        """Return the sd of Gamma(shape + n, rate + n / rate of the times)."""
-        import numpy as np
-
-        return np.asarray(np.sqrt(self.shape + n_records) / (self.rate + n_records * np.exp(-coordinate)))
-
-    def draw_conjugate(self, total: float, n_records: float, size: int, rng: "np.random.Generator") -> "Floats":
-        """Draw from Gamma(shape + n, rate + total)."""
-        import numpy as np
-
-        return np.asarray(rng.gamma(self.shape + n_records, 1.0 / (self.rate + total), size))
-
-    def masses(self, coordinate: "Floats", lower: float, upper: float) -> "tuple[Floats, Floats, Floats]":
-        """Return the probabilities below 0, up to the bound, and above it."""
-        import numpy as np
-
-        decay = upper * np.exp(coordinate)
-        return np.zeros_like(decay), -np.expm1(-decay), np.exp(-decay)
-
-    def transform(
-        self, coordinate: "Floats", frequencies: "Floats | Complexes", lower: float, upper: float
-    ) -> "Complexes":
-        """Return rate (1 - exp(-(rate - i u) upper)) / (rate - i u)."""
-        import numpy as np
-
-        rate = np.exp(coordinate)
-        exponent = (1j * frequencies - rate) * upper
-        return np.asarray(rate * upper * np.expm1(exponent) / exponent * np.exp(-0.5j * frequencies * upper))
-
-    def moments(self, coordinate: "Floats", lower: float, upper: float) -> "tuple[Floats, Floats]":
-        """Return the moments of 2 x / upper - 1 below the bound, by incomplete gamma functions."""
-        import numpy as np
-        from scipy.special import gammainc
-
-        decay = upper * np.exp(coordinate)
-        inside, first, second = (
-            gammainc(k + 1.0, decay) * factor / decay**k for k, factor in ((0, 1.0), (1, 1.0), (2, 2.0))
-        )
-        return np.asarray(2.0 * first - inside), np.asarray(4.0 * second - 4.0 * first + inside)
+    shape: PriorShape = 1.0
+    rate: PriorRate = 1.0
 
 
 @dataclass(frozen=True)
@@ -96,22 +55,22 @@ class GammaExponential(ConjugateNumber, GammaRate):
     name: ClassVar[str] = "gamma-exponential"
     summary: ClassVar[str] = "rate of a waiting time, Gamma prior"
     info: ClassVar[MethodInfo] = MethodInfo(
-        releases="The noisy sum of the times, clamped to a public bound, and, if it is private, the noisy number of "
-        "times that count; and the posterior of the rate inferred from them. With ops and the rdp mechanisms: draws "
-        "of the rate.",
+        releases="The noisy sum of the times, each clamped to a public bound; the noisy number of valid records, "
+        "unless it is public; and the posterior of the rate that is inferred from them. The mechanisms ops and rdp-* "
+        "release draws of the rate instead.",
         guarantee="The mechanism gives the guarantee. One record moves the sum of times by at most the public bound.",
         assumptions="Each record holds one non-negative number; larger numbers are clamped to the public bound or "
         "dropped. Numbers are rounded to a public grid of 2^20 steps. With impute:VALUE, the custodian states that "
         "VALUE is a fair stand-in.",
         source="Bernstein and Sheldon 2018, sec. 3.3; Geumlek, Song and Chaudhuri 2017, sec. 3.",
         corrections="Inference accounts for the clamping: the likelihood of clamped times is exact, by inversion of "
-        "the characteristic function, where Bernstein and Sheldon use a normal approximation. Draws by ops and the "
-        "rdp mechanisms ignore the clamping; if many times exceed the bound, the rate is biased upwards. The bound is "
-        "public and chosen beforehand; in the paper it depends on the true parameter.",
-        prefer_when="You ask how long it takes until something happens, and no time is censored.",
+        "the characteristic function. Bernstein and Sheldon use a normal approximation, and a bound that depends on "
+        "the true parameter; here the bound is public. Draws by ops and rdp-* ignore the clamping: they are too large "
+        "if many times exceed the bound.",
+        prefer_when="You ask how long something takes, and no time is censored.",
     )
     domain_type: ClassVar[type[Section]] = GammaExponentialDomain
-    prior_type: ClassVar[type[Section]] = GammaPrior
+    prior_type: ClassVar[type[Section]] = GammaExponentialPrior
     examples: ClassVar[tuple[Example, ...]] = (
         Example({"upper": 2.5}, {"shape": 2.0}, support=(0.5, 4.0)),
         Example({"upper": 2.5, "out_of_bounds": "drop"}, drawn=False),
@@ -124,24 +83,17 @@ class GammaExponential(ConjugateNumber, GammaRate):
     rate: float
     out_of_bounds: Outside = "clamp"
 
-    @classmethod
-    def build(cls, domain: Section, prior: Section) -> Self:
-        """Build the model from its sections of a spec."""
-        bounds, gamma = require_type(domain, GammaExponentialDomain), require_type(prior, GammaPrior)
-        return cls(bounds.upper, gamma.shape, gamma.rate, bounds.out_of_bounds)
-
     @property
     def column(self) -> NumericColumn:
-        """The waiting time."""
         return NumericColumn("value", 0.0, self.upper, STEPS, outside=self.out_of_bounds)
 
     @property
-    def number_family(self) -> ExponentialTimes:
-        """The exponential law, with the prior of its rate."""
+    def number_family(self) -> "ExponentialTimes":
+        from dpbayes_cli.models.families.gamma_numbers import ExponentialTimes
+
         return ExponentialTimes(self.shape, self.rate)
 
     def draw_numbers(self, parameter: float, size: int, rng: "np.random.Generator") -> "Floats":
-        """Draw waiting times."""
         return rng.exponential(1.0 / parameter, size)
 
     def predictive(self, mean: Sequence[float]) -> dict[str, float]:
@@ -149,7 +101,7 @@ class GammaExponential(ConjugateNumber, GammaRate):
         return {"mean": 1.0 / max(mean[0], LEAST_DIVISOR)}
 
     def natural(self, theta: Any, arithmetic: Arithmetic) -> tuple[Any, Any]:
-        """Return -rate and log rate: the log likelihood is n log rate - rate (sum x)."""
+        """Return -rate and log rate, the factors of sum x and n in the log likelihood."""
         return -theta, arithmetic.log(theta)
 
     def family(self, n_records: int) -> GammaRateFamily:

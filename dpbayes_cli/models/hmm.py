@@ -19,22 +19,22 @@ from dpbayes_cli.core.model import DataCheck, MethodInfo, NoisyStatistics
 from dpbayes_cli.core.model_sections import StatesOverTime
 from dpbayes_cli.core.noisy_observation import NoisySequences
 from dpbayes_cli.core.options import INFERENCE, option
-from dpbayes_cli.core.section import YAML_SCALAR, Level, Positive, Section, require_type
-from dpbayes_cli.core.statistic import Part, Statistic, TableCounts, Witness
-from dpbayes_cli.models.families.capabilities import record_count
-from dpbayes_cli.models.families.discrete_bayes_net import cell_of
-from dpbayes_cli.models.families.hidden_markov import HiddenMarkovStructure
+from dpbayes_cli.core.section import Level, Positive, Section, require_type
+from dpbayes_cli.core.statistic import Statistic
+from dpbayes_cli.models.families.capabilities import Simulated, record_count
+from dpbayes_cli.models.families.discrete_bayes_net import table_statistic
+from dpbayes_cli.models.families.domain_types import StandIn
 from dpbayes_cli.models.families.latent_variables import LatentVariables
 from dpbayes_cli.models.families.network_domain import VariableSection, check_network
-from dpbayes_cli.models.families.sequence_likelihood import SequenceLikelihood
-from dpbayes_cli.privacy.dag import Network, cell_names
-from dpbayes_cli.privacy.neighbors import Neighbors
+from dpbayes_cli.privacy.dag import Network
 from dpbayes_cli.privacy.noise import NoiseLaw
 
 if TYPE_CHECKING:
     import numpy as np
 
     from dpbayes_cli.base.numeric import Floats
+    from dpbayes_cli.models.families.hidden_markov_sweep import HiddenMarkovStructure
+    from dpbayes_cli.models.families.sequence_likelihood import SequenceLikelihood
 
 _MAX_STATES = 50
 
@@ -44,10 +44,7 @@ class AxisSection(Section, frozen=True, kw_only=True):
 
     column: Annotated[str, Meta(description="the name of the column")]
     values: Annotated[tuple[Level, ...], Meta(min_length=1, description="the valid texts, in order")]
-    impute: Annotated[
-        Annotated[str, Meta(extra_json_schema=YAML_SCALAR)] | None,
-        Meta(description="the public stand-in for an invalid cell; default: on_invalid decides"),
-    ] = None
+    impute: StandIn = None
 
     def __post_init__(self) -> None:
         check_levels(self.values)
@@ -107,17 +104,15 @@ class HmmInference(InferenceOptions, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class Hmm(NoisyStatistics, LatentVariables):
-    """States z_s1 ~ initial, z_st ~ transition[z_s,t-1]; features of records at (s, t) ~ emission[z_st], independent.
+    """States z_s1 ~ initial, z_st ~ transition[z_s,t-1]; features of records at (s, t) ~ emission[z_st].
 
     Source: Foulds et al. 2016, sec. 5.
 
     Attributes:
         network: the graph of the tables of counts: the sequence, the time step, and each feature given both.
         axes: the columns of the sequence and of the time step.
-        features: the columns of the features.
-        weights: for each feature its table's share of the noise budget, relative to others.
-        states: the number of hidden states.
-        initial, transition, stay, emission: concentrations; see ``HmmPrior``.
+        weights: the share of each feature's table of the noise budget, relative to the other tables.
+        initial, transition, stay, emission: the prior concentrations; see ``HmmPrior``.
     """
 
     network: Network
@@ -136,20 +131,22 @@ class Hmm(NoisyStatistics, LatentVariables):
     )
     info: ClassVar[MethodInfo] = MethodInfo(
         releases="For each feature the noisy number of records of each sequence, time step and value; and the "
-        "posterior of emissions, transitions, and the state of every sequence at every step, inferred from them.",
+        "posterior of emissions, transitions, and the state of every sequence at every step that is inferred from "
+        "these numbers.",
         guarantee="The mechanism gives the guarantee. For F features the L1 sensitivity is 2 F under replace-one and F "
         "under add-remove: a record is in one cell of each feature's table, whatever the number of sequences and "
         "steps.",
         assumptions="All records of a sequence at a time step share its state; given the state, their features are "
-        "independent. Sequences, time steps, values and the number of states are public. How many records a sequence "
-        "has at a step says nothing about its state. A record with an invalid cell is left out only of the tables "
+        "independent. Sequences, time steps, values and the number of states are public. The number of records of a "
+        "sequence at a step does not depend on the state. A record with an invalid cell is left out only of the tables "
         "with that column.",
         source="Foulds, Geumlek, Welling and Chaudhuri 2016, sec. 5 and Figures 3 to 7; Goldwater and Griffiths 2007 "
         "(transitions integrated out).",
-        corrections="The paper replaces negative noisy counts by zero and treats the others as exact, which invents "
-        "records where there are none (method: naive). Here inference accounts for the noise. States are drawn a "
-        "whole sequence at a time, not one by one as in the paper (state_sampler: collapsed).",
-        prefer_when="Events of many units go through a few regimes over time, with many records at each step.",
+        corrections="The paper replaces negative noisy counts by zero and treats the others as exact, which adds "
+        "records to empty cells; the option method: naive does the same. By default inference accounts for the noise. "
+        "States are drawn a whole sequence at a time; the paper draws them one by one, as state_sampler: collapsed "
+        "does.",
+        prefer_when="Several sequences go through a few regimes over time, with many records at each step.",
     )
     domain_type: ClassVar[type[Section]] = HmmDomain
     prior_type: ClassVar[type[Section]] = HmmPrior
@@ -178,7 +175,6 @@ class Hmm(NoisyStatistics, LatentVariables):
 
     @classmethod
     def build(cls, domain: Section, prior: Section) -> Self:
-        """Build the model from its sections of a spec."""
         parts, concentration = require_type(domain, HmmDomain), require_type(prior, HmmPrior)
         return cls(
             parts.graph(),
@@ -199,20 +195,19 @@ class Hmm(NoisyStatistics, LatentVariables):
 
     @property
     def column_names(self) -> tuple[str, ...]:
-        """The columns' names in the file."""
         return self.network.names
 
     @property
     def over_time(self) -> StatesOverTime:
-        """The parameters as emissions, transitions and first state."""
+        """The structure of the parameters: emissions, transitions, and the law of the first state."""
         return StatesOverTime(self.axes, self.features, self.states)
 
     def sections(self) -> tuple[StatesOverTime]:
-        """Return the states over time."""
         return (self.over_time,)
 
     def held_out(self) -> SequenceLikelihood:
-        """Return the scorer of records given the state of their sequence at their time step."""
+        from dpbayes_cli.models.families.sequence_likelihood import SequenceLikelihood
+
         return SequenceLikelihood(self.over_time)
 
     @property
@@ -241,70 +236,49 @@ class Hmm(NoisyStatistics, LatentVariables):
         )
 
     def split(self, values: Any) -> tuple[list[Any], Any, Any]:
-        """Split parameters into emissions, transitions and the first state's; see ``StatesOverTime``."""
+        """Split parameters into emissions, transitions and the law of the first state; see ``StatesOverTime``."""
         return self.over_time.split(values)
 
     @property
     def structure(self) -> HiddenMarkovStructure:
         """The structure for a chain that draws the hidden states."""
+        from dpbayes_cli.models.families.hidden_markov_sweep import HiddenMarkovStructure
+
         emissions = tuple((self.emission,) * size for size in self.sizes)
         return HiddenMarkovStructure(self.states, emissions, self.shape, self.initial, self.transition, self.stay)
 
     def chain_input(self, policy: RecordPolicy) -> Statistic:
-        """Return the counts, which a chain reads."""
         return self.statistic(policy)
 
     def predictive(self, mean: Sequence[float]) -> dict[str, float]:
-        """Return nothing: a prediction depends on the record's sequence and time step; see ``evaluate``."""
+        """Return no prediction: it would depend on the sequence and the time step of the record."""
         return {}
-
-    @property
-    def _tables(self) -> tuple[int, ...]:
-        return tuple(range(2, len(self.network)))
 
     def statistic(self, policy: RecordPolicy) -> Statistic:
         """Return, for each feature, the number of records of each sequence, time step and value.
 
-        Privacy: a record adds a unit vector to the table of each feature if the cells of the feature, the sequence and
-            the time step are valid, else zero. replace-one: each table changes by at most 2 in L1 and sqrt 2 in L2,
-            F tables by 2 F and sqrt(2 F); attained by records that differ in every feature. add-remove: each by 1;
-            attained by any valid record.
+        Privacy: see ``table_statistic``: the L1 sensitivity of F features is 2 F under replace-one, F under add-remove.
         Source: Foulds et al. 2016, sec. 5; design notes, HMM with naive Bayes emissions.
         """
-        network = self.network
-        per_table = 1 if policy.neighbors is Neighbors.ADD_REMOVE else 2
-        axes = network.names[:2]
-        expressions = tuple(TableCounts((*axes, network.names[i]), network.shape(i)) for i in self._tables)
-        parts = tuple(
-            Part(network.names[i], network.n_cells[i], per_table, per_table, weight)
-            for i, weight in zip(self._tables, self.weights, strict=True)
-        )
-        names = cell_names(network, "count")[sum(network.n_cells[:2]) :]
-        total = per_table * len(self.features)
-        record, neighbor = (tuple(cell_of(c, min(code, len(c.levels) - 1)) for c in self.columns) for code in (0, 1))
-        witness = Witness(record, None if policy.neighbors is Neighbors.ADD_REMOVE else neighbor)
-        return Statistic(names, expressions, total, witness, total, parts=parts)
+        return table_statistic(self.network, self.columns, self.weights, policy, len(self.axes))
 
     def observation(
         self, policy: RecordPolicy, released: Sequence[int], noise: NoiseLaw, n_records: int | None
     ) -> NoisySequences:
-        """Return the noisy counts as an observation of sequences; see ``NoisyStatistics``."""
         import numpy as np
 
-        record_count(policy, n_records)
-        cells = [self.network.n_cells[i] for i in self._tables]
+        record_count(policy, n_records)  # refuses replace-one without the public number of records
+        cells = self.network.n_cells[len(self.axes) :]
         firsts = list(itertools.accumulate(cells[:-1], initial=0))
         parts = np.split(np.asarray(released, dtype=np.int64), firsts[1:])
         observed = tuple(part.reshape(*self.shape, size) for part, size in zip(parts, self.sizes, strict=True))
-        complete = all(
-            has_stand_in(policy, column) for column in self.features
-        )  # else a dropped record is missing from all tables
+        complete = all(has_stand_in(policy, column) for column in self.features)  # else tables count different records
         return self.observed(observed, tuple(noise.at(first) for first in firsts), complete=complete)
 
     def observed(
         self, counts: tuple[Any, ...], noises: tuple[NoiseLaw | None, ...], *, complete: bool
     ) -> NoisySequences:
-        """Return the observation of counts.
+        """Return the counts, exact or noisy, as an observation of sequences.
 
         Args:
             counts: for each feature, shape (n_sequences, n_steps, n_values).
@@ -322,9 +296,7 @@ class Hmm(NoisyStatistics, LatentVariables):
             complete,
         )
 
-    def simulated(
-        self, policy: RecordPolicy, n_records: int, rng: np.random.Generator
-    ) -> tuple[tuple[float, ...], tuple[int, ...]]:
+    def simulated(self, policy: RecordPolicy, n_records: int, rng: np.random.Generator) -> Simulated:
         """Draw parameters from the prior, states, and the exact counts of valid records; see ``NoisyStatistics``.
 
         Records are spread unevenly over sequences and time steps.

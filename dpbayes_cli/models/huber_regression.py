@@ -1,6 +1,5 @@
 """Huber regression: predict a number from features, with bounded influence of every record."""
 
-from collections.abc import Mapping
 from typing import Annotated, ClassVar
 
 from msgspec import Meta
@@ -8,10 +7,14 @@ from msgspec import Meta
 from dpbayes_cli.core.examples import Example
 from dpbayes_cli.core.losses import HuberLoss
 from dpbayes_cli.core.model import MethodInfo
-from dpbayes_cli.core.section import Section, require_type
+from dpbayes_cli.core.section import Section
 from dpbayes_cli.models.families.convex_loss import ConvexNumberModel
-from dpbayes_cli.models.families.regression_domain import NumberDomain, RegressionDomain
-from dpbayes_cli.models.families.regression_examples import NUMBER_SPEC, number_example
+from dpbayes_cli.models.families.regression_domain import (
+    CoefficientPrior,
+    NumberDomain,
+    Precision,
+    number_example,
+)
 
 
 class HuberDomain(NumberDomain, frozen=True, kw_only=True):
@@ -21,6 +24,16 @@ class HuberDomain(NumberDomain, frozen=True, kw_only=True):
         Annotated[float, Meta(ge=1e-3, le=1e3)],
         Meta(description="the residual, in scales, beyond which the loss is linear"),
     ] = 1.345
+
+    @property
+    def loss(self) -> HuberLoss:
+        return HuberLoss(self.threshold, self.relative_scale)
+
+
+class HuberPrior(CoefficientPrior, frozen=True, kw_only=True):
+    """Independent normal priors with mean zero on all coefficients of the scaled design."""
+
+    precision: Precision = 1.0
 
 
 class HuberRegression(ConvexNumberModel):
@@ -35,20 +48,14 @@ class HuberRegression(ConvexNumberModel):
     info: ClassVar[MethodInfo] = MethodInfo(
         releases="Draws of the coefficients from a Gibbs posterior tempered for privacy; nothing else.",
         guarantee="The mechanism gives the guarantee. The gradient of one record's loss has at most the norm c "
-        "threshold / scale, and its curvature is at most c^2 / scale^2; c^2 = norm^2 + 1 with an intercept; the target "
-        "is scaled to [-1, 1].",
-        assumptions="As for logistic-regression; the target is clamped to public bounds. The loss is squared near "
-        "zero and linear beyond the threshold.",
+        "threshold / scale, and its curvature is at most c^2 / scale^2, where c^2 = norm^2 + 1 with an intercept. The "
+        "scale is that of a target scaled to [-1, 1].",
+        assumptions="The same as for logistic-regression; in addition the target is clamped to public bounds. The loss "
+        "is squared near zero and linear beyond the threshold.",
         source="Huber 1964; Minami, Arai, Sato and Nakagawa 2016.",
-        corrections="The gradient is clipped. Clipping the residual instead would make the loss non-convex.",
-        prefer_when="You predict a number, and linear-regression would need wide bounds because of a few records.",
+        corrections="The gradient of the squared loss is clipped; with clipped residuals the loss would not be convex.",
+        prefer_when="You predict a number, and a few extreme records would force wide bounds on linear-regression.",
     )
     domain_type: ClassVar[type[Section]] = HuberDomain
+    prior_type: ClassVar[type[Section]] = HuberPrior
     examples: ClassVar[tuple[Example, ...]] = (number_example(), number_example(norm=0.5, scale=2.0, threshold=1.0))
-    first_spec: ClassVar[Mapping[str, str]] = NUMBER_SPEC
-
-    @classmethod
-    def loss_of(cls, domain: RegressionDomain) -> HuberLoss:
-        """Return the loss."""
-        parts = require_type(domain, HuberDomain)
-        return HuberLoss(parts.threshold, parts.relative_scale)

@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Self
 import msgspec
 from msgspec import Meta
 
-from dpbayes_cli.base.errors import SpecError, nearest
+from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.columns import check_bounds
 from dpbayes_cli.core.examples import Example
 from dpbayes_cli.core.model import MethodInfo
-from dpbayes_cli.core.predictor import fixed_target
+from dpbayes_cli.core.predictor import IntervalPredictor, fixed_target
 from dpbayes_cli.core.section import Positive, Section, require_type
 from dpbayes_cli.models.families.capabilities import NormalRegression, ScaledRegression
-from dpbayes_cli.models.families.joint_normal import MAX_BOUND, STEPS, JointNormal, NumberBounds
-from dpbayes_cli.models.families.regression_predictor import RegressionPredictor
-from dpbayes_cli.models.families.regression_records import RegressionRecords
+from dpbayes_cli.models.families.domain_types import Bound
+from dpbayes_cli.models.families.joint_normal import STEPS, JointNormal, NumberBounds, prior_by_column
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
+    from dpbayes_cli.models.families.regression_records import RegressionRecords
 
 MAX_FEATURES = 5
 INTERCEPT = "intercept"
@@ -29,8 +29,8 @@ class Target(Section, frozen=True, kw_only=True):
     """The target, with its public bounds."""
 
     column: Annotated[str, Meta(min_length=1, description="the name of the column in the file")]
-    lower: Annotated[float, Meta(ge=-MAX_BOUND, le=MAX_BOUND, description="lower numbers are clamped to this")]
-    upper: Annotated[float, Meta(ge=-MAX_BOUND, le=MAX_BOUND, description="higher numbers are clamped to this")]
+    lower: Annotated[Bound, Meta(description="lower numbers are clamped to this")]
+    upper: Annotated[Bound, Meta(description="higher numbers are clamped to this")]
 
     def __post_init__(self) -> None:
         check_bounds(self.lower, self.upper)
@@ -55,10 +55,10 @@ class LinearRegressionDomain(Section, frozen=True, kw_only=True):
 
 
 class LinearRegressionPrior(Section, frozen=True, kw_only=True):
-    """Conjugate prior of the regression, normal-inverse-Wishart prior of the features; see ``dpbayes explain``."""
+    """Conjugate prior of the regression, and normal-inverse-Wishart prior of the features; see ``dpbayes explain``."""
 
     mean: Annotated[
-        dict[str, Annotated[float, Meta(ge=-MAX_BOUND, le=MAX_BOUND)]],
+        dict[str, Bound],
         Meta(description="for each column the prior mean; for the target at the prior means of the features [middle]"),
     ] = msgspec.field(default_factory=dict)
     deviation: Annotated[
@@ -68,10 +68,10 @@ class LinearRegressionPrior(Section, frozen=True, kw_only=True):
             "[a sixth of the range]"
         ),
     ] = msgspec.field(default_factory=dict)
-    strength: Annotated[Positive, Meta(description="how many records the prior means are worth")] = 1.0
-    slope_strength: Annotated[Positive, Meta(description="how many records the prior of the slopes is worth")] = 0.1
+    strength: Annotated[Positive, Meta(description="weight of the prior means, in records")] = 1.0
+    slope_strength: Annotated[Positive, Meta(description="weight of the prior of the slopes, in records")] = 0.1
     variance_strength: Annotated[
-        Positive, Meta(description="how many records the prior of variance and covariances is worth")
+        Positive, Meta(description="weight of the prior of variance and covariances, in records")
     ] = 0.2
 
 
@@ -93,32 +93,31 @@ class LinearRegression(JointNormal, NormalRegression):
     name: ClassVar[str] = "linear-regression"
     summary: ClassVar[str] = "coefficients and variance of a linear regression, conjugate prior"
     info: ClassVar[MethodInfo] = MethodInfo(
-        releases="The noisy sums, squares and products of D columns, a target and its features, and, if it is "
-        "private, the noisy number of valid records; and the joint posterior of intercept, slopes and variance "
-        "inferred from them, in the units of the file.",
+        releases="The noisy sums, squares and products of D columns, which are a target and its features; the noisy "
+        "number of valid records, unless it is public; and the joint posterior of intercept, slopes and variance, in "
+        "the units of the file, that is inferred from them.",
         guarantee="The mechanism gives the guarantee. In units of the ranges, one record moves all of these together "
         "by at most (D + 1)^2 in L1, and by at most 4 (D + 1)^2 in squared L2, less 4 if D is even. The record count "
-        "costs nothing.",
+        "adds nothing to these bounds.",
         assumptions="The target is normal given the features, and the features are jointly normal. With k = "
         "variance_strength, the prior is: variance ~ k deviation_0^2 / chi-square(2 + k); slope_j ~ N(0, variance / "
-        "(slope_strength deviation_j^2)); at the prior means of the features, the regression line is at the prior "
-        "mean of the target + N(0, variance / strength). This is the conjugate prior of linear regression. "
-        "Independently of it, the covariance of the features is inverse Wishart with D + k degrees of freedom and "
-        "expectation diag(deviation^2), and their means are N(mean, covariance / strength). The default k is 0.2, "
-        "because a larger k all but excludes strongly correlated features. Each number is clamped to its public "
-        "bounds and rounded to a grid of 2^14 steps; a record with an invalid number is invalid. Inference assumes "
-        "that no number reaches its bounds, and warns if the posterior says otherwise. If the noise is not "
-        "negligible, the normality of the features matters too, through the variance of their squares; without noise "
-        "it does not matter.",
+        "(slope_strength deviation_j^2)); at the prior means of the features, the regression line is at the prior mean "
+        "of the target + N(0, variance / strength). This is the conjugate prior of linear regression. Independently of "
+        "it, the covariance of the features is inverse Wishart with D + k degrees of freedom and expectation "
+        "diag(deviation^2), and their means are N(mean, covariance / strength). The default k is 0.2, because a larger "
+        "k all but excludes strongly correlated features. Each number is clamped to its public bounds and rounded to a "
+        "grid of 2^14 steps; a record with an invalid number is invalid. Inference assumes that no number reaches its "
+        "bounds, and warns if the posterior contradicts this. With noise, the posterior depends on the normality of "
+        "the features through the variance of their squares; without noise it does not.",
         source="Bernstein and Sheldon 2018, Alg. 1, and 2019 (regression from noisy second moments); Park and Casella "
         "2008 (scale mixture); Bartlett 1933; Zhang, Rubinstein and Dimitrakakis 2016, sec. 5.2 (known variance, ops).",
-        corrections="Given the parameters, the spread of the sums depends on fourth moments of the features. "
-        "Bernstein and Sheldon 2019 release these with noise, or state a prior of the features. Here there is a "
-        "prior: about D^4 / 24 more moments would share epsilon, and their noisy matrix need not belong to any law. "
-        "The noisy second moments are not repaired: covariances are drawn from a law on positive definite matrices. "
-        "The plug-in posterior (method: naive) is repaired by cutting eigenvalues at 0; the prior's scale matrix, "
-        "which is added to them, keeps its slopes finite.",
-        prefer_when="You predict one number from others, or want a slope. To learn how all of them vary together, use "
+        corrections="Given the parameters, the spread of the sums depends on fourth moments of the features. Bernstein "
+        "and Sheldon 2019 release these with noise, or state a prior of the features. Here there is a prior, because "
+        "about D^4 / 24 more moments would share epsilon, and noisy moments may be the moments of no law. The noisy "
+        "second moments are not repaired: covariances are drawn from a law on positive definite matrices. The plug-in "
+        "posterior (method: naive) is repaired: eigenvalues are cut at 0, and the scale matrix of the prior, which is "
+        "added, keeps the slopes finite.",
+        prefer_when="You predict one number from others, or want a slope. To learn how all numbers vary together, use "
         "`multivariate-normal`.",
     )
     domain_type: ClassVar[type[Section]] = LinearRegressionDomain
@@ -144,7 +143,8 @@ class LinearRegression(JointNormal, NormalRegression):
         """Build the model from its sections of a spec.
 
         Raises:
-            SpecError: a feature has a name that is not allowed, or the prior names no column or is below the grid step.
+            SpecError: a feature has the name of the target or of the intercept; or the prior names an unknown column,
+                or has a deviation below the grid step.
         """
         stated_prior, columns = require_type(prior, LinearRegressionPrior), require_type(domain, LinearRegressionDomain)
         target, features = columns.target, dict(sorted(columns.features.items()))
@@ -158,21 +158,15 @@ class LinearRegression(JointNormal, NormalRegression):
             (target.column, target.lower, target.upper),
             *((name, box.lower, box.upper) for name, box in features.items()),
         )
-        names = [name for name, _, _ in bounds]
-        for key, by_column in (("mean", stated_prior.mean), ("deviation", stated_prior.deviation)):
-            for name in by_column:
-                if name not in names:
-                    raise SpecError(f"there is no column {name!r}", where=f"prior.{key}", hint=nearest(name, names))
+        by_column = prior_by_column(bounds, stated_prior.mean, stated_prior.deviation)
         for name, low, high in bounds:
             if stated_prior.deviation.get(name, high - low) * STEPS < high - low:
                 raise SpecError(
                     f"the prior deviation of {name!r} must be at least its grid step, {(high - low) / STEPS:g}",
                     where="prior.deviation",
                 )
-        mean = tuple(stated_prior.mean.get(name, (low + high) / 2.0) for name, low, high in bounds)
-        deviation = tuple(stated_prior.deviation.get(name, (high - low) / 6.0) for name, low, high in bounds)
         strengths = stated_prior.strength, stated_prior.slope_strength, stated_prior.variance_strength
-        return cls(bounds, mean, deviation, *strengths, columns.variance)
+        return cls(bounds, *by_column, *strengths, columns.variance)
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -192,11 +186,9 @@ class LinearRegression(JointNormal, NormalRegression):
         return {self.column_names[0]: mean[0] + sum(b * x for b, x in zip(slopes, middles, strict=True))}
 
     def predicted_column(self, requested: str | None) -> int:
-        """Return the index of the target, the first column."""
         return fixed_target(self.name, self.column_names, 0, requested)
 
-    def predictor(self, column: int, draws: "Floats") -> RegressionPredictor:
-        """Return the predictor of the target; see ``Model``."""
+    def predictor(self, column: int, draws: "Floats") -> "RegressionPredictor":
         return RegressionPredictor(self.columns, self.column_names, column, self.complete_draws(draws))
 
     def complete_draws(self, draws: "Floats") -> "Floats":
@@ -215,7 +207,6 @@ class LinearRegression(JointNormal, NormalRegression):
         return np.hstack([draws, np.full((len(draws), 1), self.variance)])
 
     def scaled_regression(self) -> ScaledRegression:
-        """Return the scaled regression with its known variance; see ``NormalRegression``."""
         law = self.law(counted=False)
         if law.variance is None:
             raise SpecError(
@@ -227,11 +218,27 @@ class LinearRegression(JointNormal, NormalRegression):
         slopes = (s**2 * self.slope_strength for s in law.deviation[1:])
         return ScaledRegression(law.variance, ends, law.prior_mean, (self.strength, *slopes), STEPS)
 
-    def law(self, counted: bool) -> RegressionRecords:
-        """Return the law of a record's contribution; see ``JointNormal``."""
+    def law(self, counted: bool) -> "RegressionRecords":
+        from dpbayes_cli.models.families.regression_records import RegressionRecords
+
         half = (self.bounds[0][2] - self.bounds[0][1]) / 2.0
         freedom = len(self.bounds) + 1.0 + self.variance_strength
         variance = None if self.variance is None else self.variance / half**2
         return RegressionRecords(
             *self.scaled_prior, self.strength, freedom, self.columns, counted, self.slope_strength, variance
         )
+
+
+@dataclass(frozen=True)
+class RegressionPredictor(IntervalPredictor):
+    """Predicts by mixtures of normal laws over the draws, each with its intercept, slopes and variance."""
+
+    def intervals(self, features: "Floats", levels: Sequence[float]) -> "tuple[Floats, Floats, Floats]":
+        from dpbayes_cli.inference.predictive.predict_normal import predictive_intervals
+
+        return predictive_intervals(self.draws, features, levels)
+
+    def feature_log_densities(self, features: "Floats", targets: "Floats") -> "Floats":
+        from dpbayes_cli.inference.predictive.predict_normal import log_predictive_densities
+
+        return log_predictive_densities(self.draws, features, targets)

@@ -1,21 +1,33 @@
 """Logistic regression: the probability of a class from features."""
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 from dpbayes_cli.core.examples import Example
 from dpbayes_cli.core.losses import LogisticLoss
 from dpbayes_cli.core.model import MethodInfo
 from dpbayes_cli.core.section import Section
-from dpbayes_cli.models.families.convex_loss import ConvexLossModel
-from dpbayes_cli.models.families.regression_domain import ClassDomain, RegressionDomain
-from dpbayes_cli.models.families.regression_examples import CLASS_SPEC, class_example
+from dpbayes_cli.models.families.convex_loss import ConvexClassModel
+from dpbayes_cli.models.families.regression_domain import ClassDomain, CoefficientPrior, Precision, class_example
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
 
 
-class LogisticRegression(ConvexLossModel):
+class LogisticDomain(ClassDomain, frozen=True, kw_only=True):
+    """Features, and a target of two classes."""
+
+    @property
+    def loss(self) -> LogisticLoss:
+        return LogisticLoss()
+
+
+class LogisticPrior(CoefficientPrior, frozen=True, kw_only=True):
+    """Independent normal priors with mean zero on all coefficients of the scaled design."""
+
+    precision: Precision = 1.0
+
+
+class LogisticRegression(ConvexClassModel):
     """P(y = 1 | x) = sigma(x'w), w ~ N(0, I / tau).
 
     Privacy: gradient and curvature are bounded, whatever the record; see ``ConvexLossModel.curvature``.
@@ -29,23 +41,19 @@ class LogisticRegression(ConvexLossModel):
         releases="Draws of the coefficients from a posterior tempered for privacy; nothing else.",
         guarantee="The mechanism gives the guarantee. The gradient of one record's loss has at most the norm c, where "
         "c^2 = norm^2 + 1 with an intercept, and its curvature is at most c^2 / 4.",
-        assumptions="Numbers have public bounds, texts public lists of values. A record's features are clipped to a "
-        "public norm. Coefficients refer to the scaled design, in which a number runs from -1 to 1 between its bounds.",
+        assumptions="Numbers have public bounds; texts have public lists of values. A record's features are clipped to "
+        "a public norm. Coefficients refer to the scaled design, in which a number runs from -1 to 1 between its "
+        "bounds.",
         source="Geumlek, Song and Chaudhuri 2017, sec. 4; Minami, Arai, Sato and Nakagawa 2016.",
-        corrections="With an intercept the Lipschitz constant of the loss is L = sqrt(1 + norm^2), not norm.",
+        corrections="With an intercept the Lipschitz constant of the loss is L = sqrt(1 + norm^2), not norm as in the "
+        "papers.",
         prefer_when="You predict one of two classes from many columns, and want probabilities.",
     )
-    domain_type: ClassVar[type[Section]] = ClassDomain
+    domain_type: ClassVar[type[Section]] = LogisticDomain
+    prior_type: ClassVar[type[Section]] = LogisticPrior
     examples: ClassVar[tuple[Example, ...]] = (class_example(), class_example(norm=0.5, intercept=False))
-    first_spec: ClassVar[Mapping[str, str]] = CLASS_SPEC
-
-    @classmethod
-    def loss_of(cls, domain: RegressionDomain) -> LogisticLoss:
-        """Return the loss."""
-        return LogisticLoss()
 
     def mean(self, t: "Floats") -> "Floats":
-        """Return the probability of class 1."""
         from scipy.special import expit
 
         return expit(t)

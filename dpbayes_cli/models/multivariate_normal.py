@@ -2,17 +2,20 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, ClassVar, Self
 
 import msgspec
 from msgspec import Meta
 
-from dpbayes_cli.base.errors import SpecError, nearest
+from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.examples import Example
 from dpbayes_cli.core.model import MethodInfo
 from dpbayes_cli.core.section import Positive, Section, require_type
-from dpbayes_cli.models.families.joint_normal import MAX_BOUND, JointNormal, NumberBounds
-from dpbayes_cli.models.families.wishart_records import WishartRecords
+from dpbayes_cli.models.families.domain_types import Bound
+from dpbayes_cli.models.families.joint_normal import JointNormal, NumberBounds, prior_by_column
+
+if TYPE_CHECKING:
+    from dpbayes_cli.models.families.wishart_records import WishartRecords
 
 MAX_COLUMNS = 20
 
@@ -34,13 +37,13 @@ class MultivariateNormalPrior(Section, frozen=True, kw_only=True):
     """Normal-inverse-Wishart prior: E[covariance] = diag(deviation^2), mean ~ N(mean, covariance / strength)."""
 
     mean: Annotated[
-        dict[str, Annotated[float, Meta(ge=-MAX_BOUND, le=MAX_BOUND)]],
+        dict[str, Bound],
         Meta(description="for each column the prior mean [middle]"),
     ] = msgspec.field(default_factory=dict)
     deviation: Annotated[
         dict[str, Positive], Meta(description="for each column the prior standard deviation [a sixth of the range]")
     ] = msgspec.field(default_factory=dict)
-    strength: Annotated[Positive, Meta(description="how many records the prior mean is worth")] = 1.0
+    strength: Annotated[Positive, Meta(description="weight of the prior mean, in records")] = 1.0
     freedom: Annotated[
         Annotated[float, Meta(gt=0.0, le=1e6)] | None,
         Meta(description="degrees of freedom of the inverse Wishart prior, above columns + 1 [columns + 3]"),
@@ -59,20 +62,19 @@ class MultivariateNormal(JointNormal):
     name: ClassVar[str] = "multivariate-normal"
     summary: ClassVar[str] = "mean vector and covariance matrix, normal-inverse-Wishart prior"
     info: ClassVar[MethodInfo] = MethodInfo(
-        releases="The noisy sums, squares and products of D columns and, if it is private, the noisy number of valid "
-        "records; and the joint posterior of means, variances and covariances, always positive definite, inferred "
-        "from them.",
+        releases="The noisy sums, squares and products of D columns; the noisy number of valid records, unless it is "
+        "public; and the joint posterior of the means and the covariance matrix that is inferred from them.",
         guarantee="The mechanism gives the guarantee. In units of the ranges, one record moves all of these together "
         "by at most (D + 1)^2 in L1, and by at most 4 (D + 1)^2 in squared L2, less 4 if D is even. The record count "
-        "costs nothing.",
+        "adds nothing to these bounds.",
         assumptions="Each record holds D numbers. Each number is clamped to its public bounds and rounded to a public "
         "grid of 2^14 steps; a record with an invalid number is invalid. Inference assumes that no number reaches its "
-        "bounds, and warns if the posterior says otherwise. It takes the sums of many records to be normal given the "
-        "parameters. With impute:VALUE, the custodian states that VALUE is a fair stand-in in every column. The "
-        "bounds must be stated; they cannot be chosen privately.",
+        "bounds, and warns if the posterior contradicts this. Inference also treats the sums of many records as normal "
+        "given the parameters. With impute:VALUE, the custodian states that VALUE is a fair stand-in in every column. "
+        "The bounds must be stated; they cannot be chosen privately.",
         source="Bernstein and Sheldon 2018, sec. 3.2 and Alg. 1; Park and Casella 2008 (scale mixture); Bartlett 1933.",
-        corrections="The noisy matrix of second moments need not be positive definite, and is not repaired: "
-        "covariances are drawn from a law on positive definite matrices, given what was released. The plug-in "
+        corrections="The noisy matrix of second moments need not be positive definite, and is not repaired: covariance "
+        "matrices are drawn from a law on positive definite matrices, given the released numbers. The plug-in "
         "posterior (method: naive) is repaired by cutting eigenvalues at 0.",
         prefer_when="You have several measurements of each person, and want to know how they vary together.",
     )
@@ -95,22 +97,16 @@ class MultivariateNormal(JointNormal):
             SpecError: the prior names an unknown column, or has too few degrees of freedom.
         """
         stated_prior = require_type(prior, MultivariateNormalPrior)
-        bounds_by_name = require_type(domain, MultivariateNormalDomain).columns
-        columns = dict(sorted(bounds_by_name.items()))  # the same request, whatever the order in the spec
-        for part in ("mean", "deviation"):
-            for name in getattr(stated_prior, part):
-                if name not in columns:
-                    raise SpecError(f"there is no column {name!r}", where=f"prior.{part}", hint=nearest(name, columns))
+        columns = sorted(require_type(domain, MultivariateNormalDomain).columns.items())  # in any order: one request
         freedom = len(columns) + 3.0 if stated_prior.freedom is None else stated_prior.freedom
         if not freedom > len(columns) + 1:
             raise SpecError(
                 f"freedom is {freedom:g}; the prior covariance has a mean only above {len(columns) + 1}",
                 where="prior.freedom",
             )
-        bounds = tuple((name, box.lower, box.upper) for name, box in columns.items())
-        mean = tuple(stated_prior.mean.get(name, (low + high) / 2.0) for name, low, high in bounds)
-        deviation = tuple(stated_prior.deviation.get(name, (high - low) / 6.0) for name, low, high in bounds)
-        return cls(bounds, mean, deviation, stated_prior.strength, freedom)
+        bounds = tuple((name, box.lower, box.upper) for name, box in columns)
+        by_column = prior_by_column(bounds, stated_prior.mean, stated_prior.deviation)
+        return cls(bounds, *by_column, stated_prior.strength, freedom)
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -121,9 +117,9 @@ class MultivariateNormal(JointNormal):
         return (*(f"mean[{name}]" for name in names), *spread)
 
     def predictive(self, mean: Sequence[float]) -> dict[str, float]:
-        """Return the mean of a new record."""
         return dict(zip(self.column_names, mean, strict=False))
 
-    def law(self, counted: bool) -> WishartRecords:
-        """Return the law of a record's contribution; see ``JointNormal``."""
+    def law(self, counted: bool) -> "WishartRecords":
+        from dpbayes_cli.models.families.wishart_records import WishartRecords
+
         return WishartRecords(*self.scaled_prior, self.strength, self.freedom, self.columns, counted)

@@ -46,8 +46,8 @@ class NaiveBayes(DiscreteBayesNet):
         "a class, and features independent given the class; Dirichlet priors; classifies new records"
     )
     info: ClassVar[MethodInfo] = MethodInfo(
-        releases="Noisy counts of the class, alone and with each feature (with fourier-laplace: noisy parities of "
-        "them), and the posterior of every table inferred from them.",
+        releases="Noisy counts of the class, and of the class with each feature (with fourier-laplace: noisy parities "
+        "of these), and the posterior of every conditional probability table that is inferred from them.",
         guarantee="The mechanism gives the guarantee. For m features the L1 sensitivity is 2 (m + 1) under replace-one "
         "and m + 1 under add-remove: a record is in one cell of every table.",
         assumptions="Features are independent given the class. Values and cut points are public. A record with an "
@@ -55,7 +55,7 @@ class NaiveBayes(DiscreteBayesNet):
         source="Zhang, Rubinstein and Dimitrakakis 2016, Algorithms 1 to 3 and Figure 1.",
         corrections="The paper clips noisy counts and treats them as exact. Here inference accounts for the noise, "
         "and combines the class totals of all tables. Variables may have more than two values.",
-        prefer_when="You predict one column from many with a small budget: the tables are small.",
+        prefer_when="You predict one column from many others with a small budget; small tables need little of it.",
     )
     domain_type: ClassVar[type[Section]] = NaiveBayesDomain
     prior_type: ClassVar[type[Section]] = NaiveBayesPrior

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, ClassVar, Self
 
 from msgspec import Meta
 
@@ -14,7 +14,6 @@ from dpbayes_cli.core.examples import Example, discrete_example
 from dpbayes_cli.core.model import DataCheck, MethodInfo
 from dpbayes_cli.core.section import Positive, Section, require_type
 from dpbayes_cli.models.families.latent_variables import LatentVariables
-from dpbayes_cli.models.families.mixture import MixtureStructure
 from dpbayes_cli.models.families.network_domain import (
     MAX_CELLS,
     Concentrations,
@@ -23,6 +22,9 @@ from dpbayes_cli.models.families.network_domain import (
     concentrations_by_variable,
 )
 from dpbayes_cli.privacy.dag import Network
+
+if TYPE_CHECKING:
+    from dpbayes_cli.models.families.mixture_sweep import MixtureStructure
 
 _MAX_CLASSES = 50
 
@@ -56,17 +58,15 @@ class NaiveBayesMixturePrior(Section, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class NaiveBayesMixture(LatentVariables):
-    """Class z_i ~ shares, hidden; feature x_ij ~ theta_j[z_i], independent; every row has a Dirichlet prior.
+    """Hidden class z_i ~ shares; features x_ij ~ theta_j[z_i], independent; Dirichlet priors on all probabilities.
 
-    Privacy: only a private chain reads the records: a replaced record changes the law of its own class, and one count
-        in a row of each feature's table; see ``PrivateGibbs``.
+    Privacy: only a private chain reads the records; see ``PrivateGibbs``. If a record is replaced, this changes the law
+        of its class, and the counts of the table of each feature by one record.
     Source: Foulds et al. 2016, sec. 4.1 (latent variables each associated with one data point).
 
     Attributes:
-        variables: the columns.
-        classes: the number of classes.
-        share: the concentration of the class probabilities.
-        concentrations: for each variable the concentration of each of its values.
+        share: the prior concentration of the class probabilities.
+        concentrations: for each variable the prior concentration of each of its values.
     """
 
     variables: tuple[Column | CutColumn, ...]
@@ -79,15 +79,16 @@ class NaiveBayesMixture(LatentVariables):
     info: ClassVar[MethodInfo] = MethodInfo(
         releases="Draws of the class probabilities and of each class's feature tables, from a private chain. The "
         "class of each record is part of the chain's state and is not released.",
-        guarantee="The mechanism gives the guarantee. In every update, a replaced record changes the law of its own "
-        "class only.",
+        guarantee="The mechanism gives the guarantee. If a record is replaced, an update changes only the law of the "
+        "class of this record.",
         assumptions="Records are complete: every invalid cell has a stand-in. Given its class, a record's features "
         "are independent. Values, cut points and the number of classes are public. All records are kept in memory as "
         "codes of one to four bytes a cell.",
         source="Foulds, Geumlek, Welling and Chaudhuri 2016, sec. 4.1; Goodman 1974 (latent classes).",
-        corrections="Classes are numbered by frequency, the most frequent first. Otherwise their order would be "
-        "arbitrary and could switch between draws.",
-        prefer_when="You look for groups of records that no column names. There is no small statistic to add noise to.",
+        corrections="Classes are numbered by frequency, the most frequent first, because the model leaves their order "
+        "open: without a rule it could switch between draws.",
+        prefer_when="You look for groups of records, and no column states the group. The model has no small statistic "
+        "to which noise could be added.",
     )
     domain_type: ClassVar[type[Section]] = NaiveBayesMixtureDomain
     prior_type: ClassVar[type[Section]] = NaiveBayesMixturePrior
@@ -119,12 +120,10 @@ class NaiveBayesMixture(LatentVariables):
 
     @property
     def columns(self) -> tuple[Column | CutColumn, ...]:
-        """The variables."""
         return self.variables
 
     @property
     def column_names(self) -> tuple[str, ...]:
-        """The names of the variables, which are those of the columns."""
         return tuple(column.role for column in self.variables)
 
     @property
@@ -144,12 +143,13 @@ class NaiveBayesMixture(LatentVariables):
     @property
     def structure(self) -> MixtureStructure:
         """The structure for a chain that draws the class of each record."""
+        from dpbayes_cli.models.families.mixture_sweep import MixtureStructure
+
         return MixtureStructure(self.classes, self.concentrations, concentration=self.share)
 
     def chain_input(self, policy: RecordPolicy) -> CodedColumns:
-        """Return the columns, whose codes a chain reads."""
         return CodedColumns(self.variables)
 
     def predictive(self, mean: Sequence[float]) -> dict[str, float]:
-        """Return nothing: classes may switch between draws, so that mean parameters describe no record."""
+        """Return no prediction: classes may switch between draws, so that mean parameters describe no record."""
         return {}

@@ -1,6 +1,5 @@
 """Probit regression with the canonical pseudo-likelihood: the probability of a class from features."""
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from msgspec import Meta
@@ -9,9 +8,8 @@ from dpbayes_cli.core.examples import Example
 from dpbayes_cli.core.losses import ProbitLoss
 from dpbayes_cli.core.model import MethodInfo
 from dpbayes_cli.core.section import Section
-from dpbayes_cli.models.families.convex_loss import ConvexLossModel
-from dpbayes_cli.models.families.regression_domain import ClassDomain, RegressionDomain
-from dpbayes_cli.models.families.regression_examples import CLASS_SPEC, class_example
+from dpbayes_cli.models.families.convex_loss import ConvexClassModel
+from dpbayes_cli.models.families.regression_domain import ClassDomain, CoefficientPrior, Precision, class_example
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
@@ -31,8 +29,18 @@ class ProbitDomain(ClassDomain, frozen=True, kw_only=True):
             )
         super().__post_init__()
 
+    @property
+    def loss(self) -> ProbitLoss:
+        return ProbitLoss()
 
-class ProbitRegression(ConvexLossModel):
+
+class ProbitPrior(CoefficientPrior, frozen=True, kw_only=True):
+    """Independent normal priors with mean zero on all coefficients of the scaled design."""
+
+    precision: Precision = 1.0
+
+
+class ProbitRegression(ConvexClassModel):
     """Loss A(t) - y t, A(t) = t Phi(t) + phi(t), with the mean function Phi; w ~ N(0, I / tau).
 
     Privacy: gradient and curvature are bounded, whatever the record; see ``ConvexLossModel.curvature``.
@@ -46,24 +54,19 @@ class ProbitRegression(ConvexLossModel):
         releases="Draws of the coefficients from a posterior tempered for privacy; nothing else.",
         guarantee="The mechanism gives the guarantee. The gradient of one record's loss has at most the norm c, where "
         "c^2 = norm^2 + 1 with an intercept, and its curvature is at most phi(0) c^2 = 0.399 c^2.",
-        assumptions="As for logistic-regression. The log likelihood is replaced by the canonical pseudo-likelihood y "
-        "t - A(t), A(t) = t Phi(t) + phi(t), which has the same mean function, Phi.",
+        assumptions="The same as for logistic-regression, but the log likelihood is replaced by the canonical "
+        "pseudo-likelihood y t - A(t), A(t) = t Phi(t) + phi(t), which has the same mean function, Phi.",
         source="Geumlek, Song and Chaudhuri 2017, sec. 4.2.",
         corrections="The paper lists probit and complementary log-log as instances of its theorem, which needs the "
-        "canonical form. Their true log likelihoods have unbounded gradients and are refused.",
-        prefer_when="You want a probit mean function; else logistic-regression has the smaller curvature.",
+        "canonical form. The true log likelihoods of these two have unbounded gradients and are refused.",
+        prefer_when="You want a probit mean function. Otherwise use logistic-regression, which has the smaller "
+        "curvature.",
     )
     domain_type: ClassVar[type[Section]] = ProbitDomain
+    prior_type: ClassVar[type[Section]] = ProbitPrior
     examples: ClassVar[tuple[Example, ...]] = (class_example(),)
-    first_spec: ClassVar[Mapping[str, str]] = CLASS_SPEC
-
-    @classmethod
-    def loss_of(cls, domain: RegressionDomain) -> ProbitLoss:
-        """Return the loss."""
-        return ProbitLoss()
 
     def mean(self, t: "Floats") -> "Floats":
-        """Return the probability of class 1."""
         from scipy.special import ndtr
 
         return ndtr(t)

@@ -1,6 +1,5 @@
 """Quantile regression: predict a quantile of a number from features."""
 
-from collections.abc import Mapping
 from typing import Annotated, ClassVar
 
 from msgspec import Meta
@@ -8,10 +7,14 @@ from msgspec import Meta
 from dpbayes_cli.core.examples import Example
 from dpbayes_cli.core.losses import QuantileLoss
 from dpbayes_cli.core.model import MethodInfo
-from dpbayes_cli.core.section import Section, require_type
+from dpbayes_cli.core.section import Section
 from dpbayes_cli.models.families.convex_loss import ConvexNumberModel
-from dpbayes_cli.models.families.regression_domain import NumberDomain, RegressionDomain
-from dpbayes_cli.models.families.regression_examples import NUMBER_SPEC, number_example
+from dpbayes_cli.models.families.regression_domain import (
+    CoefficientPrior,
+    NumberDomain,
+    Precision,
+    number_example,
+)
 
 
 class QuantileDomain(NumberDomain, frozen=True, kw_only=True):
@@ -22,6 +25,16 @@ class QuantileDomain(NumberDomain, frozen=True, kw_only=True):
         Annotated[float, Meta(ge=1e-3, le=10.0)],
         Meta(description="half the width over which the kink of the loss is smoothed, in scales"),
     ] = 0.5
+
+    @property
+    def loss(self) -> QuantileLoss:
+        return QuantileLoss(self.level, self.smoothing, self.relative_scale)
+
+
+class QuantilePrior(CoefficientPrior, frozen=True, kw_only=True):
+    """Independent normal priors with mean zero on all coefficients of the scaled design."""
+
+    precision: Precision = 1.0
 
 
 class QuantileRegression(ConvexNumberModel):
@@ -36,19 +49,14 @@ class QuantileRegression(ConvexNumberModel):
     info: ClassVar[MethodInfo] = MethodInfo(
         releases="Draws of the coefficients from a Gibbs posterior tempered for privacy; nothing else.",
         guarantee="The mechanism gives the guarantee. The gradient of one record's loss has at most the norm c "
-        "max(level, 1 - level) / scale, and its curvature is at most c^2 / (2 smoothing scale^2); c^2 = norm^2 + 1 "
-        "with an intercept; the target is scaled to [-1, 1].",
-        assumptions="As for logistic-regression; the target is clamped to public bounds.",
+        "max(level, 1 - level) / scale, and its curvature is at most c^2 / (2 smoothing scale^2), where c^2 = norm^2 + "
+        "1 with an intercept. The scale is that of a target scaled to [-1, 1].",
+        assumptions="The same as for logistic-regression; in addition the target is clamped to public bounds.",
         source="Koenker and Bassett 1978; Minami, Arai, Sato and Nakagawa 2016.",
-        corrections="The kink of the loss is smoothed by a uniform law: Langevin steps need a bounded curvature.",
+        corrections="The kink of the loss is smoothed by averaging over a uniform law, because Langevin steps need a "
+        "bounded curvature.",
         prefer_when="You predict the median or a high quantile of a number.",
     )
     domain_type: ClassVar[type[Section]] = QuantileDomain
+    prior_type: ClassVar[type[Section]] = QuantilePrior
     examples: ClassVar[tuple[Example, ...]] = (number_example(), number_example(level=0.9))
-    first_spec: ClassVar[Mapping[str, str]] = NUMBER_SPEC
-
-    @classmethod
-    def loss_of(cls, domain: RegressionDomain) -> QuantileLoss:
-        """Return the loss."""
-        quantile = require_type(domain, QuantileDomain)
-        return QuantileLoss(quantile.level, quantile.smoothing, quantile.relative_scale)

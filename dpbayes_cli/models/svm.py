@@ -1,6 +1,5 @@
 """A support vector machine: the smoothed hinge loss of a linear score."""
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from msgspec import Meta
@@ -8,10 +7,9 @@ from msgspec import Meta
 from dpbayes_cli.core.examples import Example
 from dpbayes_cli.core.losses import SmoothHingeLoss
 from dpbayes_cli.core.model import MethodInfo
-from dpbayes_cli.core.section import Section, require_type
-from dpbayes_cli.models.families.convex_loss import ConvexLossModel
-from dpbayes_cli.models.families.regression_domain import ClassDomain, RegressionDomain
-from dpbayes_cli.models.families.regression_examples import CLASS_SPEC, class_example
+from dpbayes_cli.core.section import Section
+from dpbayes_cli.models.families.convex_loss import ConvexClassModel
+from dpbayes_cli.models.families.regression_domain import ClassDomain, CoefficientPrior, Precision, class_example
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
@@ -25,8 +23,18 @@ class SvmDomain(ClassDomain, frozen=True, kw_only=True):
         Meta(description="the width over which the kink of the hinge is smoothed"),
     ] = 0.5
 
+    @property
+    def loss(self) -> SmoothHingeLoss:
+        return SmoothHingeLoss(self.smoothing)
 
-class Svm(ConvexLossModel):
+
+class SvmPrior(CoefficientPrior, frozen=True, kw_only=True):
+    """Independent normal priors with mean zero on all coefficients of the scaled design."""
+
+    precision: Precision = 1.0
+
+
+class Svm(ConvexClassModel):
     """Gibbs posterior of the smoothed hinge loss of x'w, w ~ N(0, I / tau); it gives scores, not probabilities.
 
     Privacy: gradient and curvature are bounded, whatever the record; see ``ConvexLossModel.curvature``.
@@ -39,20 +47,15 @@ class Svm(ConvexLossModel):
         releases="Draws of the coefficients from a Gibbs posterior tempered for privacy; nothing else.",
         guarantee="The mechanism gives the guarantee. The gradient of one record's loss has at most the norm c, where "
         "c^2 = norm^2 + 1 with an intercept, and its curvature is at most c^2 / smoothing.",
-        assumptions="As for logistic-regression. The loss is not a likelihood: a record gets a score, not a "
-        "probability.",
+        assumptions="The same as for logistic-regression, but the loss is not a likelihood: a record gets a score, not "
+        "a probability.",
         source="Minami, Arai, Sato and Nakagawa 2016, sec. 3.",
-        corrections="The kink of the hinge is smoothed: Langevin steps need a bounded curvature.",
-        prefer_when="Only the class matters, and records far from the boundary should not influence it.",
+        corrections="The kink of the hinge is smoothed, because Langevin steps need a bounded curvature.",
+        prefer_when="You need only the class, and records far from the boundary should have no influence on it.",
     )
     domain_type: ClassVar[type[Section]] = SvmDomain
+    prior_type: ClassVar[type[Section]] = SvmPrior
     examples: ClassVar[tuple[Example, ...]] = (class_example(), class_example(smoothing=0.1))
-    first_spec: ClassVar[Mapping[str, str]] = CLASS_SPEC
-
-    @classmethod
-    def loss_of(cls, domain: RegressionDomain) -> SmoothHingeLoss:
-        """Return the loss."""
-        return SmoothHingeLoss(require_type(domain, SvmDomain).smoothing)
 
     def mean(self, t: "Floats") -> "Floats":
         """Return the scores, positive for class 1."""

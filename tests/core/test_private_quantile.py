@@ -27,7 +27,7 @@ from dpbayes_cli.core.section import require_type
 from dpbayes_cli.core.statistic import evaluate_codes
 from dpbayes_cli.inference.posterior import Effort
 from dpbayes_cli.inference.solve import infer
-from dpbayes_cli.models.families.capabilities import BoundedNumber
+from dpbayes_cli.models.families.bounded_numbers import BoundedNumber
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.sources.delimited import DelimitedSource
 from dpbayes_cli.sources.location import locate

@@ -26,7 +26,6 @@ from dpbayes_cli.mechanisms.gaussian import Gaussian
 from dpbayes_cli.mechanisms.laplace import Laplace
 from dpbayes_cli.models.beta_bernoulli import BetaBernoulli
 from dpbayes_cli.models.dirichlet_categorical import DirichletCategorical
-from dpbayes_cli.models.families.capabilities import LatentCounts
 from dpbayes_cli.privacy.laws.discrete_gaussian import DiscreteGaussian
 from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
 from dpbayes_cli.privacy.neighbors import Neighbors
@@ -39,7 +38,7 @@ LONG = [pytest.mark.slow, pytest.mark.calibration]
 DRAWS = 199
 SIZES = (10, 100, 1000)
 EPSILONS = ("0.01", "0.1", "1")
-MODELS: dict[str, LatentCounts] = {
+MODELS: dict[str, BetaBernoulli | DirichletCategorical] = {
     "beta-bernoulli": BetaBernoulli("1", "0", 2.0, 3.0),
     "dirichlet-categorical": DirichletCategorical(("a", "b", "c"), (1.0, 2.0, 3.0)),
 }
@@ -47,7 +46,11 @@ CELLS = [(m, c, n, e) for m in MODELS for c in (True, False) for n in SIZES for 
 
 
 def simulate(
-    model: LatentCounts, policy: RecordPolicy, n: int, epsilon: str, rng: np.random.Generator
+    model: BetaBernoulli | DirichletCategorical,
+    policy: RecordPolicy,
+    n: int,
+    epsilon: str,
+    rng: np.random.Generator,
 ) -> tuple[float, NoisyCounts]:
     """Draw theta, the data, and a release; return theta of the first category and the observation.
 
@@ -78,7 +81,7 @@ def naive_quantile_of(theta: float, observation: NoisyCounts) -> float:
     return float(betainc(shape[0], shape.sum() - shape[0], theta))
 
 
-def policy_for(model: LatentCounts, complete: bool) -> RecordPolicy:
+def policy_for(model: BetaBernoulli | DirichletCategorical, complete: bool) -> RecordPolicy:
     return RecordPolicy(Neighbors.REPLACE_ONE, model.columns[0].levels[-1] if complete else None)
 
 

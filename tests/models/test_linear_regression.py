@@ -15,11 +15,12 @@ from scipy import stats
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.noisy_observation import NoisySums
 from dpbayes_cli.core.section import require_type
+from dpbayes_cli.core.statistic import evaluate
 from dpbayes_cli.inference.solve import infer
 from dpbayes_cli.models.families.regression_records import RegressionRecords
 from dpbayes_cli.models.linear_regression import LinearRegression, LinearRegressionDomain, LinearRegressionPrior
 from tests.conftest import SAMPLE_DATA, Cli
-from tests.inference.sum_cells import Cell, chain_ranks, simulate
+from tests.inference.sum_cells import chain_ranks, noise_of, policy_of, simulate
 from tests.statistical import assert_not_uniform, assert_uniform
 
 if TYPE_CHECKING:
@@ -38,9 +39,6 @@ def model(features: int = 1, variance: float | None = None) -> LinearRegression:
 def built(domain: dict[str, Any], prior: dict[str, Any] | None = None) -> LinearRegression:
     parts = msgspec.convert(domain, LinearRegressionDomain), msgspec.convert(prior or {}, LinearRegressionPrior)
     return LinearRegression.build(*parts)
-
-
-# --- references ------------------------------------------------------------------------------------------------------
 
 
 def conjugate(model: LinearRegression, x: Floats, y: Floats) -> tuple[Floats, Floats, float, float]:
@@ -71,9 +69,6 @@ def records(features: int, n: int, seed: int = 0) -> tuple[Floats, Floats]:
 
 def exact_observation(model: LinearRegression, x: Floats, y: Floats, epsilon: str) -> NoisySums:
     """The statistic of given records, as if the noise had been zero."""
-    from dpbayes_cli.core.statistic import evaluate
-    from tests.inference.sum_cells import noise_of, policy_of
-
     policy = policy_of(model, True)
     values = evaluate(model.statistic(policy), model.columns, np.column_stack([y, x]))
     return model.observation(policy, values, noise_of(model, policy, epsilon), len(x))
@@ -173,49 +168,21 @@ def test_plug_in_posterior_of_singular_moments_is_finite() -> None:
             assert (drawn[:, -1] > 0.0).all()
 
 
-# --- calibration -----------------------------------------------------------------------------------------------------
-
-SIZES = (100, 1000)
-EPSILONS = ("0.1", "1")
-
-
-def assert_calibrated(cell: Cell) -> None:
-    """Fail if the ranks of a parameter are not uniform; false-fail of all parameters together 1e-6."""
-    ranks = chain_ranks(cell)
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("features", "variance", "complete", "gaussian", "trials"),
+    [(1, None, True, False, 3000), (1, None, False, False, 1000), (1, None, True, True, 1000),
+     (2, None, True, False, 300), (1, 1.3, True, False, 300)],
+)  # fmt: skip
+@pytest.mark.parametrize("n", [100, 1000])
+@pytest.mark.parametrize("price", ["0.1", "1"])
+def test_posteriors_are_calibrated(
+    features: int, variance: float | None, complete: bool, gaussian: bool, trials: int, n: int, price: str
+) -> None:
+    """Ranks of all parameters, false-fail 1e-6 together; 3,000 or 1,000 trials detect a KS distance of 0.05 or 0.09."""
+    ranks = chain_ranks(simulate(model(features, variance), complete, n, price, trials, gaussian=gaussian))
     for column in ranks.T:
         assert_uniform(column, FALSE_FAIL / ranks.shape[1])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("n", "epsilon"), [(100, "1"), (1000, "1")])
-def test_posteriors_are_calibrated(n: int, epsilon: str) -> None:
-    assert_calibrated(simulate(model(), True, n, epsilon, 150))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("complete", [True, False])
-@pytest.mark.parametrize("n", SIZES)
-@pytest.mark.parametrize("epsilon", EPSILONS)
-def test_posteriors_are_calibrated_in_a_long_run(complete: bool, n: int, epsilon: str) -> None:
-    """3,000 trials, or 1,000 if the record count is unknown: these detect a KS distance of 0.05 or 0.09."""
-    assert_calibrated(simulate(model(), complete, n, epsilon, 3000 if complete else 1000))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("features", "variance"), [(2, None), (1, 1.3)])
-@pytest.mark.parametrize("n", SIZES)
-@pytest.mark.parametrize("epsilon", EPSILONS)
-def test_posteriors_of_two_features_or_known_variance_are_calibrated(
-    features: int, variance: float | None, n: int, epsilon: str
-) -> None:
-    assert_calibrated(simulate(model(features, variance), True, n, epsilon, 300))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("rho", ["0.01", "1"])
-@pytest.mark.parametrize("n", SIZES)
-def test_posteriors_with_gaussian_noise_are_calibrated(n: int, rho: str) -> None:
-    assert_calibrated(simulate(model(), True, n, rho, 1000, gaussian=True))
 
 
 @pytest.mark.slow
@@ -234,8 +201,6 @@ def test_plug_in_posterior_is_not_calibrated() -> None:
         ranks.append((float((drawn < truth[1]).sum()) + rng.random()) / 200.0)
     assert_not_uniform(np.abs(2.0 * np.array(ranks) - 1.0), FALSE_FAIL)
 
-
-# --- specs and the shell ---------------------------------------------------------------------------------------------
 
 BOUNDS = {"lower": 0, "upper": 10}
 

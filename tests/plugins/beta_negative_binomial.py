@@ -1,26 +1,28 @@
-"""Beta-negative-binomial: the probability that an attempt succeeds, from the failures before a known number of them."""
+"""Beta-negative-binomial: the probability that an attempt succeeds, from the failures before several successes."""
+
+from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
+import numpy as np
 from msgspec import Meta
+from scipy.special import betainc, betaln, expit
 
 from dpbayes_cli.base.numeric import LEAST_DIVISOR
 from dpbayes_cli.core.columns import Outside
 from dpbayes_cli.core.examples import Example
 from dpbayes_cli.core.model import MethodInfo
-from dpbayes_cli.core.section import Section, require_type
-from dpbayes_cli.models.families.beta_probability import BetaPrior, BetaProbability, LogitOfBeta
+from dpbayes_cli.core.section import Section
+from dpbayes_cli.models.families.beta_numbers import LogitOfBeta
+from dpbayes_cli.models.families.beta_probability import BetaProbability, PriorFailures, PriorSuccesses
+from dpbayes_cli.models.families.bounded_numbers import WholeNumber, WholeNumberDomain
 from dpbayes_cli.models.families.capabilities import Arithmetic
-from dpbayes_cli.models.families.conjugate_number import ConjugateNumber
 from dpbayes_cli.models.families.number_families import LatticeFamily
-from dpbayes_cli.models.families.whole_number import WholeNumber, WholeNumberDomain
 from dpbayes_cli.privacy.real_conjugate import BetaFailuresFamily
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from dpbayes_cli.base.numeric import Floats
 
 
@@ -32,53 +34,46 @@ class BetaNegativeBinomialDomain(WholeNumberDomain, frozen=True, kw_only=True):
     ]
 
 
+class BetaNegativeBinomialPrior(Section, frozen=True, kw_only=True):
+    """Beta(alpha, beta) on the probability of success."""
+
+    alpha: PriorSuccesses = 1.0
+    beta: PriorFailures = 1.0
+
+
 @dataclass(frozen=True)
 class NegativeBinomialNumbers(LogitOfBeta, LatticeFamily):
     """Failures before the last of a known number of successes, with a Beta prior on the probability of success."""
 
     successes: int
-    alpha: float
-    beta: float
 
-    def complete_data_sd(self, coordinate: "Floats", n_records: "Floats") -> "Floats":
+    def complete_data_sd(self, coordinate: Floats, n_records: Floats) -> Floats:
         """Return the sd of Beta(alpha + successes n, beta + n times the mean number of failures)."""
-        import numpy as np
-
         waited = self.successes * n_records
         first, second = self.alpha + waited, self.beta + waited * np.exp(np.minimum(-coordinate, 300.0))
         total = first + second
         return np.asarray(np.sqrt(first / total * (second / total) / (total + 1.0)))
 
-    def draw_conjugate(self, total: float, n_records: float, size: int, rng: "np.random.Generator") -> "Floats":
+    def draw_conjugate(self, total: float, n_records: float, size: int, rng: np.random.Generator) -> Floats:
         """Draw from Beta(alpha + successes n, beta + total)."""
         return rng.beta(self.alpha + self.successes * n_records, self.beta + total, size)
 
-    def log_pmf(self, coordinate: "Floats", numbers: "Floats") -> "Floats":
-        """Return the log probability of a number of failures."""
-        import numpy as np
-        from scipy.special import betaln
-
+    def log_pmf(self, coordinate: Floats, numbers: Floats) -> Floats:
         ways = -betaln(self.successes, numbers + 1.0) - np.log(self.successes + numbers)
         succeeding, failing = -np.logaddexp(0.0, -coordinate), -np.logaddexp(0.0, coordinate)
         return np.asarray(ways + self.successes * succeeding + numbers * failing)
 
-    def survival(self, coordinate: "Floats", number: float) -> "Floats":
-        """Return the probability of more failures than a number."""
-        import numpy as np
-        from scipy.special import betainc, expit
-
+    def survival(self, coordinate: Floats, number: float) -> Floats:
         return np.asarray(betainc(np.floor(number) + 1.0, self.successes, expit(-coordinate)))
 
-    def reach(self, coordinate: "Floats") -> "tuple[Floats, Floats]":
+    def reach(self, coordinate: Floats) -> tuple[Floats, Floats]:
         """Return ends, outside below 1e-15, by Chernoff: P(X >= k) <= 2^successes (1 - theta)^(k / 2)."""
-        import numpy as np
-
         far = 2.0 * (36.0 + self.successes * np.log(2.0)) / np.maximum(np.logaddexp(0.0, coordinate), 1e-300)
         return np.zeros_like(coordinate), far
 
 
 @dataclass(frozen=True)
-class BetaNegativeBinomial(WholeNumber, ConjugateNumber, BetaProbability):
+class BetaNegativeBinomial(WholeNumber, BetaProbability):
     """theta ~ Beta(alpha, beta); each record is the number of failures before the last success, clamped.
 
     The conjugate update adds the number of successes of all records to alpha and the sum of the failures to beta.
@@ -95,7 +90,7 @@ class BetaNegativeBinomial(WholeNumber, ConjugateNumber, BetaProbability):
         prefer_when="You count how many tries it takes until a quota is full.",
     )
     domain_type: ClassVar[type[Section]] = BetaNegativeBinomialDomain
-    prior_type: ClassVar[type[Section]] = BetaPrior
+    prior_type: ClassVar[type[Section]] = BetaNegativeBinomialPrior
     examples: ClassVar[tuple[Example, ...]] = (
         Example({"upper": 4, "successes": 3}, {"alpha": 2.0, "beta": 3.0}),
         Example({"upper": 2, "successes": 2, "out_of_bounds": "drop"}, drawn=False),
@@ -108,19 +103,11 @@ class BetaNegativeBinomial(WholeNumber, ConjugateNumber, BetaProbability):
     beta: float
     out_of_bounds: Outside = "clamp"
 
-    @classmethod
-    def build(cls, domain: Section, prior: Section) -> Self:
-        """Build the model from its sections of a spec."""
-        known, beta = require_type(domain, BetaNegativeBinomialDomain), require_type(prior, BetaPrior)
-        return cls(known.upper, known.successes, beta.alpha, beta.beta, known.out_of_bounds)
-
     @property
     def number_family(self) -> NegativeBinomialNumbers:
-        """The negative binomial law with its prior."""
-        return NegativeBinomialNumbers(self.successes, self.alpha, self.beta)
+        return NegativeBinomialNumbers(self.alpha, self.beta, self.successes)
 
-    def draw_numbers(self, parameter: float, size: int, rng: "np.random.Generator") -> "Floats":
-        """Draw numbers of failures."""
+    def draw_numbers(self, parameter: float, size: int, rng: np.random.Generator) -> Floats:
         return rng.negative_binomial(self.successes, max(parameter, 1e-15), size).astype(float)
 
     def predictive(self, mean: Sequence[float]) -> dict[str, float]:

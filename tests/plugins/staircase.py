@@ -10,13 +10,13 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
+
 from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.privacy.kinds import PureDP
 from dpbayes_cli.privacy.noise import NoiseLaw, check_scale, clamp_to_int64, round_up_fraction
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from dpbayes_cli.base.numeric import Floats, Integers
 
 
@@ -55,7 +55,6 @@ class Staircase(NoiseLaw):
 
     @classmethod
     def parse(cls, scale: float, parameters: Mapping[str, Any]) -> Staircase:
-        """Return the law of a stored form."""
         try:
             return cls(scale, int(parameters["step"]), int(parameters["plateau"]), Decimal(parameters["epsilon"]))
         except (KeyError, ArithmeticError) as error:
@@ -67,7 +66,6 @@ class Staircase(NoiseLaw):
         return cls.of(1, Decimal("0.7")), cls.of(7, Decimal("0.9")), cls(40.0, 10, 10, Decimal("0.25"))
 
     def serialize(self) -> dict[str, Any]:
-        """Return the stored form."""
         parameters = {"step": self.step, "plateau": self.plateau, "epsilon": str(self.epsilon)}
         return {**super().serialize(), "parameters": parameters}
 
@@ -110,14 +108,10 @@ class Staircase(NoiseLaw):
         return 2.0 * weight / -math.expm1(-float(self.epsilon)) - 1.0
 
     def log_pmf(self, z: Integers) -> Floats:
-        """Return log P(noise = z), elementwise."""
-        import numpy as np
-
         steps = np.floor((np.abs(z) + (self.step - self.plateau)) / self.step)
         return np.asarray(-float(self.epsilon) * steps - math.log(self._total))
 
     def radius(self, nats: float) -> int:
-        """Return the smallest z >= 0 with log P(0) - log P(z) >= nats."""
         steps = math.ceil(nats / float(self.epsilon))
         return 0 if steps < 1 else self.plateau + (steps - 1) * self.step
 
@@ -127,12 +121,10 @@ class Staircase(NoiseLaw):
         return float(self.epsilon) * self.plateau / self.step
 
     def largest_ratio(self, distance: int) -> float:
-        """Return the largest log ratio of the probabilities of an integer and of one that far from it."""
         return float(self.epsilon) * -(-distance // self.step)
 
     @property
     def variance(self) -> float:
-        """The variance, in squared counts."""
         b, above = self._fall, -math.expm1(-float(self.epsilon))
         whole, inner = _powers(self.step), _powers(self.plateau)
         zeroth, first, second = (b * w + (1.0 - b) * i for w, i in zip(whole, inner, strict=True))
@@ -141,17 +133,12 @@ class Staircase(NoiseLaw):
 
     def characteristic(self, u: Floats) -> Floats:
         """Return E[cos(u noise)], a geometric series of the steps' sums."""
-        import numpy as np
-
         b = self._fall
         within = b * _waves(u, self.step) + (1.0 - b) * _waves(u, self.plateau)
         series = within / (1.0 - b * np.exp(1j * np.asarray(u) * self.step))
         return np.asarray((2.0 * series.real - 1.0) / self._total)
 
     def simulate(self, rng: np.random.Generator, size: int | tuple[int, ...]) -> Integers:
-        """Draw noise for a simulation."""
-        import numpy as np
-
         b = self._fall
         steps = rng.geometric(-math.expm1(-float(self.epsilon)), size) - 1
         landing = b * (self.step - self.plateau) / (self.plateau + b * (self.step - self.plateau))
@@ -195,8 +182,6 @@ def _powers(n: int) -> tuple[int, int, int]:
 
 def _waves(u: Floats, n: int) -> Any:
     """Return the sums of exp(i u k) over k = 0..n-1."""
-    import numpy as np
-
     half = np.asarray(u, dtype=np.float64) / 2.0
     flat = np.abs(np.sin(half)) < 1e-12
     ratio = np.where(flat, float(n), np.sin(n * half) / np.where(flat, 1.0, np.sin(half)))

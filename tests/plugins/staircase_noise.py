@@ -41,7 +41,6 @@ class StaircaseNoise(Mechanism):
     options_type: ClassVar[type[Options]] = EpsilonOptions
 
     def plan(self, model: Model, policy: RecordPolicy, options: Options, n_records: int | None = None) -> Plan:
-        """Share epsilon among the components that a record can move."""
         statistic = self.statistic(model, policy)
         guarantee, step = PureDP(require_type(options, EpsilonOptions).stated_epsilon()), statistic.sensitivity_l1
         moved = min(len(statistic.names), step)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Self
 
@@ -14,7 +14,7 @@ from dpbayes_cli.core.model import Model
 from dpbayes_cli.core.predicted import ClassProbabilities, ClassScores, NumberPrediction, Prediction
 from dpbayes_cli.core.predictor import Predictor, fixed_target
 from dpbayes_cli.core.section import Section, require_type
-from dpbayes_cli.models.families.regression_domain import CoefficientPrior, RegressionDomain
+from dpbayes_cli.models.families.regression_domain import CLASS_SPEC, NUMBER_SPEC, CoefficientPrior, RegressionDomain
 from dpbayes_cli.privacy.noisy_descent import Curvature
 
 if TYPE_CHECKING:
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
 
 _MAX_ENTRIES = 1 << 22
-"""Entries of a design, or predictions of single draws, in memory at once."""
+"""The number of entries of a design, or of predictions of single draws, that are in memory at once."""
 
 
 @dataclass(frozen=True)
 class ConvexLossModel(Model):
-    """A Gibbs posterior: exp(-beta sum_i loss(x_i'w; y_i) - tau |w|^2 / 2), convex, with bounded slope and curvature.
+    """A Gibbs posterior exp(-beta sum_i loss(x_i'w; y_i) - tau |w|^2 / 2) of a convex loss with bounded derivatives.
 
     Attributes:
         design: the map from a record's features to a row of bounded norm.
@@ -37,7 +37,6 @@ class ConvexLossModel(Model):
         precision: tau, the prior precision of every coefficient.
     """
 
-    prior_type: ClassVar[type[Section]] = CoefficientPrior
     default_mechanism: ClassVar[str] = "gibbs-posterior"
     has_probabilities: ClassVar[bool] = False
     """Whether the loss is a negative log (pseudo-)likelihood, so that a class has a probability."""
@@ -51,15 +50,9 @@ class ConvexLossModel(Model):
 
     @classmethod
     def build(cls, domain: Section, prior: Section) -> Self:
-        """Build the model from its sections of a spec."""
         parts = require_type(domain, RegressionDomain)
         precision = require_type(prior, CoefficientPrior).precision
-        return cls(parts.design, parts.target.target(), cls.loss_of(parts), precision)
-
-    @classmethod
-    @abstractmethod
-    def loss_of(cls, domain: RegressionDomain) -> Loss:
-        """Return the loss that a domain states."""
+        return cls(parts.design, parts.target.target(), parts.loss, precision)
 
     @property
     def columns(self) -> tuple[Column | NumericColumn, ...]:
@@ -68,7 +61,6 @@ class ConvexLossModel(Model):
 
     @property
     def column_names(self) -> tuple[str, ...]:
-        """The names of the columns in the file."""
         return tuple(column.role for column in self.columns)
 
     @property
@@ -77,7 +69,7 @@ class ConvexLossModel(Model):
         return tuple(f"beta[{name}]" for name in self.design.names)
 
     def predictive(self, mean: Sequence[float]) -> dict[str, float]:
-        """Return nothing: predictions depend on the features; see ``dpbayes predict``."""
+        """Return no prediction: it would depend on the features; see ``dpbayes predict``."""
         return {}
 
     def predicted_column(self, requested: str | None) -> int:
@@ -85,14 +77,14 @@ class ConvexLossModel(Model):
         return fixed_target(self.name, self.column_names, len(self.columns) - 1, requested)
 
     def predictor(self, column: int, draws: Floats) -> CoefficientPredictor:
-        """Return the predictor of the target from the features; see ``Model``."""
         return CoefficientPredictor(self.columns, self.column_names, column, draws, self)
 
     def curvature(self, n_records: int, touched: int) -> Curvature:
         """Return the bounds on gradients and Hessians of the potential of ``n_records`` records.
 
-        Privacy: a row has at most the norm c, hence the gradient of one loss at most the norm L = slope c, its Hessian
-            at most the norm curvature c^2, and the sum of n Hessians n times that. An invalid record adds nothing.
+        Privacy: a row has at most the norm c. Hence the gradient of the loss of one record has at most the norm
+            slope c, its Hessian has at most the norm curvature c^2, and the sum of n Hessians has at most n times this
+            norm. An invalid record adds nothing.
         Source: design notes, posteriors of convex losses.
         """
         c = self.design.row_norm
@@ -115,9 +107,17 @@ class ConvexLossModel(Model):
         """Return the predictions of linear predictors."""
 
 
+class ConvexClassModel(ConvexLossModel):
+    """A model of a class; the linear predictor is positive for class 1."""
+
+    first_spec: ClassVar[Mapping[str, str]] = CLASS_SPEC
+    target: Column
+
+
 class ConvexNumberModel(ConvexLossModel):
     """A model of a number; the linear predictor is the number scaled to [-1, 1]."""
 
+    first_spec: ClassVar[Mapping[str, str]] = NUMBER_SPEC
     target: NumericColumn
 
     def mean(self, t: Floats) -> Floats:
@@ -134,7 +134,7 @@ class CoefficientPredictor(Predictor):
 
     @property
     def note(self) -> str:
-        """A caution: no interval, or no probabilities."""
+        """The caution that there are no intervals, or no probabilities."""
         target, name = self.model.target, self.model.name
         if isinstance(target, NumericColumn):
             predicted = "a number" if self.level is None else f"the {self.level:g} quantile"
@@ -145,7 +145,6 @@ class CoefficientPredictor(Predictor):
 
     @property
     def level(self) -> float | None:
-        """The level of the predicted quantile, or None."""
         return self.model.loss.level if isinstance(self.model.loss, QuantileLoss) else None
 
     def predict(self, codes: Integers) -> Prediction:

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from dpbayes_cli.base.errors import SpecError, nearest
 from dpbayes_cli.core.columns import Column, CutColumn, RecordPolicy, has_stand_in
-from dpbayes_cli.core.model import DataCheck, NoisyStatistics
+from dpbayes_cli.core.model import DataCheck
 from dpbayes_cli.core.model_sections import NetworkTables
 from dpbayes_cli.core.noisy_observation import NoisyTable, NoisyTables, RecordCount
+from dpbayes_cli.core.predicted import ClassProbabilities
+from dpbayes_cli.core.predictor import Predictor
 from dpbayes_cli.core.statistic import Part, Statistic, TableCounts, Witness, count_cells
-from dpbayes_cli.models.families.capabilities import ConjugatePosterior, record_count
+from dpbayes_cli.models.families.capabilities import ConjugatePosterior, Simulated, record_count
 from dpbayes_cli.models.families.network_domain import VariableSection, check_variables, concentrations_by_variable
-from dpbayes_cli.models.families.network_margins import MarginEstimates
-from dpbayes_cli.models.families.network_predictor import NetworkPredictor
 from dpbayes_cli.privacy.conjugate import NetworkFamily
 from dpbayes_cli.privacy.dag import Network, cell_names
 from dpbayes_cli.privacy.neighbors import Neighbors
@@ -31,18 +31,16 @@ if TYPE_CHECKING:
 
 _BLOCK = 1 << 17
 _COMPARED_PARAMETERS, _MIN_TRIALS = 4000, 3
-"""Releases are simulated until this many parameters have been compared."""
+"""Enough data sets are simulated to compare 4,000 parameters; at least three data sets."""
 
 
 @dataclass(frozen=True)
-class DiscreteBayesNet(NoisyStatistics, ConjugatePosterior):
+class DiscreteBayesNet(ConjugatePosterior):
     """The capability of networks of discrete variables with a Dirichlet prior on each row of each table.
 
     Attributes:
-        network: the graph.
-        variables: the columns.
         concentrations: for each variable the concentration of each of its values, the same in all rows of its table.
-        weights: for each variable its table's share of the noise budget, relative to others.
+        weights: the share of each variable's table of the noise budget, relative to the other tables.
         target: the index of the variable to predict, or None.
     """
 
@@ -62,13 +60,7 @@ class DiscreteBayesNet(NoisyStatistics, ConjugatePosterior):
         target: str | None,
         concentrations: Any,
     ) -> Self:
-        """Build the model from the variables of a spec.
-
-        Args:
-            variables: the variables by name, in order.
-            parents: the names of the parents of each variable.
-            target: the name of the variable to predict, or None.
-            concentrations: the prior; see ``concentrations_by_variable``.
+        """Build the model from the variables of a spec, in their order, and the prior concentrations.
 
         Raises:
             ValueError: the variables do not form a network.
@@ -85,12 +77,10 @@ class DiscreteBayesNet(NoisyStatistics, ConjugatePosterior):
 
     @property
     def columns(self) -> tuple[Column | CutColumn, ...]:
-        """The variables."""
         return self.variables
 
     @property
     def column_names(self) -> tuple[str, ...]:
-        """The names of the variables, which are those of the columns."""
         return self.network.names
 
     @property
@@ -104,7 +94,6 @@ class DiscreteBayesNet(NoisyStatistics, ConjugatePosterior):
         return NetworkTables(self.network, self.target)
 
     def sections(self) -> tuple[NetworkTables]:
-        """Return the network with its tables."""
         return (self.tables,)
 
     @property
@@ -113,7 +102,7 @@ class DiscreteBayesNet(NoisyStatistics, ConjugatePosterior):
         return self.tables.row_heads
 
     def simulation_trials(self, trials: int) -> int:
-        """Return a smaller number of data sets, because each has many parameters to compare."""
+        """Return a smaller number of data sets for larger networks; each data set has many parameters to compare."""
         return min(trials, max(_MIN_TRIALS, _COMPARED_PARAMETERS // len(self.parameters)))
 
     def predicted_column(self, requested: str | None) -> int:
@@ -128,11 +117,10 @@ class DiscreteBayesNet(NoisyStatistics, ConjugatePosterior):
         return names.index(requested)
 
     def predictor(self, column: int, draws: Floats) -> NetworkPredictor:
-        """Return the predictor of a variable from the others; see ``Model``."""
         return NetworkPredictor(self.columns, self.column_names, column, draws, self.network)
 
     def predictive(self, mean: Sequence[float]) -> dict[str, float]:
-        """Return the probabilities of the target's values if it has no parents, else nothing; see ``predict``."""
+        """Return the probabilities of the values of the target; empty if these depend on parents."""
         if self.target is None or self.network.parents[self.target]:
             return {}
         first = sum(self.network.n_cells[: self.target])
@@ -142,37 +130,22 @@ class DiscreteBayesNet(NoisyStatistics, ConjugatePosterior):
     def statistic(self, policy: RecordPolicy) -> Statistic:
         """Return the counts of every cell of every table.
 
-        Privacy: a record adds a unit vector to each table if its cells in the table's columns are valid, else zero.
-            replace-one: each table changes by at most 2 in L1 and sqrt 2 in L2 (two cells; one cell if one record is
-            invalid there), so that |I| tables change by 2 |I| and sqrt(2 |I|); attained by records that differ in every
-            variable. add-remove: each by 1; attained by any valid record.
+        Privacy: see ``table_statistic``: the L1 sensitivity of |I| tables is 2 |I| under replace-one, |I| under
+            add-remove.
         Source: Zhang, Rubinstein and Dimitrakakis 2016, Alg. 1; design notes, discrete Bayes nets.
         """
-        network = self.network
-        per_table = 1 if policy.neighbors is Neighbors.ADD_REMOVE else 2
-        expressions = tuple(
-            TableCounts(tuple(network.names[j] for j in family), network.shape(i))
-            for i, family in enumerate(network.families)
-        )
-        parts = tuple(
-            Part(name, size, per_table, per_table, weight)
-            for name, size, weight in zip(network.names, network.n_cells, self.weights, strict=True)
-        )
-        total = per_table * len(network)
-        return Statistic(cell_names(network, "count"), expressions, total, self._witness(policy), total, parts=parts)
-
-    def _witness(self, policy: RecordPolicy) -> Witness:
-        record, neighbor = (tuple(cell_of(column, code) for column in self.variables) for code in (0, 1))
-        return Witness(record, None if policy.neighbors is Neighbors.ADD_REMOVE else neighbor)
+        return table_statistic(self.network, self.variables, self.weights, policy)
 
     def observation(
         self, policy: RecordPolicy, released: Sequence[int], noise: NoiseLaw, n_records: int | None
     ) -> NoisyTables:
-        """Return the noisy tables, each with the row totals that other tables observe.
+        """Return the noisy tables, each with the estimates of its row totals from the other tables.
 
-        If no record is dropped, all tables count the same records, and the row totals of one are margins of others.
+        Tables share margins if no record is dropped: then all tables count the same records.
         """
         import numpy as np
+
+        from dpbayes_cli.models.families.network_margins import MarginEstimates
 
         counts = self.split(np.asarray(released, dtype=np.float64))
         total = record_count(policy, n_records)
@@ -197,7 +170,7 @@ class DiscreteBayesNet(NoisyStatistics, ConjugatePosterior):
         margin: Floats | None = None,
         margin_variance: Floats | None = None,
     ) -> NoisyTable:
-        """Return the observation of one noisy table."""
+        """Return the observation of one noisy table; see ``NoisyTable``."""
         import numpy as np
 
         rows = math.prod(self.network.shape(i)[:-1])
@@ -211,18 +184,15 @@ class DiscreteBayesNet(NoisyStatistics, ConjugatePosterior):
         return NoisyTable(concentration, shares, observed.reshape(rows, -1), noise, total, margin, margin_variance)
 
     def split(self, values: Any) -> list[Any]:
-        """Split an array of all cells along its last axis into one array for each table; see ``NetworkTables``."""
+        """Return one array for each table, from an array of all cells; see ``NetworkTables``."""
         return self.tables.split(values)
 
-    def simulated(
-        self, policy: RecordPolicy, n_records: int, rng: np.random.Generator
-    ) -> tuple[tuple[float, ...], tuple[int, ...]]:
-        """Draw the tables from the prior and the exact counts; see ``NoisyStatistics``."""
+    def simulated(self, policy: RecordPolicy, n_records: int, rng: np.random.Generator) -> Simulated:
         return self.simulated_statistic(self.statistic(policy), policy, n_records, rng)
 
     def simulated_statistic(
         self, statistic: Statistic, policy: RecordPolicy, n_records: int, rng: np.random.Generator
-    ) -> tuple[tuple[float, ...], tuple[int, ...]]:
+    ) -> Simulated:
         """Draw the tables from the prior, and the exact value of a statistic of ``n_records`` valid records."""
         import numpy as np
 
@@ -231,10 +201,6 @@ class DiscreteBayesNet(NoisyStatistics, ConjugatePosterior):
         for block in self.draw_records(theta, n_records, rng):
             values += np.array(count_cells(statistic, self.network.names, block), dtype=np.int64)
         return tuple(float(x) for table in theta for x in table.ravel()), tuple(values.tolist())
-
-    def simulate(self, n_records: int, rng: np.random.Generator) -> tuple[tuple[float, ...], tuple[int, ...]]:
-        """Draw the tables from the prior and the exact counts; see ``ConjugatePosterior``."""
-        return self.simulated(RecordPolicy(Neighbors.REPLACE_ONE), n_records, rng)
 
     def draw_tables(self, rng: np.random.Generator) -> list[Floats]:
         """Draw the tables from the prior, each in its shape."""
@@ -259,13 +225,64 @@ class DiscreteBayesNet(NoisyStatistics, ConjugatePosterior):
             yield codes
 
     def family(self, n_records: int) -> NetworkFamily:
-        """Return the conjugate posterior of all tables."""
         rows = tuple(math.prod(self.network.shape(i)[:-1]) for i in range(len(self.network)))
         return NetworkFamily(self.concentrations, rows, n_records)
 
-    def sums(self, values: Sequence[int], n_records: int) -> tuple[Fraction, ...]:
-        """Return the counts."""
-        return tuple(map(Fraction, values))
+
+@dataclass(frozen=True)
+class NetworkPredictor(Predictor):
+    """Predicts one variable of a network from its released posterior; see ``Predictor``."""
+
+    network: Network
+
+    def predict(self, codes: Integers) -> ClassProbabilities:
+        import numpy as np
+
+        from dpbayes_cli.inference.predictive.classify import class_probabilities
+
+        classes = self.network.levels[self.target]
+        if not len(codes):
+            return ClassProbabilities(np.empty((0, len(classes))), classes)
+        return ClassProbabilities(class_probabilities(self.network, self.target, self.draws, codes), classes)
+
+
+def table_statistic(
+    network: Network,
+    columns: Sequence[Column | CutColumn],
+    weights: Sequence[Fraction],
+    policy: RecordPolicy,
+    first: int = 0,
+) -> Statistic:
+    """Return the counts of every cell of a network's tables.
+
+    Args:
+        network: the graph of the variables.
+        columns: the column of each variable.
+        weights: the share of each counted table of the noise budget, relative to the other tables.
+        policy: the policy, of which the neighbors matter.
+        first: the index of the first table that is counted.
+
+    Privacy: a record adds a unit vector to each table if its cells in the table's columns are valid, else zero.
+        replace-one: each table changes by at most 2 in L1 and sqrt 2 in L2 (two cells; one cell if one record is
+        invalid there), so that T tables change by 2 T and sqrt(2 T); attained by records that differ in every
+        variable. add-remove: each table changes by 1; attained by any valid record.
+    Source: design notes, discrete Bayes nets.
+    """
+    add_remove = policy.neighbors is Neighbors.ADD_REMOVE
+    per_table = 1 if add_remove else 2
+    counted = range(first, len(network))
+    names = cell_names(network, "count")[sum(network.n_cells[:first]) :]
+    expressions = tuple(
+        TableCounts(tuple(network.names[j] for j in network.families[i]), network.shape(i)) for i in counted
+    )
+    parts = tuple(
+        Part(network.names[i], network.n_cells[i], per_table, per_table, weight)
+        for i, weight in zip(counted, weights, strict=True)
+    )
+    record, neighbor = (tuple(cell_of(c, min(code, len(c.levels) - 1)) for c in columns) for code in (0, 1))
+    witness = Witness(record, None if add_remove else neighbor)
+    total = per_table * len(parts)
+    return Statistic(names, expressions, total, witness, total, parts=parts)
 
 
 def cell_of(column: Column | CutColumn, code: int) -> str:

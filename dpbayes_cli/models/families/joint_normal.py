@@ -3,34 +3,36 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
 
+from dpbayes_cli.base.errors import SpecError, nearest
 from dpbayes_cli.core.columns import NumericColumn, RecordPolicy, check_bounds
 from dpbayes_cli.core.model import NoisyStatistics
 from dpbayes_cli.core.noisy_observation import NoisySums
 from dpbayes_cli.core.section import Section
 from dpbayes_cli.core.statistic import Statistic, can_be_null, evaluate, second_moments
-from dpbayes_cli.models.families.capabilities import record_count
-from dpbayes_cli.models.families.wishart_records import WishartRecords
+from dpbayes_cli.models.families.capabilities import Simulated, record_count
+from dpbayes_cli.models.families.domain_types import Bound
 from dpbayes_cli.privacy.noise import NoiseLaw
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from dpbayes_cli.models.families.wishart_records import WishartRecords
+
 STEPS = 1 << 14
 """Grid steps between the bounds: the sum of a billion products of codes stays below 2^60."""
-MAX_BOUND = 1e12
 
 
 class NumberBounds(Section, frozen=True, kw_only=True):
     """The public bounds of a number."""
 
-    lower: Annotated[float, Meta(ge=-MAX_BOUND, le=MAX_BOUND, description="lower numbers are clamped to this")]
-    upper: Annotated[float, Meta(ge=-MAX_BOUND, le=MAX_BOUND, description="higher numbers are clamped to this")]
+    lower: Annotated[Bound, Meta(description="lower numbers are clamped to this")]
+    upper: Annotated[Bound, Meta(description="higher numbers are clamped to this")]
 
     def __post_init__(self) -> None:
         check_bounds(self.lower, self.upper)
@@ -43,7 +45,7 @@ class JointNormal(NoisyStatistics):
     Attributes:
         bounds: name, lower and upper bound of each column.
         prior_mean, deviation: prior mean and standard deviation of each column, in the units of the file.
-        strength: how many records the prior means are worth.
+        strength: the weight of the prior means, in records.
     """
 
     bounds: tuple[tuple[str, float, float], ...]
@@ -53,12 +55,10 @@ class JointNormal(NoisyStatistics):
 
     @property
     def columns(self) -> tuple[NumericColumn, ...]:
-        """The columns of numbers."""
         return tuple(NumericColumn(name, low, high, STEPS) for name, low, high in self.bounds)
 
     @property
     def column_names(self) -> tuple[str, ...]:
-        """The names of the columns in the file."""
         return tuple(name for name, _, _ in self.bounds)
 
     @property
@@ -70,7 +70,7 @@ class JointNormal(NoisyStatistics):
 
     @abstractmethod
     def law(self, counted: bool) -> WishartRecords:
-        """Return the law of a record's contribution; ``counted``: it includes the number of valid records."""
+        """Return the law of a record's contribution; ``counted`` if the statistic has the number of valid records."""
 
     def statistic(self, policy: RecordPolicy) -> Statistic:
         """Return the sums, squares and products and, if it is private, the number of valid records.
@@ -83,18 +83,31 @@ class JointNormal(NoisyStatistics):
     def observation(
         self, policy: RecordPolicy, released: Sequence[int], noise: NoiseLaw, n_records: int | None
     ) -> NoisySums:
-        """Return the noisy sums as an observation; see ``NoisyStatistics``."""
         counted = can_be_null(policy, *self.columns)
         weight = STEPS**2 if counted else 0
         return NoisySums(self.law(counted), tuple(released), noise, record_count(policy, n_records), weight)
 
-    def simulated(
-        self, policy: RecordPolicy, n_records: int, rng: np.random.Generator
-    ) -> tuple[tuple[float, ...], tuple[int, ...]]:
-        """Draw the parameters from the prior and the exact statistic; see ``NoisyStatistics``."""
+    def simulated(self, policy: RecordPolicy, n_records: int, rng: np.random.Generator) -> Simulated:
         law = self.law(counted=False)
         point = law.draw_prior(1, rng)
         (mean,), (covariance,) = law.scaled(point)
         half, middle = law.half_and_middle
         numbers = middle + half * rng.multivariate_normal(mean, covariance, n_records, method="cholesky")
         return tuple(law.parameters(point)[0].tolist()), evaluate(self.statistic(policy), self.columns, numbers)
+
+
+def prior_by_column(
+    bounds: Sequence[tuple[str, float, float]], mean: Mapping[str, float], deviation: Mapping[str, float]
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Return the prior mean and deviation of each column, by default the middle and a sixth of its range.
+
+    Raises:
+        SpecError: the prior names an unknown column.
+    """
+    names = [name for name, _, _ in bounds]
+    for key, stated in (("mean", mean), ("deviation", deviation)):
+        for name in stated:
+            if name not in names:
+                raise SpecError(f"there is no column {name!r}", where=f"prior.{key}", hint=nearest(name, names))
+    means = tuple(mean.get(name, (low + high) / 2.0) for name, low, high in bounds)
+    return means, tuple(deviation.get(name, (high - low) / 6.0) for name, low, high in bounds)

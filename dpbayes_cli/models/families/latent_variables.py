@@ -1,9 +1,9 @@
-"""Models of records whose features depend on hidden states: what a private Gibbs chain needs to know about them.
+"""What a private Gibbs chain must know about a model of records whose features depend on hidden states.
 
 A site is a place with one hidden state: a time step of a sequence, or a record. All records of a site share its state,
 and a record is at one site. Given the state, the features of a record are independent; the emission of a state is the
 vector of a feature's probabilities. The states have a prior, given transition probabilities or class probabilities
-(``StateProbabilities``), which involves no data once the states are public.
+(``StateProbabilities``); it does not involve the records.
 """
 
 from __future__ import annotations
@@ -73,7 +73,10 @@ class LatentStructure(ABC):
 
     @abstractmethod
     def update_blocks(self, n_records: int) -> tuple[Integers, ...]:
-        """Return the sites in blocks; given the states outside a block, its states are independent."""
+        """Return the sites in blocks, in the order of a sweep.
+
+        Given the states outside a block, the states of the block are independent, so that they are drawn together.
+        """
 
     @abstractmethod
     def draw_state_probabilities(self, states: Integers | None, rng: np.random.Generator) -> StateProbabilities:
@@ -103,7 +106,7 @@ class LatentVariables(Model):
     """
 
     not_simulated: ClassVar[str] = (
-        "Posteriors of hidden states need long Markov chains, and are not simulated for a page."
+        "Posteriors of hidden states need long Markov chains, so that plans and pages simulate none."
     )
 
     @property
@@ -113,4 +116,4 @@ class LatentVariables(Model):
 
     @abstractmethod
     def chain_input(self, policy: RecordPolicy) -> Statistic | CodedColumns:
-        """Return what a chain reads from the data: a statistic, or the codes of the records."""
+        """Return the statistic, or the columns of codes, that a chain reads from the data."""

@@ -10,11 +10,12 @@ from msgspec import Meta
 from dpbayes_cli.base.cell_grammar import check_levels
 from dpbayes_cli.base.errors import SpecError, nearest
 from dpbayes_cli.core.columns import Column, CutColumn
-from dpbayes_cli.core.section import YAML_SCALAR, Level, Positive, Section
+from dpbayes_cli.core.section import Level, Positive, Section
+from dpbayes_cli.models.families.domain_types import StandIn
 from dpbayes_cli.privacy.dag import Network, cell_names
 
 MAX_CELLS = 1 << 18
-"""The largest number of cells of all tables together; each gets noise, is summarized and written."""
+"""The largest number of cells of all tables together; noise is drawn, and results are written, for every cell."""
 _MAX_CUT = 1e100
 _SEPARATORS = "=|,"
 """The characters that join the parts of a cell's name."""
@@ -36,10 +37,7 @@ class VariableSection(Section, frozen=True, kw_only=True):
         tuple[Annotated[float, Meta(ge=-_MAX_CUT, le=_MAX_CUT)], ...],
         Meta(description="ascending points at which a number is cut, instead of values"),
     ] = ()
-    impute: Annotated[
-        Annotated[str, Meta(extra_json_schema=YAML_SCALAR)] | None,
-        Meta(description="the public stand-in for an invalid cell; default: on_invalid decides"),
-    ] = None
+    impute: StandIn = None
     weight: Annotated[
         Annotated[float, Meta(ge=1e-3, le=1e3)],
         Meta(description="the table's share of the noise budget, relative to other tables"),
@@ -117,23 +115,24 @@ def concentrations_by_variable(stated: Any, network: Network) -> tuple[tuple[flo
     Raises:
         SpecError: a variable or a value is unknown, or one is left out.
     """
+    by_variable = by_key(stated, network.names, "prior.concentration", "variable")
+    return tuple(
+        by_key(concentrations, levels, f"prior.concentration.{name}", "value")
+        for name, levels, concentrations in zip(network.names, network.levels, by_variable, strict=True)
+    )
+
+
+def by_key(stated: Any, keys: Sequence[str], where: str, what: str) -> tuple[Any, ...]:
+    """Return the entry for each key of a mapping with exactly these keys; anything else is the entry of all keys.
+
+    Raises:
+        SpecError: the mapping has an unknown key, or lacks one.
+    """
     if not isinstance(stated, Mapping):
-        return tuple((float(stated),) * size for size in network.sizes)
-    _check_keys(stated, network.names, "prior.concentration", "variable")
-    concentrations = []
-    for name, levels in zip(network.names, network.levels, strict=True):
-        of_variable = stated[name]
-        if isinstance(of_variable, Mapping):
-            _check_keys(of_variable, levels, f"prior.concentration.{name}", "value")
-            concentrations.append(tuple(float(of_variable[level]) for level in levels))
-        else:
-            concentrations.append((float(of_variable),) * len(levels))
-    return tuple(concentrations)
-
-
-def _check_keys(stated: Mapping[str, Any], allowed: Sequence[str], where: str, what: str) -> None:
+        return (stated,) * len(keys)
     for key in stated:
-        if key not in allowed:
-            raise SpecError(f"there is no {what} {key!r}", where=where, hint=nearest(key, allowed))
-    if missing := [key for key in allowed if key not in stated]:
+        if key not in keys:
+            raise SpecError(f"there is no {what} {key!r}", where=where, hint=nearest(key, keys))
+    if missing := [key for key in keys if key not in stated]:
         raise SpecError(f"there is no concentration for {', '.join(map(repr, missing[:20]))}", where=where)
+    return tuple(stated[key] for key in keys)

@@ -1,23 +1,28 @@
-"""The law of one clamped or truncated number, derived from a few functions of its family.
+"""Families of numbers with a conjugate prior, and the law of what a number of a family adds to the statistic.
 
-A family states its prior and the law of a number on an interval: the probabilities below, inside and above it, and the
-first moments and the characteristic function inside. The law of a record's contribution to the integer statistic
-follows. A new model whose records are one number each implements a family.
+A family states its prior and, for an interval, the probabilities below, inside and above it, and the first moments and
+the characteristic function inside. The law of a clamped or dropped number follows. A new model whose records are one
+number each implements a family.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
 
 from dpbayes_cli.core.columns import NumericColumn
 from dpbayes_cli.core.noisy_observation import ScalarLaw
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from dpbayes_cli.base.numeric import Complexes, Floats
+
+_MAX_ADDENDS = 384
+"""A quadrature rule replaces sums of more addends."""
+_leggauss = cache(np.polynomial.legendre.leggauss)
 
 
 class NumberFamily(ABC):
@@ -45,7 +50,7 @@ class NumberFamily(ABC):
 
     @abstractmethod
     def complete_data_sd(self, coordinate: Floats, n_records: Floats) -> Floats:
-        """Return the sd of the conjugate posterior after ``n_records`` records whose sum is its expectation."""
+        """Return the sd of the conjugate posterior if the sum of ``n_records`` records equals its expectation."""
 
     @abstractmethod
     def draw_conjugate(self, total: float, n_records: float, size: int, rng: np.random.Generator) -> Floats:
@@ -57,7 +62,7 @@ class NumberFamily(ABC):
 
     @abstractmethod
     def transform(self, coordinate: Floats, frequencies: Floats | Complexes, lower: float, upper: float) -> Complexes:
-        """Return E[exp(i u (x - middle)); inside the interval], coordinates (n, 1) against frequencies (1 or n, m)."""
+        """Return E[exp(i u (x - middle)); inside the interval] for coordinates (n, 1) and frequencies (1 or n, m)."""
 
     @abstractmethod
     def moments(self, coordinate: Floats, lower: float, upper: float) -> tuple[Floats, Floats]:
@@ -69,10 +74,10 @@ class NumberLaw(ScalarLaw):
     """The law of what one number adds to the statistic.
 
     Attributes:
-        family: the law of the number.
-        column: its public bounds and grid.
-        centered: whether it adds (2 code - steps, steps), or only its code.
-        inside: whether the law is that of a number inside the bounds, because others do not count as records.
+        family: the family of the number.
+        column: the public bounds and the grid of the number.
+        centered: whether a number adds (2 code - steps, steps) to the statistic, or only its code.
+        inside: whether the law is conditional on a number inside the bounds, because others do not count as records.
     """
 
     family: NumberFamily
@@ -82,13 +87,9 @@ class NumberLaw(ScalarLaw):
 
     @property
     def counts_all(self) -> bool:
-        """Whether every counted record contributes: none of them is out of bounds."""
         return self.inside or self.column.outside == "clamp"
 
     def log_shares(self, points: Floats) -> tuple[Floats, Floats]:
-        """Return the log probabilities that a number is inside the bounds and that it is outside."""
-        import numpy as np
-
         below, inside, above = self.family.masses(points, self.column.lower, self.column.upper)
         with np.errstate(divide="ignore"):
             return np.log(inside), np.log(below + above)
@@ -96,18 +97,14 @@ class NumberLaw(ScalarLaw):
     @property
     def spacing(self) -> int:
         """The distance between two neighboring possible sums; 0 if the grid is so fine that the noise hides it."""
-        if not self.family.lattice:
-            return 0
-        return 2 if self.centered else 1
+        return (2 if self.centered else 1) if self.family.lattice else 0
 
     @property
     def span(self) -> float:
-        """The largest contribution to the sum."""
         return float(self.column.steps)
 
     @property
     def prior_range(self) -> tuple[float, float]:
-        """An interval of the coordinate that holds all but 1e-12 of the prior."""
         return self.family.prior_range
 
     @property
@@ -117,11 +114,9 @@ class NumberLaw(ScalarLaw):
         return (0.0 if self.centered else half), half
 
     def draw_prior(self, size: int, rng: np.random.Generator) -> Floats:
-        """Draw points from the prior."""
         return self.family.draw_prior(size, rng)[:, None]
 
     def log_prior(self, points: Floats) -> Floats:
-        """Return the log density of the prior."""
         return self.family.log_prior(points[..., 0])
 
     def parameters(self, points: Floats) -> Floats:
@@ -129,13 +124,10 @@ class NumberLaw(ScalarLaw):
         return self.family.parameter(points)
 
     def complete_data_sd(self, points: Floats, n_records: Floats) -> Floats:
-        """Return the sd in the complete-data posterior after records with typical sums."""
         return self.family.complete_data_sd(points[..., 0], n_records)[..., None]
 
     def moments(self, points: Floats) -> tuple[Floats, Floats]:
         """Return mean and covariance of a record's contribution to (sum, valid), or to the sum alone."""
-        import numpy as np
-
         below, inside, above = self.family.masses(points[..., 0], self.column.lower, self.column.upper)
         first, second = self.family.moments(points[..., 0], self.column.lower, self.column.upper)
         if self.column.outside == "clamp":
@@ -155,8 +147,6 @@ class NumberLaw(ScalarLaw):
 
     def characteristic(self, points: Floats, frequencies: Floats | Complexes) -> Complexes:
         """Return the characteristic function of the contribution of a clamped number, or of one inside the bounds."""
-        import numpy as np
-
         middle, half = self._scale
         lower, upper = self.column.lower, self.column.upper
         width = (upper - lower) / 2.0
@@ -197,49 +187,35 @@ class LatticeFamily(NumberFamily):
         """Return the ends of an interval outside which the probability is below 1e-15, elementwise."""
 
     def masses(self, coordinate: Floats, lower: float, upper: float) -> tuple[Floats, Floats, Floats]:
-        """Return the probabilities below, inside and above the interval."""
-        import numpy as np
-
         above = self.survival(coordinate, upper)
         return np.zeros_like(above), 1.0 - above, above
 
     def _nodes(self, coordinate: Floats, upper: float) -> tuple[Floats, Floats]:
-        """Return numbers inside the interval and their probabilities, shape (..., m); if many, a quadrature rule."""
-        import numpy as np
-
+        """Return the numbers inside the interval, or the nodes of a quadrature rule, and their weights, (..., m)."""
         low, high = self.reach(coordinate[..., None])
         low, high = np.floor(np.maximum(low, 0.0)), np.minimum(np.ceil(high), upper)
         width = int(max((high - low).max(initial=0.0), 0.0)) + 1
-        if width <= _MAX_NODES:
+        if width <= _MAX_ADDENDS:
             numbers = low + np.arange(width)
             weights = np.where(numbers <= high, 1.0, 0.0)
             numbers = np.minimum(numbers, high)
         else:
-            nodes, rule = _quadrature()
+            nodes, rule = _leggauss(256)
             half = (high - low + 1.0) / 2.0
             numbers, weights = low - 0.5 + half * (1.0 + nodes), half * rule
         return numbers, np.exp(self.log_pmf(coordinate[..., None], numbers)) * weights
 
     def transform(self, coordinate: Floats, frequencies: Floats | Complexes, lower: float, upper: float) -> Complexes:
-        """Return the characteristic function inside the interval."""
-        import numpy as np
-
         numbers, masses = self._nodes(coordinate[:, 0], upper)
         phases = np.exp(1j * np.asarray(frequencies)[..., None] * (numbers - upper / 2.0)[:, None, :])
         return np.asarray((phases * masses[:, None, :]).sum(axis=-1))
 
     def moments(self, coordinate: Floats, lower: float, upper: float) -> tuple[Floats, Floats]:
-        """Return the first two moments of the scaled number inside the interval."""
         numbers, masses = self._nodes(coordinate, upper)
         scaled = 2.0 * numbers / upper - 1.0
         return (scaled * masses).sum(axis=-1), (scaled**2 * masses).sum(axis=-1)
 
 
-_MAX_NODES = 384
-
-
-def _quadrature() -> tuple[Floats, Floats]:
-    import numpy as np
-
-    nodes, weights = np.polynomial.legendre.leggauss(256)
-    return nodes, weights
+def log_gamma_draws(shape: float, size: int, rng: np.random.Generator) -> Floats:
+    """Draw logarithms of Gamma(shape, 1) variables; they do not underflow, however small the shape is."""
+    return np.log(rng.standard_gamma(shape + 1.0, size)) + np.log1p(-rng.random(size)) / shape

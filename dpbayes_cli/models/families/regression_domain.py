@@ -1,5 +1,6 @@
-"""Features and targets of regressions in a spec."""
+"""Features, targets and priors of regressions in a spec, with the examples and first specs of such models."""
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 from msgspec import Meta
@@ -7,18 +8,16 @@ from msgspec import Meta
 from dpbayes_cli.base.cell_grammar import check_levels
 from dpbayes_cli.core.columns import Column, NumericColumn, check_bounds
 from dpbayes_cli.core.design import Design, Feature, check_names
-from dpbayes_cli.core.section import YAML_SCALAR, Level, Positive, Section
+from dpbayes_cli.core.examples import Example
+from dpbayes_cli.core.losses import Loss
+from dpbayes_cli.core.section import Level, Positive, Section
+from dpbayes_cli.models.families.domain_types import Bound, StandIn
 
 STEPS = 1 << 16
 """Grid steps between the bounds of a number."""
 MAX_DESIGN_COLUMNS = 10_000
-MAX_BOUND = 1e12
 
-Impute = Annotated[
-    Annotated[str, Meta(extra_json_schema=YAML_SCALAR)] | None,
-    Meta(description="the public stand-in for an invalid cell; default: on_invalid decides"),
-]
-Bound = Annotated[float, Meta(ge=-MAX_BOUND, le=MAX_BOUND)]
+Precision = Annotated[Positive, Meta(description="tau: the prior precision of every coefficient")]
 
 
 class FeatureSection(Section, frozen=True, kw_only=True):
@@ -28,7 +27,7 @@ class FeatureSection(Section, frozen=True, kw_only=True):
     lower: Annotated[Bound | None, Meta(description="the lower bound of a number, instead of values")] = None
     upper: Annotated[Bound | None, Meta(description="the upper bound of a number, instead of values")] = None
     origin: Annotated[Bound | None, Meta(description="the number that is scaled to 0; default: the middle")] = None
-    impute: Impute = None
+    impute: StandIn = None
 
     def __post_init__(self) -> None:
         if bool(self.values) == (self.lower is not None or self.upper is not None):
@@ -58,7 +57,7 @@ class ClassTarget(Section, frozen=True, kw_only=True):
 
     column: Annotated[str, Meta(description="the name of the column in the file")]
     values: Annotated[tuple[Level, Level], Meta(description="the two valid texts, class 0 first")]
-    impute: Impute = None
+    impute: StandIn = None
 
     def __post_init__(self) -> None:
         check_levels(self.values)
@@ -74,7 +73,7 @@ class NumberTarget(Section, frozen=True, kw_only=True):
     column: Annotated[str, Meta(description="the name of the column in the file")]
     lower: Annotated[Bound, Meta(description="the lower bound")]
     upper: Annotated[Bound, Meta(description="the upper bound")]
-    impute: Impute = None
+    impute: StandIn = None
 
     def __post_init__(self) -> None:
         check_bounds(self.lower, self.upper)
@@ -85,7 +84,7 @@ class NumberTarget(Section, frozen=True, kw_only=True):
 
 
 class RegressionDomain(Section, frozen=True, kw_only=True):
-    """The features of a regression; a subclass states the kind of target."""
+    """The features of a regression; a subclass states the kind of target, and its subclass the loss."""
 
     target: Any
     features: Annotated[
@@ -102,6 +101,11 @@ class RegressionDomain(Section, frozen=True, kw_only=True):
         check_names(self.design.names)
         if self.design.width > MAX_DESIGN_COLUMNS:
             raise ValueError(f"the design has {self.design.width:,} columns, expected at most {MAX_DESIGN_COLUMNS:,}")
+
+    @property
+    def loss(self) -> Loss:
+        """The loss of the linear predictor."""
+        raise NotImplementedError
 
     @property
     def design(self) -> Design:
@@ -132,9 +136,9 @@ class NumberDomain(RegressionDomain, frozen=True, kw_only=True):
 
 
 class CoefficientPrior(Section, frozen=True, kw_only=True):
-    """Independent normal priors with mean zero on all coefficients of the scaled design."""
+    """Independent normal priors with mean zero on all coefficients of the scaled design; a subclass has the default."""
 
-    precision: Annotated[Positive, Meta(description="tau: the prior precision of every coefficient")] = 1.0
+    precision: Precision
 
 
 def check_target(name: str, features: dict[str, FeatureSection]) -> None:
@@ -145,3 +149,26 @@ def check_target(name: str, features: dict[str, FeatureSection]) -> None:
     """
     if name in features:
         raise ValueError(f"the target {name!r} is also a feature; remove it there")
+
+
+_FEATURES = {"x": {"lower": -1.0, "upper": 3.0}, "z": {"values": ["a", "b", "c"], "impute": "b"}}
+_SPEC = {"features": "\nage: {lower: 18, upper: 100}\nsmoker: {values: [yes, no]}"}
+CLASS_SPEC: Mapping[str, str] = {**_SPEC, "target.column": "ill", "target.values": "[no, yes]"}
+"""What ``spec init`` writes for a model of classes."""
+NUMBER_SPEC: Mapping[str, str] = {**_SPEC, "target.column": "days", "lower": "0", "upper": "100"}
+"""What ``spec init`` writes for a model of a number."""
+
+
+def class_example(**more: Any) -> Example:
+    """Return an example with a target of two classes, with more keys of the domain."""
+    return _example({"column": "y", "values": ["no", "yes"]}, more)
+
+
+def number_example(**more: Any) -> Example:
+    """Return an example with a target that is a number, with more keys of the domain."""
+    return _example({"column": "y", "lower": -5.0, "upper": 5.0}, more)
+
+
+def _example(target: Mapping[str, Any], more: Mapping[str, Any]) -> Example:
+    domain = {"target": target, "features": _FEATURES, **more}
+    return Example(domain, {"precision": 1000.0}, complete=domain)  # strong enough for draws; invalid rows add no loss

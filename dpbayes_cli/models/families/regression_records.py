@@ -1,14 +1,16 @@
 """The law of a record's contribution to second moments, in terms of a linear regression of target on features."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from dpbayes_cli.models.families.wishart_records import WishartRecords
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from dpbayes_cli.base.numeric import Floats
 
 _MIN_EIGENVALUE = 1e-12
@@ -22,7 +24,7 @@ class RegressionRecords(WishartRecords):
     In Bartlett's coordinates, with the target first, variance = scale_0^2 / A_00^2 and slope_j = -(scale_0 A_j0) /
     (scale_j A_00) for scaled numbers: they need only the first column of A, and no matrix inverse. Under an inverse
     Wishart law this column is independent of the features' part of A, so that its prior can be stated separately. With
-    k = freedom - D - 1 degrees of freedom
+    k = freedom - D - 1 degrees of freedom, the prior is
 
         variance ~ k deviation_0^2 / chi-square(2 + k),
         slope_j | variance ~ N(0, variance / (slope_strength deviation_j^2)),
@@ -33,8 +35,8 @@ class RegressionRecords(WishartRecords):
     conjugate one, whatever the law of the features.
 
     Attributes:
-        slope_strength: how many records the prior of the slopes is worth.
-        variance: the known variance of the scaled target given the features; None: unknown, with the prior above.
+        slope_strength: the weight of the prior of the slopes, in records.
+        variance: the known variance of the scaled target given the features; None if it has the prior above.
     """
 
     slope_strength: float = 1.0
@@ -46,62 +48,48 @@ class RegressionRecords(WishartRecords):
         return super().dimension - (self.variance is not None)
 
     @cached_property
-    def _freedoms(self) -> "Floats":
-        import numpy as np
-
+    def _freedoms(self) -> Floats:
         return np.concatenate([[self.freedom - self.size + 1.0], super()._freedoms[1:]])
 
     @cached_property
-    def _prior_scatter(self) -> "Floats":
-        import numpy as np
-
+    def _prior_scatter(self) -> Floats:
         slopes = np.asarray(self.deviation)[1:] ** 2 * self.slope_strength
         return np.concatenate([super()._prior_scatter[:1], slopes])
 
-    def _draw_entries(self, size: int, rng: "np.random.Generator") -> "Floats":
+    def _draw_entries(self, size: int, rng: np.random.Generator) -> Floats:
         drawn = super()._draw_entries(size, rng)
         return drawn if self.variance is None else drawn[:, 1:]
 
-    def _entries(self, points: "Floats") -> "tuple[Floats, Floats]":
+    def _entries(self, points: Floats) -> tuple[Floats, Floats]:
         if self.variance is None:
             return super()._entries(points)
-        import numpy as np
-
         d = self.size
         known = np.full((*points.shape[:-1], 1), np.log(self._scale[0] ** 2 / self.variance))
         return np.concatenate([known, points[..., d : 2 * d - 1]], axis=-1), points[..., 2 * d - 1 :]
 
-    def _lower(self, points: "Floats") -> "Floats":
-        import numpy as np
-
+    def _lower(self, points: Floats) -> Floats:
         lower = super()._lower(points)
         lower[..., 1:, 0] *= self._scale[1:] / np.sqrt(self._prior_scatter[1:])
         return lower
 
-    def parameters(self, points: "Floats") -> "Floats":
+    def parameters(self, points: Floats) -> Floats:
         """Return intercept, slopes and, unless it is known, variance, in the units of the columns."""
-        import numpy as np
-
         d, first = self.size, self._lower(points)[..., :, 0]
         slopes = -self._scale[0] * first[..., 1:] / (first[..., :1] * self._scale[1:])
         mean = np.asarray(self.prior_mean) + np.asarray(self.deviation) / self.strength**0.5 * points[..., :d]
         level = mean[..., 0] - (slopes * mean[..., 1:]).sum(axis=-1)
         return self._reported(level, slopes, (self._scale[0] / first[..., 0]) ** 2)
 
-    def _reported(self, level: "Floats", slopes: "Floats", variance: "Floats") -> "Floats":
+    def _reported(self, level: Floats, slopes: Floats, variance: Floats) -> Floats:
         """Convert parameters of scaled numbers to the units of the columns."""
-        import numpy as np
-
         half, middle = self.half_and_middle
         slopes = slopes * (half[0] / half[1:])
         intercept = middle[0] + half[0] * level - slopes @ middle[1:]
         last = () if self.variance is not None else (variance[..., None] * half[0] ** 2,)
         return np.concatenate([intercept[..., None], slopes, *last], axis=-1)
 
-    def complete_data_sd(self, points: "Floats", n_records: "Floats") -> "Floats":
+    def complete_data_sd(self, points: Floats, n_records: Floats) -> Floats:
         """Return the sds in the conjugate regression posterior after n records with typical sums."""
-        import numpy as np
-
         half, middle = self.half_and_middle
         mean, covariance = self.scaled(points)
         variance = (self._scale[0] / self._lower(points)[..., 0, 0]) ** 2
@@ -118,15 +106,13 @@ class RegressionRecords(WishartRecords):
         last = half[0] ** 2 * variance * np.sqrt(2.0 / np.maximum(freedom - 4.0, 1e-3))
         return np.concatenate([np.sqrt(both), last[..., None]], axis=-1)
 
-    def draw_plug_in(self, observed: "Floats", n_records: float, size: int, rng: "np.random.Generator") -> "Floats":
+    def draw_plug_in(self, observed: Floats, n_records: float, size: int, rng: np.random.Generator) -> Floats:
         """Draw from the conjugate regression posterior given the nearest positive semidefinite second moments.
 
-        However singular these are, the prior adds to the diagonal, so that slopes are finite and the residual sum of
-        squares is at least what the prior adds. If rounding hides the prior, eigenvalues of the features' correlation
-        matrix are cut at 1e-12.
+        The prior adds to the diagonal of the moments. Thus slopes are finite and the residual sum of squares is
+        bounded from below, even if the moments are singular. If rounding hides the prior, eigenvalues of the
+        correlation matrix of the features are cut at 1e-12.
         """
-        import numpy as np
-
         posterior = self.conjugate(observed, n_records)
         root = np.sqrt(np.diagonal(posterior.scale)[1:])
         values, vectors = np.linalg.eigh(posterior.scale[1:, 1:] / np.outer(root, root))
@@ -141,10 +127,8 @@ class RegressionRecords(WishartRecords):
         return self._reported(level - slopes @ posterior.location[1:], slopes, variance)
 
 
-def _inverse_of(matrices: "Floats") -> "Floats":
+def _inverse_of(matrices: Floats) -> Floats:
     """Return inverses of positive definite matrices, computed from their correlation matrices."""
-    import numpy as np
-
     root = np.sqrt(np.diagonal(matrices, axis1=-2, axis2=-1))
     scale = root[..., :, None] * root[..., None, :]
     return np.asarray(np.linalg.inv(matrices / scale + 1e-13 * np.eye(matrices.shape[-1])) / scale)

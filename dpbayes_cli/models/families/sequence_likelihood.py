@@ -5,15 +5,18 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from dpbayes_cli.core.held_out import HeldOutLikelihood, HeldOutScore
 from dpbayes_cli.core.model_sections import StatesOverTime
+from dpbayes_cli.inference.sequences.state_paths import held_out_log_likelihood
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
 
 
 class SequenceLikelihood(HeldOutLikelihood):
-    """Scores records given the state of their sequence at their time step.
+    """Scores held-out records by their likelihood given the states that were inferred from a release.
 
     Records of a sequence at a time step share its state. Their likelihood is summed over the states, weighted by the
     released state probabilities, and averaged over posterior draws. If the release saw no records of a sequence at a
@@ -21,17 +24,12 @@ class SequenceLikelihood(HeldOutLikelihood):
     """
 
     def __init__(self, states: StatesOverTime) -> None:
-        import numpy as np
-
         self._states = states
         sizes = [len(column.levels) for column in states.features]
         self._counts = [np.zeros((*states.shape[:2], size), dtype=np.int64) for size in sizes]
         self._records = self._scored = 0
 
     def take(self, codes: Integers) -> None:
-        """Add a block of records: sequence, time step and features; see ``HeldOutLikelihood``."""
-        import numpy as np
-
         self._records += len(codes)
         placed = (codes[:, :2] >= 0).all(axis=1)
         self._scored += int((placed & (codes[:, 2:] >= 0).any(axis=1)).sum())
@@ -40,11 +38,6 @@ class SequenceLikelihood(HeldOutLikelihood):
             np.add.at(counts, (valid[:, 0], valid[:, 1], valid[:, 2 + f]), 1)
 
     def score(self, draws: Floats, states: Floats) -> HeldOutScore:
-        """Return the mean log likelihood of the records, with and without states; see ``HeldOutLikelihood``."""
-        import numpy as np
-
-        from dpbayes_cli.inference.sequences.state_paths import held_out_log_likelihood
-
         flat = np.concatenate([counts.reshape(-1, counts.shape[-1]) for counts in self._counts], axis=1)
         emissions = np.concatenate(self._states.split(draws)[0], axis=2)
         with_states = held_out_log_likelihood(flat, emissions, states.reshape(1, -1, self._states.states))

@@ -1,19 +1,22 @@
 """The law of a normal vector's contribution to second moments, under a normal-inverse-Wishart prior."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import ndtr
 
 from dpbayes_cli.core.columns import NumericColumn
 from dpbayes_cli.core.noisy_observation import RecordLaw
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from dpbayes_cli.base.numeric import Floats, Integers
 
 _MAX_LOG_CHI_SQUARE = 200.0
-"""Larger logarithms of chi-square variables have no probability, but a search may reach them."""
+"""A search may reach larger logarithms of chi-square variables, although their probability is negligible."""
 _MAX_SHARE_OUT_OF_BOUNDS = 1e-3
 """A larger expected share of numbers out of bounds leads to a warning."""
 
@@ -23,31 +26,31 @@ class NormalInverseWishart:
     """A normal-inverse-Wishart posterior of scaled numbers.
 
     Attributes:
-        n_records: the number of records behind it.
+        n_records: the number of records on which the posterior is based.
         location: the posterior location of the mean vector, shape (D,).
-        strength: how many records the location is worth.
+        strength: the weight of the location, in records.
         scale: the scale matrix, positive definite except for rounding, shape (D, D).
     """
 
     n_records: float
-    location: "Floats"
+    location: Floats
     strength: float
-    scale: "Floats"
+    scale: Floats
 
 
 @dataclass(frozen=True)
 class WishartRecords(RecordLaw):
     """The law of what a normal vector adds to sums, sums of squares and products, and the number of valid records.
 
-    Numbers are scaled to [-1, 1]. The coordinates are those of Bartlett's decomposition: with L L' the inverse of the
-    prior scale, the precision is L A A' L', where A is lower triangular with independent entries: the log chi-squares
-    of its diagonal and the normal entries below it; and (mean - prior mean) sqrt(strength) / deviation. The law ignores
-    the bounds.
+    Numbers are scaled to [-1, 1]; the law ignores the bounds. With L L' the inverse of the prior scale, Bartlett's
+    decomposition writes the precision as L A A' L', where A is lower triangular with independent entries. The
+    coordinates are (mean - prior mean) sqrt(strength) / deviation, the logarithms of the chi-square variables whose
+    roots are the diagonal of A, and the normal entries below the diagonal.
 
     Attributes:
         prior_mean, deviation: prior mean and standard deviation of the scaled numbers.
-        strength, freedom: how many records the prior mean is worth, and the prior degrees of freedom.
-        columns: the columns.
+        strength: the weight of the prior mean, in records.
+        freedom: the prior degrees of freedom.
         counted: whether the statistic includes the number of valid records.
     """
 
@@ -69,10 +72,8 @@ class WishartRecords(RecordLaw):
         return self.size * (self.size + 3) // 2
 
     @cached_property
-    def _pairs(self) -> "tuple[Integers, Integers, Floats]":
+    def _pairs(self) -> tuple[Integers, Integers, Floats]:
         """For each component the indices of its two factors, where 0 is the constant 1, and its weight."""
-        import numpy as np
-
         pairs = []
         for i in range(1, self.size + 1):
             pairs.append((0, i, 2.0))
@@ -83,56 +84,41 @@ class WishartRecords(RecordLaw):
         return np.array(first), np.array(second), np.array(weight)
 
     @cached_property
-    def half_and_middle(self) -> "tuple[Floats, Floats]":
+    def half_and_middle(self) -> tuple[Floats, Floats]:
         """Half the range, and the middle, of each column."""
-        import numpy as np
-
         ends = np.array([(column.lower, column.upper) for column in self.columns])
         return (ends[:, 1] - ends[:, 0]) / 2.0, ends.mean(axis=1)
 
     @cached_property
-    def _freedoms(self) -> "Floats":
-        import numpy as np
-
+    def _freedoms(self) -> Floats:
         return np.asarray(self.freedom - np.arange(self.size), dtype=np.float64)
 
     @cached_property
-    def _scale(self) -> "Floats":
+    def _scale(self) -> Floats:
         """The prior scale of the covariance: its expectation is the square of the deviations."""
-        import numpy as np
-
         return np.asarray(self.deviation) * float(np.sqrt(self.freedom - self.size - 1.0))
 
     @cached_property
-    def _prior_scatter(self) -> "Floats":
-        import numpy as np
-
+    def _prior_scatter(self) -> Floats:
         return np.asarray(self.deviation) ** 2 * max(self.freedom - self.size - 1.0, 1e-3)
 
-    def draw_prior(self, size: int, rng: "np.random.Generator") -> "Floats":
+    def draw_prior(self, size: int, rng: np.random.Generator) -> Floats:
         """Draw points from the prior: coordinates of the mean, of the diagonal, and below it."""
-        import numpy as np
-
         d = self.size
         points = np.hstack([np.zeros((size, d)), self._draw_entries(size, rng)])
         points[:, :d] = (self._root(points) @ rng.standard_normal((size, d, 1)))[..., 0] / np.asarray(self.deviation)
         return points
 
-    def _draw_entries(self, size: int, rng: "np.random.Generator") -> "Floats":
-        import numpy as np
-
+    def _draw_entries(self, size: int, rng: np.random.Generator) -> Floats:
         d = self.size
         diagonal = np.log(rng.chisquare(self._freedoms, (size, d)))
         return np.hstack([diagonal, rng.standard_normal((size, d * (d - 1) // 2))])
 
-    def _entries(self, points: "Floats") -> "tuple[Floats, Floats]":
+    def _entries(self, points: Floats) -> tuple[Floats, Floats]:
         """Return the logarithms of the squared diagonal of A, and the entries below it."""
         return points[..., self.size : 2 * self.size], points[..., 2 * self.size :]
 
-    def log_prior(self, points: "Floats") -> "Floats":
-        """Return the log density of the prior."""
-        import numpy as np
-
+    def log_prior(self, points: Floats) -> Floats:
         d = self.size
         diagonal, below = self._entries(points)
         # the precision of sqrt(strength) (mean - prior mean) is L A A' L', L = diag(1 / scale)
@@ -141,10 +127,8 @@ class WishartRecords(RecordLaw):
         chi = (0.5 * (self._freedoms + 1.0) * diagonal - 0.5 * np.exp(diagonal)).sum(axis=-1)
         return np.asarray(chi - 0.5 * (below**2).sum(axis=-1) - 0.5 * (standard**2).sum(axis=-1))
 
-    def _lower(self, points: "Floats") -> "Floats":
+    def _lower(self, points: Floats) -> Floats:
         """Return Bartlett's lower triangular A."""
-        import numpy as np
-
         d = self.size
         diagonal, below = self._entries(points)
         lower = np.zeros((*points.shape[:-1], d, d))
@@ -154,33 +138,25 @@ class WishartRecords(RecordLaw):
         lower[..., rows, columns] = below
         return lower
 
-    def _root(self, points: "Floats") -> "Floats":
+    def _root(self, points: Floats) -> Floats:
         """Return R with covariance R R', the inverse of the precision factor."""
-        import numpy as np
-
         return np.swapaxes(_inverse(self._lower(points)), -1, -2) * self._scale[:, None]
 
-    def scaled(self, points: "Floats") -> "tuple[Floats, Floats]":
+    def scaled(self, points: Floats) -> tuple[Floats, Floats]:
         """Return the mean and the covariance of the scaled numbers, shapes (..., D) and (..., D, D)."""
-        import numpy as np
-
         root, unit = self._root(points), np.asarray(self.deviation) / self.strength**0.5
         return np.asarray(self.prior_mean) + unit * points[..., : self.size], root @ np.swapaxes(root, -1, -2)
 
-    def parameters(self, points: "Floats") -> "Floats":
+    def parameters(self, points: Floats) -> Floats:
         """Return means, then variances and covariances row by row, in the units of the columns."""
-        import numpy as np
-
         mean, covariance = self.scaled(points)
         half, middle = self.half_and_middle
         rows, columns = np.triu_indices(self.size)
         spread = covariance[..., rows, columns] * half[rows] * half[columns]
         return np.concatenate([middle + half * mean, spread], axis=-1)
 
-    def moments(self, points: "Floats") -> "tuple[Floats, Floats]":
+    def moments(self, points: Floats) -> tuple[Floats, Floats]:
         """Return mean and covariance of the products of normal numbers (Isserlis), ignoring the bounds."""
-        import numpy as np
-
         mu, sigma = self._extended(points)
         i, j, weight = self._pairs
         unit = float(self.columns[0].steps) ** 2
@@ -196,26 +172,21 @@ class WishartRecords(RecordLaw):
         second *= weight[:, None] * weight * unit**2
         return flat.take(i * size + j, axis=-1) * (weight * unit), second
 
-    def mean(self, points: "Floats") -> "Floats":
-        """Return the means of the products."""
+    def mean(self, points: Floats) -> Floats:
         mu, sigma = self._extended(points)
         i, j, weight = self._pairs
         return (sigma[..., i, j] + mu[..., i] * mu[..., j]) * (weight * float(self.columns[0].steps) ** 2)
 
-    def _extended(self, points: "Floats") -> "tuple[Floats, Floats]":
+    def _extended(self, points: Floats) -> tuple[Floats, Floats]:
         """Return mean and covariance of the vector (1, scaled numbers)."""
-        import numpy as np
-
         mean, covariance = self.scaled(points)
         mu = np.concatenate([np.ones((*mean.shape[:-1], 1)), mean], axis=-1)
         sigma = np.zeros((*mean.shape[:-1], self.size + 1, self.size + 1))
         sigma[..., 1:, 1:] = covariance
         return mu, sigma
 
-    def complete_data_sd(self, points: "Floats", n_records: "Floats") -> "Floats":
+    def complete_data_sd(self, points: Floats, n_records: Floats) -> Floats:
         """Return the sds in the normal-inverse-Wishart posterior after n records with typical sums."""
-        import numpy as np
-
         d = self.size
         _, covariance = self.scaled(points)
         half, _ = self.half_and_middle
@@ -228,11 +199,8 @@ class WishartRecords(RecordLaw):
         of_spread = half[rows] * half[columns] * np.sqrt(product / slack)
         return np.concatenate([of_mean, of_spread], axis=-1)
 
-    def warning(self, points: "Floats") -> str:
+    def warning(self, points: Floats) -> str:
         """Return a warning if the posterior expects more than one number in a thousand out of bounds."""
-        import numpy as np
-        from scipy.special import ndtr
-
         mean, covariance = self.scaled(points)
         sd = np.sqrt(np.diagonal(covariance, axis1=-2, axis2=-1))
         outside = float((ndtr((-1.0 - mean) / sd) + ndtr((mean - 1.0) / sd)).mean(axis=0).max())
@@ -244,10 +212,8 @@ class WishartRecords(RecordLaw):
             "deviations"
         )
 
-    def conjugate(self, observed: "Floats", n_records: float) -> "NormalInverseWishart":
+    def conjugate(self, observed: Floats, n_records: float) -> NormalInverseWishart:
         """Return the conjugate posterior given the nearest positive semidefinite second moments."""
-        import numpy as np
-
         d, unit, n = self.size, float(self.columns[0].steps) ** 2, n_records
         if self.counted:
             n = min(max(observed[-1] / unit, 0.0), n_records)
@@ -263,10 +229,8 @@ class WishartRecords(RecordLaw):
         location = (self.strength * prior_mean + n * center) / strength
         return NormalInverseWishart(n, location, strength, scale)
 
-    def draw_plug_in(self, observed: "Floats", n_records: float, size: int, rng: "np.random.Generator") -> "Floats":
+    def draw_plug_in(self, observed: Floats, n_records: float, size: int, rng: np.random.Generator) -> Floats:
         """Draw from the normal-inverse-Wishart posterior given the nearest positive semidefinite second moments."""
-        import numpy as np
-
         d, posterior = self.size, self.conjugate(observed, n_records)
         root = np.linalg.cholesky(posterior.scale)
         lower = np.zeros((size, d, d))
@@ -282,10 +246,8 @@ class WishartRecords(RecordLaw):
         return np.hstack([middle + half * mean, covariance[:, p, q] * half[p] * half[q]])
 
 
-def _inverse(lower: "Floats") -> "Floats":
+def _inverse(lower: Floats) -> Floats:
     """Return inverses of lower triangular matrices by forward substitution, which is stable at all scales."""
-    import numpy as np
-
     d = lower.shape[-1]
     result = np.zeros_like(lower)
     for i in range(d):

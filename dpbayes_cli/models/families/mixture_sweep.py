@@ -1,4 +1,4 @@
-"""Mixtures for private Gibbs: every record is a site; given the class probabilities, the classes are independent."""
+"""The sweep of private Gibbs over the classes of records, which are independent given the class probabilities."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from dpbayes_cli.core.encoded_records import EncodedRecords
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.core.statistic import ExactEvidence
 from dpbayes_cli.models.families.latent_variables import LatentStructure, SiteEvidence, StateProbabilities
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from dpbayes_cli.base.numeric import Floats, Integers
 
 _BLOCK = 1 << 16
@@ -32,16 +32,10 @@ class RecordEvidence(SiteEvidence):
     sizes: tuple[int, ...]
 
     def scores(self, tables: Sequence[Integers], sites: Integers) -> Integers:
-        """Return the scores of the states; see ``SiteEvidence``."""
-        import numpy as np
-
         by_feature = (table.T[codes[sites]] for codes, table in zip(self.codes, tables, strict=True))
         return np.asarray(sum(by_feature), dtype=np.int64)
 
     def counts(self, states: Integers, n_states: int) -> list[Integers]:
-        """Return the counts of each state; see ``SiteEvidence``."""
-        import numpy as np
-
         tables = []
         for codes, size in zip(self.codes, self.sizes, strict=True):
             counts = np.bincount(states * size + codes, minlength=n_states * size)
@@ -60,41 +54,27 @@ class MixtureStructure(LatentStructure):
     concentration: float = 1.0
 
     def n_sites(self, n_records: int) -> int:
-        """Return the number of records."""
         return n_records
 
     def update_blocks(self, n_records: int) -> tuple[Integers, ...]:
         """Return the records in blocks, which bound the memory of an update; all records are independent."""
-        import numpy as np
-
         return tuple(np.arange(i, min(i + _BLOCK, n_records)) for i in range(0, n_records, _BLOCK))
 
     def draw_state_probabilities(self, states: Integers | None, rng: np.random.Generator) -> StateProbabilities:
-        """Draw the class probabilities."""
-        import numpy as np
-
         counts = 0 if states is None else np.bincount(states, minlength=self.n_states)
         return (rng.dirichlet(np.full(self.n_states, self.concentration) + counts),)
 
     def draw_states(self, probabilities: StateProbabilities, n_records: int, rng: np.random.Generator) -> Integers:
-        """Draw the classes of all records."""
-        import numpy as np
-
         drawn = np.searchsorted(np.cumsum(probabilities[0]), rng.random(n_records), side="right")
         return np.minimum(drawn, self.n_states - 1).astype(np.int64)
 
     def log_prior(self, probabilities: StateProbabilities, states: Integers, sites: Integers) -> Floats:
-        """Return the log class probabilities."""
-        import numpy as np
-
         logs = np.log(np.maximum(probabilities[0], 1e-300))
         return np.broadcast_to(logs, (len(sites), self.n_states))
 
     def relabeled(self, probabilities: StateProbabilities, order: Integers) -> Sequence[Floats]:
-        """Return the class probabilities."""
         return (probabilities[0][order],)
 
     def sites(self, evidence: ExactEvidence) -> SiteEvidence:
-        """Return the codes of the records."""
         records = require_type(evidence.design, EncodedRecords)
         return RecordEvidence(tuple(records.columns()), tuple(len(column.levels) for column in records.rows.columns))

@@ -1,4 +1,4 @@
-"""Hidden Markov chains for private Gibbs: a site is a time step of a sequence; even and odd steps take turns."""
+"""The sweep of private Gibbs over the states of sequences: first all even time steps, then all odd ones."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
+
 from dpbayes_cli.core.statistic import ExactEvidence
 from dpbayes_cli.models.families.latent_variables import LatentStructure, SiteEvidence, StateProbabilities
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from dpbayes_cli.base.numeric import Floats, Integers
 
 
@@ -27,16 +27,10 @@ class SequenceEvidence(SiteEvidence):
     values: tuple[Any, ...]
 
     def scores(self, tables: Sequence[Integers], sites: Integers) -> Integers:
-        """Return the scores of the states; see ``SiteEvidence``."""
-        import numpy as np
-
         by_feature = (counts[sites] @ table.T for counts, table in zip(self.values, tables, strict=True))
         return np.asarray(sum(by_feature), dtype=np.int64)
 
     def counts(self, states: Integers, n_states: int) -> list[Integers]:
-        """Return the counts of each state; see ``SiteEvidence``."""
-        import numpy as np
-
         tables = []
         for counts in self.values:
             table = np.zeros((n_states, counts.shape[1]), dtype=np.int64)
@@ -52,7 +46,8 @@ class HiddenMarkovStructure(LatentStructure):
     Attributes:
         shape: the numbers of sequences and of time steps.
         first: the prior concentration for the first state.
-        transition, stay: the prior concentrations for a state's successor; ``stay`` is added for the state itself.
+        transition: the prior concentration for each successor of a state.
+        stay: what is added to the concentration for staying in a state.
     """
 
     shape: tuple[int, int] = (1, 1)
@@ -62,13 +57,10 @@ class HiddenMarkovStructure(LatentStructure):
     releases_states: ClassVar[bool] = True
 
     def n_sites(self, n_records: int) -> int:
-        """Return the number of time steps of all sequences."""
         return self.shape[0] * self.shape[1]
 
     def update_blocks(self, n_records: int) -> tuple[Integers, ...]:
         """Return the even and the odd time steps of all sequences."""
-        import numpy as np
-
         steps = np.arange(self.n_sites(n_records)) % self.shape[1]
         groups = (np.flatnonzero(steps % 2 == parity) for parity in (0, 1))
         return tuple(group for group in groups if len(group))
@@ -76,14 +68,9 @@ class HiddenMarkovStructure(LatentStructure):
     @property
     def successors(self) -> Floats:
         """The prior concentrations for each state's successor, shape (n_states, n_states)."""
-        import numpy as np
-
         return np.full((self.n_states, self.n_states), self.transition) + self.stay * np.eye(self.n_states)
 
     def draw_state_probabilities(self, states: Integers | None, rng: np.random.Generator) -> StateProbabilities:
-        """Draw the probabilities of transitions and of first states."""
-        import numpy as np
-
         rows, first = self.successors, np.full(self.n_states, self.first)
         if states is not None:
             z = states.reshape(self.shape)
@@ -92,9 +79,6 @@ class HiddenMarkovStructure(LatentStructure):
         return np.array([rng.dirichlet(row) for row in rows]), rng.dirichlet(first)
 
     def draw_states(self, probabilities: StateProbabilities, n_records: int, rng: np.random.Generator) -> Integers:
-        """Draw the states of all sequences."""
-        import numpy as np
-
         transition, first = probabilities
         states = np.empty(self.shape, dtype=np.int64)
         for t in range(self.shape[1]):
@@ -105,8 +89,6 @@ class HiddenMarkovStructure(LatentStructure):
 
     def log_prior(self, probabilities: StateProbabilities, states: Integers, sites: Integers) -> Floats:
         """Return the log probability of each state given the steps before and after."""
-        import numpy as np
-
         transition, first = (np.log(np.maximum(array, 1e-300)) for array in probabilities)
         steps = sites % self.shape[1]
         starts, ends = steps == 0, steps == self.shape[1] - 1
@@ -115,14 +97,10 @@ class HiddenMarkovStructure(LatentStructure):
         return np.asarray(before + np.where(ends[:, None], 0.0, after))
 
     def relabeled(self, probabilities: StateProbabilities, order: Integers) -> Sequence[Floats]:
-        """Return the probabilities of transitions and of first states."""
         transition, first = probabilities
         return transition[order][:, order].ravel(), first[order]
 
     def sites(self, evidence: ExactEvidence) -> SiteEvidence:
-        """Return the counts of each feature by sequence and time step."""
-        import numpy as np
-
         sizes = [self.n_sites(0) * len(concentration) for concentration in self.emissions]
         ends = list(itertools.accumulate(sizes))[:-1]
         parts = np.split(np.array(evidence.values, dtype=np.int64), ends)

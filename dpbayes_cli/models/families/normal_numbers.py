@@ -1,28 +1,80 @@
-"""Moments and characteristic function of a normal law on an interval, without cancellation."""
+"""The law of normal numbers, and the moments and characteristic function of a normal law on an interval."""
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from math import comb
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
+from scipy.special import ndtr, wofz
+
+from dpbayes_cli.models.families.number_families import NumberFamily
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Complexes, Floats
 
-_NODES = 48
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(48)
 _MIN_QUADRATURE_SD = 0.5
-"""From this sd on, on the interval [-1, 1], quadrature of the density is exact in double precision."""
+"""For this sd and larger ones, quadrature of the density on [-1, 1] is exact in double precision."""
 _MIN_OSCILLATING_SD = 4.0
 _MAX_SLOW_FREQUENCY = 64.0
-"""At higher frequencies the characteristic function is integrated by quadrature only from the larger sd on."""
+"""At higher frequencies quadrature of the characteristic function needs an sd above ``_MIN_OSCILLATING_SD``."""
+
+
+@dataclass(frozen=True)
+class NormalNumbers(NumberFamily):
+    """Normal numbers of known variance, with a normal prior on their mean; the coordinate is the mean."""
+
+    prior_mean: float
+    prior_variance: float
+    variance: float
+    lattice: ClassVar[bool] = False
+
+    @property
+    def prior_range(self) -> tuple[float, float]:
+        """The prior mean plus and minus 7.1 prior standard deviations."""
+        reach = 7.1 * self.prior_variance**0.5
+        return self.prior_mean - reach, self.prior_mean + reach
+
+    def draw_prior(self, size: int, rng: np.random.Generator) -> Floats:
+        return rng.normal(self.prior_mean, self.prior_variance**0.5, size)
+
+    def log_prior(self, coordinate: Floats) -> Floats:
+        return -((coordinate - self.prior_mean) ** 2) / (2.0 * self.prior_variance)
+
+    def parameter(self, coordinate: Floats) -> Floats:
+        return coordinate
+
+    def complete_data_sd(self, coordinate: Floats, n_records: Floats) -> Floats:
+        return 1.0 / (1.0 / self.prior_variance + n_records / self.variance) ** 0.5 + 0.0 * coordinate
+
+    def draw_conjugate(self, total: float, n_records: float, size: int, rng: np.random.Generator) -> Floats:
+        precision = 1.0 / self.prior_variance + n_records / self.variance
+        mean = (self.prior_mean / self.prior_variance + total / self.variance) / precision
+        return rng.normal(mean, precision**-0.5, size)
+
+    def masses(self, coordinate: Floats, lower: float, upper: float) -> tuple[Floats, Floats, Floats]:
+        sd, half, middle = self.variance**0.5, (upper - lower) / 2.0, (upper + lower) / 2.0
+        inside = interval_moments((coordinate - middle) / half, np.full_like(coordinate, sd / half), 0)[0]
+        return np.asarray(ndtr((lower - coordinate) / sd)), inside, np.asarray(ndtr((coordinate - upper) / sd))
+
+    def transform(self, coordinate: Floats, frequencies: Floats | Complexes, lower: float, upper: float) -> Complexes:
+        half, middle = (upper - lower) / 2.0, (upper + lower) / 2.0
+        return interval_transform(coordinate - middle, self.variance**0.5, frequencies, -half, half)
+
+    def moments(self, coordinate: Floats, lower: float, upper: float) -> tuple[Floats, Floats]:
+        half, middle = (upper - lower) / 2.0, (upper + lower) / 2.0
+        sd = np.full_like(coordinate, self.variance**0.5 / half)
+        _, first, second = interval_moments((coordinate - middle) / half, sd, 2)
+        return first, second
 
 
 def interval_moments(mean: Floats, sd: Floats, order: int) -> Floats:
     """Return E[v^k; -1 <= v <= 1] for k = 0..order, v ~ N(mean, sd^2).
 
-    A narrow law uses the recursion of incomplete normal moments around its mean. For a wide law that would cancel, but
-    the density is smooth enough for Gauss-Legendre quadrature.
+    For a narrow law this uses the recursion of incomplete normal moments around the mean. For a wide law the terms of
+    the recursion would cancel; its density is smooth enough for Gauss-Legendre quadrature.
 
     Args:
         mean, sd: arrays of the same shape.
@@ -40,7 +92,6 @@ def interval_moments(mean: Floats, sd: Floats, order: int) -> Floats:
 
 def _by_quadrature(mean: Floats, sd: Floats, order: int) -> Floats:
     """Integrate the density over the part of the interval where it is not negligible."""
-    nodes, weights = _rule()
     reach = 40.0 * sd
     low = np.clip(mean - reach, -1.0, 1.0)
     high = np.clip(mean + reach, -1.0, 1.0)
@@ -50,8 +101,8 @@ def _by_quadrature(mean: Floats, sd: Floats, order: int) -> Floats:
     low = np.where((mean > 1.0) & (1.0 - decay > low), 1.0 - decay, low)
     high = np.where((mean < -1.0) & (-1.0 + decay < high), -1.0 + decay, high)
     half, middle = (high - low) / 2.0, (high + low) / 2.0
-    v = middle + half * nodes[:, None]
-    density = np.exp(-0.5 * ((v - mean) / sd) ** 2) * weights[:, None] * (half / (sd * np.sqrt(2.0 * np.pi)))
+    v = middle + half * _NODES[:, None]
+    density = np.exp(-0.5 * ((v - mean) / sd) ** 2) * _WEIGHTS[:, None] * (half / (sd * np.sqrt(2.0 * np.pi)))
     powers = [density.sum(axis=0)]
     for _ in range(order):
         density = density * v
@@ -60,8 +111,6 @@ def _by_quadrature(mean: Floats, sd: Floats, order: int) -> Floats:
 
 
 def _by_recursion(mean: Floats, sd: Floats, order: int) -> Floats:
-    from scipy.special import ndtr
-
     low, high = (-1.0 - mean) / sd, (1.0 - mean) / sd
     at_low, at_high = (np.exp(-0.5 * z**2) / np.sqrt(2.0 * np.pi) for z in (low, high))
     standard = [np.where(low > 0, ndtr(-low) - ndtr(-high), ndtr(high) - ndtr(low)), at_low - at_high]
@@ -75,22 +124,9 @@ def _by_recursion(mean: Floats, sd: Floats, order: int) -> Floats:
     for k in range(order + 1):
         total = np.zeros_like(mean)
         for j in range(k + 1):
-            total = total + _binomial(k, j) * mean ** (k - j) * sd**j * standard[j]
+            total = total + comb(k, j) * mean ** (k - j) * sd**j * standard[j]
         result.append(total)
     return np.array(result)
-
-
-@lru_cache(maxsize=1)
-def _rule() -> tuple[Floats, Floats]:
-    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
-    return nodes, weights
-
-
-@lru_cache(maxsize=64)
-def _binomial(n: int, k: int) -> int:
-    from math import comb
-
-    return comb(n, k)
 
 
 def interval_transform(
@@ -123,9 +159,7 @@ def interval_transform(
 
 
 def _beyond(mean: Floats, sd: float, frequencies: Floats | Complexes, end: float) -> Complexes:
-    """Return E[exp(i u x); x beyond an end], on the side of the end away from the mean."""
-    from scipy.special import wofz
-
+    """Return E[exp(i u x); x on the side of an end of the interval that is away from the mean]."""
     z = (end - mean) / sd
     outward = np.where(z >= 0, 1.0, -1.0)
     argument = 1j * (np.abs(z) - 1j * outward * frequencies * sd) / np.sqrt(2.0)

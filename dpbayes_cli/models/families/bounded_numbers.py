@@ -1,0 +1,148 @@
+"""Models whose records are one number each, between public bounds."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, cast
+
+from msgspec import Meta
+from msgspec.structs import asdict
+
+from dpbayes_cli.core.columns import NumericColumn, Outside, RecordPolicy
+from dpbayes_cli.core.model import NoisyStatistics
+from dpbayes_cli.core.noisy_observation import NoisySums
+from dpbayes_cli.core.section import Section
+from dpbayes_cli.core.statistic import Statistic, can_be_null, evaluate, sum_statistic
+from dpbayes_cli.models.families.capabilities import ConjugatePosterior, OneParameterFamily, Simulated, record_count
+from dpbayes_cli.privacy.noise import NoiseLaw
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from dpbayes_cli.base.numeric import Floats
+    from dpbayes_cli.models.families.number_families import NumberFamily
+
+
+class BoundedNumber(NoisyStatistics):
+    """The capability of models whose records are one number each, between bounds that can be chosen privately.
+
+    The integer statistic has the same names for all bounds and, unless numbers are whole, the same sensitivity.
+    """
+
+    bound_keys: ClassVar[tuple[str, ...]] = ("upper",)
+
+    @property
+    @abstractmethod
+    def column(self) -> NumericColumn:
+        """The column of numbers, with its public bounds and grid."""
+
+    @abstractmethod
+    def draw_records(self, n_records: int, rng: np.random.Generator) -> tuple[tuple[float, ...], Floats]:
+        """Draw the reported parameters from the prior, and unclamped numbers, shape (n_records,)."""
+
+    @property
+    def columns(self) -> tuple[NumericColumn, ...]:
+        return (self.column,)
+
+    def simulated(self, policy: RecordPolicy, n_records: int, rng: np.random.Generator) -> Simulated:
+        parameters, numbers = self.draw_records(n_records, rng)
+        return parameters, evaluate(self.statistic(policy), self.columns, numbers[:, None])
+
+    def simulated_histogram(
+        self, column: NumericColumn, n_records: int, rng: np.random.Generator
+    ) -> tuple[tuple[float, ...], dict[int, int]]:
+        import numpy as np
+
+        parameters, numbers = self.draw_records(n_records, rng)
+        codes, valid = column.codes(numbers)
+        present, counts = np.unique(codes[valid > 0], return_counts=True)
+        return parameters, dict(zip(present.tolist(), counts.tolist(), strict=True))
+
+
+class ConjugateNumber(BoundedNumber, OneParameterFamily, ConjugatePosterior):
+    """The capability of models of one number a record whose conjugate update adds the sum of the numbers.
+
+    Posterior draws treat a clamped number as the number itself, so that the likelihood is conjugate. If many numbers
+    are out of bounds, these draws are biased. Privacy does not depend on it: every code is between the public bounds.
+    """
+
+    @classmethod
+    def build(cls, domain: Section, prior: Section) -> Self:
+        """Build the model; its fields have the names of the keys of both sections."""
+        return cast(Self, cast(Any, cls)(**asdict(domain), **asdict(prior)))
+
+    @property
+    @abstractmethod
+    def number_family(self) -> NumberFamily:
+        """The law of a number before it is clamped or dropped, with the prior of its parameter."""
+
+    @abstractmethod
+    def draw_numbers(self, parameter: float, size: int, rng: np.random.Generator) -> Floats:
+        """Draw unclamped numbers, shape (size,), for simulations."""
+
+    @property
+    def grid(self) -> tuple[Fraction, Fraction, int]:
+        column = self.column
+        lower = Fraction(column.lower)
+        return lower, (Fraction(column.upper) - lower) / column.steps, column.steps
+
+    def sums(self, values: Sequence[int], n_records: int) -> tuple[Fraction, ...]:
+        """Return the sum of the numbers."""
+        return (self.total(values, n_records),)
+
+    def statistic(self, policy: RecordPolicy) -> Statistic:
+        """Return the sum of the codes and, if it is private, the number of valid records.
+
+        Privacy: see ``sum_statistic``: the L1 sensitivity is the number of grid steps, or twice that if a record may be
+            the null record.
+        Source: design notes, integer statistics on a public grid.
+        """
+        return sum_statistic(self.column, policy)
+
+    def observation(
+        self, policy: RecordPolicy, released: Sequence[int], noise: NoiseLaw, n_records: int | None
+    ) -> NoisySums:
+        from dpbayes_cli.models.families.number_families import NumberLaw
+
+        private = can_be_null(policy, self.column)
+        total = record_count(policy, n_records)
+        inside = total.kind == "unbounded" and self.column.outside == "drop"
+        law = NumberLaw(self.number_family, self.column, private, inside)
+        return NoisySums(law, tuple(released), noise, total, self.column.steps if private else 0)
+
+    def draw_records(self, n_records: int, rng: np.random.Generator) -> tuple[tuple[float, ...], Floats]:
+        family = self.number_family
+        parameter = float(family.parameter(family.draw_prior(1, rng))[0])
+        return (parameter,), self.draw_numbers(parameter, n_records, rng)
+
+
+class WholeNumberDomain(Section, frozen=True, kw_only=True):
+    """The public bound of the numbers."""
+
+    upper: Annotated[int, Meta(ge=1, le=1_000_000, description="the upper bound of the numbers")]
+    out_of_bounds: Annotated[Outside, Meta(description="clamp larger numbers to the bound, or drop the record")] = (
+        "clamp"
+    )
+
+
+class WholeNumber(ConjugateNumber):
+    """The capability of models whose records are one whole number each, from 0 to a public bound.
+
+    Attributes:
+        upper: the bound.
+        out_of_bounds: whether larger numbers are clamped or dropped.
+    """
+
+    domain_type: ClassVar[type[Section]] = WholeNumberDomain
+    first_spec: ClassVar[Mapping[str, str]] = {"upper": "100"}
+    first_spec_drawn: ClassVar[Mapping[str, str]] = {"on_invalid": "impute:1"}
+    whole_numbers: ClassVar[bool] = True
+
+    upper: int
+    out_of_bounds: Outside
+
+    @property
+    def column(self) -> NumericColumn:
+        return NumericColumn("value", 0.0, float(self.upper), self.upper, integers=True, outside=self.out_of_bounds)
