@@ -16,10 +16,10 @@ from dpbayes_cli.core.columns import AnyColumn, Column, CutColumn, NumericColumn
 from dpbayes_cli.core.statistic import CodeCounts, CountAt, ExactEvidence, ProductOf, Statistic, TableCounts, Witness
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.sources.location import locate
+from dpbayes_cli.sources.reader import UnitBound
 from dpbayes_cli.sources.records import Dialect
 from dpbayes_cli.sources.source import Source
 from dpbayes_cli.sources.source_for import source_for
-from dpbayes_cli.sources.unit_bound import UnitBound
 
 KEY = "0f" * 32
 HALF = str(5**1075)

@@ -18,9 +18,9 @@ from dpbayes_cli.core.columns import Column, NumericColumn, RecordPolicy
 from dpbayes_cli.core.statistic import CountAt, ProductOf, Statistic, TableCounts, Witness
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.sources.location import locate
+from dpbayes_cli.sources.reader import UnitBound
 from dpbayes_cli.sources.records import Dialect
 from dpbayes_cli.sources.source_for import source_for
-from dpbayes_cli.sources.unit_bound import UnitBound
 
 POLICY = RecordPolicy(Neighbors.REPLACE_ONE, contributions=3)
 LEVELS = ("a", "b", "c")

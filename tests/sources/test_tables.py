@@ -25,13 +25,12 @@ from dpbayes_cli.base.errors import DpbayesError
 from dpbayes_cli.core.columns import Column, CutColumn, RecordPolicy
 from dpbayes_cli.core.statistic import Statistic, TableCounts, Witness, count_cells
 from dpbayes_cli.privacy.neighbors import Neighbors
-from dpbayes_cli.sources import tables
+from dpbayes_cli.sources import packed_codes
 from dpbayes_cli.sources.location import locate
-from dpbayes_cli.sources.packed_codes import CodeReader
+from dpbayes_cli.sources.packed_codes import CodeReader, TableTally
 from dpbayes_cli.sources.records import Dialect
 from dpbayes_cli.sources.source import Source
 from dpbayes_cli.sources.source_for import source_for
-from dpbayes_cli.sources.tables import TableTally
 from tests.conftest import often
 from tests.sources.reference import cells_of, codes_of, physical_lines, table
 
@@ -282,7 +281,7 @@ def test_bitmaps_and_indices_count_the_same(place: Path, monkeypatch: pytest.Mon
     plain = [[None if c == s else c for c, s in zip(record, sizes, strict=True)] for record in codes]
     families = [tuple(family) for k in (1, 2, 3, 5) for family in itertools.permutations(names, k)][::7]
     for whole, most in itertools.product((False, True), (0, 1, 30, 256, 1 << 20)):
-        monkeypatch.setattr(tables, "_MAX_BITMAP_CELLS", most)
+        monkeypatch.setattr(packed_codes, "_MAX_BITMAP_CELLS", most)
         counts = counted(place / "f.csv", columns, families, whole=whole)
         assert counts == expected(plain, columns, families, whole=whole)
 
