@@ -244,7 +244,8 @@ def test_more_records_than_a_block(form: str, place: Path) -> None:
     """300,000 records in blocks of 131,072, against NumPy."""
     rng, n = np.random.default_rng(8), 300_000
     a, b, c = rng.integers(0, 4, n), rng.integers(-3, 12, n), rng.integers(0, 40, n)
-    columns = [Column("a", ("0", "1", "2")), CutColumn("b", (0.0, 5.0)), Column("c", tuple(map(str, range(35))))]
+    c_levels = tuple(map(str, range(35)))
+    columns: list[AnyLevels] = [Column("a", ("0", "1", "2")), CutColumn("b", (0.0, 5.0)), Column("c", c_levels)]
     path = place / f"f.{form}"
     if form == "parquet":
         pq.write_table(pa.table({"a": a, "b": b, "c": c}), path, row_group_size=70_000)
@@ -307,7 +308,8 @@ def test_no_value_stops_a_reading(place: Path) -> None:
     """Bytes that are not UTF-8, overlong cells, huge numbers and SQL are invalid cells."""
     cells = [b"\xff\xfe", b"'; DROP TABLE x; --", b"9" * 5000, b"1e" + b"9" * 5000, b"\x00", b"\\x", b'"',
              b"\xf0\x9f\x98\x80", b"\xed\xa0\x80", b"a" * 70_000, b"-", b".", b"1e", b"\xef\xbb\xbf1"]  # fmt: skip
-    columns = [Column("a", ("1", "2")), CutColumn("b", (0.0,)), Column("c", tuple(f"l{i}" for i in range(80)))]
+    c_levels = tuple(f"l{i}" for i in range(80))
+    columns: list[AnyLevels] = [Column("a", ("1", "2")), CutColumn("b", (0.0,)), Column("c", c_levels)]
     (place / "f.csv").write_bytes(b"a,b,c\n" + b"".join(b",".join([cell] * 3) + b"\n" for cell in cells))
     assert [record[2] for record in coded(place / "f.csv", columns)] == [-1] * len(cells)
     text = pa.Array.from_buffers(pa.string(), len(cells), pa.array(cells).buffers())
