@@ -22,7 +22,7 @@ BATTERY = "tests/test_conformance.py"
 CORE = "sensitivity or minimal or refused or examples or info or renyi_divergence"
 """The conformance tests that run with the fast tests."""
 ALL_OF_IT = [BATTERY, "tests/spec/test_release_spec.py", "tests/mechanisms/test_ops.py", "tests/mechanisms/test_map.py"]
-AUDITS = "tests/test_audit.py::test_every_pair_passes_an_audit_by_default"
+AUDITS = "tests/audit/test_attack.py::test_every_pair_passes_an_audit_by_default"
 
 MECHANISM = '''
 """A mechanism that somebody else wrote."""

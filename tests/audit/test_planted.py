@@ -1,6 +1,6 @@
 """Planted bugs that an audit with default arguments must find: exit 7, and a finding that names the defect.
 
-Each of ``tests/audit_planted/*.patch`` breaks a copy of the package, so that fresh processes run the bug too. Its
+Each of ``tests/audit/planted/*.patch`` breaks a copy of the package, so that fresh processes run the bug too. Its
 header says what breaks, the arguments of the audit, and what it must find.
 """
 
@@ -18,7 +18,7 @@ import pytest
 from tests.conftest import ROOT
 from tests.test_mutants import Mutant, apply
 
-PLACE = ROOT / "tests" / "audit_planted"
+PLACE = ROOT / "tests" / "audit" / "planted"
 PATCHES = sorted(PLACE.glob("*.patch"))
 
 
