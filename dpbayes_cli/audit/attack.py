@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from dpbayes_cli.privacy.guarantee import Guarantee
 
 N_RECORDS, _MAX_RECORDS = 8, 400
-"""Among few records, the one that differs has the largest influence. Quantiles need more: see ``_default_records``."""
+"""In a small data set, a single record has the largest influence; for quantiles see ``_default_records``."""
 SECONDS, SECONDS_THOROUGH = 40.0, 600.0
 PROCESSES = 2
 FALSE_ALARM = 1e-6
@@ -52,12 +52,12 @@ _TIMEOUT_FACTOR = 3.0
 """How long to wait for a fresh process, which may have died, in units of the time that it may take."""
 _DELTAS = ("0", "1e-6", "1e-3", "1e-2", "0.1")
 _EXACT_SHARE, _REPEATED_SHARE, _END_SHARE = 0.4, 0.15, 0.97
-"""Shares of the time: when the comparison of laws ends, how long draws are repeated, and when the audit ends."""
+"""Shares of the allotted time: the end of the comparison of laws, the length of repeats, and the end of the audit."""
 DOES_NOT_PROVE = (
     "Passing does not prove the guarantee: a lower bound below the claim may mean that the mechanism loses less "
     "privacy than claimed, or that the attack was weak. The proofs are in the docstrings of the code.",
     "The attacks use data sets of a few records, read by the embedded engine. If the laws of the draws are not known "
-    "exactly, losses that need more draws to show, such as a delta of 1e-6, are missed.",
+    "exactly, the audit misses losses that show only in more draws, such as a delta of 1e-6.",
     "The audit does not examine time, memory, or what other users of the machine can see.",
 )
 
@@ -159,7 +159,7 @@ class Clock:
 
 
 def _default_records(bounds: PrivateBounds | None) -> int:
-    """Return the number of records; with private bounds, so many that two records lie beyond each quantile."""
+    """Return the default number of records; with private bounds, two records must lie beyond each quantile."""
     if bounds is None:
         return N_RECORDS
     tails = [1 - bounds.upper, *([] if bounds.lower is None else [bounds.lower])]

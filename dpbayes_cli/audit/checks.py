@@ -20,7 +20,7 @@ from dpbayes_cli.workflow.pricing import PlannedRelease
 
 _ROUNDING = 1.0 + 1e-9
 _ORDER_ROUNDING = 1e-11
-"""The float error of a Renyi divergence is this times the order: the logarithms of masses err by 1e-14."""
+"""The float error of a Renyi divergence at order a is at most this times a."""
 _RANGE = "range of the log ratios of the choices' laws"
 _RELEASED = "released values under dictated outcomes"
 
@@ -65,7 +65,7 @@ class WorstLoss:
         return -math.inf if self.pair is None else self.measured / max(self.allowed, 1e-300)
 
     def take(self, measured: float, allowed: float, pair: Pair) -> None:
-        """Keep the loss of a pair if it is larger than the one before."""
+        """Keep the loss of a pair if its quotient is the largest so far."""
         if math.isfinite(allowed) and measured / max(allowed, 1e-300) > self.quotient:
             self.measured, self.allowed, self.pair = measured, allowed, pair
 
@@ -109,7 +109,7 @@ class ExactComparison:
         self._renyi = {order: value * _ROUNDING + _ORDER_ROUNDING * order for order, value in rdp.items()}
 
     def compare_star(self, star: Star) -> Iterator[None]:
-        """Compare all pairs of a star; yield after each data set, when it is compared with those before it."""
+        """Compare all pairs of a star; yield each time that a data set was compared with all earlier ones."""
         statistic = self.planned.plan.steps[0].statistic
         for last, (_, evidence) in enumerate(star.sets):
             self._run(evidence)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
 
 CONFIDENCE = 1.0 - 5e-7
-"""For all events of an audit together; the other half of the false-alarm rate is for the tests of draws' laws."""
+"""Confidence of all events of an audit together; tests of draws share the rest of the rate of false alarms."""
 _THRESHOLDS = 400
 _MAX_SCORES = 64
 _MAX_EXPONENT = 700.0

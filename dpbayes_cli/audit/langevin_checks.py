@@ -54,7 +54,7 @@ class CoupledChains:
         return require_type(self.planned.plan.final_step.law, Langevin)
 
     def compare_star(self, star: Star) -> Iterator[None]:
-        """Compare all pairs of a star; yield after each data set, when it is compared with those before it."""
+        """Compare all pairs of a star; yield each time that a data set was compared with all earlier ones."""
         whole = [evidence for _, evidence in star.sets] + ([] if star.removed is None else [star.removed])
         points = _points(np.concatenate([_rows(_matrix(evidence)) for evidence in whole]), self.law.width)
         computed = {}
@@ -143,7 +143,7 @@ def _rows(matrix: DesignMatrix) -> Floats:
 
 
 def _points(rows: Floats, width: int) -> Floats:
-    """Return points far out along the rows, where losses are steepest, and random points."""
+    """Return random points, and points far out along the rows, where losses are steepest."""
     points = np.random.default_rng(0).normal(size=(width, _POINTS))
     for i, row in enumerate(np.unique(rows, axis=0)[: _POINTS // 8]):
         ends = [length / max(float(row @ row), 1e-12) for length in (30.0, -30.0, 1e4, -1e4)]

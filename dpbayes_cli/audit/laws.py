@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
 
 _POINTS_PER_SCALE = 200.0
-"""The number of points per scale at which a wide law is evaluated; its Renyi divergences then err by 1e-5 of them."""
+"""Number of points per scale at which a wide law is evaluated: its Renyi divergences have a relative error of 1e-5."""
 _SUPPORT_SCALES = 60.0
 SHARES = np.linspace(0.0, 1.0, 27)[1:-1]
 """The probabilities at whose quantiles draws are compared with their law."""
@@ -27,7 +27,7 @@ RENYI_ORDERS = tuple(float(order) for order in ORDERS if order <= 256)
 
 @dataclass(frozen=True)
 class PrivacyLoss:
-    """The privacy loss between two data sets by the laws of draws, all draws together.
+    """The privacy loss between two data sets, from the laws of all draws together.
 
     Attributes:
         up, down: the largest log ratio of an outcome's probabilities, and of its inverse.

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
 
 SMALLEST_P = 1e-11
-"""For one test; an audit makes at most about ten thousand, so that one audit in 1e7 raises a false alarm."""
+"""Level of one test: an audit makes at most ten thousand tests, so one audit in 1e7 raises a false alarm."""
 _MAX_ROWS = 2000
 _MAX_STREAMS = 12
 _MIN_RELEASES = 48
@@ -165,7 +165,7 @@ def compare_draws(known: Sequence[Stream], samples: Sequence[ProcessDraws]) -> I
 
 
 def _check_different(name: str, rows: list[list[Any]], collision: float) -> Iterator[Check]:
-    """Yield a failed check if two processes draw the same, unless that may be chance: see ``collision``."""
+    """Yield a failed check if two processes drew the same; ``collision`` is the chance that two draws are equal."""
     for i in range(len(rows)):
         for j in range(i):
             n = min(len(rows[i]), len(rows[j]))

@@ -1,7 +1,7 @@
-"""Bounded contributions: at most a bounded number of records per privacy unit is kept, chosen by a keyed hash.
+"""Bounded contributions: of each privacy unit, at most a stated number of records is kept, chosen by a keyed hash.
 
-The choice depends on the unit, on the codes of the record and on a secret key, never on the order of records. So every
-engine keeps the same records, however the data are partitioned, and a unit with too many records affects no other.
+The hash depends on the unit, on the codes of the record and on a secret key, never on the order of records. So every
+engine keeps the same records, however the data are partitioned, and a unit with too many records affects no other unit.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 MAX_DUPLICATES = 1 << 20
 """At most this many equal records of a unit take part in the choice, because each takes memory."""
 OUT_OF_BOUNDS = -1
-"""The code, before imputation, of a number out of bounds whose record is dropped: no stand-in replaces it."""
+"""The code, before imputation, of a number out of bounds that drops its record: no stand-in replaces the number."""
 
 
 def _unit_expression(cells: Cells) -> str:
@@ -48,7 +48,7 @@ class BoundedReader:
     Args:
         reader: takes the kept records.
         bound: the unit's column, the contribution bound and the key.
-        part, parts: which part of the units to read, of how many; the units of a part are in memory together.
+        part, parts: the index of the part of the units to read, and the number of parts; one part is in memory.
     """
 
     def __init__(self, reader: Reader, bound: UnitBound, part: int = 0, parts: int = 1) -> None:
@@ -87,7 +87,7 @@ class BoundedReader:
 def _distinct_code(cell: str, column: AnyColumn) -> str:
     """Return the expression of a code as text, empty if the cell is invalid.
 
-    A number out of bounds whose record is dropped differs from a cell without a number, which a stand-in may replace.
+    A number out of bounds that drops its record gets another code than a cell that a stand-in may replace.
     """
     code = f"CAST({code_expression(cell, column)} AS VARCHAR)"
     if not isinstance(column, NumericColumn) or column.outside == "clamp":

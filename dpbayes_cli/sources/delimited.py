@@ -25,10 +25,10 @@ _READER = (
 )
 """DuckDB's reader sees one column, ended by a line feed; sanitized lines cannot hold the delimiter that it is given."""
 _MAX_SEPARATE_CELLS = 3
-"""Up to this many cells are each extracted from the line; for more, the line is split once."""
+"""Up to this many cells of a line are extracted one by one; for more cells, the line is split once."""
 _PIPE_BYTES = 1 << 20
 _PART_BYTES = 1 << 26
-"""A part of the units for each so many bytes of files: about ten million short records, which take 2 GB of memory."""
+"""Units are read in one part for every 64 MiB of files: ten million short records, which take 2 GB of memory."""
 
 
 class DelimitedSource(Source):
@@ -167,14 +167,14 @@ class _Pipe:
             self._done = True
 
     def cut(self) -> None:
-        """End the stream for its reader even while the feeder waits; the descriptor stays open."""
+        """End the stream for the engine, even while the feeding thread waits; the reading end stays open."""
         if not self._done:
             null = os.open(os.devnull, os.O_WRONLY)
             os.dup2(null, self._writer)
             os.close(null)
 
     def check(self) -> None:
-        """Raise the error that ended the feeding thread; a library's text, which might hold a cell, is left out."""
+        """Raise the error that ended the feeding thread, without a library's text, which might quote a cell."""
         if isinstance(self._error, DpbayesError):
             raise self._error
         if self._error is not None:

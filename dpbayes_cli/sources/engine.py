@@ -1,4 +1,4 @@
-"""Sources that another engine reads: it evaluates the statistic and returns integers only."""
+"""Tables in PostgreSQL or Spark, which evaluate the statistic themselves and return integers only."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 Rows = list[tuple[Any, ...]]
 Kind = Literal["text", "integer", "decimal", "double", "boolean"]
-"""The kind of a column's type; all but doubles have the same text in every engine."""
+"""The kind of a column's type. Values of every kind but double have the same text in every engine."""
 
 
 class EngineSource(Source):
@@ -119,14 +119,14 @@ class EngineSource(Source):
 
     @abstractmethod
     def _relation(self, named: Mapping[str, str]) -> str:
-        """Return the query of one row per record: the columns as texts that compare by bytes, by their new names."""
+        """Return the query of the records: one row each, with texts that compare by bytes under the new names."""
 
     @abstractmethod
     def _rows(self, query: str) -> Rows:
         """Run a query and return its few rows.
 
         Raises:
-            SourceError: the engine fails; its reason is not told, because it might quote a cell.
+            SourceError: the engine fails; the message leaves out the reason, which might quote a cell.
         """
 
 

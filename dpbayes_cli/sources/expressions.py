@@ -29,14 +29,14 @@ Expression = Any
 """An Ibis expression, whose types are not checked here."""
 
 _END = "|"
-"""A mark after every text that is matched: engines differ on the end of a text, and on backslashes in patterns."""
+"""A mark after every text to match. Engines differ on the end of a text, and on backslashes: patterns use neither."""
 _WHOLE = "^[+-]?[0-9]+([.]0*)?[|]$"
 _NUMBER = "^[+-]?([0-9]+([.][0-9]*)?|[.][0-9]+)([eE][+-]?[0-9]{1,3})?[|]$"
 _PLAIN = "^[+-]?([0-9]+([.][0-9]*)?|[.][0-9]+)[|]$"
 _MAX_PLAIN_LENGTH = 300
 """A number without exponent of at most this length neither overflows a double nor is rounded to zero."""
 _SIGNIFICANT_DIGITS = 800
-"""This many digits, and whether any follow, decide how a decimal is rounded to a double: 767 would do."""
+"""How a decimal is rounded to a double depends on 767 digits, and on whether another digit than 0 follows."""
 _TOO_LARGE = str(((1 << 54) - 1) << 970).rstrip("0")
 """The digits of the smallest number that rounds beyond the largest double, 0.179.. times ten to the 309th."""
 _TO_ZERO = str(5**1075).rstrip("0")
@@ -48,7 +48,7 @@ _MAX_PRODUCT = 1 << 62
 
 
 class _SparkOptions(Config):  # type: ignore[misc] # from Ibis
-    """The options that Ibis' compiler for Spark reads; its backend, which has them, would import pandas and more."""
+    """Options of Ibis' compiler for Spark; they stand here because Ibis' own backend for Spark would import pandas."""
 
     treat_nan_as_null: bool = False
 
@@ -102,8 +102,8 @@ class Statements:
     def keys_query(self, policy: RecordPolicy, tables: Sequence[TableCounts], *, whole_records: bool) -> str:
         """Return the query of one row per nonempty cell of contingency tables: (key, number of records).
 
-        The cells of all tables are numbered one after the other, each table in C order; ``EVERY_RECORD`` counts
-        all records. A record is read once: it adds to one cell of every table.
+        The key numbers the cells of all tables one after the other, each table in C order; the key ``EVERY_RECORD``
+        counts all records. A record is read once, and counts in one cell of every table.
         """
         rows = self._coded(policy)
         code = {column.role: rows[name] for column, name in zip(self._columns, self._codes, strict=True)}
@@ -168,7 +168,7 @@ class Statements:
         return self._add(self._rows.select(**{name: trim(self._rows[name], BLANKS) for name in self._schema}))
 
     def _shaped(self, rows: Expression) -> Expression:
-        """Add the stage of normal forms, of levels and units, and of shapes, of numbers: 1 is plain, 2 any other."""
+        """Add the stage of normal forms of levels and units, and of the shapes of numbers: 1 is plain, 2 any other."""
         shaped = {}
         for i, column in enumerate(self._columns):
             text = rows[f"text_{i}"]
@@ -188,7 +188,7 @@ class Statements:
         return self._add(rows.select(**shaped))
 
     def _parts(self, rows: Expression) -> Expression:
-        """Add the stage of the parts of numbers of shape 2: 0.DIGITS times ten to the POINT, without leading zeros."""
+        """Add the stage of digits and point of each number of shape 2, which is 0.DIGITS times ten to the POINT."""
         parts = {}
         for i in self._numeric:
             text = rows[f"text_{i}"]
@@ -243,9 +243,10 @@ class Statements:
         return self._add(rows.select(**codes, **self._unit(rows)))
 
     def _kept(self, rows: Expression, bound: UnitBound) -> Expression:
-        """Add the stages that keep a bounded number of each unit's records, the same as ``BoundedReader`` keeps.
+        """Add the stages that keep the records of each unit that ``BoundedReader`` keeps.
 
-        Privacy: as there. Records with the same codes are numbered in any order, because they are interchangeable.
+        Privacy: see ``BoundedReader``. Records with the same codes are interchangeable, so they are numbered in any
+            order.
         Source: design notes, conventions (privacy units).
         """
         item = rows.unit
@@ -298,7 +299,7 @@ def _double(number: float) -> Expression:
 
 
 def _cast_text(dialect: Dialect, text: Expression, kind: str) -> Expression:
-    """Return the number of a text; the result is only used if the text is a number."""
+    """Return the number that a text stands for; callers ignore the result if the text is no number."""
     return text.cast(kind) if dialect == "postgres" else text.try_cast(kind)
 
 

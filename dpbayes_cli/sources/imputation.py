@@ -1,4 +1,4 @@
-"""Stand-ins: the public values that invalid cells count as."""
+"""Stand-ins: public values that replace invalid cells."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ class RemoteLocation(Location):
 
     @property
     def is_stream(self) -> bool:
-        """Always False: a server reads its data again."""
+        """Always False: a server can read its data again."""
         return False
 
     @property

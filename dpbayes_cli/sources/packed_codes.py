@@ -1,8 +1,8 @@
 """Records as codes: the engine turns every cell into its code and packs the codes of a record into a few integers.
 
-These stream out in blocks of a public size, and only codes leave the engine. Contingency tables of many columns are
-counted from such blocks in one pass: with bitmaps (one bit per record, one bitmap per level) or, for large tables, by
-cell index. Counts add up over blocks and files, so that neither order nor partitioning matters.
+These integers stream out of the engine in blocks of a public size. Contingency tables of many columns are counted
+from the blocks in one pass: with bitmaps (one bit per record, one bitmap per level) or, for large tables, by the index
+of the cell. Counts add up over blocks and files, so neither order nor partitioning of the records matters.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ if TYPE_CHECKING:
 
 _PACKED_BITS = 62
 _MAX_BITMAP_CELLS = 256
-"""Larger tables are counted by index: bitmaps take an eighth of a byte per record and cell."""
+"""Larger tables are counted by the index of the cell, because bitmaps take one bit per record and cell."""
 
 
 class PackedCodes(ABC):
-    """Reads codes of records, packed into a few integers, block by block; an invalid cell has the code after the last.
+    """Reads codes of records block by block; an invalid cell has the code after the last one of its column.
 
     Args:
         columns: the columns to read.
         policy: states the stand-in for an invalid cell.
-        plain: the indices of the numeric columns whose numbers also leave the engine as they are in the file, neither
-            clamped nor rounded, in columns after the packed ones.
+        plain: the indices of numeric columns whose numbers are also read as they are in the file, neither clamped nor
+            rounded.
     """
 
     def __init__(self, columns: Sequence[AnyColumn], policy: RecordPolicy, plain: tuple[int, ...] = ()) -> None:
@@ -227,7 +227,7 @@ class Block:
         return _bitmap(mask)
 
     def _unpacked(self, column: int) -> Integers:
-        """Return the codes of a column without keeping them: those of a thousand columns would take a gigabyte."""
+        """Return the codes of a column without keeping them: the codes of a thousand columns would take a gigabyte."""
         p, shift = self._where[column]
         codes: Integers = (self._packed[p] >> shift) & ((1 << self._sizes[column].bit_length()) - 1)
         return codes

@@ -28,11 +28,11 @@ _PART_ROWS = 8_000_000
 _VECTOR_ROWS = 2048
 """The engine reads this many rows at once."""
 _MAX_VECTOR_BYTES = 16 << 20
-"""Of a column in one vector, in each thread."""
+"""Cells of one column in the rows read at once may have this many bytes; longer cells are read page by page."""
 _MAX_UNPACKED_BYTES = 32 << 20
-"""Of a row group's column, unpacked by every thread at once."""
+"""If a column of a row group is larger, its lengths are read by one thread, which unpacks one column at a time."""
 _REPAGED_ROWS = 1_000_000
-"""Rows of long cells that are copied together, still compressed."""
+"""About this many rows of long cells are copied at a time, still compressed."""
 
 
 class ParquetSource(Source):
@@ -144,7 +144,7 @@ class ParquetSource(Source):
 
 
 def _literal(descriptor: int) -> str:
-    """Return the literal of an open file: its path cannot act as a pattern, nor its file be replaced."""
+    """Return the SQL literal of an open file by its descriptor, so that no name acts as a pattern."""
     return f"'/dev/fd/{descriptor}'"
 
 
@@ -155,8 +155,8 @@ def _relation(descriptor: int, options: str = "") -> str:
 def _is_long(engine: duckdb.DuckDBPyConnection, file: int, name: str, column: TextColumn) -> bool:
     """Return whether the rows that the engine reads at once may hold too many bytes of a column.
 
-    The query reads lengths without the texts, which occur nowhere else in it. So the way of reading depends on the
-    data; the counts do not.
+    The query needs only the lengths of the texts, so the engine does not copy the texts. The result changes how the
+    file is read, but not the counts.
     """
     largest = max((chunk.unpacked for chunk in column.chunks), default=0)
     if largest * _VECTOR_ROWS <= _MAX_VECTOR_BYTES:

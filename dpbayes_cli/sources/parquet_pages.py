@@ -1,4 +1,4 @@
-"""A text column of a Parquet file copied to a file of its own, in which each page of the original is a row group.
+"""Copies a text column of a Parquet file into a new file, in which each page of the original is a row group.
 
 DuckDB reads 2,048 rows at once. If these lie in several pages, it copies a dictionary's entry for every cell: 2,048
 cells of 1 MiB become 2 GiB, from a file of a few kilobytes. It never reads across row groups. So each page becomes a
@@ -45,7 +45,7 @@ class Chunk:
 
 @dataclass(frozen=True)
 class TextColumn:
-    """A column of variable-length texts in an open Parquet file: whether it is required, and its chunks."""
+    """A column of variable-length texts in an open Parquet file: whether it must have a value, and its chunks."""
 
     required: bool
     chunks: tuple[Chunk, ...]
@@ -171,7 +171,7 @@ _TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _ST
 
 
 def _read_struct(content: bytes, position: int) -> tuple[dict[int, Any], int]:
-    """Return the fields of a struct by number, and where it ends; the values of binaries and doubles are dropped."""
+    """Return the fields of a struct by number, and the position after it; binaries and doubles become None."""
     fields: dict[int, Any] = {}
     number = 0
     while kind := content[position]:

@@ -1,4 +1,4 @@
-"""What sources and readers share: the relation of the records, the protocol of readers, and the contribution bound."""
+"""The interface of sources and readers: the relation of the records, the reader, and the contribution bound."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Cells:
         relation: the FROM clause; one row per record.
         texts: for each column the expression of its cell's text.
         unit: the expression of the text that names the record's privacy unit, if contributions are bounded.
-        first: for a single column of levels, a cheaper expression that decides most records.
+        first: for a single column of levels, a cheaper expression that finds the level of most records.
         integers: the expressions of integer columns as integers, by column index.
         doubles: the expressions of double columns as doubles, by column index; their texts read back as the same
             numbers.

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from dpbayes_cli.base.cell_grammar import BLANKS, INTEGER, INTEGER_REPLACEMENT
 
 _MAX_PATTERN_FIELDS = 256
-"""Up to this many fields, one pattern extracts a cell faster than splitting the line; larger patterns are too slow."""
+"""Up to this many fields, a pattern extracts a cell faster than splitting the line does."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Dialect:
 
     @property
     def field_pattern(self) -> str:
-        """The pattern of one field of a line that holds a quote."""
+        """The pattern of one field, for lines that hold a quote."""
         blanks = "".join(b for b in BLANKS if b != self.delimiter)
         q, d = re.escape(self.quote), re.escape(self.delimiter)
         return f"[{blanks}]*{q}(?:[^{q}]|{q}{q})*{q}[{blanks}]*|[^{d}{q}]*"
@@ -99,8 +99,8 @@ def _quoted_fields(line: str, dialect: Dialect) -> tuple[str, str]:
 def split_relation(relation: str, line: str, width: int, dialect: Dialect) -> str:
     """Return the relation of the records' ``fields``, a list of texts with their quotes, NULL for a malformed record.
 
-    Each record is split once instead of once per cell; see ``field_text``. The arguments are those of
-    ``cell_expression``, and the FROM clause of one row per line.
+    Each record is split once instead of once per cell; ``field_text`` gives the text of a field. ``relation`` is the
+    FROM clause of one row per line; for the other arguments see ``cell_expression``.
     """
     matches, quoted = _quoted_fields(line, dialect)
     plain = f"string_split({line}, {literal(dialect.delimiter)})"

@@ -51,7 +51,7 @@ class Source(ABC):
 
     @property
     def parts(self) -> int:
-        """The number of parts in which the units are read one after the other, so that each fits into memory."""
+        """The number of parts into which the units are divided, so that each part fits into memory."""
         return 1
 
     @abstractmethod
@@ -79,7 +79,7 @@ class Source(ABC):
     def read(self, reader: Reader) -> None:
         """Hand the records to a reader: all of them in one pass, or the kept ones of each unit; see ``scan``.
 
-        The units being read are in memory, so large files are read several times, each time for a part of the units.
+        Units are kept in memory, so large files are read several times, each time for one part of the units.
         """
         from dpbayes_cli.sources.contributions import BoundedReader
 
@@ -105,7 +105,7 @@ class Source(ABC):
 
 
 def column_index(names: list[str], wanted: str | None) -> int:
-    """Return the index of a column among the names in the file, which no message repeats.
+    """Return the index of a column among the names in the file; no message repeats these names.
 
     Raises:
         SourceError: the column is missing, named twice, or not stated although there are several.

@@ -1,7 +1,7 @@
 """Parquet files or a table, read by Spark; only integers come back from its session.
 
 Text files are refused, because Spark splits them into lines differently from the embedded reader. Spark takes seconds
-to start, and writes to standard error messages that could quote a cell, so it is silenced permanently.
+to start. Its messages on standard error could quote a cell, so its standard error is discarded for good.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ _LOCAL_SETTINGS = {
     "spark.io.encryption.enabled": "true",
     "spark.driver.memory": "2g",
 }
-"""For a Spark in this process: it serves nobody else, and encrypts what it shuffles to disk under a temporary key."""
+"""For a Spark that runs in this process: it serves nobody else, and encrypts its temporary files on disk."""
 _LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
-"""They write every query error with its text to standard error."""
+"""These loggers of Spark write the text of every query error to standard error."""
 _VIEW = "dpbayes_records"
 
 

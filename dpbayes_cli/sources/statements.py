@@ -26,11 +26,11 @@ _MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "?", ".", "-"
 _INTEGER_TEXT = re.compile("0|-?[1-9][0-9]{0,18}")
 """The text of a 64-bit integer in normal form."""
 _MAX_FILTERS = 16
-"""Up to this many levels, comparisons and one filter per count are fastest; beyond, an enum and GROUP BY are."""
+"""Up to this many levels, comparisons and one filter per count are fastest; for more, an enum and GROUP BY are."""
 
 
 def _normal_levels(column: Column) -> tuple[dict[str, int], dict[str, int]]:
-    """Return the codes of the levels' normal forms, and of these and the levels as declared."""
+    """Return the codes by the levels' normal forms; and by normal forms and declared spellings together."""
     normal = {normal_cell(level): code for code, level in enumerate(column.levels)}
     return normal, {**dict(zip(column.levels, normal.values(), strict=True)), **normal}
 
@@ -241,7 +241,7 @@ class Tally:
 
 
 def _expansion(expression: Expression, columns: Sequence[NumericColumn]) -> dict[Monomial, int]:
-    """Write a product of codes, centered or not, as integer multiples of products of plain codes."""
+    """Return the integer weights of products of plain codes whose sum is a product of codes, centered or not."""
     if not isinstance(expression, ProductOf):
         return {}
     indices = {column.role: i for i, column in enumerate(columns)}
