@@ -16,22 +16,30 @@ def impute_code(column: AnyColumn, policy: RecordPolicy) -> int | None:
     value = policy.impute if column.impute is None else column.impute
     if value is None:
         return None
-    wrong = f"{value!r} is not in the domain of {column.role}"
+    where = "on_invalid" if column.impute is None else f"{column.role}.impute"
     if isinstance(column, CutColumn):
         number = parse_number(value)
         if number is not None:
             return column.code(number)
-        wrong = f"{value!r} is not a number, but {column.role} is numeric"
-        hint = "impute any number: its interval is used"
-    elif isinstance(column, NumericColumn):
+        raise SpecError(
+            f"{value!r} is not a number, but {column.role} is numeric",
+            where=where,
+            hint="impute any number: its interval is used",
+        )
+    if isinstance(column, NumericColumn):
         number = parse_number(value, integers=column.integers)
         if number is not None and column.lower <= number <= column.upper:
             return column.code(number)
-        hint = f"impute a number from {column.lower:g} to {column.upper:g}"
-    else:
-        normal = [normal_cell(level) for level in column.levels]
-        if normal_cell(value) in normal:
-            return normal.index(normal_cell(value))
-        hint = f"impute one of: {', '.join(column.levels[:20])}"
-    where = "on_invalid" if column.impute is None else f"{column.role}.impute"
-    raise SpecError(wrong, where=where, hint=hint)
+        raise SpecError(
+            f"{value!r} is not in the domain of {column.role}",
+            where=where,
+            hint=f"impute a number from {column.lower:g} to {column.upper:g}",
+        )
+    normal = [normal_cell(level) for level in column.levels]
+    if normal_cell(value) in normal:
+        return normal.index(normal_cell(value))
+    raise SpecError(
+        f"{value!r} is not in the domain of {column.role}",
+        where=where,
+        hint=f"impute one of: {', '.join(column.levels[:20])}",
+    )

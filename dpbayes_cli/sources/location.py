@@ -25,7 +25,6 @@ _ADDRESS = re.compile(
     r"(?:hdfs|s3a|gs|abfss|file)://(?:[A-Za-z0-9_-]+@)?[A-Za-z0-9_.:-]*/[^@?#\x00-\x20\x7f]*", re.ASCII
 )
 _PARQUET = (".parquet", ".parq", ".pq")
-_PIPE_AMONG_FILES = "several files are named, and one of them is a pipe"
 
 
 @dataclass(frozen=True)
@@ -158,7 +157,7 @@ def locate(*texts: str) -> Location:
         return _locate_one(texts[0])
     locations = [_locate_one(text) for text in texts]
     if any(location.is_stream for location in locations):
-        raise SourceError(_PIPE_AMONG_FILES, hint="name regular files")
+        raise SourceError("several files are named, and one of them is a pipe", hint="name regular files")
     if not all(location.paths for location in locations):
         raise SourceError("several sources are named, not all of them files", hint="name one table, or several files")
     paths = _distinct(sorted({path for location in locations for path in location.paths}))
@@ -182,7 +181,7 @@ def _locate_one(text: str) -> Location:
     for path in paths:
         _check_readable(path)
     if len(paths) > 1 and not all(path.is_file() for path in paths):
-        raise SourceError(_PIPE_AMONG_FILES, hint="name regular files")
+        raise SourceError("several files are named, and one of them is a pipe", hint="name regular files")
     return Location(text, _distinct(paths), pattern)
 
 
