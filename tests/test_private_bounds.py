@@ -6,6 +6,7 @@ import json
 import re
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import jsonschema
 import pytest
@@ -187,7 +188,8 @@ def test_a_plan_prints_both_prices(dpbayes: Cli) -> None:
 def test_the_schema_of_specs_takes_bounds_once() -> None:
     spec = yaml.safe_load(CONFIG.read_text())
     check_spec(spec)
-    for wrong in ({"domain": {"upper": 3}}, {"bounds": {}}, {"bounds": {"private": {"high": 3}}}):
+    changes: list[dict[str, Any]] = [{"domain": {"upper": 3}}, {"bounds": {}}, {"bounds": {"private": {"high": 3}}}]
+    for wrong in changes:
         with pytest.raises(jsonschema.ValidationError):
             check_spec({**spec, **wrong})
 
