@@ -102,7 +102,7 @@ def test_a_model_is_one_file_and_one_registry_line(tmp_path: Path) -> None:
     copy = copy_with(ADDED_MODEL, tmp_path)
     more = ("tests/spec/test_release_spec.py", "tests/mechanisms/test_ops.py", "tests/mechanisms/test_map.py")
     assert passed(copy, BATTERY, *more, "-k", NAME) > 55
-    audits = "tests/test_audit.py::test_every_pair_passes_an_audit_by_default"
+    audits = "tests/audit/test_attack.py::test_every_pair_passes_an_audit_by_default"
     assert passed(copy, audits, "-k", f"{NAME} and rdp-direct") == 1
 
 

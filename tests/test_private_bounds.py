@@ -6,6 +6,7 @@ import json
 import re
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import jsonschema
 import pytest
@@ -36,52 +37,50 @@ def test_both_steps_are_charged_once_and_replayed(dpbayes: Cli, place: Path) -> 
     data.write_bytes(b"")  # a replay does not open the data
     again = dpbayes("release", data, *MONTHS, *PRICE, "--out", "copy", "--json").json
     assert (again["replayed"], again["bounds"], again["remaining"]) == (True, first["bounds"], {"epsilon": "1.5"})
-    for name in ("release.json", "report.md", "samples.parquet", "statistics.csv"):
-        assert Path("copy", name).read_bytes() == Path("out", name).read_bytes()
+    assert Path("copy", "release.json").read_bytes() == Path("out", "release.json").read_bytes()
     assert dpbayes("budget", "verify").code == 0
     data.write_bytes(CLINIC.read_bytes())
     other = dpbayes("release", data, *MONTHS, *PRICE, "--bounds-cells", "30", "--dry-run", "--json").json
-    assert other["release_id"] != first["release_id"]  # bounds are priced: another grid is another question
+    assert other["release_id"] != first["release_id"]  # bounds are priced: another grid is another request
     assert not other["already_charged"]
 
 
 @pytest.mark.parametrize(
-    ("arguments", "kinds"),
+    ("arguments", "account", "kind"),
     [
-        ([*MONTHS, "--eps", "1"], ["bounded-range", "pure"]),
-        ([*AGE, "--eps", "1", "--on-invalid", "impute:50"], ["bounded-range", "pure"]),
-        ([*AGE, "--eps", "1", "--neighbors", "add-remove"], ["bounded-range", "pure"]),
-        ([*AGE, "--mechanism", "gaussian", "--rho", "0.1"], ["bounded-range", "zcdp"]),
+        ([*MONTHS, "--eps", "1"], (), "pure"),
+        ([*AGE, "--eps", "1", "--neighbors", "add-remove"], ("--epsilon", "3", "--neighbors", "add-remove"), "pure"),
+        ([*AGE, "--mechanism", "gaussian", "--rho", "0.1"], ("--rho", "1"), "zcdp"),
     ],
 )
-def test_the_bundle_states_the_bounds_and_their_cost(arguments: list[str], kinds: list[str], dpbayes: Cli) -> None:
-    if "gaussian" in arguments:
-        dpbayes("budget", "open", "clinic", "--rho", "1")
-    elif "add-remove" in arguments:
-        dpbayes("budget", "open", "clinic", "--epsilon", "3", "--neighbors", "add-remove")
+def test_the_bundle_states_the_bounds_and_their_cost(
+    arguments: list[str], account: tuple[str, ...], kind: str, dpbayes: Cli
+) -> None:
+    if account:
+        dpbayes("budget", "open", "clinic", *account)
     printed = dpbayes("release", CLINIC, *arguments, "--bounds-epsilon", "0.5", "--out", "out", "--json").json
     content = Path("out/release.json").read_bytes()
     document = json.loads(content)
     check_document(document)
     assert parse_document(content).pretty() == content
-    assert document["bounds"] == printed["bounds"]
-    assert document["bounds"]["lower"] < document["bounds"]["upper"]
-    assert document["guarantee"]["kind"] == "composition"
-    assert [part["kind"] for part in document["guarantee"]["parts"]] == kinds
-    if "gaussian" in arguments:
+    bounds, guarantee = document["bounds"], document["guarantee"]
+    assert bounds == printed["bounds"]
+    assert bounds["lower"] < bounds["upper"]
+    assert (guarantee["kind"], [part["kind"] for part in guarantee["parts"]]) == (
+        "composition",
+        ["bounded-range", kind],
+    )
+    if kind == "zcdp":
         assert printed["remaining"] == {"rho": "0.884375"}  # 1 - 0.1 - 0.5^2 / 16: two draws of range 0.25
-        assert document["guarantee"]["rho"] == pytest.approx(0.115625)
-    report = Path("out/report.md").read_text()
+        assert guarantee["rho"] == pytest.approx(0.115625)
     page = dpbayes("report", "out", "--format", "html", "--out", "out.html")
     assert page.code == 0, page.err
-    bounds = document["bounds"]
     statement = f"{bounds['lower']:.10g} to {bounds['upper']:.10g}, found privately at a cost of epsilon 0.5"
-    for text in (report, Path("out.html").read_text(), dpbayes("report", "out").out):
+    for text in (Path("out/report.md").read_text(), Path("out.html").read_text(), dpbayes("report", "out").out):
         assert statement in text
         assert "treats the bounds as fixed in advance" in text
-    assert (
-        dpbayes("infer", "out", "--samples", "100", "--prior", "mean=40" if "age" in arguments else "shape=2").code == 0
-    )
+    prior = "mean=40" if "age" in arguments else "shape=2"
+    assert dpbayes("infer", "out", "--samples", "100", "--prior", prior).code == 0
 
 
 def test_the_posterior_is_that_of_the_drawn_bounds(dpbayes: Cli) -> None:
@@ -111,16 +110,15 @@ def test_a_bundle_with_other_bounds_is_refused(dpbayes: Cli) -> None:
     assert dpbayes("infer", "out").code == 7
 
 
-@pytest.mark.parametrize("arguments", [MONTHS, AGE])
-@pytest.mark.parametrize("cells", ["", "x\n,,,,\n"])
+@pytest.mark.parametrize(("arguments", "cells"), [(MONTHS, ""), (AGE, "x\n,,,,\n")])
 def test_an_empty_data_set_gets_a_release(arguments: list[str], cells: str, dpbayes: Cli, place: Path) -> None:
     (place / "empty.csv").write_text(f"age,arm,months,relapse,note\n{cells}")
     released = dpbayes("release", "empty.csv", *arguments, *PRICE, "--json").json
     assert released["bounds"]["lower"] < released["bounds"]["upper"]
 
 
-def test_a_stream_is_read_once(dpbayes: Cli, shell: Cli) -> None:
-    done = shell("release", "-", "--dataset", "clinic", *MONTHS, *PRICE, "--json", stdin=CLINIC.read_bytes())
+def test_a_stream_is_read_once(dpbayes: Cli) -> None:
+    done = dpbayes("release", "-", "--dataset", "clinic", *MONTHS, *PRICE, "--json", stdin=CLINIC.read_bytes())
     assert done.json["bounds"]["upper"] > 0
 
 
@@ -128,18 +126,16 @@ def test_the_histogram_is_not_written_anywhere(dpbayes: Cli, tmp_path: Path, pla
     """Nothing of the evidence is written: only the two bounds and the noisy statistics are sealed."""
     data = place / "data.csv"
     data.write_text("v\n" + "7.7318293\n" * 300)
-    done = dpbayes(
-        "release", data, "--model", "gamma-exponential", *PRICE, "--bounds-high", "1000", "-vv", "--out", "o"
-    )
+    model = ("--model", "gamma-exponential", "--bounds-high", "1000")
+    done = dpbayes("release", data, *model, *PRICE, "-vv", "--out", "o")
     assert done.code == 0, done.err
     sealed = payloads(ledger_path)
     draw, _ = json.JSONDecoder().raw_decode(sealed.decode())
-    assert set(draw) == {"schema_version", "created", "record_unit", "n_records", "statistics", "noise",
-                                       "draws", "bounds"}  # fmt: skip
+    keys = {"schema_version", "created", "record_unit", "n_records", "statistics", "noise", "draws", "bounds"}
+    assert set(draw) == keys
     assert len(draw["statistics"]) == 2
     assert set(draw["bounds"]) == {"lower", "upper"}
-    written = done.out.encode() + done.err.encode() + everything_written(tmp_path, data) + sealed
-    assert b"7.7318" not in written
+    assert b"7.7318" not in done.out.encode() + done.err.encode() + everything_written(tmp_path, data) + sealed
 
 
 @pytest.mark.parametrize(
@@ -192,13 +188,10 @@ def test_a_plan_prints_both_prices(dpbayes: Cli) -> None:
 def test_the_schema_of_specs_takes_bounds_once() -> None:
     spec = yaml.safe_load(CONFIG.read_text())
     check_spec(spec)
-    for wrong in (
-        {**spec, "domain": {"upper": 3}},
-        {**spec, "bounds": {}},
-        {**spec, "bounds": {"private": {"high": 3}}},
-    ):
+    changes: list[dict[str, Any]] = [{"domain": {"upper": 3}}, {"bounds": {}}, {"bounds": {"private": {"high": 3}}}]
+    for wrong in changes:
         with pytest.raises(jsonschema.ValidationError):
-            check_spec(wrong)
+            check_spec({**spec, **wrong})
 
 
 @pytest.mark.parametrize("budget", [["--delta", "1e-6", "--epsilon", "3"], ["--rdp", "2", "--order", "8"]])

@@ -39,11 +39,6 @@ def test_every_region_switches_once_for_good_around_september_2007(event_log: Mo
     assert early == {region: length for region, (_, length) in event_log.SPELLS.items()}
 
 
-def test_shares_are_those_of_a_hundred_events(event_log: ModuleType) -> None:
-    for column in event_log.SHARES.values():
-        assert [sum(shares) for shares in zip(*column.values(), strict=True)] == [100, 100]
-
-
 def test_counts_are_skewed(event_log: ModuleType, records: list[dict[str, str]]) -> None:
     assert len(records) == event_log.N_RECORDS
     counts = Counter((record["region"], record["month"]) for record in records)

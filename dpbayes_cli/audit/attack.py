@@ -12,13 +12,20 @@ from multiprocessing import TimeoutError
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from dpbayes_cli.audit.checks import Check, ExactComparison
 from dpbayes_cli.audit.datasets import DataSets, Pair
-from dpbayes_cli.audit.draws import draw_releases, first_batch_size
 from dpbayes_cli.audit.events import Bound, best_event, bound_loss, event_scores
-from dpbayes_cli.audit.forced import can_be_dictated
 from dpbayes_cli.audit.langevin_checks import CoupledChains
-from dpbayes_cli.audit.repeats import compare_draws, draw_repeatedly, draw_streams, fresh_processes, planned_release
+from dpbayes_cli.audit.repeats import (
+    compare_draws,
+    draw_releases,
+    draw_repeatedly,
+    draw_streams,
+    fresh_processes,
+    planned_release,
+)  # fmt: skip
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.private_quantile import PrivateBounds
 from dpbayes_cli.core.statistic import ExactEvidence
@@ -30,25 +37,27 @@ if TYPE_CHECKING:
     from dpbayes_cli.privacy.guarantee import Guarantee
 
 N_RECORDS, _MAX_RECORDS = 8, 400
-"""Among few records, the one that differs has the largest influence. Quantiles need more: see ``_default_records``."""
+"""In a small data set, a single record has the largest influence; for quantiles see ``_default_records``."""
 SECONDS, SECONDS_THOROUGH = 40.0, 600.0
 PROCESSES = 2
 FALSE_ALARM = 1e-6
 _MAX_DRAWS, _MAX_DRAWS_THOROUGH = 20_000, 200_000
 _MIN_DRAWS = 200
+_FIRST_BATCH, _FIRST_SAMPLER_BATCH = 16, 2000
+"""Sizes of the first batch of releases; samplers compute their law once a batch."""
 _MAX_DATA_SETS, _MAX_DATA_SETS_THOROUGH = 240, 2000
 _MAX_NUMBERS = 10_000_000
 _MAX_PAIRS = 3
 _TIMEOUT_FACTOR = 3.0
-"""Wait at most this many times the allotted time for a fresh process, which may have died."""
+"""How long to wait for a fresh process, which may have died, in units of the time that it may take."""
 _DELTAS = ("0", "1e-6", "1e-3", "1e-2", "0.1")
 _EXACT_SHARE, _REPEATED_SHARE, _END_SHARE = 0.4, 0.15, 0.97
-"""Shares of the time: when the comparison of laws ends, how long draws are repeated, and when the audit ends."""
+"""Shares of the allotted time: the end of the comparison of laws, the length of repeats, and the end of the audit."""
 DOES_NOT_PROVE = (
     "Passing does not prove the guarantee: a lower bound below the claim may mean that the mechanism loses less "
     "privacy than claimed, or that the attack was weak. The proofs are in the docstrings of the code.",
     "The attacks use data sets of a few records, read by the embedded engine. If the laws of the draws are not known "
-    "exactly, losses that need more draws to show, such as a delta of 1e-6, are missed.",
+    "exactly, the audit misses losses that show only in more draws, such as a delta of 1e-6.",
     "The audit does not examine time, memory, or what other users of the machine can see.",
 )
 
@@ -88,8 +97,6 @@ class Audit:
         kinds: the number of kinds of record.
         stars: how many stars were compared, and how many there are; see ``Star``.
         data_pairs: the number of pairs of data sets that were compared.
-        draws: the number of releases of each data set in the first attacked pair.
-        pair: the data sets of that pair, in words.
         checks: the checks of the parts.
         claims: the attacks on whole releases, at several deltas.
         not_attacked: what the audit did not cover, one phrase each.
@@ -100,11 +107,19 @@ class Audit:
     kinds: int
     stars: tuple[int, int]
     data_pairs: int
-    draws: int
-    pair: str
     checks: tuple[Check, ...]
     claims: tuple[AuditedClaim, ...]
     not_attacked: tuple[str, ...]
+
+    @property
+    def draws(self) -> int:
+        """The number of releases of each data set in the first attacked pair."""
+        return self.claims[0].bound.draws * 2 if self.claims else 0
+
+    @property
+    def pair(self) -> str:
+        """The data sets of the first attacked pair, in words."""
+        return self.claims[0].pair if self.claims else ""
 
     @property
     def findings(self) -> list[str]:
@@ -144,16 +159,11 @@ class Clock:
 
 
 def _default_records(bounds: PrivateBounds | None) -> int:
-    """Return the number of records; with private bounds, so many that two records lie beyond each quantile."""
+    """Return the default number of records; with private bounds, two records must lie beyond each quantile."""
     if bounds is None:
         return N_RECORDS
     tails = [1 - bounds.upper, *([] if bounds.lower is None else [bounds.lower])]
     return max(N_RECORDS, min(_MAX_RECORDS, math.ceil(2 / min(tails))))
-
-
-def _check_readable(sets: DataSets) -> Iterator[Check]:
-    for record in sets.unreadable:
-        yield Check(f"reading of the made-up record {record}", False, "an error", "no error for any record")
 
 
 def audit(
@@ -197,7 +207,6 @@ class _Attack:
     missed: list[str] = field(default_factory=list)
 
     def run(self, directory: Path, draws: int | None) -> Audit:
-        guarantee = self.planned.plan.guarantee
         self.clock.before(1.0, "reading made-up records")
         most = _MAX_DATA_SETS_THOROUGH if self.thorough else _MAX_DATA_SETS
         sets = DataSets(self.planned, self.n_records, directory, most)
@@ -205,34 +214,28 @@ class _Attack:
         if sets.n_kinds < 2 and first.removed is None:
             raise SpecError("all valid records count the same in this domain, so no data sets differ", where="domain")
         (_, evidence), seconds = first.sets[0], _REPEATED_SHARE * self.clock.seconds
+        checks = [
+            Check(f"reading of the made-up record {record}", False, "an error", "no error for any record")
+            for record in sets.unreadable
+        ]
         fresh = fresh_processes(self.planned.spec, self.n_records, evidence, seconds, self.processes)
         with fresh as waiting:
             exact, done = self._exact(sets)
-            checks = [*_check_readable(sets), *exact.checks(), *self._repeated(evidence, seconds, waiting)]
-        pairs = exact.pairs_to_attack(_MAX_PAIRS)
-        claims = list(self._attacked(pairs, draws))
+            checks += [*exact.checks(), *self._repeated(evidence, seconds, waiting)]
+        claims = tuple(self._attacked(exact.pairs_to_attack(_MAX_PAIRS), draws))
         if isinstance(exact, ExactComparison):
             self.missed += sorted(exact.missed)
+        guarantee, stars = self.planned.plan.guarantee, (done, sets.all_bases)
         return Audit(
-            guarantee,
-            self.n_records,
-            sets.n_kinds,
-            (done, sets.all_bases),
-            exact.n_pairs,
-            claims[0].bound.draws * 2 if claims else 0,
-            claims[0].pair if claims else "",
-            tuple(checks),
-            tuple(claims),
-            tuple(self.missed),
+            guarantee, self.n_records, sets.n_kinds, stars, exact.n_pairs, tuple(checks), claims, tuple(self.missed)
         )
 
     def _exact(self, sets: DataSets) -> tuple[ExactComparison | CoupledChains, int]:
         planned, done = self.planned, 0
-        known = can_be_dictated(planned)
         bounds = planned.plan.bounds is not None
-        paths = 4 if self.thorough else 1 if bounds else 2
-        exact = ExactComparison(planned, paths) if known else CoupledChains(planned)
-        if isinstance(exact, ExactComparison):
+        exact: ExactComparison | CoupledChains = CoupledChains(planned)
+        if planned.plan.final_step.law.can_be_dictated:
+            exact = ExactComparison(planned, 4 if self.thorough else 1 if bounds else 2)
             exact.compare_statistics(sets.alone)
         for base in sets.bases():
             for _ in exact.compare_star(sets.star(base)):
@@ -266,11 +269,10 @@ class _Attack:
         yield from compare_draws(known, samples)
 
     def _attacked(self, pairs: list[Pair], draws: int | None) -> Iterator[AuditedClaim]:
-        answer = self.planned.plan.final_step
-        wide = max(1, len(answer.statistic.names) + answer.law.n_states) * max(1, answer.draws)
-        most = (
-            min(_MAX_DRAWS_THOROUGH if self.thorough else _MAX_DRAWS, _MAX_NUMBERS // wide) if draws is None else draws
-        )
+        final_step = self.planned.plan.final_step
+        wide = max(1, len(final_step.statistic.names) + final_step.law.n_states) * max(1, final_step.draws)
+        most = min(_MAX_DRAWS_THOROUGH if self.thorough else _MAX_DRAWS, _MAX_NUMBERS // wide)
+        most = most if draws is None else draws
         for i, pair in enumerate(pairs):
             left = math.inf if draws else (_END_SHARE - self.clock.passed) / (len(pairs) - i)
             one, other = self._drawn(pair, most, self.clock.passed + left)
@@ -280,10 +282,9 @@ class _Attack:
                 yield from self._claims(pair, one, other, len(pairs))
 
     def _drawn(self, pair: Pair, most: int, share: float) -> tuple[Floats, Floats]:
-        import numpy as np
-
         released: tuple[list[Floats], list[Floats]] = ([], [])
-        n, size = 0, first_batch_size(self.planned)
+        n, at_once = 0, self.planned.plan.final_step.law.draws_at_once
+        size = _FIRST_SAMPLER_BATCH if at_once else _FIRST_BATCH
         while n < most and (self.clock.before(share, "releasing neighboring data sets") or not n):
             size = min(size, most - n)
             start = time.monotonic()
@@ -297,12 +298,11 @@ class _Attack:
     def _claims(self, pair: Pair, one: Floats, other: Floats, n_pairs: int) -> Iterator[AuditedClaim]:
         one, other = event_scores(one, other)
         guarantee, half = self.planned.plan.guarantee, len(one) // 2
-        stated = [(delta, guarantee.statement(max(Decimal(delta), guarantee.delta))) for delta in _DELTAS]
-        known = [statement for _, statement in stated if statement.epsilon.is_finite()]
-        claims = list({float(statement.delta): statement for statement in known}.values())
-        for statement in claims:
-            delta = float(statement.delta)
-            epsilon, n_bounds = float(statement.epsilon), 2 * len(claims) * n_pairs
+        stated = [guarantee.statement(max(Decimal(delta), guarantee.delta)) for delta in _DELTAS]
+        claims = list({claim.delta: claim for claim in stated if claim.epsilon.is_finite()}.values())
+        n_bounds = 2 * len(claims) * n_pairs
+        for claim in claims:
+            delta, epsilon = float(claim.delta), float(claim.epsilon)
             event = best_event(one[:half], other[:half], delta=delta)
             proved = bound_loss(event, one[half:], other[half:], delta, n_bounds)
             event = best_event(one[:half], other[:half], epsilon=epsilon)

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from dpbayes_cli.audit.datasets import identity
+from dpbayes_cli.audit.datasets import Pair, Star, identity
 from dpbayes_cli.audit.forced import DictatedRun, UnknownDrawError, run_dictated
 from dpbayes_cli.audit.laws import RENYI_ORDERS, PrivacyLoss, privacy_loss
+from dpbayes_cli.core.statistic import ExactEvidence, Part, Statistic
 from dpbayes_cli.privacy.composition import Composition
+from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.privacy.kinds import BoundedRange
-
-if TYPE_CHECKING:
-    from dpbayes_cli.audit.datasets import Pair, Star
-    from dpbayes_cli.core.statistic import ExactEvidence, Statistic
-    from dpbayes_cli.privacy.guarantee import Guarantee
-    from dpbayes_cli.workflow.pricing import PlannedRelease
+from dpbayes_cli.workflow.pricing import PlannedRelease
 
 _ROUNDING = 1.0 + 1e-9
 _ORDER_ROUNDING = 1e-11
-"""The float error of a Renyi divergence is this times the order: the logarithms of masses err by 1e-14."""
+"""The float error of a Renyi divergence at order a is at most this times a."""
 _RANGE = "range of the log ratios of the choices' laws"
 _RELEASED = "released values under dictated outcomes"
 
@@ -61,10 +59,14 @@ class WorstLoss:
     allowed: float = math.inf
     pair: Pair | None = None
 
+    @property
+    def quotient(self) -> float:
+        """The measured loss in units of the allowed loss."""
+        return -math.inf if self.pair is None else self.measured / max(self.allowed, 1e-300)
+
     def take(self, measured: float, allowed: float, pair: Pair) -> None:
-        """Keep the loss of a pair if it is larger than the one before."""
-        before = -math.inf if self.pair is None else self.measured / max(self.allowed, 1e-300)
-        if math.isfinite(allowed) and measured / max(allowed, 1e-300) > before:
+        """Keep the loss of a pair if its quotient is the largest so far."""
+        if math.isfinite(allowed) and measured / max(allowed, 1e-300) > self.quotient:
             self.measured, self.allowed, self.pair = measured, allowed, pair
 
     def check(self, name: str) -> Iterator[Check]:
@@ -90,8 +92,8 @@ class ExactComparison:
     n_pairs: int = 0
     missed: set[str] = field(default_factory=set)
     _runs: dict[Any, tuple[DictatedRun, ...]] = field(default_factory=dict)
-    _memory: dict[Any, Any] = field(default_factory=dict)
-    _worst: dict[str, WorstLoss] = field(default_factory=dict)
+    _weights: dict[Any, Any] = field(default_factory=dict)
+    _worst: defaultdict[str, WorstLoss] = field(default_factory=lambda: defaultdict(WorstLoss))
     _moving: dict[int, tuple[int, Pair]] = field(default_factory=dict)
     _broken: dict[str, Check] = field(default_factory=dict)
     _orders: dict[float, WorstLoss] = field(default_factory=lambda: {order: WorstLoss() for order in RENYI_ORDERS})
@@ -103,13 +105,11 @@ class ExactComparison:
         pure = guarantee.delta == 0
         self._epsilon = float(guarantee.epsilon) * _ROUNDING if pure else math.inf
         self._spread = _claimed_range(guarantee) * _ROUNDING
-        orders = [float(guarantee.rdp(Decimal(repr(order)))) if pure else math.inf for order in RENYI_ORDERS]
-        self._renyi = [
-            value * (1.0 + 1e-9) + _ORDER_ROUNDING * o for o, value in zip(RENYI_ORDERS, orders, strict=True)
-        ]
+        rdp = {order: float(guarantee.rdp(Decimal(repr(order)))) if pure else math.inf for order in RENYI_ORDERS}
+        self._renyi = {order: value * _ROUNDING + _ORDER_ROUNDING * order for order, value in rdp.items()}
 
     def compare_star(self, star: Star) -> Iterator[None]:
-        """Compare all pairs of a star; yield after each data set, when it is compared with those before it."""
+        """Compare all pairs of a star; yield each time that a data set was compared with all earlier ones."""
         statistic = self.planned.plan.steps[0].statistic
         for last, (_, evidence) in enumerate(star.sets):
             self._run(evidence)
@@ -131,8 +131,8 @@ class ExactComparison:
         key = identity(evidence)
         if key not in self._runs:
             try:
-                runs = tuple(run_dictated(self.planned, evidence, path, self._memory) for path in range(self.paths))
-                repeat = None if self._runs else run_dictated(self.planned, evidence, 0, self._memory)
+                runs = tuple(run_dictated(self.planned, evidence, path, self._weights) for path in range(self.paths))
+                repeat = None if self._runs else run_dictated(self.planned, evidence, 0, self._weights)
                 if repeat is not None and repeat.released != runs[0].released:
                     raise UnknownDrawError("the released values differ from run to run")
             except UnknownDrawError as unknown:
@@ -144,23 +144,20 @@ class ExactComparison:
     def _compare(self, one: DictatedRun, other: DictatedRun, pair: Pair) -> None:
         loss = privacy_loss(one.elements, other.elements)
         if loss is None:
-            self._add_difference("order and number of the draws", "differ between neighbors", pair)
+            self._add_difference("order and number of the draws", pair)
             return
         if one.released != other.released:
-            self._add_difference(_RELEASED, "differ between neighbors", pair)
+            self._add_difference(_RELEASED, pair)
         if any(not getattr(element, "whole", True) for element in one.elements):
             self.missed.add("exact laws on lattices of more than 65,536 points, apart from log ratios at the corners")
         self._take(loss, pair)
 
     def _take(self, loss: PrivacyLoss, pair: Pair) -> None:
-        worst = self._worst
-        worst.setdefault("largest log ratio of the exact laws", WorstLoss()).take(
-            max(loss.up, loss.down), self._epsilon, pair
-        )
-        worst.setdefault(_RANGE, WorstLoss()).take(loss.spread, self._spread, pair)
+        self._worst["largest log ratio of the exact laws"].take(max(loss.up, loss.down), self._epsilon, pair)
+        self._worst[_RANGE].take(loss.spread, self._spread, pair)
         renyi = [0.0] * len(RENYI_ORDERS) if isinstance(loss.renyi, float) else loss.renyi.max(axis=0)
-        for order, measured, allowed in zip(RENYI_ORDERS, renyi, self._renyi, strict=True):
-            self._orders[order].take(float(measured), allowed, pair)
+        for order, measured in zip(RENYI_ORDERS, renyi, strict=True):
+            self._orders[order].take(float(measured), self._renyi[order], pair)
         score = max(loss.up, loss.down, loss.spread / 2.0)
         if self._most is None or score > self._most[0]:
             self._most = score, pair
@@ -168,24 +165,24 @@ class ExactComparison:
             if change > self._moving.get(i, (0, pair))[0]:
                 self._moving[i] = change, pair
 
-    def _add_difference(self, name: str, measured: str, pair: Pair) -> None:
-        check = Check(name, False, f"{measured} ({pair.described})", "the same for all data sets")
-        self._broken.setdefault(name, check)
+    def _add_difference(self, name: str, pair: Pair) -> None:
+        measured = f"differ between neighbors ({pair.described})"
+        self._broken.setdefault(name, Check(name, False, measured, "the same for all data sets"))
 
     def _sensitivity(self, statistic: Statistic, pair: Pair) -> None:
         if not statistic.sensitivity_l1:
             return
         changes = _changes(pair.one, pair.other)
-        self._worst.setdefault("L1 sensitivity", WorstLoss()).take(sum(changes), statistic.sensitivity_l1, pair)
-        squares = self._worst.setdefault("squared L2 sensitivity", WorstLoss())
-        squares.take(sum(c * c for c in changes), statistic.sensitivity_l2_squared, pair)
+        self._take_changes("", changes, statistic, pair)
         first = 0
         for part in statistic.parts:
-            own, first = changes[first : first + part.size], first + part.size
-            of_part = self._worst.setdefault("L1 sensitivity of one part", WorstLoss())
-            of_part.take(sum(own), part.sensitivity_l1, pair)
-            of_part = self._worst.setdefault("squared L2 sensitivity of one part", WorstLoss())
-            of_part.take(sum(c * c for c in own), part.sensitivity_l2_squared, pair)
+            self._take_changes(" of one part", changes[first : first + part.size], part, pair)
+            first += part.size
+
+    def _take_changes(self, of: str, changes: list[int], stated: Statistic | Part, pair: Pair) -> None:
+        self._worst[f"L1 sensitivity{of}"].take(sum(changes), stated.sensitivity_l1, pair)
+        squares = sum(change * change for change in changes)
+        self._worst[f"squared L2 sensitivity{of}"].take(squares, stated.sensitivity_l2_squared, pair)
 
     def checks(self) -> Iterator[Check]:
         """Yield the checks of all pairs that were compared."""
@@ -193,7 +190,7 @@ class ExactComparison:
             yield from worst.check(name)
         known = [order for order in RENYI_ORDERS if self._orders[order].pair is not None]
         if known:
-            order = max(known, key=lambda o: self._orders[o].measured / max(self._orders[o].allowed, 1e-300))
+            order = max(known, key=lambda o: self._orders[o].quotient)
             yield from self._orders[order].check(
                 f"Renyi divergence of the exact laws, {len(known)} orders; closest to the claim at order {order:g}"
             )
@@ -203,7 +200,8 @@ class ExactComparison:
 
     def pairs_to_attack(self, most: int) -> list[Pair]:
         """Return the pair that loses the most, then pairs that change other components of the statistic."""
-        pairs = [pair for pair in (self._first if self._most is None else self._most[1],) if pair is not None]
+        strongest = self._first if self._most is None else self._most[1]
+        pairs = [] if strongest is None else [strongest]
         changed: set[int] = set().union(*(_changed_components(pair) for pair in pairs))
         while len(pairs) < most:
             candidates = [pair for i, (_, pair) in self._moving.items() if i not in changed]

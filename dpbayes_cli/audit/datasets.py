@@ -1,8 +1,8 @@
-"""Made-up data sets of a few records, as the engine reads them, and which of them are neighbors.
+"""Made-up neighboring data sets of a few records, read by the engine that reads real data.
 
-The data sets of a star share n - 1 records and have one more record, of any kind: valid ones, numbers at, within and
-far beyond their bounds, and invalid cells. Any two data sets of a star are neighbors by replacement, and each is a
-neighbor of the n - 1 shared records by removal. Together, all stars contain all neighbors.
+The data sets of a star share n - 1 records, and each has one more record, of its own kind: a valid record, a number at,
+within or far beyond its bounds, or an invalid cell. Any two data sets of a star are neighbors by replacement, and each
+is a neighbor of the n - 1 shared records by removal. Together, all stars contain all neighbors.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _MAX_KINDS = 64
 _MAX_DATA_SETS = 240
 _MAX_LEVELS = 6
 _RARE = (2, 1, 4)
-"""If there are too many stars: how many of the shared records differ from the rest."""
+"""If there are too many stars to compare all: how many of the shared records are of a second kind."""
 _FAR = ("-1000000000000", "1000000000000")
 
 Key = tuple[int, ...]
@@ -178,7 +178,7 @@ def _named(cells: Cells) -> str:
 
 
 def identity(evidence: ExactEvidence) -> object:
-    """Return a hashable value that distinguishes evidence from other evidence of the same release."""
+    """Return a hashable value that is equal for equal evidence of one release."""
     design = evidence.design
     if isinstance(design, DesignMatrix):
         blocks = ((x.toarray() if hasattr(x, "toarray") else x, y) for x, y in design.blocks)
@@ -189,7 +189,7 @@ def identity(evidence: ExactEvidence) -> object:
 
 
 def _kinds(planned: PlannedRelease) -> Iterator[Cells]:
-    """Yield records of every kind, first those that attain a sensitivity; with many columns, only a selection."""
+    """Yield records of every kind, first the witnesses of the sensitivity; with many columns, only a selection."""
     statistic, columns = planned.plan.steps[0].statistic, planned.model.columns
     cells = [_cells(column) for column in columns]
     named = [w for w in (statistic.witness, statistic.witness_l2) if w is not None]

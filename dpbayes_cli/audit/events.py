@@ -6,11 +6,14 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+from scipy.special import betaincinv
+
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
 
 CONFIDENCE = 1.0 - 5e-7
-"""For all events of an audit together; the other half of the false-alarm rate is for the tests of draws' laws."""
+"""Confidence of all events of an audit together; tests of draws share the rest of the rate of false alarms."""
 _THRESHOLDS = 400
 _MAX_SCORES = 64
 _MAX_EXPONENT = 700.0
@@ -69,8 +72,6 @@ def event_scores(one: Floats, other: Floats) -> tuple[Floats, Floats]:
     of the standard deviations; and the difference of the absolute distances from the two medians, for noise such as
     Laplace's.
     """
-    import numpy as np
-
     half = len(one) // 2
     first, second = one[:half], other[:half]
     centre_one, centre_other = np.median(first, axis=0), np.median(second, axis=0)
@@ -94,8 +95,6 @@ def best_event(one: Floats, other: Floats, *, delta: float = 0.0, epsilon: float
         delta: bound epsilon at this delta.
         epsilon: bound delta at this epsilon instead; None: bound epsilon.
     """
-    import numpy as np
-
     best_value, best = -math.inf, Event(0, -math.inf, True, False)
     for k in range(one.shape[1]):
         a, b = np.sort(one[:, k]), np.sort(other[:, k])
@@ -136,8 +135,6 @@ def bound_loss(event: Event, one: Floats, other: Floats, delta: float, n_bounds:
 
 def clopper_pearson(successes: int, n: int, n_bounds: int) -> tuple[float, float]:
     """Return the bounds of a probability; all ``2 * n_bounds`` of them hold together with ``CONFIDENCE``."""
-    from scipy.special import betaincinv
-
     alpha = (1.0 - CONFIDENCE) / (2.0 * n_bounds)
     low = 0.0 if successes == 0 else float(betaincinv(successes, n - successes + 1, alpha))
     high = 1.0 if successes == n else float(betaincinv(successes + 1, n - successes, 1.0 - alpha))

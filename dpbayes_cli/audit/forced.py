@@ -1,21 +1,24 @@
 """Run a release with dictated outcomes: record the exact law of each draw, and what is released.
 
-A release may depend on the data only by the laws of its draws. So each draw is replaced by an outcome that is fixed
-beforehand, and its law is recorded. On two neighboring data sets, the draws must come in the same order, so that the
-privacy loss is that of the laws; and the released values must be equal, because they are a function of the outcomes.
+A release may depend on the data only through the laws of its draws. So each draw is replaced by an outcome that is
+fixed beforehand, and its law is recorded. On two neighboring data sets, the draws must come in the same order: then the
+privacy loss follows from the laws. The released values must be equal, because they are a function of the outcomes.
 """
 
 from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from dpbayes_cli.audit.laws import AddedNoise, Choices, Element, normalize_logs
+import numpy as np
+from scipy.special import log_softmax
+
+from dpbayes_cli.audit.laws import AddedNoise, Choices, Element
 from dpbayes_cli.core.registry import noise_law_kinds, noise_law_type
 from dpbayes_cli.core.released import Draws, Payload
 from dpbayes_cli.core.statistic import ExactEvidence
@@ -64,22 +67,20 @@ class DictatedOutcomes:
     """
 
     def __init__(self, path: int) -> None:
-        import numpy as np
-
         self.elements: list[Element] = []
         self._path, self._points = path, 0
         self._rng = np.random.default_rng(path)
 
+    def _last_or_random(self, n_outcomes: int) -> int:
+        return n_outcomes - 1 if self._path == 0 else int(self._rng.integers(n_outcomes))
+
     def cells(self, weights: CellWeights, size: int) -> list[int]:
         """Stand in for ``CellWeights.draw``."""
         self.elements.append(Choices("choice of a cell", _log_masses(weights), lambda: weights.draw(1), size))
-        n = weights.n_cells
-        return [n - 1 if self._path == 0 else int(self._rng.integers(n)) for _ in range(size)]
+        return [self._last_or_random(weights.n_cells) for _ in range(size)]
 
     def points(self, lattice: SimplexLattice, size: int) -> list[tuple[int, ...]]:
         """Stand in for ``SimplexLattice.draw``: a corner of the lattice."""
-        import numpy as np
-
         k = len(lattice.tables)
         cover = SharesCover(k, lattice.resolution, lattice.least)
         whole = cover.n_points <= _MAX_POINTS
@@ -89,7 +90,7 @@ class DictatedOutcomes:
         def again() -> list[int]:
             return [_index(cover)[point] for point in lattice.draw(1)]
 
-        logs = normalize_logs(logs[None, :])
+        logs = log_softmax(logs[None, :], axis=1)
         self.elements.append(Choices("choice of shares", logs, again if whole else None, size, whole=whole))
         corners = []
         for _ in range(size):
@@ -100,32 +101,27 @@ class DictatedOutcomes:
 
     def states(self, utilities: Integers, bits: int) -> Integers:
         """Stand in for ``choose``."""
-        import numpy as np
-
-        logs = normalize_logs(np.log(choice_weights(utilities, bits).astype(np.float64)))
+        logs = log_softmax(np.log(choice_weights(utilities, bits).astype(np.float64)), axis=1)
         self.elements.append(Choices("choice of states", logs, lambda: choose(utilities, bits).tolist()))
         places, outcomes = utilities.shape
-        return np.asarray(
-            np.arange(places) % outcomes if self._path == 0 else self._rng.integers(outcomes, size=places)
-        )
+        in_turn = np.arange(places) % outcomes
+        return np.asarray(in_turn if self._path == 0 else self._rng.integers(outcomes, size=places))
 
     def step(self, weights: Sequence[Any]) -> int:
         """Stand in for ``choose_index`` if it chooses between two points."""
-        logs = normalize_logs(_logs(weights)[None, :])
+        logs = log_softmax(_logs(weights)[None, :], axis=1)
         self.elements.append(Choices("step of a walk", logs, lambda: [choose_index(weights)]))
-        return len(weights) - 1 if self._path == 0 else int(self._rng.integers(len(weights)))
+        return self._last_or_random(len(weights))
 
     def flip(self, weights: FlipWeights) -> int:
         """Stand in for ``permute_and_flip``."""
-        import numpy as np
-
         if weights.n_cells > _MAX_FLIPPED:
             raise UnknownDrawError(f"permute-and-flip among more than {_MAX_FLIPPED} points")
         coins = np.array([float(weights.weight(cell)) for cell in range(weights.n_cells)])
         with np.errstate(divide="ignore"):
             logs = np.log(flip_law(np.log(coins)))
         self.elements.append(Choices("permute-and-flip", logs[None, :], lambda: [permute_and_flip(weights)]))
-        return weights.n_cells - 1 if self._path == 0 else int(self._rng.integers(weights.n_cells))
+        return self._last_or_random(weights.n_cells)
 
     def noise(self, law: NoiseLaw, values: Sequence[int]) -> list[int]:
         """Stand in for the ``release`` of a noise law: its result is dictated, not the noise."""
@@ -134,7 +130,7 @@ class DictatedOutcomes:
 
 
 def run_dictated(planned: PlannedRelease, evidence: ExactEvidence, path: int, memory: dict[Any, Any]) -> DictatedRun:
-    """Run a release once with dictated outcomes.
+    """Run a release once with dictated outcomes, by replacing every function of this process that draws.
 
     Args:
         planned: the release.
@@ -145,14 +141,6 @@ def run_dictated(planned: PlannedRelease, evidence: ExactEvidence, path: int, me
     Raises:
         UnknownDrawError: the release draws in a way that the audit does not know.
     """
-    with dictate_draws(path, memory) as outcomes:
-        released = privatize(planned, evidence)
-    return DictatedRun(tuple(outcomes.elements), tuple(released_numbers(released)))
-
-
-@contextmanager
-def dictate_draws(path: int, memory: dict[Any, Any]) -> Iterator[DictatedOutcomes]:
-    """Dictate every draw of this process while the context lasts."""
     outcomes = DictatedOutcomes(path)
 
     def refused(*_: object) -> Any:
@@ -184,7 +172,8 @@ def dictate_draws(path: int, memory: dict[Any, Any]) -> Iterator[DictatedOutcome
         for owner, name, stand_in in places:
             stack.callback(setattr, owner, name, getattr(owner, name))
             setattr(owner, name, stand_in)
-        yield outcomes
+        released = privatize(planned, evidence)
+    return DictatedRun(tuple(outcomes.elements), tuple(released_numbers(released)))
 
 
 def _method(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -201,33 +190,15 @@ def released_numbers(released: Payload | Draws) -> list[float]:
     return [*(float(value) for row in rows for value in row), *weight]
 
 
-def can_be_dictated(planned: PlannedRelease) -> bool:
-    """Return whether all draws of a release have known laws, unlike those of a Langevin chain."""
-    return planned.plan.final_step.law.can_be_dictated
-
-
-def with_small_covers(planned: PlannedRelease) -> PlannedRelease:
-    """Return the release with covers of few points, at the same privacy cost and likelihood power."""
-    final_step = planned.plan.final_step
-    coarser = final_step.law.coarsened()
-    if coarser == final_step.law:
-        return planned
-    steps = (*planned.plan.steps[:-1], replace(final_step, law=coarser))
-    return replace(planned, plan=replace(planned.plan, steps=steps))
-
-
 def _log_masses(weights: CellWeights) -> Floats:
-    import numpy as np
-
     whole = np.full(weights.n_cells, float(MIN_WEIGHT))
     whole[weights.first : weights.first + len(weights.extra)] += np.array([float(extra) for extra in weights.extra])
-    return normalize_logs(np.log(whole)[None, :])
+    logs: Floats = log_softmax(np.log(whole)[None, :], axis=1)
+    return logs
 
 
 def _logs(table: Sequence[Any]) -> Floats:
     """Return the logarithms of positive decimals, which may be too small for a float."""
-    import numpy as np
-
     floats = np.array([float(weight) for weight in table])
     if floats.min() > 1e-300:
         return np.asarray(np.log(floats))
@@ -246,6 +217,4 @@ def _index(cover: SharesCover) -> dict[tuple[int, ...], int]:
 
 def _corners(cover: SharesCover) -> Integers:
     """Return the corners of a large lattice, where the log ratios of one record are largest and smallest."""
-    import numpy as np
-
     return np.eye(cover.n_shares, dtype=np.int64) * (cover.most - cover.least)

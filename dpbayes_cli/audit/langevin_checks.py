@@ -9,8 +9,11 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
+import numpy as np
+from scipy.special import ndtr, ndtri
+
 from dpbayes_cli.audit.checks import Check, check_at_most
-from dpbayes_cli.audit.laws import Stream
+from dpbayes_cli.audit.laws import SHARES, Stream
 from dpbayes_cli.core.design import DesignMatrix
 from dpbayes_cli.core.langevin import Gradient, Langevin
 from dpbayes_cli.core.section import require_type
@@ -27,7 +30,6 @@ _POINTS = 64
 _COUPLED = 4
 _ROUNDING = 1.0 + 1e-6
 _EPSILONS = ("0.01", "0.1", "0.5", "1", "2", "4")
-_THRESHOLDS = 25
 
 
 @dataclass
@@ -52,9 +54,7 @@ class CoupledChains:
         return require_type(self.planned.plan.final_step.law, Langevin)
 
     def compare_star(self, star: Star) -> Iterator[None]:
-        """Compare all pairs of a star; yield after each data set, when it is compared with those before it."""
-        import numpy as np
-
+        """Compare all pairs of a star; yield each time that a data set was compared with all earlier ones."""
         whole = [evidence for _, evidence in star.sets] + ([] if star.removed is None else [star.removed])
         points = _points(np.concatenate([_rows(_matrix(evidence)) for evidence in whole]), self.law.width)
         computed = {}
@@ -73,8 +73,6 @@ class CoupledChains:
 
     def _gradients_and_ends(self, evidence: ExactEvidence, points: Floats) -> tuple[Floats, Floats]:
         """Return the gradients at points, and the last states of chains with the same noise for all data."""
-        import numpy as np
-
         law, matrix, rng = self.law, _matrix(evidence), np.random.default_rng(0)
         with ExitStack() as stack:
             gradient = Gradient(matrix, law.loss, stack, points.shape[1])(points)
@@ -111,8 +109,6 @@ class CoupledChains:
 
 def noise_streams(law: Langevin, evidence: ExactEvidence) -> list[Stream]:
     """Return the parts of a chain whose exact law is known: the noise of one step, and all steps without data."""
-    import numpy as np
-
     matrix, shrinks, noise = _matrix(evidence), 1.0 - law.step_size * law.tau, law.arithmetic.noise
     one, no_data = replace(law, n_steps=1), DesignMatrix(matrix.rows, matrix.expected)
     start = one.draw(matrix, 1, np.zeros)[0]
@@ -124,11 +120,7 @@ def noise_streams(law: Langevin, evidence: ExactEvidence) -> list[Stream]:
 
 
 def _normal_stream(name: str, law: Langevin, matrix: DesignMatrix, mean: Floats, sd: float) -> Stream:
-    import numpy as np
-    from scipy.special import ndtr, ndtri
-
-    quantiles = ndtri(np.linspace(0.0, 1.0, _THRESHOLDS + 2)[1:-1])
-    points = (np.floor((mean[:, None] + sd * quantiles) / law.grid) + 0.5) * law.grid  # between released numbers
+    points = (np.floor((mean[:, None] + sd * ndtri(SHARES)) / law.grid) + 0.5) * law.grid  # between released numbers
 
     def again() -> Sequence[float]:
         state: list[float] = law.draw(matrix, 1)[0].tolist()
@@ -142,8 +134,6 @@ def _matrix(evidence: ExactEvidence) -> DesignMatrix:
 
 
 def _rows(matrix: DesignMatrix) -> Floats:
-    import numpy as np
-
     dense = [x.toarray() if hasattr(x, "toarray") else x for x, _ in matrix.blocks]
     return (
         np.concatenate([np.asarray(x, dtype=np.float64) for x in dense])
@@ -153,9 +143,7 @@ def _rows(matrix: DesignMatrix) -> Floats:
 
 
 def _points(rows: Floats, width: int) -> Floats:
-    """Return points far out along the rows, where losses are steepest, and random points."""
-    import numpy as np
-
+    """Return random points, and points far out along the rows, where losses are steepest."""
     points = np.random.default_rng(0).normal(size=(width, _POINTS))
     for i, row in enumerate(np.unique(rows, axis=0)[: _POINTS // 8]):
         ends = [length / max(float(row @ row), 1e-12) for length in (30.0, -30.0, 1e4, -1e4)]

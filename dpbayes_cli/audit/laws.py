@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from dpbayes_cli.privacy.conversions import ORDERS
 from dpbayes_cli.privacy.noise import NoiseLaw
 
@@ -15,16 +17,17 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
 
 _POINTS_PER_SCALE = 200.0
-"""A wide law is evaluated at this many points per scale: the relative error of its Renyi divergences is 1e-5."""
+"""Number of points per scale at which a wide law is evaluated: its Renyi divergences have a relative error of 1e-5."""
 _SUPPORT_SCALES = 60.0
-_THRESHOLDS = 25
+SHARES = np.linspace(0.0, 1.0, 27)[1:-1]
+"""The probabilities at whose quantiles draws are compared with their law."""
 _MAX_COMPONENTS = 32
 RENYI_ORDERS = tuple(float(order) for order in ORDERS if order <= 256)
 
 
 @dataclass(frozen=True)
 class PrivacyLoss:
-    """The privacy loss between two data sets by the laws of draws, all draws together.
+    """The privacy loss between two data sets, from the laws of all draws together.
 
     Attributes:
         up, down: the largest log ratio of an outcome's probabilities, and of its inverse.
@@ -39,8 +42,9 @@ class PrivacyLoss:
 
     def __add__(self, other: PrivacyLoss) -> PrivacyLoss:
         """Return the loss of both draws together."""
-        mine = (self.up + other.up, self.down + other.down, self.spread + other.spread, self.renyi + other.renyi)
-        return PrivacyLoss(*mine)
+        return PrivacyLoss(
+            self.up + other.up, self.down + other.down, self.spread + other.spread, self.renyi + other.renyi
+        )
 
 
 @dataclass(frozen=True)
@@ -85,8 +89,6 @@ class Choices:
 
     def loss(self, other: Choices) -> PrivacyLoss:
         """Return the privacy loss between these choices and another data set's."""
-        import numpy as np
-
         if self.logs is other.logs or np.array_equal(self.logs, other.logs):
             return PrivacyLoss()
         with np.errstate(invalid="ignore"):
@@ -101,13 +103,10 @@ class Choices:
 
     def stream(self) -> Stream | None:
         """Return the stream of these choices; None if they cannot be drawn again."""
-        import numpy as np
-
         if self.again is None:
             return None
         below = np.cumsum(np.exp(self.logs[:_MAX_COMPONENTS]), axis=1)
-        shares = np.linspace(0.0, 1.0, _THRESHOLDS + 2)[1:-1]
-        places = np.array([np.searchsorted(row, shares) for row in below]).clip(0, below.shape[1] - 1)
+        places = np.array([np.searchsorted(row, SHARES) for row in below]).clip(0, below.shape[1] - 1)
         return Stream(self.name, self.again, places, np.take_along_axis(below, places, axis=1))
 
 
@@ -135,12 +134,9 @@ class AddedNoise:
 
     def stream(self) -> Stream:
         """Return the stream of the noise."""
-        import numpy as np
-
         support, masses, step = _support(self.law)
         sums = np.cumsum(masses)
-        shares = np.linspace(0.0, 1.0, _THRESHOLDS + 2)[1:-1]
-        places = np.unique(np.searchsorted(sums, shares))
+        places = np.unique(np.searchsorted(sums, SHARES))
         n = min(len(self.values), _MAX_COMPONENTS)
         chosen = [*range(n - 1), len(self.values) - 1]
         values = np.array(self.values, dtype=object)
@@ -165,18 +161,8 @@ def privacy_loss(one: Sequence[Element], other: Sequence[Element]) -> PrivacyLos
     return sum((mine.loss(theirs) for mine, theirs in pairs), PrivacyLoss())  # type: ignore[arg-type]
 
 
-def normalize_logs(logs: Floats) -> Floats:
-    """Return the log probabilities of log weights, row by row."""
-    import numpy as np
-
-    largest = logs.max(axis=1, keepdims=True)
-    return np.asarray(logs - largest - np.log(np.exp(logs - largest).sum(axis=1, keepdims=True)))
-
-
 def _divergences(logs: Floats, ratios: Floats) -> Floats:
     """Return the Renyi divergences of laws, summed over places, from log probabilities and log ratios."""
-    import numpy as np
-
     orders = np.array(RENYI_ORDERS)
     terms = logs + (orders - 1.0)[:, None, None] * ratios
     largest = np.maximum(terms.max(axis=2), -1e300)
@@ -187,8 +173,6 @@ def _divergences(logs: Floats, ratios: Floats) -> Floats:
 @lru_cache(maxsize=256)
 def _support(law: NoiseLaw) -> tuple[Integers, Floats, int]:
     """Return the integers that carry a law's mass, their masses, and their spacing, over which a wide law is smooth."""
-    import numpy as np
-
     step = max(1, math.floor(law.scale / _POINTS_PER_SCALE))
     reach = math.ceil(_SUPPORT_SCALES * law.scale / step) + 2
     support = np.arange(-reach, reach + 1) * step
@@ -198,8 +182,6 @@ def _support(law: NoiseLaw) -> tuple[Integers, Floats, int]:
 
 @lru_cache(maxsize=4096)
 def _shift_loss(law: NoiseLaw, distance: int) -> PrivacyLoss:
-    import numpy as np
-
     support, masses, step = _support(law)
     largest = law.largest_ratio(distance)
     with np.errstate(divide="ignore"):

@@ -1,6 +1,7 @@
 """Draw many times, here and in fresh processes: draws must follow their law, and sequences must differ.
 
-A generator that restarts at every release shows in one process; one that restarts with the process shows in two.
+Draws of one process reveal a generator that restarts at every release; draws of two processes reveal one that restarts
+with the process.
 """
 
 from __future__ import annotations
@@ -9,22 +10,20 @@ import signal
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from scipy.special import bdtr, bdtrc
+
 from dpbayes_cli.audit.checks import Check
 from dpbayes_cli.audit.events import clopper_pearson
-from dpbayes_cli.audit.forced import (
-    UnknownDrawError,
-    can_be_dictated,
-    released_numbers,
-    run_dictated,
-    with_small_covers,
-)
+from dpbayes_cli.audit.forced import UnknownDrawError, released_numbers, run_dictated
 from dpbayes_cli.audit.langevin_checks import noise_streams
 from dpbayes_cli.audit.laws import Stream
 from dpbayes_cli.core.langevin import Langevin
+from dpbayes_cli.core.plan import Step
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.core.statistic import ExactEvidence
 from dpbayes_cli.spec.release_spec import ReleaseSpec, build_spec
@@ -35,10 +34,11 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
 
 SMALLEST_P = 1e-11
-"""For one test; an audit makes at most about ten thousand, so that one audit in 1e7 raises a false alarm."""
+"""Level of one test: an audit makes at most ten thousand tests, so one audit in 1e7 raises a false alarm."""
 _MAX_ROWS = 2000
 _MAX_STREAMS = 12
 _MIN_RELEASES = 48
+_MAX_BATCH = 25_000
 WHOLE = "whole releases"
 
 
@@ -51,18 +51,43 @@ class ProcessDraws:
 
 
 def planned_release(spec: ReleaseSpec, n_records: int) -> PlannedRelease:
-    """Return the priced release to audit, with covers of few points.
+    """Return the priced release to audit, with covers of few points at the same privacy cost and likelihood power.
 
     Raises:
         SpecError: the request cannot be priced.
     """
-    return with_small_covers(price(spec, n_records))
+    planned = price(spec, n_records)
+    final_step = planned.plan.final_step
+    return _with_final_step(planned, replace(final_step, law=final_step.law.coarsened()))
+
+
+def _with_final_step(planned: PlannedRelease, final_step: Step) -> PlannedRelease:
+    return replace(planned, plan=replace(planned.plan, steps=(*planned.plan.steps[:-1], final_step)))
+
+
+def draw_releases(planned: PlannedRelease, evidence: ExactEvidence, n_draws: int) -> Floats:
+    """Return the released numbers of many releases of the same evidence, shape (n_draws, n_numbers).
+
+    A release of k draws is one row with all k. Draws of samplers and of independent chains are made in large batches;
+    all others are separate releases.
+    """
+    final_step = planned.plan.final_step
+    if not final_step.law.draws_at_once:
+        return np.asarray([released_numbers(privatize(planned, evidence)) for _ in range(n_draws)], dtype=np.float64)
+    rows: list[list[float]] = []
+    while len(rows) < n_draws:
+        size = min(_MAX_BATCH, n_draws - len(rows)) * final_step.draws
+        released = privatize(_with_final_step(planned, replace(final_step, draws=size)), evidence)
+        drawn = np.asarray(released.values, dtype=np.float64)
+        rows += drawn.reshape(size // final_step.draws, -1).tolist()
+    return np.asarray(rows)
 
 
 def draw_streams(planned: PlannedRelease, evidence: ExactEvidence) -> list[Stream]:
     """Return the streams of a release, one for every kind of draw."""
-    if not can_be_dictated(planned):
-        return noise_streams(require_type(planned.plan.final_step.law, Langevin), evidence)
+    final_step = planned.plan.final_step
+    if not final_step.law.can_be_dictated:
+        return noise_streams(require_type(final_step.law, Langevin), evidence)
     try:
         elements = run_dictated(planned, evidence, 0, {}).elements
     except UnknownDrawError:
@@ -74,8 +99,6 @@ def draw_streams(planned: PlannedRelease, evidence: ExactEvidence) -> list[Strea
 
 def draw_repeatedly(planned: PlannedRelease, evidence: ExactEvidence, seconds: float) -> ProcessDraws:
     """Draw rows from every stream, and whole releases, for about the given time in all."""
-    import numpy as np
-
     known = draw_streams(planned, evidence)
     share = seconds / (len(known) + 1)
     rows = tuple(np.array(_repeat(stream.again, _MAX_ROWS, share), dtype=np.float64) for stream in known)
@@ -124,8 +147,6 @@ def compare_draws(known: Sequence[Stream], samples: Sequence[ProcessDraws]) -> I
         known: the streams that the processes drew.
         samples: the draws of each process.
     """
-    import numpy as np
-
     for i, stream in enumerate(known):
         rows = [sample.rows[i] for sample in samples]
         p = min(_law_p(stream, np.concatenate(rows)), *(_independence_p(stream, sample) for sample in rows))
@@ -144,7 +165,7 @@ def compare_draws(known: Sequence[Stream], samples: Sequence[ProcessDraws]) -> I
 
 
 def _check_different(name: str, rows: list[list[Any]], collision: float) -> Iterator[Check]:
-    """Yield a failed check if two processes draw the same, unless that may be chance: see ``collision``."""
+    """Yield a failed check if two processes drew the same; ``collision`` is the chance that two draws are equal."""
     for i in range(len(rows)):
         for j in range(i):
             n = min(len(rows[i]), len(rows[j]))
@@ -164,8 +185,6 @@ def _law_p(stream: Stream, rows: Floats) -> float:
 
 def _independence_p(stream: Stream, rows: Floats) -> float:
     """Return a p-value of the independence of successive rows, and of adjacent places of a row."""
-    import numpy as np
-
     middle = stream.below.shape[1] // 2
     low, p = rows <= stream.thresholds[:, middle], stream.below[:, middle]
     n = len(rows) // 2
@@ -177,9 +196,6 @@ def _independence_p(stream: Stream, rows: Floats) -> float:
 
 
 def _tails(counts: Any, n: int, p: Floats) -> Floats:
-    import numpy as np
-    from scipy.special import bdtr, bdtrc
-
     p = np.clip(p, 0.0, 1.0)
     above = np.where(counts > 0, bdtrc(np.maximum(counts - 1, 0), n, p), 1.0)
     return np.asarray(np.minimum(1.0, 2.0 * np.minimum(bdtr(counts, n, p), above)))

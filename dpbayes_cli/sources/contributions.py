@@ -1,7 +1,7 @@
-"""Bounded contributions: at most a bounded number of records per privacy unit is kept, chosen by a keyed hash.
+"""Bounded contributions: of each privacy unit, at most a stated number of records is kept, chosen by a keyed hash.
 
-The choice depends on the unit, on the codes of the record and on a secret key, never on the order of records. So every
-engine keeps the same records, however the data are partitioned, and a unit with too many records affects no other.
+The hash depends on the unit, on the codes of the record and on a secret key, never on the order of records. So every
+engine keeps the same records, however the data are partitioned, and a unit with too many records affects no other unit.
 """
 
 from __future__ import annotations
@@ -10,13 +10,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from dpbayes_cli.base.cell_grammar import BLANKS, INTEGER, INTEGER_REPLACEMENT
 from dpbayes_cli.base.duck import fetch
 from dpbayes_cli.core.columns import NumericColumn
-from dpbayes_cli.sources.reader import Cells, Reader
-from dpbayes_cli.sources.records import literal
-from dpbayes_cli.sources.statements import any_code_expression
-from dpbayes_cli.sources.unit_bound import UnitBound
+from dpbayes_cli.sources.reader import Cells, Reader, UnitBound
+from dpbayes_cli.sources.records import integers_in_normal_form, literal, without_blanks
+from dpbayes_cli.sources.statements import code_expression
 
 if TYPE_CHECKING:
     import duckdb
@@ -24,44 +22,38 @@ if TYPE_CHECKING:
     from dpbayes_cli.core.columns import AnyColumn
 
 MAX_DUPLICATES = 1 << 20
-"""Equal records of a unit that take part in the sampling at most, because each takes memory; far above any bound."""
+"""At most this many equal records of a unit take part in the choice, because each takes memory."""
 OUT_OF_BOUNDS = -1
-"""The code, before imputation, of a number out of bounds whose record is dropped: no stand-in replaces it."""
+"""The code, before imputation, of a number out of bounds that drops its record: no stand-in replaces the number."""
 
 
-def unit_expression(text: str) -> str:
+def _unit_expression(cells: Cells) -> str:
     """Return the expression of a record's unit: the text without surrounding blanks, integers in normal form."""
-    stripped = f"trim({text}, {literal(BLANKS)})"
-    whole = f"regexp_replace({stripped}, {literal(INTEGER)}, {literal(INTEGER_REPLACEMENT)})"
-    plain = f"left({stripped}, 1) NOT IN ('+', '-', '0') AND NOT contains({stripped}, '.')"
-    return f"coalesce(CASE WHEN {plain} THEN {stripped} ELSE {whole} END, '')"
+    if cells.unit is None:
+        raise TypeError("the source names no column of privacy units")
+    trimmed = without_blanks(cells.unit)
+    plain = f"left({trimmed}, 1) NOT IN ('+', '-', '0') AND NOT contains({trimmed}, '.')"
+    return f"coalesce(CASE WHEN {plain} THEN {trimmed} ELSE {integers_in_normal_form(trimmed)} END, '')"
 
 
 class BoundedReader:
     """Hands the kept records to a reader.
 
     Privacy: whether a record is kept is a function of the key and of the records of its own unit: replacing the records
-        of one unit changes at most ``max_contributions`` kept records, all of them its own. Which of several equal
-        records is kept does not matter; otherwise all choices of so many of a unit's records are equally likely, as
-        far as the hash acts as a random number, except that of equal records at most ``MAX_DUPLICATES`` take part.
+        of one unit changes at most ``max_contributions`` kept records, all of them its own. If the hash acts as a
+        random number, every choice of ``max_contributions`` of a unit's records is equally likely; of equal records,
+        which are interchangeable, at most ``MAX_DUPLICATES`` take part.
     Source: design notes, conventions (privacy units).
+
+    Args:
+        reader: takes the kept records.
+        bound: the unit's column, the contribution bound and the key.
+        part, parts: the index of the part of the units to read, and the number of parts; one part is in memory.
     """
 
     def __init__(self, reader: Reader, bound: UnitBound, part: int = 0, parts: int = 1) -> None:
-        """Wrap a reader.
-
-        Args:
-            reader: takes the kept records.
-            bound: the unit's column, the contribution bound and the key.
-            part, parts: which part of the units to read, of how many; the units of a part are in memory together.
-        """
-        self._reader, self._bound = reader, bound
+        self._reader, self._bound, self.columns = reader, bound, reader.columns
         self._part, self._parts = part, parts
-
-    @property
-    def columns(self) -> Sequence[AnyColumn]:
-        """The columns that the reader takes."""
-        return self._reader.columns
 
     @property
     def records(self) -> int:
@@ -74,13 +66,11 @@ class BoundedReader:
         self._reader.run(engine, Cells(self._relation(cells, names), names), abort)
 
     def _relation(self, cells: Cells, names: Sequence[str]) -> str:
-        if cells.unit is None:
-            raise TypeError("the source names no column of privacy units")
         texts = ", ".join(f"{text} AS {name}" for text, name in zip(cells.texts, names, strict=True))
         codes = (_distinct_code(name, column) for name, column in zip(names, self.columns, strict=True))
         # unambiguous: the number of codes is fixed, and the unit comes last
         item = "".join(f"{code} || ',' || " for code in codes) + "unit"
-        rows = f"SELECT {texts}, {unit_expression(cells.unit)} AS unit FROM {cells.relation}"
+        rows = f"SELECT {texts}, {_unit_expression(cells)} AS unit FROM {cells.relation}"
         in_part = f" WHERE hash(unit) % {self._parts} = {self._part}" if self._parts > 1 else ""
         items = f"SELECT {', '.join(names)}, unit, {item} AS item FROM ({rows}){in_part}"
         any_texts = ", ".join(f"any_value({name}) AS {name}" for name in names)  # the records of a group are equal
@@ -97,12 +87,12 @@ class BoundedReader:
 def _distinct_code(cell: str, column: AnyColumn) -> str:
     """Return the expression of a code as text, empty if the cell is invalid.
 
-    A number out of bounds whose record is dropped differs from a cell without a number, which a stand-in may replace.
+    A number out of bounds that drops its record gets another code than a cell that a stand-in may replace.
     """
-    code = f"CAST({any_code_expression(cell, column)} AS VARCHAR)"
+    code = f"CAST({code_expression(cell, column)} AS VARCHAR)"
     if not isinstance(column, NumericColumn) or column.outside == "clamp":
         return f"coalesce({code}, '')"
-    clamped = any_code_expression(cell, replace(column, outside="clamp"))
+    clamped = code_expression(cell, replace(column, outside="clamp"))
     return f"coalesce({code}, CASE WHEN {clamped} IS NULL THEN '' ELSE '{OUT_OF_BOUNDS}' END)"
 
 
@@ -116,7 +106,5 @@ class UnitCounter:
 
     def run(self, engine: duckdb.DuckDBPyConnection, cells: Cells, abort: Callable[[], None]) -> None:
         """Count; see ``Reader``."""
-        if cells.unit is None:
-            raise TypeError("the source names no column of privacy units")
-        query = f"SELECT count(*), count(DISTINCT {unit_expression(cells.unit)}) FROM {cells.relation}"
+        query = f"SELECT count(*), count(DISTINCT {_unit_expression(cells)}) FROM {cells.relation}"
         ((self.records, self.units),) = fetch(engine, query, abort)

@@ -15,22 +15,20 @@ from dpbayes_cli.base.errors import DpbayesError, SourceError
 from dpbayes_cli.core.columns import AnyColumn, Column
 from dpbayes_cli.sources.lines import MAX_RECORD_BYTES, first_line, holds_control, record_blocks
 from dpbayes_cli.sources.location import Location, opened
-from dpbayes_cli.sources.reader import Cells, Reader
+from dpbayes_cli.sources.reader import Cells, Reader, UnitBound
 from dpbayes_cli.sources.records import Dialect, cell_expression, field_text, line_settles, split_record, split_relation
 from dpbayes_cli.sources.source import Source, column_index, unreadable
-from dpbayes_cli.sources.unit_bound import UnitBound
 
 _READER = (
     "auto_detect=false, header=false, columns={'line': 'VARCHAR'}, delim='\x01', quote='', escape='', "
     f"new_line='\\n', max_line_size={4 * MAX_RECORD_BYTES}, buffer_size={16 * MAX_RECORD_BYTES}"
 )
-"""DuckDB's reader sees one column, ended by a line feed; sanitized lines cannot hold this delimiter."""
-
+"""DuckDB's reader sees one column, ended by a line feed; sanitized lines cannot hold the delimiter that it is given."""
 _MAX_SEPARATE_CELLS = 3
-"""Up to this many cells are each extracted from the line; for more, the line is split once."""
+"""Up to this many cells of a line are extracted one by one; for more cells, the line is split once."""
 _PIPE_BYTES = 1 << 20
 _PART_BYTES = 1 << 26
-"""Of the files, for each part of the units: about ten million short records, which take about 2 GB of memory."""
+"""Units are read in one part for every 64 MiB of files: ten million short records, which take 2 GB of memory."""
 
 
 class DelimitedSource(Source):
@@ -38,8 +36,9 @@ class DelimitedSource(Source):
 
     def __init__(self, location: Location, dialect: Dialect, unit: UnitBound | None = None) -> None:
         super().__init__(unit)
-        self._location = location
-        self._dialect = dialect
+        self._location, self._dialect = location, dialect
+        self.is_stream = location.is_stream
+        self.record_unit = "parsed record" if dialect.quoted_newlines else "physical line"
         self._indices: list[int] = []
         self._unit_index: int | None = None
         self._width = 1
@@ -47,23 +46,13 @@ class DelimitedSource(Source):
         self._stream: BinaryIO | None = None
 
     @property
-    def is_stream(self) -> bool:
-        """Whether the records can be read only once."""
-        return self._location.is_stream
-
-    @property
     def parts(self) -> int:
         """See ``Source.parts``."""
         return self._location.size // _PART_BYTES + 1
 
-    @property
-    def record_unit(self) -> str:
-        """What one record is."""
-        return "parsed record" if self._dialect.quoted_newlines else "physical line"
-
     def check(self, columns: Sequence[AnyColumn], names: Sequence[str | None]) -> None:
         """Resolve the columns by the header lines, which are public; see ``Source.check``."""
-        if self._location.is_stream:
+        if self.is_stream:
             path = self._location.paths[0] if self._location.paths else None
             self._stream = self._open.enter_context(opened(path))
             headers = [self._names(self._stream)]
@@ -82,9 +71,7 @@ class DelimitedSource(Source):
 
     def count_records(self) -> int | None:
         """Count the records of regular files; None for a stream."""
-        if self._location.is_stream:
-            return None
-        return sum(block.count(b"\n") for block in self._blocks())
+        return None if self.is_stream else sum(block.count(b"\n") for block in self._blocks())
 
     def scan(self, reader: Reader) -> None:
         """Hand all records to a reader in one pass; see ``Source.scan``."""
@@ -153,7 +140,6 @@ class _Pipe:
     Attributes:
         reader: the descriptor of its reading end.
         records: the number of records fed so far.
-        error: the exception that stopped the feeder, or None.
     """
 
     def __init__(self) -> None:
@@ -161,7 +147,7 @@ class _Pipe:
         with suppress(OSError, AttributeError):
             fcntl.fcntl(self._writer, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
         self.records = 0
-        self.error: Exception | None = None
+        self._error: Exception | None = None
         self._done = False
 
     def feed(self, blocks: Iterator[bytes]) -> None:
@@ -176,22 +162,22 @@ class _Pipe:
         except BrokenPipeError:
             pass  # the engine stopped reading and says why
         except Exception as error:  # noqa: BLE001 - raised by the waiting thread
-            self.error = error
+            self._error = error
         finally:
             self._done = True
 
     def cut(self) -> None:
-        """End the stream for its reader even while the feeder waits; the descriptor stays open."""
+        """End the stream for the engine, even while the feeding thread waits; the reading end stays open."""
         if not self._done:
             null = os.open(os.devnull, os.O_WRONLY)
             os.dup2(null, self._writer)
             os.close(null)
 
     def check(self) -> None:
-        """Raise the error that ended the feeding thread; a library's text, which might hold a cell, is left out."""
-        if isinstance(self.error, DpbayesError):
-            raise self.error
-        if self.error is not None:
+        """Raise the error that ended the feeding thread, without a library's text, which might quote a cell."""
+        if isinstance(self._error, DpbayesError):
+            raise self._error
+        if self._error is not None:
             raise SourceError("the data could not be read to the end", hint="is the file complete?") from None
 
 
@@ -205,16 +191,14 @@ def _piped(blocks: Iterator[bytes]) -> Iterator[_Pipe]:
     pipe = _Pipe()
     feeder = Thread(target=pipe.feed, args=(blocks,), name="feeder", daemon=True)
     feeder.start()
+    failure: SourceError | None = None
     try:
         yield pipe
-    except SourceError:
+    except SourceError as error:
+        failure = error
+    finally:
         os.close(pipe.reader)
-        feeder.join()
-        pipe.check()
-        raise
-    except BaseException:
-        os.close(pipe.reader)
-        raise
-    os.close(pipe.reader)
     feeder.join()
     pipe.check()
+    if failure is not None:
+        raise failure

@@ -1,26 +1,26 @@
-"""Sources that another engine reads: it evaluates the statistic and returns integers only."""
+"""Tables in PostgreSQL or Spark, which evaluate the statistic themselves and return integers only."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
+from dpbayes_cli.base.cell_grammar import MAX_CELL_BYTES
 from dpbayes_cli.base.errors import SourceError
 from dpbayes_cli.core.columns import AnyColumn, Column, NumericColumn, RecordPolicy
 from dpbayes_cli.core.statistic import ExactEvidence, Statistic, released_values
-from dpbayes_cli.sources.reader import Reader
+from dpbayes_cli.sources.reader import Reader, UnitBound
 from dpbayes_cli.sources.source import Source, check_boolean, column_index
 from dpbayes_cli.sources.statements import Tally
-from dpbayes_cli.sources.unit_bound import UnitBound
 
 if TYPE_CHECKING:
-    from dpbayes_cli.sources.cell_expressions import Dialect
-    from dpbayes_cli.sources.expressions import Statements
+    from dpbayes_cli.sources.expressions import Dialect, Statements
 
 Rows = list[tuple[Any, ...]]
 Kind = Literal["text", "integer", "decimal", "double", "boolean"]
-"""The kind of a column's type; all but doubles have the same text in every engine."""
+"""The kind of a column's type. Values of every kind but double have the same text in every engine."""
 
 
 class EngineSource(Source):
@@ -31,26 +31,12 @@ class EngineSource(Source):
 
     dialect: Dialect
     """The engine's SQL dialect."""
+    hands_over_records = False
 
     def __init__(self, unit: UnitBound | None = None) -> None:
         super().__init__(unit)
         self._names: list[str] = []
-        self._unit_name: str | None = None
-
-    @property
-    def is_stream(self) -> bool:
-        """Always False: an engine can read its table again."""
-        return False
-
-    @property
-    def hands_over_records(self) -> bool:
-        """Always False: records stay in the engine."""
-        return False
-
-    @property
-    def record_unit(self) -> str:
-        """What one record is."""
-        return "row"
+        self._unit_name = ""
 
     def check(self, columns: Sequence[AnyColumn], names: Sequence[str | None]) -> None:
         """Resolve the columns by the table's schema, which is public; see ``Source.check``."""
@@ -91,11 +77,7 @@ class EngineSource(Source):
             return self._tables(statistic, policy)
         tally = Tally(self._columns, statistic, policy)
         statements = self._statements(tally.columns, self._unit)
-        if tally.monomials or all(isinstance(column, NumericColumn) for column in tally.columns):
-            summed = tally.columns is self._columns
-            query = statements.tally_query(policy, tally.monomials) if summed else statements.code_query(policy)
-        else:
-            query = statements.code_query(policy)
+        query = statements.tally_query(policy, tally.monomials) if tally.sums else statements.code_query(policy)
         tally.add(self._rows(query))
         return tally.statistics()
 
@@ -104,18 +86,16 @@ class EngineSource(Source):
 
         from dpbayes_cli.sources.expressions import EVERY_RECORD
 
-        query = self._statements(self._columns, self._unit).keys_query(
-            policy, statistic.tables, whole_records=statistic.whole_records
-        )
-        counts: dict[int | None, int] = dict(self._rows(query))
+        statements = self._statements(self._columns, self._unit)
+        query = statements.keys_query(policy, statistic.tables, whole_records=statistic.whole_records)
+        counts: dict[int, int] = {key: count for key, count in self._rows(query) if key is not None}
+        n_records = counts.pop(EVERY_RECORD, 0)
         flat = np.zeros(sum(table.size for table in statistic.tables), dtype=np.int64)
-        for key, count in counts.items():
-            if key is not None and key != EVERY_RECORD:
-                flat[key] = count
+        flat[list(counts)] = list(counts.values())
         ends = np.cumsum([table.size for table in statistic.tables])[:-1]
         split = zip(np.split(flat, ends), statistic.tables, strict=True)
         tables = [cells.reshape(table.shape) for cells, table in split]
-        return ExactEvidence(released_values(statistic, tables), int(counts.get(EVERY_RECORD, 0)))
+        return ExactEvidence(released_values(statistic, tables), int(n_records))
 
     def _count(self, unit: UnitBound | None) -> int:
         ((count,),) = self._rows(self._statements(() if unit else self._columns, unit).count_query())
@@ -126,7 +106,7 @@ class EngineSource(Source):
 
         named = {f"text_{i}": name for i, (name, _) in enumerate(zip(self._names, columns, strict=False))}
         if unit is not None:
-            named["owner"] = str(self._unit_name)
+            named["owner"] = self._unit_name
         return Statements(self.dialect, self._relation(named), columns, unit)
 
     @abstractmethod
@@ -139,15 +119,38 @@ class EngineSource(Source):
 
     @abstractmethod
     def _relation(self, named: Mapping[str, str]) -> str:
-        """Return the query of one row per record: the columns as texts that compare by bytes, by their new names."""
+        """Return the query of the records: one row each, with texts that compare by bytes under the new names."""
 
     @abstractmethod
     def _rows(self, query: str) -> Rows:
         """Run a query and return its few rows.
 
         Raises:
-            SourceError: the engine fails; its reason is not told, because it might quote a cell.
+            SourceError: the engine fails; the message leaves out the reason, which might quote a cell.
         """
+
+
+def short_text(cell: str, in_utf8: str, text: str) -> str:
+    """Return an expression for a cell's text, NULL if the cell is too long.
+
+    Args:
+        cell: the stored cell, whose length is checked first because that is cheap.
+        in_utf8: the cell in UTF-8, in which all engines measure.
+        text: the expression of the text.
+    """
+    fits = f"octet_length({in_utf8}) <= {MAX_CELL_BYTES}"
+    return f"CASE WHEN octet_length({cell}) <= {MAX_CELL_BYTES} THEN CASE WHEN {fits} THEN {text} END END"
+
+
+@contextmanager
+def replaced_errors(failure: SourceError, kind: type[Exception] = Exception) -> Iterator[None]:
+    """Raise this failure instead of an engine's errors, whose text might quote a cell."""
+    try:
+        yield
+    except SourceError:
+        raise
+    except kind:
+        raise failure from None
 
 
 def _check_kind(kind: str, column: AnyColumn | None) -> None:
@@ -164,7 +167,7 @@ def _check_kind(kind: str, column: AnyColumn | None) -> None:
     if kind == "boolean" and column is not None:
         check_boolean(column)
         return
-    if kind not in {"text", "integer", "decimal", "double", "boolean"} or (kind == "boolean" and column is None):
+    if kind not in {"text", "integer", "decimal", "double"}:
         raise SourceError(f"a column of type {kind} cannot be read as text", hint="cast it to text in a view")
     exact = column is None or isinstance(column, Column) or (isinstance(column, NumericColumn) and column.integers)
     if kind == "double" and exact:

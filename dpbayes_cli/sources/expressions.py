@@ -8,7 +8,9 @@ Expressions are compiled in stages, each a query of the one before, so that a sh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, Literal
 
 import ibis
 from ibis.config import Config
@@ -17,39 +19,36 @@ from dpbayes_cli.base.cell_grammar import BLANKS, MAX_CELL_BYTES, normal_cell
 from dpbayes_cli.base.errors import SourceError
 from dpbayes_cli.core.columns import AnyColumn, Column, CutColumn, NumericColumn, RecordPolicy
 from dpbayes_cli.core.statistic import TableCounts
-from dpbayes_cli.sources.cell_expressions import (
-    END,
-    MAX_PLAIN_LENGTH,
-    NUMBER,
-    PLAIN,
-    SIGNIFICANT_DIGITS,
-    TO_ZERO,
-    TOO_LARGE,
-    WHOLE,
-    Dialect,
-    Expression,
-    cast_text,
-    double,
-    function,
-    grid_code,
-    normal_text,
-    sha256_text,
-)
 from dpbayes_cli.sources.contributions import MAX_DUPLICATES, OUT_OF_BOUNDS
 from dpbayes_cli.sources.imputation import impute_code
+from dpbayes_cli.sources.reader import UnitBound
 from dpbayes_cli.sources.statements import Monomial
-from dpbayes_cli.sources.unit_bound import UnitBound
 
-Select = Callable[[Expression], Expression]
+Dialect = Literal["duckdb", "postgres", "pyspark"]
+Expression = Any
+"""An Ibis expression, whose types are not checked here."""
+
+_END = "|"
+"""A mark after every text to match. Engines differ on the end of a text, and on backslashes: patterns use neither."""
+_WHOLE = "^[+-]?[0-9]+([.]0*)?[|]$"
+_NUMBER = "^[+-]?([0-9]+([.][0-9]*)?|[.][0-9]+)([eE][+-]?[0-9]{1,3})?[|]$"
+_PLAIN = "^[+-]?([0-9]+([.][0-9]*)?|[.][0-9]+)[|]$"
+_MAX_PLAIN_LENGTH = 300
+"""A number without exponent of at most this length neither overflows a double nor is rounded to zero."""
+_SIGNIFICANT_DIGITS = 800
+"""How a decimal is rounded to a double depends on 767 digits, and on whether another digit than 0 follows."""
+_TOO_LARGE = str(((1 << 54) - 1) << 970).rstrip("0")
+"""The digits of the smallest number that rounds beyond the largest double, 0.179.. times ten to the 309th."""
+_TO_ZERO = str(5**1075).rstrip("0")
+"""The digits of the largest number that rounds to zero, 0.247.. times ten to the -323rd."""
 
 EVERY_RECORD = -1
 """The key under which ``keys_query`` counts each record."""
-
 _MAX_PRODUCT = 1 << 62
 
 
 class _SparkOptions(Config):  # type: ignore[misc] # from Ibis
-    """The options that Ibis' compiler for Spark reads; its backend, which has them, would import pandas and more."""
+    """Options of Ibis' compiler for Spark; they stand here because Ibis' own backend for Spark would import pandas."""
 
     treat_nan_as_null: bool = False
 
@@ -69,10 +68,11 @@ class Statements:
         self, dialect: Dialect, relation: str, columns: Sequence[AnyColumn], bound: UnitBound | None = None
     ) -> None:
         self._dialect, self._columns, self._bound = dialect, columns, bound
+        self._codes = [f"code_{i}" for i in range(len(columns))]
+        self._numeric = [i for i, column in enumerate(columns) if not isinstance(column, Column)]
         self._stages = [relation]
-        self._schema = {f"text_{i}": "string" for i in range(len(columns))}
-        if bound is not None:
-            self._schema["owner"] = "string"
+        names = [f"text_{i}" for i in range(len(columns))] + ([] if bound is None else ["owner"])
+        self._schema = ibis.schema(dict.fromkeys(names, "string"))
 
     def tally_query(self, policy: RecordPolicy, monomials: Sequence[Monomial]) -> str:
         """Return the query of one row: the number of records, of valid records, and sums of products of their codes.
@@ -80,243 +80,242 @@ class Statements:
         Raises:
             SourceError: the grid is so fine that a product of codes exceeds 64 bits.
         """
+        rows = self._coded(policy)
         steps = [column.steps if isinstance(column, NumericColumn) else 0 for column in self._columns]
-        self._code(policy)
-        is_valid = self._valid
-
-        def select(rows: Expression) -> Expression:
-            sums = {}
-            for m, monomial in enumerate(monomials):
-                product, largest = _code(rows, monomial[0]), steps[monomial[0]]
-                for i in monomial[1:]:
-                    product, largest = product * _code(rows, i), largest * steps[i]
-                if largest >= _MAX_PRODUCT:
-                    raise SourceError(
-                        "the products of the columns are too large for this engine", hint="read files without --engine"
-                    )
-                sums[f"sum_{m}"] = product.cast("decimal(38, 0)").sum(where=is_valid(rows))  # sums may exceed 64 bits
-            return rows.agg(records=rows.count(), valid=rows.count(where=is_valid(rows)), **sums)
-
-        return self._query(select)
+        is_valid, sums = self._valid(rows), {}
+        for m, monomial in enumerate(monomials):
+            product, largest = rows[self._codes[monomial[0]]], steps[monomial[0]]
+            for i in monomial[1:]:
+                product, largest = product * rows[self._codes[i]], largest * steps[i]
+            if largest >= _MAX_PRODUCT:
+                raise SourceError(
+                    "the products of the columns are too large for this engine", hint="read files without --engine"
+                )
+            sums[f"sum_{m}"] = product.cast("decimal(38, 0)").sum(where=is_valid)  # sums may exceed 64 bits
+        return self._query(rows.agg(records=rows.count(), valid=rows.count(where=is_valid), **sums))
 
     def code_query(self, policy: RecordPolicy) -> str:
         """Return the query of one row per code that occurs in the only column: (code or NULL, number of records)."""
-        self._code(policy)
-        return self._query(lambda rows: rows.group_by("code_0").agg(n=rows.count()))
+        rows = self._coded(policy)
+        return self._query(rows.group_by("code_0").agg(n=rows.count()))
 
     def keys_query(self, policy: RecordPolicy, tables: Sequence[TableCounts], *, whole_records: bool) -> str:
         """Return the query of one row per nonempty cell of contingency tables: (key, number of records).
 
-        The cells of all tables are numbered one after the other, each table in C order; ``EVERY_RECORD`` counts
-        all records. A record is read once: it adds to one cell of every table.
+        The key numbers the cells of all tables one after the other, each table in C order; the key ``EVERY_RECORD``
+        counts all records. A record is read once, and counts in one cell of every table.
         """
-        self._code(policy)
-        place = {column.role: i for i, column in enumerate(self._columns)}
-
-        def select(rows: Expression) -> Expression:
-            keys, first = [ibis.literal(EVERY_RECORD, type="int64")], 0
-            for table in tables:
-                key: Expression = ibis.literal(0, type="int64")
-                for role, size in zip(table.roles, table.shape, strict=True):
-                    key = key * size + _code(rows, place[role])  # NULL if a cell is invalid
-                counted = ibis.cases((self._valid(rows), key + first)) if whole_records else key + first
-                keys.append(counted.cast("int64"))
-                first += table.size
-            return rows.select(key=ibis.array(keys).unnest())
-
-        self._add(select, {"key": "int64"})
-        return self._query(lambda rows: rows.group_by("key").agg(n=rows.count()))
+        rows = self._coded(policy)
+        code = {column.role: rows[name] for column, name in zip(self._columns, self._codes, strict=True)}
+        keys, first = [ibis.literal(EVERY_RECORD, type="int64")], 0
+        for table in tables:
+            key: Expression = ibis.literal(0, type="int64")
+            for role, size in zip(table.roles, table.shape, strict=True):
+                key = key * size + code[role]  # NULL if a cell is invalid
+            counted = ibis.cases((self._valid(rows), key + first)) if whole_records else key + first
+            keys.append(counted.cast("int64"))
+            first += table.size
+        rows = self._add(rows.select(key=ibis.array(keys).unnest()))
+        return self._query(rows.group_by("key").agg(n=rows.count()))
 
     def count_query(self) -> str:
         """Return the query of one row: the number of units, or of records if each record is a unit."""
-        if self._bound is None:
-            return self._query(lambda rows: rows.agg(n=rows.count()))
-        self._trim()
-        self._shape()
-        return self._query(lambda rows: rows.agg(n=rows.unit.nunique()))
+        rows = self._rows if self._bound is None else self._shaped(self._trimmed())
+        return self._query(rows.agg(n=rows.count() if self._bound is None else rows.unit.nunique()))
 
-    def _query(self, select: Select) -> str:
+    def _query(self, last: Expression) -> str:
         fence = " OFFSET 0" if self._dialect == "postgres" else ""  # or its planner repeats expressions at each use
         names = [f"stage_{i} AS ({stage}{fence if i else ''})" for i, stage in enumerate(self._stages)]
-        return f"WITH {', '.join(names)} {self._compiled(select)}"
+        return f"WITH {', '.join(names)} {self._compiled(last)}"
 
-    def _compiled(self, select: Select) -> str:
+    def _compiled(self, query: Expression) -> str:
         if self._dialect == "pyspark":
             ibis.options.pyspark = _SparkOptions()
-        rows = ibis.table(self._schema, name=f"stage_{len(self._stages) - 1}")
-        return str(ibis.to_sql(select(rows), dialect=self._dialect, pretty=False))
+        return str(ibis.to_sql(query, dialect=self._dialect, pretty=False))
 
-    def _add(self, select: Select, schema: dict[str, str]) -> None:
-        self._stages.append(self._compiled(select))
-        self._schema = schema
+    @property
+    def _rows(self) -> Expression:
+        """The rows of the last stage."""
+        return ibis.table(self._schema, name=f"stage_{len(self._stages) - 1}")
+
+    def _add(self, query: Expression) -> Expression:
+        """Add a stage; return its rows."""
+        self._stages.append(self._compiled(query))
+        self._schema = query.schema()
+        return self._rows
+
+    def _unit(self, rows: Expression) -> dict[str, Expression]:
+        return {} if self._bound is None else {"unit": rows.unit}
 
     def _valid(self, rows: Expression) -> Expression:
-        return ibis.and_(*(_code(rows, i).notnull() for i in range(len(self._columns))))
+        return ibis.and_(*(rows[name].notnull() for name in self._codes))
 
-    def _code(self, policy: RecordPolicy) -> None:
+    def _coded(self, policy: RecordPolicy) -> Expression:
         """Add the stages of the codes of the kept records, NULL if a cell is invalid."""
-        self._trim()
-        self._shape()
-        self._parts()
-        self._numbers()
-        self._raw_codes()
+        rows = self._raw_codes(self._numbers(self._parts(self._shaped(self._trimmed()))))
         if self._bound is not None:
-            self._keep(self._bound)
-        imputes = [impute_code(column, policy) for column in self._columns]
+            rows = self._kept(rows, self._bound)
+        codes = {}
+        for name, column in zip(self._codes, self._columns, strict=True):
+            impute, raw = impute_code(column, policy), rows[name]
+            code = raw if impute is None else ibis.coalesce(raw, ibis.literal(impute, type="int64"))
+            codes[name] = ibis.cases((raw.isnull() | (raw != OUT_OF_BOUNDS), code))
+        return self._add(rows.select(**codes))
 
-        def select(rows: Expression) -> Expression:
-            codes = {}
-            for i, impute in enumerate(imputes):
-                raw = rows[f"code_{i}"]
-                code = raw if impute is None else ibis.coalesce(raw, ibis.literal(impute, type="int64"))
-                codes[f"code_{i}"] = ibis.cases((raw.isnull() | (raw != OUT_OF_BOUNDS), code))
-            return rows.select(**codes)
-
-        self._add(select, {f"code_{i}": "int64" for i in range(len(self._columns))})
-
-    def _trim(self) -> None:
+    def _trimmed(self) -> Expression:
         """Add the stage of the texts without surrounding blanks."""
-        trim = function("trim" if self._dialect == "duckdb" else "btrim", ("string", "string"), "string")
+        trim = _function("trim" if self._dialect == "duckdb" else "btrim", ("string", "string"), "string")
+        return self._add(self._rows.select(**{name: trim(self._rows[name], BLANKS) for name in self._schema}))
 
-        def select(rows: Expression) -> Expression:
-            return rows.select(**{name: trim(rows[name], BLANKS) for name in self._schema})
+    def _shaped(self, rows: Expression) -> Expression:
+        """Add the stage of normal forms of levels and units, and of the shapes of numbers: 1 is plain, 2 any other."""
+        shaped = {}
+        for i, column in enumerate(self._columns):
+            text = rows[f"text_{i}"]
+            if isinstance(column, Column):  # most records need no pattern: 6 s instead of 14 s for 3 million
+                usual = [normal_cell(level) for level in column.levels]
+                text = ibis.cases((text.isin(usual), text), else_=_normal_text(text))
+            shaped[f"text_{i}"] = text
+            if i in self._numeric:
+                whole = isinstance(column, NumericColumn) and column.integers
+                short = text.length() <= _MAX_PLAIN_LENGTH
+                plain = short & (text + _END).re_search(_WHOLE if whole else _PLAIN)
+                pattern = _WHOLE if whole else _NUMBER
+                any_number = (text.length() <= MAX_CELL_BYTES) & (text + _END).re_search(pattern)
+                shaped[f"shape_{i}"] = ibis.cases((plain, 1), (any_number, 2)).cast("int64")
+        if self._bound is not None:
+            shaped["unit"] = ibis.coalesce(_normal_text(rows.owner), "")
+        return self._add(rows.select(**shaped))
 
-        self._add(select, dict(self._schema))
+    def _parts(self, rows: Expression) -> Expression:
+        """Add the stage of digits and point of each number of shape 2, which is 0.DIGITS times ten to the POINT."""
+        parts = {}
+        for i in self._numeric:
+            text = rows[f"text_{i}"]
+            unsigned = text.re_replace("^[+-]", "")
+            mantissa = unsigned.re_replace("[eE].*", "")
+            digits = mantissa.re_replace("[.]", "")
+            stripped = digits.re_replace("^0+", "")
+            scale = text.re_replace("^[^eE]*[eE]?[+]?", "")
+            shift = _cast_text(self._dialect, ibis.cases((scale != "", scale), else_="0"), "int64")
+            point = mantissa.re_replace("[.].*", "").length() - digits.length() + stripped.length()
+            unusual = rows[f"shape_{i}"] == 2
+            parts[f"digits_{i}"] = ibis.cases((unusual, stripped))
+            parts[f"point_{i}"] = ibis.cases((unusual, (shift + point).cast("int64")))
+        return self._add(rows.mutate(**parts))
 
-    def _shape(self) -> None:
-        """Add the stage of normal forms, of levels and units, and of shapes, of numbers: 1 is plain, 2 any other."""
-        numeric = [isinstance(column, NumericColumn | CutColumn) for column in self._columns]
-
-        def select(rows: Expression) -> Expression:
-            cells = {}
-            for i, column in enumerate(self._columns):
-                text = rows[f"text_{i}"]
-                if isinstance(column, Column):  # most records need no pattern: 6 s instead of 14 s for 3 million
-                    usual = [normal_cell(level) for level in column.levels]
-                    text = ibis.cases((text.isin(usual), text), else_=normal_text(text))
-                cells[f"text_{i}"] = text
-                if numeric[i]:
-                    whole = isinstance(column, NumericColumn) and column.integers
-                    short = text.length() <= MAX_PLAIN_LENGTH
-                    plain = short & (text + END).re_search(WHOLE if whole else PLAIN)
-                    any_number = (text.length() <= MAX_CELL_BYTES) & (text + END).re_search(WHOLE if whole else NUMBER)
-                    cells[f"shape_{i}"] = ibis.cases((plain, 1), (any_number, 2)).cast("int64")
-            if self._bound is not None:
-                cells["unit"] = ibis.coalesce(normal_text(rows.owner), "")
-            return rows.select(**cells)
-
-        schema = {f"text_{i}": "string" for i in range(len(self._columns))}
-        schema |= {f"shape_{i}": "int64" for i, numbers in enumerate(numeric) if numbers}
-        self._add(select, schema | ({"unit": "string"} if self._bound is not None else {}))
-
-    def _parts(self) -> None:
-        """Add the stage of the parts of numbers of shape 2: 0.DIGITS times ten to the POINT, without leading zeros."""
-        shaped = [name.removeprefix("shape_") for name in self._schema if name.startswith("shape_")]
-
-        def select(rows: Expression) -> Expression:
-            parts = {}
-            for i in shaped:
-                text = rows[f"text_{i}"]
-                unsigned = text.re_replace("^[+-]", "")
-                mantissa = unsigned.re_replace("[eE].*", "")
-                digits = mantissa.re_replace("[.]", "")
-                stripped = digits.re_replace("^0+", "")
-                scale = text.re_replace("^[^eE]*[eE]?[+]?", "")
-                shift = cast_text(self._dialect, ibis.cases((scale != "", scale), else_="0"), "int64")
-                point = mantissa.re_replace("[.].*", "").length() - digits.length() + stripped.length()
-                unusual = rows[f"shape_{i}"] == 2
-                parts[f"digits_{i}"] = ibis.cases((unusual, stripped))
-                parts[f"point_{i}"] = ibis.cases((unusual, (shift + point).cast("int64")))
-            return rows.mutate(**parts)
-
-        schema = {f"digits_{i}": "string" for i in shaped} | {f"point_{i}": "int64" for i in shaped}
-        self._add(select, self._schema | schema)
-
-    def _numbers(self) -> None:
+    def _numbers(self, rows: Expression) -> Expression:
         """Add the stage of the numbers, rounded as ``float`` rounds a text, NULL if a cell is not a number.
 
         No text that is cast overflows a double or rounds to zero: some engines would fail there.
         """
-        shaped = [name.removeprefix("shape_") for name in self._schema if name.startswith("shape_")]
+        cell = {f"text_{i}": rows[f"text_{i}"] for i in range(len(self._columns)) if i not in self._numeric}
+        for i in self._numeric:
+            digits, point, text = rows[f"digits_{i}"], rows[f"point_{i}"], rows[f"text_{i}"]
+            rest = digits.substr(_SIGNIFICANT_DIGITS)
+            sticky = ibis.cases((rest.re_search("[1-9]"), "1"), else_="")
+            kept = (digits.substr(0, _SIGNIFICANT_DIGITS) + sticky).re_replace("0+$", "")
+            sign = ibis.cases((text.startswith("-"), "-"), else_="")
+            written = sign + "0." + kept + "e" + point.cast("string")
+            cell[f"number_{i}"] = ibis.cases(
+                (rows[f"shape_{i}"] == 1, _cast_text(self._dialect, text, "float64")),
+                (digits == "", _double(0.0)),
+                ((point > 309) | ((point == 309) & (kept >= _TOO_LARGE)), ibis.null("float64")),
+                ((point < -323) | ((point == -323) & (kept <= _TO_ZERO)), _double(0.0)),
+                (rows[f"shape_{i}"] == 2, _cast_text(self._dialect, written, "float64")),
+            )
+        return self._add(rows.select(**cell, **self._unit(rows)))
 
-        def select(rows: Expression) -> Expression:
-            numbers = {}
-            for i in shaped:
-                digits, point, text = rows[f"digits_{i}"], rows[f"point_{i}"], rows[f"text_{i}"]
-                rest = digits.substr(SIGNIFICANT_DIGITS)
-                sticky = ibis.cases((rest.re_search("[1-9]"), "1"), else_="")
-                kept = (digits.substr(0, SIGNIFICANT_DIGITS) + sticky).re_replace("0+$", "")
-                sign = ibis.cases((text.startswith("-"), "-"), else_="")
-                written = sign + "0." + kept + "e" + point.cast("string")
-                numbers[f"number_{i}"] = ibis.cases(
-                    (rows[f"shape_{i}"] == 1, cast_text(self._dialect, text, "float64")),
-                    (digits == "", double(0.0)),
-                    ((point > 309) | ((point == 309) & (kept >= TOO_LARGE)), ibis.null("float64")),
-                    ((point < -323) | ((point == -323) & (kept <= TO_ZERO)), double(0.0)),
-                    (rows[f"shape_{i}"] == 2, cast_text(self._dialect, written, "float64")),
-                )
-            others = [name for name in self._schema if name.startswith("text_") and name[5:] not in shaped]
-            return rows.select(*others, **numbers, **({"unit": rows.unit} if self._bound is not None else {}))
-
-        schema = {name: "string" for name in self._schema if name.startswith("text_") and name[5:] not in shaped}
-        schema |= {f"number_{i}": "float64" for i in shaped}
-        self._add(select, schema | ({"unit": "string"} if self._bound is not None else {}))
-
-    def _raw_codes(self) -> None:
+    def _raw_codes(self, rows: Expression) -> Expression:
         """Add the stage of the codes before imputation."""
+        codes = {}
+        for i, column in enumerate(self._columns):
+            if isinstance(column, NumericColumn):
+                code = _grid_code(rows[f"number_{i}"], column)
+            elif isinstance(column, CutColumn):
+                number = rows[f"number_{i}"]
+                arms = [(number < _double(cut), code) for code, cut in enumerate(column.cuts)]
+                code = ibis.cases((number.isnull(), ibis.null("int64")), *arms, else_=len(column.cuts))
+            else:
+                arms = [(normal_cell(level), code) for code, level in enumerate(column.levels)]
+                code = rows[f"text_{i}"].cases(*arms)
+            codes[f"code_{i}"] = code.cast("int64")
+        return self._add(rows.select(**codes, **self._unit(rows)))
 
-        def select(rows: Expression) -> Expression:
-            codes = {}
-            for i, column in enumerate(self._columns):
-                if isinstance(column, NumericColumn):
-                    code = grid_code(rows[f"number_{i}"], column)
-                elif isinstance(column, CutColumn):
-                    number = rows[f"number_{i}"]
-                    arms = [(number < double(cut), code) for code, cut in enumerate(column.cuts)]
-                    code = ibis.cases((number.isnull(), ibis.null("int64")), *arms, else_=len(column.cuts))
-                else:
-                    arms = [(normal_cell(level), code) for code, level in enumerate(column.levels)]
-                    code = rows[f"text_{i}"].cases(*arms)
-                codes[f"code_{i}"] = code.cast("int64")
-            return rows.select(**codes, **({"unit": rows.unit} if self._bound is not None else {}))
+    def _kept(self, rows: Expression, bound: UnitBound) -> Expression:
+        """Add the stages that keep the records of each unit that ``BoundedReader`` keeps.
 
-        schema = {f"code_{i}": "int64" for i in range(len(self._columns))}
-        self._add(select, schema | ({"unit": "string"} if self._bound is not None else {}))
-
-    def _keep(self, bound: UnitBound) -> None:
-        """Add the stages that keep a bounded number of each unit's records, the same as ``BoundedReader`` keeps.
-
-        Privacy: as there. Records with the same codes are numbered in any order, because they are interchangeable.
+        Privacy: see ``BoundedReader``. Records with the same codes are interchangeable, so they are numbered in any
+            order.
         Source: design notes, conventions (privacy units).
         """
-        codes = [f"code_{i}" for i in range(len(self._columns))]
-        schema = dict(self._schema)
-
-        def itemized(rows: Expression) -> Expression:
-            item = rows.unit
-            for name in reversed(codes):
-                item = ibis.coalesce(rows[name].cast("string"), "") + "," + item
-            return rows.mutate(item=item)
-
-        def numbered(rows: Expression) -> Expression:
-            same = ibis.window(group_by=[rows.unit, rows.item], order_by=[rows[name] for name in codes])
-            return rows.mutate(twin=ibis.row_number().over(same).cast("int64"))
-
-        def hashed(rows: Expression) -> Expression:
-            text = ibis.literal(f"{bound.key},") + rows.twin.cast("string") + "," + rows.item
-            return rows.mutate(ticket=sha256_text(self._dialect, text))
-
-        def ranked(rows: Expression) -> Expression:
-            own = ibis.window(group_by=[rows.unit], order_by=[rows.ticket])
-            return rows.select(*codes, "unit", rank=ibis.row_number().over(own).cast("int64"))
-
-        self._add(itemized, schema | {"item": "string"})
-        self._add(numbered, schema | {"item": "string", "twin": "int64"})
-        self._add(lambda rows: rows.filter(rows.twin < MAX_DUPLICATES), schema | {"item": "string", "twin": "int64"})
-        self._add(hashed, schema | {"item": "string", "twin": "int64", "ticket": "string"})
-        self._add(ranked, schema | {"rank": "int64"})
-        self._add(lambda rows: rows.filter(rows["rank"] < bound.max_contributions), dict(self._schema))
+        item = rows.unit
+        for name in reversed(self._codes):
+            item = ibis.coalesce(rows[name].cast("string"), "") + "," + item
+        rows = self._add(rows.mutate(item=item))
+        same = ibis.window(group_by=[rows.unit, rows.item], order_by=[rows[name] for name in self._codes])
+        rows = self._add(rows.mutate(twin=ibis.row_number().over(same).cast("int64")))
+        rows = self._add(rows.filter(rows.twin < MAX_DUPLICATES))
+        text = ibis.literal(f"{bound.key},") + rows.twin.cast("string") + "," + rows.item
+        rows = self._add(rows.mutate(ticket=_sha256_text(self._dialect, text)))
+        own = ibis.window(group_by=[rows.unit], order_by=[rows.ticket])
+        rows = self._add(rows.select(*self._codes, "unit", rank=ibis.row_number().over(own).cast("int64")))
+        return self._add(rows.filter(rows["rank"] < bound.max_contributions))
 
 
-def _code(rows: Expression, column: int) -> Expression:
-    return rows[f"code_{column}"]
+def _normal_text(text: Expression) -> Expression:
+    """Return the normal form of a trimmed text; see ``cell_grammar.normal_cell``."""
+    digits = text.re_replace("[.].*", "").re_replace("^[+-]?0*", "")
+    whole = ibis.cases((text.startswith("-"), "-"), else_="") + ibis.cases((digits != "", digits), else_="0")
+    is_whole = (text.length() <= MAX_CELL_BYTES) & (text + _END).re_search(_WHOLE)
+    unusual = ibis.or_(text.contains("."), *(text.startswith(mark) for mark in ("+", "-", "0")))
+    return ibis.cases((unusual & is_whole, whole), else_=text)
+
+
+def _grid_code(number: Expression, column: NumericColumn) -> Expression:
+    """Return the code of a number, in the IEEE operations of ``NumericColumn.code``.
+
+    A number next to the lower bound is not divided: some engines fail if a quotient rounds to zero.
+    """
+    lower, upper = _double(column.lower), _double(column.upper)
+    above = number - lower
+    nearest = (above / _double(column.step) + _double(0.5)).floor().cast("int64")
+    code = ibis.cases(
+        (number.isnull(), ibis.null("int64")),
+        (number <= lower, 0),  # before the difference, which could overflow
+        (number >= upper, column.code(column.upper)),
+        (above < _double(column.step * 2.0**-60), 0),
+        (nearest > column.steps, column.steps),
+        else_=nearest,
+    )
+    if column.outside == "clamp":
+        return code
+    return ibis.cases((number.isnull(), ibis.null("int64")), (number.between(lower, upper), code), else_=OUT_OF_BOUNDS)
+
+
+def _double(number: float) -> Expression:
+    """Return a double, cast from text because some engines read a literal with a point as a decimal."""
+    return ibis.literal(repr(number)).cast("float64")
+
+
+def _cast_text(dialect: Dialect, text: Expression, kind: str) -> Expression:
+    """Return the number that a text stands for; callers ignore the result if the text is no number."""
+    return text.cast(kind) if dialect == "postgres" else text.try_cast(kind)
+
+
+def _sha256_text(dialect: Dialect, text: Expression) -> Expression:
+    """Return the SHA-256 hash of a text's UTF-8 bytes, as hexadecimal digits."""
+    if dialect != "postgres":
+        return text.hexdigest("sha256")
+    digest = _function("sha256", ("binary",), "binary")(
+        _function("convert_to", ("string",) * 2, "binary")(text, "UTF8")
+    )
+    return _function("encode", ("binary", "string"), "string")(digest, "hex")
+
+
+@lru_cache
+def _function(name: str, arguments: tuple[str, ...], result: str) -> Any:
+    """Return a built-in function of the engine by its name."""
+    one, two = (lambda first: None), (lambda first, second: None)
+    kind = ibis.udf.scalar.builtin
+    return kind(one if len(arguments) == 1 else two, name=name, signature=(arguments, result))

@@ -1,4 +1,4 @@
-"""Stand-ins: the public values that invalid cells count as."""
+"""Stand-ins: public values that replace invalid cells."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dpbayes_cli.core.columns import AnyColumn, CutColumn, NumericColumn, Record
 
 
 def impute_code(column: AnyColumn, policy: RecordPolicy) -> int | None:
-    """Return the code of the stand-in for an invalid cell, or None if the cell is dropped.
+    """Return the code of the stand-in for an invalid cell, or None if there is no stand-in.
 
     Raises:
         SpecError: the stated value is not in the domain.
@@ -16,38 +16,30 @@ def impute_code(column: AnyColumn, policy: RecordPolicy) -> int | None:
     value = policy.impute if column.impute is None else column.impute
     if value is None:
         return None
+    where = "on_invalid" if column.impute is None else f"{column.role}.impute"
     if isinstance(column, CutColumn):
         number = parse_number(value)
-        if number is None:
-            raise SpecError(
-                f"{value!r} is not a number, but {column.role} is numeric",
-                where=_impute_path(column),
-                hint="impute any number: its interval is used",
-            )
-        return column.code(number)
+        if number is not None:
+            return column.code(number)
+        raise SpecError(
+            f"{value!r} is not a number, but {column.role} is numeric",
+            where=where,
+            hint="impute any number: its interval is used",
+        )
     if isinstance(column, NumericColumn):
         number = parse_number(value, integers=column.integers)
-        if number is None or not column.lower <= number <= column.upper:
-            raise SpecError(
-                f"{value!r} is not in the domain of {column.role}",
-                where=_impute_path(column),
-                hint=f"impute a number from {column.lower:g} to {column.upper:g}",
-            )
-        code = column.code(number)
-        if code is None:
-            raise SpecError(
-                f"the stand-in {value!r} is out of bounds", where=_impute_path(column), hint="choose one in the domain"
-            )
-        return code
-    normal = [normal_cell(level) for level in column.levels]
-    if normal_cell(value) not in normal:
+        if number is not None and column.lower <= number <= column.upper:
+            return column.code(number)
         raise SpecError(
             f"{value!r} is not in the domain of {column.role}",
-            where=_impute_path(column),
-            hint=f"impute one of: {', '.join(column.levels[:20])}",
+            where=where,
+            hint=f"impute a number from {column.lower:g} to {column.upper:g}",
         )
-    return normal.index(normal_cell(value))
-
-
-def _impute_path(column: AnyColumn) -> str:
-    return "on_invalid" if column.impute is None else f"{column.role}.impute"
+    normal = [normal_cell(level) for level in column.levels]
+    if normal_cell(value) in normal:
+        return normal.index(normal_cell(value))
+    raise SpecError(
+        f"{value!r} is not in the domain of {column.role}",
+        where=where,
+        hint=f"impute one of: {', '.join(column.levels[:20])}",
+    )

@@ -1,9 +1,8 @@
-"""Physical lines as records: bytes in, sanitized blocks of whole lines out, one record never touching another.
+"""Physical lines as records: bytes become sanitized blocks of whole lines, and no record affects another.
 
 DuckDB's CSV reader guesses the line ending from neighboring lines, drops lines that are not UTF-8 or too long, and
 splits on a lone carriage return, so one person's cell could change another's record. Here a record ends at a line
-feed and nowhere else, and every byte that could affect a later reader is replaced inside its own record. After that
-the engine's reader has nothing left to decide.
+feed and nowhere else, and every byte that the engine could take for more than text is replaced within its record.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import BinaryIO
 
 BLOCK = 1 << 20
 MAX_RECORD_BYTES = 1 << 20
-"""A longer record is one invalid record."""
+"""A record of more bytes is invalid."""
 
 INVALID = b"\x02"
 """Stands for any control byte inside a record; no declared level can hold it, so the cell is invalid."""

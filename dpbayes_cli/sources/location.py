@@ -8,8 +8,8 @@ import re
 import stat
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -76,8 +76,18 @@ class Location:
 
 
 @dataclass(frozen=True)
-class _AddressLocation(Location):
-    """Data outside the file system, named by an address that holds no secret."""
+class RemoteLocation(Location):
+    """Data outside the file system, named by an address that holds no secret.
+
+    Without ``address``, only Spark can find them: Parquet files in another file system, or a table of its catalog.
+
+    Attributes:
+        table: the name of the table in Spark's catalog; empty for files and PostgreSQL.
+        address: the table on a PostgreSQL server; the text is this address without options.
+    """
+
+    table: str = ""
+    address: PostgresAddress | None = None
 
     @property
     def identity(self) -> str:
@@ -86,46 +96,13 @@ class _AddressLocation(Location):
 
     @property
     def is_stream(self) -> bool:
-        """Whether the data can be read only once."""
+        """Always False: a server can read its data again."""
         return False
 
-
-@dataclass(frozen=True)
-class TableLocation(_AddressLocation):
-    """A table on a PostgreSQL server; the text is its address, without options."""
-
-    address: PostgresAddress = field(kw_only=True)
-
-    @property
-    def format(self) -> str:
-        """``table``."""
-        return "table"
-
     @property
     def dataset(self) -> str | None:
-        """The default name of the data set: the table's name."""
-        return self.address.table
-
-
-@dataclass(frozen=True)
-class RemoteLocation(_AddressLocation):
-    """Data that only Spark can find: files at an address of a file system, or a table of its catalog.
-
-    Attributes:
-        table: the name of the table; empty for files.
-    """
-
-    table: str = ""
-
-    @property
-    def format(self) -> str:
-        """``parquet``: Spark reads nothing else here."""
-        return "parquet"
-
-    @property
-    def dataset(self) -> str | None:
-        """The data set that a table's name implies."""
-        return self.table.split(".")[-1] or None
+        """The default name of the data set: the name of the table; None for files."""
+        return self.address.table if self.address else self.table.split(".")[-1] or None
 
 
 def _unpacked_size(path: Path) -> int:
@@ -146,7 +123,7 @@ def locate_for_spark(*texts: str) -> Location:
     Raises:
         SourceError: there is nothing, the table's name is malformed, or an address may hold a secret.
     """
-    if len(texts) != 1:
+    if len(texts) != 1 or not is_remote(texts[0]):
         return locate(*texts)
     (text,) = texts
     if text.startswith(_TABLE):
@@ -156,26 +133,25 @@ def locate_for_spark(*texts: str) -> Location:
         return RemoteLocation(text, (), table=name)
     if is_address(text):
         raise SourceError("PostgreSQL tables are read by their own server, not by Spark", hint="omit --engine")
-    if _REMOTE.match(text):
-        if not _ADDRESS.fullmatch(text):
-            raise SourceError(
-                "the address of the files is malformed or may hold a secret; it was not used",
-                hint="write SCHEME://PLACE/PATH, without a password; keys belong in Spark's settings",
-            )
-        return RemoteLocation(text, ())
-    return locate(text)
+    if not _ADDRESS.fullmatch(text):
+        raise SourceError(
+            "the address of the files is malformed or may hold a secret; it was not used",
+            hint="write SCHEME://PLACE/PATH, without a password; keys belong in Spark's settings",
+        )
+    return RemoteLocation(text, ())
 
 
 def locate(*texts: str) -> Location:
-    """Return the location of all files that paths and globs name, or of standard input.
+    """Return the location of all files that paths and globs name, of standard input, or of a PostgreSQL table.
 
     Several files form one data set; their order does not matter.
 
     Args:
-        texts: one or more paths and globs, or ``-`` alone.
+        texts: one or more paths and globs; or ``-`` or the address of a table, alone.
 
     Raises:
-        SourceError: see ``_locate_one``; or one of several is a stream or a table.
+        SourceError: an unsupported address, no such file, a directory, no permission; or one of several texts is a
+            stream or a table.
     """
     if len(texts) == 1:
         return _locate_one(texts[0])
@@ -189,21 +165,16 @@ def locate(*texts: str) -> Location:
 
 
 def _locate_one(text: str) -> Location:
-    """Return the location of a path, a glob, ``-``, or the address of a table.
-
-    Raises:
-        SourceError: an unsupported address, no such file, a directory, or no permission.
-    """
     if text in {STDIN, "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"}:
         return Location(STDIN, ())
     if is_address(text):
         address = parse_table_address(text)
-        return TableLocation(address.location, (), address=address)
+        return RemoteLocation(address.location, (), address=address)
     if "://" in text:
         raise SourceError("remote sources are not supported", hint="copy the file, or pipe it into '-'")
     if "\0" in text:
         raise SourceError("the path of the data holds a NUL character")
-    pattern = not os.path.lexists(text) and _is_pattern(text)
+    pattern = not os.path.lexists(text) and any(mark in text for mark in "*?[")
     paths = [Path(n) for n in sorted(glob.glob(text, recursive=True))] if pattern else [Path(text)]  # noqa: PTH207
     if not paths:
         raise SourceError(f"no file matches {text!r}")
@@ -221,10 +192,6 @@ def _distinct(paths: list[Path]) -> tuple[Path, ...]:
         status = path.stat()
         distinct.setdefault((status.st_dev, status.st_ino), path)
     return tuple(distinct.values())
-
-
-def _is_pattern(text: str) -> bool:
-    return any(mark in text for mark in "*?[")
 
 
 def _check_readable(path: Path) -> None:
@@ -280,11 +247,9 @@ def opened(path: Path | None) -> Iterator[BinaryIO]:
             _check_kind(str(path), os.fstat(raw.fileno()).st_mode)  # it may have been replaced meanwhile
             _OPEN_FILES.append(raw)
             try:
-                if path.suffix.lower() == _COMPRESSED:
-                    with gzip.GzipFile(fileobj=raw) as unpacked:
-                        yield cast(BinaryIO, unpacked)
-                else:
-                    yield raw
+                is_compressed = path.suffix.lower() == _COMPRESSED
+                with gzip.GzipFile(fileobj=raw) if is_compressed else nullcontext(raw) as stream:
+                    yield cast(BinaryIO, stream)
             finally:
                 _OPEN_FILES.remove(raw)
     except (EOFError, zlib.error, gzip.BadGzipFile):

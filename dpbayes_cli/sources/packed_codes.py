@@ -1,6 +1,8 @@
 """Records as codes: the engine turns every cell into its code and packs the codes of a record into a few integers.
 
-These stream out in blocks of a public size; only codes leave the engine.
+These integers stream out of the engine in blocks of a public size. Contingency tables of many columns are counted
+from the blocks in one pass: with bitmaps (one bit per record, one bitmap per level) or, for large tables, by the index
+of the cell. Counts add up over blocks and files, so neither order nor partitioning of the records matters.
 """
 
 from __future__ import annotations
@@ -11,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from dpbayes_cli.base.duck import stream
 from dpbayes_cli.core.columns import AnyColumn, NumericColumn, RecordPolicy, n_codes
+from dpbayes_cli.core.statistic import ExactEvidence, Statistic, TableCounts, released_values
 from dpbayes_cli.sources.imputation import impute_code
 from dpbayes_cli.sources.reader import Cells
-from dpbayes_cli.sources.statements import any_code_expression, plain_number_expression
+from dpbayes_cli.sources.statements import code_expression, plain_number_expression
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,68 +30,62 @@ if TYPE_CHECKING:
     Words = NDArray[np.uint64]
 
 _PACKED_BITS = 62
+_MAX_BITMAP_CELLS = 256
+"""Larger tables are counted by the index of the cell, because bitmaps take one bit per record and cell."""
 
 
 class PackedCodes(ABC):
-    """Reads codes of records, packed into a few integers, block by block; an invalid cell has the code after the last.
+    """Reads codes of records block by block; an invalid cell has the code after the last one of its column.
 
     Args:
         columns: the columns to read.
         policy: states the stand-in for an invalid cell.
+        plain: the indices of numeric columns whose numbers are also read as they are in the file, neither clamped nor
+            rounded.
     """
 
-    _plain: tuple[int, ...] = ()
-    """The numeric columns that also leave the engine unclamped, each in its own column after the packed ones."""
-
-    def __init__(self, columns: Sequence[AnyColumn], policy: RecordPolicy) -> None:
-        self._columns, self._policy = columns, policy
+    def __init__(self, columns: Sequence[AnyColumn], policy: RecordPolicy, plain: tuple[int, ...] = ()) -> None:
+        self.columns, self.records = columns, 0
+        self._policy, self._plain = policy, plain
         self._sizes = [n_codes(column) for column in columns]
         self._packs = _packs([size.bit_length() for size in self._sizes])
-        self.records = 0
-
-    @property
-    def columns(self) -> Sequence[AnyColumn]:
-        """The columns to read."""
-        return self._columns
 
     def run(self, engine: duckdb.DuckDBPyConnection, cells: Cells, abort: Callable[[], None]) -> None:
         """Read all records; see ``Reader``."""
         stream(engine, self._query(cells), abort, self._unpack)
 
     def _query(self, cells: Cells) -> str:
-        reals = [
-            i for i, column in enumerate(self._columns) if isinstance(column, NumericColumn) and not column.integers
-        ]
-        direct = {**cells.integers, **{i: cells.doubles[i] for i in reals if i in cells.doubles}}
-        direct = {
-            i: cell for i, cell in direct.items() if i not in self._plain
-        }  # plain numbers are parsed from their texts
+        direct = dict(cells.integers)
+        for i, column in enumerate(self.columns):
+            if isinstance(column, NumericColumn) and not column.integers and i in cells.doubles:
+                direct[i] = cells.doubles[i]
+        for i in self._plain:  # plain numbers are parsed from their texts
+            direct.pop(i, None)
         named = ", ".join(f"{direct.get(i, text)} AS cell_{i}" for i, text in enumerate(cells.texts))
         codes = []
-        for i, column in enumerate(self._columns):
+        for i, column in enumerate(self.columns):
             impute = impute_code(column, self._policy)
             invalid = self._sizes[i] if impute is None else impute
-            code = any_code_expression(f"cell_{i}", column, direct=i in direct)
+            code = code_expression(f"cell_{i}", column, direct=i in direct)
             codes.append(f"CAST(coalesce({code}, {invalid}) AS BIGINT) AS code_{i}")
         packed = [
             " | ".join(f"(code_{i} << {shift})" for i, shift in pack) + f" AS pack_{p}"
             for p, pack in enumerate(self._packs)
         ]
         for i in self._plain:
-            codes.append(f"{plain_number_expression(f'cell_{i}', self._columns[i])} AS number_{i}")
+            codes.append(f"{plain_number_expression(f'cell_{i}', self.columns[i])} AS number_{i}")
             packed.append(f"number_{i}")
-        return (
-            f"SELECT {', '.join(packed)} FROM (SELECT {', '.join(codes)} FROM (SELECT {named} FROM {cells.relation}))"
-        )
+        rows = f"(SELECT {', '.join(codes)} FROM (SELECT {named} FROM {cells.relation}))"
+        return f"SELECT {', '.join(packed)} FROM {rows}"
 
     def _unpack(self, packed: Sequence[NDArray[Any]]) -> None:
         block = Block(packed, self._packs, self._sizes)
         self.records += block.n_records
-        self._take(block)
+        self._take(block, packed[len(self._packs) :])
 
     @abstractmethod
-    def _take(self, block: Block) -> None:
-        """Take a block of records."""
+    def _take(self, block: Block, numbers: Sequence[Floats]) -> None:
+        """Take a block of records, and for each plain column its numbers, shape (n_records,)."""
 
 
 class CodeReader(PackedCodes):
@@ -102,40 +99,83 @@ class CodeReader(PackedCodes):
 
     def __init__(self, columns: Sequence[AnyColumn], policy: RecordPolicy, take: Callable[[Integers], None]) -> None:
         super().__init__(columns, policy)
-        self._hand_over = take
+        self._hand_over: Callable[..., None] = take
 
-    def _take(self, block: Block) -> None:
+    def _take(self, block: Block, numbers: Sequence[Floats]) -> None:
         import numpy as np
 
-        sizes = self._sizes
-        codes = np.stack([block.codes(i) for i in range(len(sizes))], axis=1)
-        self._hand_over(np.where(codes < np.array(sizes), codes, -1))
+        codes = np.stack([block.codes(i) for i in range(len(self._sizes))], axis=1)
+        self._hand_over(np.where(codes < np.array(self._sizes), codes, -1), *numbers)
 
 
 class NumberReader(CodeReader):
     """Hands over the codes of the records, and the numbers of one column, neither clamped nor rounded.
 
     Args:
-        columns: what is read.
+        columns: the columns to read.
         policy: states the stand-in for an invalid cell; an invalid number is NaN.
         number: the index of the numeric column.
         take: called with each block of codes, shape (n_records, n_columns), and its numbers, shape (n_records,).
     """
 
     def __init__(
-        self,
-        columns: Sequence[AnyColumn],
-        policy: RecordPolicy,
-        number: int,
-        take: Callable[[Integers, Floats], None],
+        self, columns: Sequence[AnyColumn], policy: RecordPolicy, number: int, take: Callable[[Integers, Floats], None]
     ) -> None:
-        super().__init__(columns, policy, lambda codes: take(codes, self._numbers))
-        self._plain = (number,)
-        self._numbers: Floats
+        PackedCodes.__init__(self, columns, policy, (number,))
+        self._hand_over = take
 
-    def _unpack(self, packed: Sequence[NDArray[Any]]) -> None:
-        self._numbers = packed[-1]
-        super()._unpack(packed[:-1])
+
+class TableTally(PackedCodes):
+    """Counts of contingency tables over the records; the files of a data set add up.
+
+    Args:
+        columns: columns of levels and of cut numbers.
+        statistic: the statistic to evaluate.
+        policy: states the stand-in for an invalid cell.
+    """
+
+    def __init__(self, columns: Sequence[AnyColumn], statistic: Statistic, policy: RecordPolicy) -> None:
+        import numpy as np
+
+        super().__init__(columns, policy)
+        if any(isinstance(column, NumericColumn) for column in columns):
+            raise ValueError("tables need columns of levels")
+        self._statistic = statistic
+        self._place = {column.role: i for i, column in enumerate(columns)}
+        self._tables: list[Integers] = [np.zeros(table.shape, dtype=np.int64) for table in statistic.tables]
+
+    def statistics(self) -> ExactEvidence:
+        """Return the components of the statistic."""
+        return ExactEvidence(released_values(self._statistic, self._tables), self.records)
+
+    def _take(self, block: Block, numbers: Sequence[Floats]) -> None:
+        import numpy as np
+
+        whole = block.valid() if self._statistic.whole_records else None
+        for table, total in zip(self._statistic.tables, self._tables, strict=True):
+            axes = [self._place[role] for role in table.roles]
+            np.add(total, np.reshape(_counted(block, table, axes, whole), table.shape), out=total)
+
+
+def _counted(block: Block, table: TableCounts, axes: Sequence[int], whole: Words | None) -> Any:
+    """Return the counts of a table's cells in C order."""
+    import numpy as np
+
+    if table.size <= _MAX_BITMAP_CELLS:
+        partial: list[Words | None] = [whole]
+        for axis in axes[:-1]:
+            partial = [level if left is None else left & level for left in partial for level in block.bitmaps(axis)]
+        cells = (level if left is None else left & level for left in partial for level in block.bitmaps(axes[-1]))
+        return [int(np.bitwise_count(cell).sum()) for cell in cells]
+    index = np.zeros(block.n_records, dtype=np.int64)
+    valid = np.ones(block.n_records, dtype=bool)
+    if whole is not None:
+        valid = np.unpackbits(whole.view(np.uint8))[: block.n_records].astype(bool)
+    for axis, size in zip(axes, table.shape, strict=True):
+        codes = block.codes(axis)
+        index = index * size + codes
+        valid &= codes < size
+    return np.bincount(index[valid], minlength=table.size)
 
 
 def _packs(widths: Sequence[int]) -> list[list[tuple[int, int]]]:
@@ -173,27 +213,27 @@ class Block:
         """Return for each level of a column a bitmap with one bit per record, shape (n_words,)."""
         if column not in self._bitmaps:
             codes = self.codes(column)
-            self._bitmaps[column] = [bitmap(codes == level) for level in range(self._sizes[column])]
+            self._bitmaps[column] = [_bitmap(codes == level) for level in range(self._sizes[column])]
             del self._codes[column]
         return self._bitmaps[column]
 
-    def valid(self, columns: Sequence[int]) -> Words:
+    def valid(self) -> Words:
         """Return the bitmap of the records that are valid in all columns, shape (n_words,)."""
         import numpy as np
 
         mask = np.ones(self.n_records, dtype=bool)
-        for column in columns:
-            mask &= self._unpacked(column) < self._sizes[column]
-        return bitmap(mask)
+        for column, size in enumerate(self._sizes):
+            mask &= self._unpacked(column) < size
+        return _bitmap(mask)
 
     def _unpacked(self, column: int) -> Integers:
-        """Return the codes of a column without keeping them: those of a thousand columns would take a gigabyte."""
+        """Return the codes of a column without keeping them: the codes of a thousand columns would take a gigabyte."""
         p, shift = self._where[column]
         codes: Integers = (self._packed[p] >> shift) & ((1 << self._sizes[column].bit_length()) - 1)
         return codes
 
 
-def bitmap(mask: NDArray[np.bool_]) -> Words:
+def _bitmap(mask: NDArray[np.bool_]) -> Words:
     """Pack truth values into words of 64 bits."""
     import numpy as np
 

@@ -13,40 +13,26 @@ from dpbayes_cli.base.errors import SourceError, SpecError
 from dpbayes_cli.core.columns import AnyColumn, Column
 from dpbayes_cli.sources.location import Location, opened
 from dpbayes_cli.sources.parquet_pages import TextColumn, repaged, text_column
-from dpbayes_cli.sources.reader import Cells, Reader
+from dpbayes_cli.sources.reader import Cells, Reader, UnitBound
 from dpbayes_cli.sources.source import Source, check_boolean, column_index, unreadable
-from dpbayes_cli.sources.unit_bound import UnitBound
 
 if TYPE_CHECKING:
     import duckdb
 
-_TEXTUAL = (
-    "VARCHAR",
-    "ENUM",
-    "TINYINT",
-    "SMALLINT",
-    "INTEGER",
-    "BIGINT",
-    "HUGEINT",
-    "FLOAT",
-    "DOUBLE",
-    "DECIMAL",
-    '"NULL"',
-)
 _LONG = ("VARCHAR", "ENUM")
+_INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
+"""Types whose text is the normal form of an integer."""
+_TEXTUAL = (*_LONG, *_INTEGERS, "HUGEINT", "UBIGINT", "UHUGEINT", "FLOAT", "DOUBLE", "DECIMAL", '"NULL"')
+_EXACT_INTEGERS = {"FLOAT": 1 << 24, "DOUBLE": 1 << 53}
 _PART_ROWS = 8_000_000
 _VECTOR_ROWS = 2048
 """The engine reads this many rows at once."""
 _MAX_VECTOR_BYTES = 16 << 20
-"""Of a column in one vector, in each thread."""
+"""Cells of one column in the rows read at once may have this many bytes; longer cells are read page by page."""
 _MAX_UNPACKED_BYTES = 32 << 20
-"""Of a row group's column, unpacked by every thread at once."""
+"""If a column of a row group is larger, its lengths are read by one thread, which unpacks one column at a time."""
 _REPAGED_ROWS = 1_000_000
-"""Rows of long cells that are copied together, still compressed."""
-_INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
-"""Types whose text is the normal form of an integer."""
-_EXACT_INTEGERS = {"FLOAT": 1 << 24, "DOUBLE": 1 << 53}
-_UNSIGNED = tuple(f"U{name}" for name in ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT"))
+"""About this many rows of long cells are copied at a time, still compressed."""
 
 
 class ParquetSource(Source):
@@ -63,19 +49,9 @@ class ParquetSource(Source):
         self._unit_type = ""
 
     @property
-    def is_stream(self) -> bool:
-        """Always False: Parquet is not read from a stream."""
-        return False
-
-    @property
     def parts(self) -> int:
         """See ``Source.parts``."""
         return (self.count_records() or 0) // _PART_ROWS + 1
-
-    @property
-    def record_unit(self) -> str:
-        """What one record is."""
-        return "row"
 
     def check(self, columns: Sequence[AnyColumn], names: Sequence[str | None]) -> None:
         """Resolve the columns by the schemas, which are public; see ``Source.check``."""
@@ -97,7 +73,7 @@ class ParquetSource(Source):
             self._unit_name = available[column_index(available, self._unit.column)]
             kinds = {dict(schema).get(self._unit_name, "") for schema in schemas}
             for kind in kinds:
-                _check_textual(kind)
+                _check_type(kind, None)
             self._unit_type = max(kinds, key=lambda kind: kind.startswith(_LONG))
         self._columns = tuple(columns)
 
@@ -113,19 +89,19 @@ class ParquetSource(Source):
             raise ValueError("check first")
         quoted = [_quoted(name) for name in self._names]
         texts = [_text(name, kind) for name, kind in zip(quoted, self._types, strict=True)]
-        integers = {i: name for i, name in enumerate(quoted) if self._types[i] in _INTEGERS}
-        doubles = {i: name for i, name in enumerate(quoted) if self._types[i] == "DOUBLE"}
         with cursor(unreadable()) as engine, ExitStack() as files:
             if self._unit_name is not None:  # a unit may have records in several files
                 names = [f"text_{i}" for i in range(len(texts))]
                 owner = _text(_quoted(self._unit_name), self._unit_type)
-                listed = [*zip(texts, names, strict=True), (owner, "owner")]
+                listed = zip([*texts, owner], [*names, "owner"], strict=True)
                 selected = ", ".join(f"{text} AS {name}" for text, name in listed)
                 descriptors = [files.enter_context(opened(path)).fileno() for path in self._location.paths]
                 relations = [part for file in descriptors for part in self._parts_of(engine, file, files)]
                 union = " UNION ALL ".join(f"SELECT {selected} FROM {relation}" for relation in relations)
                 reader.run(engine, Cells(f"({union})", names, "owner"), engine.interrupt)
                 return
+            integers = {i: name for i, name in enumerate(quoted) if self._types[i] in _INTEGERS}
+            doubles = {i: name for i, name in enumerate(quoted) if self._types[i] == "DOUBLE"}
             for path in self._location.paths:
                 with opened(path) as file, ExitStack() as parts:
                     for relation in self._parts_of(engine, file.fileno(), parts):
@@ -159,8 +135,7 @@ class ParquetSource(Source):
             for name, column in long.items():
                 paged = repaged(file, column, groups)
                 files.callback(os.close, paged)
-                cell = f"CASE WHEN strlen(cell) <= {MAX_CELL_BYTES} THEN cell END AS {_quoted(name)}"
-                parts.append(f"(SELECT {cell} FROM {_relation(paged)})")
+                parts.append(f"(SELECT {_text('cell', 'VARCHAR')} AS {_quoted(name)} FROM {_relation(paged)})")
             yield f"(SELECT * FROM {' POSITIONAL JOIN '.join(parts)})"
             first = end
 
@@ -169,7 +144,7 @@ class ParquetSource(Source):
 
 
 def _literal(descriptor: int) -> str:
-    """Return the literal of an open file: its path cannot act as a pattern, nor its file be replaced."""
+    """Return the SQL literal of an open file by its descriptor, so that no name acts as a pattern."""
     return f"'/dev/fd/{descriptor}'"
 
 
@@ -180,8 +155,8 @@ def _relation(descriptor: int, options: str = "") -> str:
 def _is_long(engine: duckdb.DuckDBPyConnection, file: int, name: str, column: TextColumn) -> bool:
     """Return whether the rows that the engine reads at once may hold too many bytes of a column.
 
-    The query reads lengths without the texts, which occur nowhere else in it. So the way of reading depends on the
-    data; the counts do not.
+    The query needs only the lengths of the texts, so the engine does not copy the texts. The result changes how the
+    file is read, but not the counts.
     """
     largest = max((chunk.unpacked for chunk in column.chunks), default=0)
     if largest * _VECTOR_ROWS <= _MAX_VECTOR_BYTES:
@@ -214,14 +189,18 @@ def _text(name: str, kind: str) -> str:
     return f"CASE WHEN strlen({cell}) <= {MAX_CELL_BYTES} THEN {cell} END" if kind.startswith(_LONG) else cell
 
 
-def _check_type(name: str, column: AnyColumn) -> None:
+def _check_type(name: str, column: AnyColumn | None) -> None:
     """Refuse a type without a text form, or one that the declared domain cannot match.
 
+    Args:
+        name: the name of the type.
+        column: the column's domain; None: it holds the privacy units.
+
     Raises:
-        SourceError: the column is nested, binary or a date.
-        SpecError: the column is boolean and the domain is not.
+        SourceError: the column is nested, binary, a date, or holds privacy units as booleans.
+        SpecError: the column is boolean and the domain is not, or its floats cannot distinguish the levels.
     """
-    if name == "BOOLEAN":
+    if name == "BOOLEAN" and column is not None:
         check_boolean(column)
         return
     levels = column.levels if isinstance(column, Column) else ()
@@ -231,16 +210,7 @@ def _check_type(name: str, column: AnyColumn) -> None:
             where="domain",
             hint="write the column as integers or as text",
         )
-    _check_textual(name)
-
-
-def _check_textual(name: str) -> None:
-    """Refuse a type without a text form.
-
-    Raises:
-        SourceError: the column is nested, binary or a date.
-    """
-    if not name.startswith((*_TEXTUAL, *_UNSIGNED)) or name.endswith("]"):
+    if not name.startswith(_TEXTUAL) or name.endswith("]"):
         raise SourceError(f"a column of type {name} cannot be read as text", hint="cast it to VARCHAR")
 
 

@@ -1,4 +1,4 @@
-"""A text column of a Parquet file copied to a file of its own, in which each page of the original is a row group.
+"""Copies a text column of a Parquet file into a new file, in which each page of the original is a row group.
 
 DuckDB reads 2,048 rows at once. If these lie in several pages, it copies a dictionary's entry for every cell: 2,048
 cells of 1 MiB become 2 GiB, from a file of a few kilobytes. It never reads across row groups. So each page becomes a
@@ -45,7 +45,7 @@ class Chunk:
 
 @dataclass(frozen=True)
 class TextColumn:
-    """A column of variable-length texts in an open Parquet file: whether it is required, and its chunks."""
+    """A column of variable-length texts in an open Parquet file: whether it must have a value, and its chunks."""
 
     required: bool
     chunks: tuple[Chunk, ...]
@@ -117,11 +117,9 @@ def repaged(source: int, column: TextColumn, groups: range) -> int:
 
 
 def _footer(column: TextColumn, groups: list[bytes], n_rows: int) -> bytes:
-    schema = [
-        _struct((4, _binary(b"root")), (5, _integer(1))),
-        _struct((1, _integer(_BYTE_ARRAY)), (3, _integer(0 if column.required else _OPTIONAL)), (4, _binary(b"cell")),
-                (6, _integer(_UTF8))),
-    ]  # fmt: skip
+    repetition = 0 if column.required else _OPTIONAL
+    cell = [(1, _integer(_BYTE_ARRAY)), (3, _integer(repetition)), (4, _binary(b"cell")), (6, _integer(_UTF8))]
+    schema = [_struct((4, _binary(b"root")), (5, _integer(1))), _struct(*cell)]
     footer = _struct((1, _integer(1)), (2, _listed(_STRUCT, schema)), (3, _long(n_rows)), (4, _listed(_STRUCT, groups)))
     return footer + len(footer).to_bytes(4, "little") + _MAGIC
 
@@ -132,17 +130,15 @@ def _copy_page(source: int, target: int, dictionary: _Page | None, page: _Page, 
     parts = [page] if dictionary is None else [dictionary, page]
     for part in parts:
         _write(target, os.pread(source, part.length, part.start))
-    data_at = begin + (0 if dictionary is None else dictionary.length)
     n_rows = int(page.header[_DATA_PAGES[page.header[1]]][1])
     unpacked = sum(part.length + int(part.header[2]) for part in parts)
     size = sum(part.length for part in parts)
     fields = [
         (1, _integer(_BYTE_ARRAY)), (2, _listed(_I32, [_varint(2 * encoding) for encoding in _ENCODINGS])),
         (3, _listed(_BINARY, [_varint(4) + b"cell"])), (4, _integer(codec)), (5, _long(n_rows)),
-        (6, _long(unpacked)), (7, _long(size)), (9, _long(data_at)),
+        (6, _long(unpacked)), (7, _long(size)), (9, _long(begin + size - page.length)),
+        *([] if dictionary is None else [(11, _long(begin))]),
     ]  # fmt: skip
-    if dictionary is not None:
-        fields.append((11, _long(begin)))
     chunk = _struct((2, _long(begin)), (3, (_STRUCT, _struct(*fields))))
     return _struct((1, _listed(_STRUCT, [chunk])), (2, _long(unpacked)), (3, _long(n_rows))), n_rows
 
@@ -175,7 +171,7 @@ _TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _ST
 
 
 def _read_struct(content: bytes, position: int) -> tuple[dict[int, Any], int]:
-    """Return the fields of a struct by number, and where it ends; the values of binaries and doubles are dropped."""
+    """Return the fields of a struct by number, and the position after it; binaries and doubles become None."""
     fields: dict[int, Any] = {}
     number = 0
     while kind := content[position]:

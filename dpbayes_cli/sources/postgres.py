@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from dpbayes_cli.base.cell_grammar import MAX_CELL_BYTES
 from dpbayes_cli.base.errors import SourceError
 from dpbayes_cli.base.postgres_address import PostgresAddress
 from dpbayes_cli.base.postgres_driver import connect, import_driver
-from dpbayes_cli.sources.engine import EngineSource, Kind, Rows
+from dpbayes_cli.sources.engine import EngineSource, Kind, Rows, replaced_errors, short_text
+from dpbayes_cli.sources.reader import UnitBound
 from dpbayes_cli.sources.source import unreadable
-from dpbayes_cli.sources.unit_bound import UnitBound
 
 if TYPE_CHECKING:
     import psycopg
@@ -49,29 +48,27 @@ class PostgresSource(EngineSource):
 
     def _kinds(self) -> Mapping[str, Kind | str]:
         connection = self._connected()
-        with _replace_errors(SourceError(f"there is no table {self._address.location!r} that this user may read")):
+        failure = SourceError(f"there is no table {self._address.location!r} that this user may read")
+        with replaced_errors(failure, _driver().Error):
             cursor = connection.execute(f"SELECT * FROM {self._table} LIMIT 0")
             columns = [(column.name, column.type_code) for column in cursor.description or ()]
             query = "SELECT oid::bigint, typname::text, typtype = 'e' FROM pg_type WHERE oid = ANY(%s)"
-            types = {row[0]: row for row in connection.execute(query, [[oid for _, oid in columns]])}
-        kinds: dict[str, Kind | str] = {}
-        for name, oid in columns:
-            _, kind, is_enum = types[oid]
-            kinds[name] = "text" if is_enum else _KINDS.get(kind, kind)
-        return kinds
+            types: dict[int, Kind | str] = {
+                oid: "text" if is_enum else _KINDS.get(kind, kind)
+                for oid, kind, is_enum in connection.execute(query, [[oid for _, oid in columns]])
+            }
+        return {name: types[oid] for name, oid in columns}
 
     def _relation(self, named: Mapping[str, str]) -> str:
-        cells = {new: f"CAST({_quoted(name)} AS text)" for new, name in named.items()}
-        texts = (  # the stored length first, then the length in UTF-8, which all engines use
-            f"CASE WHEN octet_length({cell}) <= {MAX_CELL_BYTES} THEN CASE WHEN "
-            f"octet_length(convert_to({cell}, 'UTF8')) <= {MAX_CELL_BYTES} THEN {cell} COLLATE \"C\" END END AS {new}"
-            for new, cell in cells.items()
-        )
+        texts = []
+        for new, name in named.items():
+            cell = f"CAST({_quoted(name)} AS text)"
+            texts.append(short_text(cell, f"convert_to({cell}, 'UTF8')", f'{cell} COLLATE "C"') + f" AS {new}")
         return f"SELECT {', '.join(texts)} FROM {self._table}"
 
     def _rows(self, query: str) -> Rows:
         connection = self._connected()
-        with _replace_errors(unreadable()):
+        with replaced_errors(unreadable(), _driver().Error):
             try:
                 return list(connection.execute(query).fetchall())
             except BaseException:
@@ -89,7 +86,7 @@ class PostgresSource(EngineSource):
             return self._connection
         where = self._address.location
         hint = "check that the server is running and admits this user; see $PGPASSWORD and $PGPASSFILE"
-        with _replace_errors(SourceError(f"cannot connect to the server of {where!r}", hint=hint)):
+        with replaced_errors(SourceError(f"cannot connect to the server of {where!r}", hint=hint), _driver().Error):
             self._connection = connect(_driver(), self._address)
             row = self._connection.execute(_SESSION, [_STATEMENT_TIMEOUT]).fetchone()
             self._connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
@@ -99,15 +96,6 @@ class PostgresSource(EngineSource):
                 hint="copy the table into a database with an encoding, such as UTF8",
             )
         return self._connection
-
-
-@contextmanager
-def _replace_errors(failure: SourceError) -> Iterator[None]:
-    """Raise this failure instead of the driver's errors, whose text might quote a cell."""
-    try:
-        yield
-    except _driver().Error:
-        raise failure from None
 
 
 def _driver() -> Any:

@@ -1,7 +1,8 @@
-"""The protocol of what takes records from an engine, and where the records are."""
+"""The interface of sources and readers: the relation of the records, the reader, and the contribution bound."""
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
@@ -14,13 +15,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Cells:
-    """The relation of the records, and the expressions of their cells.
+    """The relation of the records, and the SQL expressions of their cells.
 
     Attributes:
         relation: the FROM clause; one row per record.
-        texts: for each column the expression of its cell's text in that relation.
-        unit: the expression of the text that names the record's unit, if units are bounded.
-        first: for a single column of levels, a cheaper expression that decides most records.
+        texts: for each column the expression of its cell's text.
+        unit: the expression of the text that names the record's privacy unit, if contributions are bounded.
+        first: for a single column of levels, a cheaper expression that finds the level of most records.
         integers: the expressions of integer columns as integers, by column index.
         doubles: the expressions of double columns as doubles, by column index; their texts read back as the same
             numbers.
@@ -48,11 +49,22 @@ class Reader(Protocol):
         ...
 
     def run(self, engine: duckdb.DuckDBPyConnection, cells: Cells, abort: Callable[[], None]) -> None:
-        """Read all records.
-
-        Args:
-            engine: an open cursor.
-            cells: where the records are.
-            abort: ends the query early; called if this thread is interrupted.
-        """
+        """Read all records with an open cursor; ``abort`` ends the query if this thread is interrupted."""
         ...
+
+
+@dataclass(frozen=True)
+class UnitBound:
+    """The contribution bound of a privacy unit.
+
+    Records without a unit and malformed records form one unit together.
+
+    Attributes:
+        column: the name of the column of privacy units.
+        max_contributions: the maximal number of records of a unit that are kept.
+        key: the secret key of the keyed hash, new for every reading of the data.
+    """
+
+    column: str
+    max_contributions: int
+    key: str = field(default_factory=lambda: secrets.token_hex(32), repr=False)

@@ -11,10 +11,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dpbayes_cli.base.cell_grammar import BLANKS
+from dpbayes_cli.base.cell_grammar import BLANKS, INTEGER, INTEGER_REPLACEMENT
 
 _MAX_PATTERN_FIELDS = 256
-"""Up to this many fields, one pattern extracts a cell faster than splitting the line; larger patterns are too slow."""
+"""Up to this many fields, a pattern extracts a cell faster than splitting the line does."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Dialect:
 
     @property
     def field_pattern(self) -> str:
-        """The pattern of one field of a line that holds a quote."""
+        """The pattern of one field, for lines that hold a quote."""
         blanks = "".join(b for b in BLANKS if b != self.delimiter)
         q, d = re.escape(self.quote), re.escape(self.delimiter)
         return f"[{blanks}]*{q}(?:[^{q}]|{q}{q})*{q}[{blanks}]*|[^{d}{q}]*"
@@ -46,22 +46,15 @@ class Dialect:
 def split_record(line: str, dialect: Dialect) -> list[str] | None:
     """Split one line into the texts of its fields, quotes removed; return None if the line is malformed.
 
-    Used for headers, and as the reference for tests of the engine's expressions.
+    It splits header lines, and is the reference for tests of the SQL expressions.
     """
     if dialect.quote not in line:
         return line.split(dialect.delimiter)
-    field = dialect.field_pattern
-    if not re.fullmatch(f"(?:{field})(?:{re.escape(dialect.delimiter)}(?:{field}))*", line):
+    field, d, q = dialect.field_pattern, re.escape(dialect.delimiter), dialect.quote
+    if not re.fullmatch(f"(?:{field})(?:{d}(?:{field}))*", line):
         return None
-    delimiter = re.escape(dialect.delimiter)
-    pieces = [match[1] for match in re.finditer(f"(?:^|{delimiter})({field})", line)]
-    return [_unquoted(piece, dialect) for piece in pieces]
-
-
-def _unquoted(piece: str, dialect: Dialect) -> str:
-    text = piece.strip(BLANKS)
-    q = dialect.quote
-    return text[1:-1].replace(q + q, q) if q in text else piece
+    pieces = [match[1] for match in re.finditer(f"(?:^|{d})({field})", line)]
+    return [piece.strip(BLANKS)[1:-1].replace(q + q, q) if q in piece else piece for piece in pieces]
 
 
 def cell_expression(line: str, index: int, width: int, dialect: Dialect) -> str:
@@ -73,7 +66,17 @@ def cell_expression(line: str, index: int, width: int, dialect: Dialect) -> str:
         width: the number of fields that a record must have.
         dialect: the layout.
     """
-    quoted, plain = _quoted_cell(line, index, width, dialect), _plain_cell(line, index, width, dialect)
+    matches, pieces = _quoted_fields(line, dialect)
+    quoted = f"CASE WHEN {matches} AND len({pieces}) = {width} THEN {field_text(pieces, index, dialect)} END"
+    d, delimiter = re.escape(dialect.delimiter), literal(dialect.delimiter)
+    if width == 1:
+        plain = f"CASE WHEN NOT contains({line}, {delimiter}) THEN {line} END"
+    elif width <= _MAX_PATTERN_FIELDS:
+        pattern = f"^(?:[^{d}]*{d}){{{index}}}([^{d}]*)(?:{d}[^{d}]*){{{width - 1 - index}}}$"
+        plain = f"regexp_extract({line}, {literal(pattern)}, 1)"
+    else:
+        fields = f"string_split({line}, {delimiter})"
+        plain = f"CASE WHEN len({fields}) = {width} THEN {fields}[{index + 1}] END"
     return f"CASE WHEN contains({line}, {literal(dialect.quote)}) THEN {quoted} ELSE {plain} END"
 
 
@@ -81,23 +84,6 @@ def line_settles(width: int, dialect: Dialect, levels: Sequence[str]) -> bool:
     """Return whether a line that equals a level is a valid record: one field, no delimiter or quote in a level."""
     marks = (dialect.delimiter, dialect.quote)
     return width == 1 and not any(mark in level for level in levels for mark in marks)
-
-
-def _plain_cell(line: str, index: int, width: int, dialect: Dialect) -> str:
-    """Return the expression for a cell of a line without quotes, NULL or empty if its number of fields is wrong."""
-    d = re.escape(dialect.delimiter)
-    if width == 1:
-        return f"CASE WHEN NOT contains({line}, {literal(dialect.delimiter)}) THEN {line} END"
-    if width <= _MAX_PATTERN_FIELDS:
-        pattern = f"^(?:[^{d}]*{d}){{{index}}}([^{d}]*)(?:{d}[^{d}]*){{{width - 1 - index}}}$"
-        return f"regexp_extract({line}, {literal(pattern)}, 1)"
-    fields = f"string_split({line}, {literal(dialect.delimiter)})"
-    return f"CASE WHEN len({fields}) = {width} THEN {fields}[{index + 1}] END"
-
-
-def _quoted_cell(line: str, index: int, width: int, dialect: Dialect) -> str:
-    matches, pieces = _quoted_fields(line, dialect)
-    return f"CASE WHEN {matches} AND len({pieces}) = {width} THEN {field_text(pieces, index, dialect)} END"
 
 
 def _quoted_fields(line: str, dialect: Dialect) -> tuple[str, str]:
@@ -113,13 +99,8 @@ def _quoted_fields(line: str, dialect: Dialect) -> tuple[str, str]:
 def split_relation(relation: str, line: str, width: int, dialect: Dialect) -> str:
     """Return the relation of the records' ``fields``, a list of texts with their quotes, NULL for a malformed record.
 
-    It splits each record once instead of once per cell; see ``field_text``.
-
-    Args:
-        relation: the FROM clause; one row per line.
-        line: the expression of the line.
-        width: the number of fields that a record must have.
-        dialect: the layout.
+    Each record is split once instead of once per cell; ``field_text`` gives the text of a field. ``relation`` is the
+    FROM clause of one row per line; for the other arguments see ``cell_expression``.
     """
     matches, quoted = _quoted_fields(line, dialect)
     plain = f"string_split({line}, {literal(dialect.delimiter)})"
@@ -131,9 +112,19 @@ def split_relation(relation: str, line: str, width: int, dialect: Dialect) -> st
 def field_text(fields: str, index: int, dialect: Dialect) -> str:
     """Return a DuckDB expression for the text of a field, without its quotes."""
     piece, q = f"{fields}[{index + 1}]", literal(dialect.quote)
-    trimmed = f"trim({piece}, {literal(BLANKS)})"
+    trimmed = without_blanks(piece)
     inner = f"replace(substr({trimmed}, 2, length({trimmed}) - 2), {q} || {q}, {q})"
     return f"CASE WHEN contains({piece}, {q}) THEN {inner} ELSE {piece} END"
+
+
+def without_blanks(text: str) -> str:
+    """Return a DuckDB expression for a text without the blanks around it."""
+    return f"trim({text}, {literal(BLANKS)})"
+
+
+def integers_in_normal_form(trimmed: str) -> str:
+    """Return a DuckDB expression for the normal form of an integer; any other text stays as it is."""
+    return f"regexp_replace({trimmed}, {literal(INTEGER)}, {literal(INTEGER_REPLACEMENT)})"
 
 
 def literal(text: str) -> str:

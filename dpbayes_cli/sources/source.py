@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from dpbayes_cli.base.errors import SourceError, SpecError
 from dpbayes_cli.core.columns import AnyColumn, Column, RecordPolicy
 from dpbayes_cli.core.statistic import ExactEvidence, Statistic
-from dpbayes_cli.sources.reader import Reader
-
-if TYPE_CHECKING:
-    from dpbayes_cli.sources.unit_bound import UnitBound
+from dpbayes_cli.sources.reader import Reader, UnitBound
 
 
 def unreadable() -> SourceError:
-    """Return the error for data that the engine cannot read; it tells no reason, which might quote a cell."""
+    """Return the error for data that the engine cannot read; it gives no reason, because that might quote a cell."""
     return SourceError("the engine could not read the data", hint="is the file complete?")
 
 
@@ -25,27 +21,20 @@ class Source(ABC):
 
     ``check`` uses only public facts (existence, permissions, header or schema) and runs before the charge;
     ``statistics`` reads the records once. No message depends on a record.
+
+    Attributes:
+        is_stream: whether the records can be read only once.
+        hands_over_records: whether records can be read one by one; see ``scan``.
+        record_unit: the kind of a record, for the report: physical line, parsed record or row.
     """
 
-    _columns: tuple[AnyColumn, ...] = ()
+    is_stream = False
+    hands_over_records = True
+    record_unit = "row"
 
     def __init__(self, unit: UnitBound | None = None) -> None:
         self._unit = unit
-
-    @property
-    @abstractmethod
-    def is_stream(self) -> bool:
-        """Whether the records can be read only once."""
-
-    @property
-    def hands_over_records(self) -> bool:
-        """Whether records can be read one by one; see ``scan``."""
-        return True
-
-    @property
-    @abstractmethod
-    def record_unit(self) -> str:
-        """The kind of a record, for the report: physical line, parsed record or row."""
+        self._columns: tuple[AnyColumn, ...] = ()
 
     @abstractmethod
     def check(self, columns: Sequence[AnyColumn], names: Sequence[str | None]) -> None:
@@ -62,7 +51,7 @@ class Source(ABC):
 
     @property
     def parts(self) -> int:
-        """The number of parts in which the units are read one after the other, so that each fits into memory."""
+        """The number of parts into which the units are divided, so that each part fits into memory."""
         return 1
 
     @abstractmethod
@@ -90,7 +79,7 @@ class Source(ABC):
     def read(self, reader: Reader) -> None:
         """Hand the records to a reader: all of them in one pass, or the kept ones of each unit; see ``scan``.
 
-        Units are kept in memory, so large files are read several times, each time for a part of the units.
+        Units are kept in memory, so large files are read several times, each time for one part of the units.
         """
         from dpbayes_cli.sources.contributions import BoundedReader
 
@@ -103,9 +92,10 @@ class Source(ABC):
 
     def statistics(self, statistic: Statistic, policy: RecordPolicy) -> ExactEvidence:
         """Evaluate a statistic exactly, in one pass; see ``read``."""
-        from dpbayes_cli.sources.tables import tally_for
+        from dpbayes_cli.sources.packed_codes import TableTally
+        from dpbayes_cli.sources.statements import Tally
 
-        tally = tally_for(self._columns, statistic, policy)
+        tally: Tally | TableTally = (TableTally if statistic.tables else Tally)(self._columns, statistic, policy)
         self.read(tally)
         return tally.statistics()
 
@@ -115,7 +105,7 @@ class Source(ABC):
 
 
 def column_index(names: list[str], wanted: str | None) -> int:
-    """Return the index of a column among the names in the file, which no message repeats.
+    """Return the index of a column among the names in the file; no message repeats these names.
 
     Raises:
         SourceError: the column is missing, named twice, or not stated although there are several.

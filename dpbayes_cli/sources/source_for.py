@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dpbayes_cli.sources.location import Location, TableLocation
+from dpbayes_cli.sources.location import Location, RemoteLocation
+from dpbayes_cli.sources.reader import UnitBound
 from dpbayes_cli.sources.records import Dialect
 from dpbayes_cli.sources.source import Source
-from dpbayes_cli.sources.unit_bound import UnitBound
 
 
 def source_for(
@@ -24,7 +24,7 @@ def source_for(
         from dpbayes_cli.sources.spark import SparkSource
 
         return SparkSource(location, master, unit)
-    if isinstance(location, TableLocation):
+    if isinstance(location, RemoteLocation) and location.address is not None:
         from dpbayes_cli.sources.postgres import PostgresSource
 
         return PostgresSource(location.address, unit)

@@ -1,7 +1,7 @@
 """Parquet files or a table, read by Spark; only integers come back from its session.
 
 Text files are refused, because Spark splits them into lines differently from the embedded reader. Spark takes seconds
-to start, and writes to standard error messages that could quote a cell, so it is silenced permanently.
+to start. Its messages on standard error could quote a cell, so its standard error is discarded for good.
 """
 
 from __future__ import annotations
@@ -14,12 +14,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from dpbayes_cli.base.cell_grammar import MAX_CELL_BYTES
 from dpbayes_cli.base.errors import SourceError
-from dpbayes_cli.sources.engine import EngineSource, Kind, Rows
+from dpbayes_cli.sources.engine import EngineSource, Kind, Rows, replaced_errors, short_text
 from dpbayes_cli.sources.location import Location, RemoteLocation
+from dpbayes_cli.sources.reader import UnitBound
 from dpbayes_cli.sources.source import unreadable
-from dpbayes_cli.sources.unit_bound import UnitBound
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -48,9 +47,9 @@ _LOCAL_SETTINGS = {
     "spark.io.encryption.enabled": "true",
     "spark.driver.memory": "2g",
 }
-"""For a Spark in this process: it serves nobody else, and encrypts what it shuffles to disk under a temporary key."""
+"""For a Spark that runs in this process: it serves nobody else, and encrypts its temporary files on disk."""
 _LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
-"""They write every query error with its text to standard error."""
+"""These loggers of Spark write the text of every query error to standard error."""
 _VIEW = "dpbayes_records"
 
 
@@ -73,7 +72,7 @@ class SparkSource(EngineSource):
 
     def _kinds(self) -> Mapping[str, Kind | str]:
         session = _session(self._master)
-        with _replace_errors(unreadable()):
+        with replaced_errors(unreadable()):
             frame = self._frame(session)
             frame.createOrReplaceTempView(_VIEW)
             types = {str(name): str(kind) for name, kind in frame.dtypes}
@@ -103,19 +102,16 @@ class SparkSource(EngineSource):
         return frame
 
     def _relation(self, named: Mapping[str, str]) -> str:
-        texts = []  # a text may grow when it is made valid: its length is checked before, which is cheap, and after
+        texts = []
         for new, name in named.items():
             cell = f"CAST({_quoted(name)} AS STRING)"
-            valid = f"make_valid_utf8(collate({cell}, 'UTF8_BINARY'))"
-            texts.append(
-                f"CASE WHEN octet_length({cell}) <= {MAX_CELL_BYTES} THEN CASE WHEN octet_length({valid}) <= "
-                f"{MAX_CELL_BYTES} THEN {valid} END END AS {new}"
-            )
+            valid = f"make_valid_utf8(collate({cell}, 'UTF8_BINARY'))"  # which may be longer than the cell
+            texts.append(f"{short_text(cell, valid, valid)} AS {new}")
         return f"SELECT {', '.join(texts)} FROM {_VIEW}"
 
     def _rows(self, query: str) -> Rows:
         session = _session(self._master)
-        with _replace_errors(unreadable()):
+        with replaced_errors(unreadable()):
             return [tuple(row) for row in session.sql(query).collect()]
 
 
@@ -143,7 +139,7 @@ def _session(master: str) -> SparkSession:
     for name in _LOGGERS:
         logging.getLogger(name).disabled = True
     failure = SourceError("Spark does not start", hint="check that Java is installed and the master is right")
-    with _replace_errors(failure), _silence():
+    with replaced_errors(failure), _silence():
         running = SparkSession.getActiveSession()
         if running is not None:
             return running
@@ -166,17 +162,6 @@ def _silence() -> Iterator[None]:
         os.dup2(kept, 2)
         os.close(kept)
         os.close(null)
-
-
-@contextmanager
-def _replace_errors(failure: SourceError) -> Iterator[None]:
-    """Raise this failure instead of Spark's errors, whose text might quote a cell."""
-    try:
-        yield
-    except SourceError:
-        raise
-    except Exception:  # noqa: BLE001 - from Spark, its bridge to Java, or the operating system
-        raise failure from None
 
 
 def _quoted(name: str) -> str:

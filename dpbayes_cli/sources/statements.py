@@ -1,4 +1,4 @@
-"""Statistics as DuckDB SQL: text cells are cast to levels, levels are counted, and only integers come out."""
+"""Statistics as DuckDB SQL: cells are turned into codes, codes are counted or summed, and only integers come out."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from dpbayes_cli.base.cell_grammar import BLANKS, INTEGER, INTEGER_REPLACEMENT, NUMBER, WHOLE, normal_cell
+from dpbayes_cli.base.cell_grammar import NUMBER, WHOLE, normal_cell
 from dpbayes_cli.base.duck import fetch
 from dpbayes_cli.core.columns import AnyColumn, Column, CutColumn, NumericColumn, RecordPolicy
 from dpbayes_cli.core.statistic import CodeCounts, CountAt, ExactEvidence, Expression, ProductOf, Statistic
 from dpbayes_cli.sources.imputation import impute_code
 from dpbayes_cli.sources.reader import Cells
-from dpbayes_cli.sources.records import literal
+from dpbayes_cli.sources.records import integers_in_normal_form, literal, without_blanks
 
 if TYPE_CHECKING:
     import duckdb
@@ -23,38 +23,35 @@ Monomial = tuple[int, ...]
 
 _MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "?", ".", "-")
 """Common spellings of a missing value: invalid like any text that is not a level, but recognized faster."""
-
 _INTEGER_TEXT = re.compile("0|-?[1-9][0-9]{0,18}")
 """The text of a 64-bit integer in normal form."""
-
 _MAX_FILTERS = 16
-"""Up to this many levels, comparisons and one filter per count are fastest; beyond, an enum and GROUP BY are."""
+"""Up to this many levels, comparisons and one filter per count are fastest; for more, an enum and GROUP BY are."""
 
 
-def level_expression(first: str, text: str, column: Column) -> str:
-    """Return a DuckDB expression for the code of a cell's level, NULL if the cell is invalid.
-
-    A cheap text is compared first; only if it does not decide is the normal form computed, because CASE is lazy in
-    DuckDB and coalesce is not (0.6 s against 3.0 s for 10 million records). ``text`` appears only once, because an
-    expression that appears twice is computed for every record in advance.
-
-    Args:
-        first: a cheap expression of the cell, which suffices if it equals a level or a common spelling of one.
-        text: the expression of the cell's text.
-        column: the column's domain.
-    """
+def _normal_levels(column: Column) -> tuple[dict[str, int], dict[str, int]]:
+    """Return the codes by the levels' normal forms; and by normal forms and declared spellings together."""
     normal = {normal_cell(level): code for code, level in enumerate(column.levels)}
-    decimals = {f"{level}.0": code for level, code in normal.items() if normal_cell(f"{level}.0") == level}
-    usual = {**dict(zip(column.levels, normal.values(), strict=True)), **normal, **decimals}
-    stripped = f"trim({text}, {literal(BLANKS)})"
-    normal_form = f"regexp_replace({stripped}, {literal(INTEGER)}, {literal(INTEGER_REPLACEMENT)})"
+    return normal, {**dict(zip(column.levels, normal.values(), strict=True)), **normal}
+
+
+def _fast_level_code(first: str, text: str, column: Column) -> str:
+    """Return an expression for the code of a cell's level, NULL if the cell is invalid.
+
+    The cheap text ``first`` is compared with common spellings; only if it does not decide is the normal form of
+    ``text`` computed, because CASE is lazy in DuckDB and coalesce is not (0.6 s against 3.0 s for 10 million records).
+    ``text`` appears only once, because an expression that appears twice is computed for every record in advance.
+    """
+    normal, usual = _normal_levels(column)
+    usual |= {f"{level}.0": code for level, code in normal.items() if normal_cell(f"{level}.0") == level}
+    normal_form = integers_in_normal_form(without_blanks(text))
     missing = ", ".join(literal(text) for text in _MISSING if text not in usual)
     rest = f"CASE WHEN {first} IN ({missing}) THEN NULL ELSE {_cast(normal_form, normal)} END"
-    return _compare(first, usual, rest)
+    return _compare(first, usual, rest, 3 * _MAX_FILTERS)
 
 
-def _compare(text: str, codes: Mapping[str, int], otherwise: str) -> str:
-    if len(codes) > 3 * _MAX_FILTERS:
+def _compare(text: str, codes: Mapping[str, int], otherwise: str, max_arms: int = _MAX_FILTERS) -> str:
+    if len(codes) > max_arms:
         return f"CASE WHEN {_cast(text, codes)} IS NOT NULL THEN {_cast(text, codes)} ELSE {otherwise} END"
     arms = " ".join(f"WHEN {literal(level)} THEN {code}" for level, code in codes.items())
     return f"CASE {text} {arms} ELSE {otherwise} END"
@@ -73,11 +70,11 @@ def counting_query(relation: str, text: str, column: Column, impute: int | None,
         text: the expression of the cell's text in that relation.
         column: the column's domain.
         impute: the code of the stand-in for an invalid cell; None: NULL.
-        first: a cheaper expression that decides most records, see ``level_expression``; None: the text itself.
+        first: a cheaper expression that decides most records; None: the text itself.
     """
     if first is None:  # compute the text once, not once per comparison
         relation, text, first = f"(SELECT {text} AS cell FROM {relation})", "cell", "cell"
-    level = level_expression(first, text, column)
+    level = _fast_level_code(first, text, column)
     if impute is not None:
         level = f"coalesce({level}, {impute})"
     records = f"SELECT {level} AS level FROM {relation}"
@@ -88,58 +85,28 @@ def counting_query(relation: str, text: str, column: Column, impute: int | None,
     return f"SELECT unnest([{codes}, NULL]), unnest([{counts}, count(*) FILTER (level IS NULL)]) FROM ({records})"
 
 
-def number_query(
-    relation: str,
-    texts: Sequence[str],
-    columns: Sequence[NumericColumn],
-    imputes: Sequence[int | None],
-    monomials: Sequence[Monomial],
-) -> str:
-    """Return a query of one row: the number of records, of valid records, and sums of products of their codes.
-
-    A code is computed by the IEEE operations of ``NumericColumn.code``, so that every engine gives the same integer. A
-    record is valid if all of its numbers are.
-
-    Args:
-        relation: the FROM clause; one row per record.
-        texts: for each column the expression of its cell's text in that relation.
-        columns: the columns' domains.
-        imputes: for each column the code of the stand-in for an invalid cell; None: the record is dropped.
-        monomials: the products, each by the column indices of its factors.
-    """
-    whole = " AND ".join(f"code_{i} IS NOT NULL" for i in range(len(columns)))
-    sums = "".join(
-        f", coalesce(sum({' * '.join(f'code_{i}' for i in monomial)}) FILTER ({whole}), 0)" for monomial in monomials
-    )
-    return f"SELECT count(*), count(*) FILTER ({whole}){sums} FROM {_codes(relation, texts, columns, imputes)}"
-
-
-def histogram_query(relation: str, text: str, column: NumericColumn, impute: int | None) -> str:
-    """Return a query of one row per code that occurs, (code or NULL, number of records), in one pass over a relation.
-
-    Args:
-        relation: the FROM clause; one row per record.
-        text: the expression of the cell's text in that relation.
-        column: the column's domain.
-        impute: the code of the stand-in for an invalid cell; None: NULL.
-    """
-    return f"SELECT code_0, count(*) FROM {_codes(relation, [text], [column], [impute])} GROUP BY code_0"
-
-
 def _codes(relation: str, texts: Sequence[str], columns: Sequence[NumericColumn], imputes: Sequence[int | None]) -> str:
     """Return the relation of the records' codes, ``code_0`` and so on, NULL if a number is invalid."""
-    cells = ", ".join(f"trim({text}, {literal(BLANKS)}) AS cell_{i}" for i, text in enumerate(texts))
+    cells = ", ".join(f"{without_blanks(text)} AS cell_{i}" for i, text in enumerate(texts))
     numbers = ", ".join(_number(f"cell_{i}", column) + f" AS number_{i}" for i, column in enumerate(columns))
     codes = ", ".join(_code(f"number_{i}", columns[i], imputes[i]) + f" AS code_{i}" for i in range(len(columns)))
     return f"(SELECT {codes} FROM (SELECT {numbers} FROM (SELECT {cells} FROM {relation})))"
 
 
-def _number(cell: str, column: NumericColumn) -> str:
-    grammar = literal(WHOLE if column.integers else NUMBER)
-    return f"CASE WHEN regexp_full_match({cell}, {grammar}) THEN TRY_CAST({cell} AS DOUBLE) END"
+def _number(trimmed: str, column: NumericColumn) -> str:
+    return f"CASE WHEN {_is_number(trimmed, column)} THEN TRY_CAST({trimmed} AS DOUBLE) END"
+
+
+def _is_number(trimmed: str, column: NumericColumn | CutColumn) -> str:
+    integers = isinstance(column, NumericColumn) and column.integers
+    return f"regexp_full_match({trimmed}, {literal(WHOLE if integers else NUMBER)})"
 
 
 def _code(number: str, column: NumericColumn, impute: int | None) -> str:
+    """Return an expression for a number's code, by the IEEE operations of ``NumericColumn.code``.
+
+    So every engine gives the same integer.
+    """
     lower, upper = _double(column.lower), _double(column.upper)
     nearest = f"floor(({number} - {lower}) / {_double(column.step)} + 0.5)"
     code = f"CAST(least(greatest({nearest}, 0), {column.steps}) AS BIGINT)"
@@ -149,85 +116,38 @@ def _code(number: str, column: NumericColumn, impute: int | None) -> str:
     return f"CASE WHEN {number} IS NOT NULL AND isfinite({number}) THEN {code}{otherwise} END"
 
 
-def code_expression(cell: str, column: Column, *, integers: bool) -> str:
-    """Return a DuckDB expression for the code of a cell's level, NULL if the cell is invalid.
-
-    Like ``level_expression``, but small: a query may hold a thousand of these, and each takes memory.
-
-    Args:
-        cell: the expression of the cell, a column's name.
-        column: the column's domain.
-        integers: whether the cell is an integer instead of a text; its text is its normal form.
-    """
-    normal = {normal_cell(level): code for code, level in enumerate(column.levels)}
-    if integers:
-        whole = {level: code for level, code in normal.items() if _INTEGER_TEXT.fullmatch(level)}  # not "-0"
-        arms = " ".join(f"WHEN {level} THEN {code}" for level, code in whole.items())
-        return f"CASE {cell} {arms} END" if whole else "CAST(NULL AS BIGINT)"
-    usual = {**dict(zip(column.levels, normal.values(), strict=True)), **normal}
-    stripped = f"trim({cell}, {literal(BLANKS)})"
-    rest = _cast(f"regexp_replace({stripped}, {literal(INTEGER)}, {literal(INTEGER_REPLACEMENT)})", normal)
-    rest = f"CASE WHEN {cell} = '' THEN NULL ELSE {rest} END"
-    if len(usual) > _MAX_FILTERS:
-        return f"CASE WHEN {_cast(cell, usual)} IS NOT NULL THEN {_cast(cell, usual)} ELSE {rest} END"
-    return (
-        f"CASE {cell} {' '.join(f'WHEN {literal(text)} THEN {code}' for text, code in usual.items())} ELSE {rest} END"
-    )
-
-
-def cut_expression(cell: str, column: CutColumn, *, integers: bool) -> str:
-    """Return a DuckDB expression for the code of a number between public cuts, NULL if the cell is not a number.
-
-    Args:
-        cell: the expression of the cell, a column's name.
-        column: the column's domain.
-        integers: whether the cell is an integer instead of a text.
-    """
-    if integers:
-        arms = " ".join(
-            f"WHEN CAST({cell} AS DOUBLE) < {_double(cut)} THEN {code}" for code, cut in enumerate(column.cuts)
-        )
-        return f"CASE WHEN {cell} IS NULL THEN NULL {arms} ELSE {len(column.cuts)} END"
-    trimmed = f"trim({cell}, {literal(BLANKS)})"
-    parsed = f"TRY_CAST({trimmed} AS DOUBLE)"
-    arms = " ".join(f"WHEN {parsed} < {_double(cut)} THEN {code}" for code, cut in enumerate(column.cuts))
-    valid = f"regexp_full_match({trimmed}, {literal(NUMBER)}) AND isfinite({parsed})"
-    return f"CASE WHEN {valid} THEN CASE {arms} ELSE {len(column.cuts)} END END"
-
-
-def number_expression(cell: str, column: NumericColumn, *, direct: bool) -> str:
-    """Return a DuckDB expression for the code of a bounded number, NULL if the cell is invalid.
-
-    Args:
-        cell: the expression of the cell, a column's name.
-        column: the column's domain.
-        direct: whether the cell is an integer or a double instead of a text.
-    """
-    if direct:
-        return _code(f"CAST({cell} AS DOUBLE)", column, None)
-    trimmed = f"trim({cell}, {literal(BLANKS)})"
-    parsed = f"TRY_CAST({trimmed} AS DOUBLE)"
-    grammar = literal(WHOLE if column.integers else NUMBER)
-    return f"CASE WHEN regexp_full_match({trimmed}, {grammar}) THEN {_code(parsed, column, None)} END"
-
-
-def any_code_expression(cell: str, column: AnyColumn, *, direct: bool = False) -> str:
+def code_expression(cell: str, column: AnyColumn, *, direct: bool = False) -> str:
     """Return a DuckDB expression for the code of a cell, NULL if it is invalid.
+
+    The expression is small: a query may hold a thousand of them, and each takes memory.
 
     Args:
         cell: the expression of the cell, a column's name.
         column: the column's domain.
         direct: whether the cell is an integer, or, in a numeric column, a double, instead of a text.
     """
+    trimmed, cast_cell = without_blanks(cell), f"CAST({cell} AS DOUBLE)"
+    parsed = f"TRY_CAST({trimmed} AS DOUBLE)"
     if isinstance(column, NumericColumn):
-        return number_expression(cell, column, direct=direct)
+        if direct:
+            return _code(cast_cell, column, None)
+        return f"CASE WHEN {_is_number(trimmed, column)} THEN {_code(parsed, column, None)} END"
     if isinstance(column, CutColumn):
-        return cut_expression(cell, column, integers=direct)
-    return code_expression(cell, column, integers=direct)
+        cuts = enumerate(map(_double, column.cuts))
+        arms = " ".join(f"WHEN {cast_cell if direct else parsed} < {cut} THEN {code}" for code, cut in cuts)
+        valid = f"{cell} IS NOT NULL" if direct else f"{_is_number(trimmed, column)} AND isfinite({parsed})"
+        return f"CASE WHEN {valid} THEN CASE {arms} ELSE {len(column.cuts)} END END"
+    normal, usual = _normal_levels(column)
+    if direct:
+        whole = {level: code for level, code in normal.items() if _INTEGER_TEXT.fullmatch(level)}  # not "-0"
+        arms = " ".join(f"WHEN {level} THEN {code}" for level, code in whole.items())
+        return f"CASE {cell} {arms} END" if whole else "CAST(NULL AS BIGINT)"
+    rest = _cast(integers_in_normal_form(trimmed), normal)
+    return _compare(cell, usual, f"CASE WHEN {cell} = '' THEN NULL ELSE {rest} END")
 
 
 def plain_number_expression(cell: str, column: AnyColumn) -> str:
-    """Return a DuckDB expression for a number, neither clamped nor rounded, NaN if it is invalid or not finite.
+    """Return a DuckDB expression for a number as it is in the file, NaN if it is invalid or not finite.
 
     Args:
         cell: the expression of the cell's text, a column's name.
@@ -235,7 +155,7 @@ def plain_number_expression(cell: str, column: AnyColumn) -> str:
     """
     if not isinstance(column, NumericColumn):
         raise TypeError("the column is not numeric")
-    number = _number(f"trim({cell}, {literal(BLANKS)})", column)
+    number = _number(without_blanks(cell), column)
     return f"CASE WHEN isfinite({number}) THEN {number} ELSE CAST('nan' AS DOUBLE) END"
 
 
@@ -250,12 +170,15 @@ class Tally:
         columns: one column of levels, or one or more numeric columns.
         statistic: the statistic to evaluate.
         policy: states the stand-in for an invalid cell.
+
+    Attributes:
+        columns: the columns to read; for a histogram, the column with the histogram's grid.
+        sums: whether products of codes are summed; else codes are counted.
+        monomials: the products of codes to sum.
     """
 
     def __init__(self, columns: Sequence[AnyColumn], statistic: Statistic, policy: RecordPolicy) -> None:
-        self._columns = columns
-        self._statistic = statistic
-        self._policy = policy
+        self._statistic, self._policy = statistic, policy
         self._numbers = [column for column in columns if isinstance(column, NumericColumn)]
         first = statistic.expressions[0]
         self._histogram = first.column if isinstance(first, CodeCounts) else None
@@ -263,49 +186,44 @@ class Tally:
             raise ValueError("a statistic reads one column of levels, or numeric columns")
         if self._histogram is not None and [column.role for column in columns] != [self._histogram.role]:
             raise ValueError("a histogram reads one numeric column")
-        self._counts: Counter[int | str | Monomial | None] = Counter()
+        self.columns: Sequence[AnyColumn] = columns if self._histogram is None else (self._histogram,)
+        self.sums = bool(self._numbers) and self._histogram is None
         parts = {part for expression in statistic.expressions for part in _expansion(expression, self._numbers)}
-        self._monomials = sorted(parts - {()}) if self._numbers else []
-
-    @property
-    def monomials(self) -> Sequence[Monomial]:
-        """The products of codes to sum; empty if codes are counted."""
-        return self._monomials if self._numbers and self._histogram is None else []
-
-    @property
-    def columns(self) -> Sequence[AnyColumn]:
-        """The columns to read; for a histogram, the column with the histogram's grid."""
-        return self._columns if self._histogram is None else (self._histogram,)
+        self.monomials: list[Monomial] = sorted(parts - {()}) if self.sums else []
+        self._counts: Counter[int | str | Monomial | None] = Counter()
 
     def run(self, engine: duckdb.DuckDBPyConnection, cells: Cells, abort: Callable[[], None]) -> None:
         """Count the records; see ``Reader``."""
         self.add(fetch(engine, self.query(cells), abort))
 
     def query(self, cells: Cells) -> str:
-        """Return the query whose rows ``add`` takes."""
-        relation, texts = cells.relation, cells.texts
-        if self._histogram is not None:
-            return histogram_query(relation, texts[0], self._histogram, impute_code(self._histogram, self._policy))
-        imputes = [impute_code(column, self._policy) for column in self._columns]
-        if self._numbers:
-            return number_query(relation, texts, self._numbers, imputes, self._monomials)
-        (column,), (text,), (impute,) = self._columns, texts, imputes
-        return counting_query(relation, text, cast(Column, column), impute, cells.first)
+        """Return the query whose rows ``add`` takes, in one pass over the records."""
+        imputes = [impute_code(column, self._policy) for column in self.columns]
+        if not self._numbers:
+            column = cast(Column, self.columns[0])
+            return counting_query(cells.relation, cells.texts[0], column, imputes[0], cells.first)
+        columns = self._numbers if self._histogram is None else [self._histogram]
+        codes = _codes(cells.relation, cells.texts, columns, imputes)
+        if not self.sums:
+            return f"SELECT code_0, count(*) FROM {codes} GROUP BY code_0"
+        whole = " AND ".join(f"code_{i} IS NOT NULL" for i in range(len(columns)))
+        products = (" * ".join(f"code_{i}" for i in monomial) for monomial in self.monomials)
+        sums = "".join(f", coalesce(sum({product}) FILTER ({whole}), 0)" for product in products)
+        return f"SELECT count(*), count(*) FILTER ({whole}){sums} FROM {codes}"
 
     def add(self, rows: Iterable[tuple[Any, ...]]) -> None:
-        """Add the rows of one query."""
-        if not self._numbers or self._histogram is not None:
+        """Add the rows of one query: (code or NULL, count), or the numbers of records and of valid ones, and sums."""
+        if not self.sums:
             self._counts.update(dict(rows))
             return
         for records, valid, *sums in rows:
             self._counts.update({"records": records, (): valid})
-            self._counts.update({m: int(total or 0) for m, total in zip(self._monomials, sums, strict=True)})
+            self._counts.update({m: int(total or 0) for m, total in zip(self.monomials, sums, strict=True)})
 
     @property
     def records(self) -> int:
         """The number of records, valid or not."""
-        summed = self._numbers and self._histogram is None
-        return self._counts["records"] if summed else self._counts.total()
+        return self._counts["records"] if self.sums else self._counts.total()
 
     def statistics(self) -> ExactEvidence:
         """Return the components of the statistic, or its histogram."""
@@ -316,14 +234,14 @@ class Tally:
 
     def _value(self, expression: Expression) -> int:
         if isinstance(expression, CountAt):
-            if expression.role != self._columns[0].role:
+            if expression.role != self.columns[0].role:
                 raise ValueError("the statistic reads a column that was not counted")
             return self._counts[expression.level]
         return sum(weight * self._counts[part] for part, weight in _expansion(expression, self._numbers).items())
 
 
 def _expansion(expression: Expression, columns: Sequence[NumericColumn]) -> dict[Monomial, int]:
-    """Write a product of codes, centered or not, as integer multiples of products of plain codes."""
+    """Return the integer weights of products of plain codes whose sum is a product of codes, centered or not."""
     if not isinstance(expression, ProductOf):
         return {}
     indices = {column.role: i for i, column in enumerate(columns)}

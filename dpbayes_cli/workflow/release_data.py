@@ -5,10 +5,10 @@ from __future__ import annotations
 from dpbayes_cli.base.errors import SourceError
 from dpbayes_cli.core.model import Model
 from dpbayes_cli.sources.location import Location, locate, locate_for_spark
+from dpbayes_cli.sources.reader import UnitBound
 from dpbayes_cli.sources.records import Dialect
 from dpbayes_cli.sources.source import Source
 from dpbayes_cli.sources.source_for import source_for
-from dpbayes_cli.sources.unit_bound import UnitBound
 from dpbayes_cli.spec.option_sections import UnitSection
 from dpbayes_cli.spec.release_spec import ReleaseSpec
 from dpbayes_cli.spec.source_section import SourceSection

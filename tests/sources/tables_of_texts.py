@@ -16,10 +16,10 @@ from dpbayes_cli.core.columns import AnyColumn, Column, CutColumn, NumericColumn
 from dpbayes_cli.core.statistic import CodeCounts, CountAt, ExactEvidence, ProductOf, Statistic, TableCounts, Witness
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.sources.location import locate
+from dpbayes_cli.sources.reader import UnitBound
 from dpbayes_cli.sources.records import Dialect
 from dpbayes_cli.sources.source import Source
 from dpbayes_cli.sources.source_for import source_for
-from dpbayes_cli.sources.unit_bound import UnitBound
 
 KEY = "0f" * 32
 HALF = str(5**1075)
@@ -95,26 +95,10 @@ def products(*columns: NumericColumn) -> Statistic:
 def random_rows(seed: int, n_rows: int) -> list[list[str | None]]:
     """Return rows of the columns and of ``owner``, with each spelling in each column."""
     rng = random.Random(seed)
-    texts = [text for text in SPELLINGS for _ in range(1)]
-    rows: list[list[str | None]] = [[text] * len(COLUMNS) for text in texts]
-    rows += [[rng.choice([*texts, None, "1", "0", "2.5"]) for _ in COLUMNS] for _ in range(n_rows)]
-    owners = [
-        "P1",
-        " 1",
-        "01",
-        "1.0",
-        "+1",
-        "-1",
-        "",
-        None,
-        "-0",
-        "x1.0",
-        "\u00e9",
-        "1\n",
-        "0" * 400 + "1",
-        "it's",
-        "\\",
-    ]
+    rows: list[list[str | None]] = [[text] * len(COLUMNS) for text in SPELLINGS]
+    rows += [[rng.choice([*SPELLINGS, None, "1", "0", "2.5"]) for _ in COLUMNS] for _ in range(n_rows)]
+    owners = ["P1", " 1", "01", "1.0", "+1", "-1", "", None, "-0", "x1.0", "\u00e9", "1\n", "0" * 400 + "1", "it's",
+              "\\"]  # fmt: skip
     owned = [[*row, rng.choice(owners)] for row in rows]
     rng.shuffle(owned)
     return owned

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from dpbayes_cli.base.cell_grammar import MAX_CELL_BYTES, check_levels
-from dpbayes_cli.base.errors import SourceError, SpecError
+from dpbayes_cli.base.errors import SourceError
 from dpbayes_cli.core.columns import RecordPolicy
 from dpbayes_cli.core.statistic import ExactEvidence
 from dpbayes_cli.models.dirichlet_categorical import DirichletCategorical
@@ -53,7 +53,7 @@ def write(path: Path, content: bytes | str) -> Path:
     return path
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(25))
 def test_random_files_agree_with_the_reference(seed: int, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = random.Random(seed)
     monkeypatch.setattr(lines, "BLOCK", rng.choice([3, 7, 64, 1 << 20]))
@@ -82,20 +82,8 @@ def test_one_stray_quote_changes_one_record_and_not_five_hundred(place: Path) ->
 def test_changing_one_record_changes_the_statistic_by_at_most_the_sensitivity(place: Path) -> None:
     """Records are independent end to end: replacing one line by any other moves the counts by at most 2."""
     base = [b"a,1", b"b,0", b"c,1", b'"d",0', b"e,"]
-    variants = [
-        b"a,1",
-        b"a,0",
-        b"",
-        b'"',
-        b'"a,1\r',
-        b"\xff\xfe,1",
-        b"a,1,1",
-        b"\x00",
-        b'a,"1"',
-        b"a,1\r",
-        b",",
-        b"a\r1",
-    ]
+    variants = [b"a,1", b"a,0", b"", b'"', b'"a,1\r', b"\xff\xfe,1", b"a,1,1", b"\x00", b'a,"1"', b"a,1\r",
+                b",", b"a\r1"]  # fmt: skip
     for position in (0, 2, 4):
         got = []
         for variant in variants:
@@ -121,16 +109,10 @@ def test_every_spelling_has_one_outcome(cell: str, level: int | None, place: Pat
     assert alone == got
 
 
-@pytest.mark.parametrize("row", ["1", "1,2,3", "", ",,", "1,2,"])
+@pytest.mark.parametrize("row", ["1", "1,2,3", "", ",,", "1,2,", '"1"', '"1","2","3"', '"1",2,', '"1","2""'])
 def test_ragged_rows_are_invalid_records(row: str, place: Path) -> None:
-    got = read(write(place / "f.csv", f"x,y\n{row}\n1,z\n"), ("1", "0"), "x")
-    assert got == ExactEvidence((1, 0), 2)
-
-
-@pytest.mark.parametrize("row", ['"1"', '"1","2","3"', '"1",2,', '"1","2""'])
-def test_ragged_rows_with_quotes_are_invalid_records_too(row: str, place: Path) -> None:
-    got = read(write(place / "f.csv", f'x,y\n{row}\n"1",z\n'), ("1", "0"), "x")
-    assert got == ExactEvidence((1, 0), 2)
+    for valid in ("1,z", '"1",z'):
+        assert read(write(place / "f.csv", f"x,y\n{row}\n{valid}\n"), ("1", "0"), "x") == ExactEvidence((1, 0), 2)
 
 
 def test_an_empty_first_cell_before_quotes_is_a_cell_like_any_other(place: Path) -> None:
@@ -143,11 +125,6 @@ def test_imputed_values_count_as_the_stated_level(place: Path) -> None:
     path = write(place / "f.csv", "x\n1\n\nNA\nmaybe\n0\n")
     policy = RecordPolicy(Neighbors.REPLACE_ONE, "0")
     assert read(path, ("1", "0"), policy=policy) == ExactEvidence((1, 4), 5)
-
-
-def test_a_value_to_impute_must_be_in_the_domain(place: Path) -> None:
-    with pytest.raises(SpecError, match="not in the domain"):
-        read(write(place / "f.csv", "x\n1\n"), ("1", "0"), policy=RecordPolicy(Neighbors.REPLACE_ONE, "2"))
 
 
 def test_the_header_may_be_quoted_marked_and_windows_like(place: Path) -> None:
@@ -169,12 +146,6 @@ def test_a_damaged_gzip_file_is_refused_without_details(content: bytes, place: P
     assert "gzip" in refused.value.message or "empty" in refused.value.message
 
 
-def test_a_glob_adds_its_files_up(place: Path) -> None:
-    for name in "abc":
-        write(place / f"part-{name}.csv", "x,y\n1,0\n0,0\n")
-    assert read(str(place / "part-*.csv"), ("1", "0"), "x") == ExactEvidence((3, 3), 6)
-
-
 def test_files_with_different_headers_are_not_one_data_set(place: Path) -> None:
     write(place / "a.csv", "x,y\n1,0\n")
     write(place / "b.csv", "y,x\n1,0\n")
@@ -191,10 +162,6 @@ def test_quoted_newlines_are_one_record_only_when_asked_for(place: Path) -> None
     path = write(place / "f.csv", 'x,y\n1,"a\nb"\n0,c\n')
     assert read(path, ("1", "0"), "x", Dialect(quoted_newlines=True)) == ExactEvidence((1, 1), 2)
     assert read(path, ("1", "0"), "x") == ExactEvidence((0, 1), 3)
-
-
-def test_a_header_alone_is_an_empty_data_set(place: Path) -> None:
-    assert read(write(place / "f.csv", "x\n"), ("1", "0")) == ExactEvidence((0, 0), 0)
 
 
 @pytest.mark.parametrize(
@@ -229,11 +196,6 @@ def test_a_stream_is_read_once_header_and_all(place: Path) -> None:
     assert source.statistics(subject.statistic(DROP), DROP) == ExactEvidence((2, 1), 3)
     source.close()
     os.close(reader)
-
-
-def test_records_are_counted_without_the_engine(place: Path) -> None:
-    path = write(place / "f.csv", "x\n1\n\n0\n")
-    assert DelimitedSource(locate(str(path)), Dialect()).count_records() == 3
 
 
 def test_engine_that_loses_a_record_is_refused(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -43,17 +43,12 @@ def test_a_descriptor_names_no_data_set(place: Path) -> None:
         assert locate(f"/dev/fd/{file.fileno()}").dataset is None
 
 
-def test_a_pipe_among_files_is_refused(place: Path) -> None:
+def test_a_pipe_is_a_stream_and_stands_alone(place: Path) -> None:
     (place / "a.csv").touch()
     os.mkfifo(place / "b.csv")
+    assert (locate("b.csv").is_stream, locate("b.csv").dataset) == (True, None)
     with pytest.raises(SourceError, match="pipe"):
         locate("*.csv")
-
-
-def test_a_pipe_is_a_stream(place: Path) -> None:
-    os.mkfifo(place / "pipe")
-    assert locate("pipe").is_stream
-    assert locate("pipe").dataset is None
 
 
 @pytest.mark.parametrize(

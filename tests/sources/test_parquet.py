@@ -35,11 +35,8 @@ def write(path: Path, **columns: Any) -> Path:
 @pytest.mark.parametrize(
     "values",
     [
-        pa.array([1, 0, 1, None], pa.int64()),
         pa.array([1, 0, 1, 7], pa.uint8()),
-        pa.array([1.0, 0.0, 1.0, float("nan")]),
         pa.array([1.0, 0.0, 1.0, float("inf")], pa.float32()),
-        pa.array(["1", "0", "1.0", "1_000"]),
         pa.array(["1", "0", "1", None]).dictionary_encode(),
         pa.array([1, 0, 1, None]).cast(pa.decimal128(25, 2)),
     ],
@@ -75,9 +72,8 @@ def test_a_column_without_any_value_holds_invalid_records(place: Path) -> None:
 
 def test_integers_that_a_float_cannot_hold_are_refused(place: Path) -> None:
     large = BetaBernoulli("123456789012345678", "5", 1.0, 1.0)
-    assert read(write(place / "i.parquet", x=pa.array([123456789012345678, 5])), model=large) == ExactEvidence(
-        (1, 1), 2
-    )
+    integers = write(place / "i.parquet", x=pa.array([123456789012345678, 5]))
+    assert read(integers, model=large) == ExactEvidence((1, 1), 2)
     with pytest.raises(SpecError, match="DOUBLE"):
         read(write(place / "d.parquet", x=pa.array([1.2e17, 5.0])), model=large)
 

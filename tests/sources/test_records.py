@@ -9,35 +9,18 @@ COMMA = Dialect()
 
 @pytest.mark.parametrize(
     ("line", "fields"),
-    [
-        ("a,b,c", ["a", "b", "c"]),
-        ("", [""]),
-        (",", ["", ""]),
-        ('"a,b",c', ["a,b", "c"]),
-        ('"say ""hi""",x', ['say "hi"', "x"]),
-        (' "a" ,b', ["a", "b"]),
-        ('"",""', ["", ""]),
-        ("it's,fine", ["it's", "fine"]),
-        (" a , b ", [" a ", " b "]),
-    ],
-)
-def test_well_formed_records(line: str, fields: list[str]) -> None:
+    [("a,b,c", ["a", "b", "c"]), ("", [""]), (",", ["", ""]), ('"a,b",c', ["a,b", "c"]), (' "a" ,b', ["a", "b"]),
+     ('"say ""hi""",x', ['say "hi"', "x"]), ('"",""', ["", ""]), (" a , b ", [" a ", " b "]),
+     ('"a', None), ('a"b,c', None), ('"a"b,c', None), ('"a,b', None), ('""",x', None), ('a,"', None)],
+)  # fmt: skip
+def test_a_record_has_fields_or_is_malformed(line: str, fields: list[str] | None) -> None:
     assert split_record(line, COMMA) == fields
-
-
-@pytest.mark.parametrize("line", ['"a', 'a"b,c', '"a"b,c', '"a,b', '""",x', 'a,"'])
-def test_an_unbalanced_quote_makes_the_record_malformed(line: str) -> None:
-    assert split_record(line, COMMA) is None
 
 
 @pytest.mark.parametrize("delimiter", [";", "\t", "|", "^", "]", "-", "\\", "."])
 def test_delimiters_that_mean_something_to_a_pattern(delimiter: str) -> None:
     dialect = Dialect(delimiter=delimiter)
     assert split_record(f'a{delimiter}"b{delimiter}c"{delimiter}d', dialect) == ["a", f"b{delimiter}c", "d"]
-
-
-def test_another_quote() -> None:
-    assert split_record("'a,b',\"c\"", Dialect(quote="'")) == ["a,b", '"c"']
 
 
 def test_line_settles_only_if_it_is_the_cell() -> None:

@@ -11,25 +11,53 @@ from typing import Any
 import pytest
 
 from dpbayes_cli.base.errors import SourceError
-from dpbayes_cli.core.columns import Column, NumericColumn
+from dpbayes_cli.base.postgres_address import parse_table_address
+from dpbayes_cli.core.columns import Column, NumericColumn, RecordPolicy
+from dpbayes_cli.core.statistic import CountAt, Statistic, TableCounts
+from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.sources.location import locate_for_spark
+from dpbayes_cli.sources.postgres import PostgresSource
 from dpbayes_cli.sources.spark import SparkSource, _kind, _session
 from tests.conftest import Cli
-from tests.sources.tables_of_texts import DROP, answer, bound, embedded, long_rows, questions, random_rows, written
+from tests.postgres_server import Server
+from tests.sources.tables_of_texts import (
+    DROP,
+    NOTHING,
+    Asked,
+    answer,
+    bound,
+    embedded,
+    long_rows,
+    products,
+    questions,
+    random_rows,
+    written,
+)  # fmt: skip
 
 SECRET = "hunter2-in-the-address"
 """No output may repeat it."""
-NEEDS_SPARK = [
-    pytest.mark.slow,
-    pytest.mark.skipif(find_spec("pyspark") is None, reason="pyspark is not installed"),
-    pytest.mark.skipif(shutil.which("java") is None, reason="no Java is installed"),
-    pytest.mark.filterwarnings("ignore"),
-]
+N_RECORDS = 3_000_000
+ROWS = f"""
+SELECT ['a', 'b', '1', ' 01', 'é', '', '?'][1 + (hash(i, 1) % 7)::INT] AS level,
+  CASE WHEN hash(i, 2) % 11 = 0 THEN NULL ELSE ['yes', 'no'][1 + (hash(i, 3) % 2)::INT] END AS other,
+  (((hash(i, 4) % 2400000)::BIGINT - 1200000) / 1000000)::DECIMAL(9, 6)::VARCHAR AS number,
+  CASE WHEN hash(i, 5) % 13 = 0 THEN '-' ELSE (hash(i, 6) % 1000)::VARCHAR END AS dropped,
+  CASE WHEN i % 1000 = 0 THEN NULL ELSE CASE WHEN hash(i, 7) % 3 = 0 THEN '0' ELSE '' END
+    || (hash(i, 8) % {N_RECORDS // 5})::VARCHAR END AS owner
+FROM range({N_RECORDS}) AS t(i)
+"""
+"""Texts with several spellings of one value; units with up to about twenty records, and one with three thousand."""
 
 
 def spark(test: Any) -> Any:
     """Mark a test that starts Spark."""
-    for mark in NEEDS_SPARK:
+    for mark in (
+        pytest.mark.slow,
+        pytest.mark.engines,
+        pytest.mark.skipif(find_spec("pyspark") is None, reason="pyspark is not installed"),
+        pytest.mark.skipif(shutil.which("java") is None, reason="no Java is installed"),
+        pytest.mark.filterwarnings("ignore"),
+    ):
         test = mark(test)
     return test
 
@@ -47,13 +75,9 @@ def test_spark_agrees_with_the_embedded_reader(tmp_path: Path) -> None:
     for asked in questions():
         expected = embedded(whole, asked)
         assert answer(source(tmp_path / "part-*.parquet", bound(asked)), asked) == expected
-
-
-@spark
-def test_cells_longer_than_a_record_are_missing(tmp_path: Path) -> None:
-    path = written(tmp_path / "rows.parquet", long_rows())
+    long = written(tmp_path / "long.parquet", long_rows())
     for asked in (questions()[0], questions()[8]):
-        assert answer(source(path, bound(asked)), asked) == embedded(path, asked)
+        assert answer(source(long, bound(asked)), asked) == embedded(long, asked)
 
 
 @spark
@@ -133,3 +157,37 @@ def test_a_table_names_its_account() -> None:
 def test_types_of_spark_have_kinds() -> None:
     named = ("decimal(10,2)", "decimal(38,7)", "varchar(3)", "float", "bigint", "map<string,string>")
     assert [_kind(name) for name in named] == ["decimal", "double", "text", "float", "integer", "map<string,string>"]
+
+
+@spark
+def test_three_engines_give_the_same_integers(postgres: Server, database: str, tmp_path: Path) -> None:
+    """Three million records, several per person, in any order of rows."""
+    import duckdb
+
+    whole, text = tmp_path / "whole.parquet", tmp_path / "shuffled.csv"
+    with duckdb.connect() as engine:
+        engine.execute(f"CREATE TABLE rows AS {ROWS}")
+        engine.execute(f"COPY rows TO '{whole}' (ROW_GROUP_SIZE 50000)")
+        engine.execute(f"COPY (FROM rows ORDER BY hash(rows)) TO '{text}' (HEADER false, NULL '', FORCE_QUOTE *)")
+        for i in range(5):
+            part = f"SELECT * FROM rows WHERE hash(owner, number) % 5 = {i} ORDER BY hash(number, {i})"
+            engine.execute(f"COPY ({part}) TO '{tmp_path}/part-{i}.parquet'")
+    with postgres.connect(database) as connection, text.open("rb") as lines:
+        connection.execute("CREATE TABLE people (level text, other text, number text, dropped text, owner text)")
+        with connection.cursor() as cursor, cursor.copy("COPY people FROM STDIN (FORMAT csv)") as copy:
+            while block := lines.read(1 << 20):
+                copy.write(block)
+    address = parse_table_address(f"{postgres.url(database)}/people")
+    levels = (Column("level", ("a", "b", "1", "\u00e9"), impute="b"), Column("other", ("yes", "no")))
+    numbers = (NumericColumn("number", -1.0, 1.0, 1 << 20), NumericColumn("dropped", 0.0, 900.0, 900, outside="drop"))
+    counts = Statistic((), tuple(CountAt("level", i) for i in range(4)), 0, NOTHING, 0)
+    tables = Statistic((), (TableCounts(("level", "other"), (4, 2)),), 0, NOTHING, 0)
+    for columns, statistic in ((levels[:1], counts), (levels, tables), (numbers, products(*numbers))):
+        asked = Asked(statistic, columns, RecordPolicy(Neighbors.ADD_REMOVE, None, 3), 3)
+        expected = embedded(whole, asked)
+        assert answer(PostgresSource(address, bound(asked)), asked) == expected
+        assert answer(source(tmp_path / "part-*.parquet", bound(asked)), asked) == expected
+        kept, units = expected
+        assert units is not None
+        assert N_RECORDS // 5 * 0.99 < units <= N_RECORDS // 5 + 1
+        assert 0.5 * N_RECORDS < kept.n_records < 0.6 * N_RECORDS, "most units have more records than three"
