@@ -23,6 +23,7 @@ from dpbayes_cli.privacy.dag import Network
 from dpbayes_cli.privacy.kinds import PureDP
 from dpbayes_cli.privacy.laws.discrete_gaussian import DiscreteGaussian
 from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
+from dpbayes_cli.privacy.lazy_numpy import np
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.noise import NoiseLaw
 from dpbayes_cli.privacy.parities import Parities, n_bits
@@ -153,8 +154,6 @@ class FourierLaplace(Mechanism):
         is not known. It is a sum of 2^b - 1 or 2^b noises, and treated as normal and independent. A table of two cells
         with a known total holds a single unknown number, with its exact noise law.
         """
-        import numpy as np
-
         network = require_type(model, DiscreteBayesNet)
         complete = _complete(network, policy)
         parities = _parities(network.network)
@@ -220,8 +219,6 @@ def _names(network: Network, complete: bool) -> tuple[str, ...]:
     Raises:
         SpecError: two components would have the same name.
     """
-    import numpy as np
-
     parities = _parities(network)
     kind = "odd" if complete else "signs"
     names = [] if complete else ["valid"]

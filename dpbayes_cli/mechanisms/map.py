@@ -29,6 +29,7 @@ from dpbayes_cli.models.families.discrete_bayes_net import DiscreteBayesNet
 from dpbayes_cli.privacy.grid import EXACT, GRID_SLACK
 from dpbayes_cli.privacy.kinds import BoundedRange, PureDP
 from dpbayes_cli.privacy.lattice import LATTICE_SLACK
+from dpbayes_cli.privacy.lazy_numpy import np
 from dpbayes_cli.privacy.permute_and_flip import FlipWeights, flip_law, flip_weights, permute_and_flip
 
 if TYPE_CHECKING:
@@ -180,8 +181,6 @@ class SharesEstimate(ModeEstimate):
         return _moments(flip_law(self._scores(values)), shares)
 
     def _scores(self, values: Sequence[int]) -> Floats:
-        import numpy as np
-
         cover = self.law.cover
         logs = np.log((_points(cover) + cover.least) / cover.resolution)
         return np.asarray(logs @ np.array(list(map(float, self.law.exponents(values)))))

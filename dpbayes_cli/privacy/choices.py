@@ -15,10 +15,9 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from dpbayes_cli.privacy.grid import EXACT
+from dpbayes_cli.privacy.lazy_numpy import np
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from dpbayes_cli.base.numeric import Floats, Integers
 
 MAX_OUTCOMES = 60
@@ -55,8 +54,6 @@ def choose(utilities: Integers, bits: int) -> Integers:
         b - a + ``CHOICE_SLACK``. Places are independent, and places with equal utilities have equal laws.
     Source: McSherry and Talwar 2007; design notes, sampling in finite precision.
     """
-    import numpy as np
-
     cumulative = np.cumsum(choice_weights(utilities, bits), axis=1)
     points = _uniform_below(cumulative[:, -1], utilities.shape[1])
     return np.asarray((points[:, None] >= cumulative).sum(axis=1), dtype=np.int64)
@@ -64,8 +61,6 @@ def choose(utilities: Integers, bits: int) -> Integers:
 
 def choice_weights(utilities: Integers, bits: int) -> Integers:
     """Return the integer weights of the outcomes, positive, shape (n_places, n_outcomes)."""
-    import numpy as np
-
     if not MIN_BITS <= bits <= MAX_BITS or utilities.shape[1] > MAX_OUTCOMES:
         raise ValueError("the proof of the weights does not cover so many bits or outcomes")
     distances = np.minimum(utilities.max(axis=1, keepdims=True) - utilities, WINDOW_NATS << bits)
@@ -78,8 +73,6 @@ def choice_weights(utilities: Integers, bits: int) -> Integers:
 @lru_cache(maxsize=8)
 def _tables(bits: int) -> tuple[Floats, ...]:
     """Return tables of exp(-digit 2^(12 place - bits)) for the digits of distances in the window, rounded correctly."""
-    import numpy as np
-
     tables = []
     for place in range(-(-((WINDOW_NATS << bits).bit_length()) // _DIGIT_BITS)):
         digit_unit = EXACT.divide(Decimal(1 << (_DIGIT_BITS * place)), Decimal(1 << bits))
@@ -90,8 +83,6 @@ def _tables(bits: int) -> tuple[Floats, ...]:
 
 def _uniform_below(totals: Integers, n_outcomes: int) -> Integers:
     """Return a uniform integer of 0..total - 1 for each total, by rejection from the operating system's randomness."""
-    import numpy as np
-
     mask = np.uint64((1 << (n_outcomes << _WEIGHT_BITS).bit_length()) - 1)
     drawn = np.empty(len(totals), dtype=np.int64)
     undecided = np.arange(len(totals))
@@ -105,6 +96,4 @@ def _uniform_below(totals: Integers, n_outcomes: int) -> Integers:
 
 def public_generator() -> np.random.Generator:
     """Return a generator that is seeded by the operating system, for draws whose law does not depend on data."""
-    import numpy as np
-
     return np.random.default_rng(secrets.randbits(256))

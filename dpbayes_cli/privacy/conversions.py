@@ -12,6 +12,8 @@ from decimal import ROUND_CEILING, Context, Decimal
 from functools import cache
 from typing import TYPE_CHECKING
 
+from dpbayes_cli.privacy.lazy_numpy import np
+
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
 
@@ -107,7 +109,6 @@ def gaussian_log_delta(mu: float, epsilon: float) -> float:
 
     Source: Dong, Roth and Su 2022, Corollary 2.13; Gordon 1941 (1 - x m <= 1 / (1 + x^2) for x >= 0).
     """
-    import numpy as np
     from scipy.special import erfcx
 
     low, high = epsilon / mu - mu / 2.0, epsilon / mu + mu / 2.0
@@ -127,8 +128,6 @@ def gaussian_log_delta(mu: float, epsilon: float) -> float:
 
 @cache
 def _nodes() -> tuple[Floats, Floats]:
-    import numpy as np
-
     return np.polynomial.legendre.leggauss(12)
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.privacy.grid import EXACT, WINDOW_NATS, CellWeights, cell_weights, uniform_fraction
+from dpbayes_cli.privacy.lazy_numpy import np
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
@@ -49,8 +50,6 @@ class LogitBeta(CoordinateLaw):
 
     def floats(self, y: Floats) -> Floats:
         """Return the log density in floats, elementwise."""
-        import numpy as np
-
         return np.asarray(float(self.a) * y - float(self.a + self.b) * np.logaddexp(0.0, y))
 
     def exact(self, y: Decimal) -> Decimal:
@@ -69,8 +68,6 @@ class LogGamma(CoordinateLaw):
 
     def floats(self, y: Floats) -> Floats:
         """Return the log density in floats, elementwise."""
-        import numpy as np
-
         return np.asarray(float(self.shape) * y - float(self.rate) * np.exp(y))
 
     def exact(self, y: Decimal) -> Decimal:
@@ -88,8 +85,6 @@ class NormalCoordinate(CoordinateLaw):
 
     def floats(self, y: Floats) -> Floats:
         """Return the log density in floats, elementwise."""
-        import numpy as np
-
         return np.asarray(-((y - float(self.mean)) ** 2) / (2.0 * float(self.variance)))
 
     def exact(self, y: Decimal) -> Decimal:
@@ -134,8 +129,6 @@ class Lattice:
 
     def weights(self, law: CoordinateLaw) -> CellWeights:
         """Return the integer weights of the lattice's points."""
-        import numpy as np
-
         first, last = self._first, math.ceil(self.high / self.spacing)
         spacing = Decimal(self.spacing)
         return cell_weights(

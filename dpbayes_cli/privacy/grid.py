@@ -15,6 +15,8 @@ from decimal import Context, Decimal
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
+from dpbayes_cli.privacy.lazy_numpy import np
+
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
 
@@ -82,8 +84,6 @@ def cell_weights(log_weights: Floats, exact: Callable[[int], Decimal]) -> CellWe
         ``GRID_SLACK``. The choice is exact: it uses no inverse CDF and no float.
     Source: design notes, sampling in finite precision.
     """
-    import numpy as np
-
     (relevant,) = np.nonzero(log_weights > log_weights.max() - WINDOW_NATS)
     first, last = int(relevant[0]), int(relevant[-1])
     logs = [exact(cell) for cell in range(first, last + 1)]

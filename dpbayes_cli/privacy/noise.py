@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.privacy.guarantee import Guarantee
+from dpbayes_cli.privacy.lazy_numpy import np
 from dpbayes_cli.privacy.step_law import StepLaw
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from dpbayes_cli.base.numeric import Floats, Integers
 
 LARGEST_SCALE = 1e15
@@ -124,8 +123,6 @@ class NoiseLaw(StepLaw, ABC):
 
     def characteristic(self, u: Floats) -> Floats:
         """Return E[cos(u noise)], elementwise, for 0 <= u <= pi."""
-        import numpy as np
-
         z, mass = self._table()
         flat, mass = np.ravel(u), mass / mass.sum()
         pieces = np.array_split(flat, max(1, flat.size * z.size // _MAX_COSINES))
@@ -136,16 +133,12 @@ class NoiseLaw(StepLaw, ABC):
 
         If a law's ratios have no bound, it is the largest one over integers that are drawn in practice.
         """
-        import numpy as np
-
         reach = self.radius(_TABLE_NATS) + distance
         z = np.arange(-reach, reach + 1)
         return float((self.log_pmf(z) - self.log_pmf(z - distance)).max())
 
     def simulate(self, rng: np.random.Generator, size: int | tuple[int, ...]) -> Integers:
         """Return noise for a simulation; never for a release."""
-        import numpy as np
-
         z, mass = self._table()
         return np.asarray(rng.choice(z, size, p=mass / mass.sum()), dtype=np.int64)
 
@@ -159,8 +152,6 @@ class NoiseLaw(StepLaw, ABC):
 
     def _table(self) -> tuple[Integers, Floats]:
         """Return the integers with a non-negligible probability, and their probabilities, normalized or not."""
-        import numpy as np
-
         z = np.arange(-self.radius(_TABLE_NATS), self.radius(_TABLE_NATS) + 1)
         return z, np.exp(self.log_pmf(z))
 

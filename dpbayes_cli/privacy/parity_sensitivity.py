@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dpbayes_cli.privacy.dag import min_fill_elimination
+from dpbayes_cli.privacy.lazy_numpy import np
 from dpbayes_cli.privacy.neighbors import Neighbors
 
 if TYPE_CHECKING:
@@ -115,8 +116,6 @@ def maximize_odd_patterns(parities: Parities) -> ParitySensitivity:
 
 def _family_factor(parities: Parities, i: int) -> Factor:
     """Return the part of f that is attributed to family i, as a table over which of its variables differ."""
-    import numpy as np
-
     family = parities.families[i]
     table = (parities.owners[i] == i).astype(np.int64)
     for axis in range(len(family)):
@@ -142,8 +141,6 @@ def _maximize(factors: Sequence[Factor], order: Sequence[int], room: int) -> tup
         order: the order of elimination.
         room: the largest number of variables of a sum of factors.
     """
-    import numpy as np
-
     rank = {v: place for place, v in enumerate(order)}
     waiting: dict[int, list[Factor]] = {v: [] for v in order}
     value = 0

@@ -14,6 +14,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from dpbayes_cli.privacy.grid import EXACT, MIN_WEIGHT, WEIGHT_SCALE, WINDOW_NATS
+from dpbayes_cli.privacy.lazy_numpy import np
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
@@ -69,8 +70,6 @@ def flip_weights(scores: Floats, exact: Callable[[int], Decimal], error: float) 
         exact: returns the score of a cell in ``EXACT`` arithmetic.
         error: an upper bound on the error of the floats, at most a half.
     """
-    import numpy as np
-
     if not error <= 0.5:
         raise ValueError("the floats of scores must err by half a nat at most")
     best = float(scores.max())
@@ -104,8 +103,6 @@ def permute_and_flip(weights: FlipWeights) -> int:
 
 def flip_law(scores: Floats) -> Floats:
     """Return the probabilities of permute-and-flip in floats, shape (n_cells,): for plans, never for a release."""
-    import numpy as np
-
     coins = np.exp(scores - scores.max())
     relevant = coins > 1e-12
     likely_coins = coins[relevant]

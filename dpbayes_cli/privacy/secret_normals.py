@@ -7,8 +7,9 @@ import os
 from decimal import ROUND_FLOOR, Context, Decimal, localcontext
 from typing import TYPE_CHECKING
 
+from dpbayes_cli.privacy.lazy_numpy import np
+
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from dpbayes_cli.base.numeric import Floats
@@ -39,14 +40,10 @@ class RoundedNormals:
     """
 
     def __init__(self, scale: float) -> None:
-        import numpy as np
-
         self._scale, self._ready = scale, np.zeros(0)
 
     def __call__(self, shape: tuple[int, ...]) -> Floats:
         """Return numbers in an array of this shape."""
-        import numpy as np
-
         count = math.prod(shape)
         while len(self._ready) < count:
             size = int(_PROPOSALS_PER_NUMBER * max(count - len(self._ready), _MIN_BATCH))
@@ -64,8 +61,6 @@ def accepted_normals(first: Words, second: Words, scale: float) -> Floats:
         second: words that decide; their last bit is the sign.
         scale: the factor of the normal numbers before they are rounded.
     """
-    import numpy as np
-
     kept, unsure, numbers = decide_in_floats(first, second, scale)
     for place in np.flatnonzero(unsure):
         number = decide_with_more_bits(int(first[place]), int(second[place]), scale)
@@ -79,8 +74,6 @@ def decide_in_floats(first: Words, second: Words, scale: float, bits: int = _BIT
 
     A word w of b bits stands for any u in [w, w + 1) / 2^b: -log u is within 1 / 2w of its value at the middle.
     """
-    import numpy as np
-
     with np.errstate(divide="ignore"):
         size, error = _exponential(first, bits)
         threshold, threshold_error = _exponential(second >> np.uint64(1), bits - 1)
@@ -96,8 +89,6 @@ def decide_in_floats(first: Words, second: Words, scale: float, bits: int = _BIT
 
 def _exponential(words: Words, bits: int) -> tuple[Floats, Floats]:
     """Return the negative logarithms of words, and bounds on their errors, infinite for the word 0."""
-    import numpy as np
-
     wide = words.astype(np.float64)
     size = -np.log((wide + 0.5) * 2.0**-bits)
     return size, LOG_ERROR * (1.0 + size) + 0.5 / wide

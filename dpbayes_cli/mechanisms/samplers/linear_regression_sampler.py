@@ -22,6 +22,7 @@ from dpbayes_cli.core.plan import Sampler
 from dpbayes_cli.mechanisms.samplers.tempering import UP, DrawRequest, Tempering, calibrate_power
 from dpbayes_cli.models.families.capabilities import NormalRegression, ScaledRegression
 from dpbayes_cli.privacy.grid import EXACT, GRID_SLACK, CellWeights, cell_weights
+from dpbayes_cli.privacy.lazy_numpy import np
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
@@ -87,8 +88,6 @@ def count_points(dimension: int, radius: int) -> int:
 @lru_cache(maxsize=2)
 def lattice_ball(dimension: int, radius: int) -> Integers:
     """Return the integer points with sum |k| <= radius, shape (n_points, dimension), in lexical order."""
-    import numpy as np
-
     rows = np.zeros((1, 0), dtype=np.int64)
     for _ in range(dimension):
         remaining = radius - np.abs(rows).sum(axis=1)
@@ -137,8 +136,6 @@ class LinearRegressionSampler(Sampler):
 
     def squares(self, values: Sequence[int]) -> tuple[list[int], int]:
         """Return the exact sums of squared residuals of all points, over one common denominator."""
-        import numpy as np
-
         d, cover, moments = len(self.line.bounds), self.cover, self.second_moments(values)
         # the residual is (y - middle) - step (k_0 + sum of k_j x_j): numerators over the denominator of both
         scale = math.lcm(cover.middle.denominator, cover.step.denominator)
@@ -163,8 +160,6 @@ class LinearRegressionSampler(Sampler):
 
     def _log_prior(self) -> list[Decimal]:
         """Return the log prior of all points: the same for all data, in floats that are used exactly as they are."""
-        import numpy as np
-
         cover, line = self.cover, self.line
         k = cover.points() * float(cover.step)
         level = float(cover.middle) + k[:, 0] + k[:, 1:] @ np.array(line.prior_mean[1:]) - line.prior_mean[0]
@@ -174,15 +169,11 @@ class LinearRegressionSampler(Sampler):
 
     def weights(self, values: Sequence[int]) -> CellWeights:
         """Return the integer weights of the points, determined by exact integer statistics."""
-        import numpy as np
-
         logs = self.exact_logs(values)
         return cell_weights(np.array(logs, dtype=np.float64), logs.__getitem__)
 
     def is_possible(self, draw: Sequence[float]) -> bool:
         """Return whether a draw is a line of the lattice."""
-        import numpy as np
-
         points = self.coefficients()
         return len(draw) == points.shape[1] and bool(np.isclose(points, np.asarray(draw), rtol=1e-12).all(axis=1).any())
 
@@ -192,8 +183,6 @@ class LinearRegressionSampler(Sampler):
 
     def coefficients(self) -> Floats:
         """Return intercept and slopes of all points in the units of the file, shape (n_points, n_features + 1)."""
-        import numpy as np
-
         half, middle = np.array([((high - low) / 2.0, (high + low) / 2.0) for low, high in self.line.bounds]).T
         scaled = self.cover.points() * float(self.cover.step)
         slopes = scaled[:, 1:] * half[0] / half[1:]
@@ -207,8 +196,6 @@ class LinearRegressionSampler(Sampler):
 
     def moments(self, values: Sequence[int]) -> tuple[float, float]:
         """Return the moments of the intercept under the law on the lattice."""
-        import numpy as np
-
         logs = np.array(self.exact_logs(values), dtype=np.float64)
         masses = np.exp(logs - logs.max())
         masses /= masses.sum()
@@ -218,8 +205,6 @@ class LinearRegressionSampler(Sampler):
 
     def nonprivate_sd(self, values: Sequence[int]) -> float:
         """Return the posterior standard deviation of the intercept without privacy, cover or tempering."""
-        import numpy as np
-
         line, unit = self.line, 2.0 * self.line.steps**2
         upper = np.array([[m / unit for m in row] for row in self.second_moments(values)])
         moments = np.delete(np.delete(upper + np.triu(upper, 1).T, 1, axis=0), 1, axis=1)

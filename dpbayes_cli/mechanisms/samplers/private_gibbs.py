@@ -28,6 +28,7 @@ from dpbayes_cli.privacy.composition import Composition, compose
 from dpbayes_cli.privacy.grid import EXACT
 from dpbayes_cli.privacy.kinds import PureDP
 from dpbayes_cli.privacy.lattice import LATTICE_SLACK
+from dpbayes_cli.privacy.lazy_numpy import np
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Integers
@@ -125,8 +126,6 @@ class PrivateGibbs(Chain):
 
     def start(self) -> tuple[Integers, ...]:
         """Return emissions drawn from their prior, as lattice counts, shape (n_states, n_values) per feature."""
-        import numpy as np
-
         nothing = [np.zeros((self.structure.n_states, len(a)), dtype=np.int64) for a in self.structure.emissions]
         return self._rows(nothing, Decimal(0))
 
@@ -141,8 +140,6 @@ class PrivateGibbs(Chain):
         self, point: Point, states: Integers, sites: SiteEvidence, likelihood_power: Decimal, block: Integers
     ) -> Integers:
         """Return the integer utilities of the states at the sites of an update block, shape (n_sites, n_states)."""
-        import numpy as np
-
         logs = np.maximum(self.structure.log_prior(point.links, states, block), -float(_MAX_LINK_NATS))
         public = np.rint(logs * 2.0**self.bits).astype(np.int64)
         tables = [
@@ -158,8 +155,6 @@ class PrivateGibbs(Chain):
         return self._rows(sites.counts(states, self.structure.n_states), likelihood_power)
 
     def _rows(self, counts: list[Integers], likelihood_power: Decimal) -> tuple[Integers, ...]:
-        import numpy as np
-
         emissions = []
         for cover, concentration, table in zip(self.covers, self.structure.emissions, counts, strict=True):
             law = SimplexSampler(cover, concentration, likelihood_power, "likelihood")
@@ -169,8 +164,6 @@ class PrivateGibbs(Chain):
 
     def reported(self, point: Point) -> tuple[tuple[float, ...], tuple[int, ...]]:
         """Return parameters and states, relabeled so that the most frequent state comes first."""
-        import numpy as np
-
         frequent = np.bincount(point.states, minlength=self.structure.n_states)
         order = np.argsort(-frequent, kind="stable")
         shares = [(e / c.resolution)[order] for e, c in zip(point.emissions, self.covers, strict=True)]
@@ -201,8 +194,6 @@ class Point:
 
 def log_table(cover: SharesCover, likelihood_power: Decimal, bits: int) -> Integers:
     """Return T log(k / G) for the counts least, ..., most of a lattice, rounded to units of 2^-bits."""
-    import numpy as np
-
     unit = EXACT.multiply(likelihood_power, Decimal(1 << bits))
     shares = (EXACT.divide(Decimal(k), Decimal(cover.resolution)) for k in range(cover.least, cover.most + 1))
     return np.array([int(EXACT.multiply(unit, log_share(share)).to_integral_value()) for share in shares], np.int64)

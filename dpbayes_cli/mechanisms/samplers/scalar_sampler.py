@@ -18,6 +18,7 @@ from dpbayes_cli.privacy.conjugate import curve_slack
 from dpbayes_cli.privacy.conversions import round_up
 from dpbayes_cli.privacy.grid import EXACT, GRID_SLACK, CellWeights, cell_weights, uniform_fraction
 from dpbayes_cli.privacy.kinds import Points
+from dpbayes_cli.privacy.lazy_numpy import np
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
@@ -66,8 +67,6 @@ class ScalarSampler(Sampler):
         Theta itself is rounded, which matters if a density is steep (a probability close to one): the change of each
         term under a relative change of theta by 2^-40, times 2^40, counts as a term too.
         """
-        import numpy as np
-
         theta = np.linspace(*self.support, 1001)
         least, width, steps = self.model.grid
         largest_value = max(abs(float(least)), abs(float(least + width * steps)))
@@ -92,14 +91,10 @@ class ScalarSampler(Sampler):
     @property
     def cells(self) -> Floats:
         """The midpoints of the cells in floats, shape (n_cells,)."""
-        import numpy as np
-
         return np.asarray(self.support[0] + float(self._width) * (np.arange(self.n_cells) + 0.5))
 
     def logs(self, values: Sequence[int]) -> Floats:
         """Return the unnormalized log densities of the cells in floats, shape (n_cells,)."""
-        import numpy as np
-
         total = self.model.total(values, self.n_records)
         return np.asarray(self.log_density(self.cells, float(total), exact=False))
 
@@ -131,8 +126,6 @@ class ScalarSampler(Sampler):
 
     def moments(self, values: Sequence[int]) -> tuple[float, float]:
         """Return the moments of the law on the cells."""
-        import numpy as np
-
         theta, logs = self.cells, self.logs(values)
         masses = np.exp(logs - logs.max())
         masses /= masses.sum()
@@ -196,8 +189,6 @@ def exact_curve(sampler: ScalarSampler) -> Points:
 
 
 def _largest_divergence(sampler: ScalarSampler, order: int, pairs: int) -> float:
-    import numpy as np
-
     least, width, steps = sampler.model.grid
     unit = float(width)
     partition = _Partition(sampler)
@@ -213,8 +204,6 @@ class _Partition:
     """The log-partition function of the tempered posterior on the grid, at any totals."""
 
     def __init__(self, sampler: ScalarSampler) -> None:
-        import numpy as np
-
         low, high = sampler.support
         theta = low + (high - low) / sampler.n_cells * (np.arange(sampler.n_cells) + 0.5)
         self._base = sampler.log_density(theta, 0.0, exact=False)
@@ -222,8 +211,6 @@ class _Partition:
 
     def __call__(self, totals: Floats) -> Floats:
         """Return the log of the sum over cells for each total."""
-        import numpy as np
-
         result = np.empty(len(totals))
         chunk = max(1, (1 << 21) // len(self._base))
         for start in range(0, len(totals), chunk):

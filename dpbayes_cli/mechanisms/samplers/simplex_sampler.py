@@ -21,6 +21,7 @@ from dpbayes_cli.core.plan import Sampler
 from dpbayes_cli.mechanisms.samplers.tempering import UP
 from dpbayes_cli.privacy.grid import EXACT
 from dpbayes_cli.privacy.lattice import SimplexLattice, share_table
+from dpbayes_cli.privacy.lazy_numpy import np
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
@@ -65,8 +66,6 @@ class SharesCover:
 
     def points(self) -> Integers:
         """Return the counts of all points in excess of their least, shape (n_points, n_shares), in lexical order."""
-        import numpy as np
-
         free = self.most - self.least
         rows = np.zeros((1, 0), dtype=np.int64)
         for _ in range(self.n_shares - 1):
@@ -134,8 +133,6 @@ class SimplexSampler(Sampler):
 
     def moments(self, values: Sequence[int]) -> tuple[float, float]:
         """Return the moments of the first share under the law on the lattice."""
-        import numpy as np
-
         shares, tables = centered_tables(self.cover, list(map(float, self.exponents(values))))
         rest = tables[-1]
         for table in tables[1:-1]:
@@ -158,8 +155,6 @@ def centered_tables(cover: SharesCover, exponents: Sequence[float]) -> tuple[Flo
     A factor exp(-tilt share) of every coordinate does not change a law of shares that add up to one. The tilt makes the
     most likely shares of the coordinates add up to one.
     """
-    import numpy as np
-
     shares = np.arange(cover.least, cover.most + 1) / cover.resolution
     tilt = _tilt(exponents, float(shares[0]), float(shares[-1]))
     logs = [exponent * np.log(shares) - tilt * shares for exponent in exponents]

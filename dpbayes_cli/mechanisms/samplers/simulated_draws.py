@@ -11,14 +11,13 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from dpbayes_cli.base.numeric import normalized
 from dpbayes_cli.core.plan import Sampler
 from dpbayes_cli.mechanisms.samplers.renyi_posterior import ConjugateSampler
 from dpbayes_cli.mechanisms.samplers.scalar_sampler import ScalarSampler
 from dpbayes_cli.mechanisms.samplers.simplex_sampler import SimplexSampler, centered_tables
 from dpbayes_cli.privacy.conjugate import ConjugateFamily, DirichletFamily
+from dpbayes_cli.privacy.lazy_numpy import np
 from dpbayes_cli.privacy.real_conjugate import GammaRateFamily, GammaShapeFamily, NormalFamily
 
 if TYPE_CHECKING:

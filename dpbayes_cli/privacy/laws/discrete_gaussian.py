@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from dpbayes_cli.base.errors import DpbayesError, SpecError
 from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.privacy.kinds import ZeroConcentrated
+from dpbayes_cli.privacy.lazy_numpy import np
 from dpbayes_cli.privacy.measurements import add_noise, opendp_gaussian
 from dpbayes_cli.privacy.noise import Decay, NoiseLaw, check_scale, clamp_to_int64, round_up_fraction
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from dpbayes_cli.base.numeric import Floats, Integers
 
 # The planned cost and OpenDP's own map may differ by this relative rounding error, and OpenDP's must not be larger.
@@ -90,8 +89,6 @@ class DiscreteGaussian(NoiseLaw):
 
     def characteristic(self, u: Floats) -> Floats:
         """Return E[cos(u noise)]; for a smooth law exp(-scale^2 u^2 / 2), up to exp(-pi^2 scale^2 / 2)."""
-        import numpy as np
-
         if self._is_smooth:
             return np.asarray(np.exp(-0.5 * (self.scale * u) ** 2))
         z, mass = self._table()
@@ -99,8 +96,6 @@ class DiscreteGaussian(NoiseLaw):
 
     def _table(self) -> tuple[Integers, Floats]:
         """Return the integers with a non-negligible probability, and their unnormalized probabilities."""
-        import numpy as np
-
         z = np.arange(-self.radius(80.0), self.radius(80.0) + 1)
         return z, np.exp(-((z / self.scale) ** 2) / 2.0)
 
@@ -116,8 +111,6 @@ class DiscreteGaussian(NoiseLaw):
 
     def log_pmf(self, z: Integers) -> Floats:
         """Return log P(noise = z), elementwise."""
-        import numpy as np
-
         total = self.scale * math.sqrt(2.0 * math.pi) if self._is_smooth else float(self._table()[1].sum())
         return np.asarray(-((np.asarray(z) / self.scale) ** 2) / 2.0 - math.log(total))
 
@@ -127,8 +120,6 @@ class DiscreteGaussian(NoiseLaw):
 
     def simulate(self, rng: np.random.Generator, size: int | tuple[int, ...]) -> Integers:
         """Return noise for a simulation, drawn from a table or, if the scale is large, by rounding normal variables."""
-        import numpy as np
-
         if self.scale > 1e4:
             return np.asarray(np.rint(rng.normal(0.0, self.scale, size)), dtype=np.int64)
         return super().simulate(rng, size)
@@ -156,7 +147,5 @@ class DiscreteGaussian(NoiseLaw):
 
     def largest_ratio(self, distance: int) -> float:
         """Return the largest log ratio at integers up to ``2 distance``; over all integers it has no bound."""
-        import numpy as np
-
         ends = np.array([-distance, 0, distance, 2 * distance])
         return float((self.log_pmf(ends) - self.log_pmf(ends - distance)).max())

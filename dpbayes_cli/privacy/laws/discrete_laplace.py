@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from dpbayes_cli.base.errors import DpbayesError, SpecError
 from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.privacy.kinds import PureDP
+from dpbayes_cli.privacy.lazy_numpy import np
 from dpbayes_cli.privacy.measurements import add_noise, opendp_laplace
 from dpbayes_cli.privacy.noise import Decay, NoiseLaw, check_scale, clamp_to_int64, round_up_fraction
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from dpbayes_cli.base.numeric import Floats, Integers
 
 # The planned cost and OpenDP's own map may differ by this relative rounding error, and OpenDP's must not be larger.
@@ -95,15 +94,11 @@ class DiscreteLaplace(NoiseLaw):
 
     def log_pmf(self, z: Integers) -> Floats:
         """Return log P(noise = z), elementwise."""
-        import numpy as np
-
         log_mass_at_zero = math.log(math.tanh(1.0 / (2.0 * self.scale)))
         return np.asarray(log_mass_at_zero - np.abs(z) / self.scale)
 
     def characteristic(self, u: Floats) -> Floats:
         """Return E[cos(u noise)] = (1 - p)^2 / ((1 - p)^2 + 2 p (1 - cos u)), p = exp(-1 / scale)."""
-        import numpy as np
-
         square = math.expm1(-1.0 / self.scale) ** 2
         return np.asarray(square / (square + 4.0 * math.exp(-1.0 / self.scale) * np.sin(u / 2.0) ** 2))
 
@@ -113,8 +108,6 @@ class DiscreteLaplace(NoiseLaw):
 
     def simulate(self, rng: np.random.Generator, size: int | tuple[int, ...]) -> Integers:
         """Return noise for a simulation: differences of two geometric variables."""
-        import numpy as np
-
         success = -math.expm1(-1.0 / self.scale)
         return np.asarray(rng.geometric(success, size) - rng.geometric(success, size), dtype=np.int64)
 
@@ -141,7 +134,5 @@ class DiscreteLaplace(NoiseLaw):
 
     def largest_ratio(self, distance: int) -> float:
         """Return the largest log ratio of the probabilities of two integers at this distance."""
-        import numpy as np
-
         ends = np.array([-distance, 0, distance, 2 * distance])
         return float((self.log_pmf(ends) - self.log_pmf(ends - distance)).max())

@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from dpbayes_cli.privacy.composition import compose
 from dpbayes_cli.privacy.guarantee import Guarantee
+from dpbayes_cli.privacy.lazy_numpy import np
 from dpbayes_cli.privacy.noise import NoiseLaw
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from dpbayes_cli.base.numeric import Floats, Integers
 
 _DOWN = Context(prec=30, rounding=ROUND_FLOOR)
@@ -85,16 +84,12 @@ class PartNoise(NoiseLaw):
 
     def log_pmf(self, z: Integers) -> Floats:
         """Return log P(noise = z), components along the last axis."""
-        import numpy as np
-
         edges = np.cumsum(self.sizes)[:-1]
         parts = np.split(np.asarray(z), edges, axis=-1)
         return np.concatenate([law.log_pmf(part) for law, part in zip(self.laws, parts, strict=True)], axis=-1)
 
     def characteristic(self, u: Floats) -> Floats:
         """Return E[cos(u noise)], components along the last axis."""
-        import numpy as np
-
         parts = np.split(np.asarray(u), np.cumsum(self.sizes)[:-1], axis=-1)
         return np.concatenate([law.characteristic(part) for law, part in zip(self.laws, parts, strict=True)], axis=-1)
 
@@ -104,8 +99,6 @@ class PartNoise(NoiseLaw):
 
     def simulate(self, rng: np.random.Generator, size: int | tuple[int, ...]) -> Integers:
         """Return noise for a simulation, components along the last axis."""
-        import numpy as np
-
         leading = size[:-1] if isinstance(size, tuple) else ()
         drawn = [law.simulate(rng, (*leading, count)) for law, count in zip(self.laws, self.sizes, strict=True)]
         return np.concatenate(drawn, axis=-1)
