@@ -20,23 +20,23 @@ if TYPE_CHECKING:
 _BITS = 64
 _MIN_BATCH = 1 << 10
 _PROPOSALS_PER_NUMBER = 1.4
-"""Proposals per number that is wanted; 0.76 of them are accepted."""
+"""Proposals per requested number; 0.76 of them are accepted."""
 LOG_ERROR = 2.0**-49
-"""Bound on the error of a double-precision logarithm x, of a rounded number, in units of 1 + x."""
+"""Bound on the error of a double-precision logarithm x of a rounded number, relative to 1 + x."""
 
 
 class RoundedNormals:
     """round(scale N) for independent standard normal N, as floats that are whole.
 
     Privacy: the law is exactly that of rounded normal numbers: every whole number is possible, whatever its size.
-        Double precision decides only if neither its error (``LOG_ERROR``) nor the bits not yet drawn can matter;
-        otherwise more bits are drawn, and decimals with enough digits decide. The assumption is that logarithms in
-        double precision keep ``LOG_ERROR``, 8 times the rounding of a correct one.
+        Double precision decides only if neither its error (``LOG_ERROR``) nor the bits not yet drawn can change the
+        decision; otherwise more bits are drawn, and decimals with enough digits decide. The assumption is that the
+        error of logarithms in double precision is at most ``LOG_ERROR``, 8 times that of correct rounding.
     Source: von Neumann 1951: an exponential number x is kept if another one exceeds (x - 1)^2 / 2; the kept numbers
         have a density proportional to exp(-x^2 / 2). Karney 2016 (exact sampling by bits that are drawn as needed).
 
     Args:
-        scale: at least 1, and so small that no number of interest exceeds 2^53.
+        scale: at least 1, and so small that no number in practice exceeds 2^53.
     """
 
     def __init__(self, scale: float) -> None:
@@ -58,7 +58,7 @@ def accepted_normals(first: Words, second: Words, scale: float) -> Floats:
 
     Args:
         first: words whose negative logarithms are the proposals.
-        second: words that decide; their last bit is the sign.
+        second: words that decide whether a proposal is accepted; their last bit is the sign.
         scale: the factor of the normal numbers before they are rounded.
     """
     kept, unsure, numbers = decide_in_floats(first, second, scale)

@@ -94,7 +94,7 @@ def test_every_output_of_one_neighbor_can_come_from_the_other() -> None:
 @given(st.decimals(min_value=Decimal("1e-12"), max_value=1000, places=12, allow_nan=False), st.integers(1, 64))
 def test_calibration_never_exceeds_its_target_and_wastes_nothing(epsilon: Decimal, sensitivity: int) -> None:
     law = DiscreteLaplace.calibrate(sensitivity, epsilon)
-    reached = law.epsilon_of(sensitivity)
+    reached = law.cost(sensitivity)
     assert reached <= Fraction(epsilon)
     assert reached >= Fraction(epsilon) * (1 - Fraction(1, 10**9))
     # The float scale alone determines the law: its exact privacy loss is sensitivity / scale.
@@ -106,7 +106,7 @@ def test_an_engine_that_disagrees_with_the_plan_stops_the_release(monkeypatch: p
         def map(self, sensitivity: int) -> float:
             return 0.9  # claims less privacy loss than the plan spends, however large the scale
 
-    monkeypatch.setattr(discrete_laplace, "opendp_laplace", lambda scale: Broken())
+    monkeypatch.setattr(discrete_laplace, "opendp_measurement", lambda name, scale: Broken())
     with pytest.raises(DpbayesError, match="does not agree"):
         DiscreteLaplace.calibrate(1, Decimal("0.5"))
 
@@ -173,7 +173,7 @@ def test_gaussian_components_are_noised_independently() -> None:
 @pytest.mark.parametrize("squared", [1, 2, 3])
 def test_gaussian_calibration_spends_what_was_asked_and_not_more(squared: int, rho: str) -> None:
     law = DiscreteGaussian.calibrate(squared, Decimal(rho))
-    spent = law.rho_of(squared)
+    spent = law.cost(squared)
     assert Fraction(Decimal(rho)) * (1 - Fraction(1, 10**9)) <= spent <= Fraction(Decimal(rho))
     assert float(spent) == pytest.approx(squared / (2 * law.scale**2), rel=1e-9)
     assert parse_noise(law.serialize(), []) == law

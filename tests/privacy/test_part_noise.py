@@ -89,9 +89,9 @@ def test_opendp_prices_of_the_parts_add_up_to_what_is_charged(mechanism: str, re
     spent = Fraction(next(iter(SPENT[mechanism].values())))
     parts = plan.steps[0].statistic.parts
     proved = [
-        require_type(law, DiscreteLaplace).epsilon_of(part.sensitivity_l1)
+        require_type(law, DiscreteLaplace).cost(part.sensitivity_l1)
         if mechanism == "laplace"
-        else require_type(law, DiscreteGaussian).rho_of(part.sensitivity_l2_squared)
+        else require_type(law, DiscreteGaussian).cost(part.sensitivity_l2_squared)
         for law, part in zip(noise.laws, parts, strict=True)
     ]
     assert spent * (1 - Fraction(1, 10**6)) < sum(proved) <= spent
