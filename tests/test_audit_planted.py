@@ -96,22 +96,22 @@ PLANTED: dict[str, Case] = {
         "L1 sensitivity",
     ),
     "a last count without noise": (
-        "privacy/laws/discrete_laplace.py",
+        "privacy/measurements.py",
         [
             (
-                "return add_noise(opendp_laplace(self.scale), clamp_to_int64(values))",
-                "return [*add_noise(opendp_laplace(self.scale), clamp_to_int64(values[:-1])), int(values[-1])]",
+                "return add_noise(self._measurement(), clamp_to_int64(values))",
+                "return [*add_noise(self._measurement(), clamp_to_int64(values[:-1])), int(values[-1])]",
             )
         ],
         (*SHARES, "--mechanism", "laplace", "--eps", "1"),
         "draws of discrete-laplace noise",
     ),
     "a last count without noise, beside the noise": (
-        "mechanisms/laplace.py",
+        "mechanisms/samplers/calibrated_noise.py",
         [
             (
-                "tuple(noise.release(evidence.values))",
-                "(*noise.release(evidence.values)[:-1], evidence.values[-1])",
+                "tuple(step.noise.release(evidence.values))",
+                "(*step.noise.release(evidence.values)[:-1], evidence.values[-1])",
             )
         ],
         (*SHARES, "--mechanism", "laplace", "--eps", "1"),

@@ -10,22 +10,20 @@ from typing import Annotated, Any, ClassVar, Literal
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.columns import RecordPolicy, require_complete_records
 from dpbayes_cli.core.encoded_records import CodedColumns
-from dpbayes_cli.core.mechanism import Mechanism
 from dpbayes_cli.core.model import BoundedStatistics, MethodInfo, Model
 from dpbayes_cli.core.options import SAMPLING, Options, PowerAppliesTo, Support, option
 from dpbayes_cli.core.plan import Plan, Step
-from dpbayes_cli.core.released import Draws
 from dpbayes_cli.core.section import require_type
-from dpbayes_cli.core.statistic import NO_STATISTIC, ExactEvidence, Statistic
+from dpbayes_cli.core.statistic import NO_STATISTIC, Statistic
 from dpbayes_cli.mechanisms.samplers import barker_kernel, private_gibbs
 from dpbayes_cli.mechanisms.samplers.calibrated_noise import calibrated_noise
+from dpbayes_cli.mechanisms.samplers.draw_mechanism import DrawMechanism
 from dpbayes_cli.mechanisms.samplers.gibbs_accounting import ChainOptions
 from dpbayes_cli.mechanisms.samplers.sampler_for import exact_sampler, takes_support
 from dpbayes_cli.mechanisms.samplers.tempering import DrawRequest
 from dpbayes_cli.models.families.capabilities import DirichletProbabilities, OneParameterFamily
 from dpbayes_cli.models.families.discrete_bayes_net import DiscreteBayesNet
 from dpbayes_cli.models.families.latent_variables import LatentVariables
-from dpbayes_cli.privacy.kinds import BoundedRange
 from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
 
 _METROPOLIS = (
@@ -59,7 +57,7 @@ class WalkOptions(ExactRangeOptions, frozen=True, kw_only=True):
     ] = "gibbs"
 
 
-class Gibbs(Mechanism):
+class Gibbs(DrawMechanism):
     """Run a Markov chain whose state is public and whose updates are priced, and release its last points.
 
     Privacy: every update that reads data is an exponential mechanism of a planned range, given everything drawn before.
@@ -111,8 +109,6 @@ class Gibbs(Mechanism):
         LatentVariables,
     )
     options_type: ClassVar[type[Options]] = ExactOptions
-    needs_n: ClassVar[bool] = True
-    post_processing: ClassVar[bool] = False
 
     @classmethod
     def options_for(cls, model: type[Model]) -> type[Options]:
@@ -180,8 +176,7 @@ class Gibbs(Mechanism):
                 where="sampling.draws",
                 hint="more sweeps: --sweeps N",
             )
-        exact = exact_sampler(model, policy, replace(request, draws=sweeps))
-        price = BoundedRange(exact.charged, sweeps, exact.curve)
+        sampler, price, sampler_parameters = exact_sampler(model, replace(request, draws=sweeps))
         spent = price.epsilon
         parameters = {
             "kernel": "gibbs",
@@ -190,9 +185,9 @@ class Gibbs(Mechanism):
             "epsilon_per_update": float(spent / sweeps),
             "cost_of_chain": float(spent),
             "rho_of_chain": float(price.rho),
-            **exact.parameters,
+            **sampler_parameters,
         }
-        step = Step(exact.statistic, exact.sampler, price, request.draws)
+        step = Step(self.statistic(model, policy), sampler, price, request.draws)
         return self._planned(step, request.epsilon, parameters)
 
     def _planned(self, step: Step, epsilon: Decimal, parameters: dict[str, Any]) -> Plan:
@@ -207,15 +202,6 @@ class Gibbs(Mechanism):
             f"updates at likelihood power {parameters['likelihood_power']:.3g}; its guarantee holds mixed or not"
         )
         return Plan((step,), step.guarantee, parameters, how, _warnings(step, parameters))
-
-    def release(self, plan: Plan, evidence: ExactEvidence) -> Draws:
-        """Run the planned chain.
-
-        Privacy: the guarantee of the plan; only the chain's last points are returned.
-        Source: see the class.
-        """
-        (step,) = plan.steps
-        return step.drawn(evidence)
 
 
 def laplace_scale(statistic: Statistic, epsilon: Decimal) -> float | None:

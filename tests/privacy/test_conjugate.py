@@ -6,7 +6,7 @@ import itertools
 import math
 import time
 from collections.abc import Callable
-from decimal import Decimal
+from decimal import Decimal, localcontext
 from fractions import Fraction
 from typing import Any
 
@@ -18,6 +18,7 @@ from scipy import stats
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.privacy import coordinate
 from dpbayes_cli.privacy.conjugate import ConjugateFamily, DirichletFamily
+from dpbayes_cli.privacy.grid import EXACT
 from dpbayes_cli.privacy.real_conjugate import BetaFailuresFamily, GammaRateFamily, GammaShapeFamily, NormalFamily
 from tests.statistical import FALSE_FAIL, uniformity_p_value
 
@@ -223,34 +224,28 @@ def log_partition_error(law: Any, exact: Any, spacing: float, low: float, high: 
     with mpmath.workdps(60):
         first, last = math.floor(low / spacing), math.ceil(high / spacing)
         h = mpmath.mpf(spacing)
-        total = mpmath.fsum(h * mpmath.exp(mpmath.mpf(str(law.exact(_decimal(h * i))))) for i in range(first, last + 1))
+        with localcontext(EXACT):
+            logs = [law.exact(Decimal(mpmath.nstr(h * i, 55))) for i in range(first, last + 1)]
+        total = mpmath.fsum(h * mpmath.exp(mpmath.mpf(str(log))) for log in logs)
         return float(abs(total / exact - 1))
-
-
-def _decimal(x: Any) -> Decimal:
-    return Decimal(mpmath.nstr(x, 55))
 
 
 def test_the_grid_carries_the_log_partition_function_to_its_slack() -> None:
     """The error of the trapezoidal rule and of the ends of the grid is far below the 1e-16 charged for it."""
-    lattice = DirichletFamily((2.0, 2.0), 26).lattice(1.0, 1.0)
-    for a, b in ((2, 28), (15, 15), (28, 2)):
-        law = coordinate.LogitBeta(Decimal(a), Decimal(b))
-        with mpmath.workdps(60):
-            exact = mpmath.beta(a, b)
-        assert log_partition_error(law, exact, lattice.spacing, lattice.low, lattice.high) < 1e-18
-    lattice = BetaFailuresFamily(1.0, 6.0, 1.0, 5.0, 4).lattice(1.0, 1.0)
-    for b in (1, 26):  # at order 2 a mixture reaches 6 - 5; its ends may be cut: that costs less
-        with mpmath.workdps(60):
-            exact = mpmath.beta(5, b)
-        law, reach = coordinate.LogitBeta(Decimal(5), Decimal(b)), lattice.high if b == 26 else 50.0
-        assert log_partition_error(law, exact, lattice.spacing, -reach, reach) < 1e-18
-    lattice = GammaShapeFamily(2.0, 1.0, 7.0, 4).lattice(1.0, 1.0)
-    for shape in (2, 12, 30):
-        with mpmath.workdps(60):
-            exact = mpmath.gamma(shape) / mpmath.mpf(5) ** shape
-        log_gamma = coordinate.LogGamma(Decimal(shape), Decimal(5))
-        assert log_partition_error(log_gamma, exact, lattice.spacing, lattice.low, lattice.high) < 1e-18
+    logits = DirichletFamily((2.0, 2.0), 26).lattice(1.0, 1.0)
+    failures = BetaFailuresFamily(1.0, 6.0, 1.0, 5.0, 4).lattice(1.0, 1.0)
+    logs = GammaShapeFamily(2.0, 1.0, 7.0, 4).lattice(1.0, 1.0)
+    cases = [(logits, (a, b), None) for a, b in ((2, 28), (15, 15))]
+    cases += [(failures, (5, 1), 50.0), (failures, (5, 26), None)]  # at order 2 a mixture reaches b = 6 - 5
+    with mpmath.workdps(60):
+        expected = [(coordinate.LogitBeta(*map(Decimal, shape)), mpmath.beta(*shape)) for _, shape, _ in cases]
+        expected += [
+            (coordinate.LogGamma(Decimal(k), Decimal(5)), mpmath.gamma(k) / mpmath.mpf(5) ** k) for k in (2, 30)
+        ]
+    ends = [(lattice, reach) for lattice, _, reach in cases] + [(logs, None)] * 2
+    for (law, exact), (lattice, reach) in zip(expected, ends, strict=True):
+        low, high = (lattice.low, lattice.high) if reach is None else (-reach, reach)
+        assert log_partition_error(law, exact, lattice.spacing, low, high) < 1e-18
 
 
 def test_a_grid_that_is_too_coarse_is_noticed() -> None:
