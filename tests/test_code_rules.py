@@ -93,13 +93,13 @@ def test_what_touches_privacy_says_how_and_why() -> None:
 
 def test_every_class_that_prices_or_draws_is_marked() -> None:
     def subclasses(base: type) -> Iterator[type]:
-        for kind in base.__subclasses__():
+        for kind in type.__subclasses__(base):
             yield kind
             yield from subclasses(kind)
 
     for name in MODULES:
         importlib.import_module(name)
-    kinds = {kind for base in PRICED_BASES for kind in subclasses(base) if not inspect.isabstract(kind)}
+    kinds: set[type] = {kind for base in PRICED_BASES for kind in subclasses(base) if not inspect.isabstract(kind)}
     own = [kind for kind in kinds if kind.__module__ in MODULES]
     assert len(own) > 40
     assert [kind.__name__ for kind in own if not MARKER.search(inspect.cleandoc(kind.__doc__ or ""))] == []

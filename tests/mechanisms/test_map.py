@@ -154,16 +154,6 @@ def test_no_pair_of_neighbors_exceeds_the_charge_on_the_lattice(
             assert charged * Decimal("0.999") <= widest <= charged  # no constant holds anything back
 
 
-@pytest.mark.parametrize("selection", SELECTIONS)
-def test_a_likelihood_power_twice_as_high_exceeds_the_charge(selection: SelectionKind) -> None:
-    sampler = on_cells(plan_of(Map(), COIN, COMPLETE, Decimal(1), n_records=2, selection=selection), 2)
-    doubled = replace(sampler, law=replace(sampler.law, likelihood_power=2 * sampler.law.likelihood_power))
-    largest, widest = worst(*grid_laws(doubled, 2))
-    assert widest > Decimal("1.9")
-    if selection == "permute-and-flip":
-        assert largest > Decimal("1.9")
-
-
 def flips_of(weights: list[float]) -> FlipWeights:
     logs = [math.log(weight) for weight in weights]
     return flip_weights(np.array(logs), lambda cell: Decimal(logs[cell]), 1e-9)

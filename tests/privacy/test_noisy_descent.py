@@ -319,13 +319,6 @@ def test_the_likelihood_power_of_theorem_7_solves_it(epsilon: float, delta: floa
     assert gaussian_delta(2.0 * power * slope / math.sqrt(tau), epsilon) <= delta
 
 
-@pytest.mark.parametrize(("epsilon", "delta", "ratio"), [(1.0, 1e-6, 1.27), (0.1, 1e-5, 1.59)])
-def test_the_exact_curve_allows_more_than_corollary_8(epsilon: float, delta: float, ratio: float) -> None:
-    slope, tau = 1.3, 7.0
-    power = mu_of_statement(epsilon, delta) * math.sqrt(tau) / (2.0 * slope)
-    assert power / minami_corollary(epsilon, delta, slope, tau) == pytest.approx(ratio, abs=0.005)
-
-
 def test_corollary_8_follows_from_theorem_7_up_to_epsilon_one_and_is_false_beyond_nine() -> None:
     delta = 1e-5
 
@@ -365,28 +358,6 @@ def test_the_certificate_is_that_of_dalalyan(width: int, tau: float, smoothness:
     assert stated_size == pytest.approx(step_size, rel=1e-12)
     assert n_steps == math.ceil(time / step_size * (1.0 - 1e-12))
     assert stated_size * n_steps >= time * (1.0 - 1e-12)
-
-
-def total_variation(n_steps: float, step_size: float, rates: tuple[float, float], start: float) -> float:
-    """Return the total variation of two centered normal laws, the chain's and exp(-rates w^2 / 2), by quadrature."""
-    sds = []
-    for rate in rates:
-        shrunk = (1.0 - step_size * rate) ** (2.0 * n_steps)
-        sds.append(math.sqrt(shrunk * start + (1.0 - shrunk) * 2.0 / (rate * (2.0 - step_size * rate))))
-    x = np.linspace(-9.0, 9.0, 801)
-    p = [np.exp(-0.5 * (x / (sd * math.sqrt(rate))) ** 2) for sd, rate in zip(sds, rates, strict=True)]
-    q = np.exp(-0.5 * x**2)
-    joint, target = np.outer(p[0] / p[0].sum(), p[1] / p[1].sum()), np.outer(q, q) / q.sum() ** 2
-    return 0.5 * float(np.abs(joint - target).sum())
-
-
-def test_the_certificate_holds_and_fails_without_the_square() -> None:
-    tau, smoothness, gamma = 0.01, 1.0, 0.01
-    step_size, n_steps = certificate(2, tau, smoothness, gamma)
-    assert total_variation(n_steps, step_size, (tau, smoothness), 1.0 / smoothness) <= gamma
-    b = 4.0 * math.log(1.0 / gamma) + 2.0 * math.log(smoothness / tau)
-    lost = 2 * (smoothness * b) ** 2 / (4.0 * tau * gamma**2)
-    assert total_variation(lost, step_size, (tau, smoothness), 1.0 / smoothness) == pytest.approx(0.32, abs=0.01)
 
 
 @pytest.mark.parametrize(("width", "gamma"), [(1, 0.01), (2, 0.5), (2, 0.0)])
