@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -92,10 +93,10 @@ def test_what_touches_privacy_says_how_and_why() -> None:
 
 
 def test_every_class_that_prices_or_draws_is_marked() -> None:
-    def subclasses(base: type) -> Iterator[type]:
-        for kind in type.__subclasses__(base):
-            yield kind
-            yield from subclasses(kind)
+    def subclasses(base: type[Any]) -> Iterator[type[Any]]:
+        for derived in base.__subclasses__():
+            yield derived
+            yield from subclasses(derived)
 
     for name in MODULES:
         importlib.import_module(name)

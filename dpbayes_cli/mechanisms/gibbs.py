@@ -1,4 +1,4 @@
-"""Private Gibbs sampling: a Markov chain every update of which is an exponential mechanism at its own price."""
+"""Private Gibbs sampling: a Markov chain in which every update is an exponential mechanism with its own cost."""
 
 from __future__ import annotations
 
@@ -87,18 +87,19 @@ class Gibbs(DrawMechanism):
         "it has.",
         source="Foulds, Geumlek, Welling and Chaudhuri 2016, sec. 4.1 and supplement; McSherry and Talwar 2007; Cesar "
         "and Rogers 2021 (Renyi curve of bounded range); Barker 1965; Neal 2001.",
-        corrections="(1) A random-scan update is proposed as a private one amplified by subsampling. But the public "
-        "state shows which record was used, and nothing is amplified under pure epsilon. Its Renyi divergence is at "
-        "most log(1 - 1/n + (1/n) exp((l - 1) D_l)) / (l - 1) at order l, with D_l that of one update, and n such "
-        "updates do not compose in parallel; it is not offered. (2) Metropolis-Hastings has no pure epsilon: let the "
-        "proposed point be better by 0.1 under X and worse by 0.1 under a neighbor X'. Staying has probability 0 under "
-        "X and 1 - exp(-0.1) > 0 under X'. Barker's rule (kernel: barker) is the exponential mechanism on the two "
-        "points. (3) A replaced record may leave one site and join another, which changes two hidden states: both are "
-        "charged. (4) A chain of real numbers cannot run on a computer: here states and shares are drawn by exact "
-        "integers and decimals. (5) Annealing (kernel: annealed) costs about half as much for the same last likelihood "
-        "power, because updates at power b have b times the range. The importance weights of annealed importance "
-        "sampling are functions of the exact data: the log weight is released with its own noise and at its own cost "
-        "(log_weight_epsilon), or not at all.",
+        corrections="(1) The papers propose a random-scan update as a private update amplified by subsampling. But the "
+        "public state shows which record was used, so that there is no amplification under pure epsilon. The Renyi "
+        "divergence of such an update is at most log(1 - 1/n + (1/n) exp((l - 1) D_l)) / (l - 1) at order l, with D_l "
+        "that of the update without subsampling, and n such updates do not compose in parallel. Random-scan updates "
+        "are not offered. (2) Metropolis-Hastings has no pure epsilon: let the proposed point be better by 0.1 under X "
+        "and worse by 0.1 under a neighbor X'. Staying has probability 0 under X and 1 - exp(-0.1) > 0 under X'. "
+        "Barker's rule (kernel: barker) is the exponential mechanism on the two points. (3) A replaced record may "
+        "leave one site and join another, which changes two hidden states: both are charged. (4) A chain of real "
+        "numbers cannot run on a computer: here states and shares are drawn by exact integers and decimals. (5) "
+        "Annealing (kernel: annealed) costs about half as much for the same last likelihood power, because updates at "
+        "power b have b times the range. The importance weights of annealed importance sampling are functions of the "
+        "exact data: the log weight is released with its own noise and at its own cost (log_weight_epsilon), or not at "
+        "all.",
         prefer_when="You need hidden states that no noisy statistic holds, as in mixtures. Otherwise `laplace` pays "
         "once and runs any chain for free: plan shows its noise at the same epsilon.",
     )

@@ -197,10 +197,11 @@ class Map(DrawMechanism):
         corrections="The sensitivity is R / 2, with R = sup - inf of the log likelihood ratio, not its largest "
         "absolute value: a constant added to all utilities changes no probability, so the weight is exp(epsilon u / "
         "R). Points are drawn exactly, in integers or in decimals with unlimited exponents. Permute-and-flip is never "
-        "worse than the exponential mechanism at the same epsilon. But it is the exponential mechanism without "
-        "replacement, and on a fine cover cells hardly come twice: there both are alike. The exponential choice "
-        "composes better and works on lattices that are too large to enumerate, so it is the default. Every table of a "
-        "network has its own share of epsilon and its own cover, instead of one cover of all parameters together.",
+        "worse than the exponential mechanism at the same epsilon. But the exponential mechanism only differs in that "
+        "it may visit a point twice, which hardly happens on a fine cover: there the two laws are almost equal. The "
+        "exponential choice composes better and works on lattices that are too large to enumerate, so it is the "
+        "default. Every table of a network has its own share of epsilon and its own cover, instead of one cover of all "
+        "parameters together.",
         prefer_when="You want one number, such as a setting or a synthetic parameter, and epsilon is large: the "
         "estimate approaches the mode as epsilon grows, while `ops` remains a posterior sample. For intervals, or many "
         "parameters, `laplace` is more accurate. Permute-and-flip suits a coarse cover and an account in pure epsilon.",

@@ -25,7 +25,7 @@ MAX_OUTCOMES = 60
 MAX_BITS = 40
 MIN_BITS = 16
 WINDOW_NATS = 16
-"""Utilities are cut off at this distance below the largest one of their place; there the probability is 1e-7."""
+"""Utilities are cut off at this distance below the largest one of their place, which divides a probability by 1e7."""
 _WEIGHT_BITS = 57
 _DIGIT_BITS = 12
 
@@ -41,12 +41,8 @@ length 6.4e-11, and over two data sets of length 1.3e-10.
 def choose(utilities: Integers, bits: int) -> Integers:
     """Choose an outcome at every place, independently, with probability nearly proportional to exp(utility).
 
-    Args:
-        utilities: shape (n_places, n_outcomes), in units of 2^-bits nats, of size below 2^62.
-        bits: the number of fractional bits of a utility.
-
-    Returns:
-        The indices of the outcomes, shape (n_places,).
+    Utilities have the shape (n_places, n_outcomes), sizes below 2^62 and units of 2^-bits nats; the indices of the
+    chosen outcomes have the shape (n_places,).
 
     Privacy: let u and u' be the utilities of a place under two neighbors, with u' - u in [a, b]. The window w cuts them
         off: v = max(u, max u - w). As max u' <= max u + b, v' <= max(u + b, max u + b - w) = v + b, and likewise v' >=

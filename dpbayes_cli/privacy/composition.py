@@ -86,7 +86,7 @@ class Composition(Guarantee):
 
 
 def compose(guarantees: Iterable[Guarantee]) -> Composition:
-    """Return the composition of guarantees that were fixed in advance; for adaptive ones see the ledger's budgets."""
+    """Return the composition of guarantees that were fixed in advance; the ledger's budgets compose adaptive ones."""
     return Composition(tuple(guarantees))
 
 

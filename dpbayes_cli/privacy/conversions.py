@@ -147,13 +147,7 @@ def gaussian_epsilon(mu: float, delta: Decimal) -> Decimal:
 
 
 def bisect_floats(holds: Callable[[float], bool], low: float, high: float) -> tuple[float, float]:
-    """Return two adjacent floats between which a monotone condition changes from true to false.
-
-    Args:
-        holds: the condition.
-        low: a number at which the condition holds.
-        high: a larger number at which the condition fails.
-    """
+    """Narrow two numbers, of which only the lower one satisfies a monotone condition, to two adjacent floats."""
     for _ in range(200):
         middle = (low + high) / 2.0
         if not low < middle < high:

@@ -75,11 +75,9 @@ class CellWeights:
 
 
 def cell_weights(log_weights: Floats, exact: Callable[[int], Decimal]) -> CellWeights:
-    """Return the integer weights of a law given by unnormalized log weights.
+    """Return the integer weights of a law whose unnormalized log weights ``exact`` returns in ``EXACT`` arithmetic.
 
-    Args:
-        log_weights: shape (n_cells,), in floats that err by less than one nat; they only locate the likely cells.
-        exact: returns the log weight of a cell in ``EXACT`` arithmetic.
+    The same log weights in floats, shape (n_cells,), only locate the likely cells; their errors must be below one nat.
 
     Privacy: the log ratio of two data sets' probabilities of a cell exceeds that of the laws m by less than
         ``GRID_SLACK``. The choice is exact: it uses no inverse CDF and no float.

@@ -21,7 +21,7 @@ from operator import mul
 from dpbayes_cli.privacy.grid import EXACT
 
 WIDE = Context(prec=38, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=[InvalidOperation, DivisionByZero, Overflow])
-"""The arithmetic of tables and of their convolutions; positive sums and products err by 5e-38 of themselves."""
+"""The arithmetic of tables and of their convolutions; the relative error of positive sums and products is 5e-38."""
 
 LATTICE_SLACK = Decimal("1e-20")
 """Bound on what rounding adds to a log ratio of two data sets' probabilities of a point.
@@ -69,7 +69,7 @@ class SimplexLattice:
         return self.resolution - self.least * len(self.tables)
 
     def _suffixes(self) -> list[list[Decimal]]:
-        """Return for each j the weights of the sum of coordinates j + 1.. in excess of their least."""
+        """Return, for each coordinate, the weights of the sum of all later counts, each less ``least``."""
         free = self._free
         suffixes = [list(self.tables[-1][: free + 1])]
         with localcontext(WIDE):
@@ -96,12 +96,7 @@ class SimplexLattice:
 def share_table(
     resolution: int, least: int, most: int, log_weight: Callable[[Decimal], Decimal]
 ) -> tuple[Decimal, ...]:
-    """Return one coordinate's weights exp(log_weight), scaled to a largest value of one.
-
-    Args:
-        resolution: G.
-        least, most: the range of the coordinate's count.
-        log_weight: returns the log weight of the share k / G, in ``EXACT`` arithmetic.
+    """Return one coordinate's weights exp(log_weight(k / G)) for k = least .. most, scaled to a largest value of one.
 
     Privacy: a common factor of a whole table leaves the law unchanged. The relative rounding error of each entry and of
         each sum is below 1e-37: the log ratios of neighbors vary as for real weights, up to ``LATTICE_SLACK``.

@@ -53,10 +53,6 @@ class OpenDPNoise(NoiseLaw):
     def calibrate(cls, sensitivity: int, target: Decimal) -> Self:
         """Return the law with the smallest scale whose cost is at most the target.
 
-        Args:
-            sensitivity: that of the statistic, in counts, at least 1; see the class for its norm.
-            target: the exact epsilon or rho to spend.
-
         Raises:
             SpecError: the sensitivity is below 1, or the scale is too large for 64-bit integers.
             DpbayesError: OpenDP's privacy map disagrees with the plan, so nothing may be released.

@@ -119,13 +119,9 @@ class Parities:
     def coefficients(self, tables: Sequence[Integers], *, signed: bool = False) -> Integers:
         """Return the exact numbers that are released with noise, from exact tables of the same records.
 
-        Args:
-            tables: one integer table per family, of ``shape``; all must count the same records.
-            signed: whether to return sums of signs instead of numbers of records.
-
         Returns:
             T of every pattern, family by family and member by member, shape (count,); signed: H_0, the number of
-            records counted, and then H of every pattern, shape (1 + count,).
+            counted records, and then H of every pattern, shape (1 + count,).
 
         Privacy: exact integers; their sensitivity is that of ``parity_sensitivity``.
         Source: H is the Walsh-Hadamard transform of the padded table, T = (H_0 - H) / 2.
@@ -145,16 +141,13 @@ class Parities:
         """Return every family's table, rebuilt from the numbers of all patterns.
 
         A padded table is the inverse transform of the coefficients of all patterns inside the family, whichever family
-        they belong to. By default the cells of codes without a value are then left out. Tables rebuilt from noisy
-        numbers agree on what they share only if these cells are kept: noise puts mass there, too.
+        they belong to. The cells of codes without a value get noise, too: tables rebuilt from noisy numbers have equal
+        shared margins only if these cells are kept.
 
         Args:
-            values: T of every pattern, or H_0 and H of every pattern, as ``coefficients`` returns them.
-            total: the number of records, if values are T; None: values are H.
+            values: T or H of every pattern, as ``coefficients`` returns them.
+            total: the number of records if values are T; None: values are H.
             padded: whether to keep the cells of codes without a value.
-
-        Returns:
-            One table per family, of ``shape``; padded: of ``padded_shape``.
         """
         numbers = np.asarray(values, dtype=np.float64)
         # Position -1, the last, is that of the pattern 0.

@@ -63,12 +63,9 @@ class FlipWeights:
 
 
 def flip_weights(scores: Floats, exact: Callable[[int], Decimal], error: float) -> FlipWeights:
-    """Return the weights of scores.
+    """Return the weights of scores, which ``exact`` returns in ``EXACT`` arithmetic, by cell.
 
-    Args:
-        scores: shape (n_cells,), in floats; they only locate the likely cells.
-        exact: returns the score of a cell in ``EXACT`` arithmetic.
-        error: an upper bound on the error of the floats, at most a half.
+    The same scores in floats only locate the likely cells; ``error`` bounds their error.
     """
     if not error <= 0.5:
         raise ValueError("the floats of scores must err by half a nat at most")

@@ -26,7 +26,7 @@ LOG_ERROR = 2.0**-49
 
 
 class RoundedNormals:
-    """round(scale N) for independent standard normal N, as floats that are whole.
+    """round(scale N) for independent standard normal N, as whole floats; the scale is at least 1, and far below 2^53.
 
     Privacy: the law is exactly that of rounded normal numbers: every whole number is possible, whatever its size.
         Double precision decides only if neither its error (``LOG_ERROR``) nor the bits not yet drawn can change the
@@ -34,9 +34,6 @@ class RoundedNormals:
         error of logarithms in double precision is at most ``LOG_ERROR``, 8 times that of correct rounding.
     Source: von Neumann 1951: an exponential number x is kept if another one exceeds (x - 1)^2 / 2; the kept numbers
         have a density proportional to exp(-x^2 / 2). Karney 2016 (exact sampling by bits that are drawn as needed).
-
-    Args:
-        scale: at least 1, and so small that no number in practice exceeds 2^53.
     """
 
     def __init__(self, scale: float) -> None:
@@ -56,10 +53,8 @@ class RoundedNormals:
 def accepted_normals(first: Words, second: Words, scale: float) -> Floats:
     """Return the rounded normal numbers of the proposals that are accepted, in order.
 
-    Args:
-        first: words whose negative logarithms are the proposals.
-        second: words that decide whether a proposal is accepted; their last bit is the sign.
-        scale: the factor of the normal numbers before they are rounded.
+    Proposals are the negative logarithms of the first words; the second words decide whether a proposal is accepted,
+    and their last bit is the sign.
     """
     kept, unsure, numbers = decide_in_floats(first, second, scale)
     for place in np.flatnonzero(unsure):

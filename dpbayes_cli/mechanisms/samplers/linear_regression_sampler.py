@@ -62,7 +62,7 @@ class LineCover:
         return (self.high - self.low) / (2 * self.resolution)
 
     def spread(self, variance: Fraction) -> Fraction:
-        """Return R for two records of scaled numbers, of a scaled variance w.
+        """Return R, the range of the log ratio of two records in scaled numbers, for a scaled variance w.
 
         Privacy: f = log p(y | x) - log p(y' | x') = [(y' - b')^2 - (y - b)^2] / (2 w), with b and b' a line's heights
             at the two records. Let c and c' be the heights of a second line. From one line to the other f changes by at
@@ -107,11 +107,6 @@ class LinearRegressionSampler(Sampler):
         squares is an exact integer form of the integer statistic; the rounding of decimals and of weights to integers
         adds less than ``GRID_SLACK``.
     Source: Zhang et al. 2016 sec. 5.2; Wang, Fienberg and Smola 2015; design notes, sampling in finite precision.
-
-    Attributes:
-        n_records: the public number of complete records.
-        likelihood_power: T.
-        power_applies_to: whether the prior is tempered too.
     """
 
     slow_moments: ClassVar[bool] = True  # the lattice has up to a hundred thousand lines

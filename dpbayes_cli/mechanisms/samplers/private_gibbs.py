@@ -54,7 +54,7 @@ class PrivateGibbsOptions(ChainOptions, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class PrivateGibbs(Chain):
-    """Gibbs sweeps of one law: prior times likelihood to the power T, emissions on public lattices of shares.
+    """A chain of Gibbs sweeps for the prior times the likelihood to the power T, with emissions on public lattices.
 
     A sweep draws the states given emissions and links, one update block after another, then the emissions given the
     states, then the links given the states. States and emissions cost the same at one likelihood power, so that half of

@@ -191,10 +191,11 @@ def renyi_info(releases: str, algorithm: str, prefer_when: str) -> MethodInfo:
         assumptions="Records are complete and their number is public (with a convex loss: as for gibbs-posterior). The "
         "operating system's random numbers are secret. The prior was chosen without looking at the data.",
         source=f"Geumlek, Song and Chaudhuri 2017, {algorithm} and Theorem 15; Mironov 2017.",
-        corrections="Conjugate posteriors: neighbors share n - 1 records; the paper lets one posterior leave that hull "
-        "and pairs vertices only, which is 6 to 44 % too large. For Dirichlet priors the supremum takes O(K) steps, "
-        "not O(K^3). Draws are exact on a public grid; what that adds to the divergence (below 1e-14) is charged. "
-        "Convex losses: the paper prices exact draws, which no chain gives; here the chain that runs is priced.",
+        corrections="Conjugate posteriors: neighbors share n - 1 records. The paper also admits pairs that do not, and "
+        "compares vertices only, so that its divergence is 6 to 44 % too large. For Dirichlet priors the supremum "
+        "takes O(K) steps, not O(K^3). Draws are exact on a public grid; what that adds to the divergence (below "
+        "1e-14) is charged. Convex losses: the paper prices exact draws, which no chain gives; here the chain that "
+        "runs is priced.",
         prefer_when=prefer_when,
     )
 

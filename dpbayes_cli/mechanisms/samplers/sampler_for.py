@@ -1,4 +1,4 @@
-"""Exact draws of all parameters from a tempered posterior: each draw is one private choice of a planned range."""
+"""Exact draws of all parameters from a tempered posterior: each draw is a choice with a planned bounded range."""
 
 from __future__ import annotations
 

@@ -46,13 +46,6 @@ class ScalarSampler(Sampler):
         t by at most the width of its range, so that the log ratio of two neighbors' laws varies over the cells by at
         most T R, R = width (a(high) - a(low)); the rounding of weights to integers adds less than ``GRID_SLACK``.
     Source: Wang, Fienberg and Smola 2015; Foulds et al. 2016 sec. 3.1; Zhang et al. 2016 sec. 4.
-
-    Attributes:
-        n_records: the public number of complete records.
-        likelihood_power: T.
-        power_applies_to: whether the prior is tempered too.
-        support: the truncation.
-        n_cells: the number of cells.
     """
 
     model: OneParameterFamily

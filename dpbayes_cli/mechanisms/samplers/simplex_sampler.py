@@ -83,11 +83,6 @@ class SimplexSampler(Sampler):
         varies over the lattice by at most T R, R = 2 log(largest / smallest share); the rounding of decimals adds less
         than ``LATTICE_SLACK``.
     Source: Foulds et al. 2016 sec. 3.1; Zhang et al. 2016 Lemma 2; design notes, truncated Dirichlet.
-
-    Attributes:
-        concentration: that of the Dirichlet prior.
-        likelihood_power: T.
-        power_applies_to: whether the prior is tempered too.
     """
 
     cover: SharesCover

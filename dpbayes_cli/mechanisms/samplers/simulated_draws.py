@@ -49,15 +49,7 @@ def simulate_conjugate(
     r: float = 1.0,
     m: float = 1.0,
 ) -> Floats:
-    """Return points drawn from a conjugate posterior, shape (size, n_coordinates of the family's point).
-
-    Args:
-        family: the family.
-        sums: the sums of the natural statistics.
-        size: the number of draws.
-        rng: the generator.
-        r: the power of the likelihood.
-        m: the divisor of the prior's parameters.
+    """Return points drawn from a conjugate posterior, one row each; see ``ConjugateFamily.draw``.
 
     Raises:
         TypeError: this module does not know the family's law.

@@ -130,13 +130,7 @@ class PartNoise(NoiseLaw):
 def noise_by_parts(
     total: Decimal, sizes: Sequence[int], weights: Sequence[Fraction], calibrate: Callable[[int, Decimal], NoiseLaw]
 ) -> PartNoise:
-    """Divide a budget among parts in proportion to their weights, and calibrate each part.
-
-    Args:
-        total: the budget; shares are rounded down.
-        sizes: the number of components of each part.
-        weights: positive; only their ratios matter.
-        calibrate: returns the law of a part, from its index and its share.
+    """Divide a budget among parts in proportion to their weights, and calibrate the law of each part to its share.
 
     Privacy: the shares add up to at most the total.
     Source: design notes, budget per node.
