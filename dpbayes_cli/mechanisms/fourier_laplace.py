@@ -73,8 +73,8 @@ class FourierLaplace(NoiseMechanism):
         source="Barak, Chaudhuri, Dwork, Kale, McSherry and Talwar 2007; Zhang, Rubinstein and Dimitrakakis 2016, "
         "Algorithm 2.",
         corrections="The papers charge for all patterns. But a record moves at most half of the patterns of one table, "
-        "and which halves move together is counted exactly. Integers and exact integer noise replace scaled real "
-        "coefficients. The posterior treats the noise of a rebuilt cell, a sum of many noises, as normal.",
+        "and the sensitivity counts exactly which patterns move together. Integers and exact integer noise replace "
+        "scaled real coefficients. The posterior treats the noise of a rebuilt cell, a sum of many noises, as normal.",
         prefer_when="The tables must agree, or they are small, overlap and have two-valued variables, as in a chain. "
         "In wide tables, or with many values, half of the parities move but only two cells: there `laplace` is more "
         "accurate.",

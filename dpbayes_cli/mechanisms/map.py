@@ -271,7 +271,7 @@ class Map(DrawMechanism):
 
 
 def _error(law: SimplexSampler, n_records: int) -> float:
-    """Return a bound on the error of a score in floats: each of K terms and of K sums errs by 2^-52 of the terms."""
+    """Return a bound on the error of a score in floats; each of K terms and K sums has a relative error of 2^-52."""
     largest = float(law.likelihood_power) * (n_records + sum(abs(a - 1.0) for a in law.concentration))
     largest_log = math.log(law.cover.resolution / law.cover.least)
     return 1e-12 + 2.0**-50 * (len(law.concentration) + 2) * largest * largest_log

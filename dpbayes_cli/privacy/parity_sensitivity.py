@@ -1,13 +1,13 @@
 """The sensitivity of the parities of a set of tables: a maximum over the sets of variables that one record changes.
 
-Let z be the variables in which two records differ. The number of patterns that are odd in one record and even in the
-other depends on z alone,
+Let z be the variables in which two records differ, and d the bits in which they differ. The number of patterns that
+are odd in exactly one of the two records depends on z alone:
 
     f(z) = sum over sets A of variables inside a family of (prod_A m_v - prod_A e_v) / 2,
 
-m_v = 2^b - 1, e_v = -1 for v in z and m_v elsewhere: A's patterns are non-zero on each variable of A, and the sum of
-(-1)^{<gamma, d>} over them is a product over v in A of the same sum over gamma_v != 0, which is m_v where d_v = 0 and
--1 elsewhere, because the sum over all gamma_v, 0 included, vanishes. d_v = 0 exactly where the two codes are equal.
+with m_v = 2^b - 1, and e_v = -1 for v in z, e_v = m_v for other v. The patterns of A are non-zero on each variable of
+A. Over these patterns the sum of (-1)^{<gamma, d>} is a product over v in A of sums over gamma_v != 0. If the codes of
+v are equal, the sum over gamma_v is m_v. Otherwise it is -1, because the sum over all gamma_v, 0 included, vanishes.
 
 Source: Barak et al. 2007 and Zhang, Rubinstein and Dimitrakakis 2016, Alg. 2, which charge for all patterns; the
     maximum over z by bucket elimination, Dechter 1999, bounded by mini-buckets, Dechter and Rish 2003.

@@ -41,7 +41,7 @@ _MAX_INFLATION = 4.0
 _MAX_STEP_TIMES_SMOOTHNESS = 2.0 * (1.0 - 1e-5)
 """A step contracts if its size times M is below 2; the margin covers rounding errors."""
 BELOW_TARGET = 1.0 - 1e-10
-"""Factor of a target of calibration; the margin is larger than the amount by which costs are rounded up."""
+"""The share of a target at which calibration aims; the rest is more than the rounding up of costs takes."""
 _MAX_WIDENING = 0.1
 """The largest relative widening of a chain's noise to cover the rounding of double precision."""
 _DEFAULT_GAMMA = 0.01
