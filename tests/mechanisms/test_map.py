@@ -193,24 +193,6 @@ def test_decimals_decide_between_scores_that_floats_cannot_tell_apart() -> None:
     assert flips.weight(2) == flips.most > flips.weight(0) > flips.weight(1)
 
 
-@pytest.mark.parametrize("epsilon", ["0.5", "5", "100"])
-@pytest.mark.parametrize("successes", [0, 3, 10])
-def test_permute_and_flip_is_never_worse(successes: int, epsilon: str) -> None:
-    """In expected score, exactly on the integers of both (McKenna and Sheldon 2020, Theorem 3)."""
-    samplers: dict[SelectionKind, GridEstimate] = {}
-    for selection in SELECTIONS:
-        request = plan_arguments(COMPLETE, Decimal(epsilon), n_records=10, selection=selection)
-        law = require_type(plan_of(Map(), COIN, **request).steps[0].law, GridEstimate)
-        samplers[selection] = replace(law, law=replace(law.law, n_cells=8))
-    cells = samplers["exponential"].law.weights([successes])
-    plain = [Fraction(cells.weight(cell), cells.total) for cell in range(8)]
-    flips = samplers["permute-and-flip"].coin_weights([successes])
-    flipped = subset_law([flips.weight(cell) for cell in range(8)])
-    scores = samplers["exponential"].law.logs([successes])
-    expected = [float(sum(float(p) * s for p, s in zip(law, scores, strict=True))) for law in (plain, flipped)]
-    assert expected[1] >= expected[0]
-
-
 def test_only_the_exponential_choice_is_of_bounded_range() -> None:
     """Only the exponential choice has a curve and a range; permute-and-flip is charged pure epsilon."""
     request = plan_arguments(COMPLETE, Decimal(1), n_records=50, draws=4)
