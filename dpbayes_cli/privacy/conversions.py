@@ -147,7 +147,7 @@ def gaussian_epsilon(mu: float, delta: Decimal) -> Decimal:
 
 
 def bisect_floats(holds: Callable[[float], bool], low: float, high: float) -> tuple[float, float]:
-    """Return two adjacent floats from ``low`` to ``high``, of which only the lower one satisfies a monotone condition."""
+    """Return two adjacent floats in [low, high], of which only the lower one satisfies a monotone condition."""
     for _ in range(200):
         middle = (low + high) / 2.0
         if not low < middle < high:
