@@ -1,1 +1,1 @@
-"""One mechanism a file. No mechanism knows another, or a model by name."""
+"""One mechanism a file. No mechanism imports another mechanism or a model."""

@@ -9,39 +9,37 @@ from typing import TYPE_CHECKING, ClassVar
 
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.columns import RecordPolicy, has_stand_in
-from dpbayes_cli.core.mechanism import Mechanism
 from dpbayes_cli.core.model import MethodInfo, Model
 from dpbayes_cli.core.noisy_observation import NoisyTables, RecordCount, Scope
 from dpbayes_cli.core.options import EpsilonOptions, Options
 from dpbayes_cli.core.plan import Plan, Step
-from dpbayes_cli.core.released import Payload
 from dpbayes_cli.core.section import require_type
-from dpbayes_cli.core.statistic import ExactEvidence, Statistic, TableCounts, Witness, for_units
+from dpbayes_cli.core.statistic import Statistic, TableCounts, Witness, for_units
+from dpbayes_cli.mechanisms.samplers.calibrated_noise import NoiseMechanism
 from dpbayes_cli.models.families.capabilities import record_count
 from dpbayes_cli.models.families.discrete_bayes_net import DiscreteBayesNet, cell_of
 from dpbayes_cli.privacy.dag import Network
 from dpbayes_cli.privacy.kinds import PureDP
 from dpbayes_cli.privacy.laws.discrete_gaussian import DiscreteGaussian
 from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
+from dpbayes_cli.privacy.lazy_numpy import np
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.noise import NoiseLaw
 from dpbayes_cli.privacy.parities import Parities, n_bits
-from dpbayes_cli.privacy.parity_sensitivity import ParitySensitivity, sensitivity_l1
+from dpbayes_cli.privacy.parity_sensitivity import sensitivity_l1
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Integers
 
 _MAX_BITS, _MAX_PARITIES = 12, 1 << 15
-"""Bits of one table, and parities of all tables, for which linear programming takes seconds."""
+"""The largest numbers of bits of one table and of parities of all tables: linear programming takes seconds."""
 
 
 @dataclass(frozen=True)
 class ParityTransform:
     """The released transform of the tables: the number of records in which each pattern is odd, or sums of signs.
 
-    Attributes:
-        parities: the patterns.
-        signed: whether records may be null, so that signs are summed and the valid records are counted.
+    If records may be null, it is ``signed``: signs are summed, and the valid records are counted.
     """
 
     parities: Parities
@@ -52,12 +50,12 @@ class ParityTransform:
         return self.parities.coefficients(tables, signed=self.signed)
 
 
-class FourierLaplace(Mechanism):
+class FourierLaplace(NoiseMechanism):
     """Add independent discrete Laplace noise to the parities of a network's tables, each counted once.
 
-    Privacy: pure epsilon-DP: the noise is calibrated to how far one record moves all parities together. That is a
-        maximum over the sets of variables that a record changes (``parity_sensitivity``), or a bound on it if the
-        network is too densely connected to compute the maximum.
+    Privacy: pure epsilon-DP: the noise is calibrated to the L1 sensitivity of all parities together. The sensitivity is
+        a maximum over the sets of variables that a record changes (``parity_sensitivity``), or a bound on this maximum
+        if the network is too densely connected to compute it.
     Source: Barak et al. 2007; Zhang, Rubinstein and Dimitrakakis 2016, Algorithm 2, with the true sensitivity.
     """
 
@@ -75,8 +73,8 @@ class FourierLaplace(Mechanism):
         source="Barak, Chaudhuri, Dwork, Kale, McSherry and Talwar 2007; Zhang, Rubinstein and Dimitrakakis 2016, "
         "Algorithm 2.",
         corrections="The papers charge for all patterns. But a record moves at most half of the patterns of one table, "
-        "and which halves move together is counted exactly. Integers and exact integer noise replace scaled real "
-        "coefficients. The posterior treats the noise of a rebuilt cell, a sum of many noises, as normal.",
+        "and the sensitivity counts exactly which patterns move together. Integers and exact integer noise replace "
+        "scaled real coefficients. The posterior treats the noise of a rebuilt cell, a sum of many noises, as normal.",
         prefer_when="The tables must agree, or they are small, overlap and have two-valued variables, as in a chain. "
         "In wide tables, or with many values, half of the parities move but only two cells: there `laplace` is more "
         "accurate.",
@@ -93,7 +91,7 @@ class FourierLaplace(Mechanism):
         network = require_type(model, DiscreteBayesNet)
         complete = _complete(network, policy)
         parities = _parities(network.network)
-        sensitivity = _sensitivity(parities, policy.neighbors, complete)
+        sensitivity = _sensitivity(parities, policy.neighbors, complete=complete)
         names = _names(network.network, complete)
         tables = tuple(
             TableCounts(tuple(network.network.names[j] for j in family), network.network.shape(i))
@@ -134,27 +132,15 @@ class FourierLaplace(Mechanism):
         parameters = {"scale": noise.scale, "parities": len(statistic.names)}
         return Plan((Step(statistic, noise, guarantee),), guarantee, parameters)
 
-    def release(self, plan: Plan, evidence: ExactEvidence) -> Payload:
-        """Add the planned noise to the exact parities.
-
-        Privacy: pure epsilon-DP with the plan's epsilon; only the noisy integers are returned.
-        Source: see the class.
-        """
-        (step,) = plan.steps
-        noise = require_type(step.noise, DiscreteLaplace)
-        return Payload(step.statistic.names, tuple(noise.release(evidence.values)), noise)
-
     def observation(
         self, model: Model, policy: RecordPolicy, released: Sequence[int], noise: NoiseLaw, n_records: int | None
     ) -> NoisyTables:
         """Return the tables that are rebuilt from noisy parities; all cells of a table have noise of the same variance.
 
         The transform is orthogonal, so that the noise of the 2^b cells of a rebuilt table is uncorrelated if the total
-        is not known. It is a sum of 2^b - 1 or 2^b noises, and treated as normal and independent. A table of two cells
-        with a known total holds a single unknown number, with its exact noise law.
+        is not known. The noise of a cell is a sum of 2^b - 1 or 2^b noises, and treated as normal and independent. A
+        table of two cells with a known total holds a single unknown number, with its exact noise law.
         """
-        import numpy as np
-
         network = require_type(model, DiscreteBayesNet)
         complete = _complete(network, policy)
         parities = _parities(network.network)
@@ -208,9 +194,7 @@ def _parities(network: Network) -> Parities:
     return parities
 
 
-@lru_cache(maxsize=8)
-def _sensitivity(parities: Parities, neighbors: Neighbors, complete: bool) -> ParitySensitivity:
-    return sensitivity_l1(parities, neighbors, complete=complete)
+_sensitivity = lru_cache(maxsize=8)(sensitivity_l1)
 
 
 @lru_cache(maxsize=8)
@@ -220,8 +204,6 @@ def _names(network: Network, complete: bool) -> tuple[str, ...]:
     Raises:
         SpecError: two components would have the same name.
     """
-    import numpy as np
-
     parities = _parities(network)
     kind = "odd" if complete else "signs"
     names = [] if complete else ["valid"]

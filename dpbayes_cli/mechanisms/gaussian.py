@@ -8,14 +8,11 @@ from typing import Any, ClassVar
 
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.columns import RecordPolicy
-from dpbayes_cli.core.mechanism import Mechanism
-from dpbayes_cli.core.model import MethodInfo, Model, NoisyStatistics
+from dpbayes_cli.core.model import MethodInfo, Model
 from dpbayes_cli.core.options import Delta, Epsilon, Options, Rho
 from dpbayes_cli.core.plan import Plan, Step
-from dpbayes_cli.core.released import Payload
 from dpbayes_cli.core.section import require_type
-from dpbayes_cli.core.statistic import ExactEvidence
-from dpbayes_cli.mechanisms.samplers.calibrated_noise import calibrated_noise
+from dpbayes_cli.mechanisms.samplers.calibrated_noise import NoiseMechanism, calibrated_noise
 from dpbayes_cli.privacy.conversions import rho_of_epsilon
 from dpbayes_cli.privacy.guarantee import check_delta, check_rho
 from dpbayes_cli.privacy.kinds import ZeroConcentrated
@@ -30,7 +27,7 @@ class GaussianOptions(Options, frozen=True, kw_only=True):
     rho: Rho = None
 
 
-class Gaussian(Mechanism):
+class Gaussian(NoiseMechanism):
     """Add independent discrete Gaussian noise of variance Delta_2^2 / (2 rho) to every component.
 
     Privacy: rho-zCDP under the neighbors of the policy; see ``DiscreteGaussian``.
@@ -57,7 +54,6 @@ class Gaussian(Mechanism):
         "releases from one account of zCDP or (epsilon, delta). For one small statistic under pure epsilon use "
         "`laplace`.",
     )
-    requires: ClassVar[tuple[type, ...]] = (NoisyStatistics,)
     options_type: ClassVar[type[Options]] = GaussianOptions
 
     def plan(self, model: Model, policy: RecordPolicy, options: Options, n_records: int | None = None) -> Plan:
@@ -73,16 +69,6 @@ class Gaussian(Mechanism):
         noise = calibrated_noise(statistic, rho, DiscreteGaussian.calibrate, lambda part: part.sensitivity_l2_squared)
         guarantee = ZeroConcentrated(rho)
         return Plan((Step(statistic, noise, guarantee),), guarantee, {"rho": float(rho), "sigma": noise.scale})
-
-    def release(self, plan: Plan, evidence: ExactEvidence) -> Payload:
-        """Add the planned noise to the exact statistic.
-
-        Privacy: rho-zCDP with the plan's rho; only the noisy integers are returned.
-        Source: see the class.
-        """
-        (step,) = plan.steps
-        noise = step.noise
-        return Payload(step.statistic.names, tuple(noise.release(evidence.values)), noise)
 
 
 def _rho(options: GaussianOptions) -> Decimal:

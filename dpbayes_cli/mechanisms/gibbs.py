@@ -1,4 +1,4 @@
-"""Private Gibbs sampling: a Markov chain every update of which is an exponential mechanism at its own price."""
+"""Private Gibbs sampling: a Markov chain in which every update is an exponential mechanism with its own cost."""
 
 from __future__ import annotations
 
@@ -10,22 +10,20 @@ from typing import Annotated, Any, ClassVar, Literal
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.columns import RecordPolicy, require_complete_records
 from dpbayes_cli.core.encoded_records import CodedColumns
-from dpbayes_cli.core.mechanism import Mechanism
 from dpbayes_cli.core.model import BoundedStatistics, MethodInfo, Model
 from dpbayes_cli.core.options import SAMPLING, Options, PowerAppliesTo, Support, option
 from dpbayes_cli.core.plan import Plan, Step
-from dpbayes_cli.core.released import Draws
 from dpbayes_cli.core.section import require_type
-from dpbayes_cli.core.statistic import NO_STATISTIC, ExactEvidence, Statistic
+from dpbayes_cli.core.statistic import NO_STATISTIC, Statistic
 from dpbayes_cli.mechanisms.samplers import barker_kernel, private_gibbs
 from dpbayes_cli.mechanisms.samplers.calibrated_noise import calibrated_noise
+from dpbayes_cli.mechanisms.samplers.draw_mechanism import DrawMechanism
 from dpbayes_cli.mechanisms.samplers.gibbs_accounting import ChainOptions
 from dpbayes_cli.mechanisms.samplers.sampler_for import exact_sampler, takes_support
 from dpbayes_cli.mechanisms.samplers.tempering import DrawRequest
 from dpbayes_cli.models.families.capabilities import DirichletProbabilities, OneParameterFamily
 from dpbayes_cli.models.families.discrete_bayes_net import DiscreteBayesNet
 from dpbayes_cli.models.families.latent_variables import LatentVariables
-from dpbayes_cli.privacy.kinds import BoundedRange
 from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
 
 _METROPOLIS = (
@@ -59,7 +57,7 @@ class WalkOptions(ExactRangeOptions, frozen=True, kw_only=True):
     ] = "gibbs"
 
 
-class Gibbs(Mechanism):
+class Gibbs(DrawMechanism):
     """Run a Markov chain whose state is public and whose updates are priced, and release its last points.
 
     Privacy: every update that reads data is an exponential mechanism of a planned range, given everything drawn before.
@@ -89,18 +87,19 @@ class Gibbs(Mechanism):
         "it has.",
         source="Foulds, Geumlek, Welling and Chaudhuri 2016, sec. 4.1 and supplement; McSherry and Talwar 2007; Cesar "
         "and Rogers 2021 (Renyi curve of bounded range); Barker 1965; Neal 2001.",
-        corrections="(1) A random-scan update is proposed as a private one amplified by subsampling. But the public "
-        "state shows which record was used, and nothing is amplified under pure epsilon. Its Renyi divergence is at "
-        "most log(1 - 1/n + (1/n) exp((l - 1) D_l)) / (l - 1) at order l, with D_l that of one update, and n such "
-        "updates do not compose in parallel; it is not offered. (2) Metropolis-Hastings has no pure epsilon: let the "
-        "proposed point be better by 0.1 under X and worse by 0.1 under a neighbor X'. Staying has probability 0 under "
-        "X and 1 - exp(-0.1) > 0 under X'. Barker's rule (kernel: barker) is the exponential mechanism on the two "
-        "points. (3) A replaced record may leave one site and join another, which changes two hidden states: both are "
-        "charged. (4) A chain of real numbers cannot run on a computer: here states and shares are drawn by exact "
-        "integers and decimals. (5) Annealing (kernel: annealed) costs about half as much for the same last likelihood "
-        "power, because updates at power b have b times the range. The importance weights of annealed importance "
-        "sampling are functions of the exact data: the log weight is released with its own noise and at its own cost "
-        "(log_weight_epsilon), or not at all.",
+        corrections="(1) The papers propose a random-scan update as a private update amplified by subsampling. But the "
+        "public state shows which record was used, so that there is no amplification under pure epsilon. The Renyi "
+        "divergence of such an update is at most log(1 - 1/n + (1/n) exp((l - 1) D_l)) / (l - 1) at order l, with D_l "
+        "that of the update without subsampling, and n such updates do not compose in parallel. Random-scan updates "
+        "are not offered. (2) Metropolis-Hastings has no pure epsilon: let the proposed point be better by 0.1 under X "
+        "and worse by 0.1 under a neighbor X'. Staying has probability 0 under X and 1 - exp(-0.1) > 0 under X'. "
+        "Barker's rule (kernel: barker) is the exponential mechanism on the two points. (3) A replaced record may "
+        "leave one site and join another, which changes two hidden states: both are charged. (4) A chain of real "
+        "numbers cannot run on a computer: here states and shares are drawn by exact integers and decimals. (5) "
+        "Annealing (kernel: annealed) costs about half as much for the same last likelihood power, because updates at "
+        "power b have b times the range. The importance weights of annealed importance sampling are functions of the "
+        "exact data: the log weight is released with its own noise and at its own cost (log_weight_epsilon), or not at "
+        "all.",
         prefer_when="You need hidden states that no noisy statistic holds, as in mixtures. Otherwise `laplace` pays "
         "once and runs any chain for free: plan shows its noise at the same epsilon.",
     )
@@ -111,8 +110,6 @@ class Gibbs(Mechanism):
         LatentVariables,
     )
     options_type: ClassVar[type[Options]] = ExactOptions
-    needs_n: ClassVar[bool] = True
-    post_processing: ClassVar[bool] = False
 
     @classmethod
     def options_for(cls, model: type[Model]) -> type[Options]:
@@ -180,8 +177,7 @@ class Gibbs(Mechanism):
                 where="sampling.draws",
                 hint="more sweeps: --sweeps N",
             )
-        exact = exact_sampler(model, policy, replace(request, draws=sweeps))
-        price = BoundedRange(exact.charged, sweeps, exact.curve)
+        sampler, price, sampler_parameters = exact_sampler(model, replace(request, draws=sweeps))
         spent = price.epsilon
         parameters = {
             "kernel": "gibbs",
@@ -190,9 +186,9 @@ class Gibbs(Mechanism):
             "epsilon_per_update": float(spent / sweeps),
             "cost_of_chain": float(spent),
             "rho_of_chain": float(price.rho),
-            **exact.parameters,
+            **sampler_parameters,
         }
-        step = Step(exact.statistic, exact.sampler, price, request.draws)
+        step = Step(self.statistic(model, policy), sampler, price, request.draws)
         return self._planned(step, request.epsilon, parameters)
 
     def _planned(self, step: Step, epsilon: Decimal, parameters: dict[str, Any]) -> Plan:
@@ -207,15 +203,6 @@ class Gibbs(Mechanism):
             f"updates at likelihood power {parameters['likelihood_power']:.3g}; its guarantee holds mixed or not"
         )
         return Plan((step,), step.guarantee, parameters, how, _warnings(step, parameters))
-
-    def release(self, plan: Plan, evidence: ExactEvidence) -> Draws:
-        """Run the planned chain.
-
-        Privacy: the guarantee of the plan; only the chain's last points are returned.
-        Source: see the class.
-        """
-        (step,) = plan.steps
-        return step.drawn(evidence)
 
 
 def laplace_scale(statistic: Statistic, epsilon: Decimal) -> float | None:

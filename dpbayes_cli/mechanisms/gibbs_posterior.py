@@ -6,19 +6,18 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from dpbayes_cli.core.columns import RecordPolicy
-from dpbayes_cli.core.mechanism import Mechanism
 from dpbayes_cli.core.model import MethodInfo, Model
 from dpbayes_cli.core.options import Options
 from dpbayes_cli.core.plan import Plan
-from dpbayes_cli.core.released import Draws
 from dpbayes_cli.core.section import require_type
-from dpbayes_cli.core.statistic import NO_STATISTIC, ExactEvidence, Statistic
-from dpbayes_cli.mechanisms.samplers.langevin_calibration import chain_calibrator, plan_chains, run_chains
+from dpbayes_cli.core.statistic import NO_STATISTIC, Statistic
+from dpbayes_cli.mechanisms.samplers.draw_mechanism import DrawMechanism
+from dpbayes_cli.mechanisms.samplers.langevin_calibration import chain_calibrator, plan_chains
 from dpbayes_cli.mechanisms.samplers.langevin_rules import GibbsPosteriorOptions, gdp_rule, geumlek_rule, minami_rule
 from dpbayes_cli.models.families.convex_loss import ConvexLossModel
 
 
-class GibbsPosterior(Mechanism):
+class GibbsPosterior(DrawMechanism):
     """Draw from exp(-beta sum of losses - tau |w|^2 / 2) by noisy gradient descent, and release the last iterate.
 
     Privacy: mu-Gaussian differential privacy of the chain that runs, for every horizon; see ``descent_mu``.
@@ -54,8 +53,6 @@ class GibbsPosterior(Mechanism):
     )
     requires: ClassVar[tuple[type, ...]] = (ConvexLossModel,)
     options_type: ClassVar[type[Options]] = GibbsPosteriorOptions
-    needs_n: ClassVar[bool] = True
-    post_processing: ClassVar[bool] = False
 
     def statistic(self, model: Model, policy: RecordPolicy) -> Statistic:
         """Return the empty statistic: the chain reads rows."""
@@ -72,11 +69,3 @@ class GibbsPosterior(Mechanism):
         rule = {"gdp": gdp_rule, "minami": minami_rule, "geumlek": geumlek_rule}[langevin.calibration]
         chain, parameters = rule(chains, langevin)
         return plan_chains(chains, chain, langevin.calibration, parameters)
-
-    def release(self, plan: Plan, evidence: ExactEvidence) -> Draws:
-        """Run the planned chains.
-
-        Privacy: mu of the plan; only the last iterates are returned.
-        Source: see the class.
-        """
-        return run_chains(plan, evidence)

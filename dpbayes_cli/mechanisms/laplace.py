@@ -5,19 +5,16 @@ from __future__ import annotations
 from typing import ClassVar
 
 from dpbayes_cli.core.columns import RecordPolicy
-from dpbayes_cli.core.mechanism import Mechanism
-from dpbayes_cli.core.model import MethodInfo, Model, NoisyStatistics
+from dpbayes_cli.core.model import MethodInfo, Model
 from dpbayes_cli.core.options import EpsilonOptions, Options
 from dpbayes_cli.core.plan import Plan, Step
-from dpbayes_cli.core.released import Payload
 from dpbayes_cli.core.section import require_type
-from dpbayes_cli.core.statistic import ExactEvidence
-from dpbayes_cli.mechanisms.samplers.calibrated_noise import calibrated_noise
+from dpbayes_cli.mechanisms.samplers.calibrated_noise import NoiseMechanism, calibrated_noise
 from dpbayes_cli.privacy.kinds import PureDP
 from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
 
 
-class Laplace(Mechanism):
+class Laplace(NoiseMechanism):
     """Add independent discrete Laplace noise of scale sensitivity / epsilon to every component.
 
     Privacy: pure epsilon-DP under the neighbors of the policy; see ``DiscreteLaplace``.
@@ -41,7 +38,6 @@ class Laplace(Mechanism):
         "privacy map must agree with the plan before anything is charged.",
         prefer_when="Almost always for counts: one release answers every later request for posterior inference.",
     )
-    requires: ClassVar[tuple[type, ...]] = (NoisyStatistics,)
     options_type: ClassVar[type[Options]] = EpsilonOptions
 
     def plan(self, model: Model, policy: RecordPolicy, options: Options, n_records: int | None = None) -> Plan:
@@ -57,13 +53,3 @@ class Laplace(Mechanism):
             statistic, guarantee.epsilon, DiscreteLaplace.calibrate, lambda part: part.sensitivity_l1
         )
         return Plan((Step(statistic, noise, guarantee),), guarantee, {"scale": noise.scale})
-
-    def release(self, plan: Plan, evidence: ExactEvidence) -> Payload:
-        """Add the planned noise to the exact statistic.
-
-        Privacy: pure epsilon-DP with the plan's epsilon; only the noisy integers are returned.
-        Source: see the class.
-        """
-        (step,) = plan.steps
-        noise = step.noise
-        return Payload(step.statistic.names, tuple(noise.release(evidence.values)), noise)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from functools import lru_cache, partial
@@ -12,23 +12,22 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.columns import RecordPolicy, require_complete_records
-from dpbayes_cli.core.mechanism import Mechanism
 from dpbayes_cli.core.model import MethodInfo, Model
 from dpbayes_cli.core.options import EpsilonOptions, NumberOfEstimates, Options, Selection, SelectionKind, Support
 from dpbayes_cli.core.plan import Plan, Sampler, Step
-from dpbayes_cli.core.released import Draws
 from dpbayes_cli.core.section import require_type
-from dpbayes_cli.core.statistic import ExactEvidence
 from dpbayes_cli.mechanisms.samplers.dag_sampler import discrete_sampler
+from dpbayes_cli.mechanisms.samplers.draw_mechanism import DrawMechanism
 from dpbayes_cli.mechanisms.samplers.sampler_for import takes_support
 from dpbayes_cli.mechanisms.samplers.scalar_sampler import ScalarSampler, exact_curve, grid_sampler
 from dpbayes_cli.mechanisms.samplers.simplex_sampler import SharesCover, SimplexSampler, log_share, simplex_cover
-from dpbayes_cli.mechanisms.samplers.tempering import DrawRequest, Tempering, calibrate_power
+from dpbayes_cli.mechanisms.samplers.tempering import DrawRequest, Tempering, calibrate_power, weighted_moments
 from dpbayes_cli.models.families.capabilities import DirichletProbabilities, OneParameterFamily
 from dpbayes_cli.models.families.discrete_bayes_net import DiscreteBayesNet
 from dpbayes_cli.privacy.grid import EXACT, GRID_SLACK
 from dpbayes_cli.privacy.kinds import BoundedRange, PureDP
 from dpbayes_cli.privacy.lattice import LATTICE_SLACK
+from dpbayes_cli.privacy.lazy_numpy import np
 from dpbayes_cli.privacy.permute_and_flip import FlipWeights, flip_law, flip_weights, permute_and_flip
 
 if TYPE_CHECKING:
@@ -52,14 +51,19 @@ class MapRangeOptions(MapOptions, frozen=True, kw_only=True):
     support: Support = None
 
 
+@dataclass(frozen=True)
 class ModeEstimate(Sampler):
     """Points of a public cover, drawn with scores T log posterior; a subclass knows the cover.
 
     Attributes:
-        selection: how points are drawn.
+        law: the posterior, prior included, to the power T.
+        selection: how a point is chosen.
+        error: a bound on the error of a score in floats, for any data.
     """
 
+    law: ScalarSampler | SimplexSampler
     selection: SelectionKind
+    error: float
 
     @abstractmethod
     def draw_exponentially(self, values: Sequence[int], size: int) -> list[tuple[float, ...]]:
@@ -80,24 +84,20 @@ class ModeEstimate(Sampler):
         weights = self.coin_weights(values)
         return [self.point(permute_and_flip(weights)) for _ in range(size)]
 
+    def is_possible(self, draw: Sequence[float]) -> bool:
+        """Return whether an estimate is a point of the cover."""
+        return self.law.is_possible(draw)
 
-@dataclass(frozen=True)
+
 class GridEstimate(ModeEstimate):
     """A mode on the midpoints of the cells of a public support.
 
-    Privacy: that of ``ScalarSampler`` at any likelihood power for the exponential choice, whose integer weights are
-        drawn with; that of ``permute_and_flip`` with e = T R + ``GRID_SLACK`` for the other.
+    Privacy: the exponential choice draws with the integer weights of ``ScalarSampler``, and has its guarantee at any
+        likelihood power; the other choice has that of ``permute_and_flip`` with e = T R + ``GRID_SLACK``.
     Source: Zhang et al. 2016 Alg. 3; McKenna and Sheldon 2020.
-
-    Attributes:
-        law: the posterior, prior included, to the power T.
-        selection: how a cell is chosen.
-        error: a bound on the error of a score in floats, for any data.
     """
 
     law: ScalarSampler
-    selection: SelectionKind
-    error: float
 
     def draw_exponentially(self, values: Sequence[int], size: int) -> list[tuple[float, ...]]:
         """Draw cells by their integer weights."""
@@ -112,6 +112,12 @@ class GridEstimate(ModeEstimate):
         low, high = self.law.support
         return (low + (high - low) * ((index + 0.5) / self.law.n_cells),)
 
+    def moments(self, values: Sequence[int]) -> tuple[float, float]:
+        """Return the moments of the estimate's law."""
+        if self.selection == "exponential":
+            return self.law.moments(values)
+        return weighted_moments(flip_law(self.law.logs(values)), self.law.cells)
+
     def is_possible(self, draw: Sequence[float]) -> bool:
         """Return whether an estimate is the midpoint of a cell."""
         if not self.law.is_possible(draw):
@@ -119,42 +125,33 @@ class GridEstimate(ModeEstimate):
         low, high = self.law.support
         return self.point(round((draw[0] - low) / (high - low) * self.law.n_cells - 0.5)) == tuple(draw)
 
-    def moments(self, values: Sequence[int]) -> tuple[float, float]:
-        """Return the moments of the estimate's law."""
-        if self.selection == "exponential":
-            return self.law.moments(values)
-        return _moments(flip_law(self.law.logs(values)), self.law.cells)
 
-
-@dataclass(frozen=True)
 class SharesEstimate(ModeEstimate):
     """A mode of a vector of shares on a public lattice.
 
-    Privacy: that of ``SimplexSampler`` at any likelihood power for the exponential choice; for the other that of
-        ``permute_and_flip``, e = T R + ``GRID_SLACK``: a replaced record moves the scores by
+    Privacy: the exponential choice has the guarantee of ``SimplexSampler`` at any likelihood power; the other choice
+        has that of ``permute_and_flip`` with e = T R + ``GRID_SLACK``, because a replaced record moves the scores by
         T (log theta_j - log theta_i).
     Source: Zhang et al. 2016 Alg. 3, Lemma 2; McKenna and Sheldon 2020.
-
-    Attributes:
-        law: the posterior, prior included, to the power T.
-        selection: how a point is chosen.
-        error: a bound on the error of a score in floats, for any data.
     """
 
     law: SimplexSampler
-    selection: SelectionKind
-    error: float
 
     def draw_exponentially(self, values: Sequence[int], size: int) -> list[tuple[float, ...]]:
         """Draw lattice points by their product weights."""
         return self.law.draw(values, size)
 
+    def _scores(self, values: Sequence[int]) -> Floats:
+        cover = self.law.cover
+        logs = np.log((_points(cover) + cover.least) / cover.resolution)
+        return np.asarray(logs @ np.array(list(map(float, self.law.exponents(values)))))
+
     def coin_weights(self, values: Sequence[int]) -> FlipWeights:
         """Return the weights of the enumerated points."""
-        points, cover, exponents = _points(self.law.cover), self.law.cover, self.law.exponents(values)
+        points, cover = _points(self.law.cover), self.law.cover
         with localcontext(EXACT):
             shares = [Decimal(k) / cover.resolution for k in range(cover.least, cover.most + 1)]
-            tables = [[exponent * log_share(share) for share in shares] for exponent in exponents]
+            tables = [[exponent * log_share(share) for share in shares] for exponent in self.law.exponents(values)]
 
         def exact(index: int) -> Decimal:
             with localcontext(EXACT):
@@ -167,27 +164,15 @@ class SharesEstimate(ModeEstimate):
         cover = self.law.cover
         return tuple((k + cover.least) / cover.resolution for k in _points(cover)[index].tolist())
 
-    def is_possible(self, draw: Sequence[float]) -> bool:
-        """Return whether an estimate is a point of the lattice."""
-        return self.law.is_possible(draw)
-
     def moments(self, values: Sequence[int]) -> tuple[float, float]:
         """Return the moments of the first share."""
         if self.selection == "exponential":
             return self.law.moments(values)
-        cover = self.law.cover
-        shares = (_points(cover)[:, 0] + cover.least) / cover.resolution
-        return _moments(flip_law(self._scores(values)), shares)
-
-    def _scores(self, values: Sequence[int]) -> Floats:
-        import numpy as np
-
-        cover = self.law.cover
-        logs = np.log((_points(cover) + cover.least) / cover.resolution)
-        return np.asarray(logs @ np.array(list(map(float, self.law.exponents(values)))))
+        shares = (_points(self.law.cover)[:, 0] + self.law.cover.least) / self.law.cover.resolution
+        return weighted_moments(flip_law(self._scores(values)), shares)
 
 
-class Map(Mechanism):
+class Map(DrawMechanism):
     """Choose a point of a finite public cover of the parameter space by its posterior density.
 
     Privacy: scores T u with u = log posterior, T = epsilon / (k R), R the range over the cover of the difference of two
@@ -198,7 +183,6 @@ class Map(Mechanism):
 
     name: ClassVar[str] = "map"
     summary: ClassVar[str] = "a private estimate of the posterior's mode; pure epsilon, bounded range"
-    example: ClassVar[Mapping[str, Mapping[str, Any]]] = {"privacy": {"epsilon": "1"}, "sampling": {"draws": 3}}
     info: ClassVar[MethodInfo] = MethodInfo(
         releases="k estimates of the posterior mode (MAP), each a point of a public cover of the parameter space: the "
         "midpoints of the cells of a grid, or a lattice of shares. An estimate is not a posterior sample: the spread "
@@ -213,18 +197,17 @@ class Map(Mechanism):
         corrections="The sensitivity is R / 2, with R = sup - inf of the log likelihood ratio, not its largest "
         "absolute value: a constant added to all utilities changes no probability, so the weight is exp(epsilon u / "
         "R). Points are drawn exactly, in integers or in decimals with unlimited exponents. Permute-and-flip is never "
-        "worse than the exponential mechanism at the same epsilon. But it is the exponential mechanism without "
-        "replacement, and on a fine cover cells hardly come twice: there both are alike. The exponential choice "
-        "composes better and works on lattices that are too large to enumerate, so it is the default. Every table of a "
-        "network has its own share of epsilon and its own cover, instead of one cover of all parameters together.",
+        "worse than the exponential mechanism at the same epsilon. But the exponential mechanism only differs in that "
+        "it may visit a point twice, which hardly happens on a fine cover: there the two laws are almost equal. The "
+        "exponential choice composes better and works on lattices that are too large to enumerate, so it is the "
+        "default. Every table of a network has its own share of epsilon and its own cover, instead of one cover of all "
+        "parameters together.",
         prefer_when="You want one number, such as a setting or a synthetic parameter, and epsilon is large: the "
         "estimate approaches the mode as epsilon grows, while `ops` remains a posterior sample. For intervals, or many "
         "parameters, `laplace` is more accurate. Permute-and-flip suits a coarse cover and an account in pure epsilon.",
     )
     requires: ClassVar[tuple[type, ...]] = (OneParameterFamily, DirichletProbabilities, DiscreteBayesNet)
     options_type: ClassVar[type[Options]] = MapOptions
-    needs_n: ClassVar[bool] = True
-    post_processing: ClassVar[bool] = False
     estimates: ClassVar[bool] = True
 
     @classmethod
@@ -286,19 +269,9 @@ class Map(Mechanism):
             )
         return SharesEstimate(law, selection, error), tempering, cover.plan_parameters()
 
-    def release(self, plan: Plan, evidence: ExactEvidence) -> Draws:
-        """Draw the planned estimates.
-
-        Privacy: that of the plan; only the estimates are returned.
-        Source: see the class.
-        """
-        (step,) = plan.steps
-        sampler = require_type(step.law, Sampler)
-        return Draws(tuple(sampler.draw(evidence.values, step.draws)))
-
 
 def _error(law: SimplexSampler, n_records: int) -> float:
-    """Return a bound on the error of a score in floats: each of K terms and of K sums errs by 2^-52 of the terms."""
+    """Return a bound on the error of a score in floats; each of K terms and K sums has a relative error of 2^-52."""
     largest = float(law.likelihood_power) * (n_records + sum(abs(a - 1.0) for a in law.concentration))
     largest_log = math.log(law.cover.resolution / law.cover.least)
     return 1e-12 + 2.0**-50 * (len(law.concentration) + 2) * largest * largest_log
@@ -307,8 +280,3 @@ def _error(law: SimplexSampler, n_records: int) -> float:
 @lru_cache(maxsize=4)
 def _points(cover: SharesCover) -> Integers:
     return cover.points()
-
-
-def _moments(law: Floats, theta: Floats) -> tuple[float, float]:
-    mean = float(law @ theta)
-    return mean, math.sqrt(float(law @ (theta - mean) ** 2))

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from dpbayes_cli.core.columns import RecordPolicy, require_complete_records
-from dpbayes_cli.core.mechanism import Mechanism
 from dpbayes_cli.core.model import MethodInfo, Model
 from dpbayes_cli.core.options import EpsilonOptions, NumberOfDraws, Options, PowerAppliesTo, Support
-from dpbayes_cli.core.plan import Plan, Sampler, Step
-from dpbayes_cli.core.released import Draws
+from dpbayes_cli.core.plan import Plan, Step
 from dpbayes_cli.core.section import require_type
-from dpbayes_cli.core.statistic import ExactEvidence
+from dpbayes_cli.mechanisms.samplers.draw_mechanism import DrawMechanism
 from dpbayes_cli.mechanisms.samplers.sampler_for import exact_sampler, takes_support
 from dpbayes_cli.mechanisms.samplers.tempering import DrawRequest
 from dpbayes_cli.models.families.capabilities import DirichletProbabilities, NormalRegression, OneParameterFamily
 from dpbayes_cli.models.families.discrete_bayes_net import DiscreteBayesNet
-from dpbayes_cli.privacy.kinds import BoundedRange
 
 
 class OpsOptions(EpsilonOptions, frozen=True, kw_only=True):
@@ -33,7 +29,7 @@ class OpsRangeOptions(OpsOptions, frozen=True, kw_only=True):
     support: Support = None
 
 
-class Ops(Mechanism):
+class Ops(DrawMechanism):
     """Draw from the posterior of complete records, tempered so that each draw has the bounded range that was requested.
 
     Privacy: each of k draws has bounded range epsilon / k; together they are pure epsilon-DP. See ``ScalarSampler``,
@@ -43,7 +39,6 @@ class Ops(Mechanism):
 
     name: ClassVar[str] = "ops"
     summary: ClassVar[str] = "posterior samples, tempered and truncated; pure epsilon, bounded range"
-    example: ClassVar[Mapping[str, Mapping[str, Any]]] = {"privacy": {"epsilon": "1"}, "sampling": {"draws": 3}}
     info: ClassVar[MethodInfo] = MethodInfo(
         releases="k draws from the posterior, truncated to a public range of the parameter and tempered by "
         "T = min(1, epsilon / (k R)). Nothing else: no statistic, no summary; more draws cost more.",
@@ -69,8 +64,6 @@ class Ops(Mechanism):
         NormalRegression,
     )
     options_type: ClassVar[type[Options]] = OpsOptions
-    needs_n: ClassVar[bool] = True
-    post_processing: ClassVar[bool] = False
 
     @classmethod
     def options_for(cls, model: type[Model]) -> type[Options]:
@@ -85,17 +78,5 @@ class Ops(Mechanism):
         """
         ops, n = require_type(options, OpsOptions), require_complete_records(policy, model.columns, n_records)
         request = DrawRequest(ops.stated_epsilon(), n, ops.draws, ops.power_applies_to, ops.value("support"))
-        exact = exact_sampler(model, policy, request)
-        guarantee = BoundedRange(exact.charged, ops.draws, exact.curve)
-        step = Step(exact.statistic, exact.sampler, guarantee, ops.draws)
-        return Plan((step,), guarantee, exact.parameters)
-
-    def release(self, plan: Plan, evidence: ExactEvidence) -> Draws:
-        """Draw from the planned posterior.
-
-        Privacy: bounded range epsilon / k per draw; only the draws are returned.
-        Source: see the class.
-        """
-        (step,) = plan.steps
-        sampler = require_type(step.law, Sampler)
-        return Draws(tuple(sampler.draw(evidence.values, step.draws)))
+        sampler, guarantee, parameters = exact_sampler(model, request)
+        return Plan((Step(self.statistic(model, policy), sampler, guarantee, ops.draws),), guarantee, parameters)

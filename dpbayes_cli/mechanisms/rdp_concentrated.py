@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, ClassVar
 
-from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.model import MethodInfo
 from dpbayes_cli.core.options import LikelihoodPower
 from dpbayes_cli.core.section import require_type
@@ -18,6 +16,7 @@ from dpbayes_cli.mechanisms.samplers.renyi_posterior import (
     largest_parameter,
     renyi_bound,
     renyi_info,
+    require_divergence,
 )
 from dpbayes_cli.privacy.conjugate import ConjugateFamily
 
@@ -37,7 +36,6 @@ class RdpConcentrated(RenyiMechanism):
 
     name: ClassVar[str] = "rdp-concentrated"
     summary: ClassVar[str] = "posterior samples with the prior made 1/m times stronger; a Renyi curve"
-    example: ClassVar[Mapping[str, Mapping[str, Any]]] = {"privacy": {"epsilon": "1"}, "sampling": {"draws": 3}}
     info: ClassVar[MethodInfo] = renyi_info(
         releases="k draws from the posterior whose prior's parameters are divided by m, the largest m in (0, 1] "
         "whose divergence at the stated order stays within epsilon.",
@@ -50,11 +48,7 @@ class RdpConcentrated(RenyiMechanism):
 
     def choose(self, family: ConjugateFamily, order: float, epsilon: Decimal | None) -> tuple[float, float]:
         """Return r = 1 and the largest m that fits."""
-        if epsilon is None:
-            raise SpecError(
-                "missing", where="privacy.epsilon", hint="state the divergence to spend at --order, e.g. --eps 0.1"
-            )
-        return 1.0, largest_parameter(lambda m: renyi_bound(family, order, 1.0, m), epsilon)
+        return 1.0, largest_parameter(lambda m: renyi_bound(family, order, 1.0, m), require_divergence(epsilon))
 
     def chain(self, chains: Calibrator, options: RenyiChainOptions) -> tuple[CalibratedChain, dict[str, Any]]:
         """Return the chain of Algorithm 4."""

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, ClassVar
 
-from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.model import MethodInfo
 from dpbayes_cli.mechanisms.samplers.langevin_calibration import CalibratedChain, Calibrator
 from dpbayes_cli.mechanisms.samplers.langevin_rules import calibrate_diffuse
@@ -16,6 +14,7 @@ from dpbayes_cli.mechanisms.samplers.renyi_posterior import (
     largest_parameter,
     renyi_bound,
     renyi_info,
+    require_divergence,
 )
 from dpbayes_cli.privacy.conjugate import ConjugateFamily
 
@@ -29,7 +28,6 @@ class RdpDiffuse(RenyiMechanism):
 
     name: ClassVar[str] = "rdp-diffuse"
     summary: ClassVar[str] = "posterior samples with the likelihood weakened to its power r; a Renyi curve"
-    example: ClassVar[Mapping[str, Mapping[str, Any]]] = {"privacy": {"epsilon": "1"}, "sampling": {"draws": 3}}
     info: ClassVar[MethodInfo] = renyi_info(
         releases="k draws from the posterior whose likelihood is raised to the power r, the largest r in (0, 1] "
         "whose divergence at the stated order stays within epsilon.",
@@ -40,11 +38,7 @@ class RdpDiffuse(RenyiMechanism):
 
     def choose(self, family: ConjugateFamily, order: float, epsilon: Decimal | None) -> tuple[float, float]:
         """Return the largest r that fits and m = 1."""
-        if epsilon is None:
-            raise SpecError(
-                "missing", where="privacy.epsilon", hint="state the divergence to spend at --order, e.g. --eps 0.1"
-            )
-        return largest_parameter(lambda r: renyi_bound(family, order, r, 1.0), epsilon), 1.0
+        return largest_parameter(lambda r: renyi_bound(family, order, r, 1.0), require_divergence(epsilon)), 1.0
 
     def chain(self, chains: Calibrator, options: RenyiChainOptions) -> tuple[CalibratedChain, dict[str, Any]]:
         """Return the chain of Algorithm 5."""

@@ -1,4 +1,4 @@
-"""A noisy descent in double precision that is as private as one in real numbers: its lattice, its box and its noise."""
+"""The lattice, the box and the noise with which a noisy descent in double precision keeps its cost in real numbers."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from dataclasses import dataclass
 from dpbayes_cli.privacy.noisy_descent import contraction_gap
 
 MAX_CHUNK_RECORDS = 1 << 17
-"""Records whose gradients are added at once, in any order; adding the sums of chunks loses no more."""
+"""Records whose gradients are added at once, in any order; the sums of chunks are added with no larger error."""
 SLOPE_ERROR = 2.0**-44
 """Bound on the error of a slope in double precision, for an exact predictor, in units of the largest slope."""
 _UNIT = 2.0**-53
 _NOISE_BITS, _BOX_BITS = 36, 52
-"""A step's noise is 2^36 lattice spacings if the box leaves room. The box is 2^52 spacings wide, and a step leaves
-it by half its width at most: so whole numbers stay below 2^53, and are exact."""
+"""A step's noise is 2^36 lattice spacings if the box leaves room. The box is 2^52 spacings wide, and a step ends at
+most half its width outside: so whole numbers stay below 2^53, and are exact."""
 _MAX_DEVIATIONS = 12.0
-"""Standard deviations that no coefficient exceeds: the probability is below 1e-31 per step."""
+"""Standard deviations that a coefficient exceeds with probability below 1e-31 per step."""
 _SECOND_ORDER = 1.01
 """Factor that covers products of two relative errors, each far below a percent."""
 
 
 @dataclass(frozen=True)
 class ChainArithmetic:
-    """The numbers on which a chain w <- f(w) + noise N(0, I) runs.
+    """The lattice, the box and the noise of a chain w <- f(w) + noise N(0, I).
 
     Attributes:
         lattice: the spacing of the lattice of iterates, a power of two.
         reach: the half width of the box into which an iterate is clipped before its gradient is taken, a power of two
-            and a multiple of the spacing; no chain gets there.
+            and a multiple of the spacing; in practice no iterate leaves the box.
         noise: the standard deviation of a step's noise.
         widening: the relative excess of the noise over sqrt(2 h).
     """
@@ -51,21 +51,21 @@ def chain_arithmetic(
     tau: float,
     step_size: float,
 ) -> ChainArithmetic:
-    """Return the numbers on which w <- w - h grad U(w) + sqrt(2h) N(0, I) runs at no additional cost.
+    """Return the arithmetic with which w <- w - h grad U(w) + sqrt(2h) N(0, I) runs at no additional cost.
 
     The chain that runs is X <- F(X) + noise N(0, I), where every X is rounded to the lattice. F clips the rounded X to
     a box, computes w - h grad U(w) in double precision, and rounds that to the lattice. So F(X) is a multiple of the
     lattice spacing, and the rounded X is F(X) plus the rounded noise: this sum of whole multiples is computed exactly.
 
     Privacy: the mu of ``descent_mu``, exactly: no probability is neglected, and no floating-point number stands for a
-        real one. The proof of that mu requires of the maps f, f' of neighbors only that |f(x) - f'(y)| <= c |x - y| + s
-        for all x and y, with s = h D and D = 2 beta L r. For it compares X' with chains between the two, X~ <- l F(X) +
-        (1 - l) F'(X~) + noise: the inequality bounds |X - X~|, hence by how much a step of X~ differs from one of X'.
-        The maps that run keep it with s = h D + 2 e + sqrt(d) lattice: rounding to the lattice moves a point by sqrt(d)
-        lattice / 2 at most, clipping brings no two points farther apart, and F differs from the real map by e at most
-        (below). The noise is larger than sqrt(2 h) in the same ratio, so that mu is the same.
-    Source: Bok, Su and Altschuler 2024 (shifted interpolation); Higham 2002, sec. 3.1: a sum of m products in any order
-        errs by g(m) = m u / (1 - m u) of the sum of their sizes at most, u = 2^-53.
+        real one. The proof of that mu requires only one property of the maps f and f' of neighbors: |f(x) - f'(y)| <= c
+        |x - y| + s for all x and y, with s = h D and D = 2 beta L r. The proof compares X' with chains between the two,
+        X~ <- l F(X) + (1 - l) F'(X~) + noise: the inequality bounds |X - X~|, and hence the difference of a step of X~
+        and a step of X'. The maps that run have this property with s = h D + 2 e + sqrt(d) lattice: rounding to the
+        lattice moves a point by sqrt(d) lattice / 2 at most, clipping moves no two points apart, and F differs from the
+        real map by e at most (below). The noise exceeds sqrt(2 h) in the same ratio, so that mu is the same.
+    Source: Bok, Su and Altschuler 2024 (shifted interpolation); Higham 2002, sec. 3.1: the error of a sum of m products
+        in any order is at most g(m) = m u / (1 - m u) times the sum of their sizes, u = 2^-53.
 
     For W = sqrt(d) reach, the longest w of the box, and all data, e is the sum of
         h beta n L r (``SLOPE_ERROR`` + g(m + 16)): slopes, and sums of m terms or fewer at once, each of norm L r;

@@ -1,9 +1,9 @@
 """Exact choices among a few outcomes at many places at once: integer utilities, integer weights, uniform integers.
 
-A place is one independent choice. Utilities are integers in units of 2^-bits nats. They are cut off at a public window
-below the largest utility of their place. The exponential of the distance that remains is a product of tabulated
+A place is one independent choice. Utilities are integers in units of 2^-bits nats. The distance of a utility from the
+largest one of its place is cut off at a public window. The exponential of this distance is a product of tabulated
 doubles: the tables are rounded correctly, the products follow IEEE 754, and no library's exp is trusted. A uniform
-integer below the sum of the weights then decides.
+integer below the sum of the weights decides.
 """
 
 from __future__ import annotations
@@ -15,10 +15,9 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from dpbayes_cli.privacy.grid import EXACT
+from dpbayes_cli.privacy.lazy_numpy import np
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from dpbayes_cli.base.numeric import Floats, Integers
 
 MAX_OUTCOMES = 60
@@ -26,37 +25,31 @@ MAX_OUTCOMES = 60
 MAX_BITS = 40
 MIN_BITS = 16
 WINDOW_NATS = 16
-"""Utilities are cut off at this distance below the largest one of their place; there the probability is 1e-7."""
+"""Utilities are cut off at this distance below the largest one of their place, which divides a probability by 1e7."""
 _WEIGHT_BITS = 57
 _DIGIT_BITS = 12
 
 CHOICE_SLACK = Decimal("5e-10")
 """Bound on what integer weights add to the log ratio of two data sets' probabilities of an outcome at one place.
 
-A double that stands for exp errs by less than 8 2^-53 of itself (four table entries, three products), and flooring
-takes less than one from a weight of at least floor(2^57 exp(-16)) > 1.6e10: a log weight errs within an interval of
-6.4e-11. Over two data sets that is a range of 1.3e-10.
+The double in place of exp has a relative error below 8 2^-53 (four table entries, three products). Flooring takes less
+than one from a weight of at least floor(2^57 exp(-16)) > 1.6e10. So the error of a log weight lies in an interval of
+length 6.4e-11, and over two data sets of length 1.3e-10.
 """
 
 
 def choose(utilities: Integers, bits: int) -> Integers:
     """Choose an outcome at every place, independently, with probability nearly proportional to exp(utility).
 
-    Args:
-        utilities: shape (n_places, n_outcomes), in units of 2^-bits nats, of size below 2^62.
-        bits: the number of fractional bits of a utility.
+    Utilities have the shape (n_places, n_outcomes), sizes below 2^62 and units of 2^-bits nats; the indices of the
+    chosen outcomes have the shape (n_places,).
 
-    Returns:
-        The indices of the outcomes, shape (n_places,).
-
-    Privacy: let u, u' be the utilities of a place under two neighbors, and u' - u lie in [a, b]. The window cuts at max
-        u - w: v = max(u, max u - w). As max u' <= max u + b, v' <= max(u + b, max u + b - w) = v + b, and likewise v'
-        >= v + a: cutting keeps the range b - a. The log ratio of the probabilities of an outcome then varies by at most
-        b - a + ``CHOICE_SLACK``. Places are independent, and places with equal utilities have equal laws.
+    Privacy: let u and u' be the utilities of a place under two neighbors, with u' - u in [a, b]. The window w cuts them
+        off: v = max(u, max u - w). As max u' <= max u + b, v' <= max(u + b, max u + b - w) = v + b, and likewise v' >=
+        v + a: v' - v is in [a, b] too. So the log ratio of the probabilities of an outcome varies by at most b - a +
+        ``CHOICE_SLACK``. Places are independent, and places with equal utilities have equal laws.
     Source: McSherry and Talwar 2007; design notes, sampling in finite precision.
     """
-    import numpy as np
-
     cumulative = np.cumsum(choice_weights(utilities, bits), axis=1)
     points = _uniform_below(cumulative[:, -1], utilities.shape[1])
     return np.asarray((points[:, None] >= cumulative).sum(axis=1), dtype=np.int64)
@@ -64,8 +57,6 @@ def choose(utilities: Integers, bits: int) -> Integers:
 
 def choice_weights(utilities: Integers, bits: int) -> Integers:
     """Return the integer weights of the outcomes, positive, shape (n_places, n_outcomes)."""
-    import numpy as np
-
     if not MIN_BITS <= bits <= MAX_BITS or utilities.shape[1] > MAX_OUTCOMES:
         raise ValueError("the proof of the weights does not cover so many bits or outcomes")
     distances = np.minimum(utilities.max(axis=1, keepdims=True) - utilities, WINDOW_NATS << bits)
@@ -78,8 +69,6 @@ def choice_weights(utilities: Integers, bits: int) -> Integers:
 @lru_cache(maxsize=8)
 def _tables(bits: int) -> tuple[Floats, ...]:
     """Return tables of exp(-digit 2^(12 place - bits)) for the digits of distances in the window, rounded correctly."""
-    import numpy as np
-
     tables = []
     for place in range(-(-((WINDOW_NATS << bits).bit_length()) // _DIGIT_BITS)):
         digit_unit = EXACT.divide(Decimal(1 << (_DIGIT_BITS * place)), Decimal(1 << bits))
@@ -89,9 +78,7 @@ def _tables(bits: int) -> tuple[Floats, ...]:
 
 
 def _uniform_below(totals: Integers, n_outcomes: int) -> Integers:
-    """Return a uniform integer of 0..total - 1 for each total, by rejection from the operating system's randomness."""
-    import numpy as np
-
+    """Draw a uniform integer of 0..total - 1 for each total, by rejection from the operating system's randomness."""
     mask = np.uint64((1 << (n_outcomes << _WEIGHT_BITS).bit_length()) - 1)
     drawn = np.empty(len(totals), dtype=np.int64)
     undecided = np.arange(len(totals))
@@ -104,7 +91,5 @@ def _uniform_below(totals: Integers, n_outcomes: int) -> Integers:
 
 
 def public_generator() -> np.random.Generator:
-    """Return a generator that is seeded by the operating system, for draws whose law does not depend on data."""
-    import numpy as np
-
+    """Return a generator that the operating system seeds, for draws whose law does not depend on data."""
     return np.random.default_rng(secrets.randbits(256))

@@ -26,9 +26,9 @@ _EXACT = Context(prec=100)
 
 @dataclass(frozen=True)
 class Composition(Guarantee):
-    """Several guarantees together, fixed in advance, added up by every route that applies to all of them.
+    """The composition of guarantees that were fixed in advance, by every route that applies to all of them.
 
-    Privacy: epsilons add; Renyi curves add order by order; mu^2 and rho add; deltas add, apart from the rest.
+    Privacy: epsilons add; Renyi curves add order by order; mu^2 and rho add; deltas add, separately from all these.
     Source: design notes, composition of what is fixed in advance; Mironov 2017; Dong, Roth and Su 2022.
     """
 
@@ -70,25 +70,23 @@ class Composition(Guarantee):
 
     def statement(self, delta: Decimal) -> Statement:
         """Return the best (epsilon, delta) statement by basic, Renyi or Gaussian composition."""
-        best = super().statement(delta)
-        if self.parts and self.mu.is_finite() and self.mu > 0:
-            best = min([GaussianDP(self.mu).statement(delta), best], key=lambda s: s.epsilon)
-        return best
+        statements = [*(gaussian.statement(delta) for gaussian in self._gaussian()), super().statement(delta)]
+        return min(statements, key=lambda s: s.epsilon)
 
     def delta_at(self, epsilon: Decimal) -> Decimal:
         """Return the smallest delta by basic, Renyi or Gaussian composition."""
-        best = super().delta_at(epsilon)
-        if self.parts and self.mu.is_finite() and self.mu > 0:
-            best = min(best, GaussianDP(self.mu).delta_at(epsilon))
-        return best
+        return min([super().delta_at(epsilon), *(gaussian.delta_at(epsilon) for gaussian in self._gaussian())])
+
+    def _gaussian(self) -> list[GaussianDP]:
+        return [GaussianDP(self.mu)] if self.mu.is_finite() and self.mu > 0 else []
 
     def serialize(self) -> dict[str, Any]:
-        """Return the stored form: the kind, and the stored forms of the parts."""
+        """Return the kind, and the stored forms of the parts."""
         return {"kind": self.kind, "parts": [part.serialize() for part in self.parts]}
 
 
 def compose(guarantees: Iterable[Guarantee]) -> Composition:
-    """Return the composition of guarantees that were fixed in advance; for adaptive ones see the ledger's budgets."""
+    """Return the composition of guarantees that were fixed in advance; the ledger's budgets compose adaptive ones."""
     return Composition(tuple(guarantees))
 
 
@@ -109,7 +107,6 @@ def parse_guarantee(stored: Mapping[str, Any]) -> Guarantee:
 
 
 def _take_guarantee(kind: str, rest: dict[str, Any]) -> Guarantee:
-    """Return a guarantee, and remove the keys that it reads from ``rest``."""
     if kind == PureDP.kind:
         return PureDP(parse_decimal(rest.pop("epsilon")))
     if kind == ApproximateDP.kind:

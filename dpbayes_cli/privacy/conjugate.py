@@ -1,11 +1,9 @@
 """Conjugate posteriors under Renyi privacy: the largest divergence between neighbors, and draws on a public grid.
 
-Every family raises the likelihood to the power r and divides the prior's parameters by m. It states three things: the
-supremum of the Renyi divergence over neighboring complete data sets, the order at which the divergence becomes
-infinite, and the posterior as a law on a public grid of a real coordinate y.
-
-The grid (see ``coordinate``) raises the divergence of a draw above the stated supremum by at most
-``curve_slack(order)``, which is charged.
+Every family raises the likelihood to the power r and divides the prior's parameters by m. It states the supremum of the
+Renyi divergence over neighboring complete data sets, the order at which the divergence becomes infinite, and the
+posterior as a law on a public grid of a real coordinate y (see ``coordinate``). The grid adds at most
+``curve_slack(order)`` to the divergence of a draw, which is charged.
 
 Source: Geumlek, Song and Chaudhuri 2017, Theorems 12-15; design notes, posterior sampling under RDP.
 """
@@ -15,7 +13,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -25,13 +23,14 @@ from dpbayes_cli.privacy.coordinate import Lattice, LogitBeta, expit, logit_reac
 from dpbayes_cli.privacy.grid import EXACT, sum_exact
 
 LARGEST_ORDER = 256.0
-"""Curves are stored up to this order; the spacing of the grid covers the natural parameters that it needs."""
+"""Curves are stored up to this order; the spacing of the grid covers the natural parameters of this order."""
 
 DIFFERENCE_ERROR = 4e-15
 """Bound on the error of a float difference of two logarithms, relative to their sizes."""
 
 MIN_RELATIVE_GAP = 1e-6
-"""Next to lambda* a difference cancels; below this relative size floats are too inexact, and infinity is returned."""
+"""Close to lambda* a difference cancels. Below this relative size it is too inexact, and the divergence counts as
+infinite."""
 
 
 def curve_slack(order: float) -> float:
@@ -40,19 +39,19 @@ def curve_slack(order: float) -> float:
 
 
 class ConjugateFamily(ABC):
-    """A conjugate family of complete records under replace-one neighbors, its statistic in the units of the data."""
+    """A conjugate family of complete records under replace-one neighbors; sums are in the units of the data."""
 
     @abstractmethod
     def order_max(self, r: float, m: float) -> float:
-        """Return lambda*: at and above this order the divergence is infinite for some neighbors."""
+        """Return lambda*, the order from which on the divergence is infinite for some neighbors."""
 
     @abstractmethod
     def divergence(self, order: float, r: float, m: float) -> float:
-        """Return the supremum of the Renyi divergence over neighbors, both directions; infinite from lambda* on."""
+        """Return the supremum of the Renyi divergence over ordered pairs of neighbors; infinite from lambda* on."""
 
     @property
     def n_coordinates(self) -> int:
-        """The number of independent coordinates of a draw; each of them adds one ``curve_slack``."""
+        """The number of independent coordinates of a draw; each of them adds ``curve_slack`` to the divergence."""
         return 1
 
     @abstractmethod
@@ -61,13 +60,13 @@ class ConjugateFamily(ABC):
 
     @abstractmethod
     def draw(self, sums: Sequence[Fraction], r: float, m: float, size: int) -> list[tuple[float, ...]]:
-        """Draw from the posterior on the public grid.
+        """Draw ``size`` independent points of the posterior on the public grid.
 
         Args:
             sums: the sums of the records' natural statistics.
             r: the power of the likelihood.
             m: the divisor of the prior.
-            size: the number of independent draws.
+            size: the number of draws.
         """
 
     @abstractmethod
@@ -75,7 +74,7 @@ class ConjugateFamily(ABC):
         """Return the posterior mean and standard deviation of the first parameter, for planning."""
 
     def moments_by_row(self, sums: Sequence[Fraction], r: float, m: float) -> list[tuple[float, float]]:
-        """Return the moments of the first parameter of every row of a network's tables; elsewhere ``moments``."""
+        """Return the moments of the first parameter of every row of a network's tables; other families have one row."""
         return [self.moments(sums, r, m)]
 
 
@@ -83,9 +82,9 @@ class ConjugateFamily(ABC):
 class DirichletFamily(ConjugateFamily):
     """Category counts with a Dirichlet prior; the counts of complete records add up to n.
 
-    Privacy: P = a + r (c + e_i), Q = a + r (c + e_j) with c >= 0, sum c = n - 1. D splits into g(a_i + r c_i) +
-        h(a_j + r c_j), both convex and decreasing, so that the maximum is at a vertex of c: for K >= 3 at c_i = c_j =
-        0, for K = 2 at one of two vertices.
+    Privacy: the posteriors of neighbors have the parameters a + r (c + e_i) and a + r (c + e_j), c >= 0 and sum c =
+        n - 1. Their divergence is g(a_i + r c_i) + h(a_j + r c_j) with g and h convex and decreasing, so that the
+        maximum is at a vertex of c: for K >= 3 categories at c_i = c_j = 0, for K = 2 at one of two vertices.
     Source: Geumlek et al. 2017 Thm. 15, corrected: neighbors share n - 1 records.
     """
 
@@ -94,7 +93,7 @@ class DirichletFamily(ConjugateFamily):
 
     @property
     def n_coordinates(self) -> int:
-        """The number of sticks that a draw breaks off: one fewer than categories."""
+        """The number of sticks that a draw breaks off: the number of categories less one."""
         return len(self.concentration) - 1
 
     def order_max(self, r: float, m: float) -> float:
@@ -105,8 +104,7 @@ class DirichletFamily(ConjugateFamily):
         """Return the largest divergence over the pairs of categories, in O(K)."""
         if order >= self.order_max(r, m):
             return math.inf
-        first, second = sorted(self.concentration)[:2]
-        first, second = first / m, second / m
+        first, second = (a / m for a in sorted(self.concentration)[:2])
         pairs = [(first, second), (second, first)]
         if len(self.concentration) == 2:
             full = r * (self.n - 1)
@@ -134,10 +132,11 @@ class DirichletFamily(ConjugateFamily):
 class NetworkFamily(ConjugateFamily):
     """The tables of a network of discrete variables, each row with a Dirichlet prior.
 
-    Privacy: a replaced record leaves one cell of each table and joins another, or the same. Within a row the divergence
-        is that of ``DirichletFamily``. From row j to row j' it is the sum of two divergences, for one count less and
-        for one count more, each between Dirichlet laws of different totals: g(x) - g(total) and h(x) - h(total), at
-        most g + h at the smallest concentrations. The rows' draws are independent, so that tables add up.
+    Privacy: a replaced record leaves one cell of each table and joins another, or the same. If both cells are in one
+        row, the divergence of the table is that of ``DirichletFamily``. If they are in two rows, it is the sum of two
+        divergences, for one count less and for one count more, each between Dirichlet laws of different totals: g(x) -
+        g(total) and h(x) - h(total), at most g + h at the smallest concentrations. The rows' draws are independent, so
+        that the divergences of tables add up.
     Source: Geumlek, Song and Chaudhuri 2017, Theorem 15, corrected; design notes, posterior sampling under RDP.
 
     Attributes:
@@ -152,7 +151,7 @@ class NetworkFamily(ConjugateFamily):
 
     @property
     def n_coordinates(self) -> int:
-        """The number of sticks that a draw breaks off: one fewer than values, in every row."""
+        """The number of sticks that a draw breaks off: in every row, the number of values less one."""
         return sum(rows * (len(row) - 1) for rows, row in zip(self.rows, self.concentrations, strict=True))
 
     @property
@@ -172,7 +171,7 @@ class NetworkFamily(ConjugateFamily):
         def of_table(row: tuple[float, ...], several: bool) -> float:
             if not several:
                 return DirichletFamily(row, self.n).divergence(order, r, m)
-            least = min(row) / m  # which occurs in every row, so that both terms may be at it
+            least = min(row) / m  # every row has this concentration, so that both terms may be at it
             return gain_term(least, order, r) + loss_term(least, order, r)
 
         return sum(count * of_table(*kind) for kind, count in table_kinds.items())
@@ -185,30 +184,27 @@ class NetworkFamily(ConjugateFamily):
     def draw(self, sums: Sequence[Fraction], r: float, m: float, size: int) -> list[tuple[float, ...]]:
         """Draw every row by stick-breaking, independently."""
         lattice = self.lattice(r, m)
-        columns: list[list[tuple[float, ...]]] = []
-        first = 0
-        for rows, row in zip(self.rows, self.concentrations, strict=True):
-            for _ in range(rows):
-                counts = sums[first : first + len(row)]
-                columns.append(
-                    _sticks(lattice, [prior_plus_data(a, m, r, c) for a, c in zip(row, counts, strict=True)], size)
-                )
-                first += len(row)
+        columns = [
+            _sticks(lattice, [prior_plus_data(a, m, r, c) for a, c in zip(row, counts, strict=True)], size)
+            for row, counts in self._split(sums)
+        ]
         return [tuple(share for column in columns for share in column[i]) for i in range(size)]
 
     def moments(self, sums: Sequence[Fraction], r: float, m: float) -> tuple[float, float]:
-        """Return the moments of the first share of the first row, a Beta variable."""
+        """Return the moments of the first share of the first row."""
         return self.moments_by_row(sums, r, m)[0]
 
     def moments_by_row(self, sums: Sequence[Fraction], r: float, m: float) -> list[tuple[float, float]]:
-        """Return the moments of the first share of every row, a Beta variable each."""
-        moments, first = [], 0
+        """Return the moments of the first share of every row."""
+        return [DirichletFamily(row, self.n).moments(counts, r, m) for row, counts in self._split(sums)]
+
+    def _split(self, sums: Sequence[Fraction]) -> Iterator[tuple[tuple[float, ...], Sequence[Fraction]]]:
+        """Yield the concentrations and the counts of every row of every table."""
+        first = 0
         for rows, row in zip(self.rows, self.concentrations, strict=True):
-            family = DirichletFamily(row, self.n)
             for _ in range(rows):
-                moments.append(family.moments(sums[first : first + len(row)], r, m))
+                yield row, sums[first : first + len(row)]
                 first += len(row)
-        return moments
 
 
 def logit_lattice(least: float, most: float, record_shift: float, order_max: float) -> Lattice:
@@ -219,11 +215,9 @@ def logit_lattice(least: float, most: float, record_shift: float, order_max: flo
 
 
 def _sticks(lattice: Lattice, shape: Sequence[Decimal], size: int) -> list[tuple[float, ...]]:
-    """Draw shares by stick-breaking: one Beta law after another, independent, so that their divergences add up."""
-    sticks: list[list[float]] = []
-    for k in range(len(shape) - 1):
-        law = LogitBeta(shape[k], sum_exact(shape[k + 1 :]))
-        sticks.append([expit(y) for y in lattice.draw(law, size)])
+    """Draw shares by stick-breaking: the Beta laws of the sticks are independent, so that their divergences add up."""
+    laws = [LogitBeta(shape[k], sum_exact(shape[k + 1 :])) for k in range(len(shape) - 1)]
+    sticks = [[expit(y) for y in lattice.draw(law, size)] for law in laws]
     points = []
     for i in range(size):
         rest, point = 1.0, []
@@ -240,14 +234,14 @@ def to_decimal(number: Fraction) -> Decimal:
 
 
 def prior_plus_data(prior: float, m: float, r: float, total: Fraction) -> Decimal:
-    """Return prior / m + r total in ``EXACT`` arithmetic: a parameter of the posterior."""
+    """Return a parameter of the posterior, prior / m + r total, in ``EXACT`` arithmetic."""
     return EXACT.add(EXACT.divide(Decimal(prior), Decimal(m)), EXACT.multiply(Decimal(r), to_decimal(total)))
 
 
 def gain_term(x: float, order: float, r: float, *, at_least: bool = False) -> float:
     """Return [log G(x + order r) - order log G(x + r)] / (order - 1) + log G(x), convex and decreasing in x.
 
-    The bound on the rounding error of floats is added, or (``at_least``) subtracted.
+    The result is an upper bound, or a lower bound (``at_least``): a bound on the rounding error is added or subtracted.
     """
     first, second = log_gamma_ratio_at(x, order * r), order * log_gamma_ratio_at(x, r)
     error = -DIFFERENCE_ERROR if at_least else DIFFERENCE_ERROR
@@ -257,7 +251,7 @@ def gain_term(x: float, order: float, r: float, *, at_least: bool = False) -> fl
 def loss_term(x: float, order: float, r: float, *, at_least: bool = False) -> float:
     """Return [log G(x - (order - 1) r) - order log G(x)] / (order - 1) + log G(x + r), convex and decreasing in x.
 
-    The bound on the rounding error of floats is added, or (``at_least``) subtracted.
+    See ``gain_term`` for ``at_least``.
     """
     smallest = x - (order - 1.0) * r
     if smallest < MIN_RELATIVE_GAP * x:

@@ -1,7 +1,7 @@
 """Conversions between notions of privacy, as functions of numbers; each rounds up, so that no cost is understated.
 
-Floats are rounded up by a relative 1e-12 and then written with 15 digits, rounded up again. That is far more than the
-rounding error of the formulas here (tested against 50-digit arithmetic), and too little to notice.
+Floats are rounded up by a relative 1e-12 and then written with 15 digits, rounded up again. This margin is far larger
+than the rounding error of the formulas here (tested against 50-digit arithmetic).
 """
 
 from __future__ import annotations
@@ -10,10 +10,9 @@ import math
 from collections.abc import Callable
 from decimal import ROUND_CEILING, Context, Decimal
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import Any
 
-if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats
+from dpbayes_cli.privacy.lazy_numpy import np
 
 INFINITE = Decimal("Infinity")
 ORDERS: tuple[Decimal, ...] = (
@@ -36,7 +35,7 @@ def round_up(value: float) -> Decimal:
 
 
 def pure_rdp(epsilon: float, order: float) -> float:
-    """Return the largest Renyi divergence of an order > 1 that pure epsilon-DP allows (randomized response).
+    """Return the largest Renyi divergence at an order > 1 that pure epsilon-DP allows: that of randomized response.
 
     Source: design notes, conversion of guarantees; never above epsilon and order epsilon^2 / 2 (Bun and Steinke 2016).
     """
@@ -49,7 +48,7 @@ def pure_rdp(epsilon: float, order: float) -> float:
 
 
 def bounded_range_rdp(epsilon: float, order: float) -> float:
-    """Return the Renyi divergence of an order > 1 that epsilon-bounded range allows.
+    """Return the largest Renyi divergence at an order > 1 that epsilon-bounded range allows.
 
     Source: Cesar and Rogers 2021: order epsilon^2 / 8; bounded range implies pure epsilon-DP.
     """
@@ -97,17 +96,16 @@ def gaussian_delta_above(mu: float, epsilon: float) -> float:
 def gaussian_log_delta(mu: float, epsilon: float) -> float:
     """Return the logarithm of the delta at epsilon of mu-Gaussian differential privacy, rounded up.
 
-    With a = epsilon / mu - mu / 2, b = a + mu and the Mills ratio m = (1 - Phi) / phi, whose derivative is m' = x m -
-    1: delta = phi(a) (m(a) - m(b)). The difference is the integral of 1 - x m from a to b, which does not cancel for
-    small mu; nor does 1 - delta = Phi(a) + phi(a) m(b) for large delta. An error of t units in the last place of mu,
-    epsilon, a, b or x m moves the logarithm by less than 2 t u (1 + b)^2, u = 2^-53, for |a| <= b and 1 - x m >= 1 / (3
-    + x^2), and the logarithm itself is rounded: 16 u ((1 + b)^2 + |log mu|) is added, which also covers the caller's
-    logarithm of a delta. Gauss quadrature with twelve nodes integrates such a smooth function over an interval of
-    length 1 more precisely than a float can hold.
+    Let a = epsilon / mu - mu / 2, b = a + mu, and m = (1 - Phi) / phi the Mills ratio, whose derivative is x m - 1.
+    Then delta = phi(a) (m(a) - m(b)). The difference is the integral of 1 - x m from a to b, which does not cancel for
+    small mu; for large delta 1 - delta = Phi(a) + phi(a) m(b) does not cancel either. An error of t units in the last
+    place of mu, epsilon, a, b or x m moves the logarithm by less than 2 t u (1 + b)^2, u = 2^-53, because |a| <= b and
+    1 - x m >= 1 / (3 + x^2). The logarithm itself is rounded, and so is the caller's logarithm of a delta: the addition
+    of 16 u ((1 + b)^2 + |log mu|) covers all these errors. Over an interval of length 1 Gauss quadrature with twelve
+    nodes integrates this smooth function more precisely than a float can hold.
 
     Source: Dong, Roth and Su 2022, Corollary 2.13; Gordon 1941 (1 - x m <= 1 / (1 + x^2) for x >= 0).
     """
-    import numpy as np
     from scipy.special import erfcx
 
     low, high = epsilon / mu - mu / 2.0, epsilon / mu + mu / 2.0
@@ -126,18 +124,16 @@ def gaussian_log_delta(mu: float, epsilon: float) -> float:
 
 
 @cache
-def _nodes() -> tuple[Floats, Floats]:
-    import numpy as np
-
+def _nodes() -> Any:
     return np.polynomial.legendre.leggauss(12)
 
 
 def gaussian_epsilon(mu: float, delta: Decimal) -> Decimal:
     """Return the smallest epsilon at delta of mu-Gaussian differential privacy, rounded up.
 
-    Privacy: the exact delta at this epsilon is not above ``delta``, by ``gaussian_log_delta``. Unless mu is tiny, the
-        epsilon from ``gaussian_delta``, rounded up, nearly always passes this check and is returned, because earlier
-        releases state it.
+    Privacy: the exact delta at this epsilon is not above ``delta``, by ``gaussian_log_delta``. Earlier releases state
+        the epsilon from ``gaussian_delta``, rounded up: it is returned if it passes this check, as it nearly always
+        does unless mu is tiny.
     Source: a bisection whose upper end is returned.
     """
     if delta <= 0:
@@ -150,31 +146,29 @@ def gaussian_epsilon(mu: float, delta: Decimal) -> Decimal:
     return round_up(_first_failure(lambda epsilon: gaussian_log_delta(mu, epsilon) > log_delta))
 
 
-def _first_failure(holds: Callable[[float], bool]) -> float:
-    """Return the smallest number >= 0 at which a monotone condition fails: the upper end of a bisection."""
-    if not holds(0.0):
-        return 0.0
-    low, high = 0.0, 1.0
-    while holds(high):
-        low, high = high, 2.0 * high
+def bisect_floats(holds: Callable[[float], bool], low: float, high: float) -> tuple[float, float]:
+    """Return two adjacent floats in [low, high], of which only the lower one satisfies a monotone condition."""
     for _ in range(200):
         middle = (low + high) / 2.0
         if not low < middle < high:
             break
         low, high = (middle, high) if holds(middle) else (low, middle)
-    return high
+    return low, high
+
+
+def _first_failure(holds: Callable[[float], bool]) -> float:
+    """Return the smallest number >= 0 at which a monotone condition fails."""
+    if not holds(0.0):
+        return 0.0
+    low, high = 0.0, 1.0
+    while holds(high):
+        low, high = high, 2.0 * high
+    return bisect_floats(holds, low, high)[1]
 
 
 def rho_of_epsilon(epsilon: float, delta: float) -> float:
-    """Return the largest rho whose (epsilon, delta) statement stays within epsilon: the lower end of a bisection.
-
-    The conversion of zCDP minimizes over orders, and every order gives a valid statement.
-    """
-    low, high = 0.0, max(1.0, epsilon) * 4.0
-    for _ in range(200):
-        middle = (low + high) / 2.0
-        low, high = (middle, high) if epsilon_of_rho(middle, delta) <= epsilon else (low, middle)
-    return low
+    """Return the largest rho whose (epsilon, delta) statement stays within epsilon; every order gives a valid one."""
+    return bisect_floats(lambda rho: epsilon_of_rho(rho, delta) <= epsilon, 0.0, max(1.0, epsilon) * 4.0)[0]
 
 
 def epsilon_of_rho(rho: float, delta: float) -> float:

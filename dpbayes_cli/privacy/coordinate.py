@@ -1,8 +1,8 @@
 """Laws of a real coordinate y on a public lattice; y is a logit, a logarithm, or the parameter itself.
 
 A draw is a point of the lattice {h i} in y, chosen with probability proportional to the density there. The
-log-partition function of that discrete family equals that of the continuous one up to the error of the trapezoidal
-rule, which Poisson's summation formula bounds by the characteristic function at 2 pi / h. The spacing makes this error
+log-partition functions of this discrete family and of the continuous one differ by the error of the trapezoidal rule,
+which Poisson's summation formula bounds by the characteristic function at 2 pi / h. The spacing makes this error
 smaller than exp(-40), and the ends of the lattice cut off less than exp(-45) of any posterior.
 """
 
@@ -11,21 +11,22 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import Decimal, localcontext
 from typing import TYPE_CHECKING
 
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.privacy.grid import EXACT, WINDOW_NATS, CellWeights, cell_weights, uniform_fraction
+from dpbayes_cli.privacy.lazy_numpy import np
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
 
-_POINTS_PER_SD = 8.0
+_POINTS_PER_SD, _MAX_LOG_SPACING = 8.0, 1.0 / 16.0
 TAIL_NATS = 45.0
 """Nats of a tail beyond the grid: exp(-45) < 1e-19."""
 _MAX_CELLS = 1 << 23
 _MAX_NEAR = 1 << 20
-"""The largest number of cells whose weights are evaluated in decimals; usually there are a few thousand."""
+"""The largest number of cells whose weights are evaluated in decimals; the usual number is a few thousand."""
 
 
 class CoordinateLaw(ABC):
@@ -37,7 +38,7 @@ class CoordinateLaw(ABC):
 
     @abstractmethod
     def exact(self, y: Decimal) -> Decimal:
-        """Return the log density in ``EXACT`` arithmetic."""
+        """Return the log density in the decimal context of the caller, which is ``EXACT``."""
 
 
 @dataclass(frozen=True)
@@ -49,15 +50,11 @@ class LogitBeta(CoordinateLaw):
 
     def floats(self, y: Floats) -> Floats:
         """Return the log density in floats, elementwise."""
-        import numpy as np
-
         return np.asarray(float(self.a) * y - float(self.a + self.b) * np.logaddexp(0.0, y))
 
     def exact(self, y: Decimal) -> Decimal:
         """Return the log density in ``EXACT`` arithmetic."""
-        total = EXACT.add(self.a, self.b)
-        log1p = EXACT.ln(EXACT.add(Decimal(1), EXACT.exp(y)))
-        return EXACT.subtract(EXACT.multiply(self.a, y), EXACT.multiply(total, log1p))
+        return self.a * y - (self.a + self.b) * (1 + y.exp()).ln()
 
 
 @dataclass(frozen=True)
@@ -69,14 +66,11 @@ class LogGamma(CoordinateLaw):
 
     def floats(self, y: Floats) -> Floats:
         """Return the log density in floats, elementwise."""
-        import numpy as np
-
         return np.asarray(float(self.shape) * y - float(self.rate) * np.exp(y))
 
     def exact(self, y: Decimal) -> Decimal:
         """Return the log density in ``EXACT`` arithmetic."""
-        first = EXACT.multiply(self.shape, y)
-        return EXACT.subtract(first, EXACT.multiply(self.rate, EXACT.exp(y)))
+        return self.shape * y - self.rate * y.exp()
 
 
 @dataclass(frozen=True)
@@ -88,20 +82,17 @@ class NormalCoordinate(CoordinateLaw):
 
     def floats(self, y: Floats) -> Floats:
         """Return the log density in floats, elementwise."""
-        import numpy as np
-
         return np.asarray(-((y - float(self.mean)) ** 2) / (2.0 * float(self.variance)))
 
     def exact(self, y: Decimal) -> Decimal:
         """Return the log density in ``EXACT`` arithmetic."""
-        deviation = EXACT.subtract(y, self.mean)
-        square = EXACT.multiply(deviation, deviation)
-        return EXACT.divide(square.copy_negate(), EXACT.multiply(Decimal(2), self.variance))
+        deviation = y - self.mean
+        return -(deviation * deviation) / (2 * self.variance)
 
 
 @dataclass(frozen=True)
 class Lattice:
-    """The public lattice {spacing i} between two public ends: a function of the prior, n and the bounds alone.
+    """The public lattice {spacing i} between two public ends, which depend only on the prior, n and the bounds.
 
     Attributes:
         low, high: the ends.
@@ -115,7 +106,7 @@ class Lattice:
     slope: float
 
     def check(self) -> None:
-        """Refuse a lattice that is too long to draw on: a check of public numbers, made before anything is charged.
+        """Refuse a lattice that is too long to draw on, by public numbers and before anything is charged.
 
         Raises:
             SpecError: there are too many cells, or a weak prior leaves too many of them probable.
@@ -134,28 +125,24 @@ class Lattice:
 
     def weights(self, law: CoordinateLaw) -> CellWeights:
         """Return the integer weights of the lattice's points."""
-        import numpy as np
-
-        first, last = self._first, math.ceil(self.high / self.spacing)
-        spacing = Decimal(self.spacing)
-        return cell_weights(
-            law.floats(self.spacing * np.arange(first, last + 1, dtype=np.float64)),
-            lambda cell: law.exact(EXACT.multiply(spacing, Decimal(first + cell))),
-        )
+        first, last, spacing = self._first, math.ceil(self.high / self.spacing), Decimal(self.spacing)
+        floats = law.floats(self.spacing * np.arange(first, last + 1, dtype=np.float64))
+        with localcontext(EXACT):
+            return cell_weights(floats, lambda cell: law.exact(spacing * (first + cell)))
 
     @property
     def _first(self) -> int:
         return math.floor(self.low / self.spacing)
 
 
-def spacing_for(smallest_sd: float, largest: float = 1.0 / 16.0) -> float:
+def spacing_for(smallest_sd: float, largest: float = _MAX_LOG_SPACING) -> float:
     """Return a spacing that is a power of two and at most an eighth of the smallest standard deviation.
 
-    Logits and logarithms also need a spacing of 2^-4 at most, because their characteristic functions decay only like
-    exp(-pi w / 2). A normal law needs no such limit, whatever its units.
+    The characteristic functions of logits and of logarithms decay only like exp(-pi w / 2), so that they also need a
+    spacing of 2^-4 at most. A normal law needs no such limit, whatever its units.
     """
     limit = smallest_sd / _POINTS_PER_SD
-    return 2.0 ** math.floor(math.log2(min(limit, largest) if largest < 1.0 else limit))
+    return 2.0 ** math.floor(math.log2(min(limit, largest)))
 
 
 def logit_reach(least: float, most: float) -> float:

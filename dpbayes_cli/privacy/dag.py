@@ -1,6 +1,6 @@
 """A directed acyclic graph of discrete variables, the shapes of its tables, and orders in which to eliminate them.
 
-This module knows no data and no prior.
+This module uses neither data nor priors.
 """
 
 from __future__ import annotations
@@ -15,12 +15,9 @@ from heapq import heapify, heappop, heappush
 
 @dataclass(frozen=True)
 class Network:
-    """Discrete variables with their levels and parents; table i has one axis per parent, in order, and the child last.
+    """Discrete variables with their levels and the indices of their parents.
 
-    Attributes:
-        names: the variables' names.
-        levels: for each variable the names of its values.
-        parents: for each variable the indices of its parents.
+    Table i has one axis for each parent of variable i, in order, and one for the variable itself, the last.
 
     Raises:
         ValueError: the graph has a cycle, which the message shows, or a variable names itself or a parent twice.
@@ -116,11 +113,11 @@ def find_cycle(parents: Sequence[Sequence[int]]) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Elimination:
-    """An order in which the vertices of an undirected graph are eliminated, with their neighbors at that time.
+    """An order in which the vertices of an undirected graph are eliminated.
 
     Attributes:
         order: the vertices.
-        later: for each vertex of the order its neighbors when it is eliminated: a clique from then on.
+        later: for each vertex of the order its neighbors when it is eliminated, which become a clique.
     """
 
     order: tuple[int, ...]
@@ -128,15 +125,9 @@ class Elimination:
 
 
 def min_fill_elimination(n_vertices: int, groups: Iterable[Sequence[int]], most: int) -> Elimination:
-    """Eliminate the vertices of the graph whose cliques are the groups, always one that adds the fewest edges.
+    """Eliminate the vertices of the graph whose cliques are the groups, always a vertex that adds the fewest edges.
 
-    Args:
-        n_vertices: the number of vertices.
-        groups: the cliques.
-        most: the order ends before the first vertex with more neighbors than this.
-
-    Returns:
-        The order, of all vertices unless it ended early.
+    The order ends before the first vertex with more than ``most`` neighbors.
 
     Source: Kjaerulff 1990, triangulation of graphs (minimum fill-in); ties: fewest neighbors, then the given order.
     """

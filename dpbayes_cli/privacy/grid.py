@@ -1,4 +1,4 @@
-"""Exact choice of a cell of a public grid: integer weights, and a uniform integer below their sum.
+"""Exact choice of a cell of a public grid by integer weights and a uniform integer below their sum.
 
 A law m on the cells (sum m_i = 1) becomes the integers W_i = floor(S m_i) + c with public S and c. The constant c keeps
 every cell possible under every data set, and no float decides the choice. Weights are evaluated in decimals of 60
@@ -12,8 +12,11 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Context, Decimal
+from functools import reduce
 from itertools import accumulate
 from typing import TYPE_CHECKING
+
+from dpbayes_cli.privacy.lazy_numpy import np
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
@@ -26,13 +29,13 @@ MIN_WEIGHT = 1 << 60
 GRID_SLACK = Decimal("1e-17")
 """Bound on what integers and decimals add to a log ratio of two outcomes' probabilities.
 
-Flooring moves a log ratio by at most eta = -ln(1 - 1 / MIN_WEIGHT) < 8.7e-19 on each side, a relative error d of a mass
-by 4 d. Exponents stay below 1e14 in size, so that 60 digits leave d < 1e-40. The cells that are left out of the sum
-below change it by a part of less than 2^24 exp(-109) < 1e-39. Together 2 eta + 4 d < 2e-18.
+Flooring moves a log ratio by at most eta = -ln(1 - 1 / MIN_WEIGHT) < 8.7e-19 on each side. A relative error d of each
+mass moves it by 4 d. Exponents stay below 1e14 in size, so that 60 digits leave d < 1e-40. The sum of masses leaves out
+cells that are less than a part 2^24 exp(-109) < 1e-39 of it. Together 2 eta + 4 d < 2e-18.
 """
 
 WINDOW_NATS = 110.0
-"""Distance below the largest log weight at which surely S m_i < 1: 140 ln 2 = 97.04, and floats err by less than 1."""
+"""Distance below the largest log weight beyond which S m_i < 1: 140 ln 2 = 97.04, and floats err by less than 1."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +63,7 @@ class CellWeights:
         return MIN_WEIGHT + (self.extra[cell - self.first] if inside else 0)
 
     def draw(self, size: int) -> list[int]:
-        """Draw cells independently, exactly in proportion to the weights, by the operating system's randomness."""
+        """Draw cells independently with the operating system's randomness, exactly in proportion to the weights."""
         base = self.n_cells * MIN_WEIGHT
         cumulative = list(accumulate(self.extra))
         total = base + (cumulative[-1] if cumulative else 0)
@@ -72,37 +75,29 @@ class CellWeights:
 
 
 def cell_weights(log_weights: Floats, exact: Callable[[int], Decimal]) -> CellWeights:
-    """Return the integer weights of a law given by unnormalized log weights.
+    """Return the integer weights of a law whose unnormalized log weights ``exact`` returns in ``EXACT`` arithmetic.
 
-    Args:
-        log_weights: shape (n_cells,), in floats that err by less than one nat; they only locate the cells that matter.
-        exact: returns the log weight of a cell in ``EXACT`` arithmetic.
+    The same log weights in floats, shape (n_cells,), only locate the likely cells; their errors must be below one nat.
 
     Privacy: the log ratio of two data sets' probabilities of a cell exceeds that of the laws m by less than
         ``GRID_SLACK``. The choice is exact: it uses no inverse CDF and no float.
     Source: design notes, sampling in finite precision.
     """
-    import numpy as np
-
     (relevant,) = np.nonzero(log_weights > log_weights.max() - WINDOW_NATS)
     first, last = int(relevant[0]), int(relevant[-1])
     logs = [exact(cell) for cell in range(first, last + 1)]
     largest = max(logs)
     masses = [EXACT.exp(EXACT.subtract(log, largest)) for log in logs]
-    total = sum_exact(masses)
-    scale = Decimal(WEIGHT_SCALE)
+    total, scale = sum_exact(masses), Decimal(WEIGHT_SCALE)
     extra = tuple(int(EXACT.divide(EXACT.multiply(mass, scale), total)) for mass in masses)
     return CellWeights(len(log_weights), first, extra)
 
 
 def sum_exact(terms: Sequence[Decimal]) -> Decimal:
     """Return the sum of decimals in ``EXACT`` arithmetic."""
-    total = Decimal(0)
-    for term in terms:
-        total = EXACT.add(total, term)
-    return total
+    return reduce(EXACT.add, terms, Decimal(0))
 
 
 def uniform_fraction() -> float:
-    """Return a uniform number in (0, 1) that spreads a drawn cell over its width: post-processing of the draw."""
+    """Return a uniform number in (0, 1), which spreads a drawn cell over its width: post-processing of the draw."""
     return (secrets.randbits(52) + 0.5) / (1 << 52)

@@ -1,13 +1,13 @@
 """The interface of a guarantee: it states its privacy cost in every notion of privacy, and its stored form.
 
-A guarantee is frozen and serializable, and the meaning of a serialized guarantee never changes: the ledger derives
-every balance from the guarantees that it stores. All costs are exact decimals, rounded up.
+The meaning of a stored guarantee never changes, because the ledger derives every balance from the guarantees that it
+stores. All costs are exact decimals, rounded up.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, ClassVar
 
@@ -26,7 +26,7 @@ class Statement:
     Attributes:
         epsilon, delta: the statement; epsilon is infinite if none can be made.
         route: the rule, e.g. ``rdp(8)``.
-        at_edge: whether the best order was the first or the last of the grid, so that a better one may lie beyond.
+        at_edge: whether the best order is the first or the last of the grid, so that a better one may lie beyond.
     """
 
     epsilon: Decimal
@@ -38,26 +38,26 @@ class Statement:
 class Guarantee(ABC):
     """A guarantee of differential privacy under one neighbor relation, which the account and the document state.
 
-    Privacy: every number that it returns is an upper bound on the loss of the mechanism that carries it.
+    Privacy: every number that a guarantee returns is an upper bound on the privacy loss of its mechanism.
     Source: design notes, guarantees and how they convert.
     """
 
     kind: ClassVar[str]
 
     @property
-    @abstractmethod
     def epsilon(self) -> Decimal:
-        """The epsilon of its basic statement: pure, or together with ``delta``; infinite if there is none."""
+        """The epsilon of the basic statement: pure, or together with ``delta``; infinite if there is none."""
+        return INFINITE
 
     @property
     def delta(self) -> Decimal:
-        """The delta that comes on top of every other cost; zero except for (epsilon, delta) guarantees."""
+        """The delta that is charged beside every other cost; zero except for (epsilon, delta) guarantees."""
         return Decimal(0)
 
     @property
-    @abstractmethod
     def rho(self) -> Decimal:
         """The zCDP parameter; infinite if there is none."""
+        return INFINITE
 
     @property
     def mu(self) -> Decimal:
@@ -73,31 +73,24 @@ class Guarantee(ABC):
     def rdp(self, order: Decimal) -> Decimal:
         """Return the Renyi divergence at an order > 1, in nats; infinite if it has no bound."""
 
-    @abstractmethod
     def serialize(self) -> dict[str, Any]:
-        """Return the stored form: a JSON object whose leaves are strings."""
+        """Return the form that the ledger stores: a JSON object whose leaves are strings."""
+        return {"kind": self.kind, **{name: decimal_text(value) for name, value in vars(self).items()}}
 
     def statement(self, delta: Decimal) -> Statement:
-        """Return the best (epsilon, delta) statement at a delta, over all valid routes.
-
-        Args:
-            delta: the failure probability to state, 0 for a pure statement.
-        """
+        """Return the best (epsilon, delta) statement at a delta (0: a pure statement), over all valid routes."""
         if delta < self.delta:
             return Statement(INFINITE, delta, "none")
         routes = [Statement(self.epsilon, delta, "basic")]
         remaining = float(delta - self.delta)
         if remaining > 0.0:
-            values = [(order, self.rdp(order)) for order in ORDERS]
             orders = [
                 Statement(round_up(epsilon_of_rdp(float(order), float(value), remaining)), delta, f"rdp({order})")
-                for order, value in values
-                if value.is_finite()
+                for order, value in self._finite_curve()
             ]
             if orders:
                 best = min(orders, key=lambda s: s.epsilon)
-                edge = best in (orders[0], orders[-1])
-                routes.append(Statement(best.epsilon, delta, best.route, edge))
+                routes.append(replace(best, at_edge=best in (orders[0], orders[-1])))
         return min(routes, key=lambda s: s.epsilon)
 
     def epsilon_at(self, delta: Decimal) -> Decimal:
@@ -108,9 +101,12 @@ class Guarantee(ABC):
         """Return the smallest delta of a statement with this epsilon; 1 if nothing is guaranteed."""
         if epsilon >= self.epsilon:
             return self.delta
-        values = [(order, self.rdp(order)) for order in ORDERS]
-        deltas = [round_up(delta_of_rdp(float(o), float(v), float(epsilon))) for o, v in values if v.is_finite()]
+        deltas = [round_up(delta_of_rdp(float(o), float(v), float(epsilon))) for o, v in self._finite_curve()]
         return min([Decimal(1), *(self.delta + delta for delta in deltas)])
+
+    def _finite_curve(self) -> list[tuple[Decimal, Decimal]]:
+        """Return the orders of the grid with a finite Renyi divergence, and this divergence."""
+        return [(order, value) for order in ORDERS if (value := self.rdp(order)).is_finite()]
 
 
 def check_epsilon(epsilon: Decimal) -> None:

@@ -47,16 +47,12 @@ class PureDP(Guarantee):
         """Return the Renyi divergence of randomized response, the worst case."""
         return round_up(pure_rdp(float(self.epsilon), float(order)))
 
-    def serialize(self) -> dict[str, Any]:
-        """Return the guarantee as the ledger stores it."""
-        return {"kind": self.kind, "epsilon": decimal_text(self.epsilon)}
-
 
 @dataclass(frozen=True)
 class ApproximateDP(Guarantee):
     """(epsilon, delta)-differential privacy.
 
-    Privacy: P(A in E) <= exp(epsilon) P(A' in E) + delta for all neighboring data sets and all events E. Except for an
+    Privacy: P(A in E) <= exp(epsilon) P(A' in E) + delta for all neighboring data sets and all events E. Outside an
         event of probability delta, such a mechanism is pure epsilon-DP: it costs the Renyi curve of pure epsilon-DP,
         and delta.
     Source: Dwork, Kenthapadi, McSherry, Mironov and Naor 2006; Kairouz, Oh and Viswanath 2015 (the decomposition).
@@ -72,16 +68,12 @@ class ApproximateDP(Guarantee):
 
     @property
     def rho(self) -> Decimal:
-        """The rho of its pure part; delta comes on top."""
+        """The rho of the pure part; delta is charged separately."""
         return PureDP(self.epsilon).rho
 
     def rdp(self, order: Decimal) -> Decimal:
-        """Return the Renyi divergence of its pure part; delta comes on top."""
+        """Return the Renyi divergence of the pure part; delta is charged separately."""
         return PureDP(self.epsilon).rdp(order)
-
-    def serialize(self) -> dict[str, Any]:
-        """Return the guarantee as the ledger stores it."""
-        return {"kind": self.kind, "epsilon": decimal_text(self.epsilon), "delta": decimal_text(self.delta)}
 
 
 @dataclass(frozen=True)
@@ -90,14 +82,14 @@ class BoundedRange(Guarantee):
 
     Privacy: log P(A = a) / P(A' = a) varies by at most epsilon / parts over the outcomes a of one draw; together the
         draws are pure epsilon-DP. A part may also be an adaptive composition of choices whose epsilon and Renyi curve
-        are at most those of one draw of that range: costs may rest on these two, and not on the range itself. If the
-        law of the draws is known better, ``points`` hold its Renyi curve (all parts together), and the smaller of both
-        counts.
+        are at most those of one draw of range epsilon / parts: so a cost may rest on the epsilon and the curve, but not
+        on the range itself. If ``points`` hold a Renyi curve of all parts together, ``rdp`` returns the smaller of that
+        curve and the general bound.
     Source: Durfee and Rogers 2019; Cesar and Rogers 2021 (order epsilon^2 / 8).
 
     Attributes:
         epsilon: the pure epsilon of all parts.
-        parts: the number of draws; each costs what this range costs, given the earlier ones.
+        parts: the number of draws.
         points: (order, divergence) pairs in ascending order, possibly none.
     """
 
@@ -123,7 +115,7 @@ class BoundedRange(Guarantee):
         return min(round_up(self.parts * bounded_range_rdp(part_epsilon, float(order))), _value_at(self.points, order))
 
     def serialize(self) -> dict[str, Any]:
-        """Return the guarantee as the ledger stores it."""
+        """Return the stored form; ``points`` are its ``curve``."""
         stored: dict[str, Any] = {"kind": self.kind, "epsilon": decimal_text(self.epsilon), "parts": str(self.parts)}
         return {**stored, "curve": _point_texts(self.points)} if self.points else stored
 
@@ -142,24 +134,14 @@ class ZeroConcentrated(Guarantee):
     def __post_init__(self) -> None:
         check_rho(self.rho)
 
-    @property
-    def epsilon(self) -> Decimal:
-        """Infinite: there is no pure epsilon."""
-        return INFINITE
-
     def rdp(self, order: Decimal) -> Decimal:
         """Return order rho, in nats."""
         return _UP.multiply(order, self.rho)
 
     def statement(self, delta: Decimal) -> Statement:
         """Return the best statement over all orders, on the grid or between its orders."""
-        on_grid = super().statement(delta)
-        free = Statement(round_up(epsilon_of_rho(float(self.rho), float(delta))), delta, "zcdp")
-        return min([free, on_grid], key=lambda s: s.epsilon)
-
-    def serialize(self) -> dict[str, Any]:
-        """Return the guarantee as the ledger stores it."""
-        return {"kind": self.kind, "rho": decimal_text(self.rho)}
+        between = Statement(round_up(epsilon_of_rho(float(self.rho), float(delta))), delta, "zcdp")
+        return min([between, super().statement(delta)], key=lambda s: s.epsilon)
 
 
 @dataclass(frozen=True)
@@ -175,11 +157,6 @@ class GaussianDP(Guarantee):
 
     def __post_init__(self) -> None:
         check_rho(self.rho)
-
-    @property
-    def epsilon(self) -> Decimal:
-        """Infinite: there is no pure epsilon."""
-        return INFINITE
 
     @property
     def rho(self) -> Decimal:
@@ -198,18 +175,14 @@ class GaussianDP(Guarantee):
         """Return the exact delta, rounded up."""
         return min(Decimal(1), round_up(gaussian_delta_above(float(self.mu), float(epsilon))))
 
-    def serialize(self) -> dict[str, Any]:
-        """Return the guarantee as the ledger stores it."""
-        return {"kind": self.kind, "mu": decimal_text(self.mu)}
-
 
 @dataclass(frozen=True)
 class RenyiCurve(Guarantee):
     """A Renyi curve, finite below an order lambda* and stored on a grid.
 
     Privacy: the Renyi divergence at a stored order is at most the stored value. Divergences grow with the order, so
-        that an order between two stored ones has at most the value of the upper one; beyond the last one nothing is
-        guaranteed.
+        that an order between two stored orders has at most the value of the upper one; beyond the last stored order
+        nothing is guaranteed.
     Source: Mironov 2017; Geumlek, Song and Chaudhuri 2017 (finite lambda*).
 
     Attributes:
@@ -228,22 +201,12 @@ class RenyiCurve(Guarantee):
         if self.points[-1][0] >= self.order_max:
             raise ValueError("the points of a Renyi curve must lie below its order_max")
 
-    @property
-    def epsilon(self) -> Decimal:
-        """Infinite: there is no pure epsilon."""
-        return INFINITE
-
-    @property
-    def rho(self) -> Decimal:
-        """Infinite: the curve does not bound all orders at once."""
-        return INFINITE
-
     def rdp(self, order: Decimal) -> Decimal:
-        """Return the value at the next stored order; infinite beyond the last one."""
+        """Return the value at the smallest stored order that is not below this one; infinite if there is none."""
         return _value_at(self.points, order)
 
     def serialize(self) -> dict[str, Any]:
-        """Return the guarantee as the ledger stores it."""
+        """Return the stored form; ``points`` are its ``curve``."""
         stored: dict[str, Any] = {"kind": self.kind, "curve": _point_texts(self.points)}
         return {**stored, "order_max": decimal_text(self.order_max)} if self.order_max.is_finite() else stored
 
@@ -259,7 +222,6 @@ def _check_points(points: Points) -> None:
 
 
 def _value_at(points: Points, order: Decimal) -> Decimal:
-    """Return the value at the first stored order that is not below this one; infinite if there is none."""
     index = bisect_left(points, order, key=lambda point: point[0])
     return points[index][1] if index < len(points) else INFINITE
 

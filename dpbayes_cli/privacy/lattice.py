@@ -1,9 +1,9 @@
 """Exact draws of a vector of shares on the lattice {k / G : sum k = G, k_j >= least}, weighted by a product of tables.
 
 The weight of a lattice point is the product of one positive number from each coordinate's table. Numbers are decimals
-of 38 digits with unlimited exponents: every operation is on positive numbers and errs by a relative 1e-37, however
-small the number. So no constant is needed to keep unlikely points possible, and a mode is found even where all weights
-are tiny. Sums of the last coordinates are a convolution, and the coordinates are drawn one after the other, with
+of 38 digits with unlimited exponents: every operation is on positive numbers and has a relative error of 1e-37, however
+small the number. So unlikely points stay possible without an added constant, and a mode is found even if all weights
+are tiny. The law of the sum of the last coordinates is a convolution. Coordinates are drawn one after the other, with
 probabilities exactly proportional to the decimals.
 """
 
@@ -21,18 +21,19 @@ from operator import mul
 from dpbayes_cli.privacy.grid import EXACT
 
 WIDE = Context(prec=38, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=[InvalidOperation, DivisionByZero, Overflow])
-"""The arithmetic of tables and of their convolutions; positive sums and products err by 5e-38 of themselves."""
+"""The arithmetic of tables and of their convolutions; the relative error of positive sums and products is 5e-38."""
 
 LATTICE_SLACK = Decimal("1e-20")
 """Bound on what rounding adds to a log ratio of two data sets' probabilities of a point.
 
 With K <= 64 coordinates of at most 1024 counts a convolution adds 1e3 rounding errors of 5e-38, so that a sum over
-coordinates errs by less than 4e-33 of itself. A point's probability is a product of K quotients of such sums: less than
-1e-30, over two data sets and both ends of a range 4e-30. Tables err by 1e-37, and exponents up to 1e16 by 1e-43.
+coordinates has a relative error below 4e-33. A point's probability is a product of K quotients of such sums: its
+relative error is below 1e-30, and over two data sets and both ends of a range below 4e-30. The relative errors of
+tables are 1e-37, and the errors of exponents up to 1e16 are 1e-43.
 """
 
 _HEAD_DIGITS = 60
-"""Weights within so many digits of the largest are compared as integers; coins decide about smaller ones."""
+"""Weights within this many digits of the largest are compared as integers; coins decide about smaller ones."""
 
 
 @dataclass(frozen=True)
@@ -68,13 +69,13 @@ class SimplexLattice:
         return self.resolution - self.least * len(self.tables)
 
     def _suffixes(self) -> list[list[Decimal]]:
-        """Return for each j the weights of the sum of coordinates j + 1.. in excess of their least."""
-        suffixes = [list(self.tables[-1][: self._free + 1])]
+        """Return, for each coordinate, the weights of the sum of all later counts, each less ``least``."""
+        free = self._free
+        suffixes = [list(self.tables[-1][: free + 1])]
         with localcontext(WIDE):
             for table in reversed(self.tables[1:-1]):
                 last = suffixes[-1][::-1]
-                most = self._free
-                suffixes.append([sum(map(mul, table, last[most - r :]), Decimal(0)) for r in range(most + 1)])
+                suffixes.append([sum(map(mul, table, last[free - r :]), Decimal(0)) for r in range(free + 1)])
         return suffixes[::-1]
 
     def _weights(self, place: int, suffix: Sequence[Decimal], rest: int) -> list[Decimal]:
@@ -95,15 +96,10 @@ class SimplexLattice:
 def share_table(
     resolution: int, least: int, most: int, log_weight: Callable[[Decimal], Decimal]
 ) -> tuple[Decimal, ...]:
-    """Return one coordinate's weights exp(log_weight), scaled to a largest value of one.
+    """Return one coordinate's weights exp(log_weight(k / G)) for k = least .. most, scaled to a largest value of one.
 
-    Args:
-        resolution: G.
-        least, most: the range of the coordinate's count.
-        log_weight: returns the log weight of the share k / G, in ``EXACT`` arithmetic.
-
-    Privacy: a factor of a whole table leaves the law unchanged, and rounding is a part of less than 1e-37 of each entry
-        and of each sum: neighbors' log ratios vary as those of the real weights do, but for ``LATTICE_SLACK``.
+    Privacy: a common factor of a whole table leaves the law unchanged. The relative rounding error of each entry and of
+        each sum is below 1e-37: the log ratios of neighbors vary as for real weights, up to ``LATTICE_SLACK``.
     Source: design notes, truncated Dirichlet.
     """
     logs = [log_weight(EXACT.divide(Decimal(k), Decimal(resolution))) for k in range(least, most + 1)]
@@ -112,10 +108,10 @@ def share_table(
 
 
 def choose_index(weights: Sequence[Decimal]) -> int:
-    """Choose an index exactly in proportion to positive decimals, by the operating system's randomness.
+    """Choose an index with the operating system's randomness, exactly in proportion to positive decimals.
 
-    Weights within 60 digits of the largest are compared as integers. A coin decides first whether one of the others is
-    chosen; its probability errs by a relative 1e-36, however small it is.
+    A coin first decides whether the index is one whose weight is 60 digits smaller than the largest; the relative error
+    of its probability is 1e-36, however small it is. Otherwise weights are compared as integers.
     """
     indices = list(range(len(weights)))
     while True:
@@ -135,7 +131,7 @@ def choose_index(weights: Sequence[Decimal]) -> int:
 
 
 def _coin(probability: Decimal) -> bool:
-    """Return True with exactly this probability below one; small probabilities take no longer than others."""
+    """Return True with exactly this probability, which is below one."""
     _, digits, exponent = probability.as_tuple()
     places = -int(exponent)
     while places > 2 * WIDE.prec:  # the leading digits of a uniform number must all be zero

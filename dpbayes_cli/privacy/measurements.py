@@ -1,16 +1,98 @@
-"""OpenDP's measurements on vectors of integers, built once per scale, and one draw from them.
+"""Noise laws of one scale that OpenDP draws, and whose cost OpenDP's own privacy map proves.
 
 The noise comes from OpenSSL's generator, which the operating system seeds; a forked process seeds its own again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
 from functools import lru_cache
-from typing import Any
+from typing import Any, ClassVar, Self
 
 from dpbayes_cli.base.address_space import check_address_space
-from dpbayes_cli.base.errors import DpbayesError
+from dpbayes_cli.base.errors import DpbayesError, SpecError
+from dpbayes_cli.privacy.lazy_numpy import np
+from dpbayes_cli.privacy.noise import NoiseLaw, check_scale, clamp_to_int64
+
+_AGREEMENT = Fraction(1, 10**9)
+"""The planned cost and OpenDP's own map may differ by this relative rounding error; OpenDP's must not be larger."""
+
+
+@dataclass(frozen=True)
+class OpenDPNoise(NoiseLaw):
+    """A noise law with one scale, drawn by a measurement of OpenDP."""
+
+    spent: ClassVar[str]
+    """The name of what the noise costs: epsilon or rho."""
+    norm: ClassVar[str]
+    scale: float
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.scale) and self.scale > 0):
+            raise ValueError(f"the scale of {self.kind} noise must be positive and finite")
+
+    @classmethod
+    @abstractmethod
+    def real_scale(cls, sensitivity: int, target: Decimal) -> float:
+        """Return the scale in real arithmetic, up to rounding."""
+
+    @abstractmethod
+    def cost(self, sensitivity: int) -> Fraction:
+        """Return the cost that OpenDP's own privacy map proves for this scale, exactly."""
+
+    @abstractmethod
+    def _measurement(self) -> Any:
+        """Return OpenDP's measurement on vectors of 64-bit integers."""
+
+    @classmethod
+    def calibrate(cls, sensitivity: int, target: Decimal) -> Self:
+        """Return the law with the smallest scale whose cost is at most the target.
+
+        Raises:
+            SpecError: the sensitivity is below 1, or the scale is too large for 64-bit integers.
+            DpbayesError: OpenDP's privacy map disagrees with the plan, so nothing may be released.
+
+        Privacy: the scale is rounded up until OpenDP's own map, evaluated exactly, does not exceed the target.
+        Source: design notes, additive noise.
+        """
+        if sensitivity < 1:
+            raise SpecError(f"no record changes the statistic ({cls.norm} sensitivity 0): nothing would be learned")
+        scale, exact_target = cls.real_scale(sensitivity, target), Fraction(target)
+        check_scale(scale)
+        for _ in range(64):
+            if cls(scale).cost(sensitivity) <= exact_target:
+                break
+            scale = math.nextafter(scale, math.inf)
+        law = cls(scale)
+        if not exact_target * (1 - _AGREEMENT) <= law.cost(sensitivity) <= exact_target:
+            raise DpbayesError(f"OpenDP's privacy map does not agree with the planned {cls.spent}; nothing was charged")
+        return law
+
+    def release(self, values: Sequence[int]) -> list[int]:
+        """Return an integer statistic, one integer per component, with independent exact noise on every component.
+
+        Privacy: see the class; drawn by OpenDP's vector measurement on 64-bit integers, whose result saturates at the
+            ends of the type, which is post-processing.
+        Source: OpenDP make_laplace and make_gaussian (integer atom domain).
+        """
+        return add_noise(self._measurement(), clamp_to_int64(values))
+
+    @classmethod
+    def parse(cls, scale: float, parameters: Mapping[str, Any]) -> Self:
+        """Return the law with this scale; there are no other parameters."""
+        if parameters:
+            raise ValueError(f"{cls.kind} noise has no parameters but its scale")
+        return cls(scale)
+
+    def largest_ratio(self, distance: int) -> float:
+        """Return the largest log ratio at integers up to ``2 distance``; Gaussian ratios have no bound beyond them."""
+        ends = np.array([-distance, 0, distance, 2 * distance])
+        return float((self.log_pmf(ends) - self.log_pmf(ends - distance)).max())
 
 
 def add_noise(measurement: Any, values: Sequence[int]) -> list[int]:
@@ -36,27 +118,14 @@ def no_randomness_error() -> DpbayesError:
     )
 
 
-@lru_cache(maxsize=64)
-def opendp_laplace(scale: float) -> Any:
-    """Return OpenDP's discrete Laplace measurement on vectors of integers."""
+@lru_cache(maxsize=128)
+def opendp_measurement(name: str, scale: float) -> Any:
+    """Return OpenDP's discrete ``laplace`` or ``gaussian`` measurement on vectors of integers, built once per scale."""
     check_address_space()
-    from opendp.domains import atom_domain, vector_domain
-    from opendp.measurements import make_laplace
-    from opendp.metrics import l1_distance
+    from opendp import domains, measurements, metrics
     from opendp.mod import enable_features
 
     enable_features("contrib")
-    return make_laplace(vector_domain(atom_domain(T="i64")), l1_distance(T="i64"), scale=scale)
-
-
-@lru_cache(maxsize=64)
-def opendp_gaussian(scale: float) -> Any:
-    """Return OpenDP's discrete Gaussian measurement on vectors of integers."""
-    check_address_space()
-    from opendp.domains import atom_domain, vector_domain
-    from opendp.measurements import make_gaussian
-    from opendp.metrics import l2_distance
-    from opendp.mod import enable_features
-
-    enable_features("contrib")
-    return make_gaussian(vector_domain(atom_domain(T="i64")), l2_distance(T="f64"), scale=scale)
+    metric = metrics.l1_distance(T="i64") if name == "laplace" else metrics.l2_distance(T="f64")
+    make = getattr(measurements, f"make_{name}")
+    return make(domains.vector_domain(domains.atom_domain(T="i64")), metric, scale=scale)

@@ -1,8 +1,7 @@
-"""Laws of integer noise: their probabilities serve inference, their costs plans, and their draws releases.
+"""Laws of integer noise: inference uses their probabilities, plans their costs, and releases their draws.
 
-The payload of a release holds the law, so that inference never asks which mechanism ran or which law it was: the law's
-properties say what inference can use. A law is a file in ``privacy/laws`` and a line in ``core/registry.py``.
-``simulate`` uses a seeded numpy generator and exists for simulations only.
+The payload of a release holds the law, and inference uses the law's properties only: it does not depend on the kind of
+law or mechanism. A law is a file in ``privacy/laws`` and a line in ``core/registry.py``.
 """
 
 from __future__ import annotations
@@ -16,11 +15,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.privacy.guarantee import Guarantee
+from dpbayes_cli.privacy.lazy_numpy import np
 from dpbayes_cli.privacy.step_law import StepLaw
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from dpbayes_cli.base.numeric import Floats, Integers
 
 LARGEST_SCALE = 1e15
@@ -52,15 +50,15 @@ class Decay:
 class NoiseLaw(StepLaw, ABC):
     """The public law of additive integer noise, independent for each component of a statistic.
 
-    It is symmetric, and its probabilities never increase with |z|. A new law states its probabilities, its radius, its
-    cost and its exact draws; the rest follows from these, and is overridden if there is a closed form.
+    The law is symmetric, and its probabilities never increase with |z|. A new law states its probabilities, its radius,
+    its cost and its exact draws; other methods follow from these, and are overridden if there is a closed form.
     """
 
     adds_noise = True
     kind: ClassVar[str]
     """The name of the law's family, as documents store it."""
     scale: float
-    """In grid units (one unit = one count); far from zero, log P(z) falls by at least one nat over a scale."""
+    """In units of one count; far from zero, log P(z) falls by at least one nat over a distance of one scale."""
 
     @abstractmethod
     def log_pmf(self, z: Integers) -> Floats:
@@ -76,11 +74,7 @@ class NoiseLaw(StepLaw, ABC):
 
     @abstractmethod
     def privacy(self, shifts: Sequence[Sequence[int]]) -> Guarantee:
-        """Return the cost of adding this noise to every component of a statistic, given how one record can move it.
-
-        Args:
-            shifts: the vectors by which one record can move the statistic, one integer per component each.
-        """
+        """Return the cost of adding this noise to a statistic that one record can move by any of these vectors."""
 
     @classmethod
     @abstractmethod
@@ -102,12 +96,12 @@ class NoiseLaw(StepLaw, ABC):
 
     @property
     def decay(self) -> Decay | None:
-        """The decay of the law, if it has that shape; None: inference uses the probabilities."""
+        """The decay of the law, if it has the shape of ``Decay``; None: inference uses the probabilities."""
         return None
 
     @property
     def grain(self) -> float:
-        """The number of integers over which the law is smooth, so that sums over it may leave some out."""
+        """The number of integers over which the law is smooth, so that sums over z may leave out integers."""
         return 1.0 if self.decay is None else self.scale
 
     @property
@@ -124,28 +118,19 @@ class NoiseLaw(StepLaw, ABC):
 
     def characteristic(self, u: Floats) -> Floats:
         """Return E[cos(u noise)], elementwise, for 0 <= u <= pi."""
-        import numpy as np
-
         z, mass = self._table()
         flat, mass = np.ravel(u), mass / mass.sum()
         pieces = np.array_split(flat, max(1, flat.size * z.size // _MAX_COSINES))
         return np.concatenate([np.cos(np.multiply.outer(piece, z)) @ mass for piece in pieces]).reshape(np.shape(u))
 
     def largest_ratio(self, distance: int) -> float:
-        """Return the largest log ratio of the probabilities of two integers at this distance.
-
-        If a law's ratios have no bound, it is the largest one over integers that are drawn in practice.
-        """
-        import numpy as np
-
+        """Return the largest log ratio of the probabilities of two integers at this distance that are likely draws."""
         reach = self.radius(_TABLE_NATS) + distance
         z = np.arange(-reach, reach + 1)
         return float((self.log_pmf(z) - self.log_pmf(z - distance)).max())
 
     def simulate(self, rng: np.random.Generator, size: int | tuple[int, ...]) -> Integers:
         """Return noise for a simulation; never for a release."""
-        import numpy as np
-
         z, mass = self._table()
         return np.asarray(rng.choice(z, size, p=mass / mass.sum()), dtype=np.int64)
 
@@ -159,8 +144,6 @@ class NoiseLaw(StepLaw, ABC):
 
     def _table(self) -> tuple[Integers, Floats]:
         """Return the integers with a non-negligible probability, and their probabilities, normalized or not."""
-        import numpy as np
-
         z = np.arange(-self.radius(_TABLE_NATS), self.radius(_TABLE_NATS) + 1)
         return z, np.exp(self.log_pmf(z))
 
@@ -171,9 +154,9 @@ def round_up_fraction(fraction: Fraction) -> Decimal:
 
 
 def clamp_to_int64(values: Sequence[int]) -> list[int]:
-    """Return a statistic clamped to what 64-bit integers hold with its noise: no data set is too large for a release.
+    """Return a statistic clamped to numbers that 64-bit integers hold with its noise: any data set can be released.
 
-    Privacy: clamping a component moves no two data sets apart, so that every sensitivity stays the same.
+    Privacy: clamping moves no two data sets apart, so that every sensitivity stays the same.
     Source: design notes, integer statistics.
     """
     return [min(max(value, -_LARGEST_VALUE), _LARGEST_VALUE) for value in values]

@@ -10,21 +10,20 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from dpbayes_cli.privacy.conversions import gaussian_delta
+from dpbayes_cli.privacy.conversions import bisect_floats, gaussian_delta
 
-_BISECTIONS = 200
 _MARGIN = 1e-9
-"""Relative margin for rounding in the floats of a cost."""
+"""Relative margin for the rounding error of a cost in floats."""
 _CANCELLATION_ERROR = 2e-14
-"""Bound on the relative error of a delta by cancellation, times mu."""
+"""Bound on mu times the relative error of a delta by cancellation."""
 
 
 @dataclass(frozen=True)
 class Curvature:
-    """The bounds on the potential that the loss, the rows and the prior guarantee, whatever the records.
+    """Bounds on the potential that hold for all records, by the loss and the norms of rows.
 
     Attributes:
-        slope: the largest gradient norm of one record's loss (L).
+        slope: L, the largest gradient norm of one record's loss.
         smoothness: the largest curvature of the sum of losses of all records.
         touched: the number of gradients in which neighbors can differ: two if a record is replaced.
     """
@@ -58,7 +57,7 @@ def descent_mu(sensitivity: float, step_size: float, n_steps: int, tau: float, s
 
     Privacy: mu^2 = (h D^2 / 2) (1 + c)(1 - c^T) / ((1 - c)(1 + c^T)), for every T, whether or not the chain has mixed.
         One step costs h D / sqrt(2 h). The bound is attained if gradients differ by a constant and the Hessian is (1 -
-        c) / h. By ``chain_arithmetic`` it is also the cost of the chain that runs in double precision.
+        c) / h. The chain in double precision has the same cost, by ``chain_arithmetic``.
     Source: Bok, Su and Altschuler 2024 (full batch, strongly convex); design notes, posteriors of convex losses.
 
     Raises:
@@ -74,16 +73,20 @@ def descent_mu(sensitivity: float, step_size: float, n_steps: int, tau: float, s
 
 
 def mu_of_statement(epsilon: float, delta: float) -> float:
-    """Return the largest mu whose exact delta at epsilon stays within delta: the lower end of a bisection.
+    """Return the largest mu whose delta at epsilon stays within the stated delta.
 
-    For a small mu delta is a difference of nearly equal numbers, so that its error grows as 1 / mu.
+    For a small mu the delta is a difference of nearly equal numbers, so that its error grows as 1 / mu.
     """
     high = 2.0 * math.sqrt(2.0 * (epsilon + 1.0)) + 10.0
-    return _largest(lambda mu: gaussian_delta(mu, epsilon) * (1.0 + 1e-12 + _CANCELLATION_ERROR / mu) <= delta, high)
+
+    def fits(mu: float) -> bool:
+        return gaussian_delta(mu, epsilon) * (1.0 + 1e-12 + _CANCELLATION_ERROR / mu) <= delta
+
+    return bisect_floats(fits, 0.0, high)[0]
 
 
 def minami_likelihood_power(epsilon: float, delta: float, slope: float, tau: float) -> float:
-    """Return the likelihood power that Theorem 7 allows for an exact draw: the theorem, solved for the power.
+    """Return the likelihood power that Theorem 7 allows for an exact draw.
 
     Source: Minami, Arai, Sato and Nakagawa 2016, Theorem 7; delta = exp(-(tau / 8 L^2 beta^2)(epsilon - 2 L^2 beta^2 /
         tau)^2) for epsilon > 2 L^2 beta^2 / tau.
@@ -99,7 +102,7 @@ def minami_delta(epsilon: float, power: float, slope: float, tau: float) -> floa
 
 
 def minami_corollary(epsilon: float, delta: float, slope: float, tau: float) -> float:
-    """Return the likelihood power of Corollary 8; Theorem 7 does not imply it for every epsilon: see ``minami_delta``.
+    """Return the likelihood power of Corollary 8, which Theorem 7 does not imply for every epsilon.
 
     Source: Minami et al. 2016, Corollary 8: beta = (epsilon / 2 L) sqrt(tau / (1 + 2 log(1 / delta))).
     """
@@ -122,29 +125,13 @@ def concentrated_precision(order: float, epsilon: float, slope: float, power: fl
     return 2.0 * (slope * power) ** 2 * order / epsilon
 
 
-@dataclass(frozen=True)
-class Certificate:
-    """A step size and a number of steps that bring the chain within a total variation of the posterior.
+def certificate(width: int, tau: float, smoothness: float, gamma: float) -> tuple[float, int]:
+    """Return the step size and the number of steps that bring Langevin Monte Carlo within a total variation gamma.
 
-    Attributes:
-        gamma: the total variation.
-        step_size: h.
-        n_steps: the number of steps, from a start drawn from N(mode, I / M), which is not public.
-    """
+    The start is drawn from N(mode, I / M), which is not public.
 
-    gamma: float
-    step_size: float
-    n_steps: int
-
-
-def certificate(width: int, tau: float, smoothness: float, gamma: float) -> Certificate:
-    """Return the step size and the number of steps that bring Langevin Monte Carlo within a total variation.
-
-    Args:
-        width: the dimension d, at least 2.
-        tau: the strong convexity.
-        smoothness: M.
-        gamma: the total variation, in (0, 1/2).
+    Raises:
+        ValueError: the dimension d is below 2, or gamma is not in (0, 1/2).
 
     Source: Minami et al. 2016, Proposition 13 (from Dalalyan 2014, Corollary 1): h = 2 tau gamma^2 / (d M^2 B) and T =
         d M^2 B^2 / (4 tau^2 gamma^2), B = 4 log(1 / gamma) + d log(M / tau); eq. 17 lost a square.
@@ -153,26 +140,9 @@ def certificate(width: int, tau: float, smoothness: float, gamma: float) -> Cert
         raise ValueError("Proposition 13 needs two dimensions or more, and gamma in (0, 1/2)")
     b = 4.0 * math.log(1.0 / gamma) + width * math.log(smoothness / tau)
     step_size = 2.0 * tau * gamma**2 / (width * smoothness**2 * b)
-    return Certificate(gamma, step_size, math.ceil(width * (smoothness * b / (2.0 * tau * gamma)) ** 2))
+    return step_size, math.ceil(width * (smoothness * b / (2.0 * tau * gamma)) ** 2)
 
 
 def largest_likelihood_power(cost: Callable[[float], float], target: float, most: float) -> float:
-    """Return the largest likelihood power up to ``most`` whose mu stays within a target: the lower end of a bisection.
-
-    Args:
-        cost: returns the mu of a likelihood power, increasing.
-        target: the largest mu.
-        most: the largest likelihood power to consider.
-    """
-    return most if cost(most) <= target else _largest(lambda power: cost(power) <= target, most)
-
-
-def _largest(holds: Callable[[float], bool], high: float) -> float:
-    """Return the largest number below ``high`` for which a monotone condition holds, approached from below."""
-    low = 0.0
-    for _ in range(_BISECTIONS):
-        middle = (low + high) / 2.0
-        if not low < middle < high:
-            break
-        low, high = (middle, high) if holds(middle) else (low, middle)
-    return low
+    """Return the largest likelihood power up to ``most`` whose cost, an increasing mu, stays within a target."""
+    return most if cost(most) <= target else bisect_floats(lambda power: cost(power) <= target, 0.0, most)[0]

@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from dpbayes_cli.privacy.lazy_numpy import np
+
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
 
@@ -61,8 +63,6 @@ class Parities:
         Shape (2, .., 2), one axis per variable, 1 if it is in the subset. -1 if no pattern has these variables: for the
         empty subset, and if one of them has a single value.
         """
-        import numpy as np
-
         first: dict[int, int] = {}
         owners = []
         for i, family in enumerate(self.families):
@@ -81,8 +81,6 @@ class Parities:
     @cached_property
     def members(self) -> tuple[Integers, ...]:
         """For each family its patterns: ascending flat indices (C order) into its padded table."""
-        import numpy as np
-
         return tuple(
             np.flatnonzero(owner.reshape(-1)[_supports(self.padded_shape(i))] == i)
             for i, owner in enumerate(self.owners)
@@ -96,8 +94,6 @@ class Parities:
     @cached_property
     def positions(self) -> tuple[Integers, ...]:
         """For each family and each flat entry of its padded table the position of that pattern among all; -1 for 0."""
-        import numpy as np
-
         shapes = [self.padded_shape(i) for i in range(len(self.families))]
         starts = np.cumsum([0, *map(math.prod, shapes)])
         place = np.full(int(starts[-1]), -1, dtype=np.int64)
@@ -123,19 +119,13 @@ class Parities:
     def coefficients(self, tables: Sequence[Integers], *, signed: bool = False) -> Integers:
         """Return the exact numbers that are released with noise, from exact tables of the same records.
 
-        Args:
-            tables: one integer table per family, of ``shape``; all must count the same records.
-            signed: whether to return sums of signs instead of numbers of records.
-
         Returns:
             T of every pattern, family by family and member by member, shape (count,); signed: H_0, the number of
-            records counted, and then H of every pattern, shape (1 + count,).
+            counted records, and then H of every pattern, shape (1 + count,).
 
         Privacy: exact integers; their sensitivity is that of ``parity_sensitivity``.
         Source: H is the Walsh-Hadamard transform of the padded table, T = (H_0 - H) / 2.
         """
-        import numpy as np
-
         parts = []
         for i, members in enumerate(self.members):
             padded = np.zeros(self.padded_shape(i), dtype=np.int64)
@@ -151,19 +141,14 @@ class Parities:
         """Return every family's table, rebuilt from the numbers of all patterns.
 
         A padded table is the inverse transform of the coefficients of all patterns inside the family, whichever family
-        they belong to. By default the cells of codes without a value are then left out. Tables rebuilt from noisy
-        numbers agree on what they share only if these cells are kept: noise puts mass there, too.
+        they belong to. The cells of codes without a value get noise, too: tables rebuilt from noisy numbers have equal
+        shared margins only if these cells are kept.
 
         Args:
-            values: T of every pattern, or H_0 and H of every pattern, as ``coefficients`` returns them.
-            total: the number of records, if values are T; None: values are H.
+            values: T or H of every pattern, as ``coefficients`` returns them.
+            total: the number of records if values are T; None: values are H.
             padded: whether to keep the cells of codes without a value.
-
-        Returns:
-            One table per family, of ``shape``; padded: of ``padded_shape``.
         """
-        import numpy as np
-
         numbers = np.asarray(values, dtype=np.float64)
         # Position -1, the last, is that of the pattern 0.
         signed = np.append(numbers[1:], numbers[0]) if total is None else np.append(total - 2.0 * numbers, total)
@@ -181,8 +166,6 @@ def _strides(shape: Sequence[int]) -> tuple[int, ...]:
 
 def _digits(shape: tuple[int, ...]) -> Integers:
     """Return the index along each axis of every entry of a table, shape (n_entries, n_axes)."""
-    import numpy as np
-
     return np.indices(shape, dtype=np.int64).reshape(len(shape), -1).T
 
 
@@ -192,15 +175,11 @@ def _supports(shape: tuple[int, ...]) -> Integers:
 
 
 def _powers(count: int) -> Integers:
-    import numpy as np
-
     return 1 << np.arange(count - 1, -1, -1, dtype=np.int64)
 
 
 def _walsh(vector: Any) -> Any:
     """Return the Walsh-Hadamard transform of a vector of 2^b numbers; exact on integers, its inverse times 2^b."""
-    import numpy as np
-
     half, count = 1, len(vector)
     while half < count:
         pairs = vector.reshape(-1, 2, half)

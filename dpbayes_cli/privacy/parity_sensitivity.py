@@ -1,13 +1,13 @@
 """The sensitivity of the parities of a set of tables: a maximum over the sets of variables that one record changes.
 
-Let z be the variables in which two records differ. The number of patterns that are odd in one record and even in the
-other depends on z alone,
+Let z be the variables in which two records differ, and d the bits in which they differ. The number of patterns that
+are odd in exactly one of the two records depends on z alone:
 
     f(z) = sum over sets A of variables inside a family of (prod_A m_v - prod_A e_v) / 2,
 
-m_v = 2^b - 1, e_v = -1 for v in z and m_v elsewhere: A's patterns are non-zero on each variable of A, and the sum of
-(-1)^{<gamma, d>} over them is a product over v in A of the same sum over gamma_v != 0, which is m_v where d_v = 0 and
--1 elsewhere, because the sum over all gamma_v, 0 included, vanishes. d_v = 0 exactly where the two codes are equal.
+with m_v = 2^b - 1, and e_v = -1 for v in z, e_v = m_v for other v. The patterns of A are non-zero on each variable of
+A. Over these patterns the sum of (-1)^{<gamma, d>} is a product over v in A of sums over gamma_v != 0. If the codes of
+v are equal, the sum over gamma_v is m_v. Otherwise it is -1, because the sum over all gamma_v, 0 included, vanishes.
 
 Source: Barak et al. 2007 and Zhang, Rubinstein and Dimitrakakis 2016, Alg. 2, which charge for all patterns; the
     maximum over z by bucket elimination, Dechter 1999, bounded by mini-buckets, Dechter and Rish 2003.
@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dpbayes_cli.privacy.dag import min_fill_elimination
+from dpbayes_cli.privacy.lazy_numpy import np
 from dpbayes_cli.privacy.neighbors import Neighbors
 
 if TYPE_CHECKING:
@@ -39,8 +40,8 @@ class ParitySensitivity:
     """The largest L1 change of parities between neighbors, or a bound on it, and two records that come close to it.
 
     Attributes:
-        value: no pair of neighbors moves the parities by more.
-        attained: by how much the two records move them.
+        value: an upper bound on the L1 change between neighbors.
+        attained: the L1 change between the two records.
         record: the codes of one record, for each variable.
         neighbor: the codes of the other record; None for the null or absent record.
     """
@@ -59,19 +60,11 @@ class ParitySensitivity:
 def sensitivity_l1(parities: Parities, neighbors: Neighbors, *, complete: bool) -> ParitySensitivity:
     """Return how far a record moves T (complete records under replace-one) or H, H_0 included (otherwise), in L1.
 
-    Args:
-        parities: the patterns; with the pattern 0 they are the set N.
-        neighbors: the neighbor relation; a privacy unit has one record.
-        complete: whether every record is valid.
-
-    Returns:
-        The sensitivity, with two records that attain it if it is exact; for H a bound is twice that for T.
-
-    Privacy: T: a replaced record moves T_gamma by 1 where gamma is odd against d, the bits that differ, and by 0
-        elsewhere: max f. H, if a valid record replaces a valid one: twice that, and H_0 stays. H, if a valid record
-        replaces null or none: each of the |N| numbers moves by 1. That is at most 2 max f: over all d != 0, of B bits,
-        every gamma != 0 is odd against 2^(B-1) of 2^B - 1, so that the mean of 2 f exceeds |N| - 1 and its maximum, an
-        integer, reaches |N|.
+    Privacy: T: a replaced record moves T_gamma by 1 if gamma is odd in d, the bits that differ, and by 0 otherwise: max
+        f. H, if a valid record replaces a valid one: 2 max f, and H_0 stays. H, if a valid record replaces a null
+        record or none: each number moves by 1. There are |N| of them, N the patterns with the pattern 0. This is at
+        most 2 max f: every gamma != 0 is odd in 2^(B-1) of the 2^B - 1 patterns d != 0 of B bits, so that the mean of 2
+        f over d exceeds |N| - 1, and its maximum, an integer, reaches |N|.
     Source: design notes, Fourier domain; f as defined in this module.
     """
     nothing = (0,) * len(parities.sizes)
@@ -86,16 +79,13 @@ def sensitivity_l1(parities: Parities, neighbors: Neighbors, *, complete: bool) 
 
 
 def maximize_odd_patterns(parities: Parities) -> ParitySensitivity:
-    """Return the maximum of f: exact while elimination meets few variables at a time, otherwise an upper bound.
+    """Return the maximum of f, or an upper bound on it if the network is densely connected.
 
-    Variables are maximized over one after another, each in the sum of all tables that contain it. A sum that would be
-    too large is split, and each part is maximized separately.
-
-    Returns:
-        The sensitivity of T among complete records, or a bound on it, and two records that differ by codes 0 and 1.
+    Variables are eliminated one after another: each is maximized over in the sum of all tables that contain it. A sum
+    that would be too large is split, and each part is maximized separately.
 
     Privacy: max (a + b) <= max a + max b: splitting never lowers the value. The two records prove that a value is the
-        maximum: they differ by codes 0 and 1 in z, and f(z) is counted, not deduced.
+        maximum: they differ by codes 0 and 1 in the variables z, and f(z) is counted.
     Source: Dechter 1999; Dechter and Rish 2003.
     """
     factors = [_family_factor(parities, i) for i in range(len(parities.families))]
@@ -115,8 +105,6 @@ def maximize_odd_patterns(parities: Parities) -> ParitySensitivity:
 
 def _family_factor(parities: Parities, i: int) -> Factor:
     """Return the part of f that is attributed to family i, as a table over which of its variables differ."""
-    import numpy as np
-
     family = parities.families[i]
     table = (parities.owners[i] == i).astype(np.int64)
     for axis in range(len(family)):
@@ -137,13 +125,9 @@ def _sort_axes(factor: Factor, rank: dict[int, int]) -> Factor:
 def _maximize(factors: Sequence[Factor], order: Sequence[int], room: int) -> tuple[int, set[int]]:
     """Return an upper bound of the factors' sum, and the variables to set to 1 to attain it or come close.
 
-    Args:
-        factors: tables over variables in the order of elimination, shape (2, .., 2).
-        order: the order of elimination.
-        room: the largest number of variables of a sum of factors.
+    Factors are tables over variables in the order of elimination, shape (2, .., 2); a sum of factors has at most
+    ``room`` variables.
     """
-    import numpy as np
-
     rank = {v: place for place, v in enumerate(order)}
     waiting: dict[int, list[Factor]] = {v: [] for v in order}
     value = 0

@@ -1,8 +1,8 @@
 """Permute-and-flip on exact integer weights: visit cells in random order, and keep the first whose coin shows heads.
 
-The coin of cell i shows heads with probability W_i / max W, a quotient of integers, so that the best cell always wins.
-On a fine cover the law is almost that of the exponential mechanism, which is the same procedure with replacement: cells
-that lost may come again.
+The coin of cell i shows heads with probability W_i / max W, a quotient of integers. The exponential mechanism is the
+same procedure with replacement: a cell whose coin showed tails may be visited again. So on a fine cover the two laws
+are almost equal.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from dpbayes_cli.privacy.grid import EXACT, MIN_WEIGHT, WEIGHT_SCALE, WINDOW_NATS
+from dpbayes_cli.privacy.lazy_numpy import np
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
 
 _QUADRATURE_NODES = 40
 _MAX_MEAN_HEADS = 45.0
-"""The integral is cut off where the mean number of heads among the cells visited is 45: the rest is about exp(-45)."""
+"""The integral ends where the mean number of heads among the visited cells is 45: the rest is about exp(-45)."""
 
 
 @dataclass(frozen=True)
@@ -29,15 +30,16 @@ class FlipWeights:
 
     Weights are evaluated on demand; a cell that is not near has the weight c = ``MIN_WEIGHT``.
 
-    Privacy: let u_i = exp(s_i - max s). Between neighbors u'_i / u_i varies over the cells by a factor exp(r) at most,
-        r the range of the scores' difference. As one cell has u = 1 and one has u' = 1, these quotients lie on both
-        sides of one. The constant draws each towards one, and flooring moves log W_i by less than -ln(1 - 1 / c) <
-        8.7e-19, decimals by less than 1e-40: log W'_i - log W_i varies by at most r + ``GRID_SLACK``.
+    Privacy: let u_i = exp(s_i - max s), and r the range of the difference of two neighbors' scores. The quotients
+        u'_i / u_i vary over the cells by a factor exp(r) at most. One cell has u = 1 and one has u' = 1, so that these
+        quotients lie on both sides of one. The constant c moves each quotient towards one. Flooring moves log W_i by
+        less than -ln(1 - 1 / c) < 8.7e-19, decimals by less than 1e-40: log W'_i - log W_i varies by at most r +
+        ``GRID_SLACK``.
     Source: McKenna and Sheldon 2020, Algorithm 1 (with real scores); design notes, sampling in finite precision.
 
     Attributes:
         n_cells: the number of cells.
-        near: the cells whose weight may exceed the constant.
+        near: the cells whose weight may exceed c.
         largest: max s.
         score: returns the score of a cell in ``EXACT`` arithmetic.
     """
@@ -51,9 +53,8 @@ class FlipWeights:
         """Return the weight of a cell."""
         if cell not in self.near:
             return MIN_WEIGHT
-        return MIN_WEIGHT + int(
-            EXACT.multiply(EXACT.exp(EXACT.subtract(self.score(cell), self.largest)), Decimal(WEIGHT_SCALE))
-        )
+        mass = EXACT.exp(EXACT.subtract(self.score(cell), self.largest))
+        return MIN_WEIGHT + int(EXACT.multiply(mass, Decimal(WEIGHT_SCALE)))
 
     @property
     def most(self) -> int:
@@ -62,15 +63,10 @@ class FlipWeights:
 
 
 def flip_weights(scores: Floats, exact: Callable[[int], Decimal], error: float) -> FlipWeights:
-    """Return the weights of scores.
+    """Return the weights of scores, which ``exact`` returns in ``EXACT`` arithmetic, by cell.
 
-    Args:
-        scores: shape (n_cells,), in floats; they only locate the cells that matter.
-        exact: returns the score of a cell in ``EXACT`` arithmetic.
-        error: an upper bound on the error of the floats, at most a half.
+    The same scores in floats only locate the likely cells; ``error`` bounds their error.
     """
-    import numpy as np
-
     if not error <= 0.5:
         raise ValueError("the floats of scores must err by half a nat at most")
     best = float(scores.max())
@@ -85,11 +81,11 @@ def permute_and_flip(weights: FlipWeights) -> int:
 
     Privacy: coins are independent of the order, so that cell i is kept with probability P_i = W_i times the integral of
         prod_{j != i} (1 - W_j u) over u from 0 to 1 / max W (u max W is the place of i in the order, from 0 to 1). Let
-        W'_j / W_j lie in [a, a exp(e)] for all j. P is the same for W' / a, so let a = 1: then W'_i <= exp(e) W_i,
-        every other factor and the range of the integral are no larger than before, and P'_i <= exp(e) P_i. This is pure
-        e-DP, e the range of log W'_i - log W_i. In terms of the scores log W_i, all of which may be shifted by a
-        constant: their symmetric sensitivity is e / 2, and exp(s_i - max s) is the coin of the paper's exp(e (q_i - max
-        q) / (2 D)) with D = e / 2. The range of log P'_i / P_i may exceed e: no bounded range.
+        W'_j / W_j lie in [a, a exp(e)] for all j. W' and W' / a give the same P', so let a = 1: then W'_i <= exp(e)
+        W_i, every other factor and the range of the integral are no larger under W', and P'_i <= exp(e) P_i. This is
+        pure e-DP, with e the range of log W'_i - log W_i. The paper's coin exp(e (q_i - max q) / (2 D)) is exp(s_i -
+        max s) for the symmetric sensitivity D = e / 2 of scores, which may all be shifted by a constant. The range of
+        log P'_i / P_i may exceed e: there is no bounded range.
     Source: McKenna and Sheldon 2020, Algorithm 1 and Theorem 1; the proof is ours.
     """
     moved: dict[int, int] = {}
@@ -104,8 +100,6 @@ def permute_and_flip(weights: FlipWeights) -> int:
 
 def flip_law(scores: Floats) -> Floats:
     """Return the probabilities of permute-and-flip in floats, shape (n_cells,): for plans, never for a release."""
-    import numpy as np
-
     coins = np.exp(scores - scores.max())
     relevant = coins > 1e-12
     likely_coins = coins[relevant]

@@ -6,6 +6,7 @@ Source: Geumlek, Song and Chaudhuri 2017, Theorems 12-15; design notes, posterio
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
@@ -37,18 +38,43 @@ from dpbayes_cli.privacy.grid import EXACT
 
 
 @dataclass(frozen=True)
-class GammaShapeFamily(ConjugateFamily):
-    """Poisson counts x in [0, bound] with a Gamma(shape, rate) prior: the data move the shape, n moves the rate.
-
-    Privacy: the divergence grows with |x - x'|, so that x in {0, bound}, and falls with the sum of the other records,
-        so that this sum is zero (the log-gamma terms are those of ``DirichletFamily``).
-    Source: Geumlek et al. 2017, sec. 3.2; design notes, complete gamma-Poisson.
-    """
+class _GammaFamily(ConjugateFamily):
+    """Numbers in [0, bound] with a Gamma(shape, rate) prior; a subclass says which parameter their sum moves."""
 
     shape: float
     rate: float
     bound: float
     n: int
+
+    @abstractmethod
+    def gains(self, total: Fraction) -> tuple[Fraction, Fraction]:
+        """Return what records with this total add to the shape and to the rate, at a likelihood power of one."""
+
+    def draw(self, sums: Sequence[Fraction], r: float, m: float, size: int) -> list[tuple[float, ...]]:
+        """Draw the rate on a grid of its logarithm."""
+        of_shape, of_rate = self.gains(sums[0])
+        law = LogGamma(prior_plus_data(self.shape, m, r, of_shape), prior_plus_data(self.rate, m, r, of_rate))
+        return [(math.exp(y),) for y in self.lattice(r, m).draw(law, size)]
+
+    def moments(self, sums: Sequence[Fraction], r: float, m: float) -> tuple[float, float]:
+        """Return the mean and standard deviation of the Gamma posterior."""
+        of_shape, of_rate = map(float, self.gains(sums[0]))
+        shape, rate = self.shape / m + r * of_shape, self.rate / m + r * of_rate
+        return shape / rate, math.sqrt(shape) / rate
+
+
+@dataclass(frozen=True)
+class GammaShapeFamily(_GammaFamily):
+    """Poisson counts x in [0, bound] with a Gamma(shape, rate) prior: the data move the shape, n moves the rate.
+
+    Privacy: the divergence grows with |x - x'|, so that x and x' are 0 and bound. It falls with the sum of the other
+        records, so that this sum is zero. The log-gamma terms are those of ``DirichletFamily``.
+    Source: Geumlek et al. 2017, sec. 3.2; design notes, complete gamma-Poisson.
+    """
+
+    def gains(self, total: Fraction) -> tuple[Fraction, Fraction]:
+        """Return the total and n."""
+        return total, Fraction(self.n)
 
     def order_max(self, r: float, m: float) -> float:
         """Return 1 + shape / (r m bound)."""
@@ -67,31 +93,20 @@ class GammaShapeFamily(ConjugateFamily):
         spacing = spacing_for(1.0 / math.sqrt(most + min(LARGEST_ORDER, self.order_max(r, m)) * r * self.bound))
         return Lattice(*log_gamma_ends(least, most, rate, rate), spacing, least)
 
-    def draw(self, sums: Sequence[Fraction], r: float, m: float, size: int) -> list[tuple[float, ...]]:
-        """Draw the rate on a grid of its logarithm."""
-        law = LogGamma(prior_plus_data(self.shape, m, r, sums[0]), prior_plus_data(self.rate, m, r, Fraction(self.n)))
-        return [(math.exp(y),) for y in self.lattice(r, m).draw(law, size)]
-
-    def moments(self, sums: Sequence[Fraction], r: float, m: float) -> tuple[float, float]:
-        """Return the mean and standard deviation of the Gamma posterior."""
-        shape, rate = self.shape / m + r * float(sums[0]), self.rate / m + r * self.n
-        return shape / rate, math.sqrt(shape) / rate
-
 
 @dataclass(frozen=True)
-class GammaRateFamily(ConjugateFamily):
-    """Exponential waiting times x in [0, bound] with a Gamma(shape, rate) prior: the data move the rate.
+class GammaRateFamily(_GammaFamily):
+    """Exponential waiting times x in [0, bound] with a Gamma(shape, rate) prior: the data move the rate, n the shape.
 
-    Privacy: k [order log b1 - log(order b1 - (order - 1) b2)] / (order - 1) - k log b2 with rates b1, b2 that differ by
-        at most r bound depends on b2 / b1 alone, and is largest at the smallest rates: the sum of the other records is
-        zero.
+    Privacy: let k be the shape, and b1 and b2 the rates of two neighbors, which differ by at most r bound. The
+        divergence k [order log b1 - log(order b1 - (order - 1) b2)] / (order - 1) - k log b2 depends on b2 / b1 alone,
+        and is largest at the smallest rates: the sum of the other records is zero.
     Source: design notes, complete gamma-exponential; lambda* = 1 + rate / (r bound), and D grows with n.
     """
 
-    shape: float
-    rate: float
-    bound: float
-    n: int
+    def gains(self, total: Fraction) -> tuple[Fraction, Fraction]:
+        """Return n and the total."""
+        return Fraction(self.n), total
 
     def order_max(self, r: float, m: float) -> float:
         """Return 1 + rate / (r m bound)."""
@@ -103,7 +118,7 @@ class GammaRateFamily(ConjugateFamily):
             return math.inf
         k, b, shift = self.shape / m + r * self.n, self.rate / m, r * self.bound
 
-        def of_ratio(ratio: float) -> float:  # b2 / b1 - 1, for the logs of b2 / b1 and of order - (order - 1) b2 / b1
+        def of_ratio(ratio: float) -> float:  # ratio: b2 / b1 - 1
             gap = 1.0 - (order - 1.0) * ratio
             if gap < MIN_RELATIVE_GAP:
                 return math.inf
@@ -118,16 +133,6 @@ class GammaRateFamily(ConjugateFamily):
         ends = log_gamma_ends(shape, shape, rate, rate + r * self.n * self.bound)
         return Lattice(*ends, spacing_for(1.0 / math.sqrt(shape)), shape)
 
-    def draw(self, sums: Sequence[Fraction], r: float, m: float, size: int) -> list[tuple[float, ...]]:
-        """Draw the rate on a grid of its logarithm."""
-        law = LogGamma(prior_plus_data(self.shape, m, r, Fraction(self.n)), prior_plus_data(self.rate, m, r, sums[0]))
-        return [(math.exp(y),) for y in self.lattice(r, m).draw(law, size)]
-
-    def moments(self, sums: Sequence[Fraction], r: float, m: float) -> tuple[float, float]:
-        """Return the mean and standard deviation of the Gamma posterior."""
-        shape, rate = self.shape / m + r * self.n, self.rate / m + r * float(sums[0])
-        return shape / rate, math.sqrt(shape) / rate
-
 
 @dataclass(frozen=True)
 class BetaFailuresFamily(ConjugateFamily):
@@ -135,10 +140,11 @@ class BetaFailuresFamily(ConjugateFamily):
 
     The data move the second shape, n moves the first: Beta(alpha + successes n, beta + sum x).
 
-    Privacy: with the first shape fixed at A the log-partition is F(b) = log G(b) - log G(A + b), so that D is
-        ``gain_term`` or ``loss_term`` at b less the same at A + b. F is convex, so that D grows with |x - x'|: x in {0,
-        bound}. F' is concave (its second derivative is psi_2(b) - psi_2(A + b) < 0), and the middle one of the three
-        arguments of F in D is their weighted mean, so that dD/db <= 0: the sum of the other records is zero.
+    Privacy: if the first shape is A, the log-partition of the second shape b is F(b) = log G(b) - log G(A + b), so that
+        the divergence D is ``gain_term`` or ``loss_term`` at b less the same term at A + b. F is convex, so that D
+        grows with |x - x'|, and x and x' are 0 and bound. F' is concave (its second derivative is psi_2(b) -
+        psi_2(A + b) < 0), and the middle one of the three arguments of F in D is their weighted mean, so that dD/db <=
+        0: the sum of the other records is zero.
     Source: Geumlek, Song and Chaudhuri 2017, Theorem 15 (Beta posteriors); lambda* = 1 + beta / (r m bound).
     """
 
@@ -184,8 +190,8 @@ class BetaFailuresFamily(ConjugateFamily):
 class NormalFamily(ConjugateFamily):
     """Normal values x in [lower, upper] of known variance with a normal prior on their mean.
 
-    Privacy: all posteriors have the same variance v, and means that differ by at most r (upper - lower) v / variance,
-        whence D = order shift^2 / (2 v), for every order.
+    Privacy: all posteriors have the same variance v, and the means of neighbors differ by at most shift = r (upper -
+        lower) v / variance: the divergence is at most order shift^2 / (2 v), for every order.
     Source: Geumlek et al. 2017, sec. 3.3; Mironov 2017, Proposition 7.
     """
 
@@ -214,7 +220,7 @@ class NormalFamily(ConjugateFamily):
         v = self._posterior_variance(r, m)
         prior, weight = self.mean / (m * self.prior_variance), r * self.n / self.variance
         ends = [v * (prior + weight * end) for end in (self.lower, self.upper)]
-        reach, spacing = math.sqrt(2.0 * TAIL_NATS * v), spacing_for(math.sqrt(v), 1.0)
+        reach, spacing = math.sqrt(2.0 * TAIL_NATS * v), spacing_for(math.sqrt(v), math.inf)
         low, high = min(ends) - reach, max(ends) + reach
         if max(abs(low), abs(high)) > 2.0**44 * math.sqrt(v):
             raise SpecError(

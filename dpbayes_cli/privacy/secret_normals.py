@@ -7,8 +7,9 @@ import os
 from decimal import ROUND_FLOOR, Context, Decimal, localcontext
 from typing import TYPE_CHECKING
 
+from dpbayes_cli.privacy.lazy_numpy import np
+
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     from dpbayes_cli.base.numeric import Floats
@@ -19,34 +20,27 @@ if TYPE_CHECKING:
 _BITS = 64
 _MIN_BATCH = 1 << 10
 _PROPOSALS_PER_NUMBER = 1.4
-"""Proposals per number that is wanted; 0.76 of them are accepted."""
+"""Proposals per requested number; 0.76 of them are accepted."""
 LOG_ERROR = 2.0**-49
-"""Bound on the error of a double-precision logarithm x, of a rounded number, in units of 1 + x."""
+"""Bound on the error of a double-precision logarithm x of a rounded number, relative to 1 + x."""
 
 
 class RoundedNormals:
-    """round(scale N) for independent standard normal N, as floats that are whole.
+    """round(scale N) for independent standard normal N, as whole floats; the scale is at least 1, and far below 2^53.
 
     Privacy: the law is exactly that of rounded normal numbers: every whole number is possible, whatever its size.
-        Double precision decides only if neither its error (``LOG_ERROR``) nor the bits not yet drawn can matter;
-        otherwise more bits are drawn, and decimals with enough digits decide. The assumption is that logarithms in
-        double precision keep ``LOG_ERROR``, 8 times the rounding of a correct one.
+        Double precision decides only if neither its error (``LOG_ERROR``) nor the bits not yet drawn can change the
+        decision; otherwise more bits are drawn, and decimals with enough digits decide. The assumption is that the
+        error of logarithms in double precision is at most ``LOG_ERROR``, 8 times that of correct rounding.
     Source: von Neumann 1951: an exponential number x is kept if another one exceeds (x - 1)^2 / 2; the kept numbers
         have a density proportional to exp(-x^2 / 2). Karney 2016 (exact sampling by bits that are drawn as needed).
-
-    Args:
-        scale: at least 1, and so small that no number of interest exceeds 2^53.
     """
 
     def __init__(self, scale: float) -> None:
-        import numpy as np
-
         self._scale, self._ready = scale, np.zeros(0)
 
     def __call__(self, shape: tuple[int, ...]) -> Floats:
         """Return numbers in an array of this shape."""
-        import numpy as np
-
         count = math.prod(shape)
         while len(self._ready) < count:
             size = int(_PROPOSALS_PER_NUMBER * max(count - len(self._ready), _MIN_BATCH))
@@ -59,13 +53,9 @@ class RoundedNormals:
 def accepted_normals(first: Words, second: Words, scale: float) -> Floats:
     """Return the rounded normal numbers of the proposals that are accepted, in order.
 
-    Args:
-        first: words whose negative logarithms are the proposals.
-        second: words that decide; their last bit is the sign.
-        scale: the factor of the normal numbers before they are rounded.
+    Proposals are the negative logarithms of the first words; the second words decide whether a proposal is accepted,
+    and their last bit is the sign.
     """
-    import numpy as np
-
     kept, unsure, numbers = decide_in_floats(first, second, scale)
     for place in np.flatnonzero(unsure):
         number = decide_with_more_bits(int(first[place]), int(second[place]), scale)
@@ -79,8 +69,6 @@ def decide_in_floats(first: Words, second: Words, scale: float, bits: int = _BIT
 
     A word w of b bits stands for any u in [w, w + 1) / 2^b: -log u is within 1 / 2w of its value at the middle.
     """
-    import numpy as np
-
     with np.errstate(divide="ignore"):
         size, error = _exponential(first, bits)
         threshold, threshold_error = _exponential(second >> np.uint64(1), bits - 1)
@@ -96,8 +84,6 @@ def decide_in_floats(first: Words, second: Words, scale: float, bits: int = _BIT
 
 def _exponential(words: Words, bits: int) -> tuple[Floats, Floats]:
     """Return the negative logarithms of words, and bounds on their errors, infinite for the word 0."""
-    import numpy as np
-
     wide = words.astype(np.float64)
     size = -np.log((wide + 0.5) * 2.0**-bits)
     return size, LOG_ERROR * (1.0 + size) + 0.5 / wide

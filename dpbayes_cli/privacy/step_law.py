@@ -34,7 +34,7 @@ class StepLaw:
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """The assumptions of its guarantee beyond those of every guarantee, one text each."""
+        """The assumptions of this law's guarantee that not every guarantee has, one text each."""
         return ()
 
     def is_possible(self, draw: Sequence[float]) -> bool | None:

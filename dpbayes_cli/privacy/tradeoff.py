@@ -17,14 +17,14 @@ _N_EPSILONS = 200
 class Tradeoff:
     """The (epsilon, delta) statements that follow from one guarantee, as floats.
 
-    Privacy: every number is an upper bound on the loss of the mechanism that carries the guarantee, up to the rounding
-        of floats. Nothing is charged by it, and nothing that is released depends on it.
+    Privacy: every number is an upper bound on the privacy loss of the guarantee's mechanism, up to the rounding of
+        floats. No charge and no release depends on these numbers.
     Source: ``Guarantee.delta_at``; for a pure epsilon, or an epsilon with a delta, randomized response is the worst
         case (Kairouz, Oh and Viswanath 2015, Theorem 3.3).
 
     Attributes:
         guarantee: the guarantee.
-        renyi: its finite Renyi divergences, at the orders of the grid and at those that it states.
+        renyi: its finite Renyi divergences, at the orders of the grid and at the orders that it states.
     """
 
     guarantee: Guarantee
@@ -50,25 +50,21 @@ class Tradeoff:
         return min(deltas)
 
     def epsilon(self, delta: float) -> float:
-        """Return the smallest epsilon proved to hold together with a delta > 0; infinite if no epsilon is."""
-        high = float(self.guarantee.epsilon_at(Decimal(repr(delta))))
+        """Return the smallest epsilon that is proved to hold with a delta > 0; infinite if there is none."""
+        low, high = 0.0, float(self.guarantee.epsilon_at(Decimal(repr(delta))))
         if not math.isfinite(high):
             return high
-        low = 0.0
         for _ in range(60):
             middle = (low + high) / 2.0
             low, high = (low, middle) if self.delta(middle) <= delta else (middle, high)
         return high
 
     def power(self, level: float) -> float:
-        """Return an upper bound on the power of any test that a person's record is another one, at a level.
+        """Return an upper bound on the power of any test of neighbors at a level, the probability of a false positive.
 
         Privacy: every (epsilon, delta) statement bounds the power by exp(epsilon) level + delta, and by 1 -
             exp(-epsilon) (1 - level - delta); the smallest of all these bounds holds.
         Source: Wasserman and Zhou 2010; Kairouz, Oh and Viswanath 2015 (the region of error rates).
-
-        Args:
-            level: the probability of a false positive, from 0 to 1.
         """
         best = 1.0
         for epsilon in self.epsilons(_N_EPSILONS):
@@ -78,7 +74,7 @@ class Tradeoff:
         return best
 
     def epsilons(self, count: int) -> list[float]:
-        """Return evenly spaced epsilons from 0 to where delta has nearly vanished; only 0 if there is no finite one."""
+        """Return evenly spaced epsilons from 0 to one with a negligible delta; only 0 if no such epsilon is finite."""
         largest = float(self.guarantee.epsilon)
         if not math.isfinite(largest):
             largest = float(self.guarantee.epsilon_at(Decimal(repr(_NEGLIGIBLE_DELTA))))

@@ -104,14 +104,6 @@ def test_no_neighbors_are_told_apart_by_more_than_the_charge(mechanism: Any, wei
     assert widest >= charged * Decimal("0.999"), "the charge is attained"
 
 
-def test_a_table_charged_alone_would_not_be_enough() -> None:
-    """Planted bug: each table spends the whole epsilon, as if its records were other people's."""
-    model = build()
-    plan = plan_of(Ops(), model, **request("3"))
-    sampler = require_type(plan.final_step.law, DagSampler)
-    assert worst(model, sampler)[1] > plan.guarantee.epsilon * Decimal("1.5") / len(model.network)
-
-
 def test_the_guarantee_is_that_of_the_selection() -> None:
     model = build()
     assert isinstance(plan_of(Map(), model, **request("1")).guarantee, BoundedRange)
@@ -125,8 +117,8 @@ def test_draws_follow_the_laws_row_by_row() -> None:
     sampler = require_type(plan_of(Ops(), model, **request("6")).final_step.law, DagSampler)
     statistic = model.statistic(request("1")["policy"])
     values = count_cells(statistic, model.network.names, np.array([[0, 1, 1], [1, 1, 0]]))
-    drawn = np.array(sampler.draw(values, 4000))
-    assert drawn.shape == (4000, sum(model.network.n_cells))
+    drawn = np.array(sampler.draw(values, 1000))
+    assert drawn.shape == (1000, sum(model.network.n_cells))
     moments = sampler.moments_by_row(values)
     assert [drawn.shape[1], *model.compared] == [14, *range(0, 14, 2)]
     assert sampler.moments(values) == moments[0]
@@ -138,7 +130,7 @@ def test_draws_follow_the_laws_row_by_row() -> None:
         cover = require_type(sampler.laws[0], SimplexSampler).cover
         assert moments[row] == pytest.approx(((mean + cover.least) / cover.resolution, sd / cover.resolution))
         counts = drawn[:, 2 * row] * cover.resolution - cover.least
-        assert stats.norm.sf(abs(counts.mean() - mean) / (sd / np.sqrt(4000))) > 1e-6
+        assert stats.norm.sf(abs(counts.mean() - mean) / (sd / np.sqrt(1000))) > 1e-6
 
 
 def test_more_values_than_are_drawn_exactly_are_refused() -> None:

@@ -351,15 +351,6 @@ def test_a_bundle_of_an_earlier_chain_verifies_but_for_its_tail(
     assert ("far tail" in done.err) is (code == 0)
 
 
-def test_the_prior_is_part_of_the_request(dpbayes: Cli, records: Path) -> None:
-    dpbayes("budget", "open", "d", "--rho", "1")
-    asked = ["release", "--spec", "spec.yaml", "--mu", "0.5", "--n-steps", "5", "--json"]
-    one = dpbayes(*asked, "--out", "one").json
-    other = dpbayes(*asked, "--prior", "precision=2", "--out", "two").json
-    assert not other["replayed"]
-    assert Decimal(other["remaining"]["rho"]) < Decimal(one["remaining"]["rho"]) < 1
-
-
 def test_every_account_but_a_pure_one_can_pay(dpbayes: Cli, records: Path) -> None:
     asked = ["release", "--spec", "spec.yaml", "--mu", "0.3", "--n-steps", "5"]
     for name, total in {
@@ -402,20 +393,7 @@ def test_under_add_remove_no_output_reveals_the_number_of_records(dpbayes: Cli, 
         assert one[key] == two[key]
 
 
-CELLS = [
-    "5,u,1",
-    "",
-    "x,x,x",
-    "NaN,u,1",
-    "1e400,u,1",
-    "-1e308,v,0",
-    "5,u",
-    '"',
-    "5,u,1,1",
-    "=cmd(),u,1",
-    "\x00",
-    "y" * 5000,
-]
+CELLS = ["5,u,1", "", "x,x,x", "NaN,u,1", "1e400,u,1", "-1e308,v,0", "5,u", '"', "5,u,1,1", "=cmd(),u,1", "\x00"]
 
 
 def test_no_record_changes_messages_or_the_amount_written(dpbayes: Cli, records: Path, ledger_path: Path) -> None:

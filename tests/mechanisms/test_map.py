@@ -154,16 +154,6 @@ def test_no_pair_of_neighbors_exceeds_the_charge_on_the_lattice(
             assert charged * Decimal("0.999") <= widest <= charged  # no constant holds anything back
 
 
-@pytest.mark.parametrize("selection", SELECTIONS)
-def test_a_likelihood_power_twice_as_high_exceeds_the_charge(selection: SelectionKind) -> None:
-    sampler = on_cells(plan_of(Map(), COIN, COMPLETE, Decimal(1), n_records=2, selection=selection), 2)
-    doubled = replace(sampler, law=replace(sampler.law, likelihood_power=2 * sampler.law.likelihood_power))
-    largest, widest = worst(*grid_laws(doubled, 2))
-    assert widest > Decimal("1.9")
-    if selection == "permute-and-flip":
-        assert largest > Decimal("1.9")
-
-
 def flips_of(weights: list[float]) -> FlipWeights:
     logs = [math.log(weight) for weight in weights]
     return flip_weights(np.array(logs), lambda cell: Decimal(logs[cell]), 1e-9)
@@ -201,24 +191,6 @@ def test_decimals_decide_between_scores_that_floats_cannot_tell_apart() -> None:
     flips = flip_weights(np.zeros(3), lambda cell: scores[cell], 1e-9)
     assert flips.largest == scores[2]
     assert flips.weight(2) == flips.most > flips.weight(0) > flips.weight(1)
-
-
-@pytest.mark.parametrize("epsilon", ["0.5", "5", "100"])
-@pytest.mark.parametrize("successes", [0, 3, 10])
-def test_permute_and_flip_is_never_worse(successes: int, epsilon: str) -> None:
-    """In expected score, exactly on the integers of both (McKenna and Sheldon 2020, Theorem 3)."""
-    samplers: dict[SelectionKind, GridEstimate] = {}
-    for selection in SELECTIONS:
-        request = plan_arguments(COMPLETE, Decimal(epsilon), n_records=10, selection=selection)
-        law = require_type(plan_of(Map(), COIN, **request).steps[0].law, GridEstimate)
-        samplers[selection] = replace(law, law=replace(law.law, n_cells=8))
-    cells = samplers["exponential"].law.weights([successes])
-    plain = [Fraction(cells.weight(cell), cells.total) for cell in range(8)]
-    flips = samplers["permute-and-flip"].coin_weights([successes])
-    flipped = subset_law([flips.weight(cell) for cell in range(8)])
-    scores = samplers["exponential"].law.logs([successes])
-    expected = [float(sum(float(p) * s for p, s in zip(law, scores, strict=True))) for law in (plain, flipped)]
-    assert expected[1] >= expected[0]
 
 
 def test_only_the_exponential_choice_is_of_bounded_range() -> None:

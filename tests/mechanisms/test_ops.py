@@ -7,7 +7,7 @@ import math
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import mpmath
 import numpy as np
@@ -31,6 +31,9 @@ from dpbayes_cli.privacy.neighbors import Neighbors
 from tests.mechanisms.one_parameter import ONE_PARAMETER
 from tests.plans import plan_arguments, plan_of
 from tests.statistical import FALSE_FAIL, assert_follows, uniformity_p_value
+
+if TYPE_CHECKING:
+    from dpbayes_cli.base.numeric import Floats
 
 COIN = BetaBernoulli("1", "0", 1.0, 1.0)
 COMPLETE = RecordPolicy(Neighbors.REPLACE_ONE, "0")
@@ -133,18 +136,6 @@ def test_draws_follow_the_tempered_truncated_posterior(
     assert uniformity_p_value(np.interp(drawn, grid, cdf / cdf[-1])) >= FALSE_FAIL
 
 
-def test_draws_follow_the_truncated_beta_posterior() -> None:
-    """At a likelihood power of one: Beta(2 + s, 3 + n - s) cut to [0.1, 0.9], by SciPy's density."""
-    model = BetaBernoulli("1", "0", 2.0, 3.0)
-    plan = plan_of(Ops(), model, COMPLETE, Decimal(100), n_records=20)
-    assert plan.parameters["likelihood_power"] == 1.0
-    assert plan.guarantee.epsilon < Decimal("4.3945")  # T R = 2 log 9, and not the 100 that was offered
-    drawn = np.array(require_type(plan.steps[0].law, ScalarSampler).draw([12], 4000))[:, 0]
-    beta = stats.beta(14, 11)
-    low, high = beta.cdf([0.1, 0.9])
-    assert uniformity_p_value((beta.cdf(drawn) - low) / (high - low)) >= FALSE_FAIL
-
-
 @pytest.mark.parametrize("counts", [(3, 5, 2), (10, 0, 0)])
 def test_lattice_draws_follow_the_enumerated_law(counts: tuple[int, ...]) -> None:
     model = DirichletCategorical(("a", "b", "c"), (1.0, 2.0, 0.7))
@@ -159,30 +150,25 @@ def test_lattice_draws_follow_the_enumerated_law(counts: tuple[int, ...]) -> Non
     assert_follows(drawn, np.arange(len(points)), masses / masses.sum())
 
 
-def brute_force_divergence(sampler: ScalarSampler, order: float) -> float:
-    worst = 0.0
-    laws = []
-    for s in range(sampler.n_records + 1):
-        weights = sampler.weights([s])
-        w = np.array([weights.weight(cell) for cell in range(sampler.n_cells)], dtype=float)
-        laws.append(w / w.sum())
-    for p, q in itertools.pairwise(laws):
-        for one, other in ((p, q), (q, p)):
-            worst = max(worst, float(np.log(np.sum(one**order * other ** (1 - order))) / (order - 1)))
-    return worst
+def log_law(sampler: ScalarSampler, total: int) -> Floats:
+    weights = sampler.weights([total])
+    logs = np.log(np.array([weights.weight(cell) for cell in range(sampler.n_cells)], dtype=float))
+    return np.asarray(logs - np.logaddexp.reduce(logs))
+
+
+def largest_divergence(laws: list[Floats], order: float) -> float:
+    """The largest Renyi divergence of two laws that follow each other, in both directions."""
+    pairs = [pair for p, q in itertools.pairwise(laws) for pair in ((p, q), (q, p))]
+    return max(float(np.logaddexp.reduce(order * p + (1 - order) * q)) / (order - 1) for p, q in pairs)
 
 
 def test_the_exact_curve_is_the_maximum_over_all_neighbors() -> None:
-    sampler = replace(sampler_of(COIN), n_records=12, n_cells=64)
+    """On a support that is not symmetric, so that the two directions differ."""
+    sampler = replace(sampler_of(COIN, support=(0.02, 0.5)), n_records=12, n_cells=64)
+    laws = [log_law(sampler, total) for total in range(sampler.n_records + 1)]
     for order, value in exact_curve(sampler):
-        exact = brute_force_divergence(sampler, float(order))
+        exact = largest_divergence(laws, float(order))
         assert exact <= float(value) <= exact + 1e-8
-
-
-def test_the_exact_curve_at_sixty_records() -> None:
-    """Complete, flat prior, epsilon 1, a0 = 0.1: 0.0151 at order 2, against 0.25 of the general bound."""
-    plan = plan_of(Ops(), COIN, COMPLETE, Decimal(1), n_records=60)
-    assert float(plan.guarantee.rdp(Decimal(2))) == pytest.approx(0.0151, abs=5e-5)
 
 
 @pytest.mark.parametrize(
@@ -244,14 +230,9 @@ def test_a_curve_carries_the_error_of_its_floats() -> None:
     model = NormalMean(2000.0, 2001.0, 1.0, 2000.0, 1.0)
     plan = plan_of(Ops(), model, COMPLETE, Decimal("0.5"), n_records=1)
     sampler = require_type(plan.steps[0].law, ScalarSampler)
-    laws = []
-    for code in (0, 1 << 20):
-        weights = sampler.weights([code])
-        w = np.array([weights.weight(cell) for cell in range(sampler.n_cells)], dtype=float)
-        laws.append(w / w.sum())
+    laws = [log_law(sampler, code) for code in (0, 1 << 20)]
     for order in (2.0, 8.0):
-        exact = max(float(np.log(np.sum(p**order * q ** (1 - order))) / (order - 1)) for p, q in (laws, reversed(laws)))
-        assert exact <= float(plan.guarantee.rdp(Decimal(order)))
+        assert largest_divergence(laws, order) <= float(plan.guarantee.rdp(Decimal(order)))
 
 
 def test_a_support_that_cannot_be_assumed_must_be_stated() -> None:

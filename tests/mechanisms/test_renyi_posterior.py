@@ -57,15 +57,14 @@ def test_rdp_direct_prices_the_true_posterior() -> None:
 
 
 def test_the_whole_curve_is_charged() -> None:
-    curve = require_type(planned("rdp-diffuse", epsilon=Decimal("0.1"), order=Decimal("3.3")).guarantee, RenyiCurve)
+    plan = planned("rdp-diffuse", epsilon=Decimal("0.1"), order=Decimal("3.3"))
+    curve, family = require_type(plan.guarantee, RenyiCurve), DirichletFamily((6.0, 12.0), 100)
     values = [value for _, value in curve.points]
     assert len(curve.points) > 15
     assert values == sorted(values)
     assert Decimal("3.3") in {order for order, _ in curve.points}
     for order, value in curve.points:
-        family = DirichletFamily((6.0, 12.0), 100)
-        r = planned("rdp-diffuse", epsilon=Decimal("0.1"), order=Decimal("3.3")).parameters["r"]
-        assert float(value) >= family.divergence(float(order), r, 1.0)
+        assert float(value) >= family.divergence(float(order), plan.parameters["r"], 1.0)
 
 
 def test_an_order_beyond_the_largest_is_refused_with_the_prior_that_would_do() -> None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
-import time
 from collections.abc import Callable
-from decimal import Decimal
+from decimal import Decimal, localcontext
 from fractions import Fraction
 from typing import Any
 
@@ -18,24 +17,11 @@ from scipy import stats
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.privacy import coordinate
 from dpbayes_cli.privacy.conjugate import ConjugateFamily, DirichletFamily
+from dpbayes_cli.privacy.grid import EXACT
 from dpbayes_cli.privacy.real_conjugate import BetaFailuresFamily, GammaRateFamily, GammaShapeFamily, NormalFamily
 from tests.statistical import FALSE_FAIL, uniformity_p_value
 
 PAPER = DirichletFamily((6.0, 12.0), 100)
-
-
-def solve(cost: Callable[[float], float], target: float) -> float:
-    low, high = 0.0, 1.0
-    for _ in range(100):
-        middle = (low + high) / 2
-        low, high = (middle, high) if cost(middle) <= target else (low, middle)
-    return low
-
-
-@pytest.mark.parametrize(("order", "r", "m"), [(2.0, 0.718261997, 0.526400871), (15.0, 0.227873409, 0.0578274525)])
-def test_the_reference_calibrations(order: float, r: float, m: float) -> None:
-    assert solve(lambda x: PAPER.divergence(order, x, 1.0), 0.1) == pytest.approx(r, abs=1e-8)
-    assert solve(lambda x: PAPER.divergence(order, 1.0, x), 0.1) == pytest.approx(m, abs=1e-8)
 
 
 def test_the_reference_divergences() -> None:
@@ -176,17 +162,6 @@ def test_the_order_at_which_a_divergence_becomes_infinite() -> None:
     assert math.isinf(NormalFamily(0.0, 1.0, 1.0, -1.0, 1.0, 5).order_max(1.0, 1.0))
 
 
-def test_a_thousand_categories_calibrate_fast() -> None:
-    """Time of a bisection of 200 steps; the limit is ten times the usual time here."""
-    for k, limit in ((100, 0.5), (1000, 5.0)):
-        family = DirichletFamily(tuple(np.linspace(3.0, 9.0, k)), 10_000)
-        started = time.perf_counter()
-        solve(lambda r, family=family: family.divergence(2.0, r, 1.0), 0.1)  # type: ignore[misc]
-        took = time.perf_counter() - started
-        print(f"K = {k}: {took * 1e3:.1f} ms")
-        assert took < limit
-
-
 @pytest.mark.parametrize(("r", "m"), [(1.0, 1.0), (0.4, 1.0), (1.0, 0.3)])
 def test_draws_follow_the_posterior(r: float, m: float) -> None:
     n, size = 50, 3000
@@ -223,40 +198,28 @@ def log_partition_error(law: Any, exact: Any, spacing: float, low: float, high: 
     with mpmath.workdps(60):
         first, last = math.floor(low / spacing), math.ceil(high / spacing)
         h = mpmath.mpf(spacing)
-        total = mpmath.fsum(h * mpmath.exp(mpmath.mpf(str(law.exact(_decimal(h * i))))) for i in range(first, last + 1))
+        with localcontext(EXACT):
+            logs = [law.exact(Decimal(mpmath.nstr(h * i, 55))) for i in range(first, last + 1)]
+        total = mpmath.fsum(h * mpmath.exp(mpmath.mpf(str(log))) for log in logs)
         return float(abs(total / exact - 1))
-
-
-def _decimal(x: Any) -> Decimal:
-    return Decimal(mpmath.nstr(x, 55))
 
 
 def test_the_grid_carries_the_log_partition_function_to_its_slack() -> None:
     """The error of the trapezoidal rule and of the ends of the grid is far below the 1e-16 charged for it."""
-    lattice = DirichletFamily((2.0, 2.0), 26).lattice(1.0, 1.0)
-    for a, b in ((2, 28), (15, 15), (28, 2)):
-        law = coordinate.LogitBeta(Decimal(a), Decimal(b))
-        with mpmath.workdps(60):
-            exact = mpmath.beta(a, b)
-        assert log_partition_error(law, exact, lattice.spacing, lattice.low, lattice.high) < 1e-18
-    lattice = BetaFailuresFamily(1.0, 6.0, 1.0, 5.0, 4).lattice(1.0, 1.0)
-    for b in (1, 26):  # at order 2 a mixture reaches 6 - 5; its ends may be cut: that costs less
-        with mpmath.workdps(60):
-            exact = mpmath.beta(5, b)
-        law, reach = coordinate.LogitBeta(Decimal(5), Decimal(b)), lattice.high if b == 26 else 50.0
-        assert log_partition_error(law, exact, lattice.spacing, -reach, reach) < 1e-18
-    lattice = GammaShapeFamily(2.0, 1.0, 7.0, 4).lattice(1.0, 1.0)
-    for shape in (2, 12, 30):
-        with mpmath.workdps(60):
-            exact = mpmath.gamma(shape) / mpmath.mpf(5) ** shape
-        log_gamma = coordinate.LogGamma(Decimal(shape), Decimal(5))
-        assert log_partition_error(log_gamma, exact, lattice.spacing, lattice.low, lattice.high) < 1e-18
-
-
-def test_a_grid_that_is_too_coarse_is_noticed() -> None:
-    """A spacing of three standard deviations errs by more than 0.01: the test above detects that."""
-    law, sd = coordinate.LogitBeta(Decimal(15), Decimal(15)), math.sqrt(2 / 15)
-    assert log_partition_error(law, mpmath.beta(15, 15), 3 * sd, -20, 20) > 1e-2
+    logits = DirichletFamily((2.0, 2.0), 26).lattice(1.0, 1.0)
+    failures = BetaFailuresFamily(1.0, 6.0, 1.0, 5.0, 4).lattice(1.0, 1.0)
+    rates = GammaShapeFamily(2.0, 1.0, 7.0, 4).lattice(1.0, 1.0)
+    cases: list[tuple[coordinate.Lattice, float, coordinate.CoordinateLaw, Any]] = []
+    with mpmath.workdps(60):  # at order 2 a mixture of failures reaches a second shape of 6 - 5
+        for lattice, reach, a, b in ((logits, None, 2, 28), (failures, 50.0, 5, 1), (failures, None, 5, 26)):
+            logit = coordinate.LogitBeta(Decimal(a), Decimal(b))
+            cases.append((lattice, reach or lattice.high, logit, mpmath.beta(a, b)))
+        for k in (2, 30):
+            gamma = coordinate.LogGamma(Decimal(k), Decimal(5))
+            cases.append((rates, rates.high, gamma, mpmath.gamma(k) / mpmath.mpf(5) ** k))
+    for lattice, reach, law, exact in cases:
+        low = lattice.low if lattice is rates else -reach
+        assert log_partition_error(law, exact, lattice.spacing, low, reach) < 1e-18
 
 
 def test_a_prior_too_weak_for_a_public_grid_is_refused_before_anything_is_drawn() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -110,9 +109,3 @@ def margin(family: tuple[int, ...], table: Floats, shared: list[int]) -> Floats:
     rest = [axis for axis in range(table.ndim) if axis not in kept]
     together = table.transpose(kept + rest).reshape(*(table.shape[axis] for axis in kept), -1)
     return np.asarray(together.sum(axis=-1))
-
-
-def test_a_dropped_family_drops_coefficients() -> None:
-    sizes, families = NETWORKS["v-structure"]
-    whole, less = Parities(sizes, families), Parities(sizes, families[:-1])
-    assert less.count < whole.count == math.prod((4, 4, 2)) - 1

@@ -1,8 +1,9 @@
 """The log importance weight of an annealed chain, released with noise at its own cost: annealed importance sampling.
 
-A chain that starts from the prior and rises through powers T_1 < ... < T_m of the likelihood has the weight prod
-L(x_t)^(T_t - T_t-1), where x_t is the point before the sweeps at T_t. Its mean is the evidence: the prior mean of the
-likelihood to the power T_m. The points are public but the likelihood is not: so noise is added to the log weight.
+A chain that starts from the prior and rises through powers T_1 < ... < T_m of the likelihood L has the weight prod
+L(x_t)^(T_t - T_t-1), where x_t is the point before the sweeps at T_t. The mean weight is the evidence: the prior mean
+of the likelihood to the power T_m. The points are public but the likelihood is not: so noise is added to the log
+weight.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ _GRID_BITS = 24
 class NoisyLogWeight:
     """The law of the noise on a log weight.
 
-    Privacy: between T_t-1 and T_t a record adds to the log weight the sum over features of an increment, a number of a
-        public table by the share of its value. Whatever the public points are, replacing the record moves the sum over
-        all t by at most D, the sum over t and features of the tables' ranges: T log(most / least) per feature but for
-        rounding. The sum is an exact integer, floored to a grid, which adds one unit at most; discrete Laplace noise of
-        scale D / epsilon makes it pure epsilon-DP given the points, which are charged separately.
+    Privacy: from T_t-1 to T_t a record adds to the log weight one increment for each feature, an entry of a public
+        table by the share of its value. Whatever the public points are, replacing the record moves the sum over all t
+        by at most D, the sum over t and features of the tables' ranges: up to rounding, T log(most / least) per
+        feature. The log weight is an exact integer, floored to a grid, which adds at most one unit to D. Discrete
+        Laplace noise of scale D / epsilon makes it pure epsilon-DP given the points, which are charged separately.
     Source: Neal 2001; Foulds et al. 2016, supplement; design notes, additive noise.
 
     Attributes:
@@ -54,12 +55,7 @@ class NoisyLogWeight:
 
 
 def noisy_log_weight(increments: Sequence[Integers], bits: int, epsilon: Decimal) -> NoisyLogWeight:
-    """Return the law of the noise.
-
-    Args:
-        increments: the tables, one per rise and feature, in units of 2^-bits nats.
-        bits: the number of fractional bits of the tables.
-        epsilon: the part of epsilon to spend on the log weight.
+    """Return the law of the noise for tables of increments, one per rise and feature, in units of 2^-bits nats.
 
     Raises:
         SpecError: epsilon is too small for 64-bit integers.

@@ -35,9 +35,9 @@ class BarkerKernel(Chain):
 
     Privacy: a step proposes a cell by public coins, symmetrically, and chooses between it and the current one with
         weights exp(T u). Replacing a record moves the difference of the two log weights by at most T times the width of
-        the records' statistic times |a(proposed) - a(current)|: bounded range, largest over all pairs of cells within
-        reach. The weights are decimals that err by less than ``LATTICE_SLACK`` together. A proposal off the grid is
-        rejected publicly, without reading data.
+        the records' statistic times |a(proposed) - a(current)|. The bounded range of a step is the largest such product
+        over all pairs of cells within reach. The weights are decimals whose rounding adds less than ``LATTICE_SLACK``.
+        A proposal off the grid is rejected publicly, without reading data.
     Source: Foulds et al. 2016, sec. 4.1 and supplement; Barker 1965.
 
     Attributes:

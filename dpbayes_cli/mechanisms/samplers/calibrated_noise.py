@@ -1,16 +1,35 @@
-"""Noise calibrated to a statistic, whose parts may have their own shares of the budget."""
+"""Noise calibrated to a statistic, whose parts may have their own shares of the budget, and its release."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from decimal import Decimal
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
-from dpbayes_cli.core.statistic import Part, Statistic
+from dpbayes_cli.core.mechanism import Mechanism
+from dpbayes_cli.core.model import NoisyStatistics
+from dpbayes_cli.core.plan import Plan
+from dpbayes_cli.core.released import Payload
+from dpbayes_cli.core.statistic import ExactEvidence, Part, Statistic
 from dpbayes_cli.privacy.laws.part_noise import PartNoise, noise_by_parts
 from dpbayes_cli.privacy.noise import NoiseLaw
 
 Law = TypeVar("Law", bound=NoiseLaw)
+
+
+class NoiseMechanism(Mechanism):
+    """A mechanism that adds the planned noise to an exact integer statistic."""
+
+    requires: ClassVar[tuple[type, ...]] = (NoisyStatistics,)
+
+    def release(self, plan: Plan, evidence: ExactEvidence) -> Payload:
+        """Add the planned noise to the exact statistic.
+
+        Privacy: the guarantee of the plan; only the noisy integers are returned.
+        Source: see the class.
+        """
+        (step,) = plan.steps
+        return Payload(step.statistic.names, tuple(step.noise.release(evidence.values)), step.noise)
 
 
 def calibrated_noise(
@@ -27,7 +46,7 @@ def calibrated_noise(
         calibrate: returns the law for a sensitivity and a share of the budget.
         sensitivity: returns the sensitivity of the statistic, or of a part.
 
-    Privacy: parts of equal weights are noised as one, by the sensitivity of the whole; see ``noise_by_parts``.
+    Privacy: parts of equal weights get the noise of one law, by the sensitivity of the whole; see ``noise_by_parts``.
     Source: design notes, budget per node.
     """
     parts = statistic.parts

@@ -18,24 +18,24 @@ from dpbayes_cli.models.families.capabilities import DirichletProbabilities
 from dpbayes_cli.models.families.discrete_bayes_net import DiscreteBayesNet
 
 ROWS_TOUCHED = 2
-"""A replaced record leaves one row of a table and joins another: finite precision adds to both."""
+"""A replaced record leaves one row of a table and joins another: the rounding of both rows counts."""
 
 _UP_TO_15_DIGITS = Context(prec=15, rounding=ROUND_CEILING)
-"""Shares are rounded down; the charge for their sum is rounded up to 15 digits, and never above the request."""
+"""Shares are rounded down. The charge for their sum is rounded up to 15 digits, but never above the request."""
 
 OneRow = Callable[[tuple[float, ...], DrawRequest, Decimal], tuple[Sampler, Tempering, dict[str, Any]]]
-"""Returns a row's sampler, its tempering and its plan parameters, from the row's concentrations, the request for its
+"""Returns the sampler, the tempering and the plan parameters of a row, from its concentrations, the request for its
 table, and the largest number of rows in which one record counts."""
 
 
 @dataclass(frozen=True)
 class DagSampler(Sampler):
-    """Rows of tables, drawn independently.
+    """The law of the rows of a network's tables, drawn independently.
 
-    Privacy: rows are independent, so that log ratios of neighbors add up. A replaced record takes one count from a row
-        of a table and gives one to the same or another row: over both rows the log ratio varies by T R at most, with
-        log theta_k taken from one and log theta_k' added in the other, each of range R / 2, or both in one row of range
-        R. Tables add up.
+    Privacy: rows are independent, so that log ratios of neighbors add up, and so do tables. A replaced record takes one
+        count from a row of a table and gives one to the same or another row. If there are two rows, the log ratio of
+        the one changes by T log theta_k and that of the other by T log theta_k', each of range T R / 2; in one row both
+        changes together have the range T R.
     Source: Zhang, Rubinstein and Dimitrakakis 2016, Lemma 3; design notes, discrete Bayes nets node by node.
 
     Attributes:
@@ -65,14 +65,10 @@ class DagSampler(Sampler):
         """Return whether every row of the tables can be drawn by its law."""
         if len(draw) != sum(rows * width for rows, width in zip(self.rows, self.widths, strict=True)):
             return False
-        possible, first = [], 0
-        for law, rows, width in zip(self.laws, self.rows, self.widths, strict=True):
-            for _ in range(rows):
-                possible.append(law.is_possible(draw[first : first + width]))
-                first += width
+        possible = [law.is_possible(row) for law, row in self._rows(draw)]
         return None if None in possible else all(possible)
 
-    def _rows(self, values: Sequence[int]) -> Iterator[tuple[Sampler, Sequence[int]]]:
+    def _rows(self, values: Sequence[Any]) -> Iterator[tuple[Sampler, Sequence[Any]]]:
         first = 0
         for law, rows, width in zip(self.laws, self.rows, self.widths, strict=True):
             for _ in range(rows):
@@ -83,36 +79,15 @@ class DagSampler(Sampler):
 def discrete_sampler(model: Model, request: DrawRequest, one_row: OneRow) -> tuple[Sampler, Decimal, dict[str, Any]]:
     """Return the sampler of one vector of shares or of a network, the cost of all draws, and the plan's parameters.
 
-    Args:
-        model: a network, or one vector of shares.
-        request: the number of draws and their budget.
-        one_row: returns the sampler of a row.
+    The tables of a network divide epsilon in proportion to their weights, rounded down.
 
     Raises:
         SpecError: no guarantee can be given.
     """
-    if isinstance(model, DiscreteBayesNet):
-        sampler, charged, parameters = network_sampler(model, request, one_row)
-        return sampler, charged, {**parameters, "power_applies_to": request.power_applies_to}
-    law, tempering, cover_parameters = one_row(
-        require_type(model, DirichletProbabilities).concentration, request, Decimal(1)
-    )
-    return law, tempering.charged, {**tempering.plan_parameters(request), **cover_parameters}
-
-
-def network_sampler(
-    model: DiscreteBayesNet, request: DrawRequest, one_row: OneRow
-) -> tuple[DagSampler, Decimal, dict[str, Any]]:
-    """Return the sampler of a network, the cost of all draws together, and the plan's parameters.
-
-    Args:
-        model: the network.
-        request: the number of draws and their budget; tables divide the epsilon by their weights, rounded down.
-        one_row: returns the sampler of a row.
-
-    Raises:
-        SpecError: no guarantee can be given.
-    """
+    if not isinstance(model, DiscreteBayesNet):
+        concentration = require_type(model, DirichletProbabilities).concentration
+        law, tempering, cover_parameters = one_row(concentration, request, Decimal(1))
+        return law, tempering.charged, {**tempering.plan_parameters(request), **cover_parameters}
     epsilon, network = request.epsilon, model.network
     total_weight = sum(model.weights, Fraction(0))
     laws, prices, tables = [], [], {}
@@ -128,6 +103,7 @@ def network_sampler(
         "likelihood_power": min(table["likelihood_power"] for table in tables.values()),
         "draws": request.draws,
         "tables": tables,
+        "power_applies_to": request.power_applies_to,
     }
     charged = min(epsilon, _UP_TO_15_DIGITS.create_decimal(exact_sum(prices)))
     return DagSampler(tuple(laws), rows, network.sizes), charged, parameters

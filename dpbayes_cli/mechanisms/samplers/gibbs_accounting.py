@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import Any
 
 from dpbayes_cli.base.errors import DpbayesError, SpecError
@@ -18,10 +19,10 @@ from dpbayes_cli.privacy.kinds import BoundedRange
 
 ANNEALING_LEVELS = 10
 """Number of powers of an annealed chain: 1/10, 2/10, ..., 1."""
-_MARGIN = Decimal("1e-8")
-_EXTRA_FACTOR = 16
-"""A chain aims below its budget by a relative 1e-8 and by 16 times what finite precision adds: shares of the budget
-can be short decimals, which are checked against the cost of the updates."""
+_MARGIN, _EXTRA_FACTOR = Decimal("1e-8"), 16
+"""A chain stays below its budget by a relative 1e-8 and by 16 times the rounding error of its updates. So the shares of
+the budget can be short decimals; each share is compared with the cost of its updates."""
+_TEN_DIGITS = Context(prec=10)
 
 
 class ChainOptions(EpsilonOptions, frozen=True, kw_only=True):
@@ -36,9 +37,8 @@ class Update:
     """One kind of update in a sweep.
 
     Attributes:
-        name: what is updated.
         spread: the range of a log ratio of neighbors at a likelihood power of one.
-        extra: what finite precision adds to the range, at any power.
+        extra: a bound on the effect of rounding on this range, at any power.
         times: the number of updates of this kind in a sweep.
     """
 
@@ -55,12 +55,7 @@ class Update:
 
 @dataclass(frozen=True)
 class Stage:
-    """Sweeps of one likelihood power.
-
-    Attributes:
-        likelihood_power: what the likelihood is raised to.
-        sweeps: the number of sweeps.
-    """
+    """A number of sweeps with one likelihood power."""
 
     likelihood_power: Decimal
     sweeps: int
@@ -71,9 +66,7 @@ class ChainCost:
     """The cost of a chain, whose updates are planned and priced before it starts.
 
     Attributes:
-        likelihood_power: the power of the likelihood in the last sweeps.
-        stages: the sweeps in order.
-        guarantee: the guarantee of the whole chain.
+        likelihood_power: that of the last sweeps.
         updates: the number of priced updates.
         log_weight_epsilon: the part of the guarantee's epsilon that is not spent on updates.
     """
@@ -104,7 +97,7 @@ class ChainCost:
 
 
 def powers(sweeps: int, draws: int, *, annealed: bool) -> list[tuple[Decimal, int]]:
-    """Return the powers of a chain with the number of sweeps at each; the last draws are all at power one.
+    """Return the powers of a chain with the number of sweeps at each; all draws come from sweeps at power one.
 
     Raises:
         SpecError: there are fewer sweeps than draws, or fewer at power one.
@@ -137,9 +130,9 @@ def price_chain(epsilon: Decimal, updates: Sequence[Update], schedule: Sequence[
         updates: the kinds of update in every sweep.
         schedule: for each stage of the chain, its power and its number of sweeps.
 
-    Privacy: an update of likelihood power b T has a log ratio of range b T R + extra at most: an exponential mechanism.
-        The chain is their adaptive composition, fixed in number, order and cost before it starts, with its whole state
-        public: epsilons add, and so do the Renyi curves of bounded range, which accounts of a curve are charged.
+    Privacy: an update of likelihood power b T is an exponential mechanism whose log ratio has a range of at most
+        b T R + extra. The chain is the adaptive composition of its updates, whose number, order and costs are fixed
+        before it starts, and its whole state is public: epsilons add, and so do the Renyi curves of bounded range.
     Source: Foulds et al. 2016, sec. 4.1; Cesar and Rogers 2021; Neal 2001 (rising powers).
 
     Raises:
@@ -158,17 +151,12 @@ def price_chain(epsilon: Decimal, updates: Sequence[Update], schedule: Sequence[
             where="privacy.epsilon",
             hint="use fewer sweeps: --sweeps N",
         )
-    likelihood_power = min(Decimal(1), DOWN.divide(remaining, total))
-    charged = epsilon
+    likelihood_power, charged = min(Decimal(1), DOWN.divide(remaining, total)), epsilon
     if likelihood_power == 1:
-        required = UP.divide(UP.add(total, extra), 1 - _MARGIN)
-        charged = min(epsilon, round_up(float(required)))
+        charged = min(epsilon, round_up(float(UP.divide(UP.add(total, extra), 1 - _MARGIN))))
     stages = tuple(Stage(DOWN.multiply(likelihood_power, power), sweeps) for power, sweeps in schedule)
-    shares = _shares(charged, sizes)
     guarantees = []
-    for share, stage, update in zip(
-        shares, (stage for stage in stages for _ in updates), [update for _, _, update in parts], strict=True
-    ):
+    for share, (stage, update) in zip(_shares(charged, sizes), itertools.product(stages, updates), strict=True):
         if update.cost_of_sweeps(stage.likelihood_power, stage.sweeps) > share:
             raise DpbayesError("the shares of the budget do not cover the chain; nothing is released")
         guarantees.append(BoundedRange(share, stage.sweeps * update.times))
@@ -177,15 +165,7 @@ def price_chain(epsilon: Decimal, updates: Sequence[Update], schedule: Sequence[
 
 
 def _shares(total: Decimal, sizes: Sequence[Decimal]) -> list[Decimal]:
-    """Return the shares of a total in proportion to sizes, as short decimals; the last share is the remainder."""
+    """Return the shares of a total in proportion to sizes, with ten digits each; the last share is the remainder."""
     total_size = exact_sum(sizes)
-    shares = [round_to_ten_digits(DOWN.multiply(total, DOWN.divide(size, total_size))) for size in sizes[:-1]]
+    shares = [DOWN.multiply(total, DOWN.divide(size, total_size)).normalize(_TEN_DIGITS) for size in sizes[:-1]]
     return [*shares, exact_difference(total, exact_sum(shares))]
-
-
-def round_to_ten_digits(value: Decimal) -> Decimal:
-    """Return the nearest decimal of ten digits."""
-    return value.normalize(_TEN_DIGITS)
-
-
-_TEN_DIGITS = type(DOWN)(prec=10)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from decimal import Decimal
 from typing import Any
 
 from dpbayes_cli.base.errors import DpbayesError, SpecError
 from dpbayes_cli.core.columns import RecordPolicy, require_record_count
-from dpbayes_cli.core.design import DesignMatrix, DesignRows
+from dpbayes_cli.core.design import DesignRows
 from dpbayes_cli.core.langevin import Langevin
 from dpbayes_cli.core.options import (
     CertificateKind,
@@ -22,33 +22,31 @@ from dpbayes_cli.core.options import (
     StepSize,
 )
 from dpbayes_cli.core.plan import Plan, Step
-from dpbayes_cli.core.released import Draws
-from dpbayes_cli.core.section import require_type
-from dpbayes_cli.core.statistic import NO_STATISTIC, ExactEvidence
+from dpbayes_cli.core.statistic import NO_STATISTIC
 from dpbayes_cli.models.families.convex_loss import ConvexLossModel
-from dpbayes_cli.privacy.conversions import round_up
+from dpbayes_cli.privacy.conversions import bisect_floats, round_up
 from dpbayes_cli.privacy.kinds import GaussianDP
 from dpbayes_cli.privacy.neighbors import Neighbors
-from dpbayes_cli.privacy.noisy_descent import Certificate, Curvature, certificate, descent_mu, largest_likelihood_power
+from dpbayes_cli.privacy.noisy_descent import Curvature, certificate, descent_mu, largest_likelihood_power
 
 UNTEMPERED = 1.0
-"""The likelihood power of the untempered posterior: a larger one would count every record more than once."""
+"""The likelihood power of the untempered posterior; a larger power would count every record more than once."""
 _CONTRACTION_NATS = 3.0
-"""The default number of steps makes (1 - h tau)^T at most exp(-3): 5 % of the distance from the start remain."""
+"""The default number of steps makes (1 - h tau)^T at most exp(-3): 5 % of the distance from the start remains."""
 _MAX_WORK = 1.2e10
 """Entries of the design that the default number of steps visits at most: half a minute of work."""
 _MIN_STEPS = 100
 _MAX_INFLATION = 4.0
-"""A variance that is inflated by more is worth a warning; a step size of 1 / M inflates it by 2 at most."""
+"""A larger inflation of a variance gives a warning; a step size of 1 / M inflates variances at most 2 times."""
 _MAX_STEP_TIMES_SMOOTHNESS = 2.0 * (1.0 - 1e-5)
-"""A step contracts if its size times M is below 2; closer to 2 than this, floats cannot tell."""
+"""A step contracts if its size times M is below 2; the margin covers rounding errors."""
 BELOW_TARGET = 1.0 - 1e-10
-"""Factor by which targets are undercut, more than costs are rounded up."""
+"""The share of a target at which calibration aims; the rest is more than the rounding up of costs takes."""
 _MAX_WIDENING = 0.1
-"""By what share at most the noise of a chain is widened to cover the rounding of double precision."""
+"""The largest relative widening of a chain's noise to cover the rounding of double precision."""
 _DEFAULT_GAMMA = 0.01
 _COEFFICIENT_RESOLUTION = 1 << 10
-"""Released coefficients are rounded to a power of two below 1 / sqrt(M) divided by this."""
+"""Released coefficients are rounded to multiples of a power of two, the largest below 1 / (1024 sqrt(M))."""
 
 
 class LangevinOptions(EpsilonOptions, frozen=True, kw_only=True):
@@ -68,9 +66,7 @@ class CalibratedChain:
     """A calibrated chain.
 
     Attributes:
-        likelihood_power: the power of the likelihood.
         tau: the prior precision.
-        step_size, n_steps: h and T.
         mu: the cost of one draw in Gaussian DP.
     """
 
@@ -86,10 +82,8 @@ class Calibrator:
     """The public side of a request on a convex loss: it turns a likelihood power and a prior precision into a chain.
 
     Attributes:
-        model: the model.
-        options: the requested options.
         n_records: the declared number of records, which determines M, the step size and the number of steps.
-        curvature: the bounds that loss and rows guarantee.
+        curvature: the bounds on loss and rows.
     """
 
     model: ConvexLossModel
@@ -122,7 +116,7 @@ class Calibrator:
         return max(1, min(wanted, max(_MIN_STEPS, int(_MAX_WORK / visits))))
 
     def cost(self, power: float, tau: float) -> float:
-        """Return the cost of one draw; infinite if the stated step size is too large."""
+        """Return the mu of one draw; infinite if the stated step size is too large."""
         try:
             return self.chain(power, tau).mu
         except SpecError:
@@ -151,12 +145,8 @@ class Calibrator:
             low, high = high, 2.0 * high
             if high > 1e300:
                 raise SpecError("the budget is too small for any posterior draw", where="privacy")
-        for _ in range(200):
-            middle = (low + high) / 2.0
-            if not low < middle < high:
-                break
-            low, high = (low, middle) if self.cost(power, middle) <= target else (middle, high)
-        return self.chain(power, high)
+        _, least = bisect_floats(lambda tau: self.cost(power, tau) > target, low, high)
+        return self.chain(power, least)
 
 
 def chain_calibrator(
@@ -174,29 +164,25 @@ def chain_calibrator(
             where="privacy.unit.max_contributions",
             hint="max_contributions: 1",
         )
-    if policy.neighbors is Neighbors.ADD_REMOVE:
-        if options.max_records is None:
-            raise SpecError(
-                "the number of records is private, but the step size and the smoothness depend on it",
-                where="sampling.max_records",
-                hint="state a public limit on the records that are read, or use replace-one neighbors",
-            )
-        n = options.max_records
-    else:
-        if options.max_records is not None:
-            raise SpecError(
-                "the number of records is public, so it needs no limit",
-                where="sampling.max_records",
-                hint="leave it out",
-            )
-        n = require_record_count(n_records)
-    # Under add-remove an added record may push another one beyond the limit: two gradients differ, as for replace-one.
+    private = policy.neighbors is Neighbors.ADD_REMOVE
+    if private and options.max_records is None:
+        raise SpecError(
+            "the number of records is private, but the step size and the smoothness depend on it",
+            where="sampling.max_records",
+            hint="state a public limit on the records that are read, or use replace-one neighbors",
+        )
+    if not private and options.max_records is not None:
+        raise SpecError(
+            "the number of records is public, so it needs no limit", where="sampling.max_records", hint="leave it out"
+        )
+    n = options.max_records or require_record_count(n_records)
     if options.certificate is None and options.gamma != _DEFAULT_GAMMA:
         raise SpecError(
             "gamma is the total variation of a certificate, but no certificate is requested",
             where="sampling.gamma",
             hint="--certificate total-variation, or leave it out",
         )
+    # Under add-remove an added record may push another one beyond the limit: two gradients differ, as for replace-one.
     return Calibrator(model, options, n, model.curvature(n, 2))
 
 
@@ -205,20 +191,13 @@ def plan_chains(
 ) -> Plan:
     """Return the plan of a calibrated chain."""
     model, options = calibrator.model, calibrator.options
-    smoothness = calibrator.curvature.potential_smoothness(chain.likelihood_power, chain.tau)
-    start_left = math.exp(chain.n_steps * math.log1p(-min(chain.step_size * chain.tau, 1.0 - 1e-16)))
+    power, tau, step_size, n_steps, mu = astuple(chain)
+    smoothness = calibrator.curvature.potential_smoothness(power, tau)
+    start_left = math.exp(n_steps * math.log1p(-min(step_size * tau, 1.0 - 1e-16)))
+    inflation = 1.0 / (1.0 - step_size * smoothness / 2.0)
     grid = 2.0 ** math.floor(math.log2(1.0 / math.sqrt(smoothness) / _COEFFICIENT_RESOLUTION))
-    law = Langevin(
-        model.loss,
-        model.design.width,
-        chain.likelihood_power,
-        chain.tau,
-        chain.step_size,
-        chain.n_steps,
-        grid,
-        calibrator.n_records,
-        model.design.row_norm,
-    )
+    width, row_norm = model.design.width, model.design.row_norm
+    law = Langevin(model.loss, width, power, tau, step_size, n_steps, grid, calibrator.n_records, row_norm)
     if not law.arithmetic.widening <= _MAX_WIDENING:
         raise SpecError(
             f"double precision is too coarse for this chain: its noise would be {law.arithmetic.widening:.2g} times "
@@ -226,69 +205,59 @@ def plan_chains(
             where="privacy",
             hint="spend more, or use fewer records",
         )
-    total_mu = round_up(chain.mu * math.sqrt(options.draws))
+    total_mu = round_up(mu * math.sqrt(options.draws))
     guarantee = GaussianDP(total_mu)
     if not Decimal(0) < total_mu < Decimal(1000):
         raise DpbayesError("the cost of the chain is out of range; nothing is released")
     parameters: dict[str, Any] = {
-        "likelihood_power": chain.likelihood_power,
-        "tau": chain.tau,
-        "step_size": chain.step_size,
-        "n_steps": chain.n_steps,
+        "likelihood_power": power,
+        "tau": tau,
+        "step_size": step_size,
+        "n_steps": n_steps,
         "draws": options.draws,
         "calibration": calibration,
         "mu": float(total_mu),
-        "sensitivity": calibrator.curvature.gradient_sensitivity(chain.likelihood_power),
+        "sensitivity": calibrator.curvature.gradient_sensitivity(power),
         "smoothness": smoothness,
-        "row_norm": model.design.row_norm,
-        "width": model.design.width,
+        "row_norm": row_norm,
+        "width": width,
         "left_of_start": start_left,
-        "variance_inflation": 1.0 / (1.0 - chain.step_size * smoothness / 2.0),
+        "variance_inflation": inflation,
         "memory": model.design.memory(calibrator.n_records),
         **rule_parameters,
     }
     if options.certificate is not None:
-        parameters["certificate"] = _certificate(calibrator, chain, options.gamma)
+        parameters["certificate"] = _certificate(width, tau, smoothness, options.gamma)
     rows = DesignRows(model.design, model.target, options.max_records)
     step = Step(NO_STATISTIC, law, guarantee, options.draws, rows)
-    return Plan(
-        (step,),
-        guarantee,
-        parameters,
-        _how(chain, options.draws, parameters),
-        _warnings(chain, start_left, parameters["variance_inflation"]),
+    chains = "a Langevin chain" if options.draws == 1 else f"{options.draws} independent Langevin chains"
+    how = (
+        f"the last iterate of {chains} of {n_steps} steps of size {step_size:.3g} from 0, at likelihood "
+        f"power {power:.4g} and prior precision tau = {tau:.4g}; the guarantee holds for this "
+        f"chain, mixed or not. Public bounds on its bias: at most {start_left:.2g} of the distance "
+        f"from the start remains, and a variance is inflated at most {inflation:.3g} times"
     )
+    return Plan((step,), guarantee, parameters, how, _warnings(n_steps, start_left, inflation))
 
 
-def _certificate(calibrator: Calibrator, chain: CalibratedChain, gamma: float) -> dict[str, Any]:
+def _certificate(width: int, tau: float, smoothness: float, gamma: float) -> dict[str, Any]:
     try:
-        smoothness = calibrator.curvature.potential_smoothness(chain.likelihood_power, chain.tau)
-        guaranteed: Certificate = certificate(calibrator.model.design.width, chain.tau, smoothness, gamma)
+        step_size, n_steps = certificate(width, tau, smoothness, gamma)
     except ValueError as error:
         raise SpecError(f"{error}", where="sampling.certificate") from None
     return {
         "total_variation": gamma,
-        "step_size": guaranteed.step_size,
-        "n_steps": guaranteed.n_steps,
+        "step_size": step_size,
+        "n_steps": n_steps,
         "start": "N(mode, I / M): not public, so that this chain is not the one that runs",
     }
 
 
-def _how(chain: CalibratedChain, draws: int, parameters: dict[str, Any]) -> str:
-    chains = "a Langevin chain" if draws == 1 else f"{draws} independent Langevin chains"
-    return (
-        f"the last iterate of {chains} of {chain.n_steps} steps of size {chain.step_size:.3g} from 0, at likelihood "
-        f"power {chain.likelihood_power:.4g} and prior precision tau = {chain.tau:.4g}; the guarantee holds for this "
-        f"chain, mixed or not. Public bounds on its bias: at most {parameters['left_of_start']:.2g} of the distance "
-        f"from the start remains, and a variance is inflated at most {parameters['variance_inflation']:.3g} times"
-    )
-
-
-def _warnings(chain: CalibratedChain, start_left: float, inflation: float) -> tuple[str, ...]:
+def _warnings(n_steps: int, start_left: float, inflation: float) -> tuple[str, ...]:
     warnings = []
     if start_left > 1.0001 * math.exp(-_CONTRACTION_NATS):
         warnings.append(
-            f"{chain.n_steps} steps are few for the chain's contraction rate: up to {start_left:.2g} of the distance "
+            f"{n_steps} steps are few for the chain's contraction rate: up to {start_left:.2g} of the distance "
             "from the start remains in directions where the data are weak; the guarantee does not depend on it"
         )
     if inflation > _MAX_INFLATION:
@@ -297,14 +266,3 @@ def _warnings(chain: CalibratedChain, start_left: float, inflation: float) -> tu
             f"{inflation:.3g} times too large; the guarantee does not depend on it"
         )
     return tuple(warnings)
-
-
-def run_chains(plan: Plan, evidence: ExactEvidence) -> Draws:
-    """Run the chains of a plan, and return their last iterates.
-
-    Privacy: mu of the plan.
-    Source: see ``Langevin``.
-    """
-    (step,) = plan.steps
-    drawn = require_type(step.law, Langevin).draw(require_type(evidence.design, DesignMatrix), step.draws)
-    return Draws(tuple(tuple(point) for point in drawn.tolist()))

@@ -30,7 +30,7 @@ DEFAULT_ORDER = Decimal(2)
 
 
 class GibbsPosteriorOptions(LangevinOptions, frozen=True, kw_only=True):
-    """The cost in Gaussian DP, zCDP, (epsilon, delta) or Renyi DP, and the rule that meets it."""
+    """The cost in Gaussian DP, zCDP, (epsilon, delta) or Renyi DP, and the rule that calibrates a chain to it."""
 
     delta: Delta = None
     rho: Rho = None
@@ -46,8 +46,8 @@ def target_mu(options: GibbsPosteriorOptions) -> float:
     Raises:
         SpecError: not exactly one of mu, rho and (epsilon, delta) is stated, or a delta without its epsilon.
     """
-    is_stated = [options.mu is not None, options.rho is not None, options.epsilon is not None]
-    if sum(is_stated) != 1 or (options.delta is not None and options.epsilon is None):
+    lacks_epsilon = options.delta is not None and options.epsilon is None
+    if [options.mu, options.rho, options.epsilon].count(None) != 2 or lacks_epsilon:
         raise SpecError(
             "state one of: mu; rho; epsilon and delta",
             where="privacy",
@@ -58,8 +58,7 @@ def target_mu(options: GibbsPosteriorOptions) -> float:
     elif options.rho is not None:
         total_mu = math.sqrt(2.0 * float(options.rho))
     else:
-        epsilon, delta = epsilon_and_delta(options)
-        total_mu = mu_of_statement(epsilon, delta)
+        total_mu = mu_of_statement(*epsilon_and_delta(options))
     return total_mu / math.sqrt(options.draws) * BELOW_TARGET
 
 
@@ -96,10 +95,10 @@ def minami_rule(chains: Calibrator, options: GibbsPosteriorOptions) -> tuple[Cal
     Raises:
         SpecError: the exact curve does not confirm the rule's likelihood power.
 
-    Privacy: the charge is the cost of the chain that runs; the rule only chooses the likelihood power, which must keep
-        the stated (epsilon, delta) by the exact curve.
-    Source: Minami, Arai, Sato and Nakagawa 2016, Theorem 7. Corollary 8 is stated as well, and whether Theorem 7
-        confirms it.
+    Privacy: the charge is the cost of the chain that runs. The rule only chooses the likelihood power, at which this
+        cost must imply the stated (epsilon, delta) by the exact curve.
+    Source: Minami, Arai, Sato and Nakagawa 2016, Theorem 7. The plan also states the likelihood power of Corollary 8,
+        and whether Theorem 7 confirms it.
     """
     _check_no_order(options)
     tau, slope = chains.model.precision, chains.curvature.slope
@@ -122,7 +121,7 @@ def calibrate_diffuse(chains: Calibrator, order: Decimal | None) -> tuple[Calibr
     Raises:
         SpecError: no epsilon is stated, or the chain exceeds the divergence at the order.
 
-    Privacy: the cost of the chain that runs; the rule chooses the likelihood power, and is checked against that cost.
+    Privacy: the charge is the cost of the chain that runs; the rule's likelihood power must keep it within epsilon.
     Source: Geumlek, Song and Chaudhuri 2017, Theorem 17 and Algorithm 5.
     """
     at_order, epsilon = _divergence(chains, order)
@@ -139,7 +138,7 @@ def calibrate_concentrated(
     Raises:
         SpecError: no epsilon is stated, or the chain exceeds the divergence at the order.
 
-    Privacy: the cost of the chain that runs; the rule chooses the precision, and is checked against that cost.
+    Privacy: the charge is the cost of the chain that runs; the precision of the rule must keep it within epsilon.
     Source: Geumlek, Song and Chaudhuri 2017, Theorem 16 and Algorithm 4.
     """
     at_order, epsilon = _divergence(chains, order)
@@ -153,7 +152,7 @@ def geumlek_rule(chains: Calibrator, options: GibbsPosteriorOptions) -> tuple[Ca
     """Calibrate by a rule of Geumlek et al.: concentrated if a likelihood power is stated, otherwise diffuse.
 
     Raises:
-        SpecError: the cost is stated in a way that these rules do not keep.
+        SpecError: the cost is not stated as an epsilon at an order.
     """
     if options.mu is not None or options.rho is not None or options.delta is not None:
         raise SpecError(
@@ -165,7 +164,7 @@ def geumlek_rule(chains: Calibrator, options: GibbsPosteriorOptions) -> tuple[Ca
 
 
 def _divergence(chains: Calibrator, order: Decimal | None) -> tuple[float, float]:
-    """Return the order, and the largest divergence of one draw at this order."""
+    """Return the order, and the largest allowed divergence of one draw at this order."""
     return float(order or DEFAULT_ORDER), float(chains.options.stated_epsilon()) / chains.options.draws
 
 
@@ -189,7 +188,7 @@ def _check_divergence(chain: CalibratedChain, order: float, epsilon: float) -> C
 
 
 def untempered_chain(chains: Calibrator, order: Decimal | None) -> tuple[CalibratedChain, dict[str, Any]]:
-    """Return the chain on the posterior itself, whose cost the prior determines.
+    """Return the chain on the untempered posterior, whose prior determines the cost.
 
     Raises:
         SpecError: an epsilon is stated, and the chain costs more.

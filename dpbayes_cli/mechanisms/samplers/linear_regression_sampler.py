@@ -1,8 +1,8 @@
 """The tempered posterior of a regression line of known variance, on a public grid of lines that stay within bounds.
 
-All numbers are scaled to [-1, 1]. A line is (level, slopes), the level being its height in the middle of the features'
-bounds; on the box of the features it takes the values level +- sum |slope_j|. The support is the set of lines that stay
-between two public heights there: an L1 ball around its middle. The grid is a lattice in this ball, small enough to
+All numbers are scaled to [-1, 1]. A line has a level, its height in the middle of the features' bounds, and slopes. On
+the box of the features its heights are between level - sum |slope_j| and level + sum |slope_j|. The support is the set
+of lines that stay between two public heights there: an L1 ball. The grid is a lattice in this ball, small enough to
 enumerate.
 """
 
@@ -17,11 +17,13 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.base.numeric import normalized
 from dpbayes_cli.core.options import PowerTarget
 from dpbayes_cli.core.plan import Sampler
-from dpbayes_cli.mechanisms.samplers.tempering import UP, DrawRequest, Tempering, calibrate_power
+from dpbayes_cli.mechanisms.samplers.tempering import UP, DrawRequest, calibrate_power, weighted_moments
 from dpbayes_cli.models.families.capabilities import NormalRegression, ScaledRegression
 from dpbayes_cli.privacy.grid import EXACT, GRID_SLACK, CellWeights, cell_weights
+from dpbayes_cli.privacy.lazy_numpy import np
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 MAX_POINTS = 1 << 17
 _MAX_RESOLUTION = 256
 _COARSEST = 6
-"""Grid steps from the middle of the support to its corners; a coarser grid hardly resolves a slope."""
+"""The least number of grid steps from the middle of the support to its corners; a coarser grid resolves no slope."""
 _COARSENED_RESOLUTION = 12
 _MAX_LOG_TERMS = 1e13
 
@@ -60,16 +62,16 @@ class LineCover:
         return (self.high - self.low) / (2 * self.resolution)
 
     def spread(self, variance: Fraction) -> Fraction:
-        """Return R for two records of scaled numbers, of a scaled variance w.
+        """Return R, the range of the log ratio of two records in scaled numbers, for a scaled variance w.
 
-        Privacy: f = log p(y | x) - log p(y' | x') = [(y' - b')^2 - (y - b)^2] / (2 w), b and b' the line's heights at
-            the two records. For two lines, a second one of heights c and c', f changes by [g(c', b') + g(b, c)] / (2 w)
-            with g(p, q) = max over |y| <= 1 of (q - y)^2 - (p - y)^2 = q^2 - p^2 + 2 |q - p|, a sum over the records
-            apart. With all heights in [low, high], g is largest at its ends: for q > p it is (q - p)(q + p + 2), which
-            grows with q and falls with p, q, -p <= 1, else the same with signs turned. So f varies by at most
-            (high - low)(2 + |low + high|) / w, for any number of features. Attained by the lines that cross from low to
-            high and back along one feature, records at its two ends, and y, y' at the end that is farther. (A record
-            against none: half of that; but posterior draws need complete records.)
+        Privacy: f = log p(y | x) - log p(y' | x') = [(y' - b')^2 - (y - b)^2] / (2 w), with b and b' a line's heights
+            at the two records. Let c and c' be the heights of a second line. From one line to the other f changes by at
+            most [g(c', b') + g(b, c)] / (2 w), g(p, q) = max over |y| <= 1 of (q - y)^2 - (p - y)^2 = q^2 - p^2 + 2 |q
+            - p|: each record has its own term. For heights in [low, high], g is largest at the ends: for q > p it is (q
+            - p)(q + p + 2), which grows with q and falls with p as long as q, -p <= 1; for q < p the signs change. So f
+            varies by at most (high - low)(2 + |low + high|) / w, for any number of features. This is attained by two
+            lines that cross from low to high and from high to low along one feature, by records at its two ends, and by
+            y and y' at the farther end.
         Source: Zhang et al. 2016 sec. 5.2 and assumption 1 (bounded support); Wang, Fienberg and Smola 2015.
         """
         return (self.high - self.low) * (2 + abs(self.low + self.high)) / variance
@@ -87,8 +89,6 @@ def count_points(dimension: int, radius: int) -> int:
 @lru_cache(maxsize=2)
 def lattice_ball(dimension: int, radius: int) -> Integers:
     """Return the integer points with sum |k| <= radius, shape (n_points, dimension), in lexical order."""
-    import numpy as np
-
     rows = np.zeros((1, 0), dtype=np.int64)
     for _ in range(dimension):
         remaining = radius - np.abs(rows).sum(axis=1)
@@ -102,18 +102,11 @@ def lattice_ball(dimension: int, radius: int) -> Integers:
 class LinearRegressionSampler(Sampler):
     """The tempered posterior of a regression line on the lattice of lines within bounds.
 
-    Privacy: weights exp(-T sum of (y - height)^2 / (2 variance)) times a base measure that no record moves: replacing a
-        record changes the log weights by a function of range T R at most, R that of ``LineCover.spread``. The sum of
-        squares is an exact integer form of the integer statistic; decimals and integer weights add less than
-        ``GRID_SLACK``.
+    Privacy: weights exp(-T sum of (y - height)^2 / (2 variance)) times a base measure that no record changes. Replacing
+        a record changes the log weights by a function of range T R at most, R that of ``LineCover.spread``. The sum of
+        squares is an exact integer form of the integer statistic; the rounding of decimals and of weights to integers
+        adds less than ``GRID_SLACK``.
     Source: Zhang et al. 2016 sec. 5.2; Wang, Fienberg and Smola 2015; design notes, sampling in finite precision.
-
-    Attributes:
-        line: the regression.
-        n_records: the public number of complete records.
-        likelihood_power: T.
-        power_applies_to: whether the prior is tempered too.
-        cover: the lattice.
     """
 
     slow_moments: ClassVar[bool] = True  # the lattice has up to a hundred thousand lines
@@ -137,8 +130,6 @@ class LinearRegressionSampler(Sampler):
 
     def squares(self, values: Sequence[int]) -> tuple[list[int], int]:
         """Return the exact sums of squared residuals of all points, over one common denominator."""
-        import numpy as np
-
         d, cover, moments = len(self.line.bounds), self.cover, self.second_moments(values)
         # the residual is (y - middle) - step (k_0 + sum of k_j x_j): numerators over the denominator of both
         scale = math.lcm(cover.middle.denominator, cover.step.denominator)
@@ -162,9 +153,7 @@ class LinearRegressionSampler(Sampler):
         return [EXACT.fma(power, Decimal(s), p) for s, p in zip(squares, prior, strict=True)]
 
     def _log_prior(self) -> list[Decimal]:
-        """Return the log prior of all points: the same for all data, in floats that are used exactly as they are."""
-        import numpy as np
-
+        """Return the log prior of all points: floats that are the same for all data, and used as exact numbers."""
         cover, line = self.cover, self.line
         k = cover.points() * float(cover.step)
         level = float(cover.middle) + k[:, 0] + k[:, 1:] @ np.array(line.prior_mean[1:]) - line.prior_mean[0]
@@ -174,26 +163,20 @@ class LinearRegressionSampler(Sampler):
 
     def weights(self, values: Sequence[int]) -> CellWeights:
         """Return the integer weights of the points, determined by exact integer statistics."""
-        import numpy as np
-
         logs = self.exact_logs(values)
         return cell_weights(np.array(logs, dtype=np.float64), logs.__getitem__)
 
     def is_possible(self, draw: Sequence[float]) -> bool:
         """Return whether a draw is a line of the lattice."""
-        import numpy as np
-
         points = self.coefficients()
         return len(draw) == points.shape[1] and bool(np.isclose(points, np.asarray(draw), rtol=1e-12).all(axis=1).any())
 
     def coarsened(self) -> LinearRegressionSampler:
-        """Return the law on a coarser lattice; likelihood power and cost do not depend on the resolution."""
+        """Return the law on a coarser lattice; its likelihood power and its cost are the same."""
         return replace(self, cover=replace(self.cover, resolution=min(self.cover.resolution, _COARSENED_RESOLUTION)))
 
     def coefficients(self) -> Floats:
         """Return intercept and slopes of all points in the units of the file, shape (n_points, n_features + 1)."""
-        import numpy as np
-
         half, middle = np.array([((high - low) / 2.0, (high + low) / 2.0) for low, high in self.line.bounds]).T
         scaled = self.cover.points() * float(self.cover.step)
         slopes = scaled[:, 1:] * half[0] / half[1:]
@@ -207,19 +190,11 @@ class LinearRegressionSampler(Sampler):
 
     def moments(self, values: Sequence[int]) -> tuple[float, float]:
         """Return the moments of the intercept under the law on the lattice."""
-        import numpy as np
-
-        logs = np.array(self.exact_logs(values), dtype=np.float64)
-        masses = np.exp(logs - logs.max())
-        masses /= masses.sum()
-        intercept = self.coefficients()[:, 0]
-        mean = float(masses @ intercept)
-        return mean, math.sqrt(float(masses @ (intercept - mean) ** 2))
+        masses = normalized(np.array(self.exact_logs(values), dtype=np.float64))
+        return weighted_moments(masses, self.coefficients()[:, 0])
 
     def nonprivate_sd(self, values: Sequence[int]) -> float:
         """Return the posterior standard deviation of the intercept without privacy, cover or tempering."""
-        import numpy as np
-
         line, unit = self.line, 2.0 * self.line.steps**2
         upper = np.array([[m / unit for m in row] for row in self.second_moments(values)])
         moments = np.delete(np.delete(upper + np.triu(upper, 1).T, 1, axis=0), 1, axis=1)
@@ -231,8 +206,10 @@ class LinearRegressionSampler(Sampler):
         return half * math.sqrt(line.variance * float(gradient @ np.linalg.solve(precision, gradient)))
 
 
-def line_sampler(model: NormalRegression, request: DrawRequest) -> tuple[LinearRegressionSampler, Tempering]:
-    """Return the tempered posterior of a line on a public lattice, and the cost of drawing from it.
+def line_sampler(
+    model: NormalRegression, request: DrawRequest
+) -> tuple[LinearRegressionSampler, Decimal, dict[str, Any]]:
+    """Return the tempered posterior of a line on a public lattice, the cost of all draws, and the plan's parameters.
 
     Raises:
         SpecError: the variance is not known, the support is not within the target's bounds, there are too many features
@@ -266,12 +243,7 @@ def line_sampler(model: NormalRegression, request: DrawRequest) -> tuple[LinearR
         raise SpecError(
             "the variance is too small for exact draws with this number of records", where="domain.variance"
         )
-    return sampler, tempering
-
-
-def line_parameters(sampler: LinearRegressionSampler, tempering: Tempering, request: DrawRequest) -> dict[str, Any]:
-    """Return the parameters of a lattice and a likelihood power that a plan states."""
-    low, high = sampler.line.bounds[0]
-    ends = [float(low + (high - low) * (float(end) + 1.0) / 2.0) for end in (sampler.cover.low, sampler.cover.high)]
-    cover_parameters = {"support": ends, "resolution": sampler.cover.resolution}
-    return {**tempering.plan_parameters(request), **cover_parameters}
+    bottom, top = line.bounds[0]
+    heights = [float(bottom + (top - bottom) * (float(end) + 1.0) / 2.0) for end in ends]
+    parameters = {**tempering.plan_parameters(request), "support": heights, "resolution": cover.resolution}
+    return sampler, tempering.charged, parameters

@@ -28,14 +28,15 @@ from dpbayes_cli.privacy.composition import Composition, compose
 from dpbayes_cli.privacy.grid import EXACT
 from dpbayes_cli.privacy.kinds import PureDP
 from dpbayes_cli.privacy.lattice import LATTICE_SLACK
+from dpbayes_cli.privacy.lazy_numpy import np
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Integers
 
 SITES_TOUCHED = 2
-"""A replaced record leaves one site, and one row of a table, and joins another: rounding counts for both."""
+"""A replaced record leaves one site, and one row of a table, and joins another: the rounding of both counts."""
 _MAX_LINK_NATS = 512
-"""Nats at which the links' part of a utility is cut off, far beyond the window of any choice."""
+"""The links' part of a utility is cut off at this number of nats, far beyond the window of any choice."""
 _MAX_FINENESS = 256
 """Largest number of tempered records per row that a lattice is refined for; finer rows would take too long."""
 DEFAULT_SWEEPS = 200
@@ -53,33 +54,33 @@ class PrivateGibbsOptions(ChainOptions, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class PrivateGibbs(Chain):
-    """Gibbs sweeps of one law: prior times likelihood to the power T, emissions on public lattices of shares.
+    """A chain of Gibbs sweeps for the prior times the likelihood to the power T, with emissions on public lattices.
 
     A sweep draws the states given emissions and links, one update block after another, then the emissions given the
     states, then the links given the states. States and emissions cost the same at one likelihood power, so that half of
-    the budget goes to each. The range of the current emissions is often below R, and public. But the planned
-    likelihood power is kept: if it followed the emissions, the updates would not leave a common law invariant.
+    the budget goes to each. The range of the current emissions, which is public, is often below R. But a likelihood
+    power that followed the emissions would give updates that leave no common law invariant.
 
-    Privacy: R = sum over features of 2 log(most / least share). States: a site's utilities are integers, the links'
-        part plus, for every record of the site, the sum over features of L_f[share of its value], L_f = T log(share) in
-        units of 2^-bits, rounded; over the states one record's part has a range of at most r = sum_f (L_f[most] -
-        L_f[least]) <= T R / 2 + F 2^-bits. A record replaced within a site changes its utilities by the difference of
-        two such parts, of range 2 r. A record that leaves one site and joins another changes the utilities of both, by
-        parts of range r each: in one block, where sites are drawn independently, the ranges add up to 2 r; in two, the
-        block drawn first is an exponential mechanism of range r, and given its outcome the second one is another. Two
-        of range r never cost more than one of range 2 r: 2 (r^2 / 8) < (2 r)^2 / 8, and two pure r-DP mechanisms are
-        one that is 2 r-DP, whose curve is at most the largest of those. Emissions: given the public states a replaced
-        record takes one count from a row of each feature's table and gives one to the same or another row: range T 2
-        log(most / least) per feature, see ``DagSampler``. Links: a function of public states alone, free.
+    Privacy: R = sum over features of 2 log(most / least share). States: a site's utilities are integers. They add up
+        the links' part and one part for every record of the site: the sum over features f of L_f[share of its value],
+        where L_f is T log(share) in units of 2^-bits, rounded. Over the states one record's part has a range of at most
+        r = sum_f (L_f[most] - L_f[least]) <= T R / 2 + F 2^-bits, F the number of features. A record replaced within a
+        site changes its utilities by the difference of two such parts, of range 2 r. A record that leaves one site and
+        joins another changes the utilities of both sites, by parts of range r each. In one block sites are drawn
+        independently, and the ranges add up to 2 r. In two blocks each block is an exponential mechanism of range r,
+        given the outcome of the earlier one. Two mechanisms of range r never cost more than one of range 2 r: 2 (r^2 /
+        8) < (2 r)^2 / 8, and two pure r-DP mechanisms are together 2 r-DP, so that their curve is at most the largest
+        curve of pure 2 r-DP. Emissions: given the public states a replaced record takes one count from a row of each
+        feature's table and gives one to the same or another row: range 2 T log(most / least) per feature, see
+        ``DagSampler``. Links: their law depends on public states alone, and is free.
     Source: Foulds et al. 2016, sec. 4.1; design notes, private Gibbs sampling.
 
     Attributes:
         structure: the public side of the model.
         covers: for each feature the lattice of its emissions.
-        stages: likelihood powers with numbers of sweeps.
         bits: the number of fractional bits of utilities.
         n_records: the public number of records.
-        weight: the noise of the chain's log importance weight, None if that is not released.
+        weight: the noise of the chain's log importance weight; None if the weight is not released.
     """
 
     structure: LatentStructure
@@ -92,7 +93,7 @@ class PrivateGibbs(Chain):
     def run(self, evidence: ExactEvidence, size: int) -> Draws:
         """Run the chain from a start that does not depend on data; return the points of its last sweeps.
 
-        Every sweep's point is public and paid for: returning more of them costs nothing.
+        The point of every sweep is public and paid for, so that returning more points costs nothing.
         """
         sites, rng = self.structure.sites(evidence), public_generator()
         links = self.structure.draw_state_probabilities(None, rng)
@@ -115,7 +116,7 @@ class PrivateGibbs(Chain):
         return Draws(tuple(values for values, _ in kept), states_kept, noisy)
 
     def log_weight_increment(self, point: Point, sites: SiteEvidence, before: Decimal, after: Decimal) -> int:
-        """Return what a rise of the power adds to the log weight at a point, exactly, in units of 2^-bits."""
+        """Return the exact increment of the log weight at a point for a rise of the power, in units of 2^-bits."""
         total = 0
         counts = sites.counts(point.states, self.structure.n_states)
         for cover, emission, table in zip(self.covers, point.emissions, counts, strict=True):
@@ -125,8 +126,6 @@ class PrivateGibbs(Chain):
 
     def start(self) -> tuple[Integers, ...]:
         """Return emissions drawn from their prior, as lattice counts, shape (n_states, n_values) per feature."""
-        import numpy as np
-
         nothing = [np.zeros((self.structure.n_states, len(a)), dtype=np.int64) for a in self.structure.emissions]
         return self._rows(nothing, Decimal(0))
 
@@ -141,8 +140,6 @@ class PrivateGibbs(Chain):
         self, point: Point, states: Integers, sites: SiteEvidence, likelihood_power: Decimal, block: Integers
     ) -> Integers:
         """Return the integer utilities of the states at the sites of an update block, shape (n_sites, n_states)."""
-        import numpy as np
-
         logs = np.maximum(self.structure.log_prior(point.links, states, block), -float(_MAX_LINK_NATS))
         public = np.rint(logs * 2.0**self.bits).astype(np.int64)
         tables = [
@@ -158,8 +155,6 @@ class PrivateGibbs(Chain):
         return self._rows(sites.counts(states, self.structure.n_states), likelihood_power)
 
     def _rows(self, counts: list[Integers], likelihood_power: Decimal) -> tuple[Integers, ...]:
-        import numpy as np
-
         emissions = []
         for cover, concentration, table in zip(self.covers, self.structure.emissions, counts, strict=True):
             law = SimplexSampler(cover, concentration, likelihood_power, "likelihood")
@@ -169,8 +164,6 @@ class PrivateGibbs(Chain):
 
     def reported(self, point: Point) -> tuple[tuple[float, ...], tuple[int, ...]]:
         """Return parameters and states, relabeled so that the most frequent state comes first."""
-        import numpy as np
-
         frequent = np.bincount(point.states, minlength=self.structure.n_states)
         order = np.argsort(-frequent, kind="stable")
         shares = [(e / c.resolution)[order] for e, c in zip(point.emissions, self.covers, strict=True)]
@@ -191,7 +184,6 @@ class Point:
     Attributes:
         states: the state of every site, shape (n_sites,).
         emissions: for each feature the counts on the lattice, shape (n_states, n_values).
-        links: see ``LatentStructure``.
     """
 
     states: Integers
@@ -201,15 +193,13 @@ class Point:
 
 def log_table(cover: SharesCover, likelihood_power: Decimal, bits: int) -> Integers:
     """Return T log(k / G) for the counts least, ..., most of a lattice, rounded to units of 2^-bits."""
-    import numpy as np
-
     unit = EXACT.multiply(likelihood_power, Decimal(1 << bits))
     shares = (EXACT.divide(Decimal(k), Decimal(cover.resolution)) for k in range(cover.least, cover.most + 1))
     return np.array([int(EXACT.multiply(unit, log_share(share)).to_integral_value()) for share in shares], np.int64)
 
 
 def increment_table(cover: SharesCover, before: Decimal, after: Decimal, bits: int) -> Integers:
-    """Return what a rise of the likelihood power adds to the log weight per record, by the share of its value."""
+    """Return the increment of the log weight per record for a rise of the power, by the share of its value."""
     return log_table(cover, after, bits) - log_table(cover, before, bits)
 
 
@@ -252,8 +242,8 @@ def plan_latent(
 def updates_of(covers: tuple[SharesCover, ...], bits: int) -> list[Update]:
     """Return the priced updates of a sweep: the states, and the emissions of every feature.
 
-    Privacy: see ``PrivateGibbs``; rounding moves the range of two parts of a record by 2^-bits per feature each, and
-        the choice at each of two sites adds ``CHOICE_SLACK``.
+    Privacy: see ``PrivateGibbs``; rounding moves the range of a record's part by 2^-bits per feature, at each of two
+        sites, and the choice at each of these sites adds ``CHOICE_SLACK``.
     Source: see ``PrivateGibbs``.
     """
     rounding = Decimal(SITES_TOUCHED * len(covers)) / Decimal(1 << bits)

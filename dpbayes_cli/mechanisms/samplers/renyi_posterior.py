@@ -11,26 +11,24 @@ from typing import Any, ClassVar
 
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.columns import RecordPolicy, require_complete_records
-from dpbayes_cli.core.mechanism import Mechanism
 from dpbayes_cli.core.model import MethodInfo, Model
 from dpbayes_cli.core.options import EpsilonOptions, NumberOfDraws, Options, Order, StatedDelta
 from dpbayes_cli.core.plan import Plan, Sampler, Step
-from dpbayes_cli.core.released import Draws
 from dpbayes_cli.core.section import require_type
-from dpbayes_cli.core.statistic import NO_STATISTIC, ExactEvidence, Statistic
+from dpbayes_cli.core.statistic import NO_STATISTIC, Statistic
+from dpbayes_cli.mechanisms.samplers.draw_mechanism import DrawMechanism
 from dpbayes_cli.mechanisms.samplers.langevin_calibration import (
     CalibratedChain,
     Calibrator,
     LangevinOptions,
     chain_calibrator,
     plan_chains,
-    run_chains,
 )
 from dpbayes_cli.mechanisms.samplers.langevin_rules import DEFAULT_ORDER
 from dpbayes_cli.models.families.capabilities import ConjugatePosterior
 from dpbayes_cli.models.families.convex_loss import ConvexLossModel
 from dpbayes_cli.privacy.conjugate import LARGEST_ORDER, ConjugateFamily, curve_slack
-from dpbayes_cli.privacy.conversions import INFINITE, ORDERS, round_up
+from dpbayes_cli.privacy.conversions import INFINITE, ORDERS, bisect_floats, round_up
 from dpbayes_cli.privacy.kinds import Points, RenyiCurve
 
 _DOWN = Context(prec=12, rounding=ROUND_FLOOR)
@@ -40,7 +38,11 @@ _MARGIN = 1e-10
 
 @dataclass(frozen=True)
 class ConjugateSampler(Sampler):
-    """The posterior with the likelihood to the power r and the prior's parameters divided by m."""
+    """The posterior with the likelihood to the power r and the prior's parameters divided by m.
+
+    Privacy: that of ``RenyiMechanism``.
+    Source: Geumlek, Song and Chaudhuri 2017, Algorithms 1-3.
+    """
 
     model: ConjugatePosterior
     n_records: int
@@ -68,6 +70,19 @@ class ConjugateSampler(Sampler):
         return family.moments_by_row(self.model.sums(values, self.n_records), self.r, self.m)
 
 
+def require_divergence(epsilon: Decimal | None) -> Decimal:
+    """Return a stated epsilon.
+
+    Raises:
+        SpecError: there is none.
+    """
+    if epsilon is None:
+        raise SpecError(
+            "missing", where="privacy.epsilon", hint="state the divergence to spend at --order, e.g. --eps 0.1"
+        )
+    return epsilon
+
+
 def renyi_bound(family: ConjugateFamily, order: float, r: float, m: float) -> Decimal:
     """Return an upper bound on the Renyi divergence of one draw at an order, finite precision included."""
     return round_up(
@@ -76,23 +91,14 @@ def renyi_bound(family: ConjugateFamily, order: float, r: float, m: float) -> De
 
 
 def largest_parameter(cost: Callable[[float], Decimal], target: Decimal) -> float:
-    """Return the largest parameter in (0, 1] whose cost stays within a target: the lower end of a bisection.
-
-    Args:
-        cost: returns the cost of a parameter, increasing.
-        target: the largest cost.
+    """Return the largest parameter in (0, 1] whose cost, which increases with it, stays within a target.
 
     Raises:
         SpecError: no parameter fits.
     """
     if cost(1.0) <= target:
         return 1.0
-    low, high = 0.0, 1.0
-    for _ in range(200):
-        middle = (low + high) / 2.0
-        if not low < middle < high:
-            break
-        low, high = (middle, high) if cost(middle) <= target else (low, middle)
+    low, _ = bisect_floats(lambda parameter: cost(parameter) <= target, 0.0, 1.0)
     if low < 1e-12:
         raise SpecError("epsilon is too small for any posterior draw", where="privacy.epsilon")
     return low
@@ -112,7 +118,7 @@ class RenyiChainOptions(LangevinOptions, frozen=True, kw_only=True):
     order: Order = None
 
 
-class RenyiMechanism(Mechanism):
+class RenyiMechanism(DrawMechanism):
     """Draw from a conjugate posterior at the cost of its Renyi curve; a subclass chooses how the posterior is changed.
 
     Privacy: the Renyi divergence of every order below lambda*, the supremum over all neighboring complete data sets,
@@ -123,20 +129,13 @@ class RenyiMechanism(Mechanism):
     requires: ClassVar[tuple[type, ...]] = (ConjugatePosterior, ConvexLossModel)
     options_type: ClassVar[type[Options]] = RenyiOptions
     chain_options: ClassVar[type[RenyiChainOptions]] = RenyiChainOptions
-    needs_n: ClassVar[bool] = True
-    post_processing: ClassVar[bool] = False
 
     @abstractmethod
     def choose(self, family: ConjugateFamily, order: float, epsilon: Decimal | None) -> tuple[float, float]:
         """Return the power r of the likelihood and the divisor m of the prior's parameters.
 
-        Args:
-            family: the conjugate family.
-            order: the order of epsilon.
-            epsilon: the largest divergence of one draw, or None.
-
         Raises:
-            SpecError: no r and m fit.
+            SpecError: no r and m keep the divergence of one draw at the order within epsilon, or epsilon is missing.
         """
 
     @abstractmethod
@@ -181,17 +180,6 @@ class RenyiMechanism(Mechanism):
         step = Step(conjugate.statistic(policy), ConjugateSampler(conjugate, n, r, m), guarantee, renyi.draws)
         return Plan((step,), guarantee, {"r": r, "m": m, "draws": renyi.draws, "order": order})
 
-    def release(self, plan: Plan, evidence: ExactEvidence) -> Draws:
-        """Draw from the planned posterior.
-
-        Privacy: the plan's Renyi curve; only the draws are returned.
-        Source: see the class.
-        """
-        (step,) = plan.steps
-        if step.rows is not None:
-            return run_chains(plan, evidence)
-        return Draws(tuple(require_type(step.law, ConjugateSampler).draw(evidence.values, step.draws)))
-
 
 def renyi_info(releases: str, algorithm: str, prefer_when: str) -> MethodInfo:
     """Return the info of a Renyi mechanism: the texts of all three, and those given for this one."""
@@ -203,10 +191,11 @@ def renyi_info(releases: str, algorithm: str, prefer_when: str) -> MethodInfo:
         assumptions="Records are complete and their number is public (with a convex loss: as for gibbs-posterior). The "
         "operating system's random numbers are secret. The prior was chosen without looking at the data.",
         source=f"Geumlek, Song and Chaudhuri 2017, {algorithm} and Theorem 15; Mironov 2017.",
-        corrections="Conjugate posteriors: neighbors share n - 1 records; the paper lets one posterior leave that hull "
-        "and pairs vertices only, which is 6 to 44 % too large. For Dirichlet priors the supremum takes O(K) steps, "
-        "not O(K^3). Draws are exact on a public grid; what that adds to the divergence (below 1e-14) is charged. "
-        "Convex losses: the paper prices exact draws, which no chain gives; here the chain that runs is priced.",
+        corrections="Conjugate posteriors: neighbors share n - 1 records. The paper also admits pairs that do not, and "
+        "compares vertices only, so that its divergence is 6 to 44 % too large. For Dirichlet priors the supremum "
+        "takes O(K) steps, not O(K^3). Draws are exact on a public grid; what that adds to the divergence (below "
+        "1e-14) is charged. Convex losses: the paper prices exact draws, which no chain gives; here the chain that "
+        "runs is priced.",
         prefer_when=prefer_when,
     )
 

@@ -10,41 +10,42 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.base.numeric import normalized
 from dpbayes_cli.core.options import PowerTarget
 from dpbayes_cli.core.plan import Sampler
-from dpbayes_cli.mechanisms.samplers.tempering import UP, DrawRequest, Tempering, calibrate_power, public_support
+from dpbayes_cli.mechanisms.samplers.tempering import (
+    UP,
+    DrawRequest,
+    Tempering,
+    calibrate_power,
+    public_support,
+    weighted_moments,
+)
 from dpbayes_cli.models.families.capabilities import DECIMALS, OneParameterFamily, floats
 from dpbayes_cli.privacy.conjugate import curve_slack
 from dpbayes_cli.privacy.conversions import round_up
 from dpbayes_cli.privacy.grid import EXACT, GRID_SLACK, CellWeights, cell_weights, uniform_fraction
 from dpbayes_cli.privacy.kinds import Points
+from dpbayes_cli.privacy.lazy_numpy import np
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
 
 _CURVE_ORDERS = (2, 4, 8, 16, 32, 64)
 _CURVE_WORK = 1 << 26
-"""Density evaluations that an exact curve may take: about a second. Beyond, the general bound is charged."""
+"""Density evaluations that an exact curve may take, about a second; if it needs more, the general bound is charged."""
 MAX_LOG_TERMS = 1e14
-"""Terms of a log density up to this size leave an error below half a nat, which suffices to screen cells."""
+"""Terms of a log density up to this size leave an error below half a nat, which suffices to locate the likely cells."""
 
 
 @dataclass(frozen=True)
 class ScalarSampler(Sampler):
     """The tempered posterior of one parameter on the midpoints of equal cells of its public support.
 
-    Privacy: weights exp(T (t a(theta_i) + n b(theta_i))) times a base measure that no record moves: one record moves t
-        by at most the width of its range, so that the log ratio of two neighbors' laws varies over the cells by at most
-        T R, R = width (a(high) - a(low)); integers add less than ``GRID_SLACK``.
+    Privacy: weights exp(T (t a(theta_i) + n b(theta_i))) times a base measure that no record changes. One record moves
+        t by at most the width of its range, so that the log ratio of two neighbors' laws varies over the cells by at
+        most T R, R = width (a(high) - a(low)); the rounding of weights to integers adds less than ``GRID_SLACK``.
     Source: Wang, Fienberg and Smola 2015; Foulds et al. 2016 sec. 3.1; Zhang et al. 2016 sec. 4.
-
-    Attributes:
-        model: the family.
-        n_records: the public number of complete records.
-        likelihood_power: T.
-        power_applies_to: whether the prior is tempered too.
-        support: the truncation.
-        n_cells: the number of cells.
     """
 
     model: OneParameterFamily
@@ -61,13 +62,11 @@ class ScalarSampler(Sampler):
 
     @property
     def magnitude(self) -> float:
-        """A bound on the terms that a log density adds up, for any data: their sum errs by 2^-50 of it at most.
+        """A bound on the sum of the sizes of a log density's terms, for any data: its rounding error is 2^-50 of this.
 
         Theta itself is rounded, which matters if a density is steep (a probability close to one): the change of each
         term under a relative change of theta by 2^-40, times 2^40, counts as a term too.
         """
-        import numpy as np
-
         theta = np.linspace(*self.support, 1001)
         least, width, steps = self.model.grid
         largest_value = max(abs(float(least)), abs(float(least + width * steps)))
@@ -77,7 +76,7 @@ class ScalarSampler(Sampler):
             for x in (theta, theta * (1.0 - 2.0**-40))
         )
         a, b, prior = (np.abs(terms) + 2.0**40 * np.abs(terms - shifted_terms)).max(axis=1)
-        if self.power_applies_to == "joint":  # a mode may have a power above one, which applies to the prior too
+        if self.power_applies_to == "joint":  # the power of a mode may exceed one, and applies to the prior too
             prior *= max(1.0, power)
         return float(2.0 * (power * self.n_records * (largest_value * a + b) + prior))
 
@@ -92,14 +91,10 @@ class ScalarSampler(Sampler):
     @property
     def cells(self) -> Floats:
         """The midpoints of the cells in floats, shape (n_cells,)."""
-        import numpy as np
-
         return np.asarray(self.support[0] + float(self._width) * (np.arange(self.n_cells) + 0.5))
 
     def logs(self, values: Sequence[int]) -> Floats:
         """Return the unnormalized log densities of the cells in floats, shape (n_cells,)."""
-        import numpy as np
-
         total = self.model.total(values, self.n_records)
         return np.asarray(self.log_density(self.cells, float(total), exact=False))
 
@@ -131,24 +126,13 @@ class ScalarSampler(Sampler):
 
     def moments(self, values: Sequence[int]) -> tuple[float, float]:
         """Return the moments of the law on the cells."""
-        import numpy as np
-
-        theta, logs = self.cells, self.logs(values)
-        masses = np.exp(logs - logs.max())
-        masses /= masses.sum()
-        mean = float(masses @ theta)
-        return mean, float(np.sqrt(masses @ (theta - mean) ** 2))
+        return weighted_moments(normalized(self.logs(values)), self.cells)
 
 
 def grid_sampler(
     model: OneParameterFamily, request: DrawRequest, most: Decimal | None
 ) -> tuple[ScalarSampler, Tempering]:
-    """Return the tempered posterior of a family on a public grid, and its tempering.
-
-    Args:
-        model: the family.
-        request: the number of draws and their budget.
-        most: the largest useful likelihood power, None for any.
+    """Return the tempered posterior of a family on a public grid, and its tempering; see ``calibrate_power``.
 
     Raises:
         SpecError: the support is missing or wrong, epsilon is too small, or floats cannot screen the cells.
@@ -176,16 +160,17 @@ def grid_sampler(
 def exact_curve(sampler: ScalarSampler) -> Points:
     """Return the Renyi curve of one draw, the maximum over all neighboring statistics; empty if that takes too long.
 
-    Privacy: P_S and P_S' on the grid are of one exponential family in T a(theta), so that D = [C(l S + (1 - l) S') - l
-        C(S)] / (l - 1) + C(S') with C the log of the sum over cells; it grows with |S - S'| for fixed S, so that only
-        pairs at the full width of one record are compared, in both directions. Rounded up, with what integers add.
+    Privacy: the laws P_S and P_S' of two sums on the grid are in one exponential family in T a(theta). With C the log
+        of the sum over cells their divergence at order l is [C(l S + (1 - l) S') - l C(S)] / (l - 1) + C(S'). For a
+        fixed S it grows with |S - S'|, so that only pairs at the full width of one record are compared, in both
+        directions. The result is rounded up, and the effect of integer weights is added.
     Source: design notes, exact RDP of the tempered truncated posterior; Geumlek et al. 2017 (the formula).
     """
     _, _, steps = sampler.model.grid
     pairs = (sampler.n_records - 1) * steps + 1
     if 2 * pairs * len(_CURVE_ORDERS) * sampler.n_cells > _CURVE_WORK:
         return ()
-    error = 1e-10 + 2.0**-46 * sampler.magnitude  # of the log-partitions, an order of 64 included below
+    error = 1e-10 + 2.0**-46 * sampler.magnitude  # of a log-partition; multiplied by the order below
     return tuple(
         (
             Decimal(order),
@@ -196,38 +181,24 @@ def exact_curve(sampler: ScalarSampler) -> Points:
 
 
 def _largest_divergence(sampler: ScalarSampler, order: int, pairs: int) -> float:
-    import numpy as np
-
     least, width, steps = sampler.model.grid
-    unit = float(width)
-    partition = _Partition(sampler)
+    unit, (low, high) = float(width), sampler.support
+    theta = low + (high - low) / sampler.n_cells * (np.arange(sampler.n_cells) + 0.5)
+    base = sampler.log_density(theta, 0.0, exact=False)
+    tilt = float(sampler.likelihood_power) * sampler.model.natural(theta, floats())[0]
+
+    def log_partition(totals: Floats) -> Floats:
+        """Return the log of the sum over cells for each total."""
+        result, size = [], max(1, (1 << 21) // len(base))
+        for start in range(0, len(totals), size):
+            logs = base + np.multiply.outer(totals[start : start + size], tilt)
+            largest = logs.max(axis=1)
+            result.append(largest + np.log(np.exp(logs - largest[:, None]).sum(axis=1)))
+        return np.concatenate(result)
+
     lower = sampler.n_records * float(least) + unit * np.arange(pairs, dtype=np.float64)
     upper = lower + unit * steps
-    at_lower, at_upper = partition(lower), partition(upper)
-    up = (partition(order * upper + (1 - order) * lower) - order * at_upper) / (order - 1) + at_lower
-    down = (partition(order * lower + (1 - order) * upper) - order * at_lower) / (order - 1) + at_upper
+    at_lower, at_upper = log_partition(lower), log_partition(upper)
+    up = (log_partition(order * upper + (1 - order) * lower) - order * at_upper) / (order - 1) + at_lower
+    down = (log_partition(order * lower + (1 - order) * upper) - order * at_lower) / (order - 1) + at_upper
     return float(max(up.max(), down.max(), 0.0))
-
-
-class _Partition:
-    """The log-partition function of the tempered posterior on the grid, at any totals."""
-
-    def __init__(self, sampler: ScalarSampler) -> None:
-        import numpy as np
-
-        low, high = sampler.support
-        theta = low + (high - low) / sampler.n_cells * (np.arange(sampler.n_cells) + 0.5)
-        self._base = sampler.log_density(theta, 0.0, exact=False)
-        self._tilt = float(sampler.likelihood_power) * sampler.model.natural(theta, floats())[0]
-
-    def __call__(self, totals: Floats) -> Floats:
-        """Return the log of the sum over cells for each total."""
-        import numpy as np
-
-        result = np.empty(len(totals))
-        chunk = max(1, (1 << 21) // len(self._base))
-        for start in range(0, len(totals), chunk):
-            logs = self._base + np.multiply.outer(totals[start : start + chunk], self._tilt)
-            largest = logs.max(axis=1)
-            result[start : start + chunk] = largest + np.log(np.exp(logs - largest[:, None]).sum(axis=1))
-        return result

@@ -1,9 +1,8 @@
 """The tempered posterior of a vector of shares on a public lattice, and the range of one record's log ratio on it.
 
-A sampler knows its cover, its prior and its likelihood power, and nothing about the number of records: a network's
-table whose rows are vectors of shares has one sampler for all rows. A replaced record takes one count from a row and
-gives one to the same or another row, so that the log ratio of a whole table varies by at most ``SharesCover.spread``
-times the likelihood power.
+A sampler does not depend on the number of records: all rows of a network's table share one sampler. A replaced record
+takes one count from a row and gives one to the same or another row, so that the log ratio of a whole table varies by at
+most ``SharesCover.spread`` times the likelihood power.
 """
 
 from __future__ import annotations
@@ -12,21 +11,22 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.options import PowerTarget
 from dpbayes_cli.core.plan import Sampler
-from dpbayes_cli.mechanisms.samplers.tempering import UP
+from dpbayes_cli.mechanisms.samplers.tempering import UP, weighted_moments
 from dpbayes_cli.privacy.grid import EXACT
 from dpbayes_cli.privacy.lattice import SimplexLattice, share_table
+from dpbayes_cli.privacy.lazy_numpy import np
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
 
 _MAX_SHARES = 64
-"""Number of shares that ``LATTICE_SLACK`` covers; their convolutions take a second."""
+"""The largest number of shares that ``LATTICE_SLACK`` covers; their convolutions take a second."""
 
 
 @dataclass(frozen=True)
@@ -65,8 +65,6 @@ class SharesCover:
 
     def points(self) -> Integers:
         """Return the counts of all points in excess of their least, shape (n_points, n_shares), in lexical order."""
-        import numpy as np
-
         free = self.most - self.least
         rows = np.zeros((1, 0), dtype=np.int64)
         for _ in range(self.n_shares - 1):
@@ -81,15 +79,10 @@ class SharesCover:
 class SimplexSampler(Sampler):
     """The tempered Dirichlet posterior of a vector of shares on a public lattice.
 
-    Privacy: replacing a record divides a weight by theta_i^T and multiplies it by theta_j^T, which varies over the
-        lattice by at most T R, R = 2 log(largest / smallest share); decimals add less than ``LATTICE_SLACK``.
+    Privacy: replacing a record divides a weight by theta_i^T and multiplies it by theta_j^T. The log of this factor
+        varies over the lattice by at most T R, R = 2 log(largest / smallest share); the rounding of decimals adds less
+        than ``LATTICE_SLACK``.
     Source: Foulds et al. 2016 sec. 3.1; Zhang et al. 2016 Lemma 2; design notes, truncated Dirichlet.
-
-    Attributes:
-        cover: the lattice.
-        concentration: the concentration of the Dirichlet prior.
-        likelihood_power: T.
-        power_applies_to: whether the prior is tempered too.
     """
 
     cover: SharesCover
@@ -109,15 +102,14 @@ class SimplexSampler(Sampler):
     def lattice(self, values: Sequence[int]) -> SimplexLattice:
         """Return the law that exact counts determine."""
         cover = self.cover
-        tables: dict[Decimal, tuple[Decimal, ...]] = {}
-        exponents = self.exponents(values)
-        for exponent in set(exponents):
 
-            def log_weight(share: Decimal, exponent: Decimal = exponent) -> Decimal:
-                return EXACT.multiply(exponent, log_share(share))
+        @cache
+        def table(exponent: Decimal) -> tuple[Decimal, ...]:
+            return share_table(
+                cover.resolution, cover.least, cover.most, lambda share: EXACT.multiply(exponent, log_share(share))
+            )
 
-            tables[exponent] = share_table(cover.resolution, cover.least, cover.most, log_weight)
-        return SimplexLattice(cover.resolution, cover.least, tuple(tables[exponent] for exponent in exponents))
+        return SimplexLattice(cover.resolution, cover.least, tuple(map(table, self.exponents(values))))
 
     def draw(self, values: Sequence[int], size: int) -> list[tuple[float, ...]]:
         """Draw lattice points exactly."""
@@ -134,16 +126,12 @@ class SimplexSampler(Sampler):
 
     def moments(self, values: Sequence[int]) -> tuple[float, float]:
         """Return the moments of the first share under the law on the lattice."""
-        import numpy as np
-
         shares, tables = centered_tables(self.cover, list(map(float, self.exponents(values))))
         rest = tables[-1]
         for table in tables[1:-1]:
             rest = np.convolve(rest, table)[: len(shares)]
         masses = tables[0] * rest[::-1]
-        masses /= masses.sum()
-        mean = float(masses @ shares)
-        return mean, math.sqrt(float(masses @ (shares - mean) ** 2))
+        return weighted_moments(masses / masses.sum(), shares)
 
 
 @lru_cache(maxsize=4096)
@@ -153,13 +141,11 @@ def log_share(share: Decimal) -> Decimal:
 
 
 def centered_tables(cover: SharesCover, exponents: Sequence[float]) -> tuple[Floats, list[Floats]]:
-    """Return the shares of a coordinate, and float tables of share^exponent that do not underflow where it matters.
+    """Return the shares of a coordinate, and float tables of share^exponent that do not underflow at likely shares.
 
-    A factor exp(-tilt share) of every coordinate does not change a law of shares that add up to one. The tilt makes the
-    most likely shares of the coordinates add up to one.
+    A factor exp(-tilt share) of every coordinate does not change a law of shares that add up to one. With the right
+    tilt the most likely shares of the coordinates add up to one.
     """
-    import numpy as np
-
     shares = np.arange(cover.least, cover.most + 1) / cover.resolution
     tilt = _tilt(exponents, float(shares[0]), float(shares[-1]))
     logs = [exponent * np.log(shares) - tilt * shares for exponent in exponents]

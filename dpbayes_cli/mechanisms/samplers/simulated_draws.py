@@ -11,14 +11,13 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from dpbayes_cli.base.numeric import normalized
 from dpbayes_cli.core.plan import Sampler
 from dpbayes_cli.mechanisms.samplers.renyi_posterior import ConjugateSampler
 from dpbayes_cli.mechanisms.samplers.scalar_sampler import ScalarSampler
 from dpbayes_cli.mechanisms.samplers.simplex_sampler import SimplexSampler, centered_tables
 from dpbayes_cli.privacy.conjugate import ConjugateFamily, DirichletFamily
+from dpbayes_cli.privacy.lazy_numpy import np
 from dpbayes_cli.privacy.real_conjugate import GammaRateFamily, GammaShapeFamily, NormalFamily
 
 if TYPE_CHECKING:
@@ -50,15 +49,7 @@ def simulate_conjugate(
     r: float = 1.0,
     m: float = 1.0,
 ) -> Floats:
-    """Return points drawn from a conjugate posterior, shape (size, n_coordinates of the family's point).
-
-    Args:
-        family: the family.
-        sums: the sums of the natural statistics.
-        size: the number of draws.
-        rng: the generator.
-        r: the power of the likelihood.
-        m: the divisor of the prior's parameters.
+    """Return points drawn from a conjugate posterior, one row each; see ``ConjugateFamily.draw``.
 
     Raises:
         TypeError: this module does not know the family's law.

@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.options import PowerTarget
 from dpbayes_cli.models.families.capabilities import OneParameterFamily
 from dpbayes_cli.privacy.conversions import round_up
+
+if TYPE_CHECKING:
+    from dpbayes_cli.base.numeric import Floats
 
 DOWN = Context(prec=30, rounding=ROUND_FLOOR)
 UP = Context(prec=30, rounding=ROUND_CEILING)
@@ -23,9 +26,7 @@ class DrawRequest:
     Attributes:
         epsilon: the budget of all draws together.
         n_records: the public number of complete records.
-        draws: the number of draws.
-        power_applies_to: what the likelihood power applies to.
-        support: the public range of the parameter, or None for the model's own.
+        support: the public range of the parameter, or None for the model's default.
     """
 
     epsilon: Decimal
@@ -39,12 +40,12 @@ class DrawRequest:
 class Tempering:
     """A likelihood power with its cost.
 
-    Privacy: let f = log p(x | theta) - log p(x' | theta) for neighboring records and R = sup f - inf f over the cover,
-        null records excluded (complete data). The scores u = log posterior of two neighbors then differ by a function
-        of theta of range R; a constant added to all scores changes no law, so the symmetric sensitivity is R / 2, and
-        exp(epsilon u / R) is the exponential mechanism's exp(epsilon u / (2 R / 2)). With weights exp(T u) the range of
-        the log ratio is at most T R, and integers or decimals add less than ``extra``: T R + extra <= epsilon / k for
-        each of k draws, with T rounded down and R and the charge rounded up.
+    Privacy: let f = log p(x | theta) - log p(x' | theta) for neighboring records and R = sup f - inf f over the cover;
+        data are complete, so that there are no null records. The scores u = log posterior of two neighbors differ by a
+        function of theta of range R. A constant added to all scores changes no law, so that the symmetric sensitivity
+        is R / 2, and exp(epsilon u / R) is the exponential mechanism's exp(epsilon u / (2 R / 2)). With weights exp(T
+        u) the range of the log ratio is at most T R, and rounding adds less than ``extra``: T R + extra <= epsilon / k
+        for each of k draws, with T rounded down and R and the charge rounded up.
     Source: McSherry and Talwar 2007; Zhang et al. 2016 Alg. 3; Foulds et al. 2016 sec. 3.1.
 
     Attributes:
@@ -72,8 +73,8 @@ def calibrate_power(request: DrawRequest, spread: Decimal, extra: Decimal, most:
 
     Args:
         request: the number of draws and their budget.
-        spread: R.
-        extra: what finite precision adds to a log ratio.
+        spread: R, see ``Tempering``.
+        extra: a bound on the effect of rounding on the range of a log ratio.
         most: the largest useful likelihood power: 1 for samples of a posterior, None for its mode.
 
     Raises:
@@ -95,8 +96,14 @@ def calibrate_power(request: DrawRequest, spread: Decimal, extra: Decimal, most:
     return Tempering(likelihood_power, spread, charged)
 
 
+def weighted_moments(masses: Floats, values: Floats) -> tuple[float, float]:
+    """Return the mean and standard deviation of a law with these masses, which add up to one."""
+    mean = float(masses @ values)
+    return mean, math.sqrt(float(masses @ (values - mean) ** 2))
+
+
 def public_support(model: OneParameterFamily, support: tuple[float, float] | None) -> tuple[float, float]:
-    """Return the public truncation of the parameter: the stated one, or the model's own.
+    """Return the public range of the parameter: the stated one, or the model's default.
 
     Raises:
         SpecError: the support is missing, or not strictly inside the parameter's range.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import bisect
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from dpbayes_cli.privacy.composition import compose
 from dpbayes_cli.privacy.guarantee import Guarantee
+from dpbayes_cli.privacy.lazy_numpy import np
 from dpbayes_cli.privacy.noise import NoiseLaw
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from dpbayes_cli.base.numeric import Floats, Integers
 
 _DOWN = Context(prec=30, rounding=ROUND_FLOOR)
@@ -27,8 +26,8 @@ _DOWN = Context(prec=30, rounding=ROUND_FLOOR)
 class PartNoise(NoiseLaw):
     """Independent noise of one kind on consecutive parts of a statistic, with one scale per part.
 
-    Privacy: the changes that a record makes in the parts are noised independently: epsilons of discrete Laplace parts
-        add up, and so do the rhos of discrete Gaussian parts, to the budget that was divided among them.
+    Privacy: the noise of the parts is independent: epsilons of discrete Laplace parts add up, and so do the rhos of
+        discrete Gaussian parts, to the budget that was divided among them.
     Source: design notes, budget per node; basic composition.
 
     Attributes:
@@ -68,8 +67,8 @@ class PartNoise(NoiseLaw):
     def at(self, component: int) -> NoiseLaw:
         """Return the law of the noise on one component.
 
-        It is asked for by component and not by part: a law that was read back from storage knows its scales, but not
-        where parts of equal scale meet.
+        Callers state a component and not a part: a law that was read back from storage does not know where parts of
+        equal scale meet.
         """
         return self.laws[bisect.bisect_right(self._ends, component)]
 
@@ -79,23 +78,17 @@ class PartNoise(NoiseLaw):
 
     def release(self, values: Sequence[int]) -> list[int]:
         """Return an integer statistic with independent exact noise, part by part."""
-        return [
-            noisy for law, part in zip(self.laws, self._split(values), strict=True) for noisy in law.release(list(part))
-        ]
+        parts = zip(self.laws, self._split(values), strict=True)
+        return [noisy for law, part in parts for noisy in law.release(list(part))]
 
     def log_pmf(self, z: Integers) -> Floats:
         """Return log P(noise = z), components along the last axis."""
-        import numpy as np
-
-        edges = np.cumsum(self.sizes)[:-1]
-        parts = np.split(np.asarray(z), edges, axis=-1)
+        parts = np.split(np.asarray(z), self._ends[:-1], axis=-1)
         return np.concatenate([law.log_pmf(part) for law, part in zip(self.laws, parts, strict=True)], axis=-1)
 
     def characteristic(self, u: Floats) -> Floats:
         """Return E[cos(u noise)], components along the last axis."""
-        import numpy as np
-
-        parts = np.split(np.asarray(u), np.cumsum(self.sizes)[:-1], axis=-1)
+        parts = np.split(np.asarray(u), self._ends[:-1], axis=-1)
         return np.concatenate([law.characteristic(part) for law, part in zip(self.laws, parts, strict=True)], axis=-1)
 
     def radius(self, nats: float) -> int:
@@ -104,8 +97,6 @@ class PartNoise(NoiseLaw):
 
     def simulate(self, rng: np.random.Generator, size: int | tuple[int, ...]) -> Integers:
         """Return noise for a simulation, components along the last axis."""
-        import numpy as np
-
         leading = size[:-1] if isinstance(size, tuple) else ()
         drawn = [law.simulate(rng, (*leading, count)) for law, count in zip(self.laws, self.sizes, strict=True)]
         return np.concatenate(drawn, axis=-1)
@@ -120,35 +111,26 @@ class PartNoise(NoiseLaw):
 
     @classmethod
     def parse(cls, scale: float, parameters: Mapping[str, Any]) -> NoiseLaw:  # type: ignore[override]
-        """Refuse: stored parts are read back from the components' scales; see ``noise_by_scales``."""
+        """Refuse: stored parts are read back from the scales of the components, not by their kind."""
         raise ValueError("noise by parts is not read back by its kind")
 
     def serialize(self) -> dict[str, Any]:
-        """Return the stored form; components hold the scales, and ``parameters`` whatever else the laws have."""
+        """Return the stored form: the components hold the scales, ``parameters`` the other parameters of the laws."""
         stored = [law.serialize() for law in self.laws]
         parameters = [part["parameters"] for part in stored if "parameters" in part]
         fields: dict[str, Any] = {"law": self.kind, "scale": None}
         return {**fields, "parameters": {"sizes": list(self.sizes), "parts": parameters}} if parameters else fields
 
-    def _split(self, values: Sequence[int]) -> Iterator[Sequence[int]]:
-        first = 0
-        for size in self.sizes:
-            yield values[first : first + size]
-            first += size
-        if first != len(values):
+    def _split(self, values: Sequence[int]) -> list[Sequence[int]]:
+        if len(values) != self._ends[-1]:
             raise ValueError("the statistic and its noise differ in their number of components")
+        return [values[end - size : end] for size, end in zip(self.sizes, self._ends, strict=True)]
 
 
 def noise_by_parts(
     total: Decimal, sizes: Sequence[int], weights: Sequence[Fraction], calibrate: Callable[[int, Decimal], NoiseLaw]
 ) -> PartNoise:
-    """Divide a budget among parts in proportion to their weights, and calibrate each part.
-
-    Args:
-        total: the budget; shares are rounded down.
-        sizes: the number of components of each part.
-        weights: positive, relative to each other.
-        calibrate: returns the law of a part, from its index and its share.
+    """Divide a budget among parts in proportion to their weights, and calibrate the law of each part to its share.
 
     Privacy: the shares add up to at most the total.
     Source: design notes, budget per node.
