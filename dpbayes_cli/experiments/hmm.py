@@ -35,7 +35,8 @@ from dpbayes_cli.experiments.point import GridPoint
 from dpbayes_cli.experiments.restricted_rows import least_entry
 from dpbayes_cli.experiments.results import PointOutcome, Results, averaged
 from dpbayes_cli.experiments.study import SimulatedStudy, build_model_sections, message_of, prices_and_methods
-from dpbayes_cli.inference.posterior import Effort, draw_theta
+from dpbayes_cli.inference.dirichlet_rows import draw_theta
+from dpbayes_cli.inference.posterior import Effort
 from dpbayes_cli.inference.posterior import Method as Inference
 from dpbayes_cli.inference.solve import infer
 from dpbayes_cli.spec.release_spec import build_spec

@@ -15,8 +15,8 @@ from dpbayes_cli.inference.posterior import Effort
 from dpbayes_cli.inference.sequences import sequence_chain
 from dpbayes_cli.inference.sequences.infer_sequences import infer_sequences, match_states
 from dpbayes_cli.inference.sequences.sequence_chain import SequenceChain
-from dpbayes_cli.inference.sequences.sequence_data import SequenceData
 from dpbayes_cli.inference.sequences.sequence_moves import EmissionMove, RateMove
+from dpbayes_cli.inference.sequences.sequence_state import SequenceData
 from dpbayes_cli.inference.sequences.state_paths import draw_paths, draw_states_singly, transition_counts
 from dpbayes_cli.privacy.laws.discrete_gaussian import DiscreteGaussian
 from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace

@@ -12,15 +12,13 @@ from dpbayes_cli.base.numeric import log_gamma_ratio
 from dpbayes_cli.core.noisy_observation import NoisyTable, NoisyTables, RecordCount
 from dpbayes_cli.experiments.calibration_measures import ranks_among
 from dpbayes_cli.inference.batch import draw_many
-from dpbayes_cli.inference.diagnostics import diagnose, ess_bulk, ess_tail, r_hat
+from dpbayes_cli.inference.chains import Trace
 from dpbayes_cli.inference.dirichlet_rows import draw_rows
 from dpbayes_cli.inference.posterior import Effort, Posterior
 from dpbayes_cli.inference.solve import infer
-from dpbayes_cli.inference.tables.gamma_table import GammaRatios
 from dpbayes_cli.inference.tables.table_block_moves import TableBlockMoves
 from dpbayes_cli.inference.tables.table_chain import TableChain
-from dpbayes_cli.inference.tables.table_layout import TableLayout
-from dpbayes_cli.inference.tables.trace import Trace
+from dpbayes_cli.inference.tables.table_layout import GammaRatios, TableLayout
 from dpbayes_cli.privacy.laws.discrete_gaussian import DiscreteGaussian
 from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
 from dpbayes_cli.privacy.noise import NoiseLaw
@@ -385,11 +383,3 @@ def test_a_trace_is_evenly_thinned() -> None:
     trace.clear()
     trace.add(np.zeros((2, 3)))
     assert trace.values().shape == (2, 1, 3)
-
-
-def test_many_scalars_are_diagnosed_as_each_alone() -> None:
-    rng = np.random.default_rng(4)
-    draws = np.stack([rng.standard_normal((4, 101)), rng.integers(0, 3, (4, 101)), np.ones((4, 101))], axis=2)
-    draws[0, :, 0] += 1.0
-    for alone, together in zip((r_hat, ess_bulk, ess_tail), diagnose(draws), strict=True):
-        assert together == pytest.approx([alone(draws[:, :, i]) for i in range(3)], rel=1e-10)

@@ -8,22 +8,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpbayes_cli.core.noisy_observation import NoisyCounts
-from dpbayes_cli.inference.posterior import (
-    QUANTILES,
-    Effort,
-    Marginal,
-    Method,
-    Posterior,
-    draw_theta,
-    summarize_count_draws,
-)
+from dpbayes_cli.inference.dirichlet_rows import draw_theta, marginals_of, summarize_count_draws
+from dpbayes_cli.inference.posterior import NAIVE_WARNING, QUANTILES, Effort, Method, Posterior
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
 
 _SUMMARY_ELEMENTS = 1 << 22
 _MIN_INDEPENDENT_DRAWS = 1000
-"""With this many independent draws of the counts chains are not used, however many samples are asked for."""
+"""If this many independent draws of the counts are affordable, chains are not used, even for more samples."""
 
 
 def infer_counts(
@@ -62,7 +55,7 @@ def _posterior_from_counts(
     described = f"{len(counts)} independent exact draws of the counts ({method})"
     theta = draw_theta(counts, observation.concentration, rng)
     marginals, error = summarize_count_draws(counts, observation.concentration, theta)
-    if len(counts) < n_draws:  # every draw of the counts is used again, with another theta
+    if len(counts) < n_draws:
         again = np.resize(np.arange(len(counts)), n_draws)
         theta = draw_theta(counts[again], observation.concentration, rng)
         described += ", used repeatedly"
@@ -119,22 +112,13 @@ def _plug_in(observation: NoisyCounts, n_draws: int, rng: np.random.Generator) -
     shape = naive_shape(observation)
     total = shape.sum()
     mean = shape / total
-    sd = np.sqrt(mean * (1.0 - mean) / (total + 1.0))
-    marginals = tuple(
-        Marginal(
-            float(mean[k]),
-            float(sd[k]),
-            {name: float(betaincinv(shape[k], total - shape[k], p)) for name, p in QUANTILES.items()},
-            float(sd[k]),
-            0.0,
-        )
-        for k in range(len(shape))
-    )
+    variance = mean * (1.0 - mean) / (total + 1.0)
+    quantiles = np.array([betaincinv(shape, total - shape, p) for p in QUANTILES.values()])
     theta = draw_theta(np.zeros((n_draws, len(shape)), dtype=np.int64), tuple(shape), rng)
     return Posterior(
-        marginals,
+        marginals_of(mean, variance, variance, np.zeros_like(mean), quantiles),
         theta,
         "conjugate posterior from the projected counts, as if they were exact",
         exact=False,
-        warnings=("the naive (plug-in) posterior ignores the noise and is too narrow",),
+        warnings=(NAIVE_WARNING,),
     )

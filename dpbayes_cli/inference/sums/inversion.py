@@ -1,14 +1,13 @@
 """The exact likelihood of a released sum as a function of the parameter.
 
-The number of records is known, or it is summed out with weights: its probability given the parameter, times that of its
-own noisy count.
+The number of records is known, or summed over with weights: the probability of a number given the parameter, times
+the likelihood of the noisy count of records.
 
 Source: design notes, noise-aware inference (p(statistic | theta) by the characteristic function).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
 
 _BATCH_PAIRS = 1 << 9
-"""Pairs of a point and an observation that are computed at a time, so that they stay in the processor's cache."""
+"""Pairs that are computed at a time, so that they stay in the processor's cache."""
 
 
 def log_likelihoods(
@@ -36,18 +35,18 @@ def log_likelihoods(
     """Return log p(observed | theta) of pairs of a point and an observation, up to a constant, shape (n_pairs,).
 
     Args:
-        observation: the noise and the record count; its own observed values are not reindex.
+        observation: the noise and the record count; its observed values are not read.
         law: the law of a record.
         observed: noisy statistics, shape (n_observed, n_components).
         points: parameters, shape (n_points, 1).
-        pairs: the index of the point and the index of the observation, each of shape (n_pairs,).
+        pairs: the indices of the point and of the observation of each pair, shape (n_pairs,) each.
         effort: a factor on the number of frequencies.
     """
     point, release = pairs
     if observation.total.kind == "known" and law.counts_all:
         n_records = np.full(len(points), float(observation.total.n))
-        cases = _Cases(observation.noise, law, points, np.arange(len(points)), n_records, effort)
-        return cases.log_likelihoods(point, observed[release, 0])
+        cases = points, np.arange(len(points)), n_records
+        return _case_likelihoods(observation.noise, law, cases, effort, (point, observed[release, 0]))
     result, order = np.empty(len(point)), np.argsort(point, kind="stable")
     typical = moments_of_one(law, points, observation.noise)
     for start in range(0, len(point), _BATCH_PAIRS):
@@ -81,43 +80,34 @@ def _sum_over_numbers(
     new[1:] = (np.diff(of_point) != 0) | (np.diff(of_number) != 0)
     case = np.empty(len(order), dtype=np.int64)
     case[order] = np.cumsum(new) - 1
-    cases = _Cases(observation.noise, law, points, of_point[new], of_number[new], effort)
-    log_terms[kept] += cases.log_likelihoods(case, y[pair])
+    cases = points, of_point[new], of_number[new]
+    log_terms[kept] += _case_likelihoods(observation.noise, law, cases, effort, (case, y[pair]))
     largest = log_terms.max(axis=1)
     return np.asarray(largest + np.log(np.exp(log_terms - largest[:, None]).sum(axis=1)))
 
 
-@dataclass(frozen=True)
-class _Cases:
-    """Cases, each a point and a number of records; cases with similar numbers share a table.
+def _case_likelihoods(
+    noise: NoiseLaw,
+    law: ScalarLaw,
+    cases: tuple[Floats, Integers, Floats],
+    effort: float,
+    pairs: tuple[Integers, Floats],
+) -> Floats:
+    """Return the log likelihoods of observed sums, shape (n_pairs,); cases with similar record counts share a table.
 
-    Attributes:
-        points: parameters, shape (n_points, 1).
-        of_point: the index of the point of each case, shape (n_cases,).
-        n_records: the number of records of each case, shape (n_cases,).
-        effort: a factor on the number of frequencies.
+    Cases are the points, shape (n_points, 1), and for each case the index of its point and its number of records; pairs
+    are the case and the observed sum of each pair.
     """
-
-    noise: NoiseLaw
-    law: ScalarLaw
-    points: Floats
-    of_point: Integers
-    n_records: Floats
-    effort: float
-
-    def log_likelihoods(self, case: Integers, y: Floats) -> Floats:
-        """Return the log likelihood of each observed sum in its case, shape (n_pairs,)."""
-        result = np.empty(len(case))
-        octave = np.floor(np.log2(np.maximum(self.n_records, 1.0)))
-        for value in np.unique(octave):
-            cases = octave == value
-            pairs = cases[case]
-            if not pairs.any():
-                continue
-            index = (np.cumsum(cases) - 1)[case[pairs]]
-            n_frequencies = round(frequencies_for(float(self.n_records[cases].min())) * self.effort)
-            occurs, of_point = reindex(self.of_point[cases], len(self.points))
-            points, n_records = self.points[occurs], self.n_records[cases]
-            table = SumTable(self.noise, self.law, points, of_point, n_records, n_frequencies)
-            result[pairs] = table.log_likelihoods(index, y[pairs])
-        return result
+    points, of_point, n_records = cases
+    case, y = pairs
+    result = np.empty(len(case))
+    octave = np.floor(np.log2(np.maximum(n_records, 1.0)))
+    for value in np.unique(octave):
+        similar = octave == value
+        within = similar[case]
+        if within.any():
+            frequencies = round(frequencies_for(float(n_records[similar].min())) * effort)
+            occurs, index_of_point = reindex(of_point[similar], len(points))
+            table = SumTable(noise, law, points[occurs], index_of_point, n_records[similar], frequencies)
+            result[within] = table.log_likelihoods((np.cumsum(similar) - 1)[case[within]], y[within])
+    return result

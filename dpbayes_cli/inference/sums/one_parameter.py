@@ -1,7 +1,7 @@
 """The exact posterior of one parameter given one noisy sum, on a grid that is refined around the posterior.
 
-The likelihood is that of ``inversion``. The first grid covers the range of the prior, the following ones only the part
-with posterior mass; between grid points the log density is interpolated by monotone cubics.
+For the likelihood see ``inversion``. The first grid covers the range of the prior; each later grid covers only the
+part with posterior mass. Between grid points the log density is interpolated by monotone cubics.
 
 Source: design notes, noise-aware inference (p(statistic | theta) on a grid of theta); Bernstein and Sheldon 2018.
 """
@@ -19,25 +19,21 @@ from dpbayes_cli.inference.posterior import QUANTILES, Marginal, Posterior
 from dpbayes_cli.inference.sums.inversion import log_likelihoods
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from dpbayes_cli.base.numeric import Floats, Integers
-
-    Rows = NDArray[np.bool_]
+    from dpbayes_cli.base.numeric import Booleans, Floats, Integers
 
 _FIRST_LEVEL, _LAST_LEVEL = 5, 48
 """The grid of level k divides the range of the prior into 2^k intervals."""
 _MIN_RELEVANT_INTERVALS = 20
 """A grid is refined until the relevant part of the posterior covers this many intervals."""
 _GRID_INTERVALS = 256
-"""Intervals of the final grid, at least half of them relevant; a power of two keeps the grid in the prior's range."""
+"""Intervals of the final grid, at least half of them relevant. A power of two keeps it within the prior's range."""
 _INTERPOLATED_POINTS = 2049
 _SEARCH_EFFORT = 0.5
-"""The share of the usual number of frequencies that suffices to locate the posterior."""
+"""The share of the usual number of frequencies with which the posterior is located."""
 _RELEVANT_NATS = 16.0
-"""Points whose density is below exp(-16) = 1e-7 of the largest are left out."""
+"""Points with a density below exp(-16) = 1e-7 of the largest one are left out."""
 _IMPOSSIBLE = -1e300
-"""The log density of a parameter so extreme that its likelihood is no finite float."""
+"""The log density of a parameter so extreme that its log likelihood is not a finite float."""
 _UNEXPLAINED = (
     "no parameter value explains the released statistic, so this is the prior: check the bounds and the prior"
 )
@@ -51,14 +47,14 @@ class GridDensity:
         law: the law of a record.
         grid: ascending coordinates, shape (n_observations, n_points).
         weights: the probability of the cell around each grid point; each row sums to one.
-        explained: whether any parameter has a positive likelihood, within the range of floats; if not, the densities
-            are those of the prior.
+        explained: whether any parameter has a positive likelihood, within the range of floats, shape (n_observations,);
+            if none has, the densities are those of the prior.
     """
 
     law: ScalarLaw
     grid: Floats
     weights: Floats
-    explained: Rows
+    explained: Booleans
 
     def cdf(self, coordinates: Floats) -> Floats:
         """Return the probability below one coordinate for each observation, shape (n_observations,)."""
@@ -71,11 +67,10 @@ class GridDensity:
         return np.asarray(np.interp(coordinates, edges[0], cumulative[0]))
 
     def quantiles(self, probabilities: Floats) -> Floats:
-        """Return quantiles of the parameter, shape (n_observations, n_probabilities)."""
+        """Return quantiles of the parameter for ascending probabilities, shape (n_observations, n_probabilities)."""
         edges, cumulative = self._edges()
         points = np.array([np.interp(probabilities, p, e) for e, p in zip(edges, cumulative, strict=True)])
-        quantiles = self.law.parameters(points[..., None])[..., 0]
-        return np.sort(quantiles, axis=1) if np.all(np.diff(probabilities) >= 0) else quantiles
+        return np.sort(self.law.parameters(points[..., None])[..., 0], axis=1)
 
     def draw(self, size: int, rng: np.random.Generator) -> Floats:
         """Draw parameters, shape (n_observations, size)."""
@@ -94,13 +89,9 @@ class GridDensity:
 def grid_density(observation: NoisySums, law: ScalarLaw, observed: Floats) -> GridDensity:
     """Return the posterior densities given observations that differ only in their observed values.
 
-    All grids are parts of one grid, made by halving the range of the prior repeatedly. So a point that several
-    observations need is computed once.
-
-    Args:
-        observation: the noise and the record count.
-        law: the law of a record.
-        observed: noisy statistics, shape (n_observations, n_components).
+    All grids are parts of one grid, made by halving the range of the prior repeatedly. A point that several
+    observations need is therefore computed once. ``observed`` are the noisy statistics, shape (n_observations,
+    n_components).
     """
     shared = _SharedGrid(observation, law, observed)
     level = np.full(len(observed), _FIRST_LEVEL)
@@ -126,7 +117,7 @@ def grid_density(observation: NoisySums, law: ScalarLaw, observed: Floats) -> Gr
 
 
 def _halvings(intervals: Integers, most: int) -> Integers:
-    """Return how often intervals can be halved without becoming more than ``most``."""
+    """Return how often grids can be halved before they have more than ``most`` intervals."""
     return np.asarray(np.floor(np.log2(most / intervals)), dtype=np.int64)
 
 
@@ -162,7 +153,7 @@ class _SharedGrid:
 
 
 def _relevant_range(log_density: Floats) -> tuple[int, int]:
-    """Return the first and the last relevant grid point, and one more on each side."""
+    """Return the first and the last relevant grid point, each moved outward by one point."""
     (above,) = np.nonzero(log_density >= log_density.max() - _RELEVANT_NATS)
     return max(int(above[0]) - 1, 0), min(int(above[-1]) + 1, len(log_density) - 1)
 

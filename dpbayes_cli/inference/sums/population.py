@@ -1,4 +1,4 @@
-"""Steps of a population of points from the prior to the posterior: likelihood powers and resampling."""
+"""Move populations of points from the prior to the posterior, by rising likelihood powers and resampling."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def next_power(power: Floats, log_likelihood: Floats) -> Floats:
-    """Return the largest likelihood powers up to one that leave half of each population effective, like ``power``."""
+    """Return the largest likelihood powers up to one that leave half of each population effective, shape (n, 1)."""
     low, high = power.copy(), np.ones_like(power)
     relative = log_likelihood - log_likelihood.max(axis=1, keepdims=True)
 
