@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _MAX_ROUNDS = 7
 _MAX_MONITORED = 40
-"""Of more quantities, this many are monitored, evenly spread over all of them."""
+"""The largest number of quantities whose convergence is checked; they are spread evenly over all quantities."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,9 @@ class ChainRun:
 def run_until_converged(
     run: Callable[[int, int], Floats], monitored: Callable[[Floats], Floats], length: int, required_ess: float
 ) -> ChainRun:
-    """Run chains and double the run until it has converged with the required effective sample size, or to a limit.
+    """Run chains, and double their length until they have converged with the required effective sample size.
+
+    A run ends at a limit even if it has not converged.
 
     Args:
         run: returns the next draws of all chains, given their number and the thinning, shape (chains, n_draws, ...).

@@ -18,11 +18,11 @@ _BATCH_SIZE = 64
 
 
 def diagnose(draws: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return R-hat, bulk and tail effective sample size of scalars with draws of shape (chains, draws, k), k of each.
+    """Return R-hat, bulk and tail effective sample size of each of k scalars, given draws of shape (chains, draws, k).
 
-    R-hat is the larger value for the draws and for their absolute deviations from the median, which also shows chains
+    R-hat is the larger value for the draws and for their absolute deviations from the median; the latter shows chains
     of different spread. The tail effective sample size is the smaller value for the indicators of the 5 % and the 95 %
-    quantile. There must be four draws per chain.
+    quantile. Each chain must have at least four draws.
     """
     batches = [_diagnose_batch(draws[:, :, i : i + _BATCH_SIZE]) for i in range(0, draws.shape[2], _BATCH_SIZE)]
     r_hats, bulk, tail = (np.concatenate(values) for values in zip(*batches, strict=True))
@@ -32,7 +32,7 @@ def diagnose(draws: Floats) -> tuple[Floats, Floats, Floats]:
 def rank_counts(draws: Floats, n_bins: int) -> Integers:
     """Return the rank histogram of each chain, shape (chains, n_bins), of a scalar with draws of shape (chains, draws).
 
-    Draws are ranked among those of all chains. In well-mixed chains all bins are alike.
+    Each draw is ranked among the draws of all chains. The histograms of well-mixed chains are flat.
     """
     edges = np.linspace(0.0, draws.size, n_bins + 1) + 0.5
     ranks = _ranks_of_rows(draws.reshape(1, -1)).reshape(draws.shape)

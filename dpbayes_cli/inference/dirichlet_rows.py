@@ -1,4 +1,4 @@
-"""Draws and summaries of parameters, above all of many rows of Dirichlet probabilities in flat arrays."""
+"""Draws and summaries of parameters, in particular of many Dirichlet-distributed rows in flat arrays."""
 
 from __future__ import annotations
 
@@ -96,9 +96,9 @@ def row_moments(counts: Floats, rows: DirichletRows) -> tuple[Floats, Floats, Fl
 def marginals_of(
     mean: Floats, variance: Floats, data: Floats, noise: Floats, quantiles: Floats
 ) -> tuple[Marginal, ...]:
-    """Return the summary of every parameter, from arrays of shape (n_parameters,) and quantiles, one row per level.
+    """Return the summaries of all parameters, from arrays of shape (n_parameters,) and quantiles, one row per level.
 
-    ``data`` and ``noise`` are the parts of the variance that the data leave and that the noise adds.
+    ``data`` is the part of the variance that would remain without noise, ``noise`` the part that the noise adds.
     """
     columns = (mean, np.sqrt(variance), np.sqrt(data), np.sqrt(noise), *quantiles)
     return tuple(
@@ -108,7 +108,7 @@ def marginals_of(
 
 
 def row_marginals(mean: Floats, data: Floats, noise: Floats, theta: Floats) -> tuple[Marginal, ...]:
-    """Return the summary of every cell, given its moments as from ``row_moments``, and draws ``theta``."""
+    """Return the summary of every cell, given the moments from ``row_moments`` and draws ``theta``."""
     step = max(_BATCH_CELLS // len(theta), 1)
     levels = list(QUANTILES.values())
     quantiles = [
@@ -120,7 +120,8 @@ def row_marginals(mean: Floats, data: Floats, noise: Floats, theta: Floats) -> t
 def summarize_draws(values: Floats, data: Floats) -> tuple[Marginal, ...]:
     """Return the summary of each parameter from draws, shape (n_draws, n_parameters).
 
-    ``data`` is the part of each variance that the data leave, capped at the variance, shape (n_parameters,).
+    ``data`` is the part of each variance that would remain without noise, shape (n_parameters,); it is capped at the
+    variance.
     """
     variance = values.var(axis=0)
     data = np.minimum(data, variance)
@@ -131,10 +132,11 @@ def summarize_draws(values: Floats, data: Floats) -> tuple[Marginal, ...]:
 def summarize_count_draws(
     counts: Integers, concentration: Sequence[float], theta: Floats
 ) -> tuple[tuple[Marginal, ...], float]:
-    """Return the summary of each category's probability, and the largest Monte Carlo standard error of a mean in sds.
+    """Return the summary of each category's probability, and the largest Monte Carlo standard error of a mean, in sds.
 
-    Means and standard deviations average the conjugate moments over independent draws of the counts (Rao-Blackwell),
-    shape (n_draws, n_categories). Quantiles are those of ``theta``, a draw of theta for each draw of the counts.
+    Means and standard deviations average the conjugate moments over independent draws of the counts (Rao-Blackwell), of
+    shape (n_draws, n_categories). ``theta`` has a draw of the probabilities for each draw of the counts; quantiles are
+    those of ``theta``.
     """
     shape = counts + np.asarray(concentration, dtype=np.float64)
     total = shape.sum(axis=1, keepdims=True)

@@ -1,6 +1,6 @@
 """The plug-in posterior (method ``naive``): the possible counts nearest to the noisy ones are used as if exact.
 
-It ignores the noise and is therefore too narrow. It is offered because papers compare with it.
+This posterior ignores the noise and is therefore too narrow. It is offered because papers compare with it.
 
 Source: Zhang, Rubinstein and Dimitrakakis 2016, Alg. 1 (projection); Foulds et al. 2016 sec. 3.2.
 """
@@ -29,7 +29,7 @@ def naive_shape(observation: NoisyCounts) -> Floats:
 
 
 def nearest_counts(observed: Floats, total: RecordCount) -> Floats:
-    """Return the possible counts, real numbers, that are nearest to noisy ones, of the same shape."""
+    """Return the non-negative real counts with a possible total that are nearest to noisy ones, in the same shape."""
     counts = np.maximum(observed, 0.0)
     if total.kind == "known" or (total.kind == "at-most" and counts.sum() > total.n):
         return project_on_simplex(observed.ravel(), total.n).reshape(observed.shape)

@@ -12,8 +12,7 @@ from dpbayes_cli.core.columns import Outside, RecordPolicy
 from dpbayes_cli.core.model import NoisyStatistics
 from dpbayes_cli.core.noisy_observation import NoisySums, ScalarLaw
 from dpbayes_cli.core.section import require_type
-from dpbayes_cli.inference.sums.inversion import log_likelihoods
-from dpbayes_cli.inference.sums.one_parameter import grid_density
+from dpbayes_cli.inference.sums.one_parameter import grid_density, log_likelihoods
 from dpbayes_cli.inference.sums.scale_mixture_gibbs import ScaleMixtureSampler
 from dpbayes_cli.mechanisms.gaussian import Gaussian
 from dpbayes_cli.mechanisms.laplace import Laplace

@@ -35,7 +35,7 @@ _NEGLIGIBLE_NATS = 40.0
 
 @dataclass(frozen=True)
 class BetaMixture:
-    """A finite mixture of Beta(shape_a, shape_b) distributions, ordered by their means; shapes have one sum.
+    """A finite mixture of Beta(shape_a, shape_b) distributions with the same shape_a + shape_b, ordered by their means.
 
     Weights are positive and add up to one; all arrays have shape (n_components,).
     """
@@ -177,7 +177,7 @@ def _support(log_weight: Callable[[Integers], Floats], n: int, kinks: list[int])
 
 
 def _smooth_length(observation: NoisyCounts) -> Callable[[int], float]:
-    """Return a function of s: the number of counts over which weights and components vary by about one sd."""
+    """Return the function that maps s to the number of counts over which weights and components vary by one sd."""
     (a, b), n, grain = observation.concentration, observation.total.n, observation.noise.grain
     at_zero, at_n = math.sqrt(1.0 + abs(a - 1.0)), math.sqrt(1.0 + abs(b - 1.0))
 

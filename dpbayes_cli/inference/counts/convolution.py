@@ -66,7 +66,7 @@ class _TiltedSum:
 def affordable_draws(observation: NoisyCounts, most: int) -> int:
     """Return how many draws, at most ``most``, are affordable; 0 if convolution is too expensive.
 
-    Drawing a count takes a table with one row for each distinct remainder of the total, as wide as the window.
+    To draw a count, a table is computed with one row for each distinct remainder of the total, as wide as the window.
     """
     low, high = windows(observation)
     widths = int((high - low + 1).sum())

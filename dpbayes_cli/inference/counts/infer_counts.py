@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpbayes_cli.core.noisy_observation import NoisyCounts
+from dpbayes_cli.inference.chains import run_until_converged
+from dpbayes_cli.inference.counts.convolution import affordable_draws, draw_convolution
+from dpbayes_cli.inference.counts.lattice_chain import CHAINS, LatticeChain
+from dpbayes_cli.inference.counts.two_count_rejection import draw_two_counts
+from dpbayes_cli.inference.diagnostics import ks_distance
 from dpbayes_cli.inference.dirichlet_rows import draw_theta, marginals_of, summarize_count_draws
+from dpbayes_cli.inference.naive import naive_shape
 from dpbayes_cli.inference.posterior import NAIVE_WARNING, QUANTILES, Effort, Method, Posterior
 
 if TYPE_CHECKING:
@@ -34,13 +40,9 @@ def infer_counts(
         return beta_mixture(observation).posterior(n_draws, rng)
     wanted = max(n_draws, min(effort.summary_draws, _SUMMARY_ELEMENTS // len(observation.concentration)))
     if two_categories:
-        from dpbayes_cli.inference.counts.two_count_rejection import draw_two_counts
-
         counts = draw_two_counts(observation, wanted, rng)
         if counts is not None:
             return _posterior_from_counts(counts, "rejection sampling", observation, n_draws, rng)
-    from dpbayes_cli.inference.counts.convolution import affordable_draws, draw_convolution
-
     affordable = affordable_draws(observation, wanted)
     if affordable >= min(n_draws, _MIN_INDEPENDENT_DRAWS):
         counts = draw_convolution(observation, affordable, rng)
@@ -59,18 +61,13 @@ def _posterior_from_counts(
         again = np.resize(np.arange(len(counts)), n_draws)
         theta = draw_theta(counts[again], observation.concentration, rng)
         described += ", used repeatedly"
-    priors = {
-        "at-most": "; uniform prior on the record count, 0..n",
-        "unbounded": "; uniform prior on the record count",
-    }
-    described += priors.get(observation.total.kind, "")
+    described += {"at-most": "; uniform prior on the record count, 0..n", "known": ""}.get(
+        observation.total.kind, "; uniform prior on the record count"
+    )
     return Posterior(marginals, theta[:n_draws], described, exact=True, monte_carlo=error)
 
 
 def _chain(observation: NoisyCounts, n_draws: int, rng: np.random.Generator, effort: Effort) -> Posterior:
-    from dpbayes_cli.inference.chains import run_until_converged
-    from dpbayes_cli.inference.counts.lattice_chain import CHAINS, LatticeChain
-
     prior = np.asarray(observation.concentration)
 
     def means(counts: Floats) -> Floats:
@@ -88,7 +85,6 @@ def _chain(observation: NoisyCounts, n_draws: int, rng: np.random.Generator, eff
     diagnostics = dict(run.diagnostics)
     if len(prior) == 2 and observation.total.kind == "known":
         from dpbayes_cli.inference.counts.beta_mixture import beta_mixture
-        from dpbayes_cli.inference.diagnostics import ks_distance
 
         exact = beta_mixture(observation)
         diagnostics["ks_exact"] = ks_distance(exact.cdf_of(np.sort(theta[:, 0])))
@@ -106,8 +102,6 @@ def _chain(observation: NoisyCounts, n_draws: int, rng: np.random.Generator, eff
 
 def _plug_in(observation: NoisyCounts, n_draws: int, rng: np.random.Generator) -> Posterior:
     from scipy.special import betaincinv
-
-    from dpbayes_cli.inference.naive import naive_shape
 
     shape = naive_shape(observation)
     total = shape.sum()

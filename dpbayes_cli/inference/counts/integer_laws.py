@@ -20,7 +20,7 @@ _MAX_DIRECT_PRODUCTS = 1 << 22
 _CHUNK_ELEMENTS = 1 << 22
 _TRIM_FLOOR = 1e-30
 _FFT_ROUNDING = 1e-15
-"""The error of a convolution by FFT, relative to its largest value, stays below this."""
+"""An upper bound on the error of a convolution by FFT, relative to its largest value."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ def trim_law(low: int, mass: Floats, log_scale: float, floor: float) -> Law:
 
 
 def convolve_laws(left: Law, right: Law, floor: float = _TRIM_FLOOR) -> Law:
-    """Return the law of the sum of two independent terms; see ``trim_law`` for ``floor``."""
+    """Return the law of the sum of two independent terms; masses below ``floor`` times the largest become zero."""
     low, log_scale = left.low + right.low, left.log_scale + right.log_scale
     if len(left.mass) * len(right.mass) <= _MAX_DIRECT_PRODUCTS:
         return trim_law(low, np.convolve(left.mass, right.mass), log_scale, floor)
@@ -69,7 +69,7 @@ def suffix_sums(factors: Sequence[Law], floor: float = _TRIM_FLOOR) -> list[Law]
 def draw_given_totals(
     factors: Sequence[Law], suffixes: Sequence[Law], totals: Integers, rng: np.random.Generator
 ) -> Integers:
-    """Draw all terms of sums with these totals, one term after the other, shape (n_draws, n_factors)."""
+    """Draw all terms of sums, given the sums, one term after the other, shape (n_draws, n_factors)."""
     counts = np.empty((len(totals), len(factors)), dtype=np.int64)
     remainder = totals.astype(np.int64)
     for k, factor in enumerate(factors[:-1]):
@@ -83,7 +83,7 @@ def draw_given_totals(
 
 
 def _draw_one_by_one(factor: Law, after: Law, remainder: Integers, uniform: Floats) -> Integers:
-    """Return the index of each count, by a table with one row per draw."""
+    """Return the indices of drawn counts, by a table of conditional masses with one row per draw."""
     index = np.empty(len(remainder), dtype=np.int64)
     n_rows = max(1, _CHUNK_ELEMENTS // len(factor.mass))
     for start in range(0, len(remainder), n_rows):
@@ -95,7 +95,7 @@ def _draw_one_by_one(factor: Law, after: Law, remainder: Integers, uniform: Floa
 
 
 def _draw_by_remainder(factor: Law, after: Law, remainder: Integers, uniform: Floats) -> Integers:
-    """Return the index of each count, by a table with one row per distinct remainder."""
+    """Return the indices of drawn counts, by a table of conditional masses with one row per distinct remainder."""
     index = np.empty(len(remainder), dtype=np.int64)
     remainders, row = np.unique(remainder, return_inverse=True)
     n_rows = max(1, _CHUNK_ELEMENTS // len(factor.mass))
@@ -111,7 +111,7 @@ def _draw_by_remainder(factor: Law, after: Law, remainder: Integers, uniform: Fl
 
 
 def conditional_masses(factor: Law, after: Law, remainders: Integers) -> Floats:
-    """Return the unnormalized law of a term given the sum of it and all later terms, one row for each sum."""
+    """Return the unnormalized law of a term given the sum of it and all later terms, with one row for each sum."""
     width, length = len(factor.mass), len(after.mass)
     padded = np.zeros(length + 2 * width)
     padded[width : width + length] = after.mass[::-1]

@@ -27,7 +27,7 @@ _MAX_TABLE_ENTRIES = 1 << 22
 
 
 class LatticeChain:
-    """Several chains as one array of counts, shape (chains, n_categories), or one more if there is a slack."""
+    """Several chains as one array of counts, shape (chains, n_categories); a slack adds a column."""
 
     def __init__(self, observation: NoisyCounts, rng: np.random.Generator) -> None:
         self._observation = observation

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _MAX_SINGLE_COUNTS = 256
 """An axis of up to this many counts is cut into single counts; if both axes are, nothing is rejected."""
 _BLOCKS_PER_AXIS = 256
-"""The number of blocks of a longer axis, about; each is 0.4 noise scales wide, so most proposals are accepted."""
+"""A longer axis is cut into about this many blocks of 0.4 noise scales, so that most proposals are accepted."""
 _MAX_BLOCKS = 1 << 22
 _MIN_ACCEPTANCE = 0.01
 
@@ -91,7 +91,7 @@ def _draw_within(
 
 
 def _log_weight(cells: Integers, observation: NoisyCounts) -> Floats:
-    """Return the unnormalized log posterior of cells (c_0, c_1), given with shape (n, 2)."""
+    """Return the unnormalized log posterior of cells (c_0, c_1), an array of shape (n, 2)."""
     terms = total_term(cells.sum(axis=1), observation)
     for k in (0, 1):
         terms = terms + prior_term(k, cells[:, k], observation) + observation_term(k, cells[:, k], observation)
@@ -115,7 +115,7 @@ def _cut(k: int, low: int, high: int, observation: NoisyCounts) -> tuple[Integer
 
 
 def _axis_bound(k: int, first: Integers, last: Integers, observation: NoisyCounts) -> Floats:
-    """Return upper bounds of one count's log factors on blocks."""
+    """Return for each block of an axis an upper bound on the log factors of the axis' count."""
     # The factor of the prior is monotone, and that of the noise is largest at the observed count.
     prior = np.maximum(prior_term(k, first, observation), prior_term(k, last, observation))
     return prior + observation_term(k, np.clip(observation.observed[k] or 0, first, last), observation)

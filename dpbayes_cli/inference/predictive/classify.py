@@ -1,7 +1,7 @@
 """Class probabilities of new records from posterior draws of a network's tables.
 
-They are exact, by variable elimination over the relevant missing cells (see ``unknown_cells``). Factors hold
-probabilities, or logarithms if a product could underflow, because theta may be as small as the smallest double.
+The probabilities are exact, by variable elimination over the relevant missing cells (see ``unknown_cells``). Factors
+hold logarithms if a product of probabilities could underflow, because theta may be as small as the smallest double.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _HELD_CELLS = 1 << 24
 _BATCH_CELLS = 1 << 18
 """Cells of an intermediate table that are computed at a time, so that they stay in the processor's cache."""
 _SMALLEST_SAFE_LOG = -600.0
-"""A product with a larger logarithm is a normal double, and therefore accurate."""
+"""A product of probabilities with a larger logarithm is a normal double, and therefore accurate."""
 
 
 @dataclass(frozen=True)
@@ -132,8 +132,8 @@ def elimination_order(
 ) -> tuple[tuple[int, ...], int]:
     """Return a greedy order for summing out all variables but the target, and the cells of the largest table built.
 
-    The next variable is always the one whose elimination builds the smallest table; the first one of a tie. ``scopes``
-    are the variables of each table, ``sizes`` the numbers of values.
+    The next variable is always the first one whose elimination builds the smallest table. ``scopes`` are the variables
+    of each table, ``sizes`` the numbers of values of each variable.
     """
     left = [frozenset(scope) for scope in scopes]
     largest = max((math.prod(sizes[v] for v in scope) for scope in left), default=1)

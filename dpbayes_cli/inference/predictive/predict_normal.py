@@ -73,7 +73,7 @@ def _check(draws: Floats, features: Floats) -> None:
 
 
 def _blocks(draws: Floats, features: Floats) -> Iterator[tuple[slice, Floats]]:
-    """Yield slices of the records, with the means of their targets given each draw, shape (n_rows, n_draws)."""
+    """Yield slices of the records, with the mean of the target for each record and draw, shape (n_rows, n_draws)."""
     size = max(1, _BLOCK_PAIRS // len(draws))
     for start in range(0, len(features), size):
         rows = slice(start, start + size)

@@ -57,7 +57,7 @@ class IntervalScores:
 
 
 def number_scores(predicted: Floats, targets: Floats) -> NumberScores:
-    """Return the errors of predicted numbers, NaN if there is no prediction, against targets, NaN if missing.
+    """Return the errors of predicted numbers; a missing prediction or target is NaN.
 
     Raises:
         ValueError: the shapes do not fit.

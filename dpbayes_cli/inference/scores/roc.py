@@ -15,9 +15,10 @@ MAX_POINTS = 101
 
 @dataclass(frozen=True)
 class RocPoint:
-    """The shares of both classes whose score is at least a threshold, which is infinite at the first point.
+    """The shares of the records of both classes with a score of at least a threshold.
 
-    The false positive rate is the share of class 0, the true positive rate that of class 1.
+    The false positive rate is the share of class 0, the true positive rate is the share of class 1. The threshold of
+    the first point is infinite.
     """
 
     threshold: float
@@ -27,7 +28,7 @@ class RocPoint:
 
 @dataclass(frozen=True)
 class Roc:
-    """The curve and its area.
+    """The receiver operating characteristic and the area under it.
 
     Attributes:
         auc: the share of pairs of a class-0 and a class-1 record in which class 1 has the larger score, ties counted as

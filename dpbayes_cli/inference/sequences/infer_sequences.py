@@ -74,13 +74,13 @@ def _sweep_all(chains: list[SequenceChain], sweeps: int) -> Floats:
 
 
 def _run_in_parallel(run: Callable[[SequenceChain], _T], chains: Sequence[SequenceChain]) -> list[_T]:
-    """Run a function of each chain in a thread; as chains have generators of their own, results do not vary."""
+    """Run a function of each chain in a thread; each chain has its own generator, so the results do not vary."""
     with ThreadPoolExecutor(min(len(chains), os.cpu_count() or 1)) as pool:
         return list(pool.map(run, chains))
 
 
 def _warm_up(chains: list[SequenceChain]) -> int:
-    """Warm the chains up, restart those at a much less likely mode from the best chain, and return how many."""
+    """Warm the chains up; restart those at a much less likely mode from the best chain, and return their number."""
     log_likelihoods = _sweep_all(chains, _WARM_UP)[:, _WARM_UP // 2 :]
     means, spread = log_likelihoods.mean(axis=1), float(log_likelihoods.std(axis=1).mean())
     best = int(means.argmax())
@@ -128,7 +128,7 @@ class _ChainRecord:
 
 
 def match_states(states: Integers, reference: Integers, n_states: int) -> Integers:
-    """Return for each state of a reference the matching state, so that most steps are in matching states."""
+    """Return for each state of a reference its matching state; the matching agrees on as many steps as possible."""
     from scipy.optimize import linear_sum_assignment
 
     shared = np.bincount((reference.ravel() * n_states + states.ravel()).astype(np.int64), minlength=n_states**2)

@@ -48,7 +48,7 @@ _NO_TAIL_NATS = 700.0
 
 
 def log_marginal(law: NoiseLaw, observed: Integers, rate: Floats) -> Floats:
-    """Return log p(y | mu), up to a constant of the law, for y and mu >= 0 of shapes that broadcast."""
+    """Return log p(y | mu) up to a constant that depends on the law alone; y and mu >= 0 are broadcast."""
     if law.decay is not None and law.decay.exponential:
         return np.logaddexp(*_laplace_terms(law.scale, observed, rate))
     return _summed_marginal(law, observed, rate)
@@ -71,7 +71,7 @@ def _laplace_terms(scale: float, observed: Integers, rate: Floats) -> tuple[Floa
 
 
 def _summed_marginal(law: NoiseLaw, observed: Integers, rate: Floats) -> Floats:
-    """Return log p(y | mu), a sum over the counts near the mode, or over equally spaced ones if these are many.
+    """Return log p(y | mu), summed over the counts near the mode, or over equally spaced counts if these are many.
 
     Under noise that is not Gaussian the counts left out have a relative probability below e^-60.
     """

@@ -35,7 +35,8 @@ _LOG_EXCHANGE_STEPS = (-4.0, 1.0)
 class EmissionMove:
     """Langevin moves of emissions.
 
-    ``variance`` is that of each share on its own, shape (n_states, n_columns); ``step`` is one of each column.
+    ``variance`` is the variance that each share would have if shares did not add up to one, shape (n_states,
+    n_columns); ``step`` is the step size of each column.
     """
 
     variance: Floats
@@ -134,7 +135,7 @@ def _pairs(first: Integers, n_columns: int, rng: np.random.Generator) -> tuple[I
 class RateMove:
     """Random walks of the logarithms of the rates, and of the shares of valid records.
 
-    The scales of the steps have the shapes (n_sequences * n_steps,) and (n_features,).
+    ``rate`` and ``valid`` are the step sizes of all rates and of all shares.
     """
 
     rate: Floats

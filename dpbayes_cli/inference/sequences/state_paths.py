@@ -110,11 +110,11 @@ def transition_counts(states: Integers, n_states: int) -> Floats:
 def held_out_log_likelihood(counts: Integers, emissions: Floats, states: Floats) -> float:
     """Return the log predictive likelihood of counts, summed over cells.
 
-    The records of a cell share its state. Their likelihood is the product of their emissions, averaged over states and
-    over posterior draws. Cells without records contribute nothing.
+    All records of a cell have the same hidden state. Their likelihood is the product of their emissions, averaged over
+    states and over posterior draws. Cells without records contribute nothing.
 
     Args:
-        counts: those of the values of all features, concatenated, shape (n_cells, n_values).
+        counts: the counts of the values of all features, concatenated, shape (n_cells, n_values).
         emissions: posterior draws, features concatenated, shape (n_draws, n_states, n_values).
         states: the probability of each state, shape (n_draws or 1, n_cells, n_states).
     """

@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpbayes_cli.core.noisy_observation import NoisySums, ScalarLaw
+from dpbayes_cli.inference.chains import run_until_converged
+from dpbayes_cli.inference.diagnostics import ks_distance
 from dpbayes_cli.inference.dirichlet_rows import summarize_draws
 from dpbayes_cli.inference.posterior import NAIVE_WARNING, Effort, Method, Posterior
+from dpbayes_cli.inference.sums.scale_mixture_gibbs import ScaleMixtureSampler
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
@@ -34,9 +37,6 @@ def infer_sums(
 
 
 def _chains(observation: NoisySums, n_draws: int, rng: np.random.Generator, effort: Effort) -> Posterior:
-    from dpbayes_cli.inference.chains import run_until_converged
-    from dpbayes_cli.inference.sums.scale_mixture_gibbs import ScaleMixtureSampler
-
     law = observation.law
     sampler = ScaleMixtureSampler(observation, np.array([observation.observed], dtype=np.float64), CHAINS, rng)
     run = run_until_converged(
@@ -67,7 +67,6 @@ def _chains(observation: NoisySums, n_draws: int, rng: np.random.Generator, effo
 
 
 def _distance_from_exact(observation: NoisySums, law: ScalarLaw, points: Floats) -> float:
-    from dpbayes_cli.inference.diagnostics import ks_distance
     from dpbayes_cli.inference.sums.one_parameter import grid_density
 
     exact = grid_density(observation, law, np.array([observation.observed], dtype=np.float64))

@@ -32,16 +32,16 @@ _BISECTIONS = 30
 def numbers_of_records(
     observation: NoisySums, law: ScalarLaw, points: Floats, typical: Floats, observed: Floats
 ) -> tuple[Floats, Floats]:
-    """Return numbers of counted records and their log weights, shape (n_pairs, n_nodes) each, for pairs with a point
-    each.
+    """Return ascending numbers of counted records and their log weights, shape (n_pairs, n_nodes), for many
+    observations.
 
-    Numbers ascend. The weight of a number is its probability given the point, times the likelihood of the noisy number,
-    times the width of the interval around it; it is zero if the number is left out.
+    The weight of a number is its probability given the parameter, times the likelihood of the noisy number, times the
+    width of the interval around the number; it is zero if the number is left out.
 
     Args:
         observation: the noise and the record count; its observed values are not read.
         law: the law of a record.
-        points: parameters, shape (n_pairs, 1).
+        points: the parameter for each observation, shape (n_pairs, 1).
         typical: mean and sd of what a counted record adds to the sum, shape (n_pairs, 2).
         observed: the noisy sum and the noisy number, shape (n_pairs, 2).
     """
@@ -59,7 +59,7 @@ def numbers_of_records(
 
 
 class _Summand:
-    """The summand as a function of the number of records, with the sum approximated as normal."""
+    """The summand as a function of the number of records; the sum over the records is approximated as normal."""
 
     def __init__(
         self, observation: NoisySums, law: ScalarLaw, points: Floats, typical: Floats, observed: Floats
@@ -105,7 +105,7 @@ class _Summand:
         return np.asarray(0.5 * (spread / b) ** 2 + np.logaddexp(*sides))
 
     def _slope(self, numbers: Floats) -> Floats:
-        """Return the approximate derivative of the log summand in the number, shape (n_pairs, 1)."""
+        """Return the approximate derivative of the log summand with respect to the number, shape (n_pairs, 1)."""
         away = numbers - self._observed_number
         variance = numbers * self._sd**2
         b, residual = self._noise.scale, self._y - numbers * self._mean
@@ -172,7 +172,7 @@ class _Summand:
 
 
 def _symmetric_offsets(*steps: tuple[float, float]) -> Floats:
-    """Return ascending offsets around zero; each (end, step) continues both sides up to +-end with that step."""
+    """Return ascending offsets around zero: for each (end, step) both sides are continued to +-end by that step."""
     parts: list[Floats] = [np.zeros(1)]
     start = 0.0
     for end, step in steps:

@@ -26,7 +26,7 @@ Source: Bernstein and Sheldon 2018 Alg. 1-3; Park and Casella 2008 (scale mixtur
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 
 _MAX_STAGES = 60
 _MIN_MOVES, _MAX_MOVES = 3, 8
-"""Moves of a population after resampling. In many dimensions a population with less than half of its points distinct
-spans too little space; it is moved again, by ever shorter steps, until half are distinct or the maximum is reached."""
+"""Moves of a population after resampling. If less than half of a population in many dimensions is distinct, it spans
+too little space: it is moved again, by ever shorter steps, up to the maximum."""
 _WARM_UP_WINDOWS = (50, 75, 250)
 _SMALL_POPULATION_DIMENSIONS = 4
 """Up to this dimension a population of 64 suffices; in 8 dimensions one in 50 of that size collapsed."""
@@ -88,7 +88,7 @@ class GibbsState:
 
 
 class ScaleMixtureSampler:
-    """Chains for observations that differ only in their observed values, shape (n_observations, n_components)."""
+    """Chains for many observations that differ only in their observed values, shape (n_observations, n_components)."""
 
     def __init__(self, observation: NoisySums, observed: Floats, chains: int, rng: np.random.Generator) -> None:
         self._law: RecordLaw = observation.law
@@ -305,10 +305,10 @@ class ScaleMixtureSampler:
         state.log_ratio = (self._noise.log_pmf(z) + math.sqrt(2.0) * np.abs(state.noise)).sum(axis=-1)
 
     def _redraw_noise(self, state: GibbsState) -> Floats:
-        """Return the noise, redrawn given parameters and variances; noise of no known shape may be kept."""
+        """Redraw the noise given parameters and variances, and return it; noise of no known shape may stay."""
         if not self._corrected:
             return self._draw_noise(state)
-        new = GibbsState(**{field.name: getattr(state, field.name) for field in fields(state)})
+        new = replace(state)
         self._propose_noise(new)
         accept = np.log(self._rng.random(new.log_ratio.shape)) < new.log_ratio - state.log_ratio
         state.noise[accept], state.log_ratio[accept] = new.noise[accept], new.log_ratio[accept]
@@ -329,6 +329,9 @@ class ScaleMixtureSampler:
         return free + scaled * np.linalg.solve(total, (state.residual - free - other)[..., None])[..., 0]
 
     def _draw_variances(self, noise: Floats) -> Floats:
-        """Draw the variances given noise in units with 2 b^2 = 1: inverses have mean sqrt 2 / |noise| and shape 2."""
+        """Draw the variances given the noise, in units with 2 b^2 = 1.
+
+        The inverse variances are inverse-Gaussian with mean sqrt 2 / |noise| and shape 2.
+        """
         means = math.sqrt(2.0) / np.maximum(np.abs(noise), 1e-8)
         return self._noise_variance / np.maximum(self._rng.wald(means, 2.0), 1e-12)

@@ -115,8 +115,8 @@ class SumTable:
     def _by_batches(self, case: Integers, y: Floats) -> Floats:
         """Return the log likelihoods under noise whose probabilities may jump, some cases at a time.
 
-        The characteristic function of such noise need not decay. The frequencies must therefore reach as far as that of
-        the sum.
+        The characteristic function of such noise need not decay. The grid of frequencies must therefore go as far as
+        the characteristic function of the sum is not negligible.
         """
         result = np.empty(len(case))
         for start in range(0, len(self.n_records), _BATCH_CASES):
@@ -160,7 +160,7 @@ class SumTable:
     def _tilted(self, tilt: float) -> _Tilted:
         """Return mass, mean and sd under a tilt, by central differences of the log moment generating function.
 
-        The differences set only scales, so an error of a percent in them changes no result.
+        The results only set scales; an error of a percent in them changes no likelihood.
         """
         span, n, case = self.law.span, self.n_records, self.of_point
         step, wide = 1e-3 / span, 1e-2 / span
@@ -194,8 +194,8 @@ class SumTable:
     def _split(self, case: Integers, y: Floats, noise: NoiseLaw, sd: Floats) -> Floats:
         """Return the log likelihoods under Laplace noise, split at y.
 
-        Each side is E[exp(-|S - y| / b); S on that side]. It is at most their probability and
-        therefore at most their Chernoff bound. This cap keeps a tilt from amplifying the error of a small tail
+        Each side is E[exp(-|S - y| / b); S on that side]. A side is at most the probability of its sums, and therefore
+        at most their Chernoff bound. Capping it by this bound keeps a tilt from amplifying the error of a small tail
         probability.
         """
         sides = []

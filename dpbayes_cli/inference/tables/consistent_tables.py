@@ -40,7 +40,7 @@ method takes ten times as long on large cliques."""
 MAX_JOINT_CELLS = 1 << 12
 """Cells of the largest joint table that is one block."""
 MAX_TREE_CELLS = 1 << 14
-"""Cells of all cliques of a junction tree. So many take a few seconds to solve, twice as many take a minute."""
+"""The largest number of cells of all cliques of a junction tree; they take seconds to solve, twice as many a minute."""
 MAX_TREE_WIDTH = 12
 """The largest width of a junction tree: one less than the number of variables of its largest clique."""
 _MAX_DISAGREEMENT = 1e-9
@@ -165,10 +165,9 @@ def _solve(
 
 
 def _make_margins_agree(plan: Blocks, blocks: Sequence[Floats]) -> list[Floats]:
-    """Return tables whose margins agree to rounding: each block's conditional law, times the margin of its parent
-    block.
+    """Return tables whose margins agree to rounding: the conditional law of each block, times the margin of its parent.
 
-    A margin cell that is zero in the block is spread evenly over the block's cells.
+    The conditional law given a margin cell that is zero in the block is uniform.
     """
     tables = [blocks[0] / blocks[0].sum()]
     for link in plan.links:  # blocks follow their parents

@@ -35,11 +35,11 @@ _FIRST_SWEEPS, _MAX_SWEEPS = 400, 800
 """Sweeps for networks with 1,000 cells or more; with fewer cells sweeps are cheaper, and the limit is higher."""
 _MAX_MONITORED = 256
 _MAX_STORED_COUNTS = 1 << 23
-"""Chains times draws times cells that are stored, as counts and as theta."""
+"""The largest product of chains, draws and cells that is stored."""
 _MAX_RETURNED_NUMBERS = 1 << 22
 _DEFAULT_DRAWS, _MAX_INDEPENDENT_COUNTS, _MIN_DRAWS = 2000, 1 << 23, 250
 """Independent draws of the counts: the default number, the most draws times cells, and the smallest number. Each draw
-serves two samples. With the default number the Monte Carlo error of a mean is 2 % of the sd that the noise adds."""
+of the counts serves two samples. The Monte Carlo error of a mean is then 2 % of the sd that the noise adds."""
 _SEPARATED_R_HAT = 1.05
 """Chains with a larger R-hat have not reached the same region."""
 
@@ -95,7 +95,7 @@ def infer_tables(
 def _posterior_from_counts(
     counts: Floats, layout: TableLayout, n_draws: int, described: str, rng: np.random.Generator, ess: float
 ) -> tuple[Posterior, Floats]:
-    """Return the posterior given draws of the counts, and one theta for each; only allowed draws are returned."""
+    """Return the posterior given draws of the counts, and one draw of theta for each draw of the counts."""
     theta = draws = draw_rows(counts, layout, rng)
     most = max(_MAX_RETURNED_NUMBERS // counts.shape[1], 1)
     if n_draws > most:

@@ -1,9 +1,9 @@
 """Moves of many records at a time, for tables whose noise is wide.
 
-Given the total of a row its records are exchangeable: after a random record is removed, the counts have the prior of a
-row with one record less; after a record is added by the urn (value k with probability proportional to a_k + c_k), the
-prior of a row with one record more. The acceptance ratio of moves that remove and add records in this way has no
-factors of cells but the noise.
+Given the total of a row its records are exchangeable. After a random record is removed, the counts have the prior of a
+row with one record less. After a record is added by the urn (value k with probability proportional to a_k + c_k), they
+have the prior of a row with one record more. If records are removed and added in this way, the priors of the cells
+cancel in the acceptance ratio, and only the noise of the cells remains.
 
 Source: Blackwell and MacQueen 1973 (the urn); Green 1995 (acceptance of moves).
 """

@@ -154,7 +154,7 @@ class TableChain:
         return self.layout.log_rows(here + moved, first) + self.layout.log_rows(there - moved, second)
 
     def _choose_cell(self, order: Integers, rows: Integers) -> Integers:
-        """Return a cell of each row: with probability 1/2 that of the largest observed count, otherwise a random one."""
+        """Return a cell of each row: the one with the largest observed count or, as often, a random one."""
         often = self._rng.random(len(rows)) < 0.5
         return np.where(often, self._top_cell[rows], order[self.layout.row_start[rows]])
 
