@@ -19,7 +19,8 @@ from dpbayes_cli.inference.tables.table_layout import TableLayout
 from dpbayes_cli.privacy.noise import NoiseLaw
 from tests.inference.sum_cells import dense_posterior, models, simulate
 from tests.inference.table_cells import tiny_tables
-from tests.inference.test_inversion import FAMILIES, Kind, total_variation
+from tests.inference.test_one_parameter import Kind, total_variation
+from tests.inference.test_record_laws import FAMILIES
 from tests.inference.test_scale_mixture_gibbs import pooled
 from tests.plugins.staircase import Staircase
 from tests.statistical import assert_follows
