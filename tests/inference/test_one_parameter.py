@@ -7,6 +7,7 @@ is random but the choice of what was observed. Adaptive grids are compared with 
 from __future__ import annotations
 
 import itertools
+from decimal import Decimal
 from math import comb
 from typing import TYPE_CHECKING, Literal
 
@@ -35,6 +36,7 @@ from tests.inference.sum_cells import (
     simulate,
 )
 from tests.inference.test_record_laws import FAMILIES, code_masses
+from tests.plugins.staircase import Staircase
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
@@ -170,6 +172,14 @@ def test_posteriors_with_dropped_numbers_are_those_of_enumeration(name: str, n: 
         for seed in range(2):
             distance = total_variation(FAMILIES[name], column, kind, n, noise, seed)
             assert distance < (EXACT if lattice else 2.0 * SMOOTH), f"{noise}, observation {seed}: {distance:.2g}"
+
+
+@pytest.mark.parametrize("kind", ["known", "unbounded", pytest.param("at-most", marks=pytest.mark.slow)])
+def test_posteriors_under_noise_of_no_known_shape_are_those_of_enumeration(kind: Kind) -> None:
+    outside: Outside = "drop" if kind == "unbounded" else "clamp"
+    column = NumericColumn("value", 0.0, 3.0, 3, True, outside)
+    for law in (Staircase.of(6, Decimal(1)), Staircase.of(6, Decimal(3))):
+        assert total_variation(FAMILIES["gamma-poisson"], column, kind, 4, law, 0) < 0.01
 
 
 @pytest.mark.slow

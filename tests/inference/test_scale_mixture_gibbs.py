@@ -9,7 +9,8 @@ seeds are fixed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -33,6 +34,7 @@ from tests.inference.sum_cells import (
     models,
     simulate,
 )
+from tests.plugins.staircase import Staircase
 from tests.statistical import uniformity_p_value
 
 if TYPE_CHECKING:
@@ -68,6 +70,18 @@ def test_chains_have_the_exact_posterior_of_one_parameter(name: str) -> None:
 def test_chains_have_the_exact_posterior_in_other_cells(name: str, n: int, epsilon: str) -> None:
     """100,000 effective draws exceed 0.01 with probability below 1e-8 (DKW)."""
     assert distance_to_exact(name, n, epsilon, 2500) <= CLOSE
+
+
+@pytest.mark.slow
+def test_chains_have_the_exact_posterior_under_noise_of_no_known_shape() -> None:
+    """KS <= 0.02 with 40,000 draws of 500 chains, about 20,000 effective ones; seeds are fixed."""
+    cell = simulate(models()["gamma-exponential"], True, 1000, "0.01", 1)
+    scale = cell.observation.noise.scale
+    law = Staircase.of(round(3 * scale), Decimal(3))
+    cell = replace(cell, observation=replace(cell.observation, noise=law))
+    points, cumulative = dense_posterior(cell)
+    drawn = pooled(cell.observation, cell.observed, chains=500)
+    assert ks_distance(np.interp(drawn, points, cumulative[0])) <= 0.02
 
 
 @dataclass(frozen=True)
