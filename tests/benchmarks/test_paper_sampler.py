@@ -81,7 +81,7 @@ def ours(observation: NoisyObservation, method: Method, n_draws: int, rate: floa
     seconds = time.perf_counter() - started
     effective = float(len(posterior.draws))
     if posterior.chains is not None:
-        effective = ess_bulk(posterior.chains[:, :, 0])
+        effective = float(diagnose(posterior.chains[:, :, :1])[1][0])
     print(f"  {method}, {n_draws} draws asked for ({posterior.method[:60]}): {effective:.0f} effective in "
           f"{seconds:.3f} s: {effective / seconds:.0f} a second, ratio {effective / seconds / rate:.0f}")  # fmt: skip
 

@@ -140,7 +140,7 @@ def test_a_lattice_is_as_good_as_exact_integers_where_rows_are_many_steps_long(
 @pytest.mark.parametrize("rows", [4, pytest.param(8, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", ["known", "at-most"])
 def test_a_lattice_is_not_used_where_rows_may_be_nearly_empty(
-    rows: int, kind: str, monkeypatch: pytest.MonkeyPatch
+    rows: int, kind: Kind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rows of 125 to 250 records with noise of sd 1,400, so that zero is plausible: sds and quantiles stay right."""
     table = replace(wide(rows, rows, 1000, DiscreteLaplace(1000.0), kind, 1.0, 4), row_concentration=np.ones(rows))

@@ -153,8 +153,7 @@ class RateMove:
         )
 
     def make(self, chain: SequenceState, cells: Floats, rng: np.random.Generator) -> None:
-        """Move the rates, and the shares of valid records if records may be invalid, given the log marginals of all
-        cells."""
+        """Move the rates, and unless records are complete the shares of valid ones, given all log marginals."""
         data = chain.data
         base = chain.emission[chain.states.ravel()]
 

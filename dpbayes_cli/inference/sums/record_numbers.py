@@ -32,8 +32,7 @@ _BISECTIONS = 30
 def numbers_of_records(
     observation: NoisySums, law: ScalarLaw, points: Floats, typical: Floats, observed: Floats
 ) -> tuple[Floats, Floats]:
-    """Return ascending numbers of counted records and their log weights, shape (n_pairs, n_nodes), for many
-    observations.
+    """Return numbers of counted records and their log weights, ascending, shape (n_pairs, n_nodes) each.
 
     The weight of a number is its probability given the parameter, times the likelihood of the noisy number, times the
     width of the interval around the number; it is zero if the number is left out.
@@ -41,9 +40,9 @@ def numbers_of_records(
     Args:
         observation: the noise and the record count; its observed values are not read.
         law: the law of a record.
-        points: the parameter for each observation, shape (n_pairs, 1).
+        points: a parameter for each pair of a parameter and an observation, shape (n_pairs, 1).
         typical: mean and sd of what a counted record adds to the sum, shape (n_pairs, 2).
-        observed: the noisy sum and the noisy number, shape (n_pairs, 2).
+        observed: the noisy sum and the noisy number of each pair, shape (n_pairs, 2).
     """
     summand = _Summand(observation, law, points, typical, observed)
     numbers = summand.nodes()
