@@ -33,7 +33,8 @@ from dpbayes_cli.experiments.plots import Plot, Style
 from dpbayes_cli.experiments.restricted_rows import least_entry
 from dpbayes_cli.experiments.results import OURS, Claim, Comparison, GridPoint, PointOutcome, Results
 from dpbayes_cli.experiments.study import SimulatedStudy, StudyLayout, build_model_sections, errors_at
-from dpbayes_cli.inference.posterior import Effort, draw_theta
+from dpbayes_cli.inference.dirichlet_rows import draw_theta
+from dpbayes_cli.inference.posterior import Effort
 from dpbayes_cli.inference.posterior import Method as Inference
 from dpbayes_cli.inference.solve import infer
 from dpbayes_cli.spec.release_spec import build_spec

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dpbayes_cli.base.numeric import normalized_rows
-from dpbayes_cli.core.noisy_observation import NoisyCounts, NoisyObservation, NoisySums, NoisyTables, ScalarLaw
-from dpbayes_cli.inference.posterior import Effort, Method, draw_theta
+from dpbayes_cli.core.noisy_observation import NoisyCounts, NoisyObservation, NoisySums, ScalarLaw
+from dpbayes_cli.inference.dirichlet_rows import draw_theta
+from dpbayes_cli.inference.posterior import Effort, Method
 from dpbayes_cli.inference.solve import infer
 
 if TYPE_CHECKING:
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 _MAX_ENUMERATED_COUNTS = 1 << 13
 _CHAINS = 8
 _BATCH_ENTRIES = 1 << 12
-"""Entries of all covariances in a batch of observations; a batch of this size fits into the processor's cache."""
+"""Entries of all covariances in a batch of observations; such a batch fits into the processor's cache."""
 
 
 def draw_many(
@@ -26,36 +28,22 @@ def draw_many(
 ) -> Floats:
     """Draw from the posterior of each observation, shape (n_observations, n_draws, n_components).
 
-    Observations that differ only in their observed values are handled together, others one by one.
-
-    Args:
-        observations: one per trial.
-        method: see ``solve.infer``.
-        n_draws: draws per observation.
-        rng: the generator.
+    Observations of sums, or of two counts, that differ only in their observed values are handled together, and other
+    observations one by one. For ``method`` see ``solve.infer``.
     """
-    first = observations[0]
-    if method == "noise-aware" and all(_differ_only_in_values(observation, first) for observation in observations):
-        observed = np.array(
-            [observation.observed for observation in observations if not isinstance(observation, NoisyTables)], float
-        )
+    alike = [observation for observation in observations if isinstance(observation, NoisySums | NoisyCounts)]
+    same = len(alike) == len(observations) and all(
+        replace(observation, observed=()) == replace(alike[0], observed=()) for observation in alike
+    )
+    if method == "noise-aware" and same:
+        first, observed = alike[0], np.array([observation.observed for observation in alike], float)
         if isinstance(first, NoisySums):
             return _draw_sums(first, observed, n_draws, rng)
-        if isinstance(first, NoisyCounts) and _is_small_mixture(first):
+        if _is_small_mixture(first):
             return _draw_from_mixtures(first, observed[:, 0], n_draws, rng)
     return np.stack(
         [infer(observation, method, n_draws, rng, Effort(summary_draws=n_draws)).draws for observation in observations]
     )
-
-
-def _differ_only_in_values(observation: NoisyObservation, first: NoisyObservation) -> bool:
-    if isinstance(observation, NoisySums) and isinstance(first, NoisySums):
-        same = (observation.law, observation.noise, observation.total, observation.valid)
-        return same == (first.law, first.noise, first.total, first.valid)
-    if isinstance(observation, NoisyCounts) and isinstance(first, NoisyCounts):
-        same_counts = (observation.concentration, observation.noise, observation.total)
-        return same_counts == (first.concentration, first.noise, first.total)
-    return False
 
 
 def _is_small_mixture(observation: NoisyCounts) -> bool:

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpbayes_cli.inference.diagnostics import ess_bulk, ess_tail, has_converged, r_hat
+from dpbayes_cli.inference.diagnostics import diagnose, has_converged
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
 
 _MAX_ROUNDS = 7
 _MAX_MONITORED = 40
-"""If there are more quantities, this many, evenly spread over them, are monitored."""
+"""The largest number of quantities whose convergence is checked; they are spread evenly over all quantities."""
 
 
 @dataclass(frozen=True)
 class ChainRun:
-    """The draws of several chains, and how far they can be trusted.
+    """The draws of several chains, and whether they have converged.
 
     Attributes:
         draws: evenly thinned, shape (chains, n_draws, ...).
@@ -36,7 +36,7 @@ class ChainRun:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What a reader must know before using the draws."""
+        """The warning for readers of the posterior, if the chains have not converged."""
         if self.reached:
             return ()
         r_hat, bulk, tail = (self.diagnostics[name] for name in ("r_hat", "ess_bulk", "ess_tail"))
@@ -50,7 +50,9 @@ class ChainRun:
 def run_until_converged(
     run: Callable[[int, int], Floats], monitored: Callable[[Floats], Floats], length: int, required_ess: float
 ) -> ChainRun:
-    """Return a run of chains, extended until it converges and has the effective sample size, or a limit is reached.
+    """Run chains, and double their length until they have converged with the required effective sample size.
+
+    A run ends at a limit even if it has not converged.
 
     Args:
         run: returns the next draws of all chains, given their number and the thinning, shape (chains, n_draws, ...).
@@ -67,11 +69,40 @@ def run_until_converged(
         quantities = monitored(draws)
         k = quantities.shape[2]
         columns = np.unique(np.linspace(0, k - 1, min(k, _MAX_MONITORED)).astype(int))
-        worst = max(r_hat(quantities[:, :, i]) for i in columns)
-        bulk = min(ess_bulk(quantities[:, :, i]) for i in columns)
-        tail = min(ess_tail(quantities[:, :, i]) for i in columns)
+        r_hats, *sizes = diagnose(quantities[:, :, columns])
+        worst, (bulk, tail) = float(r_hats.max()), (float(size.min()) for size in sizes)
         reached = has_converged(worst) and min(bulk, tail) >= required_ess
         if reached:
             break
     diagnostics = {"r_hat": worst, "ess_bulk": bulk, "ess_tail": tail}
     return ChainRun(draws, diagnostics, reached, float(1.0 / np.sqrt(bulk)))
+
+
+class Trace:
+    """Evenly thinned states of chains: as soon as there are more than ``most``, every second one is dropped."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._states: list[Floats] = []
+        self._thinning = 1
+        self._seen = 0
+
+    def add(self, state: Floats) -> None:
+        """Record the next state, shape (chains, k)."""
+        self._seen += 1
+        if self._seen % self._thinning:
+            return
+        self._states.append(state.copy())
+        if len(self._states) > self._most:
+            self._states = self._states[1::2]
+            self._thinning *= 2
+            self._seen = 0 if self._seen % self._thinning == 0 else self._thinning // 2
+
+    def clear(self) -> None:
+        """Remove all states."""
+        self._states.clear()
+        self._thinning, self._seen = 1, 0
+
+    def values(self) -> Floats:
+        """Return the recorded states, shape (chains, n, k)."""
+        return np.stack(self._states, axis=1)

@@ -1,7 +1,8 @@
-"""Many rows of Dirichlet probabilities, concatenated into flat arrays: moments, draws and summaries."""
+"""Draws and summaries of parameters, in particular of many Dirichlet-distributed rows in flat arrays."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -31,7 +32,7 @@ class DirichletRows:
         self.row_sums = np.add.reduceat(concentration, self.row_start)
 
     def row_totals(self, counts: Floats) -> Floats:
-        """Return the row totals N, shape (chains, n_rows)."""
+        """Return the sum of the counts of each row, shape (n, n_rows)."""
         return np.asarray(np.add.reduceat(counts, self.row_start, axis=1))
 
     def conditional_moments(self, counts: Floats) -> tuple[Floats, Floats]:
@@ -46,21 +47,31 @@ def starts_of(sizes: Integers) -> Integers:
     return np.asarray(np.cumsum(sizes) - sizes)
 
 
-def draw_rows(counts: Floats, rows: DirichletRows, rng: np.random.Generator) -> Floats:
-    """Draw theta given counts, Dirichlet(a_j + c_j) for every row j, shape (n, n_cells).
+def draw_log_gammas(shape: Floats, rng: np.random.Generator) -> Floats:
+    """Draw logarithms of gamma variables, which do not underflow if a shape is tiny."""
+    small = shape < 1.0
+    logs = np.log(rng.standard_gamma(np.where(small, shape + 1.0, shape)))
+    if small.any():
+        logs[small] += np.log1p(-rng.random(int(small.sum()))) / shape[small]
+    return np.asarray(logs)
 
-    Gamma variables with a shape below one are drawn as logarithms, so that tiny concentrations do not underflow.
-    """
+
+def draw_theta(counts: Integers, concentration: Sequence[float], rng: np.random.Generator) -> Floats:
+    """Draw theta ~ Dirichlet(concentration + counts) for each row of counts, shape (n_draws, n_categories)."""
+    logs = draw_log_gammas(np.asarray(counts + np.asarray(concentration), dtype=np.float64), rng)
+    weights = np.exp(logs - logs.max(axis=1, keepdims=True))
+    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
+
+
+def draw_rows(counts: Floats, rows: DirichletRows, rng: np.random.Generator) -> Floats:
+    """Draw theta given counts, Dirichlet(a_j + c_j) for every row j, shape (n, n_cells)."""
     theta = np.empty(counts.shape)
     step = max(_BATCH_CELLS // counts.shape[1], 1)
     for i in range(0, len(counts), step):
         shape = counts[i : i + step] + rows.concentration
-        small = shape < 1.0
-        if small.any():
-            logs = np.log(rng.standard_gamma(np.where(small, shape + 1.0, shape)))
-            logs[small] += np.log1p(-rng.random(int(small.sum()))) / shape[small]
-            logs -= np.maximum.reduceat(logs, rows.row_start, axis=1)[:, rows.row]
-            weights = np.exp(logs)
+        if (shape < 1.0).any():
+            logs = draw_log_gammas(shape, rng)
+            weights = np.exp(logs - np.maximum.reduceat(logs, rows.row_start, axis=1)[:, rows.row])
         else:
             weights = rng.standard_gamma(shape)
         theta[i : i + step] = weights / rows.row_totals(weights)[:, rows.row]
@@ -82,20 +93,56 @@ def row_moments(counts: Floats, rows: DirichletRows) -> tuple[Floats, Floats, Fl
     return center + first / n, data / n, np.maximum(second / n - (first / n) ** 2, 0.0)
 
 
+def marginals_of(
+    mean: Floats, variance: Floats, data: Floats, noise: Floats, quantiles: Floats
+) -> tuple[Marginal, ...]:
+    """Return the summaries of all parameters, from arrays of shape (n_parameters,) and quantiles, one row per level.
+
+    ``data`` is the part of the variance that would remain without noise, ``noise`` the part that the noise adds.
+    """
+    columns = (mean, np.sqrt(variance), np.sqrt(data), np.sqrt(noise), *quantiles)
+    return tuple(
+        Marginal(m, sd, dict(zip(QUANTILES, q, strict=True)), sd_data, sd_noise)
+        for m, sd, sd_data, sd_noise, *q in zip(*(column.tolist() for column in columns), strict=True)
+    )
+
+
 def row_marginals(mean: Floats, data: Floats, noise: Floats, theta: Floats) -> tuple[Marginal, ...]:
-    """Return the summary of every cell, from its mean, both parts of its variance, and draws ``theta``."""
+    """Return the summary of every cell, given the moments from ``row_moments`` and draws ``theta``."""
     step = max(_BATCH_CELLS // len(theta), 1)
     levels = list(QUANTILES.values())
     quantiles = [
         np.quantile(np.ascontiguousarray(theta[:, i : i + step].T), levels, axis=1) for i in range(0, len(mean), step)
     ]
-    return marginals_from_arrays(mean, data, noise, np.concatenate(quantiles, axis=1))
+    return marginals_of(mean, data + noise, data, noise, np.concatenate(quantiles, axis=1))
 
 
-def marginals_from_arrays(mean: Floats, data: Floats, noise: Floats, quantiles: Floats) -> tuple[Marginal, ...]:
-    """Return the summary of every cell; see ``row_marginals``. Quantiles have shape (n_quantiles, n_cells)."""
-    columns = (mean, np.sqrt(data + noise), np.sqrt(data), np.sqrt(noise), *quantiles)
-    return tuple(
-        Marginal(m, sd, dict(zip(QUANTILES, q, strict=True)), sd_data, sd_noise)
-        for m, sd, sd_data, sd_noise, *q in zip(*(column.tolist() for column in columns), strict=True)
-    )
+def summarize_draws(values: Floats, data: Floats) -> tuple[Marginal, ...]:
+    """Return the summary of each parameter from draws, shape (n_draws, n_parameters).
+
+    ``data`` is the part of each variance that would remain without noise, shape (n_parameters,); it is capped at the
+    variance.
+    """
+    variance = values.var(axis=0)
+    data = np.minimum(data, variance)
+    quantiles = np.quantile(values, list(QUANTILES.values()), axis=0)
+    return marginals_of(values.mean(axis=0), variance, data, variance - data, quantiles)
+
+
+def summarize_count_draws(
+    counts: Integers, concentration: Sequence[float], theta: Floats
+) -> tuple[tuple[Marginal, ...], float]:
+    """Return the summary of each category's probability, and the largest Monte Carlo standard error of a mean, in sds.
+
+    Means and standard deviations average the conjugate moments over independent draws of the counts (Rao-Blackwell), of
+    shape (n_draws, n_categories). ``theta`` has a draw of the probabilities for each draw of the counts; quantiles are
+    those of ``theta``.
+    """
+    shape = counts + np.asarray(concentration, dtype=np.float64)
+    total = shape.sum(axis=1, keepdims=True)
+    conditional_mean = shape / total
+    conditional_variance = conditional_mean * (1.0 - conditional_mean) / (total + 1.0)
+    data, noise = conditional_variance.mean(axis=0), conditional_mean.var(axis=0)
+    quantiles = np.quantile(theta, list(QUANTILES.values()), axis=0)
+    marginals = marginals_of(conditional_mean.mean(axis=0), data + noise, data, noise, quantiles)
+    return marginals, float(np.max(np.sqrt(noise) / np.sqrt(data + noise)) / np.sqrt(len(counts)))

@@ -1,6 +1,6 @@
-"""The plug-in posterior (method ``naive``): noisy counts, projected on the feasible set, are used as if exact.
+"""The plug-in posterior (method ``naive``): the possible counts nearest to the noisy ones are used as if exact.
 
-It ignores the noise and is therefore too narrow. It is offered because papers compare with it.
+This posterior ignores the noise and is therefore too narrow. It is offered because papers compare with it.
 
 Source: Zhang, Rubinstein and Dimitrakakis 2016, Alg. 1 (projection); Foulds et al. 2016 sec. 3.2.
 """
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpbayes_cli.core.noisy_observation import NoisyCounts
+from dpbayes_cli.core.noisy_observation import NoisyCounts, RecordCount
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
@@ -25,10 +25,15 @@ def naive_shape(observation: NoisyCounts) -> Floats:
         counts[np.isnan(counts)] = n - np.nansum(counts)
         return counts + observation.concentration
     observed = np.array(observation.observed, dtype=float)
+    return nearest_counts(observed, observation.total) + observation.concentration
+
+
+def nearest_counts(observed: Floats, total: RecordCount) -> Floats:
+    """Return the non-negative real counts with a possible total that are nearest to noisy ones, in the same shape."""
     counts = np.maximum(observed, 0.0)
-    if observation.total.kind == "known" or (observation.total.kind == "at-most" and counts.sum() > n):
-        counts = project_on_simplex(observed, n)
-    return np.asarray(counts + observation.concentration)
+    if total.kind == "known" or (total.kind == "at-most" and counts.sum() > total.n):
+        return project_on_simplex(observed.ravel(), total.n).reshape(observed.shape)
+    return counts
 
 
 def project_on_simplex(point: Floats, total: float) -> Floats:

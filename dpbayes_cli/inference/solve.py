@@ -18,14 +18,13 @@ def infer(
 
     Args:
         observation: the released values, their noise and prior.
-        method: ``noise-aware`` conditions on the released values, exactly if that is affordable; ``chain`` always does
-            so by Markov chains, and reports their distance from the exact posterior if that can be computed; ``naive``
+        method: ``noise-aware`` conditions on the released values, exactly if that is affordable; ``chain`` conditions
+            on them by Markov chains, and reports the distance from the exact posterior if that is known; ``naive``
             plugs in the released values as if they were exact.
         n_draws: how many draws to return.
         rng: the generator; equal generators give equal results.
         effort: how much computation to spend.
     """
-
     effort = effort or Effort()
     if isinstance(observation, NoisyCounts):
         from dpbayes_cli.inference.counts.infer_counts import infer_counts

@@ -1,1 +1,1 @@
-"""Predictions for new records and their evaluation, from a bundle: free. Uses no ledger and no other data source."""
+"""Predictions for new records, and their evaluation, from a bundle. They use no ledger, and cost no privacy."""

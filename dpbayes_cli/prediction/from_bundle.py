@@ -11,18 +11,15 @@ from dpbayes_cli.core.predictor import Predictor
 from dpbayes_cli.prediction.records import read_columns
 
 MAX_DRAWS = 1000
-"""Posterior draws in an average: its standard error is below 1.6 % of the range of a probability over the posterior."""
+"""The largest number of draws in an average; the standard error of an average probability is then below 1.6 %."""
 
 
 def predictor(bundle: Bundle, target: str | None) -> Predictor:
-    """Return the predictor of a bundle.
-
-    Args:
-        bundle: the release.
-        target: the variable to predict, for a network; None: the variable that the spec names.
+    """Return the predictor of a bundle; for a network ``target`` is the variable to predict.
 
     Raises:
-        SpecError: the model does not predict, the variable does not exist, or no variable is named.
+        SpecError: the model does not predict, the variable does not exist, or neither ``target`` nor the spec names
+            one.
     """
     model = bundle.model
     column = model.predicted_column(target)
@@ -32,10 +29,7 @@ def predictor(bundle: Bundle, target: str | None) -> Predictor:
 def held_out(bundle: Bundle, data: str, layout: dict[str, Any]) -> HeldOutScore | None:
     """Return the likelihood of a file's records; None if the model does not score whole records.
 
-    Args:
-        bundle: the release.
-        data: the file, a pattern, or ``-``.
-        layout: the file's layout; empty: the layout in the spec of the release.
+    ``data`` is the file, a pattern, or ``-``. An empty layout stands for the layout in the spec of the release.
 
     Raises:
         SpecError: the release holds no hidden states.

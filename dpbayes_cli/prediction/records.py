@@ -7,6 +7,8 @@ from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from dpbayes_cli.core.columns import AnyColumn, NumericColumn, RecordPolicy
 from dpbayes_cli.sources.location import locate
 from dpbayes_cli.sources.packed_codes import CodeReader, NumberReader
@@ -17,7 +19,6 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
     from dpbayes_cli.bundle.read import Bundle
     from dpbayes_cli.core.predictor import Predictor
-    from dpbayes_cli.spec.source_section import SourceSection
 
 
 def read_codes(
@@ -25,7 +26,7 @@ def read_codes(
 ) -> int:
     """Read new records as codes, in the order of the predictor's columns; return the number of records.
 
-    An invalid cell gets the release's stand-in value if there is one, else the code -1. The target's column is not
+    An invalid cell gets the release's stand-in value if there is one, otherwise the code -1. The target's column is not
     read: its codes are -1.
 
     Args:
@@ -38,8 +39,6 @@ def read_codes(
     Raises:
         SourceError: the data cannot be read.
     """
-    import numpy as np
-
     policy = bundle.spec.policy
     chosen = [i for i in range(len(predictor.columns)) if i != predictor.target]
 
@@ -49,8 +48,8 @@ def read_codes(
         take(whole)
 
     columns = [_as_released(predictor.columns[i], policy) for i in chosen]
-    reader = CodeReader(columns, _dropping(policy), place)
-    return _read(_layout(bundle, layout), data, [predictor.names[i] for i in chosen], reader)
+    reader = CodeReader(columns, RecordPolicy(policy.neighbors), place)
+    return _read(bundle, layout, data, [predictor.names[i] for i in chosen], reader)
 
 
 def read_labeled(
@@ -61,18 +60,11 @@ def read_labeled(
     *,
     take: Callable[[Integers, Integers | Floats], None],
 ) -> int:
-    """Read new records with their targets; return the number of records.
+    """Read new records with their targets; return the number of records. For arguments see ``read_codes``.
 
-    Features are those of ``read_codes``. A target is taken as it is: there is no stand-in for an invalid one, and a
-    number is neither clamped to its bounds nor rounded.
-
-    Args:
-        bundle: the release.
-        predictor: its predictor.
-        data: the file, a pattern, or ``-``.
-        layout: the file's layout; empty: the layout in the spec of the release.
-        take: called with every block of codes, shape (n_records, n_columns), and its targets, shape (n_records,): the
-            codes of classes, -1 for an invalid one, or numbers, NaN for an invalid one.
+    A target is taken as it is: there is no stand-in for an invalid one, and a number is neither clamped to its bounds
+    nor rounded. ``take`` gets blocks of codes and their targets, shape (n_records,): the codes of classes, -1 for an
+    invalid one, or numbers, NaN for an invalid one.
 
     Raises:
         SourceError: the data cannot be read.
@@ -82,10 +74,12 @@ def read_labeled(
     columns[predictor.target] = target = replace(columns[predictor.target], impute=None)
     reader: CodeReader
     if isinstance(target, NumericColumn):
-        reader = NumberReader(columns, _dropping(policy), predictor.target, take)
+        reader = NumberReader(columns, RecordPolicy(policy.neighbors), predictor.target, take)
     else:
-        reader = CodeReader(columns, _dropping(policy), lambda codes: take(codes, codes[:, predictor.target]))
-    return _read(_layout(bundle, layout), data, predictor.names, reader)
+        reader = CodeReader(
+            columns, RecordPolicy(policy.neighbors), lambda codes: take(codes, codes[:, predictor.target])
+        )
+    return _read(bundle, layout, data, predictor.names, reader)
 
 
 def read_columns(
@@ -97,38 +91,25 @@ def read_columns(
     *,
     take: Callable[[Integers], None],
 ) -> int:
-    """Read new records of some columns as codes; return the number of records.
+    """Read new records of columns with these names in the file as codes; return the number of records.
 
-    Args:
-        bundle: the release, whose spec has the default layout.
-        columns: the columns to read; there is no stand-in for an invalid cell.
-        names: the columns' names in the file.
-        data, layout: see ``read_codes``.
-        take: called with every block of codes, -1 for an invalid one, shape (n_records, n_columns).
+    There is no stand-in for an invalid cell. For arguments see ``read_codes``.
 
     Raises:
         SourceError: the data cannot be read.
     """
     plain = [replace(column, impute=None) for column in columns]
-    reader = CodeReader(plain, _dropping(bundle.spec.policy), take)
-    return _read(_layout(bundle, layout), data, list(names), reader)
+    reader = CodeReader(plain, RecordPolicy(bundle.spec.policy.neighbors), take)
+    return _read(bundle, layout, data, list(names), reader)
 
 
-def _read(layout: SourceSection, data: str, names: list[str] | tuple[str, ...], reader: CodeReader) -> int:
-    with closing(source_of(layout, locate(data))) as source:  # without a privacy unit: all records are read
+def _read(bundle: Bundle, layout: dict[str, Any], data: str, names: Sequence[str], reader: CodeReader) -> int:
+    section = convert_layout(layout) if layout else bundle.spec.source
+    with closing(source_of(section, locate(data))) as source:  # without a privacy unit: all records are read
         source.check(reader.columns, names)
         source.read(reader)
     return reader.records
 
 
-def _dropping(policy: RecordPolicy) -> RecordPolicy:
-    """Return the policy of the release without its stand-in value, which the columns have already."""
-    return RecordPolicy(policy.neighbors)
-
-
 def _as_released(column: AnyColumn, policy: RecordPolicy) -> AnyColumn:
     return replace(column, impute=column.impute or policy.impute)
-
-
-def _layout(bundle: Bundle, layout: dict[str, Any]) -> SourceSection:
-    return convert_layout(layout) if layout else bundle.spec.source

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dpbayes_cli.inference.sequences.sequence_chain import SequenceChain
-from dpbayes_cli.inference.sequences.sequence_data import SequenceData
+from dpbayes_cli.inference.sequences.sequence_state import SequenceData
 from dpbayes_cli.models.hmm import Hmm
 from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
 from dpbayes_cli.spec.release_spec import build_spec

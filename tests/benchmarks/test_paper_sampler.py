@@ -17,7 +17,7 @@ from scipy import stats
 from dpbayes_cli.core.noisy_observation import NoisyCounts, NoisyObservation, NoisySums, RecordCount, ScalarLaw
 from dpbayes_cli.inference.batch import draw_many
 from dpbayes_cli.inference.counts.beta_mixture import beta_mixture
-from dpbayes_cli.inference.diagnostics import ess_bulk, ks_distance
+from dpbayes_cli.inference.diagnostics import diagnose, ks_distance
 from dpbayes_cli.inference.posterior import Method
 from dpbayes_cli.inference.solve import infer
 from dpbayes_cli.inference.sums.one_parameter import grid_density
@@ -68,7 +68,7 @@ def paper(draw: Callable[[np.random.Generator], Floats]) -> float:
     started = time.perf_counter()
     draws = draw(np.random.default_rng(1))
     seconds = time.perf_counter() - started
-    effective = ess_bulk(draws.reshape(1, len(draws), -1)[:, :, 0])
+    effective = float(diagnose(draws.reshape(1, len(draws), -1)[:, :, :1])[1][0])
     print(f"\n  the paper's sampler: {effective:.0f} effective of {len(draws)} in {seconds:.2f} s: "
           f"{effective / seconds:.0f} a second")  # fmt: skip
     return effective / seconds
@@ -81,7 +81,7 @@ def ours(observation: NoisyObservation, method: Method, n_draws: int, rate: floa
     seconds = time.perf_counter() - started
     effective = float(len(posterior.draws))
     if posterior.chains is not None:
-        effective = ess_bulk(posterior.chains[:, :, 0])
+        effective = float(diagnose(posterior.chains[:, :, :1])[1][0])
     print(f"  {method}, {n_draws} draws asked for ({posterior.method[:60]}): {effective:.0f} effective in "
           f"{seconds:.3f} s: {effective / seconds:.0f} a second, ratio {effective / seconds / rate:.0f}")  # fmt: skip
 

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from dpbayes_cli.core.noisy_observation import NoisyObservation, NoisySequences
-from dpbayes_cli.inference.posterior import Effort, Method, Posterior, summarize_draws
+from dpbayes_cli.inference.dirichlet_rows import summarize_draws
+from dpbayes_cli.inference.posterior import Effort, Method, Posterior
 from tests.commands.networks import spec_file
 from tests.conftest import Cli
 

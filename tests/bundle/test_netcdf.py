@@ -36,7 +36,7 @@ def summary(data: Any) -> Any:
 @pytest.fixture
 def only_chains(monkeypatch: pytest.MonkeyPatch) -> None:
     """Infer from every observation by a Markov chain, which otherwise only large ones need."""
-    monkeypatch.setattr("dpbayes_cli.inference.counts.convolution.affordable_draws", lambda *_: 0)
+    monkeypatch.setattr("dpbayes_cli.inference.counts.infer_counts.affordable_draws", lambda *_: 0)
 
 
 def test_arviz_reads_what_was_released(dpbayes: Cli) -> None:

@@ -163,7 +163,7 @@ def test_labels_are_texts_and_warnings_stand_at_the_top(dpbayes: Cli) -> None:
 
 @pytest.mark.slow
 def test_the_page_of_chains_shows_traces_and_ranks(dpbayes: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dpbayes_cli.inference.counts.convolution.affordable_draws", lambda *_: 0)
+    monkeypatch.setattr("dpbayes_cli.inference.counts.infer_counts.affordable_draws", lambda *_: 0)
     question = ["--model", "dirichlet-categorical", "--eps", "2", "--categories", "0,1,a,b,c", "--samples", "1000"]
     question += ["--prior", "concentration=20", "--on-invalid", "impute:0"]
     release(dpbayes, SAMPLE_DATA / "relapse.csv", *question)

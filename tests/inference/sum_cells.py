@@ -12,8 +12,7 @@ from dpbayes_cli.core.columns import Outside, RecordPolicy
 from dpbayes_cli.core.model import NoisyStatistics
 from dpbayes_cli.core.noisy_observation import NoisySums, ScalarLaw
 from dpbayes_cli.core.section import require_type
-from dpbayes_cli.inference.sums.inversion import log_likelihoods
-from dpbayes_cli.inference.sums.one_parameter import grid_density
+from dpbayes_cli.inference.sums.one_parameter import grid_density, log_likelihoods
 from dpbayes_cli.inference.sums.scale_mixture_gibbs import ScaleMixtureSampler
 from dpbayes_cli.mechanisms.gaussian import Gaussian
 from dpbayes_cli.mechanisms.laplace import Laplace
@@ -26,6 +25,7 @@ from dpbayes_cli.models.normal_mean import NormalMean
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.noise import NoiseLaw
 from tests.plans import plan_of
+from tests.statistical import assert_uniform
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -94,7 +94,6 @@ def simulate(
     budget: str,
     trials: int = TRIALS,
     gaussian: bool = False,
-    shared_noise: bool = False,
     seed: int = 0,
 ) -> Cell:
     """Draw parameters from the prior, records and releases.
@@ -108,7 +107,6 @@ def simulate(
         budget: epsilon, or rho.
         trials: how many.
         gaussian: whether the noise is Gaussian.
-        shared_noise: plant the bug of one noise draw for all components.
         seed: another one gives other trials of the cell.
     """
     rng = np.random.default_rng([n, round(float(budget) * 1000), int(complete), int(gaussian), len(model.name), seed])
@@ -121,10 +119,7 @@ def simulate(
         parameters.append(drawn)
         exact.append(statistic)
     sums = np.array(exact, dtype=np.int64)
-    added = noise.simulate(rng, sums.shape)
-    if shared_noise:
-        added = np.broadcast_to(added[:, :1], added.shape)
-    observed = sums + added
+    observed = sums + noise.simulate(rng, sums.shape)
     observation = require_type(model.observation(policy, tuple(observed[0].tolist()), noise, n), NoisySums)
     return Cell(observation, observed.astype(np.float64), np.array(parameters), sums.astype(np.float64))
 
@@ -178,3 +173,9 @@ def chain_ranks(cell: Cell, seed: int = 1, functional: Callable[[Floats], Floats
         flat, truth = functional(flat), functional(truth)
     below = (flat < truth[:, None, :]).sum(axis=1)
     return np.asarray((below + rng.random(below.shape)) / (flat.shape[1] + 1))
+
+
+def assert_calibrated(ranks: Floats) -> None:
+    """Fail if the ranks of a parameter are not uniform; false-fail 1e-6 for all parameters together."""
+    for column in ranks.reshape(len(ranks), -1).T:
+        assert_uniform(column, FALSE_FAIL / (ranks.size // len(ranks)))

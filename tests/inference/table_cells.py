@@ -13,11 +13,14 @@ from dpbayes_cli.core.noisy_observation import NoisyTable, NoisyTables, RecordCo
 from dpbayes_cli.privacy.laws.discrete_gaussian import DiscreteGaussian
 from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
 from dpbayes_cli.privacy.noise import NoiseLaw
+from tests.statistical import chi_square_p_value
 
 Array = NDArray[np.float64]
+Exact = list[tuple[Array, Array]]
 
 SQUARE = (np.array([[0.5, 2.0], [1.0, 3.0]]), np.array([1.0, 0.7]), np.array([[3.0, 1.0], [-1.0, 2.5]]))
 ROW = (np.array([[0.5, 2.0, 1.0]]), np.array([1.3]), np.array([[3.0, 1.0, -2.0]]))
+NETWORK = [(1, 3), (2, 3), (4, 2)]
 LAPLACE, GAUSSIAN = DiscreteLaplace(1.5), DiscreteGaussian(2.0)
 NOISES: tuple[NoiseLaw, ...] = (LAPLACE, GAUSSIAN)
 TOTALS = (RecordCount("known", 7), RecordCount("at-most", 8), RecordCount("unbounded"))
@@ -100,3 +103,37 @@ def draw_network(
         tables.append(NoisyTable(a, b, observed, noise, total))
         thetas.append(theta.ravel())
     return np.concatenate(thetas), NoisyTables(tuple(tables))
+
+
+def largest_z(drawn: list[Array], exact: Exact) -> float:
+    """Return how many standard errors the worst mean of a count, a row total, a total or one of their squares is off.
+
+    Args:
+        drawn: independent draws of the counts of each table, shape (n, n_rows, n_values).
+        exact: what ``enumerate_table`` returns for each table.
+    """
+
+    def features(counts: Array) -> Array:
+        rows = counts.sum(axis=2)
+        columns = [counts.reshape(len(counts), -1), rows, rows.sum(axis=1, keepdims=True)]
+        return np.concatenate([*columns, *(column**2 for column in columns)], axis=1)
+
+    worst = 0.0
+    for counts, (states, weights) in zip(drawn, exact, strict=True):
+        values = features(states)
+        mean = weights @ values
+        error = np.sqrt(np.maximum(weights @ values**2 - mean**2, 1e-12) / len(counts))
+        worst = max(worst, float(np.max(np.abs(features(counts).mean(axis=0) - mean) / error)))
+    return worst
+
+
+def assert_joint_law(drawn: list[Array], exact: Exact) -> None:
+    """Test the 30 most probable states of each table by chi-square; false-fail 1e-9 per table."""
+    for counts, (states, weights) in zip(drawn, exact, strict=True):
+        base = int(states.max()) + 2
+        digits = base ** np.arange(states[0].size)
+        inside = np.minimum(counts, base - 1).reshape(len(counts), -1) @ digits
+        chosen = np.argsort(-weights)[:30]
+        keys = states.reshape(len(states), -1) @ digits
+        chosen = chosen[np.argsort(keys[chosen])]
+        assert chi_square_p_value(inside, keys[chosen], weights[chosen]) > 1e-9

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from typing import Any
 
-import mpmath
 import numpy as np
 import pytest
 from scipy import special, stats
@@ -23,54 +21,6 @@ def known(
     n: int, scale: float, observed: tuple[int | None, int | None], prior: tuple[float, float] = (1.0, 1.0)
 ) -> NoisyCounts:
     return NoisyCounts(prior, observed, DiscreteLaplace(scale), RecordCount("known", n))
-
-
-def likelihood(observation: NoisyCounts) -> Callable[[Number], Number]:
-    """p(y | theta) as a polynomial in theta, summed term by term in arbitrary precision."""
-    n, scale = observation.total.n, mpmath.mpf(observation.noise.scale)
-    weights = []
-    for s in range(n + 1):
-        weight = mpmath.binomial(n, s)
-        for observed, count in zip(observation.observed, (s, n - s), strict=True):
-            if observed is not None:
-                weight *= mpmath.e ** (-abs(observed - count) / scale)
-        weights.append(weight)
-    return lambda theta: mpmath.fsum(w * theta**s * (1 - theta) ** (n - s) for s, w in enumerate(weights))
-
-
-CASES = [
-    known(1, 1.0, (1, None)),
-    known(10, 1.0, (4, None)),
-    known(10, 50.0, (-7, None), (2.0, 3.5)),
-    known(12, 2.0, (30, None), (0.5, 0.5)),
-    known(40, 5.0, (11, 35), (10.0, 10.0)),
-    known(25, 0.2, (25, None), (0.7, 4.0)),
-]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("observation", CASES)
-def test_the_mixture_agrees_with_quadrature(observation: NoisyCounts) -> None:
-    mixture = beta_mixture(observation)
-    a, b = observation.concentration
-    evidence = likelihood(observation)
-    with mpmath.workdps(40):
-
-        def integral(power: int, high: float) -> Number:
-            def integrand(theta: Number) -> Number:
-                return theta ** (a - 1 + power) * (1 - theta) ** (b - 1) * evidence(theta)
-
-            return mpmath.quad(integrand, [0, high / 2, high] if high < 1 else [0, 0.25, 0.5, 0.75, 1])
-
-        whole = integral(0, 1)
-        mean = float(integral(1, 1) / whole)
-        second = float(integral(2, 1) / whole)
-        assert mixture.mean == pytest.approx(mean, abs=1e-10)
-        assert sum(mixture.variances) == pytest.approx(second - mean**2, abs=1e-10)
-        for theta in (0.03, 0.3, 0.5, 0.8):
-            assert mixture.cdf(theta) == pytest.approx(float(integral(0, theta) / whole), abs=1e-10)
-            density = float(theta ** (a - 1) * (1 - theta) ** (b - 1) * evidence(mpmath.mpf(theta)) / whole)
-            assert mixture.pdf(np.array([theta]))[0] == pytest.approx(density, rel=1e-10)
 
 
 def enumerated(observation: NoisyCounts) -> tuple[np.ndarray, np.ndarray]:
@@ -106,7 +56,7 @@ def test_panels_and_windows_lose_nothing(observation: NoisyCounts) -> None:
         assert float(weights @ special.betainc(a + s, b + n - s, theta)) == pytest.approx(probability, abs=1e-10)
 
 
-@pytest.mark.parametrize("exponent", range(7, 21))
+@pytest.mark.parametrize("exponent", [7, 8, 13, 20])
 def test_the_summation_rule_is_exact_for_polynomials_and_positive(exponent: int) -> None:
     size = 1 << exponent
     offsets, weights = _rule(size)
@@ -139,6 +89,13 @@ def test_the_likelihood_in_closed_form_gives_the_same_posterior_at_a_hundred_mil
     weight = normalized(np.logaddexp(lower, upper))
     assert mixture.mean == pytest.approx(float(weight @ theta), rel=1e-9)
     assert sd == pytest.approx(float(np.sqrt(weight @ (theta - mixture.mean) ** 2)), rel=1e-6)
+
+
+def test_the_density_is_the_slope_of_the_cdf() -> None:
+    mixture = beta_mixture(known(40, 5.0, (11, 35), (10.0, 10.0)))
+    for theta in (0.2, 0.35, 0.5):
+        slope = (mixture.cdf(theta + 1e-5) - mixture.cdf(theta - 1e-5)) / 2e-5
+        assert mixture.pdf(np.array([theta]))[0] == pytest.approx(slope, rel=1e-6)
 
 
 def test_draws_follow_the_mixture() -> None:

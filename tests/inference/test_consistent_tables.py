@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import itertools
-import math
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
-from dpbayes_cli.inference.tables import consistent_tables, family_blocks
+from dpbayes_cli.inference.tables import consistent_tables
 from dpbayes_cli.inference.tables.consistent_tables import ConsistentTables, nearest_consistent
 from dpbayes_cli.privacy.parities import Parities
 from tests.privacy.parity_references import NETWORKS, counted, random_network, records_of
@@ -32,7 +31,7 @@ N_RECORDS = 400
 def how(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Force the program to use the joint table, cliques or families."""
     for name, value in LIMITS[request.param].items():
-        monkeypatch.setattr(family_blocks, name, value)
+        monkeypatch.setattr(consistent_tables, name, value)
     return str(request.param)
 
 
@@ -134,47 +133,16 @@ def test_families_that_agree_pairwise_need_no_common_table(monkeypatch: pytest.M
     assert distance(whole.tables, [different] * 3) == pytest.approx(200.0)
     assert_consistent(parities, whole.tables, 100.0)
     for name, value in LIMITS["local"].items():
-        monkeypatch.setattr(family_blocks, name, value)
+        monkeypatch.setattr(consistent_tables, name, value)
     local = solve(parities, [different] * 3, 100.0)
     assert local.how == "local"
     assert distance(local.tables, [different] * 3) == pytest.approx(0.0, abs=1e-6)
 
 
-def test_links_between_families_make_all_pairs_agree() -> None:
-    """Tables that satisfy the links agree on every shared margin."""
-    for seed in range(10):
-        parities = random_network(np.random.default_rng(seed), 8, 3, (2, 3))
-        links = family_blocks.shared_margins(parities.families)
-        assert len(links) < math.comb(8, 2)
-        for i, j in itertools.combinations(range(8), 2):
-            shared = frozenset(parities.families[i]) & frozenset(parities.families[j])
-            reached, front = {i}, [i]
-            for at in front:
-                for link in links:
-                    if at in (link.earlier, link.block) and shared <= set(link.shared):
-                        other = link.block if at == link.earlier else link.earlier
-                        if other not in reached:
-                            reached.add(other)
-                            front.append(other)
-            assert j in reached or not shared
-
-
-def test_a_missing_link_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
-    links = family_blocks.shared_margins
-    for module in (family_blocks, consistent_tables):
-        monkeypatch.setattr(module, "shared_margins", lambda families: links(families)[:-1])
-    for name, value in LIMITS["local"].items():
-        monkeypatch.setattr(family_blocks, name, value)
-    parities = Parities(*NETWORKS["overlapping triples"])
-    solution = solve(parities, noisy_tables(parities, 40.0))
-    with pytest.raises(AssertionError):
-        assert_consistent(parities, solution.tables, N_RECORDS)
-
-
 def test_cliques_have_every_family_and_the_running_intersection() -> None:
     for seed in range(10):
         parities = random_network(np.random.default_rng(seed), 12, 3)
-        tree = family_blocks.junction_tree(parities.sizes, parities.families)
+        tree = consistent_tables.junction_tree(parities.sizes, parities.families)
         assert tree is not None
         for family, home in zip(parities.families, tree.homes, strict=True):
             assert set(family) <= set(tree.blocks[home])
@@ -188,7 +156,7 @@ def test_cliques_have_every_family_and_the_running_intersection() -> None:
 def test_empty_margins_are_spread() -> None:
     """A child block without mass in a margin cell gets its parent's mass evenly, and all margins agree."""
     blocks = ((0, 1), (1, 2))
-    plan = family_blocks.Blocks("junction-tree", blocks, (family_blocks.Link(0, 1, (1,)),), (0, 1))
+    plan = consistent_tables.Blocks("junction-tree", blocks, (consistent_tables.Link(0, 1, (1,)),), (0, 1))
     parent, child = np.array([[0.5, 0.1], [0.3, 0.1]]), np.array([[0.2, 0.8], [0.0, 0.0]])
     solution = consistent_tables._make_margins_agree(plan, [parent, child])
     np.testing.assert_allclose(solution[1], [[0.16, 0.64], [0.1, 0.1]])
@@ -226,13 +194,6 @@ def test_no_records_give_empty_tables(total: float) -> None:
     assert not any(table.any() for table in solution.tables)
 
 
-def test_the_same_input_gives_the_same_output(how: str) -> None:
-    parities = Parities(*NETWORKS["three and five values"])
-    noisy = noisy_tables(parities, 30.0)
-    for a, b in zip(solve(parities, noisy).tables, solve(parities, noisy).tables, strict=True):
-        assert a.tobytes() == b.tobytes()
-
-
 @pytest.mark.parametrize("network", ["three and five values", "chain"])
 def test_a_solver_that_fails_leaves_independent_variables(network: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def failing(*args: Any, **kwargs: Any) -> Any:
@@ -262,7 +223,7 @@ def test_a_solution_that_disagrees_is_replaced(monkeypatch: pytest.MonkeyPatch) 
     parities = Parities(*NETWORKS["chain"])
     noisy = noisy_tables(parities, 30.0)
     for name, value in LIMITS["local"].items():
-        monkeypatch.setattr(family_blocks, name, value)
+        monkeypatch.setattr(consistent_tables, name, value)
     monkeypatch.setattr(consistent_tables, "_solve", lambda *_: [np.abs(table) + 1.0 for table in noisy])
     solution = solve(parities, noisy)
     assert solution.how == "independent"

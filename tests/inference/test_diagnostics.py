@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpbayes_cli.inference.diagnostics import ess_bulk, ess_tail, has_converged, r_hat, rank_counts, ranks
+from dpbayes_cli.inference.diagnostics import diagnose, has_converged, rank_counts
 
 ARVIZ = (1.0265639452889823, 235.3195162756432, 438.7742427849663)
 
@@ -20,45 +20,45 @@ def autoregressive(correlation: float, chains: int = 4, draws: int = 2000, seed:
     return x
 
 
+def diagnosed(draws: np.ndarray) -> list[float]:
+    """Return R-hat, bulk and tail effective sample size of one scalar, diagnosed together with two others."""
+    return [float(values[1]) for values in diagnose(np.stack([0.0 * draws, draws, draws**2], axis=2))]
+
+
 def test_independent_draws_are_worth_their_number() -> None:
-    draws = np.random.default_rng(1).standard_normal((4, 2000))
-    assert r_hat(draws) == pytest.approx(1.0, abs=0.005)
-    assert ess_bulk(draws) == pytest.approx(8000, rel=0.1)
-    assert ess_tail(draws) == pytest.approx(8000, rel=0.15)
+    r_hat, bulk, tail = diagnosed(np.random.default_rng(1).standard_normal((4, 2000)))
+    assert r_hat == pytest.approx(1.0, abs=0.005)
+    assert bulk == pytest.approx(8000, rel=0.1)
+    assert tail == pytest.approx(8000, rel=0.15)
 
 
-@pytest.mark.parametrize("correlation", [0.5, 0.9])
-def test_correlated_draws_are_worth_less_by_the_known_factor(correlation: float) -> None:
-    draws = autoregressive(correlation, draws=20_000)
-    assert ess_bulk(draws) == pytest.approx(80_000 * (1 - correlation) / (1 + correlation), rel=0.1)
+def test_correlated_draws_are_worth_less_by_the_known_factor() -> None:
+    bulk = diagnosed(autoregressive(0.9, draws=20_000))[1]
+    assert bulk == pytest.approx(80_000 * (1 - 0.9) / (1 + 0.9), rel=0.1)
 
 
-def test_chains_in_different_places_are_caught() -> None:
+@pytest.mark.parametrize("fault", ["place", "spread", "drift"])
+def test_chains_that_have_not_converged_are_caught(fault: str) -> None:
+    """Different places need ranks, different spread needs folding, and drift within a chain needs splitting."""
     draws = np.random.default_rng(2).standard_normal((4, 500))
-    draws[0] += 1.0
-    assert not has_converged(r_hat(draws))
-
-
-def test_chains_of_different_spread_are_caught_by_folding() -> None:
-    draws = np.random.default_rng(3).standard_normal((4, 500))
-    draws[0] *= 3.0
-    assert not has_converged(r_hat(draws))
-
-
-def test_drift_within_a_chain_is_caught_by_splitting() -> None:
-    draws = np.random.default_rng(4).standard_normal((4, 500)) + np.linspace(0, 1.5, 500)
-    assert not has_converged(r_hat(draws))
+    if fault == "place":
+        draws[0] += 1.0
+    elif fault == "spread":
+        draws[0] *= 3.0
+    else:
+        draws += np.linspace(0, 1.5, 500)
+    assert not has_converged(diagnosed(draws)[0])
 
 
 def test_diagnostics_are_those_of_arviz() -> None:
     """Computed once with arviz.rhat, arviz.ess(method="bulk") and arviz.ess(method="tail")."""
-    draws = autoregressive(0.7, chains=4, draws=300, seed=9)
-    assert (r_hat(draws), ess_bulk(draws), ess_tail(draws)) == pytest.approx(ARVIZ, rel=1e-6)
+    assert diagnosed(autoregressive(0.7, chains=4, draws=300, seed=9)) == pytest.approx(ARVIZ, rel=1e-6)
 
 
-def test_a_constant_is_no_reason_to_divide_by_zero() -> None:
-    assert r_hat(np.ones((4, 100))) == 1.0
-    assert ess_bulk(np.ones((4, 100))) == 400
+def test_constants_and_equal_draws_are_no_reason_to_divide_by_zero() -> None:
+    assert diagnosed(np.ones((4, 100))) == [1.0, 400.0, 400.0]
+    stuck = np.ones((4, 100)) * np.arange(4)[:, None]
+    assert not has_converged(diagnosed(stuck)[0])
 
 
 def test_ranks_of_mixed_chains_are_even_and_those_of_a_stray_one_are_not() -> None:
@@ -73,4 +73,5 @@ def test_ranks_of_mixed_chains_are_even_and_those_of_a_stray_one_are_not() -> No
 
 
 def test_equal_draws_share_their_mean_rank() -> None:
-    assert ranks(np.array([[1.0, 3.0], [3.0, 2.0]])).tolist() == [[1.0, 3.5], [3.5, 2.0]]
+    """The ranks are 1, 3.5, 3.5 and 2, and each bin begins half a rank below a whole one."""
+    assert rank_counts(np.array([[1.0, 3.0], [3.0, 2.0]]), 4).tolist() == [[1, 0, 0, 1], [0, 1, 0, 1]]

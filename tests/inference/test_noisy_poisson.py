@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from scipy import stats
 from scipy.special import gammaln
 
 from dpbayes_cli.inference.sequences import noisy_poisson
@@ -20,6 +20,7 @@ from dpbayes_cli.inference.sequences.noisy_poisson import (
 )
 from dpbayes_cli.privacy.laws.discrete_gaussian import DiscreteGaussian
 from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
+from tests.plugins.staircase import Staircase
 from tests.statistical import assert_follows
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ LAWS: list[NoiseLaw] = [
     DiscreteLaplace(50.0),
     DiscreteGaussian(1.5),
     DiscreteGaussian(30.0),
+    Staircase.of(6, Decimal("1.5")),
 ]
 OBSERVED = np.array([-150, -3, 0, 1, 2, 5, 20, 100, 400, 1000])
 RATES = np.array([1e-6, 0.01, 0.5, 3.0, 24.0, 90.0, 430.0, 950.0, 1400.0])
@@ -40,8 +42,10 @@ COUNTS = np.arange(5000)
 
 def log_weights(law: NoiseLaw, observed: float, rate: float) -> Floats:
     """Return the log of Poisson times noise, up to the constant of the noise, at every count."""
-    away = observed - COUNTS
-    noise = -np.abs(away) / law.scale if isinstance(law, DiscreteLaplace) else -0.5 * (away / law.scale) ** 2
+    away = np.asarray(observed - COUNTS)
+    noise = law.log_pmf(away)
+    if law.decay is not None:
+        noise = -law.decay.linear * np.abs(away) - law.decay.quadratic * away**2.0
     return np.asarray(COUNTS * math.log(rate) - gammaln(COUNTS + 1.0) - rate + noise)
 
 
@@ -125,10 +129,10 @@ def test_counts_are_drawn_from_their_law(law: NoiseLaw, observed: int, rate: flo
     weights = log_weights(law, observed, rate)
     pmf = np.exp(weights - weights.max())
     assert_follows(draws.astype(int), COUNTS, pmf / pmf.sum())
-    mode = (laplace_mode if isinstance(law, DiscreteLaplace) else gaussian_mode)(
-        law.scale, np.array([float(observed)]), np.array([rate])
-    )
-    assert weights[int(mode[0])] == pytest.approx(weights.max(), abs=1e-9)
+    if law.decay is not None:
+        mode_of = laplace_mode if law.decay.exponential else gaussian_mode
+        mode = mode_of(law.scale, np.array([float(observed)]), np.array([rate]))
+        assert weights[int(mode[0])] == pytest.approx(weights.max(), abs=1e-9)
 
 
 def test_drawing_counts_needs_few_proposals(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,16 +145,8 @@ def test_drawing_counts_needs_few_proposals(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(noisy_poisson, "gammaln", counted)
     grid = np.array(np.meshgrid(np.arange(-60, 400, 7), np.geomspace(1e-9, 1e5, 40))).reshape(2, -1)
-    for law in LAWS:
+    for law in LAWS[:5]:  # only these have a hat of their own
         tried.clear()
         draw_counts(law, grid[0].astype(int), grid[1], np.random.default_rng(1))
         assert sum(tried) < 8 * grid.shape[1]
         assert len(tried) < 60
-
-
-def test_a_wrong_marginal_law_is_noticed() -> None:
-    """Leave out the counts above the observed one."""
-    law = DiscreteLaplace(2.0)
-    below, _ = noisy_poisson._laplace_terms(2.0, OBSERVED, np.full(len(OBSERVED), 3.0))
-    assert np.abs(below - summed(law, OBSERVED, 3.0)).max() > 1.0
-    assert stats.poisson(3.0).pmf(2) > 0.2

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,7 +11,6 @@ from scipy.optimize import brentq
 
 from dpbayes_cli.inference.predictive.predict_normal import log_predictive_densities, predictive_intervals
 from dpbayes_cli.models.linear_regression import LinearRegression
-from tests.statistical import assert_uniform
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
@@ -71,17 +69,6 @@ def test_probabilities_and_densities_are_those_of_the_mixture() -> None:
     np.testing.assert_allclose(densities, (above - below) / (2.0 * step), rtol=1e-3)
 
 
-@pytest.mark.slow
-@pytest.mark.calibration
-def test_predictions_of_draws_from_the_prior_are_calibrated() -> None:
-    """The CDFs at 3,000 targets simulated from the draws are uniform; false-fail 1e-9."""
-    rng, draws = np.random.default_rng(5), drawn(3000, 1.0)
-    features = rng.normal(size=(3000, 2))
-    chosen = draws[rng.integers(0, 3000, 3000)]
-    targets = chosen[:, 0] + (chosen[:, 1:-1] * features).sum(axis=1) + rng.normal(size=3000) * np.sqrt(chosen[:, -1])
-    assert_uniform(predictive_probabilities(draws, features, targets))
-
-
 def test_a_record_without_a_feature_has_no_prediction() -> None:
     features = np.array([[1.0, np.nan], [1.0, 2.0]])
     for answer in predictive_intervals(drawn(50, 1.0), features, (0.05, 0.95)):
@@ -99,10 +86,3 @@ def test_wrong_shapes_and_levels_are_refused() -> None:
 def test_a_known_variance_is_added() -> None:
     model = LinearRegression((("y", 0.0, 1.0), ("a", 0.0, 2.0)), (0.5, 1.0), (0.2, 0.3), 1.0, 0.1, 0.2, 0.04)
     np.testing.assert_array_equal(model.complete_draws(np.array([[0.1, 0.2]])), [[0.1, 0.2, 0.04]])
-
-
-@pytest.mark.benchmark
-def test_ten_thousand_records_and_a_thousand_draws() -> None:
-    started = time.perf_counter()
-    predictive_intervals(drawn(1000, 0.1), np.random.default_rng(1).normal(size=(10_000, 2)), (0.05, 0.95))
-    print(f"\n  10,000 records, 1,000 draws, two quantiles: {time.perf_counter() - started:.1f} s")

@@ -1,9 +1,9 @@
-"""The exact posterior of one proportion: a finite mixture of Beta distributions, for any n.
+"""The exact posterior of one proportion: a finite mixture of Beta distributions.
 
 With two categories and a known record count n, the posterior of theta_0 is sum_s w_s Beta(a + s, b + n - s) with w_s
-proportional to BetaBinomial(s; n, a, b) times the probabilities of the noise. Only counts s whose weight exceeds 4e-18
-of the largest are used. If weights and components vary slowly (large n, large noise), a panel of many s is summed by a
-quadrature rule with 16 nodes that is exact for polynomials, so that a few thousand components suffice for n = 1e8.
+proportional to BetaBinomial(s; n, a, b) times the probability of the noise. Counts s with a weight below 4e-18 of the
+largest are left out. Where weights and components vary slowly (large n, wide noise), a panel of consecutive s is
+summed by a quadrature rule with 16 nodes, exact for polynomials: a few thousand components suffice for n = 1e8.
 
 Source: Bernstein and Sheldon 2018 (the model), solved exactly; design notes, noise-aware inference.
 """
@@ -16,29 +16,28 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
+import numpy as np
+from scipy.special import betainc, betaln
+
 from dpbayes_cli.base.numeric import log_gamma_ratio, normalized
 from dpbayes_cli.core.noisy_observation import NoisyCounts
 from dpbayes_cli.inference.posterior import QUANTILES, Marginal, Posterior
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from dpbayes_cli.base.numeric import Floats, Integers
 
 _NODES = 16
 _MIN_PANEL = 64
-"""Shorter panels are enumerated: their Clenshaw-Curtis points do not fall on distinct integers."""
+"""Shorter panels are enumerated, because their Clenshaw-Curtis points do not fall on distinct integers."""
 _NEGLIGIBLE_NATS = 40.0
 """Weights below exp(-40) = 4e-18 of the largest are left out."""
 
 
 @dataclass(frozen=True)
 class BetaMixture:
-    """A finite mixture of Beta(shape_a, shape_b) distributions, ordered by their means.
+    """A finite mixture of Beta(shape_a, shape_b) distributions with the same shape_a + shape_b, ordered by their means.
 
-    Attributes:
-        shape_a, shape_b: the parameters of the components, shape (n_components,); all have the same sum.
-        weights: positive, with sum one, shape (n_components,).
+    Weights are positive and add up to one; all arrays have shape (n_components,).
     """
 
     shape_a: Floats
@@ -52,7 +51,7 @@ class BetaMixture:
 
     @property
     def variances(self) -> tuple[float, float]:
-        """The mean of the components' variances, and the variance of their means."""
+        """The mean of the components' variances, and the variance of their means; they add up to the variance."""
         total = self.shape_a + self.shape_b
         means = self.shape_a / total
         within = self.weights @ (means * (self.shape_b / total) / (total + 1.0))
@@ -62,32 +61,22 @@ class BetaMixture:
     @cached_property
     def _log_factors(self) -> Floats:
         """The log of each weight divided by its component's Beta function."""
-        import numpy as np
-        from scipy.special import betaln
-
         return np.asarray(np.log(self.weights) - betaln(self.shape_a, self.shape_b))
 
     def pdf(self, theta: Floats) -> Floats:
         """Return the density at points in (0, 1)."""
-        import numpy as np
-
         theta = np.atleast_1d(np.asarray(theta, dtype=np.float64))
-        log_terms = (
-            self._log_factors
-            + np.multiply.outer(np.log(theta), self.shape_a - 1.0)
-            + np.multiply.outer(np.log1p(-theta), self.shape_b - 1.0)
-        )
-        return np.asarray(np.exp(log_terms).sum(axis=1))
+        logs = np.multiply.outer(np.log(theta), self.shape_a - 1.0)
+        rests = np.multiply.outer(np.log1p(-theta), self.shape_b - 1.0)
+        return np.asarray(np.exp(self._log_factors + logs + rests).sum(axis=1))
 
     def cdf(self, theta: float) -> float:
         """Return P(parameter <= theta).
 
-        The CDF of a component whose mean is further than t from theta is taken as 0 or 1, with exp(-2 t^2 (total + 1))
-        < 1e-18 (a Beta variable is sub-Gaussian with variance proxy 1 / (4 (total + 1)); Marchal and Arbel 2017).
+        A Beta variable is sub-Gaussian with variance proxy 1 / (4 (a + b + 1)) (Marchal and Arbel 2017). Therefore the
+        CDF of a component whose mean is further than ``reach`` from theta is within 1e-18 of 0 or 1, and is taken as
+        that.
         """
-        import numpy as np
-        from scipy.special import betainc
-
         total = float(self.shape_a[0] + self.shape_b[0])
         reach = math.sqrt(42.0 / (2.0 * (total + 1.0)))
         means = self.shape_a / total
@@ -98,17 +87,13 @@ class BetaMixture:
 
     def cdf_of(self, theta: Floats) -> Floats:
         """Return P(parameter <= theta) at many points, interpolated on a grid of 2,049 points."""
-        import numpy as np
-
         sd = math.sqrt(sum(self.variances))
         ends = max(0.0, self.mean - 12.0 * sd), min(1.0, self.mean + 12.0 * sd)
         grid = np.linspace(*ends, 2049)
         return np.interp(theta, grid, [self.cdf(float(point)) for point in grid])
 
     def quantile(self, probability: float) -> float:
-        """Return the theta with cdf(theta) = probability: Newton's method on the logit scale, kept in a bracket."""
-        import numpy as np
-
+        """Return the theta with cdf(theta) = probability, by bracketed Newton steps on the logit scale."""
         low, high = -745.0, 37.0
         mean, sd = self.mean, math.sqrt(sum(self.variances))
         logit = math.log(mean / (1.0 - mean)) + (probability - 0.5) * sd / max(mean * (1.0 - mean), 1e-300)
@@ -129,25 +114,21 @@ class BetaMixture:
 
     def draw(self, size: int, rng: np.random.Generator) -> Floats:
         """Return independent draws."""
-        import numpy as np
-
         index = np.searchsorted(np.cumsum(self.weights), rng.random(size))
         index = np.minimum(index, len(self.weights) - 1)
         return np.asarray(rng.beta(self.shape_a[index], self.shape_b[index]))
 
     def posterior(self, n_draws: int, rng: np.random.Generator) -> Posterior:
         """Return the posterior of (theta, 1 - theta)."""
-        import numpy as np
-
         within, between = self.variances
         theta = self.draw(n_draws, rng)
         sds = (math.sqrt(within + between), math.sqrt(within), math.sqrt(between))
         quantiles = {name: self.quantile(p) for name, p in QUANTILES.items()}
         mirrored = dict(zip(QUANTILES, [1.0 - q for q in reversed(quantiles.values())], strict=True))
         return Posterior(
-            (
-                Marginal(self.mean, sds[0], quantiles, sds[1], sds[2]),
-                Marginal(1.0 - self.mean, sds[0], mirrored, sds[1], sds[2]),
+            tuple(
+                Marginal(mean, sds[0], by_level, sds[1], sds[2])
+                for mean, by_level in ((self.mean, quantiles), (1.0 - self.mean, mirrored))
             ),
             np.column_stack([theta, 1.0 - theta]),
             f"exact mixture of {len(self.weights)} Beta distributions",
@@ -156,13 +137,7 @@ class BetaMixture:
 
 
 def beta_mixture(observation: NoisyCounts) -> BetaMixture:
-    """Return the posterior of the first category's probability, given two categories and a known record count.
-
-    Args:
-        observation: two categories, at least one of them observed, ``total.kind == "known"``.
-    """
-    import numpy as np
-
+    """Return the posterior of the first category's probability, given two categories and a known record count."""
     a, b = observation.concentration
     n = observation.total.n
 
@@ -186,11 +161,9 @@ def beta_mixture(observation: NoisyCounts) -> BetaMixture:
 def _support(log_weight: Callable[[Integers], Floats], n: int, kinks: list[int]) -> tuple[int, int]:
     """Return a range of s that contains all weights above the threshold, and little more.
 
-    The weight is monotone or log-concave between kinks and ends, so that a grid which is linear over the range and
-    geometric around these brackets it; a second, finer grid over the first bracket narrows it.
+    Between kinks and ends the weight is monotone or log-concave. A grid that is linear over the range, and geometric
+    around kinks and ends, therefore brackets the range; a second grid over the first bracket narrows it.
     """
-    import numpy as np
-
     low, high = 0, n
     for _ in range(2):
         steps = np.unique(np.geomspace(1, max(2, n), 200).astype(np.int64))
@@ -204,7 +177,7 @@ def _support(log_weight: Callable[[Integers], Floats], n: int, kinks: list[int])
 
 
 def _smooth_length(observation: NoisyCounts) -> Callable[[int], float]:
-    """Return a function of s: the number of counts over which weights and components vary by about one sd."""
+    """Return the function that maps s to the number of counts over which weights and components vary by one sd."""
     (a, b), n, grain = observation.concentration, observation.total.n, observation.noise.grain
     at_zero, at_n = math.sqrt(1.0 + abs(a - 1.0)), math.sqrt(1.0 + abs(b - 1.0))
 
@@ -216,13 +189,11 @@ def _smooth_length(observation: NoisyCounts) -> Callable[[int], float]:
 
 
 def _panels(low: int, high: int, kinks: list[int], length: Callable[[int], float]) -> tuple[Integers, Floats]:
-    """Cover low..high by panels that end at every kink; return the nodes, ascending, and their quadrature weights."""
-    import numpy as np
-
+    """Cover low..high by panels that end at every kink; return the ascending nodes and their quadrature weights."""
     nodes, multiplicities = [], []
     start = low
     while start <= high:
-        stop = min([high + 1, *(kink for kink in kinks if kink > start)])  # a panel starts at every kink
+        stop = min([high + 1, *(kink for kink in kinks if kink > start)])
         size = int(min(length(start), length(stop - 1) if stop - start < 4 * length(start) else math.inf))
         if size < _MIN_PANEL or stop - start < _MIN_PANEL:
             size = min(stop - start, _MIN_PANEL)
@@ -239,13 +210,11 @@ def _panels(low: int, high: int, kinks: list[int], length: Callable[[int], float
 
 @lru_cache(maxsize=64)
 def _rule(size: int) -> tuple[Integers, Floats]:
-    """Return integer nodes in 0..size-1 and weights that sum any polynomial of degree < 16 over 0..size-1 exactly.
+    """Return integer nodes in 0..size-1, and weights that sum any polynomial of degree < 16 over 0..size-1 exactly.
 
-    The nodes are the integers next to the Clenshaw-Curtis points; the weights solve the moment equations in the
-    Chebyshev basis, are positive, and add up to ``size``.
+    The nodes are the integers next to the Clenshaw-Curtis points. The weights solve the moment equations in the
+    Chebyshev basis; they are positive and add up to ``size``.
     """
-    import numpy as np
-
     angles = np.pi * np.arange(_NODES) / (_NODES - 1)
     offsets = np.rint((size - 1) * (1.0 - np.cos(angles)) / 2.0).astype(np.int64)
     basis = np.polynomial.chebyshev.chebvander(2.0 * offsets / (size - 1) - 1.0, _NODES - 1)

@@ -1,10 +1,10 @@
 """Exact independent draws of K latent counts, by convolution: no chain, nothing to converge.
 
 Given the total m the counts are independent up to their sum, with factors f_k(c) = Gamma(concentration_k + c) / c!
-times the probability of the noise. The distribution of partial sums is a convolution of the factors, and drawing
-c_1, c_2, ... in turn, each given the remainder of the total, gives exact draws (forward filtering, backward sampling
-over categories). An exponential tilt, which cancels given the total, centers the convolution on the total, where double
-precision is accurate; an unknown total is covered by several tilts, each responsible for the totals near its center.
+times the probability of the noise. The distribution of partial sums is a convolution of the factors. Drawing
+c_1, c_2, ... in turn, each given what remains of the total, gives exact draws (forward filtering, backward sampling
+over categories). An exponential tilt of the factors, which cancels given the total, centers the convolution on the
+total, where double precision is accurate. If the total is not known, several tilts cover its plausible values.
 
 Source: design notes, noise-aware inference (exact integer updates).
 """
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
 
 _MAX_ELEMENTS = 1 << 29
-"""Elements of conditional tables that a call may compute: five to ten seconds."""
+"""Elements of all conditional tables that a call may compute, which takes five to ten seconds."""
 _MIN_RELATIVE_MASS = 1e-8
-"""A tilt covers the totals whose tilted probability is at least this share of the largest."""
+"""A tilt covers the totals whose tilted probability is at least this share of the largest one."""
 _NEGLIGIBLE_NATS = 25.0
 """Totals of relative probability below exp(-25) are left out."""
 _MAX_TILTS = 256
@@ -49,7 +49,7 @@ class _TiltedSum:
         factors: the tilted factors, one per category.
         suffixes: for each k the law of c_k + ... + c_K.
         first: the first total covered.
-        log_mass: the untilted log mass of first, first + 1, ...
+        log_mass: the log mass of each total covered, without the tilt.
     """
 
     factors: list[Law]
@@ -58,15 +58,15 @@ class _TiltedSum:
     log_mass: Floats
 
     @property
-    def last(self) -> int:
-        """The last total covered."""
-        return self.first + len(self.log_mass) - 1
+    def totals(self) -> Integers:
+        """All totals covered."""
+        return self.first + np.arange(len(self.log_mass))
 
 
 def affordable_draws(observation: NoisyCounts, most: int) -> int:
     """Return how many draws, at most ``most``, are affordable; 0 if convolution is too expensive.
 
-    Drawing a count takes a table with one row per distinct remainder of the total, as wide as the window.
+    To draw a count, a table is computed with one row for each distinct remainder of the total, as wide as the window.
     """
     low, high = windows(observation)
     widths = int((high - low + 1).sum())
@@ -76,15 +76,9 @@ def affordable_draws(observation: NoisyCounts, most: int) -> int:
 
 
 def draw_convolution(observation: NoisyCounts, n_draws: int, rng: np.random.Generator) -> Integers | None:
-    """Draw latent counts independently from their exact posterior.
+    """Draw latent counts independently from their exact posterior, given a noisy count for every category.
 
-    Args:
-        observation: with an observed count for every category.
-        n_draws: how many draws.
-        rng: the generator.
-
-    Returns:
-        Counts, shape (n_draws, n_categories); None if a narrow prior makes the windows too wide.
+    Counts have shape (n_draws, n_categories); the result is None if a narrow prior makes the windows too wide.
     """
     for widening in (1, 4, 16, 64):
         low, high = windows(observation, widening)
@@ -114,14 +108,14 @@ def _draw_within(
     parts = _tilted_sums(log_factors, low, (least, min(max(initial, least), most), most), observation)
     if parts is None:
         return None
-    totals = np.concatenate([np.arange(part.first, part.last + 1) for part in parts])
+    totals = np.concatenate([part.totals for part in parts])
     log_law = np.concatenate([part.log_mass for part in parts]) + total_term(totals, observation)
     cumulative = np.cumsum(normalized(log_law))
     index = np.searchsorted(cumulative, rng.random(n_draws) * cumulative[-1], side="right")
     drawn = totals[np.minimum(index, len(totals) - 1)]
     counts = np.empty((n_draws, len(low)), dtype=np.int64)
     for part in parts:
-        covered = (drawn >= part.first) & (drawn <= part.last)
+        covered = (drawn >= part.totals[0]) & (drawn <= part.totals[-1])
         if covered.any():
             counts[covered] = draw_given_totals(part.factors, part.suffixes, drawn[covered], rng)
     return counts
@@ -130,35 +124,30 @@ def _draw_within(
 def _tilted_sums(
     log_factors: list[Floats], low: Integers, span: tuple[int, int, int], observation: NoisyCounts
 ) -> list[_TiltedSum] | None:
-    """Cover the plausible totals, from an initial one outward; return None if that takes too many tilts."""
+    """Cover the plausible totals by tilts, from an initial total outward; return None if too many are needed."""
     least, initial, most = span
     max_parts = min(_MAX_TILTS, _MAX_ELEMENTS // (8 * sum(map(len, log_factors))))
 
-    def log_weight(part: _TiltedSum, total: int) -> float:
-        return float(part.log_mass[total - part.first] + total_term(np.array(total), observation))
+    def log_weights(part: _TiltedSum) -> Floats:
+        return part.log_mass + total_term(part.totals, observation)
 
-    start = _restrict(_tilted_sum(log_factors, low, initial), least, most)
-    support = np.arange(start.first, start.last + 1)
-    best = float(np.max(start.log_mass + total_term(support, observation)))
-    parts = [start]
-    for upwards in (True, False):
+    parts = [_restrict(_tilted_sum(log_factors, low, initial), least, most)]
+    best = float(log_weights(parts[0]).max())
+    for step, end, last in ((1, -1, most), (-1, 0, least)):
         while len(parts) < max_parts:
-            outer = parts[-1] if upwards else parts[0]
-            edge = outer.last if upwards else outer.first
-            if edge == (most if upwards else least) or log_weight(outer, edge) < best - _NEGLIGIBLE_NATS:
+            edge = int(parts[end].totals[end])
+            if edge == last or log_weights(parts[end])[end] < best - _NEGLIGIBLE_NATS:
                 break
-            target = edge + 1 if upwards else edge - 1
-            bounds = (target, most) if upwards else (least, target)
-            part = _restrict(_tilted_sum(log_factors, low, target), *bounds)
-            support = np.arange(part.first, part.last + 1)
-            best = max(best, float(np.max(part.log_mass + total_term(support, observation))))
-            parts = [*parts, part] if upwards else [part, *parts]
+            bounds = (edge + 1, most) if step > 0 else (least, edge - 1)
+            part = _restrict(_tilted_sum(log_factors, low, edge + step), *bounds)
+            best = max(best, float(log_weights(part).max()))
+            parts = [*parts, part] if step > 0 else [part, *parts]
     return parts if len(parts) < max_parts else None
 
 
 def _restrict(part: _TiltedSum, least: int, most: int) -> _TiltedSum:
-    first, last = max(part.first, least), min(part.last, most)
-    return replace(part, first=first, log_mass=part.log_mass[first - part.first : last - part.first + 1])
+    inside = (part.totals >= least) & (part.totals <= most)
+    return replace(part, first=max(part.first, least), log_mass=part.log_mass[inside])
 
 
 def _tilted_sum(log_factors: list[Floats], low: Integers, target: int) -> _TiltedSum:

@@ -1,4 +1,4 @@
-"""The factors of the posterior of latent counts, and for each category a window of plausible counts."""
+"""The factors of the posterior of latent counts, and a window of plausible counts for each category."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
 
 _WINDOW_NATS = 46.0
-"""At the edge of a window the noise has relative probability exp(-46) = 1e-20."""
+"""Outside a window the noise would have a relative probability below exp(-46) = 1e-20."""
 _TOTAL_NATS = 200.0
 
 
 def prior_term(k: int, counts: Integers, observation: NoisyCounts) -> Floats:
-    """Return log Gamma(concentration_k + c) - log c!, the prior's factor for the count of one category."""
+    """Return log Gamma(concentration_k + c) - log c!, the prior's factor for a count c of category k."""
     return log_gamma_ratio(counts + 1.0, observation.concentration[k] - 1.0)
 
 
 def observation_term(k: int, counts: Integers, observation: NoisyCounts) -> Floats:
-    """Return the log probability of the noisy count of category k given latent counts."""
+    """Return the log probability of the noisy count of category k, given its latent counts."""
     observed = observation.observed[k]
     if observed is None:
         raise ValueError("an unobserved count needs two categories and a known record count")
@@ -31,12 +31,12 @@ def observation_term(k: int, counts: Integers, observation: NoisyCounts) -> Floa
 
 
 def total_term(totals: Integers, observation: NoisyCounts) -> Floats:
-    """Return log m! - log Gamma(sum of concentrations + m), the prior's factor for the total."""
+    """Return log m! - log Gamma(sum of concentrations + m), the prior's factor for the total m."""
     return -log_gamma_ratio(totals + 1.0, sum(observation.concentration) - 1.0)
 
 
 def largest_total(observation: NoisyCounts) -> int:
-    """Return an upper bound on the total; an unbounded total exceeds it with relative probability exp(-200)."""
+    """Return an upper bound on the total; an unbounded total is larger with relative probability exp(-200)."""
     if observation.total.kind != "unbounded":
         return observation.total.n
     radius = observation.noise.radius(_TOTAL_NATS)
@@ -46,12 +46,8 @@ def largest_total(observation: NoisyCounts) -> int:
 def windows(observation: NoisyCounts, widening: int = 1) -> tuple[Integers, Integers]:
     """Return the lowest and the highest plausible count of each category, shape (n_categories,) each.
 
-    Under a flat prior the noise alone sets the window. A prior that pulls far from the observed counts causes draws at
-    the edges (see ``at_edges``); the caller then widens the windows.
-
-    Args:
-        observation: with an observed count for every category.
-        widening: a factor on the half-width.
+    Under a flat prior the noise alone sets the window. A prior that pulls far away from the observed counts causes
+    draws at the edges (see ``at_edges``); the caller then multiplies the half-widths by a ``widening``.
     """
     n = largest_total(observation)
     low, high = [], []
@@ -68,7 +64,7 @@ def windows(observation: NoisyCounts, widening: int = 1) -> tuple[Integers, Inte
 
 
 def at_edges(counts: Integers, low: Integers, high: Integers, observation: NoisyCounts) -> bool:
-    """Return whether a draw is near an edge of its window beyond which counts are possible."""
+    """Return whether any draw is near an edge of its window, although counts beyond that edge are possible."""
     margin = (high - low) // 20
     near_low = (counts <= low + margin) & (low > 0)
     near_high = (counts >= high - margin) & (high < largest_total(observation))

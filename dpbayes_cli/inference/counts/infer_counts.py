@@ -8,22 +8,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpbayes_cli.core.noisy_observation import NoisyCounts
-from dpbayes_cli.inference.posterior import (
-    QUANTILES,
-    Effort,
-    Marginal,
-    Method,
-    Posterior,
-    draw_theta,
-    summarize_count_draws,
-)
+from dpbayes_cli.inference.chains import run_until_converged
+from dpbayes_cli.inference.counts.convolution import affordable_draws, draw_convolution
+from dpbayes_cli.inference.counts.lattice_chain import CHAINS, LatticeChain
+from dpbayes_cli.inference.counts.two_count_rejection import draw_two_counts
+from dpbayes_cli.inference.diagnostics import ks_distance
+from dpbayes_cli.inference.dirichlet_rows import draw_theta, marginals_of, summarize_count_draws
+from dpbayes_cli.inference.naive import naive_shape
+from dpbayes_cli.inference.posterior import NAIVE_WARNING, QUANTILES, Effort, Method, Posterior
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
 
 _SUMMARY_ELEMENTS = 1 << 22
 _MIN_INDEPENDENT_DRAWS = 1000
-"""With this many independent draws of the counts chains are not used, however many samples are asked for."""
+"""If this many independent draws of the counts are affordable, chains are not used, even for more samples."""
 
 
 def infer_counts(
@@ -41,13 +40,9 @@ def infer_counts(
         return beta_mixture(observation).posterior(n_draws, rng)
     wanted = max(n_draws, min(effort.summary_draws, _SUMMARY_ELEMENTS // len(observation.concentration)))
     if two_categories:
-        from dpbayes_cli.inference.counts.two_count_rejection import draw_two_counts
-
         counts = draw_two_counts(observation, wanted, rng)
         if counts is not None:
             return _posterior_from_counts(counts, "rejection sampling", observation, n_draws, rng)
-    from dpbayes_cli.inference.counts.convolution import affordable_draws, draw_convolution
-
     affordable = affordable_draws(observation, wanted)
     if affordable >= min(n_draws, _MIN_INDEPENDENT_DRAWS):
         counts = draw_convolution(observation, affordable, rng)
@@ -62,22 +57,17 @@ def _posterior_from_counts(
     described = f"{len(counts)} independent exact draws of the counts ({method})"
     theta = draw_theta(counts, observation.concentration, rng)
     marginals, error = summarize_count_draws(counts, observation.concentration, theta)
-    if len(counts) < n_draws:  # every draw of the counts is used again, with another theta
+    if len(counts) < n_draws:
         again = np.resize(np.arange(len(counts)), n_draws)
         theta = draw_theta(counts[again], observation.concentration, rng)
         described += ", used repeatedly"
-    priors = {
-        "at-most": "; uniform prior on the record count, 0..n",
-        "unbounded": "; uniform prior on the record count",
-    }
-    described += priors.get(observation.total.kind, "")
+    described += {"at-most": "; uniform prior on the record count, 0..n", "known": ""}.get(
+        observation.total.kind, "; uniform prior on the record count"
+    )
     return Posterior(marginals, theta[:n_draws], described, exact=True, monte_carlo=error)
 
 
 def _chain(observation: NoisyCounts, n_draws: int, rng: np.random.Generator, effort: Effort) -> Posterior:
-    from dpbayes_cli.inference.chains import run_until_converged
-    from dpbayes_cli.inference.counts.lattice_chain import CHAINS, LatticeChain
-
     prior = np.asarray(observation.concentration)
 
     def means(counts: Floats) -> Floats:
@@ -95,7 +85,6 @@ def _chain(observation: NoisyCounts, n_draws: int, rng: np.random.Generator, eff
     diagnostics = dict(run.diagnostics)
     if len(prior) == 2 and observation.total.kind == "known":
         from dpbayes_cli.inference.counts.beta_mixture import beta_mixture
-        from dpbayes_cli.inference.diagnostics import ks_distance
 
         exact = beta_mixture(observation)
         diagnostics["ks_exact"] = ks_distance(exact.cdf_of(np.sort(theta[:, 0])))
@@ -114,27 +103,16 @@ def _chain(observation: NoisyCounts, n_draws: int, rng: np.random.Generator, eff
 def _plug_in(observation: NoisyCounts, n_draws: int, rng: np.random.Generator) -> Posterior:
     from scipy.special import betaincinv
 
-    from dpbayes_cli.inference.naive import naive_shape
-
     shape = naive_shape(observation)
     total = shape.sum()
     mean = shape / total
-    sd = np.sqrt(mean * (1.0 - mean) / (total + 1.0))
-    marginals = tuple(
-        Marginal(
-            float(mean[k]),
-            float(sd[k]),
-            {name: float(betaincinv(shape[k], total - shape[k], p)) for name, p in QUANTILES.items()},
-            float(sd[k]),
-            0.0,
-        )
-        for k in range(len(shape))
-    )
+    variance = mean * (1.0 - mean) / (total + 1.0)
+    quantiles = np.array([betaincinv(shape, total - shape, p) for p in QUANTILES.values()])
     theta = draw_theta(np.zeros((n_draws, len(shape)), dtype=np.int64), tuple(shape), rng)
     return Posterior(
-        marginals,
+        marginals_of(mean, variance, variance, np.zeros_like(mean), quantiles),
         theta,
         "conjugate posterior from the projected counts, as if they were exact",
         exact=False,
-        warnings=("the naive (plug-in) posterior ignores the noise and is too narrow",),
+        warnings=(NAIVE_WARNING,),
     )

@@ -1,6 +1,7 @@
-"""Laws on consecutive integers: their convolutions, and draws of all terms given the sum.
+"""Laws on consecutive integers: their convolutions, and draws of all terms of a sum given the sum.
 
-Source: forward filtering, backward sampling; the fast Fourier transform if a direct convolution would be too slow.
+A convolution is computed by the fast Fourier transform if the direct way would be too slow. The terms are drawn by
+forward filtering, backward sampling.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _MAX_DIRECT_PRODUCTS = 1 << 22
 _CHUNK_ELEMENTS = 1 << 22
 _TRIM_FLOOR = 1e-30
 _FFT_ROUNDING = 1e-15
-"""The error of a convolution by FFT, relative to its largest value, stays below this."""
+"""An upper bound on the error of a convolution by FFT, relative to its largest value."""
 
 
 @dataclass(frozen=True)
@@ -32,13 +33,13 @@ class Law:
 
 
 def tilt_law(log_factor: Floats, low: int, tilt: float) -> Law:
-    """Return the law exp(log_factor + tilt * count), for counts from ``low`` on."""
+    """Return the law exp(log_factor + tilt * count) on the counts from ``low`` on."""
     log_mass = log_factor + tilt * (low + np.arange(len(log_factor)))
     return trim_law(low, np.exp(log_mass - log_mass.max()), float(log_mass.max()), _TRIM_FLOOR)
 
 
 def trim_law(low: int, mass: Floats, log_scale: float, floor: float) -> Law:
-    """Return the law with the largest mass scaled to one, and masses below ``floor`` cut off or set to zero."""
+    """Return a law with the largest mass scaled to one; masses below ``floor`` times the largest become zero."""
     largest = float(mass.max())
     (kept,) = np.nonzero(mass > floor * largest)
     first, last = int(kept[0]), int(kept[-1])
@@ -47,7 +48,7 @@ def trim_law(low: int, mass: Floats, log_scale: float, floor: float) -> Law:
 
 
 def convolve_laws(left: Law, right: Law, floor: float = _TRIM_FLOOR) -> Law:
-    """Return the law of a sum of independent terms, without masses below ``floor`` times the largest."""
+    """Return the law of the sum of two independent terms; masses below ``floor`` times the largest become zero."""
     low, log_scale = left.low + right.low, left.log_scale + right.log_scale
     if len(left.mass) * len(right.mass) <= _MAX_DIRECT_PRODUCTS:
         return trim_law(low, np.convolve(left.mass, right.mass), log_scale, floor)
@@ -58,7 +59,7 @@ def convolve_laws(left: Law, right: Law, floor: float = _TRIM_FLOOR) -> Law:
 
 
 def suffix_sums(factors: Sequence[Law], floor: float = _TRIM_FLOOR) -> list[Law]:
-    """Return for each k the law of the sum of the terms k, k + 1, ..."""
+    """Return for each k the law of the sum of the terms k, k + 1, ... of a sum."""
     suffixes = [factors[-1]]
     for factor in reversed(factors[:-1]):
         suffixes.append(convolve_laws(factor, suffixes[-1], floor))
@@ -68,7 +69,7 @@ def suffix_sums(factors: Sequence[Law], floor: float = _TRIM_FLOOR) -> list[Law]
 def draw_given_totals(
     factors: Sequence[Law], suffixes: Sequence[Law], totals: Integers, rng: np.random.Generator
 ) -> Integers:
-    """Draw all terms given their totals, one after the other, shape (n_draws, n_factors)."""
+    """Draw all terms of sums, given the sums, one term after the other, shape (n_draws, n_factors)."""
     counts = np.empty((len(totals), len(factors)), dtype=np.int64)
     remainder = totals.astype(np.int64)
     for k, factor in enumerate(factors[:-1]):
@@ -82,7 +83,7 @@ def draw_given_totals(
 
 
 def _draw_one_by_one(factor: Law, after: Law, remainder: Integers, uniform: Floats) -> Integers:
-    """Return the index of each count, by a table with one row per draw."""
+    """Return the indices of drawn counts, by a table of conditional masses with one row per draw."""
     index = np.empty(len(remainder), dtype=np.int64)
     n_rows = max(1, _CHUNK_ELEMENTS // len(factor.mass))
     for start in range(0, len(remainder), n_rows):
@@ -94,7 +95,7 @@ def _draw_one_by_one(factor: Law, after: Law, remainder: Integers, uniform: Floa
 
 
 def _draw_by_remainder(factor: Law, after: Law, remainder: Integers, uniform: Floats) -> Integers:
-    """Return the index of each count, by a table with one row per distinct remainder."""
+    """Return the indices of drawn counts, by a table of conditional masses with one row per distinct remainder."""
     index = np.empty(len(remainder), dtype=np.int64)
     remainders, row = np.unique(remainder, return_inverse=True)
     n_rows = max(1, _CHUNK_ELEMENTS // len(factor.mass))
@@ -110,11 +111,11 @@ def _draw_by_remainder(factor: Law, after: Law, remainder: Integers, uniform: Fl
 
 
 def conditional_masses(factor: Law, after: Law, remainders: Integers) -> Floats:
-    """Return unnormalized probabilities of one term given the sum of it and all later ones, one row per remainder."""
+    """Return the unnormalized law of a term given the sum of it and all later terms, with one row for each sum."""
     width, length = len(factor.mass), len(after.mass)
     padded = np.zeros(length + 2 * width)
     padded[width : width + length] = after.mass[::-1]
-    # The later terms' sum falls as this term grows, so that a row is a window of its law, reversed.
+    # As this term grows, the sum of the later terms falls: a row is a window of the reversed law of that sum.
     remainder = np.clip(remainders - factor.low - after.low, -1, length + width - 1)
     windows = np.lib.stride_tricks.sliding_window_view(padded, width)
     return np.asarray(factor.mass * windows[length + width - 1 - remainder])

@@ -1,9 +1,9 @@
 """A Markov chain on latent counts, for observations for which exact draws are too expensive.
 
 Theta is integrated out. A sweep pairs the categories at random and redraws, in all pairs and all chains at once, how
-the pair's sum is split, by slice sampling on the integers. If the total is not known, the slack (largest total minus
-total) is one more category, without an observation. Every update leaves the exact posterior of the counts invariant;
-convergence is judged by R-hat and effective sample sizes.
+the sum of the pair is split, by slice sampling on the integers. If the total is not known, the slack (largest total
+minus total) is one more category, without an observation. Every update leaves the exact posterior of the counts
+invariant; convergence is judged by R-hat and effective sample sizes.
 
 Source: design notes, noise-aware inference (exact integer updates of counts); Neal 2003 (slice sampling).
 """
@@ -27,7 +27,7 @@ _MAX_TABLE_ENTRIES = 1 << 22
 
 
 class LatticeChain:
-    """Several chains as one array of counts, shape (chains, n_categories), plus the slack if the total is not known."""
+    """Several chains as one array of counts, shape (chains, n_categories); a slack adds a column."""
 
     def __init__(self, observation: NoisyCounts, rng: np.random.Generator) -> None:
         self._observation = observation
@@ -56,7 +56,7 @@ class LatticeChain:
         return draws
 
     def _start(self) -> Integers:
-        """Return starting counts: observed counts minus random noise, adjusted to a possible total."""
+        """Return starting counts: observed counts minus random noise, scaled to a possible total."""
         noise = self._observation.noise.simulate(self._rng, (CHAINS, len(self._observed)))
         counts = np.clip(self._observed - noise, 0, self._largest)
         totals = counts.sum(axis=1, keepdims=True)
@@ -77,7 +77,7 @@ class LatticeChain:
         self._state[:, left], self._state[:, right] = split, sums - split
 
     def _slice(self, current: Integers, sums: Integers, left: Integers, right: Integers) -> Integers:
-        """Slice-sample the left counts given the sums of the pairs, shrinking from 0..sum until the level is met."""
+        """Redraw the left counts of all pairs given the sums, from intervals that shrink from 0..sum."""
         level = self._log_density(current, sums, left, right) - self._rng.standard_exponential(current.shape)
         low, high = np.zeros_like(current), sums.copy()
         result = current.copy()
@@ -95,7 +95,7 @@ class LatticeChain:
         return self._factors(counts, left) + self._factors(sums - counts, right)
 
     def _factors(self, counts: Integers, columns: Integers) -> Floats:
-        """Return the log factors of columns at counts, shape (chains, pairs)."""
+        """Return the log factors of categories at these counts, shape (chains, pairs)."""
         slack = columns == len(self._observed)
         k = np.where(slack, 0, columns)
         noise = self._observation.noise.log_pmf(self._observed[k] - counts)

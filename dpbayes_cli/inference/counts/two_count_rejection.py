@@ -1,8 +1,9 @@
 """Exact independent draws of two latent counts whose total is not known, by rejection sampling from blocks.
 
-The plane of (c_0, c_1) is cut into rectangles, single cells if that is affordable. A rectangle is drawn in proportion
-to its size times an upper bound on its weights, then a cell uniformly inside, which is accepted with probability
-weight / bound: the accepted cells follow the posterior of the counts exactly. The record count has a uniform prior.
+The plane of (c_0, c_1) is cut into rectangles, into single cells if that is affordable. A rectangle is drawn with
+probability proportional to its size times an upper bound on its weights; then a cell of it, uniformly. Accepting the
+cell with probability weight / bound makes the accepted cells exact draws from the posterior of the counts. The prior of
+the record count is uniform.
 
 Source: design notes, noise-aware inference (unknown total); von Neumann's rejection.
 """
@@ -28,23 +29,17 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
 
 _MAX_SINGLE_COUNTS = 256
-"""An axis of up to this many counts is cut into single counts. If both axes are, nothing is rejected."""
+"""An axis of up to this many counts is cut into single counts; if both axes are, nothing is rejected."""
 _BLOCKS_PER_AXIS = 256
-"""A longer axis is cut into about this many blocks, of 0.4 noise scales each, so that most proposals are accepted."""
+"""A longer axis is cut into about this many blocks of 0.4 noise scales, so that most proposals are accepted."""
 _MAX_BLOCKS = 1 << 22
 _MIN_ACCEPTANCE = 0.01
 
 
 def draw_two_counts(observation: NoisyCounts, n_draws: int, rng: np.random.Generator) -> Integers | None:
-    """Draw two latent counts independently from their exact posterior.
+    """Draw two latent counts, with a total of at most n or unbounded, independently from their exact posterior.
 
-    Args:
-        observation: two observed categories, with a total of at most n or unbounded.
-        n_draws: how many draws.
-        rng: the generator.
-
-    Returns:
-        Counts, shape (n_draws, 2); None if the prior is so narrow that too many blocks or proposals are needed.
+    Counts have shape (n_draws, 2); the result is None if a narrow prior requires too many blocks or proposals.
     """
     for widening in (1, 4, 16, 64):
         low, high = windows(observation, widening)
@@ -59,7 +54,7 @@ def draw_two_counts(observation: NoisyCounts, n_draws: int, rng: np.random.Gener
 def _draw_within(
     observation: NoisyCounts, low: Integers, high: Integers, n_draws: int, rng: np.random.Generator
 ) -> Integers | None:
-    """Draw within a window; return None if that is too expensive."""
+    """Draw within a window; return None if the blocks or the proposals are too many."""
     axes = [_cut(k, int(low[k]), int(high[k]), observation) for k in (0, 1)]
     (start_0, stop_0), (start_1, stop_1) = axes
     if len(start_0) * len(start_1) > _MAX_BLOCKS:
@@ -96,7 +91,7 @@ def _draw_within(
 
 
 def _log_weight(cells: Integers, observation: NoisyCounts) -> Floats:
-    """Return the unnormalized log posterior of cells (c_0, c_1), shape (n,)."""
+    """Return the unnormalized log posterior of cells (c_0, c_1), an array of shape (n, 2)."""
     terms = total_term(cells.sum(axis=1), observation)
     for k in (0, 1):
         terms = terms + prior_term(k, cells[:, k], observation) + observation_term(k, cells[:, k], observation)
@@ -104,7 +99,7 @@ def _log_weight(cells: Integers, observation: NoisyCounts) -> Floats:
 
 
 def _cut(k: int, low: int, high: int, observation: NoisyCounts) -> tuple[Integers, Integers]:
-    """Cut low..high into blocks over which the weight varies by a fraction of a nat; return first and last counts."""
+    """Cut low..high into blocks over which the log weight varies by less than one; return first and last counts."""
     if high - low < _MAX_SINGLE_COUNTS:
         cells = np.arange(low, high + 1)
         return cells, cells
@@ -120,7 +115,7 @@ def _cut(k: int, low: int, high: int, observation: NoisyCounts) -> tuple[Integer
 
 
 def _axis_bound(k: int, first: Integers, last: Integers, observation: NoisyCounts) -> Floats:
-    """Bound one axis' factor on each block: the prior is monotone, and the noise is largest at the observed count."""
-
+    """Return for each block of an axis an upper bound on the log factors of the axis' count."""
+    # The factor of the prior is monotone, and that of the noise is largest at the observed count.
     prior = np.maximum(prior_term(k, first, observation), prior_term(k, last, observation))
     return prior + observation_term(k, np.clip(observation.observed[k] or 0, first, last), observation)

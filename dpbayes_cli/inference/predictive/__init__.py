@@ -1,1 +1,1 @@
-"""Predictive laws of new records, given posterior draws. Knows no bundle and no file."""
+"""Predictive laws of new records, given posterior draws. This package knows neither bundles nor files."""

@@ -1,7 +1,7 @@
 """Class probabilities of new records from posterior draws of a network's tables.
 
-Exact, by variable elimination over the relevant missing cells (see ``unknown_cells``). Factors hold probabilities if no
-product of them can underflow, else logarithms, because theta may be as small as the smallest double.
+The probabilities are exact, by variable elimination over the relevant missing cells (see ``unknown_cells``). Factors
+hold logarithms if a product of probabilities could underflow, because theta may be as small as the smallest double.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from dpbayes_cli.inference.predictive.unknown_cells import RecordGroup, group_records
 
@@ -20,13 +22,13 @@ if TYPE_CHECKING:
 _Scope = tuple[int, ...]
 
 MAX_TABLE_CELLS = 1 << 16
-"""The largest table that is built for a draw; records that would need a larger one get no probabilities."""
+"""The largest table that is built for a draw; records that need a larger one get no probabilities."""
 _HELD_CELLS = 1 << 24
 """Table cells held at a time, 128 MB; twice as much if logarithms are needed."""
 _BATCH_CELLS = 1 << 18
 """Cells of an intermediate table that are computed at a time, so that they stay in the processor's cache."""
 _SMALLEST_SAFE_LOG = -600.0
-"""A product with a larger logarithm is a normal double, and therefore accurate."""
+"""A product of probabilities with a larger logarithm is a normal double, and therefore accurate."""
 
 
 @dataclass(frozen=True)
@@ -36,10 +38,10 @@ class _Plan:
     Attributes:
         group: the records and tables.
         rows: the distinct rows of ``group.rows``, shape (n_rows, n_tables).
-        row_of_record: which of them each record has, shape (n_records,).
-        offsets: for each table the distance of each combination of hidden values from the first cell, an axis for each
-            hidden variable.
-        unused: for each table the index of a cell that is one, for records for which the table is irrelevant.
+        row_of_record: the index of each record's row among these, shape (n_records,).
+        offsets: for each table the distance of each combination of hidden values from the first cell, with an axis for
+            each hidden variable.
+        unused: for each table the index of a cell with value one, for records for which the table is irrelevant.
         order: the elimination order of all hidden variables but the target.
         largest: the number of cells of the largest table that elimination builds.
     """
@@ -54,9 +56,7 @@ class _Plan:
 
 
 def _plan(network: Network, target: int, group: RecordGroup, cache: dict[tuple[int, _Scope], Integers]) -> _Plan:
-    """Return the plan of a group; ``cache`` holds the offsets, most of which groups share."""
-    import numpy as np
-
+    """Return the plan of a group; ``cache`` holds the offsets, most of which several groups share."""
     order, largest = elimination_order(group.scopes, network.sizes, target)
     rows, row_of_record = np.unique(group.rows, axis=0, return_inverse=True)
     for i, scope in zip(group.tables, group.scopes, strict=True):
@@ -68,9 +68,6 @@ def _plan(network: Network, target: int, group: RecordGroup, cache: dict[tuple[i
 
 
 def _offsets(network: Network, i: int, scope: _Scope) -> Integers:
-    """Return the distance of each combination of values from the first cell of a table, an axis for each variable."""
-    import numpy as np
-
     distances: Integers = np.zeros([1] * len(scope), dtype=np.int64)
     for axis, v in enumerate(scope):
         stride = math.prod(network.shape(i)[network.families[i].index(v) + 1 :])
@@ -82,8 +79,8 @@ def _offsets(network: Network, i: int, scope: _Scope) -> Integers:
 def class_probabilities(network: Network, target: int, draws: Floats, records: Integers) -> Floats:
     """Return p(target | the other cells of a record), exact for each draw and averaged over the draws.
 
-    A probability that underflowed to zero counts as the smallest positive double; if all values of a variable have
-    probability zero, they are therefore equally probable.
+    A probability that underflowed to zero counts as the smallest positive double. A row of zeros therefore counts as a
+    uniform one.
 
     Args:
         network: the variables and their parents.
@@ -92,13 +89,12 @@ def class_probabilities(network: Network, target: int, draws: Floats, records: I
         records: codes of values, -1 for missing ones, shape (n_records, n_variables); the target is not read.
 
     Returns:
-        Shape (n_records, n_target_values); NaN if missing cells would need a table of more than ``MAX_TABLE_CELLS``.
+        Shape (n_records, n_target_values); NaN for records whose missing cells need a table of more than
+        ``MAX_TABLE_CELLS``.
 
     Raises:
         ValueError: the shapes do not fit, there is no draw, or a code is out of range.
     """
-    import numpy as np
-
     _check(network, draws, records, target)
     result = np.zeros((len(records), network.sizes[target]))
     plans: list[_Plan] = []
@@ -127,9 +123,7 @@ def class_probabilities(network: Network, target: int, draws: Floats, records: I
 
 
 def _cells_first(cells: Floats) -> Floats:
-    """Return a table with positive cells, one row per cell and a last row of ones, shape (n_cells + 1, n_draws)."""
-    import numpy as np
-
+    """Return the positive cells of a table, one row per cell, and a last row of ones, shape (n_cells + 1, n_draws)."""
     return np.concatenate([np.maximum(cells.T, np.nextafter(0.0, 1.0)), np.ones((1, len(cells)))])
 
 
@@ -138,12 +132,8 @@ def elimination_order(
 ) -> tuple[tuple[int, ...], int]:
     """Return a greedy order for summing out all variables but the target, and the cells of the largest table built.
 
-    The next variable is always the one whose elimination builds the smallest table; ties go to the first.
-
-    Args:
-        scopes: the variables of each table.
-        sizes: the number of values of each variable.
-        target: the variable that is kept.
+    The next variable is always the first one whose elimination builds the smallest table. ``scopes`` are the variables
+    of each table, ``sizes`` the numbers of values of each variable.
     """
     left = [frozenset(scope) for scope in scopes]
     largest = max((math.prod(sizes[v] for v in scope) for scope in left), default=1)
@@ -161,15 +151,7 @@ def elimination_order(
 
 
 def _summed_over_draws(plan: _Plan, tables: Mapping[int, Floats], *, logarithms: bool) -> Floats:
-    """Return the sum over the draws of the target's probabilities, shape (n_rows, n_target_values).
-
-    Args:
-        plan: the rows and the elimination order.
-        tables: the cells of each table, and a last row of neutral elements, shape (n_cells + 1, n_draws).
-        logarithms: whether the tables hold logarithms.
-    """
-    import numpy as np
-
+    """Return the sum over the draws of the target's probabilities, shape (n_rows, n_target_values)."""
     n_draws = next(iter(tables.values())).shape[1]
     draw_step = max(1, min(n_draws, _BATCH_CELLS // plan.largest))
     row_step = max(1, _BATCH_CELLS // (plan.largest * draw_step))
@@ -197,12 +179,7 @@ def _summed_over_draws(plan: _Plan, tables: Mapping[int, Floats], *, logarithms:
 
 
 def _cells(plan: _Plan, rows: Integers) -> list[Integers]:
-    """Return for each table the indices of the cells that rows select, shape (n_rows or 1, sizes of hidden variables).
-
-    If all rows select the same cells, the first axis has length 1.
-    """
-    import numpy as np
-
+    """Return for each table the cells that rows select, shape (n_rows or 1, sizes of hidden variables)."""
     cells = []
     for column, offsets, unused in zip(rows.T, plan.offsets, plan.unused, strict=True):
         first = column[:1] if (column == column[0]).all() else column
@@ -212,7 +189,7 @@ def _cells(plan: _Plan, rows: Integers) -> list[Integers]:
 
 
 def _multiply(factors: dict[_Scope, Floats], scope: _Scope, factor: Floats, *, logarithms: bool) -> None:
-    """Multiply a factor into ``factors``, in place; no two factors there have the same variables."""
+    """Multiply a factor into ``factors``, in place, so that no two factors have the same variables."""
     held = factors.get(scope)
     both = [(scope, factor)] if held is None else [(scope, held), (scope, factor)]
     factors[scope] = _product(both, logarithms=logarithms)[1]
@@ -221,12 +198,9 @@ def _multiply(factors: dict[_Scope, Floats], scope: _Scope, factor: Floats, *, l
 def _product(factors: Sequence[tuple[_Scope, Floats]], *, logarithms: bool) -> tuple[_Scope, Floats]:
     """Return the variables of a product of factors, and the product, which may overwrite a factor.
 
-    Args:
-        factors: arrays with the axes (row, variables of the scope, draw); the first axis may have length one.
-        logarithms: whether the factors hold logarithms.
+    Factors are arrays with the axes (row, variables of the scope, draw), or their logarithms; the first axis may have
+    length one.
     """
-    import numpy as np
-
     if len(factors) == 1:
         return factors[0]
     joint = tuple(dict.fromkeys(v for scope, _ in factors for v in scope))
@@ -246,16 +220,12 @@ def _product(factors: Sequence[tuple[_Scope, Floats]], *, logarithms: bool) -> t
 
 def _log_sum(log: Floats, axis: int) -> Floats:
     """Return the log of the sum of exponentials along an axis, for finite logarithms, which are overwritten."""
-    import numpy as np
-
     top = log.max(axis=axis, keepdims=True)
     log -= top
     return np.asarray(np.log(np.exp(log, out=log).sum(axis=axis)) + top.squeeze(axis))
 
 
 def _check(network: Network, draws: Floats, records: Integers, target: int) -> None:
-    import numpy as np
-
     if not 0 <= target < len(network):
         raise ValueError(f"target is {target}, expected 0 to {len(network) - 1}")
     if draws.ndim != 2 or draws.shape[1] != sum(network.n_cells) or not len(draws):

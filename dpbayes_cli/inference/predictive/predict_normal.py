@@ -1,8 +1,7 @@
 """Posterior predictive distributions of a linear regression: mixtures of normal distributions, one for each draw.
 
-For a record with features x, a draw (intercept, slopes, variance) predicts N(intercept + slopes' x, variance); the
-predictive distribution is their mixture with equal weights. Its quantiles are computed by Newton's method between the
-smallest and the largest quantile of the components, for all records at once.
+For a record with features x, a draw (intercept, slopes, variance) predicts N(intercept + slopes' x, variance). The
+predictive distribution is the mixture of these with equal weights.
 """
 
 from __future__ import annotations
@@ -55,11 +54,9 @@ def predictive_intervals(draws: Floats, features: Floats, levels: Sequence[float
 
 
 def log_predictive_densities(draws: Floats, features: Floats, targets: Floats) -> Floats:
-    """Return the log predictive densities of observed targets, shape (n_records,).
+    """Return the log predictive densities of targets, in the units of the file, shape (n_records,).
 
-    Args:
-        draws, features: see ``predictive_intervals``.
-        targets: in the units of the file, shape (n_records,).
+    For draws and features see ``predictive_intervals``.
     """
     _check(draws, features)
     log_densities, scale = np.empty(len(features)), np.sqrt(draws[:, -1])
@@ -76,7 +73,7 @@ def _check(draws: Floats, features: Floats) -> None:
 
 
 def _blocks(draws: Floats, features: Floats) -> Iterator[tuple[slice, Floats]]:
-    """Yield slices of the records, with the means of their targets given each draw, shape (n_rows, n_draws)."""
+    """Yield slices of the records, with the mean of the target for each record and draw, shape (n_rows, n_draws)."""
     size = max(1, _BLOCK_PAIRS // len(draws))
     for start in range(0, len(features), size):
         rows = slice(start, start + size)
@@ -84,17 +81,12 @@ def _blocks(draws: Floats, features: Floats) -> Iterator[tuple[slice, Floats]]:
 
 
 def _quantile(centers: Floats, scale: Floats, mean: Floats, sd: Floats, level: float) -> Floats:
-    """Return a quantile of mixtures of normal distributions, shape (n_records,).
+    """Return a quantile of mixtures of normal distributions, by Newton's method for all records at once.
 
     The mixture's quantile lies between the smallest and the largest quantile of its components. A Newton step that
-    leaves this bracket is replaced by bisection; after some steps every third one is, too, because Newton steps are
-    short far out in a tail.
-
-    Args:
-        centers: shape (n_records, n_draws).
-        scale: shape (n_draws,).
-        mean, sd: the mean and sd of the mixtures, shape (n_records,).
-        level: a probability.
+    leaves this bracket is replaced by bisection. After some steps every third one is a bisection, too, because Newton
+    steps are short far out in a tail. Centers have shape (n_records, n_draws), scales (n_draws,), mean and sd
+    (n_records,).
     """
     components = centers + float(ndtri(level)) * scale
     low, high = components.min(axis=1), components.max(axis=1)

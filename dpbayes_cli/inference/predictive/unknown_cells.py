@@ -1,7 +1,8 @@
-"""The missing cells that are relevant to the probabilities of a record's target, and which records share them.
+"""The missing cells of a record that are relevant to its target's probabilities, and the records that share them.
 
 A missing cell is relevant only if it is an ancestor of the target or of an observed cell, and is connected to the
-target after the observed cells are removed from the graph. The others do not change p(target | observed cells).
+target after the observed cells are removed from the graph. Other missing cells do not change p(target | observed
+cells).
 """
 
 from __future__ import annotations
@@ -10,14 +11,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from dpbayes_cli.base.numeric import Integers
+    from dpbayes_cli.base.numeric import Booleans, Integers
     from dpbayes_cli.privacy.dag import Network
-
-    Booleans = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -41,16 +39,9 @@ class RecordGroup:
 def group_records(network: Network, target: int, codes: Integers) -> Iterator[RecordGroup]:
     """Yield groups of records with the same hidden variables.
 
-    The set of hidden variables starts with the target, and grows by the missing cells that share a relevant table with
-    it until nothing is added.
-
-    Args:
-        network: the variables and their parents.
-        target: the variable to predict.
-        codes: the codes of values, -1 for missing ones, shape (n_variables, n_records).
+    The set of hidden variables starts with the target. Missing cells that share a relevant table with a hidden variable
+    are added until there are no more. ``codes`` has shape (n_variables, n_records), with -1 for missing values.
     """
-    import numpy as np
-
     missing = codes < 0
     missing[target] = True
     relevant = ~missing  # a variable's table is relevant if the variable or a descendant is observed or the target
@@ -94,11 +85,10 @@ def _closed_groups(
 ) -> Iterator[RecordGroup]:
     """Yield groups of records that have the hidden variables in common and use the same tables.
 
-    A table with one hidden variable is kept for records for which it is irrelevant, with -1 as its row: so the records
-    of a naive Bayes net stay together whatever they miss. A table with several would enlarge the elimination.
+    A table with one hidden variable also serves records for which it is irrelevant, with -1 as its row. Records of a
+    naive Bayes net therefore stay together, whatever cells they miss. A table with several hidden variables would make
+    elimination larger, so the records for which it is irrelevant form a group of their own.
     """
-    import numpy as np
-
     touched = sorted({i for v in hidden for i in tables_with[v]})
     scopes = {i: tuple(j for j in network.families[i] if j in hidden) for i in touched}
     several = [i for i in touched if len(scopes[i]) > 1]
@@ -116,13 +106,7 @@ def _closed_groups(
 
 
 def _columns_by_pattern(marks: Booleans) -> Iterator[tuple[Booleans, Integers]]:
-    """Yield each distinct column, and the indices at which it occurs.
-
-    Args:
-        marks: shape (n_marks, n_records).
-    """
-    import numpy as np
-
+    """Yield each distinct column of marks, shape (n_marks, n_records), and the indices at which it occurs."""
     if not marks.shape[1]:
         return
     if not marks.any(axis=1).any() or not marks.shape[0]:

@@ -5,17 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from dpbayes_cli.base.numeric import Floats, Integers
-
-    Booleans = NDArray[np.bool_]
+    from dpbayes_cli.base.numeric import Booleans, Floats, Integers
 
 N_BINS = 10
 LOG_SCORE_FLOOR = 1e-15
-"""The log score raises smaller probabilities to this, so that one record with probability zero does not dominate."""
+"""The log score raises smaller probabilities to this value: one record with probability zero must not dominate."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +23,7 @@ class CalibrationBin:
         low, high: the ends of the bin, which includes its lower end; the last bin includes its upper end, too.
         count: how many records.
         mean_predicted: the mean of their predicted probabilities; NaN if there are none.
-        observed: the share of records for which the predicted event happened; NaN if there are none.
+        observed: the share of these records for which the predicted event happened; NaN if there are none.
     """
 
     low: float
@@ -42,13 +39,13 @@ class ProbabilityScores:
 
     Attributes:
         n_scored: how many records are scored.
-        n_unlabeled: how many are left out because they have no label.
-        n_unpredicted: how many are left out because they have a label, but no prediction.
-        n_floored: for how many the true class has a probability below ``LOG_SCORE_FLOOR``.
+        n_unlabeled: how many records are left out because they have no label.
+        n_unpredicted: how many records are left out because they have a label, but no prediction.
+        n_floored: how many records have a probability below ``LOG_SCORE_FLOOR`` for the true class.
         accuracy: how often the most probable class (the first one of a tie) is the true one.
         log_score: the mean natural log probability of the true class; 0 is best.
-        brier: the mean squared error of the probabilities; 0 is best. With two classes it is that of the second class
-            alone, 0 to 1; with more the sum over all classes, 0 to 2.
+        brier: the mean squared error of the probabilities; 0 is best. With two classes only the second class counts, 0
+            to 1; with more classes the errors of all classes are added, 0 to 2.
         calibration: bins of the probability of the second class; with more than two classes, of the predicted class.
         calibration_error: the expected calibration error: the mean over the records of the absolute difference between
             the mean prediction and the observed frequency in their bin.
@@ -75,8 +72,6 @@ def class_scores(probabilities: Floats, labels: Integers) -> ProbabilityScores:
     Raises:
         ValueError: the shapes do not fit, or a label is out of range.
     """
-    import numpy as np
-
     if probabilities.ndim != 2 or probabilities.shape[1] < 2 or labels.shape != probabilities.shape[:1]:
         raise ValueError(f"probabilities of shape {probabilities.shape} and labels of shape {labels.shape}")
     n_classes = probabilities.shape[1]
@@ -109,14 +104,7 @@ def class_scores(probabilities: Floats, labels: Integers) -> ProbabilityScores:
 
 
 def calibration_bins(predicted: Floats, happened: Booleans) -> tuple[CalibrationBin, ...]:
-    """Return the calibration curve over ``N_BINS`` bins of equal width.
-
-    Args:
-        predicted: probabilities, shape (n_records,).
-        happened: whether the predicted event happened, shape (n_records,).
-    """
-    import numpy as np
-
+    """Return the calibration curve over ``N_BINS`` bins of equal width; arrays have shape (n_records,)."""
     bin_index = np.searchsorted(np.arange(1, N_BINS) / N_BINS, predicted, side="right")
     bins = []
     for k in range(N_BINS):

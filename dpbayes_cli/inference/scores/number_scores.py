@@ -5,13 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from dpbayes_cli.base.numeric import Floats
-
-    Booleans = NDArray[np.bool_]
+    from dpbayes_cli.base.numeric import Booleans, Floats
 
 
 @dataclass(frozen=True)
@@ -20,12 +17,12 @@ class NumberScores:
 
     Attributes:
         n_scored: how many records are scored.
-        n_unlabeled: how many are left out because they have no target.
-        n_unpredicted: how many are left out because they have a target, but no prediction.
+        n_unlabeled: how many records are left out because they have no target.
+        n_unpredicted: how many records are left out because they have a target, but no prediction.
         rmse: the root mean squared error.
         mae: the mean absolute error.
-        r_squared: one minus the ratio of the squared errors to those of the mean of these targets: 1 is best, 0 is as
-            good as that mean; NaN if all targets are equal.
+        r_squared: one minus the sum of squared errors divided by that of the mean of these targets: 1 is best, 0 is as
+            good as this mean; NaN if all targets are equal.
     """
 
     n_scored: int
@@ -53,29 +50,18 @@ class QuantileScores:
 
 @dataclass(frozen=True)
 class IntervalScores:
-    """Scores of predictive intervals.
-
-    Attributes:
-        coverage: the share of targets within their intervals, the ends included.
-        width: the mean width.
-    """
+    """The share of targets within their predictive intervals, the ends included, and the mean width."""
 
     coverage: float
     width: float
 
 
 def number_scores(predicted: Floats, targets: Floats) -> NumberScores:
-    """Return the errors of predicted numbers.
-
-    Args:
-        predicted: NaN if there is no prediction, shape (n_records,).
-        targets: NaN if the target is missing, shape (n_records,).
+    """Return the errors of predicted numbers; a missing prediction or target is NaN.
 
     Raises:
         ValueError: the shapes do not fit.
     """
-    import numpy as np
-
     scored = _scored(predicted, targets)
     p, y = predicted[scored], targets[scored]
     errors = p - y
@@ -92,36 +78,23 @@ def number_scores(predicted: Floats, targets: Floats) -> NumberScores:
 
 
 def quantile_scores(predicted: Floats, targets: Floats, level: float) -> QuantileScores:
-    """Return the scores of a predicted quantile.
-
-    Args:
-        predicted, targets: see ``number_scores``.
-        level: the level of the quantile, in (0, 1).
+    """Return the scores of a predicted quantile of a level in (0, 1); see ``number_scores``.
 
     Source: Koenker and Bassett 1978 (the pinball loss).
     """
-    import numpy as np
-
     scored = _scored(predicted, targets)
     above = targets[scored] - predicted[scored]
     return QuantileScores(level, _mean(np.maximum(level * above, (level - 1.0) * above)), _mean(above <= 0.0))
 
 
 def interval_scores(lower: Floats, upper: Floats, targets: Floats) -> IntervalScores:
-    """Return how often intervals contain the targets, and how wide they are.
-
-    Args:
-        lower, upper: the ends, NaN if there is no prediction, shape (n_records,).
-        targets: see ``number_scores``.
-    """
+    """Return how often intervals contain the targets, and how wide they are; see ``number_scores``."""
     scored = _scored(lower, targets) & _scored(upper, targets)
     low, high, y = lower[scored], upper[scored], targets[scored]
     return IntervalScores(_mean((low <= y) & (y <= high)), _mean(high - low))
 
 
 def _scored(predicted: Floats, targets: Floats) -> Booleans:
-    import numpy as np
-
     if predicted.ndim != 1 or predicted.shape != targets.shape:
         raise ValueError(f"predictions have shape {predicted.shape}, but targets have shape {targets.shape}")
     return ~(np.isnan(predicted) | np.isnan(targets))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
 
@@ -13,12 +15,10 @@ MAX_POINTS = 101
 
 @dataclass(frozen=True)
 class RocPoint:
-    """The share of each class whose score is at least a threshold.
+    """The shares of the records of both classes with a score of at least a threshold.
 
-    Attributes:
-        threshold: a score; infinite at the first point.
-        false_positive_rate: the share of class 0 at or above the threshold.
-        true_positive_rate: the share of class 1 at or above the threshold.
+    The false positive rate is the share of class 0, the true positive rate is the share of class 1. The threshold of
+    the first point is infinite.
     """
 
     threshold: float
@@ -28,11 +28,11 @@ class RocPoint:
 
 @dataclass(frozen=True)
 class Roc:
-    """The curve and its area.
+    """The receiver operating characteristic and the area under it.
 
     Attributes:
-        auc: of all pairs of a class-0 and a class-1 record, the share in which class 1 has the larger score, ties
-            counted as half; NaN if a class has no record.
+        auc: the share of pairs of a class-0 and a class-1 record in which class 1 has the larger score, ties counted as
+            half; NaN if a class has no record.
         points: from (0, 0) to (1, 1), for at most ``MAX_POINTS`` thresholds; empty if a class has no record.
     """
 
@@ -43,8 +43,6 @@ class Roc:
 def roc_curve(scores: Floats, labels: Integers) -> Roc:
     """Return the receiver operating characteristic of scores; records without a score or a label are left out.
 
-    The area is that of the whole curve, from counts of pairs: exact but for one division.
-
     Args:
         scores: larger for class 1, NaN if missing, shape (n_records,).
         labels: 0 or 1, -1 if missing, shape (n_records,).
@@ -52,8 +50,6 @@ def roc_curve(scores: Floats, labels: Integers) -> Roc:
     Raises:
         ValueError: the shapes do not fit, or a label is out of range.
     """
-    import numpy as np
-
     if scores.ndim != 1 or labels.shape != scores.shape:
         raise ValueError(f"scores have shape {scores.shape}, but labels have shape {labels.shape}")
     if ((labels < -1) | (labels > 1)).any():
@@ -66,7 +62,7 @@ def roc_curve(scores: Floats, labels: Integers) -> Roc:
     n_positive, n_negative = int(positive.sum()), int(negative.sum())
     if not n_positive or not n_negative:
         return Roc(float("nan"), ())
-    # each class-1 record against the class-0 records below it, counted twice, and those tied with it, counted once
+    # twice the number of pairs in which class 1 has the larger score, plus the number of ties
     ordered_pairs = 2 * positive * (n_negative - above_negative) + positive * negative
     auc = int(ordered_pairs.sum()) / (2 * n_positive * n_negative)
     rates = np.vstack([np.append(0, above_negative) / n_negative, np.append(0, above_positive) / n_positive])

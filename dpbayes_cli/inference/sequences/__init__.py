@@ -1,1 +1,1 @@
-"""Posteriors of hidden Markov models given noisy counts of their records. Names no model and no mechanism."""
+"""Posteriors of hidden Markov models given noisy counts of records. This package names no model and no mechanism."""

@@ -1,35 +1,38 @@
 """The posterior of a hidden Markov model given noisy counts of its records.
 
-The posterior of a hidden Markov model has many modes. Several chains are started and the best ones continue; chains
-that stay at a much less likely mode than the best one restart from it. States have no fixed labels: the states of every
-draw are matched to those of the first chain's last draw, by the steps that they share, and numbered by frequency.
+This posterior has many modes. Several chains are started and the best ones continue; chains that stay at a much less
+likely mode than the best chain restart from its state. States have no fixed labels: the states of every draw are
+matched to those of the first chain's last draw, by the steps on which both agree, and numbered by frequency.
 """
 
 from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from dpbayes_cli.core.noisy_observation import NoisySequences
 from dpbayes_cli.inference.diagnostics import diagnose, has_converged
-from dpbayes_cli.inference.posterior import Effort, Method, Posterior, summarize_draws
+from dpbayes_cli.inference.dirichlet_rows import summarize_draws
+from dpbayes_cli.inference.posterior import NAIVE_WARNING, Effort, Method, Posterior
 from dpbayes_cli.inference.sequences.sequence_chain import SequenceChain
-from dpbayes_cli.inference.sequences.sequence_data import SequenceData
+from dpbayes_cli.inference.sequences.sequence_state import SequenceData
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from dpbayes_cli.base.numeric import Floats, Integers
 
+_T = TypeVar("_T")
+
 CHAINS = 4
 _STARTS, _START_SWEEPS = 8, 12
 _WARM_UP = 60
 _RESCALE_EVERY = 15
 _MODE_GAP_NATS = 10.0
-"""A mean log likelihood this far below that of the best chain, plus three standard deviations, is another mode."""
+"""A chain is at another mode if its mean log likelihood is this much, plus three sds, below that of the best chain."""
 _MAX_MONITORED = 128
 
 
@@ -55,43 +58,33 @@ def infer_sequences(
     return _summary(observation, records, n_draws, effort, n_restarted=n_restarted, naive=naive and noisy)
 
 
-def _sweep_all(chains: list[SequenceChain], sweeps: int) -> None:
-    """Sweep several chains in parallel; equal generators give equal results."""
+def _sweep_all(chains: list[SequenceChain], sweeps: int) -> Floats:
+    """Sweep several chains in parallel, and return the log likelihoods, shape (n_chains, sweeps)."""
 
-    def run(chain: SequenceChain) -> None:
+    def run(chain: SequenceChain) -> list[float]:
+        log_likelihoods = []
         for i in range(sweeps):
             if i % _RESCALE_EVERY == 0:
                 chain.scale_moves()
             chain.sweep()
+            log_likelihoods.append(chain.log_likelihood)
+        return log_likelihoods
 
-    _run_in_parallel(run, chains)
+    return np.array(_run_in_parallel(run, chains))
 
 
-def _run_in_parallel(run: Callable[[SequenceChain], None], chains: Sequence[SequenceChain]) -> None:
+def _run_in_parallel(run: Callable[[SequenceChain], _T], chains: Sequence[SequenceChain]) -> list[_T]:
+    """Run a function of each chain in a thread; each chain has its own generator, so the results do not vary."""
     with ThreadPoolExecutor(min(len(chains), os.cpu_count() or 1)) as pool:
-        for _ in pool.map(run, chains):
-            pass
+        return list(pool.map(run, chains))
 
 
 def _warm_up(chains: list[SequenceChain]) -> int:
-    """Warm the chains up, restart those at a much less likely mode from the best chain, and return their number."""
-    likelihoods: dict[int, list[float]] = {id(chain): [] for chain in chains}
-
-    def run(chain: SequenceChain) -> None:
-        for i in range(_WARM_UP):
-            if i % _RESCALE_EVERY == 0:
-                chain.scale_moves()
-            chain.sweep()
-            if i >= _WARM_UP // 2:
-                likelihoods[id(chain)].append(chain.log_likelihood)
-
-    _run_in_parallel(run, chains)
-    means = np.array([np.mean(likelihoods[id(chain)]) for chain in chains])
-    spread = float(np.mean([np.std(likelihoods[id(chain)]) for chain in chains]))
+    """Warm the chains up; restart those at a much less likely mode from the best chain, and return their number."""
+    log_likelihoods = _sweep_all(chains, _WARM_UP)[:, _WARM_UP // 2 :]
+    means, spread = log_likelihoods.mean(axis=1), float(log_likelihoods.std(axis=1).mean())
     best = int(means.argmax())
-    worse = [
-        chain for chain, mean in zip(chains, means, strict=True) if mean < means[best] - _MODE_GAP_NATS - 3.0 * spread
-    ]
+    worse = [chains[i] for i in np.flatnonzero(means < means[best] - _MODE_GAP_NATS - 3.0 * spread)]
     for chain in worse:
         chain.restart_from(chains[best])
     if worse:
@@ -110,7 +103,6 @@ class _ChainRecord:
         self.variance: list[tuple[int, Floats]] = []
 
     def record(self, i: int, chain: SequenceChain) -> None:
-        """Record the state of the chain after sweep ``i``."""
         self.emission[i], self.transition[i], self.initial[i] = chain.emission, chain.transition, chain.initial
         self.states[i] = chain.states
         if chain.has_counts:
@@ -127,7 +119,7 @@ class _ChainRecord:
         self.variance = [(i, variance[orders[i]]) for i, variance in self.variance]
 
     def draws(self, sizes: Sequence[int]) -> Floats:
-        """Return the draws, in the order of the parameters, shape (n_sweeps, n_parameters)."""
+        """Return the draws with all parameters in order, shape (n_sweeps, n_parameters)."""
         n = len(self.emission)
         parts = np.split(self.emission, np.cumsum(sizes)[:-1], axis=2)
         return np.concatenate(
@@ -136,7 +128,7 @@ class _ChainRecord:
 
 
 def match_states(states: Integers, reference: Integers, n_states: int) -> Integers:
-    """Return for each state of a reference the matching state: the assignment with the most shared steps."""
+    """Return for each state of a reference its matching state; the matching agrees on as many steps as possible."""
     from scipy.optimize import linear_sum_assignment
 
     shared = np.bincount((reference.ravel() * n_states + states.ravel()).astype(np.int64), minlength=n_states**2)
@@ -146,16 +138,16 @@ def match_states(states: Integers, reference: Integers, n_states: int) -> Intege
 
 def _record_sweeps(chains: list[SequenceChain], sweeps: int) -> list[_ChainRecord]:
     """Sweep the chains and record them, with states matched over all chains and numbered by frequency."""
-    by_chain = {id(chain): _ChainRecord(sweeps, chain) for chain in chains}
 
-    def run(chain: SequenceChain) -> None:
+    def run(chain: SequenceChain) -> _ChainRecord:
+        record = _ChainRecord(sweeps, chain)
         chain.scale_moves()
         for i in range(sweeps):
             chain.sweep()
-            by_chain[id(chain)].record(i, chain)
+            record.record(i, chain)
+        return record
 
-    _run_in_parallel(run, chains)
-    records = list(by_chain.values())
+    records = _run_in_parallel(run, chains)
     n_states = len(chains[0].initial)
     reference = records[0].states[-1].astype(np.int64)
     by_frequency = np.argsort(-np.bincount(reference.ravel(), minlength=n_states), kind="stable")
@@ -193,7 +185,7 @@ def _summary(
         described += f"; {n_restarted} chains at a less likely mode restarted from the best one"
     warnings = []
     if naive:
-        warnings.append("the naive (plug-in) posterior ignores the noise and is too narrow")
+        warnings.append(NAIVE_WARNING)
     if not has_converged(worst) or fewest < effort.ess:
         warnings.append(
             f"of {len(columns)} monitored parameters, the largest R-hat is {worst:.3f} and the smallest effective "

@@ -1,14 +1,15 @@
 """Poisson counts with integer noise: the likelihood of the rate, with the count summed out, and draws of the counts.
 
-A count c ~ Poisson(mu) is observed as y = c + noise. Under discrete Laplace noise, q = exp(-1 / b), the marginal is
+A count c ~ Poisson(mu) is observed as y = c + noise. Under discrete Laplace noise, with q = exp(-1 / b), the marginal
+is
 
     p(y | mu)  ~  q^y e^(mu / q - mu) Q(y + 1, mu / q)  +  q^-y e^(mu q - mu) P(y + 1, mu q),
 
-with the regularized incomplete gamma functions P and Q (for y < 0 only the second term, with P = 1). Other noise has no
-closed form, and p is summed over c. As a function of the square root of the rate log p is smooth: it is tabulated once
-for every value of y that occurs, and interpolated.
+where P and Q are the regularized incomplete gamma functions (for y < 0 there is only the second term, with P = 1). For
+other noise there is no closed form, and p is summed over c. As a function of the square root of the rate log p is
+smooth: it is tabulated for every value of y that occurs, and interpolated.
 
-If the noise is log-concave, so is the distribution of c given y and mu: it is drawn exactly, by rejection from a hat
+If the noise is log-concave, so is the distribution of c given y and mu. It is drawn exactly, by rejection from a hat
 with a flat middle and geometric tails. With other noise c is drawn as if the noise were Laplace, and accepted by the
 ratio of the two laws.
 
@@ -28,39 +29,29 @@ from scipy.special import gammainc, gammaincc, gammaln, wrightomega, xlogy
 from dpbayes_cli.privacy.noise import NoiseLaw
 
 if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats, Integers
-
-    Booleans = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
+    from dpbayes_cli.base.numeric import Booleans, Floats, Integers
 
 _TABLE_STEP, _MIN_TABLE_STEP = 0.25, 1.0 / 64.0
-"""Steps between tabulated points, in u = 2 sqrt(mu); small for little noise, for which log p is more curved."""
+"""The step of tables in u = 2 sqrt(mu), and the smallest step: log p is more curved if there is little noise."""
 _TABLE_REACH = 24.0
-"""The distance in u from the observed count at which the table ends. Beyond it log p is extrapolated: exactly if one
-term dominates, else linearly, at values below exp(-250)."""
+"""Tables end at this distance in u from the observed count. Beyond it log p is extrapolated, exactly if one of the two
+terms dominates, otherwise linearly; p is below exp(-250) there."""
 _GAUSSIAN_TABLE_SDS = 14.0
-"""The table reaches this many standard deviations further for Gaussian noise, which has no dominating term."""
+"""For Gaussian noise, which has no dominating term, tables end this many standard deviations further out."""
 _GAUSSIAN_TERMS = 48
 _POISSON_SDS, _EXTRA_COUNTS, _MAX_TERMS = 12, 40, 4096
-"""A sum over counts covers this many Poisson standard deviations plus this many counts on both sides of the mode, in at
-most about this many terms on each side."""
+"""A sum over counts covers this many Poisson standard deviations plus this many counts on both sides of the mode, with
+at most about this many terms on each side."""
 _DOMINANCE_TOLERANCE = 1e-9
 _MIN_GAMMA_FUNCTION = 1e-290
 _NO_TAIL_NATS = 700.0
 
 
 def log_marginal(law: NoiseLaw, observed: Integers, rate: Floats) -> Floats:
-    """Return log p(y | mu) up to a constant that depends on the law alone.
-
-    Args:
-        law: the law of the noise.
-        observed: y, any shape.
-        rate: mu >= 0, of a shape that broadcasts with ``observed``.
-    """
-    if law.decay is None:
-        return _summed_marginal(law, observed, rate)
-    if law.decay.exponential:
+    """Return log p(y | mu) up to a constant that depends on the law alone; y and mu >= 0 are broadcast."""
+    if law.decay is not None and law.decay.exponential:
         return np.logaddexp(*_laplace_terms(law.scale, observed, rate))
-    return _gaussian_marginal(law.scale, observed, rate)
+    return _summed_marginal(law, observed, rate)
 
 
 def _laplace_terms(scale: float, observed: Integers, rate: Floats) -> tuple[Floats, Floats]:
@@ -79,36 +70,31 @@ def _laplace_terms(scale: float, observed: Integers, rate: Floats) -> tuple[Floa
     return np.where(positive, below, -np.inf), np.where(positive, above, observed / scale + low - rate)
 
 
-def _gaussian_marginal(scale: float, observed: Integers, rate: Floats) -> Floats:
-    """Return log p(y | mu), a sum over the counts near the mode, or over equally spaced ones if they are many."""
-    shape = np.broadcast_shapes(np.shape(observed), np.shape(rate))
-    y = np.broadcast_to(observed, shape).ravel().astype(np.float64)
-    mu = np.maximum(np.broadcast_to(rate, shape).ravel(), 1e-300)
-    mode = gaussian_mode(scale, y, mu)
-    width = 1.0 / np.sqrt(1.0 / np.maximum(mode, 1.0) + 1.0 / scale**2)
-    stride = np.maximum(np.floor(width * 10.0 / _GAUSSIAN_TERMS), 1.0)
-    log_sum = np.full(len(y), -np.inf)
-    for j in range(-_GAUSSIAN_TERMS, _GAUSSIAN_TERMS + 1):
-        c = mode + j * stride
-        term = np.where(c < 0.0, -np.inf, _log_poisson(np.maximum(c, 0.0), mu) - 0.5 * ((y - c) / scale) ** 2)
-        log_sum = np.logaddexp(log_sum, term)
-    return np.asarray((log_sum + np.log(stride)).reshape(shape))
-
-
 def _summed_marginal(law: NoiseLaw, observed: Integers, rate: Floats) -> Floats:
-    """Return log p(y | mu), summed over the counts that matter under geometric tails; the rest is below e^-60."""
+    """Return log p(y | mu), summed over the counts near the mode, or over equally spaced counts if these are many.
+
+    Under noise that is not Gaussian the counts left out have a relative probability below e^-60.
+    """
     shape = np.broadcast_shapes(np.shape(observed), np.shape(rate))
     y = np.broadcast_to(observed, shape).ravel().astype(np.float64)
     mu = np.maximum(np.broadcast_to(rate, shape).ravel(), 1e-300)
-    mode = laplace_mode(law.scale, y, mu)
-    reach = math.ceil(_POISSON_SDS * math.sqrt(float(mode.max(initial=0.0)) + 1.0)) + _EXTRA_COUNTS
-    stride = max(1, reach // _MAX_TERMS)
+    stride: Floats
+    if law.decay is not None:  # Gaussian
+        mode = gaussian_mode(law.scale, y, mu)
+        width = 1.0 / np.sqrt(1.0 / np.maximum(mode, 1.0) + 1.0 / law.scale**2)
+        stride = np.maximum(np.floor(width * 10.0 / _GAUSSIAN_TERMS), 1.0)
+        first, last = -_GAUSSIAN_TERMS, _GAUSSIAN_TERMS
+    else:
+        mode = laplace_mode(law.scale, y, mu)
+        reach = math.ceil(_POISSON_SDS * math.sqrt(float(mode.max(initial=0.0)) + 1.0)) + _EXTRA_COUNTS
+        step = max(1, reach // _MAX_TERMS)
+        stride, first, last = np.full(1, float(step)), -reach // step, reach // step
     log_sum = np.full(len(y), -np.inf)
-    for j in range(-reach // stride, reach // stride + 1):
+    for j in range(first, last + 1):
         c = mode + j * stride
-        noise = law.log_pmf((y - c).astype(np.int64))
+        noise = -0.5 * ((y - c) / law.scale) ** 2 if law.decay is not None else law.log_pmf((y - c).astype(np.int64))
         log_sum = np.logaddexp(log_sum, np.where(c < 0.0, -np.inf, _log_poisson(np.maximum(c, 0.0), mu) + noise))
-    return np.asarray(log_sum.reshape(shape))
+    return np.asarray((log_sum + np.log(stride)).reshape(shape))
 
 
 def _log_poisson(count: Floats, rate: Floats) -> Floats:
@@ -131,15 +117,15 @@ def laplace_mode(scale: float, observed: Floats, rate: Floats) -> Floats:
 class MarginalTable:
     """log p(y | mu) of many cells, as cubics in u = 2 sqrt(mu) for each distinct value of y.
 
-    Wherever p is at least e^-12 of its maximum, the error of log p is at most 2e-3 for noise of a scale of at least 0.2
-    (Laplace) or 0.5 (Gaussian), and at most 5e-4 from the scales 1 and 3 on.
+    Where p is at least e^-12 of its maximum, the error of log p is at most 2e-3 for noise of a scale of at least 0.2
+    (Laplace) or 0.5 (Gaussian), and at most 5e-4 for scales of at least 1 and 3.
 
     Attributes:
         scale: the scale of the noise.
-        geometric: whether its tails are geometric.
+        geometric: whether the tails of the noise are geometric.
         row: for each cell the row of its y.
         observed: the distinct values of y, shape (n_rows,).
-        step: between tabulated points, in u.
+        step: the distance between tabulated points, in u.
         start: the first point of each row, in steps.
         cubics: the coefficients of each interval, shape (n_rows * n_points, 4).
         n_points: intervals per row.
@@ -154,7 +140,7 @@ class MarginalTable:
     start: Floats
     cubics: Floats
     n_points: int
-    one_term: np.ndarray[tuple[int, int], np.dtype[np.bool_]]
+    one_term: Booleans
 
     @classmethod
     def of(cls, law: NoiseLaw, observed: Integers) -> MarginalTable:
@@ -167,7 +153,7 @@ class MarginalTable:
         start = np.maximum(np.floor((low - _TABLE_REACH) / step), 0.0)
         n_points = math.ceil(float((high + _TABLE_REACH - start * step).max()) / step)
         points = start[:, None] + np.arange(-1, n_points + 2)
-        rate = np.asarray((step * points) ** 2 / 4.0)  # log p is even in u, which defines it left of zero
+        rate = np.asarray((step * points) ** 2 / 4.0)  # log p is even in u: it has values for u < 0
         values = log_marginal(law, distinct[:, None], rate)
         before, here, after, later = (values[:, k : k + n_points] for k in range(4))
         curvature, skew = before - 2.0 * here + after, later - 3.0 * after + 3.0 * here - before
@@ -178,17 +164,8 @@ class MarginalTable:
             y = np.maximum(distinct, 0) + 1.0
             one_term[0] = (gammaincc(y, rate[:, 1] / q) > 1.0 - _DOMINANCE_TOLERANCE) & (distinct >= 0)
             one_term[1] = (gammainc(y, rate[:, -2] * q) > 1.0 - _DOMINANCE_TOLERANCE) | (distinct < 0)
-        return cls(
-            law.scale,
-            geometric,
-            row.ravel(),
-            distinct,
-            step,
-            start,
-            cubics.reshape(-1, 4),
-            n_points,
-            one_term,
-        )
+        cubics = cubics.reshape(-1, 4)
+        return cls(law.scale, geometric, row.ravel(), distinct, step, start, cubics, n_points, one_term)
 
     def at(self, rate: Floats) -> Floats:
         """Return log p(y | mu) of every cell for positive rates, shape (n_cells, n_rates)."""
@@ -199,7 +176,7 @@ class MarginalTable:
         return np.asarray(value)
 
     def with_slope(self, rate: Floats) -> tuple[Floats, Floats]:
-        """Return log p(y | mu) of every cell and its derivative by the rate; see ``at``."""
+        """Return log p(y | mu) of every cell and its derivative with respect to the rate; see ``at``."""
         x, cubic, outside = self._locate(rate)
         high = cubic[..., 3] * x
         low = high + cubic[..., 2]
@@ -222,7 +199,7 @@ class MarginalTable:
         return x, self.cubics.take(i, axis=0), outside
 
     def _extrapolate(self, rate: Floats, x: Floats, cubic: Floats, outside: Booleans) -> tuple[Floats, Floats]:
-        """Return value and slope outside the table, extrapolated linearly in u, or exactly if one term dominates."""
+        """Return value and slope outside the table: exact if one term dominates, otherwise linear in u."""
         away, mu, cubic = x[outside], rate[outside], cubic[outside]
         row = np.broadcast_to(self.row[:, None], outside.shape)[outside]
         upper = away > 0.0
@@ -240,14 +217,7 @@ class MarginalTable:
 
 
 def draw_counts(law: NoiseLaw, observed: Integers, rate: Floats, rng: np.random.Generator) -> Floats:
-    """Draw each count given its noisy value and its rate, exactly and independently, shape (n,).
-
-    Args:
-        law: the law of the noise.
-        observed: y, shape (n,).
-        rate: mu, positive, shape (n,).
-        rng: the generator.
-    """
+    """Draw counts given their noisy values y and positive rates mu, exactly and independently; all have shape (n,)."""
     if law.decay is not None:
         return _draw_log_concave(law.scale, observed, rate, rng, laplace=law.decay.exponential)
     drawn, left = np.empty(len(observed)), np.arange(len(observed))

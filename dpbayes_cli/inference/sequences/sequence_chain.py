@@ -6,18 +6,18 @@ A sweep draws
 2. emissions and rates, with the counts summed out (``sequence_moves``);
 3. the counts given states, rates and noisy counts: exactly and independently;
 4. emissions, transitions and initial probabilities: Dirichlet given counts and states;
-5. the rates: records of sequence s at step t occur at rate r_st ~ Gamma(shape a, mean m), of which the share v_f is
-   valid for feature f; then a and m. Rates determine the number of records, and say nothing about the state.
+5. the rates: records of sequence s at step t occur at rate r_st ~ Gamma(shape a, mean m), and a share v_f of them is
+   valid for feature f; then a and m. Rates determine the number of records, and do not depend on the state.
 
-Without step 2 this is a valid chain, too. But if the noise is larger than the counts, its steps are as wide as the
-posterior given the counts, and it must cross a posterior as wide as the noise: 800 sweeps yield 5 effective draws.
-With step 2, steps 3 to 5 are needed only now and then.
+Without step 2 the chain would be valid, too. But if the noise is larger than the counts, its steps would be as short as
+the width of the posterior given the counts, and would have to cross a posterior as wide as the noise: 800 sweeps yield
+5 effective draws. With step 2, steps 3 to 5 are needed only now and then.
 
 Rates give the totals an informative prior: under a flat one, few records with much noise would look like many. If the
 counts are exact, or the noise is ignored, steps 2, 3 and 5 are skipped.
 
 Source: Foulds et al. 2016 sec. 4.2, 5 (statistics are privatized once, then any chain is free); van Dyk and Park 2008
-(after a step that sums variables out, these are redrawn); design notes, HMM with naive Bayes emissions.
+(after a step with variables summed out, these variables are redrawn); design notes, HMM with naive Bayes emissions.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dpbayes_cli.inference.dirichlet_rows import draw_log_gammas
 from dpbayes_cli.inference.sequences.noisy_poisson import draw_counts
-from dpbayes_cli.inference.sequences.sequence_data import SequenceData
 from dpbayes_cli.inference.sequences.sequence_moves import EmissionMove, RateMove
-from dpbayes_cli.inference.sequences.sequence_state import MIN_RATE, VALID_SHAPE, SequenceState
+from dpbayes_cli.inference.sequences.sequence_state import MIN_RATE, VALID_SHAPE, SequenceData, SequenceState
 from dpbayes_cli.inference.sequences.state_paths import draw_paths, draw_states_singly, transition_counts
 
 if TYPE_CHECKING:
@@ -45,17 +45,11 @@ TYPICAL_TOTAL = 100.0
 """The prior of the mean m of the rates is inverse gamma with shape 1 and this scale: median 144, 90 % quantile 950."""
 _AVERAGED_SWEEPS = 20.0
 COUNTS_EVERY = 8
-"""Sweeps between draws of the counts, which take the most time."""
+"""Sweeps between two draws of the counts, which take the most time."""
 
 
 class SequenceChain(SequenceState):
-    """A chain and its current state.
-
-    Args:
-        data: the noisy counts.
-        rng: the generator.
-        sampler: whether states are drawn together, or one after the other with the transitions integrated out.
-    """
+    """A chain and its current state; ``sampler`` says whether states are drawn together or one after the other."""
 
     def __init__(self, data: SequenceData, rng: np.random.Generator, sampler: Sampler = "blocked") -> None:
         super().__init__(data)
@@ -64,19 +58,17 @@ class SequenceChain(SequenceState):
         self._moves: tuple[EmissionMove, RateMove]
 
     def start(self) -> None:
-        """Set the emissions of each state to those of a random stretch of a sequence, and draw the rest.
+        """Set the emissions of each state to the shares in a random stretch of a sequence, and draw the rest.
 
-        Sequences with many records are more likely to be chosen; over a stretch much of the noise cancels.
+        Sequences with many records are more likely to be chosen. Over a stretch much of the noise cancels.
         """
         n_sequences, n_steps, n_states = self.data.shape
         length = max(1, n_steps // 8)
         cells = self.data.observed.reshape(n_sequences, n_steps, -1)
         n_records = np.maximum(cells.sum(axis=(1, 2)), 1.0)
         for k in range(n_states):
-            s, t = (
-                self._rng.choice(n_sequences, p=n_records / n_records.sum()),
-                self._rng.integers(n_steps - length + 1),
-            )
+            s = self._rng.choice(n_sequences, p=n_records / n_records.sum())
+            t = self._rng.integers(n_steps - length + 1)
             weight = np.maximum(cells[s, t : t + length].sum(axis=0), 0.0) + self.data.emission
             self.emission[k] = weight / np.add.reduceat(weight, self.data.first)[self.data.feature]
         self.transition[:] = (np.eye(n_states) * 4.0 + 1.0) / (n_states + 4.0)
@@ -85,7 +77,7 @@ class SequenceChain(SequenceState):
         self.draw_parameters()
 
     def restart_from(self, other: SequenceChain) -> None:
-        """Copy the current state of another chain."""
+        """Copy the current state of another chain, without counts and rates if it has other data."""
         self.emission, self.transition, self.initial = other.emission, other.transition, other.initial
         self.states = other.states
         if other.data is self.data:
@@ -96,13 +88,13 @@ class SequenceChain(SequenceState):
         self.scale_moves()
 
     def scale_moves(self) -> None:
-        """Scale the moves to the current state; they must stay fixed while draws are recorded."""
+        """Scale the moves to the current state; this must not happen while draws are recorded."""
         if self.data.noise:
             rate = self.rates()
             self._moves = EmissionMove.at(self, rate), RateMove.at(self, rate)
 
     def sweep(self) -> None:
-        """Redraw everything once, the counts only every ``COUNTS_EVERY`` sweeps."""
+        """Redraw everything once, but the counts only every ``COUNTS_EVERY`` sweeps."""
         self.draw_states()
         if not self.data.noise:
             self.draw_parameters()
@@ -144,7 +136,7 @@ class SequenceChain(SequenceState):
         self.states, self.log_likelihood = draw_paths(likelihood, self.transition, self.initial, self._rng)
 
     def draw_counts(self) -> None:
-        """Redraw the counts, given all else."""
+        """Redraw the counts, given everything else."""
         data, rates = self.data, self.rates()
         for law, columns, _ in data.noise:
             law_rates = rates[:, columns]
@@ -166,7 +158,7 @@ class SequenceChain(SequenceState):
     def draw_parameters(self) -> None:
         """Redraw emissions, transitions and initial probabilities, given counts and states."""
         counts = self.members() @ self.counts + self.data.emission
-        self.emission = _shares(_log_gammas(counts, self._rng), self.data.first, self.data.feature)
+        self.emission = _shares(draw_log_gammas(counts, self._rng), self.data.first, self.data.feature)
         self.draw_transitions()
 
     def draw_transitions(self) -> None:
@@ -175,8 +167,8 @@ class SequenceChain(SequenceState):
         first = np.bincount(self.states[:, 0], minlength=n_states) + observation.initial
         follows = transition_counts(self.states, n_states) + observation.transition
         start, one = np.zeros(1, dtype=np.int64), np.zeros(n_states, dtype=np.int64)
-        self.transition = _shares(_log_gammas(follows, self._rng), start, one)
-        self.initial = _shares(_log_gammas(first[None], self._rng), start, one)[0]
+        self.transition = _shares(draw_log_gammas(follows, self._rng), start, one)
+        self.initial = _shares(draw_log_gammas(first[None], self._rng), start, one)[0]
 
     def draw_rates(self) -> None:
         """Redraw rates and the shares of valid records, given the counts."""
@@ -206,15 +198,6 @@ def _shares(log_weight: Floats, first: Integers, group: Integers) -> Floats:
     weight = np.exp(log_weight - np.maximum.reduceat(log_weight, first, axis=1)[:, group])
     shares = weight / np.add.reduceat(weight, first, axis=1)[:, group]
     return np.asarray(np.maximum(shares, 1e-300))
-
-
-def _log_gammas(shape: Floats, rng: np.random.Generator) -> Floats:
-    """Draw logarithms of gamma variables; those with a shape below one do not underflow."""
-    small = shape < 1.0
-    logs = np.log(rng.standard_gamma(np.where(small, shape + 1.0, shape)))
-    if small.any():
-        logs[small] += np.log1p(-rng.random(int(small.sum()))) / shape[small]
-    return np.asarray(logs)
 
 
 def _slice(log_density: Callable[[float], float], x: float, width: float, rng: np.random.Generator) -> float:

@@ -1,8 +1,9 @@
 """Moves of the emissions and rates of a hidden Markov model, with the counts summed out of the likelihood.
 
 Emissions of a feature in a state are moved by Langevin proposals on the simplex, and by exchanges between pairs of
-values; rates of records by random walks of their logarithms. All are accepted or rejected by the likelihood of the
-noisy counts (``noisy_poisson``), all at once: given the states and each other's values they are independent.
+values; rates of records by random walks of their logarithms. Each is accepted or rejected by the likelihood of the
+noisy counts (``noisy_poisson``). All emissions move at once, because they are independent given states and rates; so do
+all rates given states and emissions.
 
 Source: Roberts and Rosenthal 1998 (Metropolis-adjusted Langevin algorithm); design notes, noise-aware inference.
 """
@@ -34,9 +35,8 @@ _LOG_EXCHANGE_STEPS = (-4.0, 1.0)
 class EmissionMove:
     """Langevin moves of emissions.
 
-    Attributes:
-        variance: the variance of each share on its own, shape (n_states, n_columns).
-        step: the step of each column, shape (n_columns,).
+    ``variance`` is the variance that each share would have if shares did not add up to one, shape (n_states,
+    n_columns); ``step`` is the step size of each column.
     """
 
     variance: Floats
@@ -44,12 +44,7 @@ class EmissionMove:
 
     @classmethod
     def at(cls, chain: SequenceState, rate: Floats) -> EmissionMove:
-        """Return the moves scaled to the current state of a chain.
-
-        Args:
-            chain: the chain.
-            rate: the rate of each of its cells.
-        """
+        """Return the moves scaled to the current state of a chain, given the rate of each of its cells."""
         data = chain.data
         share, typical = np.maximum(chain.emission, 1e-12), np.maximum(chain.typical, 1e-12)
         per_share = rate / share[chain.states.ravel()]
@@ -85,7 +80,7 @@ class EmissionMove:
     def _exchange(self, chain: SequenceState, cells: Floats, rng: np.random.Generator) -> Floats:
         """Move probability between random pairs of values, and return the new log marginals of all cells.
 
-        The log odds within a pair move by steps of very different lengths, which rare values need.
+        Steps of the log odds within a pair have very different lengths, because rare values need long ones.
         """
         data = chain.data
         one, other = _pairs(data.first, len(data.feature), rng)
@@ -101,7 +96,7 @@ class EmissionMove:
         new = data.log_marginals(np.maximum(base * proposal[chain.states.ravel()], MIN_RATE))
         change = chain.members() @ (new - cells) + data.emission * np.log(
             np.maximum(proposal, _MIN_SHARE) / np.maximum(chain.emission, _MIN_SHARE)
-        )  # the Jacobian of the log odds is in the density
+        )  # with the Jacobian of the log odds
         ratio = change[:, one] + change[:, other]
         accepted = possible & (-rng.standard_exponential(ratio.shape) < ratio)
         rows = np.zeros(chain.emission.shape, dtype=bool)
@@ -110,7 +105,7 @@ class EmissionMove:
         return np.where(rows[chain.states.ravel()], new, cells)
 
     def _project_to_simplex(self, chain: SequenceState, vector: Floats, sums: Floats) -> Floats:
-        """Subtract from vectors, in proportion to the variances, their effect on the sums of shares."""
+        """Return vectors minus a multiple of the variances, so that the sum over each feature is zero."""
         data = chain.data
         return vector - self.variance * np.add.reduceat(vector, data.first, axis=1)[:, data.feature] / sums
 
@@ -138,11 +133,9 @@ def _pairs(first: Integers, n_columns: int, rng: np.random.Generator) -> tuple[I
 
 @dataclass(frozen=True, eq=False)
 class RateMove:
-    """Random walks of the logarithms of rates, one per sequence and step, and of the shares of valid records.
+    """Random walks of the logarithms of the rates, and of the shares of valid records.
 
-    Attributes:
-        rate: the scale of the steps of each rate, shape (n_sequences * n_steps,).
-        valid: the scale of the steps of each feature's share of valid records, shape (n_features,).
+    ``rate`` and ``valid`` are the step sizes of all rates and of all shares.
     """
 
     rate: Floats
@@ -160,13 +153,7 @@ class RateMove:
         )
 
     def make(self, chain: SequenceState, cells: Floats, rng: np.random.Generator) -> None:
-        """Move the rates, and the shares of valid records if records may be invalid.
-
-        Args:
-            chain: the chain.
-            cells: the current log marginals of all cells.
-            rng: the generator.
-        """
+        """Move the rates, and unless records are complete the shares of valid ones, given all log marginals."""
         data = chain.data
         base = chain.emission[chain.states.ravel()]
 

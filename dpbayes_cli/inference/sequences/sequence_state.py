@@ -1,13 +1,17 @@
-"""The state of a chain on a hidden Markov model: states, emissions, transitions, rates and latent counts."""
+"""The noisy counts of a hidden Markov model as arrays, and the state of a Markov chain on its parameters."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpbayes_cli.inference.sequences.sequence_data import SequenceData
+from dpbayes_cli.core.noisy_observation import NoisySequences
+from dpbayes_cli.inference.dirichlet_rows import starts_of
+from dpbayes_cli.inference.sequences.noisy_poisson import MarginalTable
+from dpbayes_cli.privacy.noise import NoiseLaw
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
@@ -17,16 +21,79 @@ VALID_SHAPE = 4.0
 """The prior of the shares of valid records is Gamma(4, 4); if records are complete, the shares are 1."""
 
 
+@dataclass(frozen=True, eq=False)
+class SequenceData:
+    """Noisy counts, with one row for each sequence and step, and one column for each feature and value.
+
+    Attributes:
+        observation: the observation.
+        shape: the numbers of sequences, steps and states.
+        observed: noisy counts, shape (n_sequences * n_steps, n_columns).
+        feature: the feature of each column, shape (n_columns,).
+        first: the first column of each feature.
+        emission: the prior concentration of each column.
+        noise: each law of noise, its columns and their likelihood; empty if the counts are used as if exact.
+        spread: the squared scale of the noise of each column, by which steps of chains are scaled.
+    """
+
+    observation: NoisySequences
+    shape: tuple[int, int, int]
+    observed: Integers
+    feature: Integers
+    first: Integers
+    emission: Floats
+    noise: tuple[tuple[NoiseLaw, Integers, MarginalTable], ...]
+    spread: Floats
+
+    @classmethod
+    def of(cls, observation: NoisySequences, *, naive: bool = False) -> SequenceData:
+        """Return the arrays of an observation; ``naive`` uses noisy counts as if exact, negative ones as zero."""
+        n_sequences, n_steps, _ = observation.observed[0].shape
+        observed = np.concatenate([table.reshape(n_sequences * n_steps, -1) for table in observation.observed], axis=1)
+        sizes = [len(concentrations) for concentrations in observation.emission]
+        feature = np.repeat(np.arange(len(sizes)), sizes)
+        laws = list(dict.fromkeys(observation.noises))
+        groups = []
+        for law in laws:
+            if law is not None and not naive:
+                columns = np.flatnonzero([observation.noises[f] == law for f in feature])
+                groups.append((law, columns, MarginalTable.of(law, observed[:, columns].ravel())))
+        return cls(
+            observation,
+            (n_sequences, n_steps, len(observation.initial)),
+            observed,
+            feature,
+            starts_of(np.array(sizes)),
+            np.concatenate(observation.emission),
+            tuple(groups),
+            np.array([0.0 if law is None else law.scale**2 for law in observation.noises])[feature],
+        )
+
+    def log_marginals(self, rate: Floats) -> Floats:
+        """Return log p(observed | rate) of every cell for positive rates, shape (n_sequences * n_steps, n_columns)."""
+        value = np.empty(rate.shape)
+        for _, columns, table in self.noise:
+            rates = rate[:, columns]
+            value[:, columns] = table.at(rates.reshape(-1, 1)).reshape(rates.shape)
+        return value
+
+    def with_slopes(self, rate: Floats) -> tuple[Floats, Floats]:
+        """Return log p(observed | rate) of every cell and its derivative by the rate; see ``log_marginals``."""
+        value, slope = np.empty(rate.shape), np.empty(rate.shape)
+        for _, columns, table in self.noise:
+            rates = rate[:, columns]
+            log_p, by_rate = table.with_slope(rates.reshape(-1, 1))
+            value[:, columns], slope[:, columns] = log_p.reshape(rates.shape), by_rate.reshape(rates.shape)
+        return value, slope
+
+
 class SequenceState:
     """Everything that a sweep redraws.
-
-    Args:
-        data: the noisy counts.
 
     Attributes:
         emission: shape (n_states, n_columns).
         typical: the mean of the emissions of recent sweeps.
-        transition, initial: transition probabilities and those of the first state.
+        transition, initial: transition probabilities, and the probabilities of the first state.
         counts: the latent counts, shape (n_sequences * n_steps, n_columns).
         rate: the rate of records, shape (n_sequences * n_steps,).
         valid: the share of valid records for each feature.
@@ -51,10 +118,10 @@ class SequenceState:
         self.log_likelihood = -math.inf
 
     def rates(self) -> Floats:
-        """Return the rate of each cell in its state, shape (n_sequences * n_steps, n_columns)."""
+        """Return the rate of each cell given its state, shape (n_sequences * n_steps, n_columns)."""
         rates = self.rate[:, None] * self.valid[self.data.feature] * self.emission[self.states.ravel()]
         return np.asarray(np.maximum(rates, MIN_RATE))
 
     def members(self) -> Floats:
-        """Return 1 if a sequence at a step is in a state, else 0, shape (n_states, n_sequences * n_steps)."""
+        """Return 1 for each sequence and step in a state, otherwise 0, shape (n_states, n_sequences * n_steps)."""
         return np.asarray(np.eye(self.data.shape[2])[:, self.states.ravel()])

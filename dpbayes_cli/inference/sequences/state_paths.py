@@ -1,4 +1,4 @@
-"""The hidden states of sequences: drawn given their likelihoods, together or one after the other, or summed out.
+"""The hidden states of sequences given their likelihoods: drawn together, or drawn one after the other, or summed out.
 
 Source: Chib 1996 (forward filtering, backward sampling); Goldwater and Griffiths 2007 (transitions integrated out).
 """
@@ -18,14 +18,14 @@ def draw_paths(
 ) -> tuple[Integers, float]:
     """Draw the states of all sequences by forward filtering and backward sampling.
 
+    Return the states, shape (..., n_sequences, n_steps), and the log likelihood of all sequences with states summed
+    out.
+
     Args:
-        log_likelihood: of each sequence at each step, by state, shape (..., n_sequences, n_steps, n_states).
+        log_likelihood: by sequence, step and state, shape (..., n_sequences, n_steps, n_states).
         transition: probabilities of moving from a row to a column, shape (..., n_states, n_states).
         initial: probabilities of the first state, shape (..., n_states).
         rng: the generator.
-
-    Returns:
-        The states, shape (..., n_sequences, n_steps), and the log likelihood of all sequences, with states summed out.
     """
     shape = log_likelihood.shape
     n_steps, n_states = shape[-2:]
@@ -61,18 +61,25 @@ def draw_states_singly(
 ) -> Integers:
     """Redraw one state after the other, given all others, with the transition probabilities integrated out.
 
-    Args:
-        states: the current states, shape (n_sequences, n_steps).
-        log_likelihood: see ``draw_paths``.
-        transition: the prior concentrations of the transitions, shape (n_states, n_states).
-        initial: the prior concentrations of the first state, shape (n_states,).
-        rng: the generator.
+    States have shape (n_sequences, n_steps); for the log likelihood see ``draw_paths``. ``transition`` and ``initial``
+    are prior concentrations, shape (n_states, n_states) and (n_states,).
     """
     n_sequences, n_steps, n_states = log_likelihood.shape
     weight = np.exp(log_likelihood - log_likelihood.max(axis=2, keepdims=True))
     follows = transition + transition_counts(states, n_states)
     leaves = follows.sum(axis=1)
     first = initial + np.bincount(states[:, 0], minlength=n_states)
+
+    def count(before: int, now: int, after: int, change: float) -> None:
+        if before >= 0:
+            follows[before, now] += change
+            leaves[before] += change
+        else:
+            first[now] += change
+        if after >= 0:
+            follows[now, after] += change
+            leaves[now] += change
+
     redrawn = states.copy()
     uniform = rng.random(states.shape)
     all_states = np.arange(n_states)
@@ -81,14 +88,7 @@ def draw_states_singly(
             now = redrawn[s, t]
             before = redrawn[s, t - 1] if t > 0 else -1
             after = redrawn[s, t + 1] if t + 1 < n_steps else -1
-            if before >= 0:
-                follows[before, now] -= 1.0
-                leaves[before] -= 1.0
-            else:
-                first[now] -= 1.0
-            if after >= 0:
-                follows[now, after] -= 1.0
-                leaves[now] -= 1.0
+            count(before, now, after, -1.0)
             weights = weight[s, t] * (follows[before] if before >= 0 else first)
             if after >= 0:
                 stayed = all_states == before
@@ -96,14 +96,7 @@ def draw_states_singly(
             cumulative = np.cumsum(weights)
             now = int((uniform[s, t] * cumulative[-1] >= cumulative[:-1]).sum())
             redrawn[s, t] = now
-            if before >= 0:
-                follows[before, now] += 1.0
-                leaves[before] += 1.0
-            else:
-                first[now] += 1.0
-            if after >= 0:
-                follows[now, after] += 1.0
-                leaves[now] += 1.0
+            count(before, now, after, 1.0)
     return redrawn
 
 
@@ -117,8 +110,8 @@ def transition_counts(states: Integers, n_states: int) -> Floats:
 def held_out_log_likelihood(counts: Integers, emissions: Floats, states: Floats) -> float:
     """Return the log predictive likelihood of counts, summed over cells.
 
-    The records of a cell share its state: their likelihood is the product of their emissions, averaged over states and
-    over draws of the posterior. Cells without records contribute nothing.
+    All records of a cell have the same hidden state. Their likelihood is the product of their emissions, averaged over
+    states and over posterior draws. Cells without records contribute nothing.
 
     Args:
         counts: the counts of the values of all features, concatenated, shape (n_cells, n_values).

@@ -1,14 +1,19 @@
-"""The posterior given noisy sums: exact if there is one parameter and one number per record, else by chains."""
+"""The posterior given noisy sums: exact with one parameter and one number per record, otherwise by chains."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dpbayes_cli.core.noisy_observation import NoisySums, ScalarLaw
-from dpbayes_cli.inference.posterior import Effort, Marginal, Method, Posterior, summarize_draws
+from dpbayes_cli.inference.chains import run_until_converged
+from dpbayes_cli.inference.diagnostics import ks_distance
+from dpbayes_cli.inference.dirichlet_rows import summarize_draws
+from dpbayes_cli.inference.posterior import NAIVE_WARNING, Effort, Method, Posterior
+from dpbayes_cli.inference.sums.scale_mixture_gibbs import ScaleMixtureSampler
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
@@ -32,9 +37,6 @@ def infer_sums(
 
 
 def _chains(observation: NoisySums, n_draws: int, rng: np.random.Generator, effort: Effort) -> Posterior:
-    from dpbayes_cli.inference.chains import run_until_converged
-    from dpbayes_cli.inference.sums.scale_mixture_gibbs import ScaleMixtureSampler
-
     law = observation.law
     sampler = ScaleMixtureSampler(observation, np.array([observation.observed], dtype=np.float64), CHAINS, rng)
     run = run_until_converged(
@@ -65,7 +67,6 @@ def _chains(observation: NoisySums, n_draws: int, rng: np.random.Generator, effo
 
 
 def _distance_from_exact(observation: NoisySums, law: ScalarLaw, points: Floats) -> float:
-    from dpbayes_cli.inference.diagnostics import ks_distance
     from dpbayes_cli.inference.sums.one_parameter import grid_density
 
     exact = grid_density(observation, law, np.array([observation.observed], dtype=np.float64))
@@ -80,9 +81,9 @@ def _plug_in(observation: NoisySums, n_draws: int, rng: np.random.Generator) -> 
     values = observation.law.draw_plug_in(np.array(observation.observed, dtype=np.float64), n_records, size, rng)
     marginals = summarize_draws(values, values.var(axis=0))
     return Posterior(
-        tuple(Marginal(m.mean, m.sd, m.quantiles, m.sd, 0.0) for m in marginals),
+        tuple(replace(marginal, sd_data=marginal.sd, sd_noise=0.0) for marginal in marginals),
         values[:n_draws],
         "conjugate posterior from the nearest possible statistic, as if it were exact",
         exact=False,
-        warnings=("the naive (plug-in) posterior ignores the noise and is too narrow",),
+        warnings=(NAIVE_WARNING,),
     )

@@ -1,9 +1,11 @@
-"""The exact posterior of one parameter given one noisy sum, on a grid that is refined around the posterior.
+"""The exact likelihood and posterior of one parameter given one noisy sum, on a grid refined around the posterior.
 
-The likelihood is that of ``inversion``. The first grid covers the range of the prior, the following ones only the part
-with posterior mass; between grid points the log density is interpolated by monotone cubics.
+The first grid covers the range of the prior; each later grid covers only the part with posterior mass. Between grid
+points the log density is interpolated by monotone cubics. If the number of records is not known, the likelihood is
+a sum over possible numbers, weighted by their probabilities and by the likelihood of the noisy count of records.
 
-Source: design notes, noise-aware inference (p(statistic | theta) on a grid of theta); Bernstein and Sheldon 2018.
+Source: design notes, noise-aware inference (p(statistic | theta) by the characteristic function, on a grid of theta);
+Bernstein and Sheldon 2018.
 """
 
 from __future__ import annotations
@@ -16,28 +18,28 @@ from scipy.interpolate import PchipInterpolator
 
 from dpbayes_cli.core.noisy_observation import NoisySums, ScalarLaw
 from dpbayes_cli.inference.posterior import QUANTILES, Marginal, Posterior
-from dpbayes_cli.inference.sums.inversion import log_likelihoods
+from dpbayes_cli.inference.sums.record_numbers import numbers_of_records
+from dpbayes_cli.inference.sums.sum_table import SumTable, frequencies_for, moments_of_one, reindex
+from dpbayes_cli.privacy.noise import NoiseLaw
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from dpbayes_cli.base.numeric import Floats, Integers
-
-    Rows = NDArray[np.bool_]
+    from dpbayes_cli.base.numeric import Booleans, Floats, Integers
 
 _FIRST_LEVEL, _LAST_LEVEL = 5, 48
 """The grid of level k divides the range of the prior into 2^k intervals."""
 _MIN_RELEVANT_INTERVALS = 20
 """A grid is refined until the relevant part of the posterior covers this many intervals."""
 _GRID_INTERVALS = 256
-"""Intervals of the final grid, at least half of them relevant; a power of two keeps the grid in the prior's range."""
+"""Intervals of the final grid, at least half of them relevant. A power of two keeps it within the prior's range."""
 _INTERPOLATED_POINTS = 2049
 _SEARCH_EFFORT = 0.5
-"""The share of the usual number of frequencies that suffices to locate the posterior."""
+"""The share of the usual number of frequencies with which the posterior is located."""
 _RELEVANT_NATS = 16.0
-"""Points whose density is below exp(-16) = 1e-7 of the largest are left out."""
+"""Points with a density below exp(-16) = 1e-7 of the largest one are left out."""
+_BATCH_PAIRS = 1 << 9
+"""Pairs that are computed at a time, so that they stay in the processor's cache."""
 _IMPOSSIBLE = -1e300
-"""The log density of a parameter so extreme that its likelihood is no finite float."""
+"""The log density of a parameter so extreme that its log likelihood is not a finite float."""
 _UNEXPLAINED = (
     "no parameter value explains the released statistic, so this is the prior: check the bounds and the prior"
 )
@@ -51,14 +53,14 @@ class GridDensity:
         law: the law of a record.
         grid: ascending coordinates, shape (n_observations, n_points).
         weights: the probability of the cell around each grid point; each row sums to one.
-        explained: whether any parameter has a positive likelihood, within the range of floats; if not, the densities
-            are those of the prior.
+        explained: whether any parameter has a positive likelihood, within the range of floats, shape (n_observations,);
+            if none has, the densities are those of the prior.
     """
 
     law: ScalarLaw
     grid: Floats
     weights: Floats
-    explained: Rows
+    explained: Booleans
 
     def cdf(self, coordinates: Floats) -> Floats:
         """Return the probability below one coordinate for each observation, shape (n_observations,)."""
@@ -71,11 +73,10 @@ class GridDensity:
         return np.asarray(np.interp(coordinates, edges[0], cumulative[0]))
 
     def quantiles(self, probabilities: Floats) -> Floats:
-        """Return quantiles of the parameter, shape (n_observations, n_probabilities)."""
+        """Return quantiles of the parameter for ascending probabilities, shape (n_observations, n_probabilities)."""
         edges, cumulative = self._edges()
         points = np.array([np.interp(probabilities, p, e) for e, p in zip(edges, cumulative, strict=True)])
-        quantiles = self.law.parameters(points[..., None])[..., 0]
-        return np.sort(quantiles, axis=1) if np.all(np.diff(probabilities) >= 0) else quantiles
+        return np.sort(self.law.parameters(points[..., None])[..., 0], axis=1)
 
     def draw(self, size: int, rng: np.random.Generator) -> Floats:
         """Draw parameters, shape (n_observations, size)."""
@@ -94,13 +95,9 @@ class GridDensity:
 def grid_density(observation: NoisySums, law: ScalarLaw, observed: Floats) -> GridDensity:
     """Return the posterior densities given observations that differ only in their observed values.
 
-    All grids are parts of one grid, made by halving the range of the prior repeatedly. So a point that several
-    observations need is computed once.
-
-    Args:
-        observation: the noise and the record count.
-        law: the law of a record.
-        observed: noisy statistics, shape (n_observations, n_components).
+    All grids are parts of one grid, made by halving the range of the prior repeatedly. A point that several
+    observations need is therefore computed once. ``observed`` are the noisy statistics, shape (n_observations,
+    n_components).
     """
     shared = _SharedGrid(observation, law, observed)
     level = np.full(len(observed), _FIRST_LEVEL)
@@ -126,7 +123,7 @@ def grid_density(observation: NoisySums, law: ScalarLaw, observed: Floats) -> Gr
 
 
 def _halvings(intervals: Integers, most: int) -> Integers:
-    """Return how often intervals can be halved without becoming more than ``most``."""
+    """Return how often grids can be halved before they have more than ``most`` intervals."""
     return np.asarray(np.floor(np.log2(most / intervals)), dtype=np.int64)
 
 
@@ -162,7 +159,7 @@ class _SharedGrid:
 
 
 def _relevant_range(log_density: Floats) -> tuple[int, int]:
-    """Return the first and the last relevant grid point, and one more on each side."""
+    """Return the first and the last relevant grid point, each moved outward by one point."""
     (above,) = np.nonzero(log_density >= log_density.max() - _RELEVANT_NATS)
     return max(int(above[0]) - 1, 0), min(int(above[-1]) + 1, len(log_density) - 1)
 
@@ -212,3 +209,92 @@ def scalar_posterior(observation: NoisySums, law: ScalarLaw, n_draws: int, rng: 
         exact=True,
         warnings=() if density.explained[0] else (_UNEXPLAINED,),
     )
+
+
+def log_likelihoods(
+    observation: NoisySums,
+    law: ScalarLaw,
+    observed: Floats,
+    points: Floats,
+    pairs: tuple[Integers, Integers],
+    effort: float = 1.0,
+) -> Floats:
+    """Return log p(observed | theta) of pairs of a point and an observation, up to a constant, shape (n_pairs,).
+
+    Args:
+        observation: the noise and the record count; its observed values are not read.
+        law: the law of a record.
+        observed: noisy statistics, shape (n_observed, n_components).
+        points: parameters, shape (n_points, 1).
+        pairs: the indices of the point and of the observation of each pair, shape (n_pairs,) each.
+        effort: a factor on the number of frequencies.
+    """
+    point, release = pairs
+    if observation.total.kind == "known" and law.counts_all:
+        n_records = np.full(len(points), float(observation.total.n))
+        cases = points, np.arange(len(points)), n_records
+        return _case_likelihoods(observation.noise, law, cases, effort, (point, observed[release, 0]))
+    result, order = np.empty(len(point)), np.argsort(point, kind="stable")
+    typical = moments_of_one(law, points, observation.noise)
+    for start in range(0, len(point), _BATCH_PAIRS):
+        batch = order[start : start + _BATCH_PAIRS]
+        numbers = numbers_of_records(
+            observation, law, points[point[batch]], typical[point[batch]], observed[release[batch]]
+        )
+        y = observed[release[batch], 0]
+        result[batch] = _sum_over_numbers(observation, law, points, point[batch], y, numbers, effort)
+    return result
+
+
+def _sum_over_numbers(
+    observation: NoisySums,
+    law: ScalarLaw,
+    points: Floats,
+    point: Integers,
+    y: Floats,
+    numbers: tuple[Floats, Floats],
+    effort: float,
+) -> Floats:
+    """Return the log likelihoods of pairs, summed over numbers of records with log weights.
+
+    Pairs with the same point and number of records are one case, which is computed once.
+    """
+    n_records, log_terms = numbers
+    (pair, _) = kept = np.nonzero(log_terms > -np.inf)
+    order = np.lexsort((n_records[kept], point[pair]))
+    of_point, of_number = point[pair][order], n_records[kept][order]
+    new = np.ones(len(order), dtype=np.bool_)
+    new[1:] = (np.diff(of_point) != 0) | (np.diff(of_number) != 0)
+    case = np.empty(len(order), dtype=np.int64)
+    case[order] = np.cumsum(new) - 1
+    cases = points, of_point[new], of_number[new]
+    log_terms[kept] += _case_likelihoods(observation.noise, law, cases, effort, (case, y[pair]))
+    largest = log_terms.max(axis=1)
+    return np.asarray(largest + np.log(np.exp(log_terms - largest[:, None]).sum(axis=1)))
+
+
+def _case_likelihoods(
+    noise: NoiseLaw,
+    law: ScalarLaw,
+    cases: tuple[Floats, Integers, Floats],
+    effort: float,
+    pairs: tuple[Integers, Floats],
+) -> Floats:
+    """Return the log likelihoods of observed sums, shape (n_pairs,); cases with similar record counts share a table.
+
+    ``cases`` are points, shape (n_points, 1), and for each case the index of its point and its number of records.
+    ``pairs`` are for each observed sum the index of its case and the sum.
+    """
+    points, of_point, n_records = cases
+    case, y = pairs
+    result = np.empty(len(case))
+    octave = np.floor(np.log2(np.maximum(n_records, 1.0)))
+    for value in np.unique(octave):
+        similar = octave == value
+        within = similar[case]
+        if within.any():
+            frequencies = round(frequencies_for(float(n_records[similar].min())) * effort)
+            occurs, index_of_point = reindex(of_point[similar], len(points))
+            table = SumTable(noise, law, points[occurs], index_of_point, n_records[similar], frequencies)
+            result[within] = table.log_likelihoods((np.cumsum(similar) - 1)[case[within]], y[within])
+    return result

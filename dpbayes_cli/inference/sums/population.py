@@ -1,4 +1,4 @@
-"""Steps of a population of points from the prior to the posterior: likelihood powers and resampling."""
+"""Move populations of points from the prior to the posterior, by rising likelihood powers and resampling."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def next_power(power: Floats, log_likelihood: Floats) -> Floats:
-    """Return the largest likelihood powers up to one that leave half of each population effective, like ``power``."""
+    """Return for each population the largest likelihood power, at most 1, that leaves half of it effective."""
     low, high = power.copy(), np.ones_like(power)
     relative = log_likelihood - log_likelihood.max(axis=1, keepdims=True)
 
@@ -29,7 +29,7 @@ def next_power(power: Floats, log_likelihood: Floats) -> Floats:
 
 
 def distinct_share(points: Floats) -> float:
-    """Return the smallest share of distinct points over the populations, shape (n_observations, size, d)."""
+    """Return the smallest share of distinct points in a population, given points of shape (n_observations, size, d)."""
     first = np.sort(points[..., 0], axis=1)
     return float(((first[:, 1:] != first[:, :-1]).sum(axis=1) + 1).min() / first.shape[1])
 

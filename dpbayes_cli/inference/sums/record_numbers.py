@@ -1,52 +1,48 @@
-"""The numbers of records to sum a likelihood over if the number is not known: a near_kink nodes with weights.
+"""The numbers of records over which a likelihood is summed if the number is not known, with their weights.
 
-The number has a noisy observation of its own, its distribution may depend on the parameter (records out of bounds do
-not count), and it scales the other component. Sums over many numbers are trapezoidal rules whose nodes lie close
-together around the kinks of Laplace noise and within the spread of a binomial distribution.
+The number of records has a noisy observation of its own; its distribution may depend on the parameter, because records
+out of bounds do not count; and the sum depends on it. Instead of all possible numbers a few nodes are used, with the
+weights of the trapezoidal rule. Nodes lie close together near kinks of Laplace noise and within the spread of a
+binomial distribution.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import betainc, gammaln, log_ndtr
 
 from dpbayes_cli.core.noisy_observation import NoisySums, ScalarLaw
-from dpbayes_cli.privacy.noise import NoiseLaw
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
 
 _WINDOW_NATS = 30.0
 _NEGLIGIBLE_NATS = 20.0
-"""Numbers whose term is below exp(-20) of the largest are left out."""
+"""Numbers with a term below exp(-20) of the largest one are left out."""
 _MAX_ENUMERATED = 128
 """Up to this many numbers are all summed over."""
 _MAX_ENUMERATED_SHAPELESS = 2048
-"""The same for noise of no known shape, whose probabilities may jump."""
+"""The same limit for noise of no known shape, whose probabilities may jump."""
 _BISECTIONS = 30
 
 
 def numbers_of_records(
     observation: NoisySums, law: ScalarLaw, points: Floats, typical: Floats, observed: Floats
 ) -> tuple[Floats, Floats]:
-    """Return numbers of counted records and their log weights, for pairs of a point and an observation.
+    """Return numbers of counted records and their log weights, ascending, shape (n_pairs, n_nodes) each.
+
+    The weight of a number is its probability given the parameter, times the likelihood of the noisy number, times the
+    width of the interval around the number; it is zero if the number is left out.
 
     Args:
-        observation: the noise and the record count.
+        observation: the noise and the record count; its observed values are not read.
         law: the law of a record.
-        points: parameters, shape (n_pairs, 1).
+        points: a parameter for each pair of a parameter and an observation, shape (n_pairs, 1).
         typical: mean and sd of what a counted record adds to the sum, shape (n_pairs, 2).
-        observed: the noisy sum and the noisy number, shape (n_pairs, 2).
-
-    Returns:
-        Ascending numbers and their log weights, both of shape (n_pairs, n_nodes). The weight of a number is its
-        probability given the point, times the likelihood of the noisy number, times the width of its interval; the log
-        weight is -inf if the number is left out.
+        observed: the noisy sum and the noisy number of each pair, shape (n_pairs, 2).
     """
     summand = _Summand(observation, law, points, typical, observed)
     numbers = summand.nodes()
@@ -61,55 +57,35 @@ def numbers_of_records(
     return numbers, np.where(log_term >= largest - _NEGLIGIBLE_NATS, log_weights, -np.inf)
 
 
-@dataclass(frozen=True)
 class _Summand:
-    """The summand as a function of the number of records, with the sum approximated as normal."""
+    """The summand as a function of the number of records; the sum over the records is approximated as normal."""
 
-    observation: NoisySums
-    law: ScalarLaw
-    points: Floats
-    typical: Floats
-    observed: Floats
-
-    @property
-    def _noise(self) -> NoiseLaw:
-        return self.observation.noise
-
-    @property
-    def _scale(self) -> float:
-        """The scale of the noise of the number, in records."""
-        return self._noise.scale / self.observation.valid
-
-    @property
-    def _laplace(self) -> bool:
-        """Whether nodes are placed as for Laplace noise; noise whose decay is unknown is treated the same."""
-        return self._noise.decay is None or self._noise.decay.exponential
-
-    @property
-    def _observed_number(self) -> Floats:
-        return self.observed[:, 1:] / self.observation.valid
-
-    @cached_property
-    def _shares(self) -> tuple[Floats, Floats]:
-        return self.law.log_shares(self.points)
-
-    @property
-    def _max_number(self) -> float:
-        return math.inf if self.observation.total.kind == "unbounded" else float(self.observation.total.n)
+    def __init__(
+        self, observation: NoisySums, law: ScalarLaw, points: Floats, typical: Floats, observed: Floats
+    ) -> None:
+        self._observation, self._law, self._noise = observation, law, observation.noise
+        self._mean, self._sd = typical[:, :1], typical[:, 1:]
+        self._y, self._noisy_number = observed[:, :1], observed[:, 1:]
+        self._observed_number = self._noisy_number / observation.valid
+        self._scale = self._noise.scale / observation.valid  # of the noise of the number, in records
+        # Nodes are placed as for Laplace noise if the decay is unknown, too.
+        self._laplace = self._noise.decay is None or self._noise.decay.exponential
+        self._is_known = observation.total.kind == "known"
+        self._max_number = math.inf if observation.total.kind == "unbounded" else float(observation.total.n)
+        self._shares = (np.zeros(1), np.zeros(1)) if law.counts_all else law.log_shares(points)
 
     def log_weights(self, numbers: Floats) -> Floats:
         """Return the log of p(number | point) p(noisy number | number)."""
         if self._noise.decay is None:
-            noise = self._noise.log_pmf(
-                np.rint(numbers * self.observation.valid - self.observed[:, 1:]).astype(np.int64)
-            )
+            away = numbers * self._observation.valid - self._noisy_number
+            noise = self._noise.log_pmf(np.rint(away).astype(np.int64))
         else:
             away = (numbers - self._observed_number) / self._scale
             noise = -np.abs(away) if self._laplace else -0.5 * away**2
-        if self.law.counts_all:
+        if self._law.counts_all:
             return np.asarray(noise)
         n, (inside, outside) = self._max_number, self._shares
-        if self.observation.total.kind == "known":
+        if self._is_known:
             chosen = gammaln(n + 1.0) - gammaln(numbers + 1.0) - gammaln(n - numbers + 1.0)
             inside_terms = np.where(numbers > 0, numbers * inside, 0.0)
             return np.asarray(noise + chosen + inside_terms + np.where(numbers < n, (n - numbers) * outside, 0.0))
@@ -119,31 +95,30 @@ class _Summand:
 
     def log_density(self, numbers: Floats) -> Floats:
         """Return log p(noisy sum | number), with the sum over the records approximated as normal."""
-        mean, sd = self.typical[:, :1], self.typical[:, 1:]
-        away, spread = np.abs(self.observed[:, :1] - numbers * mean), sd * np.sqrt(numbers) + 1e-9 * self._noise.scale
-        if not self._laplace:
-            variance = spread**2 + self._noise.scale**2
-            return np.asarray(-0.5 * away**2 / variance - 0.5 * np.log(variance))
         b = self._noise.scale
+        away, spread = np.abs(self._y - numbers * self._mean), self._sd * np.sqrt(numbers) + 1e-9 * b
+        if not self._laplace:
+            variance = spread**2 + b**2
+            return np.asarray(-0.5 * away**2 / variance - 0.5 * np.log(variance))
         sides = [sign * away / b + log_ndtr(-sign * away / spread - spread / b) for sign in (1.0, -1.0)]
         return np.asarray(0.5 * (spread / b) ** 2 + np.logaddexp(*sides))
 
     def _slope(self, numbers: Floats) -> Floats:
-        """Return the approximate derivative of the log summand in the number, shape (n_pairs, 1)."""
-        laplace, scale = self._laplace, self._scale
+        """Return the approximate derivative of the log summand with respect to the number, shape (n_pairs, 1)."""
         away = numbers - self._observed_number
-        slope = -np.sign(away) / scale if laplace else -away / scale**2
-        mean, variance = self.typical[:, :1], numbers * self.typical[:, 1:] ** 2
-        b, residual = self._noise.scale, self.observed[:, :1] - numbers * mean
-        pull = (
-            np.clip(residual / (variance + 1e-9 * b**2), -1.0 / b, 1.0 / b) if laplace else residual / (variance + b**2)
-        )
-        slope = slope + pull * mean
-        if self.law.counts_all:
+        variance = numbers * self._sd**2
+        b, residual = self._noise.scale, self._y - numbers * self._mean
+        if self._laplace:
+            slope = -np.sign(away) / self._scale
+            pull = np.clip(residual / (variance + 1e-9 * b**2), -1.0 / b, 1.0 / b)
+        else:
+            slope, pull = -away / self._scale**2, residual / (variance + b**2)
+        slope = slope + pull * self._mean
+        if self._law.counts_all:
             return np.asarray(slope)
         inside, outside = self._shares
         odds = np.log((self._max_number - numbers + 0.5) / (numbers + 0.5)) + inside - outside
-        return np.asarray(slope + (odds if self.observation.total.kind == "known" else np.minimum(odds, 0.0)))
+        return np.asarray(slope + (odds if self._is_known else np.minimum(odds, 0.0)))
 
     def _mode(self, high: Floats) -> Floats:
         """Return the approximate mode of the summand, by bisection between 0 and ``high``, shape (n_pairs, 1)."""
@@ -155,10 +130,10 @@ class _Summand:
         return (low + high) / 2.0
 
     def nodes(self) -> Floats:
-        """Return the nodes, ascending; a repeated node has width zero the second time."""
-        radius = self._noise.radius(_WINDOW_NATS) / self.observation.valid + 1.0
+        """Return the nodes, ascending; a repeated node gets an interval of width zero."""
+        radius = self._noise.radius(_WINDOW_NATS) / self._observation.valid + 1.0
         high = np.minimum(np.maximum(np.ceil(self._observed_number + radius), 0.0), self._max_number)
-        if self.law.counts_all:
+        if self._law.counts_all:
             low = np.minimum(np.maximum(np.floor(self._observed_number - radius), 0.0), high)
         else:
             low, high = np.zeros_like(high), np.full_like(high, min(self._max_number, float(high.max())))
@@ -168,18 +143,18 @@ class _Summand:
         mode = self._mode(high)
         parts = [low, high, mode]
         near_observed, near_kink = (_LAPLACE, _LAPLACE_KINK) if self._laplace else (_GAUSSIAN, _NO_OFFSETS)
-        if not self.law.counts_all:
+        if not self._law.counts_all:
             binomial, widest = self._binomial(mode)
             parts.append(binomial)
-            if self.observation.total.kind != "known":
+            if not self._is_known:
                 parts.append(self._binomial(self._max_number * np.exp(self._shares[0]))[0])
-            elif self._scale >= widest:  # relative to the binomial spread, wide noise is smooth except at its kinks
+            elif self._scale >= widest:  # noise wider than the binomial is smooth over it, except at its kinks
                 near_observed = near_kink = _NO_OFFSETS
         parts.append(np.clip(self._observed_number, low, high) + self._scale * near_observed)
-        mean, sd = self.typical[:, :1], self.typical[:, 1:]
         with np.errstate(divide="ignore", invalid="ignore"):
-            kink = np.clip(self.observed[:, :1] / mean, low, high)
-            kink_width = np.minimum(np.hypot(self._noise.scale, sd * np.sqrt(kink)) / np.abs(mean), 1e18)
+            kink = np.clip(self._y / self._mean, low, high)
+            kink_width = np.hypot(self._noise.scale, self._sd * np.sqrt(kink)) / np.abs(self._mean)
+            kink_width = np.minimum(kink_width, 1e18)
         parts.append(np.nan_to_num(kink) + np.nan_to_num(kink_width) * near_kink)
         nodes = np.rint(np.clip(np.concatenate(parts, axis=1), low, high))
         return np.sort(nodes, axis=1)
@@ -196,7 +171,7 @@ class _Summand:
 
 
 def _symmetric_offsets(*steps: tuple[float, float]) -> Floats:
-    """Return offsets on both sides of zero, zero included: up to each end with its step."""
+    """Return ascending offsets around zero: for each (end, step) both sides are continued to +-end by that step."""
     parts: list[Floats] = [np.zeros(1)]
     start = 0.0
     for end, step in steps:

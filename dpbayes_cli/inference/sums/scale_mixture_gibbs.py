@@ -1,23 +1,23 @@
-"""Gibbs sampler for noisy sums over many records, for any statistic whose moments are known.
+"""Gibbs sampler for noisy sums over many records, for any record law with known moments.
 
 Given the parameters the sum of m records is nearly normal, N(m mu(theta), m Sigma(theta)), and Laplace noise is a scale
 mixture: normal with an exponentially distributed variance. A sweep draws
 
 1. (theta, m) given the noise variances, with the sum integrated out: y ~ N(m mu, m Sigma + diag(variances));
-2. the sum, or equivalently the noise, given all of these: a product of two normal densities;
+2. the noise given theta, m and the variances, which is normal; y minus the noise is then the sum;
 3. the noise variances given the noise: their inverses are inverse-Gaussian.
 
-Gaussian noise has a fixed variance, so that steps 2 and 3 are skipped. Noise of no known shape is proposed as Laplace
-noise of its scale; the noise is then drawn with every proposal, and the acceptance ratio includes that of the two laws.
+Gaussian noise has a fixed variance, so steps 2 and 3 are skipped. Noise of no known shape is proposed as Laplace noise
+of the same scale; every proposal then draws the noise, too, and its acceptance ratio has the ratio of the two laws.
 
-Bernstein and Sheldon draw theta given the sum instead of step 1, from its conjugate posterior. If the noise is larger
-than the spread of the data, the steps of such a chain are as short as the latter, but it must cross the former: at
-n = 1,000 and epsilon 0.01 it needs thousands of sweeps for one independent draw. Here theta is not conditioned on the
-sum. Records out of bounds are part of mu and Sigma: no latent regions, nor covariances between them, are needed.
+In step 1 Bernstein and Sheldon draw theta given the sum, from its conjugate posterior. Their chain moves by the spread
+of the data, but must cross the width of the noise: at n = 1,000 and epsilon 0.01 it needs thousands of sweeps for one
+independent draw. Here theta is not conditioned on the sum. Records out of bounds are part of mu and Sigma, so that no
+latent regions are needed.
 
-Many observations and many chains are one array. Proposals are scaled by the posterior covariance, estimated during
-warm-up from a population that moves from the prior to the posterior; then the kernel is frozen, and the chains are
-independent.
+Many observations and many chains are one array. Proposals are scaled by the posterior covariance. It is estimated
+during warm-up from a population that moves from the prior to the posterior; after that the kernel is fixed, and the
+chains are independent.
 
 Source: Bernstein and Sheldon 2018 Alg. 1-3; Park and Casella 2008 (scale mixture); Del Moral, Doucet and Jasra 2006
 (the population); design notes, noise-aware inference.
@@ -26,7 +26,7 @@ Source: Bernstein and Sheldon 2018 Alg. 1-3; Park and Casella 2008 (scale mixtur
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -36,19 +36,15 @@ from dpbayes_cli.inference.sums.population import distinct_share, next_power, re
 from dpbayes_cli.inference.sums.small_matrices import cholesky, plus_diagonal, square_and_determinant
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from dpbayes_cli.base.numeric import Floats, Integers
-
-    Rows = NDArray[np.bool_]
 
 _MAX_STAGES = 60
 _MIN_MOVES, _MAX_MOVES = 3, 8
-"""Moves of a population after resampling. In many dimensions half of its points must be distinct_share, or it spans too
-little space: until they are, it is moved again, by ever shorter steps."""
+"""Moves of a population after resampling. If less than half of a population in many dimensions is distinct, it spans
+too little space: it is moved again, by ever shorter steps, up to the maximum."""
 _WARM_UP_WINDOWS = (50, 75, 250)
 _SMALL_POPULATION_DIMENSIONS = 4
-"""Up to this dimension a population of 64 is enough; in 8 dimensions one in 50 of that size was lost."""
+"""Up to this dimension a population of 64 suffices; in 8 dimensions one in 50 of that size collapsed."""
 _HAMILTONIAN_DIMENSIONS = 9
 """From this dimension on, proposals are Hamiltonian trajectories; below, steps and leaps are cheaper."""
 _LEAPFROG_STEP = 0.5
@@ -57,7 +53,7 @@ _MAX_FORCE = 1e6
 _MAX_COORDINATE = 1e15
 _POINT_FIELDS = ("points", "residual", "spread", "log_prior", "log_likelihood")
 _TAIL_DF = 5.0
-"""Degrees of freedom of the independent proposals: their tails are heavier than those of the posterior."""
+"""Degrees of freedom of independent proposals, whose tails are heavier than those of the posterior."""
 
 
 @dataclass
@@ -68,10 +64,12 @@ class GibbsState:
         points: the coordinates, and the number of records unless it is known, shape (n_observations, chains, d).
         variances: the variances of the noise, shape (n_observations, chains, components).
         residual, spread: y - m mu and m Sigma at the points, in units of the noise's standard deviation.
-        noise: in the same units, shape as ``variances``; zeros if the law of the noise is normal or a mixture of these.
         log_prior: the log prior density of the points, shape (n_observations, chains).
         log_likelihood: the log likelihood of the points given the variances.
-        log_ratio: the log ratio of the noise law's density to the normal mixture's; zero if they are the same.
+        log_ratio: the log ratio of the density of the noise to that under Laplace noise; zero unless the noise has no
+            known shape.
+        noise: the noise, in units of its standard deviation, shape as ``variances``; zeros unless it has no known
+            shape.
     """
 
     points: Floats
@@ -90,14 +88,7 @@ class GibbsState:
 
 
 class ScaleMixtureSampler:
-    """Chains for one or many observations that differ only in their observed values.
-
-    Args:
-        observation: the law of a record, the noise and the record count.
-        observed: noisy statistics, shape (n_observations, n_components).
-        chains: chains per observation.
-        rng: the generator.
-    """
+    """Chains for many observations that differ only in their observed values, shape (n_observations, n_components)."""
 
     def __init__(self, observation: NoisySums, observed: Floats, chains: int, rng: np.random.Generator) -> None:
         self._law: RecordLaw = observation.law
@@ -107,7 +98,10 @@ class ScaleMixtureSampler:
         self._laplace, self._corrected = decay is None or decay.exponential, False
         self._noise_variance = 2.0 * observation.noise.scale**2 if decay is None else observation.noise.variance
         self._known_count = float(observation.total.n) if observation.total.kind == "known" else None
-        self._count_bounds = self._count_bound(observation, observed)
+        self._count_bounds = np.full((len(observed), 1), observation.total.n + 0.5)
+        if observation.total.kind == "unbounded":
+            reach = observation.noise.radius(40.0) / observation.valid
+            self._count_bounds = np.maximum(observed[:, -1:] / observation.valid, 0.0) * 2.0 + reach + 0.5
         self._factor: Floats
         self._whitening: Floats
         self._center: Floats
@@ -123,12 +117,6 @@ class ScaleMixtureSampler:
             coordinates, totals = self._parts(self._state.points)
             draws[:, :, i, :-1], draws[:, :, i, -1] = coordinates, totals
         return draws
-
-    def _count_bound(self, observation: NoisySums, observed: Floats) -> Floats:
-        if observation.total.kind == "unbounded":
-            reach = observation.noise.radius(40.0) / observation.valid
-            return np.maximum(observed[:, -1:] / observation.valid, 0.0) * 2.0 + reach + 0.5
-        return np.full((len(observed), 1), observation.total.n + 0.5)
 
     def _parts(self, points: Floats) -> tuple[Floats, Floats]:
         if self._known_count is not None:
@@ -212,7 +200,7 @@ class ScaleMixtureSampler:
         return np.concatenate([drawn, totals[..., None]], axis=-1)
 
     def _adapt(self, points: Floats, *, shrink: bool = False) -> None:
-        """Estimate the mean and covariance of each posterior; with few points, correlations are halved."""
+        """Estimate mean and covariance of each posterior; ``shrink`` halves correlations if the points are few."""
         self._center = points.mean(axis=1, keepdims=True)
         offset = points - self._center
         covariance = np.einsum("pci,pcj->pij", offset, offset) / points.shape[1]
@@ -273,9 +261,9 @@ class ScaleMixtureSampler:
     def _trajectories(self, state: GibbsState, power: Floats | float, step: float) -> tuple[Floats, Floats]:
         """Propose the ends of Hamiltonian trajectories in standardized coordinates; return also the log correction.
 
-        The force is approximate: it holds the covariance of the likelihood at its value in the center of the posterior,
-        and uses difference quotients. The leapfrog map is reversible and preserves volume with any force that depends
-        on the position only, and the exact density decides about acceptance.
+        The force is approximate: the covariance of the likelihood is that at the center of the posterior, and gradients
+        are difference quotients. With any force that depends on the position alone the leapfrog map is reversible and
+        preserves volume, and a proposal is accepted by the exact density.
         """
         d = state.points.shape[-1]
         length = step * _LEAPFROG_STEP / d**0.25 * self._rng.uniform(0.6, 1.2, (*state.points.shape[:-1], 1))
@@ -311,16 +299,16 @@ class ScaleMixtureSampler:
         return np.where(np.isfinite(force), np.clip(force, -_MAX_FORCE, _MAX_FORCE), 0.0)
 
     def _propose_noise(self, state: GibbsState) -> None:
-        """Draw the noise as if its law were the normal mixture, and set the log ratio of the two laws, in place."""
+        """Draw the noise as if it were Laplace noise, and set the log ratio of the two laws, in place."""
         state.noise = self._draw_noise(state)
         z = np.rint(state.noise * math.sqrt(self._noise_variance)).astype(np.int64)
         state.log_ratio = (self._noise.log_pmf(z) + math.sqrt(2.0) * np.abs(state.noise)).sum(axis=-1)
 
     def _redraw_noise(self, state: GibbsState) -> Floats:
-        """Return the noise, redrawn given parameters and variances; with a law of no known shape it may stay."""
+        """Redraw the noise given parameters and variances, and return it; noise of no known shape may stay."""
         if not self._corrected:
             return self._draw_noise(state)
-        new = GibbsState(**{field.name: getattr(state, field.name) for field in fields(state)})
+        new = replace(state)
         self._propose_noise(new)
         accept = np.log(self._rng.random(new.log_ratio.shape)) < new.log_ratio - state.log_ratio
         state.noise[accept], state.log_ratio[accept] = new.noise[accept], new.log_ratio[accept]
@@ -341,6 +329,9 @@ class ScaleMixtureSampler:
         return free + scaled * np.linalg.solve(total, (state.residual - free - other)[..., None])[..., 0]
 
     def _draw_variances(self, noise: Floats) -> Floats:
-        """Draw the variances given noise in units where 2 b^2 = 1: inverses have mean sqrt 2 / |noise| and shape 2."""
+        """Draw the variances given the noise, in units with 2 b^2 = 1.
+
+        The inverse variances are inverse-Gaussian with mean sqrt 2 / |noise| and shape 2.
+        """
         means = math.sqrt(2.0) / np.maximum(np.abs(noise), 1e-8)
         return self._noise_variance / np.maximum(self._rng.wald(means, 2.0), 1e-12)

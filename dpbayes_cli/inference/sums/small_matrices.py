@@ -7,20 +7,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from dpbayes_cli.base.numeric import Floats
-
-    Rows = NDArray[np.bool_]
+    from dpbayes_cli.base.numeric import Booleans, Floats
 
 _MAX_ELIMINATED_SIZE = 8
-"""Up to this size, elimination over all matrices at once is faster than a LAPACK call for each."""
+"""Up to this size, eliminating in all matrices at once is faster than one LAPACK call for each matrix."""
 _MIN_RELATIVE_PIVOT = 1e-13
-"""A smaller pivot, relative to its diagonal entry, is rounding error."""
+"""A pivot smaller than this share of its diagonal entry is rounding error."""
 
 
 def plus_diagonal(matrices: Floats, diagonals: Floats) -> Floats:
-    """Return matrices with diagonals added."""
+    """Return matrices, shape (..., k, k), with diagonals, shape (..., k), added."""
     index = np.arange(matrices.shape[-1])
     shape = np.broadcast_shapes(matrices.shape[:-2], diagonals.shape[:-1])
     result = np.broadcast_to(matrices, (*shape, len(index), len(index))).copy()
@@ -29,12 +25,7 @@ def plus_diagonal(matrices: Floats, diagonals: Floats) -> Floats:
 
 
 def square_and_determinant(matrices: Floats, vectors: Floats) -> tuple[Floats, Floats]:
-    """Return v' M^-1 v and log det M; NaN if M is not positive definite.
-
-    Args:
-        matrices: symmetric, shape (..., k, k).
-        vectors: shape (..., k).
-    """
+    """Return v' M^-1 v and log det M of symmetric matrices, shape (..., k, k); NaN where M is not positive definite."""
     size = vectors.shape[-1]
     if size > _MAX_ELIMINATED_SIZE:
         scale = np.sqrt(np.diagonal(matrices, axis1=-2, axis2=-1))
@@ -58,8 +49,8 @@ def square_and_determinant(matrices: Floats, vectors: Floats) -> tuple[Floats, F
     return square, log_determinant
 
 
-def cholesky(matrices: Floats) -> tuple[Floats, Rows]:
-    """Return lower Cholesky factors, and which matrices are positive definite; the others get the identity."""
+def cholesky(matrices: Floats) -> tuple[Floats, Booleans]:
+    """Return lower Cholesky factors, and which matrices are positive definite; the factor of others is the identity."""
     try:
         return np.asarray(np.linalg.cholesky(matrices)), np.ones(matrices.shape[:-2], dtype=np.bool_)
     except np.linalg.LinAlgError:

@@ -2,11 +2,11 @@
 
 If the noise is Laplace and not narrower than the sum S, p(y | theta) is split at y,
 
-    p(y) = c [exp(-y/b) E[exp(S/b); S <= y] + exp(y/b) E[exp(-S/b); S > y]],
+    p(y) = c [exp(-y/b) E[exp(S/b); S <= y] + exp(y/b) E[exp(-S/b); S > y]].
 
-into exponential moments times probabilities of a tilted distribution. These are computed by Gil-Pelaez' formula, with a
-few hundred frequencies on the scale of the sum, however wide the noise. Otherwise the product of both characteristic
-functions is inverted directly.
+Both terms are exponential moments of S times probabilities of a tilted distribution. Gil-Pelaez' formula computes
+these probabilities with a few hundred frequencies on the scale of the sum, however wide the noise is. In all other
+cases the product of the characteristic functions of sum and noise is inverted directly.
 
 Source: Gil-Pelaez 1951; design notes, noise-aware inference (p(statistic | theta) by the characteristic function).
 """
@@ -23,30 +23,26 @@ from dpbayes_cli.core.noisy_observation import ScalarLaw
 from dpbayes_cli.privacy.noise import NoiseLaw
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from dpbayes_cli.base.numeric import Complexes, Floats, Integers
-
-    Rows = NDArray[np.bool_]
+    from dpbayes_cli.base.numeric import Booleans, Complexes, Floats, Integers
 
 _FREQUENCIES = 192
 _MANY_RECORDS = 100.0
 _MAX_FREQUENCIES = 2048
 _MAX_TILT_EXPONENT = 60.0
-"""The largest exponent that a tilt gives to a record."""
+"""The largest exponent, tilt times number, that a tilt may give to one record."""
 _MIN_PROBABILITY = 1e-12
 _TAIL_SDS, _TAIL_JUMPS = 9.0, 12.0
-"""A sum's tails are cut off this many standard deviations, plus this many of the largest jumps, from its mean."""
+"""The tails of a sum are cut off at 9 standard deviations plus 12 of the largest jumps from its mean."""
 _BATCH_PAIRS = 1 << 14
 """Pairs that are computed at a time, so that they stay in the processor's cache."""
 _BATCH_CASES = 512
-"""Cases that are computed at a time: with the most frequencies they take 16 MB."""
+"""Cases that are computed at a time; with the most frequencies they take 16 MB."""
 _NEGLIGIBLE_NATS = 36.0
-"""Terms of modulus below exp(-36) are left out."""
+"""Terms of a modulus below exp(-36) are left out."""
 
 
 def frequencies_for(n_records: float) -> int:
-    """Return the number of frequencies for a sum: the characteristic function of few clamped numbers decays slowly."""
+    """Return the number of frequencies for a sum; a sum of few records needs more of them."""
     if n_records >= _MANY_RECORDS:
         return _FREQUENCIES // 2
     return int(max(_FREQUENCIES, min(4096 / max(n_records, 1.0), 1024)))
@@ -54,11 +50,11 @@ def frequencies_for(n_records: float) -> int:
 
 @dataclass(frozen=True)
 class _Tilted:
-    """The exponentially tilted distributions of a record, by point, and of the sum, by case.
+    """The exponentially tilted distributions of one record s, by point, and of the sum S, by case.
 
     Attributes:
         tilt: the tilt t.
-        log_mass_of_one, mean_of_one: log E[exp(t s)] and the tilted mean for one record s, shape (n_points,).
+        log_mass_of_one, mean_of_one: log E[exp(t s)] and the tilted mean of s, shape (n_points,).
         log_mass: log E[exp(t S)], shape (n_cases,).
         mean, sd: the mean and sd of the tilted sum, shape (n_cases,).
         reach: the distance from the mean at which the tails are cut off, shape (n_cases,).
@@ -82,7 +78,7 @@ class SumTable:
         law: the law of a record.
         points: parameters, shape (n_points, 1).
         of_point: the index of the point of each case, shape (n_cases,).
-        n_records: the number of records of each case, of similar size, shape (n_cases,).
+        n_records: the number of records of each case, which should be similar, shape (n_cases,).
         frequencies: the number of frequencies.
     """
 
@@ -93,7 +89,7 @@ class SumTable:
     n_records: Floats
     frequencies: int
 
-    def _subset(self, rows: Rows) -> tuple[SumTable, Rows]:
+    def _subset(self, rows: Booleans) -> tuple[SumTable, Booleans]:
         """Return the table of some cases, and which points occur in it."""
         occurs, of_point = reindex(self.of_point[rows], len(self.points))
         table = replace(self, points=self.points[occurs], of_point=of_point, n_records=self.n_records[rows])
@@ -119,8 +115,8 @@ class SumTable:
     def _by_batches(self, case: Integers, y: Floats) -> Floats:
         """Return the log likelihoods under noise whose probabilities may jump, some cases at a time.
 
-        The characteristic function of such noise need not decay, so there must be enough frequencies for that of the
-        sum to decay.
+        The characteristic function of such noise need not decay. The grid of frequencies must therefore go as far as
+        the characteristic function of the sum is not negligible.
         """
         result = np.empty(len(case))
         for start in range(0, len(self.n_records), _BATCH_CASES):
@@ -141,12 +137,10 @@ class SumTable:
         return np.asarray((self.n_records * self.law.span) % max(self.law.spacing, 1))
 
     def _grid(self, reach: Floats, d: int) -> tuple[Floats, Floats]:
-        """Return frequencies, midpoints of intervals, shape (n_points, n_frequencies), and their spacing, (n_points,).
+        """Return midpoints of frequency intervals, shape (n_points, n_frequencies), and their spacing by point.
 
-        Args:
-            reach: half the range of sums that must not alias with each other, shape (n_cases,).
-            d: the spacing of the lattice of sums, 0 if there is none. A lattice has no frequencies beyond pi / d; sums
-                of few records use all of these.
+        Sums within ``reach`` of their mean must not alias with each other. If the sums form a lattice of spacing d > 0,
+        there are no frequencies beyond pi / d; for sums of few records the grid goes that far.
         """
         farthest = np.zeros(len(self.points))
         np.maximum.at(farthest, self.of_point, reach)
@@ -166,7 +160,7 @@ class SumTable:
     def _tilted(self, tilt: float) -> _Tilted:
         """Return mass, mean and sd under a tilt, by central differences of the log moment generating function.
 
-        The differences only set scales: an error of a percent in them changes no result.
+        The results only set scales; an error of a percent in them changes no likelihood.
         """
         span, n, case = self.law.span, self.n_records, self.of_point
         step, wide = 1e-3 / span, 1e-2 / span
@@ -181,14 +175,11 @@ class SumTable:
         reach = _TAIL_SDS * sd + _TAIL_JUMPS * np.where(n > 0, jump[case], 0.0)
         return _Tilted(tilt, logs[:, 3], first, n * logs[:, 3][case], n * first[case], sd, reach)
 
-    def _terms(self, tilted: _Tilted, points: Rows, u: Floats, weights: Floats) -> Complexes:
-        """Return the characteristic functions of centered tilted sums times weights, shape (n_cases, n_frequencies).
+    def _terms(self, tilted: _Tilted, points: Booleans, u: Floats, weights: Floats) -> Complexes:
+        """Return weights times the characteristic functions of centered tilted sums, shape (n_cases, n_frequencies).
 
-        Args:
-            tilted: the tilted distributions of the table of which this one is a subset.
-            points: which points of that table occur in this one.
-            u: frequencies, shape (n_points, n_frequencies).
-            weights: their weights, same shape.
+        Frequencies u and weights have shape (n_points, n_frequencies). ``tilted`` belongs to a table of which this one
+        is a subset; ``points`` says which of its points occur here.
         """
         one = self._log_one(u - 1j * tilted.tilt)
         one -= tilted.log_mass_of_one[points, None] + 1j * u * tilted.mean_of_one[points, None]
@@ -203,8 +194,9 @@ class SumTable:
     def _split(self, case: Integers, y: Floats, noise: NoiseLaw, sd: Floats) -> Floats:
         """Return the log likelihoods under Laplace noise, split at y.
 
-        Each side is E[exp(-|S - y| / b)] over the sums on that side, at most their probability, and therefore at most
-        its Chernoff bound. The cap keeps a tilt from amplifying the error of a small tail probability.
+        Each side is E[exp(-|S - y| / b); S on that side]. A side is at most the probability of its sums, and therefore
+        at most their Chernoff bound. Capping it by this bound keeps a tilt from amplifying the error of a small tail
+        probability.
         """
         sides = []
         for sign in (1.0, -1.0):
@@ -231,8 +223,9 @@ class SumTable:
     def _probability_below(self, case: Integers, y: Floats, tilted: _Tilted) -> Floats:
         """Return P(S <= y) under the tilted distribution, by Gil-Pelaez' formula at midpoints.
 
-        Midpoints of spacing h alias the distribution with period 2 pi / h, which is large enough that nothing aliases
-        to y. A lattice of spacing d has all its frequencies below pi / d, and y moves to the middle of its gap.
+        Midpoints of spacing h alias the distribution with period 2 pi / h, which is so large that nothing aliases to y.
+        If the sums form a lattice of spacing d, all frequencies are below pi / d, and y is moved to the middle of its
+        gap.
         """
         d = self.law.spacing
         offset = self._offset[case]
@@ -253,7 +246,7 @@ class SumTable:
     def _direct(self, case: Integers, y: Floats, untilted: _Tilted) -> Floats:
         """Return the log likelihoods by inverting the characteristic function of the sum plus noise.
 
-        Far from the mean, where cancellation leaves no accurate digits, a normal tail is used instead.
+        Far from the mean cancellation leaves no accurate digits, and a normal tail is used instead.
         """
         noise = self.noise
         sd, away = np.sqrt(untilted.sd**2 + noise.variance), y - untilted.mean[case]
@@ -279,21 +272,15 @@ class SumTable:
         return result
 
 
-def reindex(chosen: Integers, size: int) -> tuple[Rows, Integers]:
-    """Return which of ``size`` indices occur in ``chosen``, and ``chosen`` renumbered among those that occur."""
+def reindex(chosen: Integers, size: int) -> tuple[Booleans, Integers]:
+    """Return which of ``size`` indices occur in ``chosen``, and ``chosen`` renumbered among these indices."""
     occurs = np.zeros(size, dtype=np.bool_)
     occurs[chosen] = True
     return occurs, np.asarray((np.cumsum(occurs) - 1)[chosen])
 
 
 def _series_at(terms: Complexes, case: Integers, angles: Floats) -> Complexes:
-    """Return sum_j terms[case, j] exp(-i (j + 1/2) angle) for every pair of a case and an angle, by Horner's rule.
-
-    Args:
-        terms: shape (n_cases, n_terms).
-        case: shape (n_pairs,).
-        angles: shape (n_pairs,).
-    """
+    """Return sum_j terms[case, j] exp(-i (j + 1/2) angle) for pairs of a case and an angle, by Horner's rule."""
     columns = np.ascontiguousarray(terms.T[::-1])
     result = np.empty(len(case), dtype=np.complex128)
     for start in range(0, len(case), _BATCH_PAIRS):
@@ -309,6 +296,5 @@ def _series_at(terms: Complexes, case: Integers, angles: Floats) -> Complexes:
 
 def moments_of_one(law: ScalarLaw, points: Floats, noise: NoiseLaw) -> Floats:
     """Return mean and sd of what a counted record adds to the sum, shape (n_points, 2)."""
-
     one = SumTable(noise, law, points, np.arange(len(points)), np.ones(len(points)), _FREQUENCIES)._tilted(0.0)
     return np.column_stack([one.mean, one.sd])

@@ -1,1 +1,1 @@
-"""Posteriors of the tables of a network given their noisy counts. Names no model and no mechanism."""
+"""Posteriors of the tables of a network given their noisy counts. This package names no model and no mechanism."""

@@ -1,13 +1,16 @@
 """The consistent tables nearest to noisy ones: non-negative, with the same total, and with margins that agree.
 
 Noise makes cells negative, and makes the tables of overlapping families disagree on shared margins. Among all tables
-that are margins of one non-negative table over all variables, the nearest in L1, cell by cell, solves a linear program.
-The distance is between cells, not Fourier coefficients: inference reads cells, the program stays sparse, and codes that
-stand for no value cost the same for every solution. Since all tables have the same total, the sum of |a - y| over cells
-is a constant minus that of 2 min(a, max(y, 0)), so that only cells with y > 0 enter.
+that are margins of one non-negative table over all variables, those nearest in L1, cell by cell, solve a linear
+program. As all tables have the same total, the sum of |a - y| over cells is a constant minus the sum of
+2 min(a, max(y, 0)): only cells with y > 0 enter. The distance is one between cells and not between Fourier
+coefficients, because inference reads cells and the program stays sparse.
 
-Source: Barak et al. 2007, sec. 4 (linear program over the joint table); Lauritzen and Spiegelhalter 1988 (the same
-feasible set over the cliques of a junction tree); Wainwright and Jordan 2008, sec. 4.1.1 (local consistency).
+The program is solved for blocks: the joint table; if that is too large, the cliques of a junction tree, whose margins
+agree exactly if they are margins of one table; if these are too large, the families themselves.
+
+Source: Barak et al. 2007, sec. 4 (linear program over the joint table); Lauritzen and Spiegelhalter 1988 (cliques of a
+junction tree); Wainwright and Jordan 2008, sec. 4.1.1 (families that agree need not be margins of one table).
 """
 
 from __future__ import annotations
@@ -19,11 +22,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from dpbayes_cli.inference.tables.family_blocks import Blocks, Family, n_cells, plan_blocks, shared_margins
+from dpbayes_cli.privacy.dag import min_fill_elimination
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
 
+Family = tuple[int, ...]
 How = Literal["full", "junction-tree", "local", "independent"]
 
 _ATTEMPTS: tuple[tuple[Literal["highs-ipm", "highs-ds"], float], ...] = (
@@ -33,12 +37,18 @@ _ATTEMPTS: tuple[tuple[Literal["highs-ipm", "highs-ds"], float], ...] = (
 )
 """Solvers and tolerances, in order. At the first tolerance one program in a few hundred has no solution; the simplex
 method takes ten times as long on large cliques."""
+MAX_JOINT_CELLS = 1 << 12
+"""Cells of the largest joint table that is one block."""
+MAX_TREE_CELLS = 1 << 14
+"""The largest number of cells of all cliques of a junction tree; they take seconds to solve, twice as many a minute."""
+MAX_TREE_WIDTH = 12
+"""The largest width of a junction tree: one less than the number of variables of its largest clique."""
 _MAX_DISAGREEMENT = 1e-9
 """The largest accepted disagreement, as a share of the total."""
 _MIN_MARGIN_SHARE = 1e-13
 """Margin probabilities below this are treated as zero (solver round-off)."""
 _MAX_ITERATIONS = 1_000_000
-"""A limit on the solver's time instead would make results depend on the machine."""
+"""A limit on iterations; a limit on time would make results depend on the machine."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,21 +71,15 @@ class ConsistentTables:
 def nearest_consistent(
     sizes: Sequence[int], families: Sequence[Family], noisy: Sequence[Floats], total: float
 ) -> ConsistentTables:
-    """Return the non-negative tables with agreeing margins that are nearest in L1 to noisy ones.
+    """Return the non-negative tables with agreeing margins that are nearest in L1 to noisy tables.
 
-    Args:
-        sizes: the number of values of each variable.
-        families: for each table the variables of its axes.
-        noisy: one table per family, with finite cells.
-        total: the record count, known or estimated; a negative one counts as 0.
-
-    Returns:
-        Tables with that total whose shared margins agree to rounding. The same input gives the same output.
+    All tables have the given total, known or estimated (a negative one counts as 0), and shared margins agree to
+    rounding. The same input gives the same output. ``sizes`` are the numbers of values of the variables; ``families``
+    are for each table the variables of its axes.
     """
     if not total > 0.0:
         return ConsistentTables(tuple(np.zeros_like(table) for table in noisy), "independent", 0.0)
-    # No cell of a solution exceeds the total, so clipping the targets there changes nothing; it keeps numbers small.
-
+    # No cell of a solution exceeds the total, so that clipping the targets changes no solution.
     targets = [np.clip(np.asarray(table, dtype=np.float64), 0.0, total) / total for table in noisy]
     plan = plan_blocks(sizes, families)
     blocks = _solve(plan, sizes, families, targets)
@@ -103,7 +107,7 @@ def _scale_to_total(shares: Sequence[Floats], total: float) -> tuple[Floats, ...
 def _solve(
     plan: Blocks, sizes: Sequence[int], families: Sequence[Family], targets: Sequence[Floats]
 ) -> list[Floats] | None:
-    """Return the blocks' tables with total 1, consistent to rounding; None if the solver finds none."""
+    """Return the blocks' tables with total 1, consistent up to the solver's tolerance; None if it finds no solution."""
     from scipy.optimize import linprog
     from scipy.sparse import coo_array
 
@@ -161,9 +165,9 @@ def _solve(
 
 
 def _make_margins_agree(plan: Blocks, blocks: Sequence[Floats]) -> list[Floats]:
-    """Return tables whose margins agree to rounding: each block's conditional, times the margin of its parent.
+    """Return tables whose margins agree to rounding: the conditional law of each block, times the margin of its parent.
 
-    A margin cell that is zero in the block is spread evenly over the block's cells.
+    The conditional law given a margin cell that is zero in the block is uniform.
     """
     tables = [blocks[0] / blocks[0].sum()]
     for link in plan.links:  # blocks follow their parents
@@ -180,7 +184,7 @@ def _make_margins_agree(plan: Blocks, blocks: Sequence[Floats]) -> list[Floats]:
 
 
 class _Rows:
-    """The entries of a sparse matrix, gathered block by block."""
+    """The entries of a sparse matrix, gathered row block by row block."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -198,7 +202,7 @@ class _Rows:
 
 
 def _independent_tables(sizes: Sequence[int], families: Sequence[Family], targets: Sequence[Floats]) -> list[Floats]:
-    """Return the products of one-variable margins, each from the first table with the variable."""
+    """Return products of one-variable margins, each margin from the first table that has the variable."""
     shares: dict[int, Floats] = {}
     for family, target in zip(families, targets, strict=True):
         for v in family:
@@ -234,7 +238,102 @@ def _index(block: Family, shape: Sequence[int], shared: Iterable[int]) -> Intege
 
 
 def _margin(block: Family, table: Floats, shared: Family) -> Floats:
-    """Return the margin of a table over ``shared``, axes in that order."""
+    """Return the margin of a table over ``shared``, with the axes in that order."""
     shape = tuple(table.shape[block.index(v)] for v in shared)
     sums = np.bincount(_index(block, table.shape, shared), weights=table.reshape(-1), minlength=math.prod(shape))
     return sums.reshape(shape)
+
+
+@dataclass(frozen=True)
+class Link:
+    """Two blocks that must agree on a shared margin; ``earlier`` is the smaller index."""
+
+    earlier: int
+    block: int
+    shared: Family
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """The tables that the program solves for, and where each family is read from.
+
+    Attributes:
+        how: what the blocks are.
+        blocks: the variables of each table.
+        links: the margins that must agree; they connect every block with block 0.
+        homes: for each family the index of a block that contains it.
+    """
+
+    how: Literal["full", "junction-tree", "local"]
+    blocks: tuple[Family, ...]
+    links: tuple[Link, ...]
+    homes: tuple[int, ...]
+
+
+def plan_blocks(sizes: Sequence[int], families: Sequence[Family]) -> Blocks:
+    """Return the blocks to solve for: joint table, junction tree or families, whichever is the first small enough."""
+    involved = tuple(sorted({v for family in families for v in family}))
+    if n_cells(sizes, involved) <= MAX_JOINT_CELLS:
+        return Blocks("full", (involved,), (), (0,) * len(families))
+    tree = junction_tree(sizes, families)
+    if tree is not None:
+        return tree
+    return Blocks("local", tuple(families), shared_margins(families), tuple(range(len(families))))
+
+
+def junction_tree(sizes: Sequence[int], families: Sequence[Family]) -> Blocks | None:
+    """Return the cliques of the triangulated family graph, linked as a tree; None if they are too large."""
+    elimination = min_fill_elimination(len(sizes), families, MAX_TREE_WIDTH)
+    if len(elimination.order) < len(sizes):
+        return None
+    rank = {v: place for place, v in enumerate(elimination.order)}
+    home: dict[int, int] = {}
+    cliques: list[set[int]] = []
+    links: list[Link] = []
+    for v, later in zip(reversed(elimination.order), reversed(elimination.later), strict=True):
+        parent = home[min(later, key=rank.__getitem__)] if later else 0
+        if cliques and cliques[parent] == set(later):
+            home[v] = parent
+            cliques[parent].add(v)
+            continue
+        if cliques:
+            links.append(Link(parent, len(cliques), later))
+        home[v] = len(cliques)
+        cliques.append({v, *later})
+    blocks = tuple(tuple(sorted(clique)) for clique in cliques)
+    if sum(n_cells(sizes, block) for block in blocks) > MAX_TREE_CELLS:
+        return None
+    # The clique in which a family's first variable was eliminated contains the family.
+    homes = tuple(home[min(family, key=rank.__getitem__)] for family in families)
+    return Blocks("junction-tree", blocks, tuple(links), homes)
+
+
+def shared_margins(families: Sequence[Family]) -> tuple[Link, ...]:
+    """Return links that make every two families agree on their shared variables.
+
+    Each family is linked to earlier families by the maximal sets that it shares with any of them. These links suffice:
+    the variables shared by families i and j < i are part of such a set, linked to some k < i, and by induction j and k
+    agree on them.
+    """
+    families_with: dict[int, list[int]] = {}
+    links = []
+    for i, family in enumerate(families):
+        first: dict[frozenset[int], int] = {}
+        shares: dict[int, set[int]] = {}
+        for v in family:
+            for j in families_with.setdefault(v, []):
+                shares.setdefault(j, set()).add(v)
+            families_with[v].append(i)
+        for j in sorted(shares):
+            first.setdefault(frozenset(shares[j]), j)
+        for shared, j in first.items():
+            if not any(shared < other for other in first):
+                links.append(Link(j, i, tuple(sorted(shared))))
+        if i and not first:
+            links.append(Link(0, i, ()))
+    return tuple(links)
+
+
+def n_cells(sizes: Sequence[int], variables: Iterable[int]) -> int:
+    """Return the number of cells of a table over some variables."""
+    return math.prod(sizes[v] for v in variables)

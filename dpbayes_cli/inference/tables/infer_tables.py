@@ -1,28 +1,29 @@
 """The posterior of a network's tables given noisy counts: independent draws of the latent counts, or Markov chains.
 
-Memory and time are bounded by numbers that depend only on the size of the network and on the options, so that equal
+Memory and time are bounded by limits that depend only on the size of the network and on the options, so that equal
 generators give equal results. Draws of chains are thinned as they come, and convergence is judged on at most 256
-parameters; the warnings say what was not reached.
+parameters; the warnings say which goal was not reached.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dpbayes_cli.core.noisy_observation import NoisyTables, Scope
+from dpbayes_cli.inference.chains import Trace
 from dpbayes_cli.inference.diagnostics import CONVERGED_R_HAT, diagnose, has_converged
-from dpbayes_cli.inference.dirichlet_rows import draw_rows, marginals_from_arrays, row_marginals, row_moments
-from dpbayes_cli.inference.naive import project_on_simplex
-from dpbayes_cli.inference.posterior import QUANTILES, Effort, Method, Posterior
+from dpbayes_cli.inference.dirichlet_rows import draw_rows, marginals_of, row_marginals, row_moments
+from dpbayes_cli.inference.naive import nearest_counts
+from dpbayes_cli.inference.posterior import NAIVE_WARNING, QUANTILES, Effort, Method, Posterior
 from dpbayes_cli.inference.tables.consistent_tables import ConsistentTables, nearest_consistent
 from dpbayes_cli.inference.tables.table_chain import TableChain
 from dpbayes_cli.inference.tables.table_draws import NETWORK_WORK, TABLE_WORK, draw_table
 from dpbayes_cli.inference.tables.table_layout import TableLayout
-from dpbayes_cli.inference.tables.trace import Trace
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
@@ -31,14 +32,14 @@ if TYPE_CHECKING:
 CHAINS = 4
 _WARM_UP = 150
 _FIRST_SWEEPS, _MAX_SWEEPS = 400, 800
-"""For networks with 1,000 cells or more; with fewer cells sweeps are cheaper, and the limit is higher."""
+"""Sweeps for networks with 1,000 cells or more; with fewer cells sweeps are cheaper, and the limit is higher."""
 _MAX_MONITORED = 256
 _MAX_STORED_COUNTS = 1 << 23
-"""Stored counts, and as many theta: chains times draws times cells."""
+"""The largest product of chains, draws and cells that is stored."""
 _MAX_RETURNED_NUMBERS = 1 << 22
 _DEFAULT_DRAWS, _MAX_INDEPENDENT_COUNTS, _MIN_DRAWS = 2000, 1 << 23, 250
 """Independent draws of the counts: the default number, the most draws times cells, and the smallest number. Each draw
-serves two samples; the Monte Carlo error of a mean is still 2 % of the standard deviation due to the noise."""
+of the counts serves two samples. The Monte Carlo error of a mean is then 2 % of the sd that the noise adds."""
 _SEPARATED_R_HAT = 1.05
 """Chains with a larger R-hat have not reached the same region."""
 
@@ -49,7 +50,7 @@ def infer_tables(
     """Return the posterior of the rows of all tables; see ``solve.infer``.
 
     The parameters are the cells of the tables, each table in C order; the cells of a row sum to one. At most 2^22
-    numbers are returned: for networks with many cells these are fewer draws than asked for.
+    numbers are returned: networks with many cells get fewer draws than requested.
     """
     if method == "naive":
         return _plug_in(observation, n_draws, rng)
@@ -80,38 +81,35 @@ def infer_tables(
         drawn = [next(others) if counts is None else counts for counts in drawn]
         described += f"; {len(left)} tables drawn by {CHAINS} Markov chains"
     counts = np.concatenate([values for values in drawn if values is not None], axis=1)
-    layout = TableLayout(observation.tables)
-    theta = draw_rows(counts, layout, rng)
-    draws, described = _draws_to_return(theta, counts, layout, n_draws, described, rng)
-    mean, data, noise = row_moments(counts, layout)
-    sd = np.sqrt(data + noise)
-    ess = diagnostics.get("ess_bulk", float(wanted))
-    error = float(np.max(np.sqrt(noise) / np.maximum(sd, 1e-300)) / math.sqrt(min(ess, wanted)))
-    return Posterior(
-        row_marginals(mean, data, noise, theta),
-        draws,
+    posterior, _ = _posterior_from_counts(
+        counts,
+        TableLayout(observation.tables),
+        n_draws,
         described,
-        exact=not left and coarsest == 1,
-        monte_carlo=error,
-        diagnostics=diagnostics,
-        warnings=warnings,
+        rng,
+        min(diagnostics.get("ess_bulk", wanted), wanted),
     )
+    return replace(posterior, exact=not left and coarsest == 1, diagnostics=diagnostics, warnings=warnings)
 
 
-def _draws_to_return(
-    theta: Floats, counts: Floats, layout: TableLayout, n_draws: int, described: str, rng: np.random.Generator
-) -> tuple[Floats, str]:
-    """Return as many draws of theta as asked for and allowed, with the extended description of the method."""
+def _posterior_from_counts(
+    counts: Floats, layout: TableLayout, n_draws: int, described: str, rng: np.random.Generator, ess: float
+) -> tuple[Posterior, Floats]:
+    """Return the posterior given draws of the counts, and one draw of theta for each draw of the counts."""
+    theta = draws = draw_rows(counts, layout, rng)
     most = max(_MAX_RETURNED_NUMBERS // counts.shape[1], 1)
     if n_draws > most:
         described += f"; {most} samples are returned, the limit for {counts.shape[1]} cells"
     elif n_draws > len(counts):
         described += ", used repeatedly"
     more = min(n_draws, most) - len(counts)
-    if more <= 0:
-        return theta[: min(n_draws, most)], described
-    again = draw_rows(counts[np.resize(np.arange(len(counts)), more)], layout, rng)
-    return np.concatenate([theta, again]), described
+    if more > 0:
+        again = draw_rows(counts[np.resize(np.arange(len(counts)), more)], layout, rng)
+        draws = np.concatenate([theta, again])
+    mean, data, noise = row_moments(counts, layout)
+    error = float(np.max(np.sqrt(noise) / np.maximum(np.sqrt(data + noise), 1e-300)) / math.sqrt(ess))
+    marginals = row_marginals(mean, data, noise, theta)
+    return Posterior(marginals, draws[: min(n_draws, most)], described, exact=False, monte_carlo=error), theta
 
 
 def _chain_posterior(tables: Sequence[NoisyTable], n_draws: int, rng: np.random.Generator, effort: Effort) -> Posterior:
@@ -119,27 +117,15 @@ def _chain_posterior(tables: Sequence[NoisyTable], n_draws: int, rng: np.random.
     kept, diagnostics, warnings = _run_chains(chain, n_draws, effort.ess)
     flat = kept.transpose(1, 0, 2).reshape(-1, kept.shape[2])  # interleaved: every prefix has all chains
     described = f"{len(flat)} draws from {CHAINS} Markov chains on the counts of all cells"
-    theta = draw_rows(flat, chain.layout, rng)
-    draws, described = _draws_to_return(theta, flat, chain.layout, n_draws, described, rng)
-    mean, data, noise = row_moments(flat, chain.layout)
-    sd = np.sqrt(data + noise)
-    error = float(np.max(np.sqrt(noise) / np.maximum(sd, 1e-300)) / math.sqrt(diagnostics["ess_bulk"]))
-    return Posterior(
-        row_marginals(mean, data, noise, theta),
-        draws,
-        described,
-        exact=False,
-        monte_carlo=error,
-        diagnostics=diagnostics,
-        warnings=warnings,
-        chains=theta.reshape(kept.shape[1], CHAINS, -1).transpose(1, 0, 2),
-    )
+    posterior, theta = _posterior_from_counts(flat, chain.layout, n_draws, described, rng, diagnostics["ess_bulk"])
+    chains = theta.reshape(kept.shape[1], CHAINS, -1).transpose(1, 0, 2)
+    return replace(posterior, diagnostics=diagnostics, warnings=warnings, chains=chains)
 
 
 def _run_chains(
     chain: TableChain, n_draws: int, required_ess: float
 ) -> tuple[Floats, dict[str, float], tuple[str, ...]]:
-    """Run chains until they converge or reach the limit; return the stored counts, diagnostics and warnings."""
+    """Run chains until they converge or reach a limit; return the stored counts, diagnostics and warnings."""
     layout = chain.layout
     n_cells = len(layout.row)
     columns = np.unique(np.linspace(0, n_cells - 1, min(n_cells, _MAX_MONITORED)).astype(int))
@@ -161,7 +147,7 @@ def _run_chains(
         reached = has_converged(float(r_hats.max())) and min(bulk.min(), tail.min()) >= required_ess
         if reached or sweeps >= most:
             break
-        if r_hats.max() > _SEPARATED_R_HAT and most - sweeps >= _FIRST_SWEEPS:  # count all of these as warm-up
+        if r_hats.max() > _SEPARATED_R_HAT and most - sweeps >= _FIRST_SWEEPS:  # all sweeps so far were warm-up
             kept.clear()
             monitored.clear()
         next_check = min(most, 2 * sweeps if most > 3 * sweeps else most)
@@ -183,25 +169,15 @@ def _warnings(r_hats: Floats, ess: Floats, required_ess: float) -> tuple[str, ..
     return (f"the chains are too short: {summary}",)
 
 
-def naive_counts(table: NoisyTable) -> Floats:
-    """Return the possible counts nearest to the noisy ones, shape (n_rows, n_values)."""
-    observed = np.asarray(table.observed, dtype=np.float64)
-    counts = np.maximum(observed, 0.0)
-    kind, n = table.total.kind, table.total.n
-    if kind == "known" or (kind == "at-most" and counts.sum() > n):
-        counts = project_on_simplex(observed.ravel(), n).reshape(observed.shape)
-    return np.asarray(counts)
-
-
 def possible_tables(observation: NoisyTables) -> list[Floats]:
-    """Return the possible counts nearest to the noisy ones; with a scope, the tables agree on shared variables."""
+    """Return the possible counts nearest to the noisy ones; if there is a scope, tables agree on shared variables."""
     if observation.scope is None:
-        return [naive_counts(table) for table in observation.tables]
+        return [nearest_counts(np.asarray(table.observed, float), table.total) for table in observation.tables]
     return list(consistent_tables(observation, observation.scope).tables)
 
 
 def consistent_tables(observation: NoisyTables, scope: Scope) -> ConsistentTables:
-    """Return the nearest tables that agree with each other, one axis for each variable of their families."""
+    """Return the nearest tables that agree with each other, with one axis for each variable of a family."""
     shaped = [
         table.observed.reshape([scope.sizes[v] for v in family])
         for table, family in zip(observation.tables, scope.families, strict=True)
@@ -221,10 +197,10 @@ def _plug_in(observation: NoisyTables, n_draws: int, rng: np.random.Generator) -
     quantiles = [np.where(alone, 1.0, betaincinv(shape, np.where(alone, 1.0, rest), p)) for p in QUANTILES.values()]
     kept = max(min(n_draws, _MAX_RETURNED_NUMBERS // counts.shape[1]), 1)
     return Posterior(
-        marginals_from_arrays(mean[0], variance[0], np.zeros_like(mean[0]), np.array(quantiles)),
+        marginals_of(mean[0], variance[0], variance[0], np.zeros_like(mean[0]), np.array(quantiles)),
         draw_rows(np.repeat(counts, kept, axis=0), layout, rng),
         f"conjugate posterior from {'the nearest consistent' if observation.scope else 'the projected'} counts, as if "
         "they were exact",
         exact=False,
-        warnings=("the naive (plug-in) posterior ignores the noise and is too narrow",),
+        warnings=(NAIVE_WARNING,),
     )

@@ -1,8 +1,9 @@
 """Moves of many records at a time, for tables whose noise is wide.
 
-Given the total of a row its records are exchangeable: after a random record is removed, the counts have the prior of a
-smaller row; after one is added by the urn (value k with probability proportional to a_k + c_k), that of a larger one.
-Moves that remove and add records like this need only the noise of the cells in their acceptance ratio.
+Given the total of a row its records are exchangeable. After a random record is removed, the counts have the prior of a
+row with one record less. After a record is added by the urn (value k with probability proportional to a_k + c_k), they
+have the prior of a row with one record more. If records are removed and added in this way, the priors of the cells
+cancel in the acceptance ratio, and only the noise of the cells remains.
 
 Source: Blackwell and MacQueen 1973 (the urn); Green 1995 (acceptance of moves).
 """
@@ -18,10 +19,10 @@ if TYPE_CHECKING:
     from dpbayes_cli.inference.tables.table_layout import TableLayout
 
 _MAX_COUNT = 5e8
-"""numpy draws hypergeometric numbers only out of fewer than 1e9."""
+"""A bound on counts: numpy draws hypergeometric numbers only out of fewer than 1e9 records."""
 _MIN_THINNING_SHARE = 1e-9
 _SIZE_CLASS_OCTAVES = 3.01
-"""Rows of up to 8 cells are handled together, those of up to 64, and so on."""
+"""Rows of up to 8 cells are handled together, and so are rows of up to 64 cells, and so on."""
 
 
 class TableBlockMoves:
@@ -36,15 +37,7 @@ class TableBlockMoves:
         self._open_cells = np.flatnonzero(~layout.known[layout.table])
 
     def exchange(self, counts: Floats, first: Integers, second: Integers) -> Floats:
-        """Move records from one row of each pair to the other, by the urn.
-
-        Args:
-            counts: shape (chains, n_cells).
-            first, second: the rows of each pair, both of one table.
-
-        Returns:
-            The new counts.
-        """
+        """Move records from one row of each pair of rows of a table to the other, by the urn; return the new counts."""
         layout = self._layout
         coupled = layout.coupled[layout.row_table[first]]  # in other tables single splits mix as well
         if not coupled.any() or counts.max() * layout.row_size.max() > _MAX_COUNT:
@@ -95,11 +88,11 @@ class TableBlockMoves:
     def scale(self, counts: Floats) -> Floats:
         """Thin the counts of tables whose total is not known, or make the reverse move; return the new counts.
 
-        Thinning by a share r removes Binomial(c, r) records from each cell. The reverse adds a negative binomial number
-        with shape a + c and share s to each cell, where s matches the mean of the records added to a total m with that
-        of the records removed: s (A + m) / (1 - s) = r (m + 1) / (1 - r), A the sum of all a. The ratio of the two
-        proposals, for d records between m and m + d, is prod_k [Gamma(a + c) / c!] / [Gamma(a + c') / c'!], which
-        cancels the factors of the cells, times (1 - r)^m r^d / [(1 - s)^(A + m) s^d].
+        Thinning by a share r removes Binomial(c, r) records from each cell. The reverse move adds a negative binomial
+        number of records to each cell, with shape a + c and share s. The share s is such that on average as many
+        records are added to a total m as are removed: s (A + m) / (1 - s) = r (m + 1) / (1 - r), with A the sum of all
+        a. The ratio of the two proposals, for d records between m and m + d, is prod_k [Gamma(a + c) / c!] / [Gamma(a +
+        c') / c'!], which cancels the factors of the cells, times (1 - r)^m r^d / [(1 - s)^(A + m) s^d].
         """
         layout, rng, cells = self._layout, self._rng, self._open_cells
         tables = layout.table[cells]
@@ -129,18 +122,14 @@ class TableBlockMoves:
         return np.where(accepted[:, layout.table], proposed, counts)
 
     def _rate(self, share: Floats, totals: Floats) -> Floats:
-        """Return s / (1 - s), see ``scale``, for totals before records are added."""
+        """Return s / (1 - s), see ``scale``, given the totals before records are added."""
         return np.asarray(share / (1.0 - share) * (totals + 1.0) / (self._sums + totals))
 
 
 def _draw_removed(source: Floats, number: Floats, sizes: Integers, rng: np.random.Generator) -> Floats:
-    """Return how many records of each cell are among ``number`` records taken at random.
+    """Return how many records of each cell are among ``number`` records taken at random from the row.
 
-    Args:
-        source: shape (chains, rows, cells).
-        number: shape (chains, rows).
-        sizes: the number of cells of each row, descending.
-        rng: the generator.
+    Counts have shape (chains, rows, cells), numbers (chains, rows); ``sizes``, the cells of each row, descend.
     """
     whole, taken = source.astype(np.int64), np.zeros(source.shape)
     left, rest = number.astype(np.int64), whole.sum(axis=2)

@@ -1,18 +1,18 @@
 """A Markov chain on the latent counts of all tables of a network, in several chains at once.
 
-Theta and the probabilities of the rows are integrated out (see ``table_layout`` for the density). A sweep makes these
+Theta and the probabilities of the rows are integrated out; ``table_layout`` has the density. A sweep makes these
 moves, each in all tables and all chains at once; each leaves the exact posterior of the counts invariant:
 
-- cells of a row are paired at random, and the split of each pair's sum is redrawn;
-- rows of a table are paired at random, and cells across each pair of rows: one split is redrawn exactly; then several
-  are redrawn as if the factors of the rows were exponential in their totals, and all splits of a pair of rows are
-  accepted or rejected together by the exact factors;
-- if the total is not known, single cells are redrawn, and accepted or rejected together in each table;
-- many records are moved at a time (see ``table_block_moves``), which mixes well if the noise is wide.
+- The cells of each row are paired at random, and the split of each pair's sum is redrawn.
+- The rows of each table are paired at random, and the cells of each pair of rows, too. One split is redrawn exactly.
+  Then several splits are redrawn as if the factors of the rows were exponential in the row totals; all splits of a pair
+  of rows are accepted or rejected together by the exact factors.
+- If the total is not known, single cells are redrawn, and accepted or rejected together in each table.
+- Many records are moved at a time (``table_block_moves``), which mixes well if the noise is wide.
 
-A split is redrawn among a few points of a randomly placed lattice through the current one. The position of the current
-point on the lattice is uniform, and the spacing depends on nothing that the move changes, so that choosing among the
-points by their probability is a Gibbs step. The spacing is random, near the width of the conditional distribution.
+A split is redrawn among a few points of a randomly placed lattice through the current split. The current point has a
+uniform position on the lattice, and the spacing depends on nothing that the move changes. Choosing among the points
+by their probability is therefore a Gibbs step. The spacing is random, near the width of the conditional distribution.
 
 All chains pair the same cells; given the pairs, they are independent.
 
@@ -38,20 +38,15 @@ if TYPE_CHECKING:
 _POINTS = 6
 _POSITIONS = np.arange(_POINTS, dtype=np.float64)[:, None, None]
 _LOG2_SPACING = (-1.5, 1.5)
-"""The range of log2(spacing / width), which is uniform: six points then span one width or several."""
+"""The range of the uniform log2(spacing / width): six points then span one width or several."""
 _EXCHANGE_EVERY, _SCALE_EVERY = 4, 2
-"""Sweeps between the expensive moves, which would otherwise take most of the time."""
+"""Sweeps between two moves of the expensive kinds, which would otherwise take most of the time."""
 _BATCH_PAIRS = 1 << 9
 """Pairs that are redrawn at once, so that their arrays stay in the processor's cache."""
 
 
 class TableChain:
-    """Several chains as one array of counts.
-
-    Attributes:
-        layout: the tables as arrays.
-        counts: the current counts, integers, shape (chains, n_cells).
-    """
+    """Several chains as one array of counts, integers, shape (chains, n_cells)."""
 
     def __init__(self, tables: Sequence[NoisyTable], chains: int, rng: np.random.Generator) -> None:
         self.layout = TableLayout(tables)
@@ -81,13 +76,13 @@ class TableChain:
         self._sweeps += 1
 
     def _plan_rows(self) -> None:
-        """Set the positions of the left cells of all pairs, after cells are shuffled within their rows."""
+        """Set the positions of the left cells of all pairs in an array of cells shuffled within their rows."""
         half = self.layout.row_size // 2
         rank = np.arange(half.sum()) - np.repeat(starts_of(half), half)
         self._left_position = np.repeat(self.layout.row_start, half) + 2 * rank
 
     def _plan_row_pairs(self) -> None:
-        """Set the positions of the first rows of all pairs, after rows are shuffled within their tables."""
+        """Set the positions of the first rows of all pairs in an array of rows shuffled within their tables."""
         half = self.layout.table_rows // 2
         rank = np.arange(half.sum()) - np.repeat(starts_of(half), half)
         self._pair_position = np.repeat(self.layout.table_row, half) + 2 * rank
@@ -97,7 +92,7 @@ class TableChain:
         self._pair_uncoupled = ~self.layout.coupled[self.layout.row_table[self._pair_position]]
 
     def _shuffled(self, groups: Integers, size: int) -> Integers:
-        """Return 0..size-1, with the groups in order and shuffled within each group."""
+        """Return 0..size-1 sorted by group, shuffled within each group."""
         return np.argsort(groups + self._rng.random(size))
 
     def _redraw_within_rows(self, order: Integers) -> None:
@@ -109,17 +104,12 @@ class TableChain:
             self.counts[:, batch_right] -= increase
 
     def _pair_rows(self) -> tuple[Integers, Integers]:
-        """Return the first and second rows of random pairs, both in the same table."""
+        """Return the first and the second rows of random pairs of rows of the same table."""
         order = self._shuffled(self.layout.row_table, len(self.layout.row_table))
         return order[self._pair_position], order[self._pair_position + 1]
 
     def _redraw_across_rows(self, order: Integers, first: Integers, second: Integers) -> None:
-        """Redraw a random number of splits across each pair of rows.
-
-        Args:
-            order: the cells, shuffled within their rows.
-            first, second: the rows of each pair.
-        """
+        """Redraw a random number of splits across each pair of rows; ``order`` has cells shuffled within their rows."""
         layout = self.layout
         size = _draw_sizes(self._pair_size, self._rng)
         size[self._pair_uncoupled] = self._pair_size[self._pair_uncoupled]  # these are never rejected
@@ -152,34 +142,30 @@ class TableChain:
         for i in range(0, len(first), _BATCH_PAIRS):
             rows, others = first[i : i + _BATCH_PAIRS], second[i : i + _BATCH_PAIRS]
             left, right = self._choose_cell(order, rows), self._choose_cell(order, others)
-            here, there = totals[:, rows], totals[:, others]
-
-            def log_rows(
-                grown: Floats,
-                rows: Integers = rows,
-                others: Integers = others,
-                here: Floats = here,
-                there: Floats = there,
-            ) -> Floats:
-                return layout.log_rows(here + grown, rows) + layout.log_rows(there - grown, others)
-
-            increase = self._draw_splits(left, right, log_rows)
+            log_row_factors = partial(self._log_pairs_of_rows, rows, others, totals[:, rows], totals[:, others])
+            increase = self._draw_splits(left, right, log_row_factors)
             self.counts[:, left] += increase
             self.counts[:, right] -= increase
 
+    def _log_pairs_of_rows(
+        self, first: Integers, second: Integers, here: Floats, there: Floats, moved: Floats
+    ) -> Floats:
+        """Return log R of both rows of each pair, after counts are moved to the first row from the second."""
+        return self.layout.log_rows(here + moved, first) + self.layout.log_rows(there - moved, second)
+
     def _choose_cell(self, order: Integers, rows: Integers) -> Integers:
-        """Return a cell of each row: often the one with the largest observed count, which may dominate the total."""
+        """Return a cell of each row: the one with the largest observed count or, as often, a random one."""
         often = self._rng.random(len(rows)) < 0.5
         return np.where(often, self._top_cell[rows], order[self.layout.row_start[rows]])
 
     def _draw_splits(
         self, left: Integers, right: Integers, log_row_factors: Callable[[Floats], Floats] | None
     ) -> Floats:
-        """Redraw the splits of pairs' sums; return the increases of the left counts, shape (chains, pairs).
+        """Redraw the splits of the sums of disjoint pairs; return the changes of the left counts, shape (chains,
+        pairs).
 
-        Args:
-            left, right: the cells of each pair; no cell occurs twice.
-            log_row_factors: log factors of the rows, given the increases; None if the rows' totals do not change.
+        ``log_row_factors`` maps these changes to the log factors of the rows; it is None if the row totals do not
+        change.
         """
         layout = self.layout
         current = self.counts[:, left]
@@ -188,11 +174,11 @@ class TableChain:
         share = a * b / ((a + b) ** 2 * (a + b + 1.0))
         prior = sums * (sums + (a + b)) * share  # the variance of a beta-binomial count
         width = 1.0 / np.sqrt(1.0 / layout.variance[left] + 1.0 / layout.variance[right] + 1.0 / (prior + 1e-3))
-        if log_row_factors is not None:  # the totals of the rows change, too
+        if log_row_factors is not None:
             precision = layout.margin_precision
             width /= np.sqrt(1.0 + width**2 * (precision[layout.row[left]] + precision[layout.row[right]]))
         uniform = self._rng.random((3, *current.shape))
-        points, current = _lattice(current, width, uniform)
+        points = _lattice(current, width, uniform)
         size = sums + 1.0
         turns = points / size
         np.floor(turns, out=turns)
@@ -213,7 +199,7 @@ class TableChain:
         uniform = self._rng.random((3, *current.shape))
         # no sum bounds a cell here, so widths of every magnitude up to that of the noise are tried
         width = layout.variance[cells] ** (0.5 * self._rng.random(len(cells)))
-        points, _ = _lattice(current, np.broadcast_to(width, current.shape), uniform)
+        points = _lattice(current, np.broadcast_to(width, current.shape), uniform)
         tilt = layout.row_tilt[layout.row[cells]] + layout.total_tilt[layout.table[cells]]
         log_density = layout.log_cells(np.maximum(points, 0.0), cells) + tilt * points
         log_density[points < 0.0] = -np.inf
@@ -231,11 +217,11 @@ def _draw_sizes(sizes: Integers, rng: np.random.Generator) -> Integers:
     return np.minimum(np.floor((sizes + 1.0) ** rng.random(len(sizes))).astype(np.int64), sizes)
 
 
-def _lattice(current: Floats, width: Floats, uniform: Floats) -> tuple[Floats, Floats]:
-    """Return the points of randomly placed lattices through the current ones, shape (n_points, ...), and the latter."""
+def _lattice(current: Floats, width: Floats, uniform: Floats) -> Floats:
+    """Return the points of randomly placed lattices through the current points, shape (n_points, ...)."""
     low, high = _LOG2_SPACING
     spacing = np.maximum(np.rint(width * np.exp2(low + (high - low) * uniform[0])), 1.0)
-    return current - np.floor(uniform[1] * _POINTS) * spacing + _POSITIONS * spacing, current
+    return np.asarray(current - np.floor(uniform[1] * _POINTS) * spacing + _POSITIONS * spacing)
 
 
 def _choose(points: Floats, log_density: Floats, uniform: Floats) -> Floats:

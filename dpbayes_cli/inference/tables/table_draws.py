@@ -1,9 +1,9 @@
 """Independent draws of the latent counts of a table, by convolution: no chain, nothing to converge.
 
 Given its total, the counts of a row are independent up to their sum, with factors from the prior and the noise; given
-the total of the table, so are the totals of its rows. The distribution of a row's total is the convolution of its
-cells' factors, and that of the table's total is the convolution of its rows'. The total is drawn first, then the totals
-of the rows, then the counts of each row.
+the total of the table, the totals of its rows are, too. The law of a row's total is the convolution of its cells'
+factors, and that of the table's total is the convolution of its rows' laws. The total of the table is drawn first, then
+the totals of the rows, then the counts of each row.
 
 If the noise is wide, counts are drawn on a lattice whose step is a small part of the noise's width, and then spread
 within the step; otherwise they are exact integers. An exponential tilt of each row, which cancels, centers the
@@ -28,14 +28,16 @@ if TYPE_CHECKING:
     from dpbayes_cli.core.noisy_observation import NoisyTable
 
 _STEPS_PER_NOISE_SD = 7.0
-"""Lattice steps per standard deviation of the noise, at least. Steps are powers of two."""
+"""The smallest number of lattice steps per standard deviation of the noise; a step is a power of two."""
 _MIN_POINTS = 256
-"""Lattice steps up to a known total, at least, however wide the noise."""
+"""The smallest number of lattice steps up to a known total, however wide the noise."""
 _MIN_STEPS_PER_CELL = 2.0
-"""Lattice steps per cell of the shortest plausible row: sums of fewer steps differ too much from sums of counts."""
+"""Lattice steps per cell of the shortest plausible row; with fewer, sums of steps differ too much from sums of counts.
+"""
 TABLE_WORK, NETWORK_WORK = 1 << 27, 1 << 29
-"""Points times draws that a table, and a whole network, may spend on finer lattices than the noise requires: about half
-a second, and two seconds. The lattice that the noise requires has means within a tenth of a standard deviation."""
+"""Points times draws that a table, and a whole network, may spend on a finer lattice than the noise requires: about
+half a second, and two seconds. On the lattice that the noise requires, means are right to a tenth of a standard
+deviation."""
 _MIN_COSTED_DRAWS = 1000
 _WINDOW_NATS = 22.0
 _WIDENINGS = (1.0, 3.0, 9.0)
@@ -43,16 +45,14 @@ _TRIM_FLOOR = 1e-20
 _MAX_EDGE_SHARE = 1e-9
 _MAX_NEWTON_STEPS = 60
 _MAX_ELEMENTS = 1 << 25
-"""The largest number of factors of all cells of a table, and of elements of the laws of its rows' totals."""
+"""The largest number of factors of all cells of a table, and of all masses of its rows' laws."""
 
 
 @dataclass(frozen=True)
 class TableDraws:
-    """Independent draws of the counts of a table.
+    """Independent draws of the counts of a table, integers as floats, shape (n_draws, n_rows * n_values).
 
-    Attributes:
-        counts: integers, as floats, shape (n_draws, n_rows * n_values).
-        step: the lattice step with which they were drawn, in counts; 1 if the draws are exact.
+    ``step`` is the lattice step of the draws, in counts; 1 if they are exact.
     """
 
     counts: Floats
@@ -62,14 +62,8 @@ class TableDraws:
 def draw_table(table: NoisyTable, n_draws: int, rng: np.random.Generator, work: int = TABLE_WORK) -> TableDraws | None:
     """Draw latent counts independently from their posterior.
 
-    Args:
-        table: the noisy counts of a table.
-        n_draws: how many draws.
-        rng: the generator.
-        work: points times draws that may be spent on a finer lattice than the noise requires.
-
-    Returns:
-        The draws; None if the table is too large, or its total, margins and noisy counts contradict each other.
+    ``work`` is how many points times draws may be spent on a finer lattice than the noise requires. The result is None
+    if the table is too large, or its total, margins and noisy counts contradict each other.
     """
     for widening in _WIDENINGS:
         lattice = _Lattice(table, widening, n_draws, work)
@@ -82,14 +76,16 @@ def draw_table(table: NoisyTable, n_draws: int, rng: np.random.Generator, work: 
 
 
 class _Lattice:
-    """The factors of all cells of a table on a common lattice, whose points stand for ``step`` counts each.
+    """The factors of all cells of a table on a common lattice.
 
     Attributes:
-        step: counts per lattice point; the point of index i stands for the counts from ``step`` times i on.
-        middle: the middle of the counts of a point, relative to the first.
-        low: the first lattice point of each cell, shape (n_cells,).
-        log_factors: the log factors of each cell's points, -inf beyond its last, shape (n_cells, n_points).
-        rows: the number of rows.
+        step: counts per lattice point; point i stands for the counts from i times ``step`` on.
+        middle: the middle of the counts of a point, relative to its first count.
+        low, high: the first and the last lattice point of each cell, shape (n_cells,).
+        max_point: the lattice point of the largest total; None if the total is unbounded.
+        index: lattice points from ``low`` on, shape (n_cells, n_points).
+        log_factors: the log factors at these points, -inf beyond ``high``, same shape.
+        rows, values: the numbers of rows and of values.
     """
 
     def __init__(self, table: NoisyTable, widening: float, n_draws: int, work: int) -> None:
@@ -106,13 +102,13 @@ class _Lattice:
         finest = min(finest, max(shortest, affordable))
         self.step = 1 << max(0, math.floor(math.log2(finest))) if finest >= 1.0 else 1
         self.middle = (self.step - 1) / 2.0
-        self.max_tilt_change = None if largest is None else largest // self.step
+        self.max_point = None if largest is None else largest // self.step
         observed = table.observed.ravel()
         center = observed if largest is None else np.minimum(observed, largest)
         self.low = np.floor(np.maximum(center - radius, 0.0) / self.step).astype(np.int64)
         high = np.ceil((np.maximum(center, 0.0) + radius) / self.step).astype(np.int64)
-        if self.max_tilt_change is not None:
-            high = np.minimum(high, self.max_tilt_change)
+        if self.max_point is not None:
+            high = np.minimum(high, self.max_point)
             self.low = np.minimum(self.low, high)
         self.high = high
         index = self.low[:, None] + np.arange(int((high - self.low).max()) + 1)
@@ -146,15 +142,15 @@ class _Lattice:
         return laws
 
     def at_edge(self, counts: Integers) -> bool:
-        """Return whether draws lie at the edge of a window beyond which counts are possible."""
+        """Return whether too many draws are at an edge of their window, although counts beyond it are possible."""
         below = (counts == self.low) & (self.low > 0)
         above = counts == self.high
-        if self.max_tilt_change is not None:
-            above &= self.high < self.max_tilt_change
+        if self.max_point is not None:
+            above &= self.high < self.max_point
         return float((below | above).mean()) > _MAX_EDGE_SHARE
 
     def spread(self, counts: Integers, rng: np.random.Generator) -> Floats:
-        """Return for each lattice point one of its counts, uniformly drawn, or by the prior for the point at zero."""
+        """Return a random count for each lattice point: uniform among its counts, or by the prior for point zero."""
         if self.step == 1:
             return counts.astype(np.float64)
         within = rng.random(counts.shape)
@@ -198,7 +194,7 @@ def _log_cells(index: Integers, step: int, concentration: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class _Tilts:
-    """The tilt of each row, per count, and the part of it that belongs to the total of the table."""
+    """The tilt of each row, per count, and the part of all these tilts that comes from the total of the table."""
 
     rows: Floats
     total: float
@@ -213,13 +209,9 @@ def _draw_points(lattice: _Lattice, n_draws: int, rng: np.random.Generator) -> I
         return None
     cells = [lattice.factors(row, tilts.rows[row]) for row in range(lattice.rows)]
     suffixes = [suffix_sums(factors, _TRIM_FLOOR) for factors in cells]
-    rows = []
-    for row, suffix in enumerate(suffixes):
-        law = _with_factor(lattice, row, suffix[0], tilts)
-        if law is None:
-            return None
-        rows.append(law)
-    if sum(len(law.mass) for law in rows) > _MAX_ELEMENTS:
+    laws = [_with_factor(lattice, row, suffix[0], tilts) for row, suffix in enumerate(suffixes)]
+    rows = [law for law in laws if law is not None]
+    if len(rows) < len(laws) or sum(len(law.mass) for law in rows) > _MAX_ELEMENTS:
         return None
     row_suffixes = suffix_sums(rows, _TRIM_FLOOR)
     totals = _draw_totals(lattice, row_suffixes[0], tilts.total, n_draws, rng)
@@ -260,7 +252,7 @@ def _tilts(lattice: _Lattice) -> _Tilts:
 
 
 def _margins(table: NoisyTable) -> tuple[Floats, Floats]:
-    """Return the estimates of the row totals from other tables, and their precisions, 0 if there is no estimate."""
+    """Return the estimates of the row totals from other tables, and their precisions; 0 if there is no estimate."""
     if table.margin is None or table.margin_variance is None:
         return np.zeros(len(table.row_concentration)), np.zeros(len(table.row_concentration))
     precision = 1.0 / np.asarray(table.margin_variance, dtype=np.float64)
@@ -268,7 +260,7 @@ def _margins(table: NoisyTable) -> tuple[Floats, Floats]:
 
 
 def _with_factor(lattice: _Lattice, row: int, law: Law, tilts: _Tilts) -> Law | None:
-    """Return the law of a row's total times the factor R of the row, tilted like the total of the table."""
+    """Return the law of a row's total times the row's factor R, with the part of the tilt that belongs to the table."""
     table = lattice.table
     margin, precision = _margins(table)
     tilted = (law.low + np.arange(len(law.mass))) * float(lattice.step)
@@ -289,7 +281,7 @@ def _draw_totals(lattice: _Lattice, law: Law, tilt: float, n_draws: int, rng: np
     """Draw the total of the table, in lattice steps; return None if it cannot be reached."""
     table = lattice.table
     middles = lattice.rows * lattice.values * lattice.middle
-    if table.total.kind == "known":  # drawn from the lattice points above and below, so that the mean is the total
+    if table.total.kind == "known":  # drawn from the two nearest lattice points, so that the mean is the total
         drawn = np.floor(
             (table.total.n - middles) / lattice.step + (rng.random(n_draws) if lattice.step > 1 else np.zeros(n_draws))
         )

@@ -1,7 +1,7 @@
 """The tables of a network as flat arrays, and the factors of the posterior of their counts.
 
-In each table, with a = concentration, A_j its row sums, b = row_concentration, B its sum, N_j the row totals and m
-their sum, the probabilities of the rows and theta are integrated out. Row totals are Dirichlet-multinomial,
+In each table let a be the concentration, A_j its row sums, b the row_concentration, B its sum, N_j the row totals and m
+their sum. The probabilities of the rows and theta are integrated out. Row totals are Dirichlet-multinomial,
 p(N | m) = m! Gamma(B) / Gamma(B + m) * prod_j Gamma(b_j + N_j) / (Gamma(b_j) N_j!), and so are the counts of a row,
 p(c_j | N_j) = N_j! Gamma(A_j) / Gamma(A_j + N_j) * prod_k Gamma(a_jk + c_jk) / (Gamma(a_jk) c_jk!). The N_j! cancel:
 
@@ -9,7 +9,7 @@ p(c_j | N_j) = N_j! Gamma(A_j) / Gamma(A_j + N_j) * prod_k Gamma(a_jk + c_jk) / 
     R_j(N) = Gamma(b_j + N) / Gamma(A_j + N) * Normal(margin_j; N, margin_variance_j),
     T(m) = m! / Gamma(B + m) * p(m),
 
-where p(m) is constant on the possible totals. With b = A and without margins R is 1.
+where p(m) is constant on the possible totals. If b = A and there are no margins, R is 1.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ import numpy as np
 from dpbayes_cli.base.numeric import log_gamma_ratio
 from dpbayes_cli.inference.dirichlet_rows import DirichletRows, starts_of
 from dpbayes_cli.inference.naive import project_on_simplex
-from dpbayes_cli.inference.tables.gamma_table import GammaRatios
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
     from dpbayes_cli.core.noisy_observation import NoisyTable
 
+_MAX_TABLE_ENTRIES = 1 << 22
 _MIN_VARIANCE = 0.1
-"""A lower bound on the variance of noise, so that chains still try steps of one count if there is hardly any."""
+"""A lower bound on the variance of noise, so that chains try steps of one count even if there is hardly any noise."""
 
 
 class TableLayout(DirichletRows):
@@ -40,13 +40,12 @@ class TableLayout(DirichletRows):
 
     Attributes:
         observed, variance: the noisy count of each cell and the variance of its noise, shape (n_cells,).
-        table: the table of each cell.
-        row_table: the table of each row.
-        table_start, table_size, table_row, table_rows: the first cell, the number of cells, the first row and the
-            number of rows of each table.
+        table, row_table: the table of each cell and of each row.
+        table_start, table_size: the first cell and the number of cells of each table.
+        table_row, table_rows: the first row and the number of rows of each table.
         largest: the largest possible total of each table, infinite if it is unbounded.
         known: whether the total of each table is known.
-        coupled: whether the rows of each table have factors R other than 1.
+        coupled: whether the factors R of the rows of a table may differ from 1.
     """
 
     def __init__(self, tables: Sequence[NoisyTable]) -> None:
@@ -65,18 +64,16 @@ class TableLayout(DirichletRows):
         self._set_row_factors()
 
     def _set_noise(self) -> None:
-        """Set the noise of each cell: its log density is -linear |z| - quadratic z^2, unless it has no known shape."""
+        """Set the noise of cells: log density -linear |z| - quadratic z^2, or that of a law of no known shape."""
         decays = [table.noise.decay for table in self.tables]
         self._shapeless = [t for t, decay in enumerate(decays) if decay is None]
-        linear = [0.0 if decay is None else decay.linear for decay in decays]
-        quadratic = [0.0 if decay is None else decay.quadratic for decay in decays]
-        self._linear, self._quadratic = np.array(linear)[self.table], np.array(quadratic)[self.table]
-        self._any_linear, self._any_quadratic = any(linear), any(quadratic)
-        variance = np.array([max(table.noise.variance, _MIN_VARIANCE) for table in self.tables])
-        self.variance = variance[self.table]
+        slopes = np.array([(0.0, 0.0) if decay is None else (decay.linear, decay.quadratic) for decay in decays])
+        self._any_linear, self._any_quadratic = bool(slopes[:, 0].any()), bool(slopes[:, 1].any())
+        self._linear, self._quadratic = slopes[self.table].T
+        self.variance = np.array([max(table.noise.variance, _MIN_VARIANCE) for table in self.tables])[self.table]
 
     def _set_row_factors(self) -> None:
-        """Set the factors of cells and rows, and their slopes near the observed counts."""
+        """Set the factors of cells and rows, and the slopes of their logarithms near the observed counts."""
         row_concentration = np.concatenate([np.ravel(t.row_concentration) for t in self.tables]).astype(np.float64)
         shift = row_concentration - self.row_sums
         shift = np.where(np.abs(shift) <= 1e-9 * self.row_sums, 0.0, shift)
@@ -105,20 +102,14 @@ class TableLayout(DirichletRows):
     def log_noise(self, counts: Floats, cells: Integers) -> Floats:
         """Return the log density of the noise of some cells, up to constants; counts of shape (..., n)."""
         away = self.observed[cells] - counts
-        if self._shapeless:
-            return self._log_noise_by_table(away, cells)
-        if not self._any_quadratic:
+        if not self._shapeless and not self._any_quadratic:
             np.abs(away, out=away)
             away *= -self._linear[cells]
             return np.asarray(away)
-        if not self._any_linear:
+        if not self._shapeless and not self._any_linear:
             away *= away
             away *= -self._quadratic[cells]
             return np.asarray(away)
-        return np.asarray(-(self._quadratic[cells] * np.abs(away) + self._linear[cells]) * np.abs(away))
-
-    def _log_noise_by_table(self, away: Floats, cells: Integers) -> Floats:
-        """Return ``log_noise`` if some laws have no known shape: for these from their probabilities."""
         log_density = np.asarray(-(self._quadratic[cells] * np.abs(away) + self._linear[cells]) * np.abs(away))
         for t in self._shapeless:
             of_table = self.table[cells] == t
@@ -157,7 +148,7 @@ class TableLayout(DirichletRows):
         return value
 
     def start(self, chains: int, rng: np.random.Generator) -> Floats:
-        """Return possible starting counts near the observed ones minus random noise, shape (chains, n_cells)."""
+        """Return possible starting counts near the observed counts minus random noise, shape (chains, n_cells)."""
         counts = np.empty((chains, len(self.observed)))
         for t, table in enumerate(self.tables):
             within = slice(self.table_start[t], self.table_start[t] + self.table_size[t])
@@ -178,3 +169,41 @@ def _round_to_total(point: Floats, total: float) -> Floats:
     for _ in range(-missing):  # rounding may make the sum of floats one count too high
         whole[np.argmax(whole)] -= 1.0
     return whole
+
+
+class GammaRatios:
+    """The function log Gamma(base + shift + x) - log Gamma(base + x), for columns with different bases and shifts.
+
+    Small x are looked up in a table. For larger x, with z = x + base + (shift - 1) / 2, the log ratio is shift log z +
+    shift (1 - shift^2) / (24 z^2), up to about shift^5 / (960 z^4) < 1e-10.
+
+    Source: Tricomi and Erdelyi 1951, the asymptotic expansion of a ratio of Gamma functions (in even powers of z).
+
+    Attributes:
+        flat: whether every ratio is 1.
+    """
+
+    def __init__(self, base: Floats, shift: Floats) -> None:
+        kinds, kind = np.unique(np.column_stack([base, shift]), axis=0, return_inverse=True)
+        self._base, self._shift, self._kind = base, shift, kind.ravel()
+        self.flat = not shift.any()
+        largest = float(np.abs(kinds[:, 1]).max(initial=0.0))
+        length = 64.0 + 60.0 * largest**1.25
+        self._table: Floats | None = None
+        if not self.flat and length * len(kinds) <= _MAX_TABLE_ENTRIES:
+            counts = np.arange(int(length) + 1)
+            self._table = log_gamma_ratio(kinds[:, :1] + counts, kinds[:, 1:])
+
+    def __call__(self, x: Floats, columns: Integers) -> Floats:
+        """Return the log ratios at non-negative whole numbers x, shape (..., n), each of one column, shape (n,)."""
+        if self._table is None:
+            return log_gamma_ratio(x + self._base[columns], self._shift[columns])
+        length = self._table.shape[1]
+        offset = self._kind[columns] * length
+        near = np.asarray(self._table.take(np.minimum(x, length - 1.0).astype(np.int64) + offset))
+        if not x.size or x.max() < length:
+            return near
+        shift = self._shift[columns]
+        z = x + (self._base[columns] + 0.5 * (shift - 1.0))
+        far = shift * np.log(np.maximum(z, 1.0)) + shift * (1.0 - shift * shift) / 24.0 / np.maximum(z * z, 1.0)
+        return np.where(x < length, near, far)
