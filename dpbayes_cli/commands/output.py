@@ -15,44 +15,31 @@ from dpbayes_cli.base.errors import OutputError
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+_VERBOSITY = [0]
+
 
 def output_options(function: Command) -> Command:
     """Add ``--json``, ``-q`` and ``-v``."""
-    function = click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON document.")(function)
-    function = click.option(
-        "-v",
-        "--verbose",
-        count=True,
-        expose_value=False,
-        callback=_set_verbose,
-        help="Print more; -vv traces errors.",
-    )(function)
-    return click.option(
-        "-q", "--quiet", is_flag=True, expose_value=False, callback=_set_quiet, help="Print only results and errors."
-    )(function)
+
+    def set_verbosity(_context: click.Context, parameter: click.Parameter, value: int) -> None:
+        if value:
+            _VERBOSITY[0] = -1 if parameter.name == "quiet" else value
+
+    kept: dict[str, Any] = {"expose_value": False, "callback": set_verbosity}
+    quiet = click.option("-q", "--quiet", is_flag=True, help="Print only the result and errors.", **kept)
+    verbose = click.option("-v", "--verbose", count=True, help="Print more; -vv: also where an error arose.", **kept)
+    as_json = click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON document.")
+    return quiet(verbose(as_json(function)))
 
 
 def reset() -> None:
     """Forget the verbosity of an earlier command in this process."""
-    _LEVEL[0] = 0
+    _VERBOSITY[0] = 0
 
 
 def verbosity() -> int:
     """Return how much to print: -1 quiet, 0 normal, 1 more, 2 with traces."""
-    return _LEVEL[0]
-
-
-_LEVEL = [0]
-
-
-def _set_verbose(_context: click.Context, _parameter: click.Parameter, value: int) -> None:
-    if value:
-        _LEVEL[0] = value
-
-
-def _set_quiet(_context: click.Context, _parameter: click.Parameter, value: bool) -> None:
-    if value:
-        _LEVEL[0] = -1
+    return _VERBOSITY[0]
 
 
 def print_message(message: str) -> None:
@@ -68,7 +55,7 @@ def say(message: str) -> None:
 
 
 def say_already_done() -> None:
-    """Print that the command had been carried out before, by a killed run or by another one."""
+    """Print that an earlier run of the command has already made the change."""
     say("already done: nothing was written")
 
 
@@ -98,6 +85,14 @@ def emit_json(document: Any) -> None:
     emit(json.dumps(document, indent=2))
 
 
+def emit_result(document: Any, *lines: str, as_json: bool) -> None:
+    """Print the result as one JSON document or, without ``--json``, as lines of text."""
+    if as_json:
+        emit_json(document)
+    elif lines:
+        emit("\n".join(lines))
+
+
 def printable(text: str) -> str:
     """Return a text with escapes for its control characters, which could fake a line or control a terminal."""
     return CONTROL_CHARACTERS.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), text)
@@ -115,14 +110,12 @@ def emit_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     rows = [[printable(cell) for cell in row] for row in rows]
     if sys.stdout is not None and sys.stdout.isatty():
         from rich.console import Console
-        from rich.table import Table
+        from rich.table import Column, Table
         from rich.text import Text
 
-        table = Table(box=None, pad_edge=False)
-        for column in columns:
-            table.add_column(column, overflow="fold")
+        table = Table(*(Column(column, overflow="fold") for column in columns), box=None, pad_edge=False)
         for row in rows:
-            table.add_row(*(Text(cell) for cell in row))
+            table.add_row(*map(Text, row))
         Console().print(table)
         return
     widths = [max([len(column), *(len(row[i]) for row in rows)]) for i, column in enumerate(columns)]

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import click
 
+from dpbayes_cli.commands.options import PATH
 from dpbayes_cli.spec.flags import FLAGS, LISTS, Flag
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -42,6 +43,11 @@ _PAIR_KEYS = ("model", "mechanism")
 _FLAG_COLUMN_WIDTH = 24
 """Longer flags have their text on the next line."""
 _ARGUMENTS, _MORE_FLAGS = "dpbayes_cli.arguments", "dpbayes_cli.more_flags"
+
+spec_option = click.option(
+    "--spec", "spec_path", type=PATH, metavar="FILE", help="Spec file of the request (YAML); flags override it."
+)
+target_option = click.option("--target", metavar="NAME", help="Variable of a network to predict [the spec's target].")
 
 
 def _parse_list(text: str) -> list[str]:
@@ -190,6 +196,21 @@ def merge(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
         under = result.get(key)
         result[key] = merge(under, value) if isinstance(value, dict) and isinstance(under, dict) else value
     return result
+
+
+def parse_count(records: Any, allowed: range, message: str) -> int:
+    """Return the number of records that a flag or a spec states.
+
+    Raises:
+        click.UsageError: it is not an allowed integer; with this message.
+    """
+    try:
+        n_records = int(str(records))
+    except ValueError:
+        n_records = -1
+    if n_records not in allowed:
+        raise click.UsageError(message)
+    return n_records
 
 
 def _group(param: click.Parameter) -> str:
