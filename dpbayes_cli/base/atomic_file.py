@@ -33,9 +33,6 @@ network file systems, where a lock may hold on one host only."""
 def locked_directory(target: Path) -> Iterator[Path]:
     """Yield an empty locked directory beside a target, readable by its owner only; remove it afterwards if it exists.
 
-    Args:
-        target: the file or directory that will be made.
-
     Raises:
         OSError: the directory cannot be made.
     """
@@ -53,11 +50,8 @@ def locked_directory(target: Path) -> Iterator[Path]:
 def new_file(target: Path) -> Iterator[Path]:
     """Yield an empty file, readable by its owner only, that is renamed to the target if the block does not raise.
 
-    Args:
-        target: the file that will be made; an existing one is never replaced.
-
     Raises:
-        FileExistsError: the target exists.
+        FileExistsError: the target exists; it is not replaced.
         OSError: the file cannot be written.
     """
     with locked_directory(target) as directory:

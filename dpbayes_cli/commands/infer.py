@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dpbayes_cli.commands.options import PATH, bundle_argument
-from dpbayes_cli.commands.output import emit_result, output_options, say
+from dpbayes_cli.commands.output import emit_result, output_options, posterior_lines, say
 from dpbayes_cli.commands.request_flags import merge, pop_document, request_options
 from dpbayes_cli.spec.flags import AFTERWARDS
 
@@ -48,7 +48,6 @@ def command(bundle: Path, seed: int | None, out: Path | None, as_json: bool, **f
     from dpbayes_cli.bundle.read import read_bundle
     from dpbayes_cli.bundle.samples import check_format, sample_labels, write_samples
     from dpbayes_cli.bundle.write import check_target, new_directory, write_new
-    from dpbayes_cli.commands.posterior_table import posterior_lines
 
     contents = read_bundle(bundle)
     document = contents.document

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from dpbayes_cli.base.cell_grammar import CONTROL_CHARACTERS
 from dpbayes_cli.base.errors import OutputError
 
+if TYPE_CHECKING:
+    from dpbayes_cli.bundle.document import ParameterSummary
+
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+_MAX_PARAMETERS = 20
+"""Rows of a posterior that are printed."""
 _VERBOSITY = [0]
 
 
@@ -121,3 +126,19 @@ def emit_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     widths = [max([len(column), *(len(row[i]) for row in rows)]) for i, column in enumerate(columns)]
     for row in [columns, *rows]:
         emit("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+def posterior_lines(
+    posterior: Mapping[str, ParameterSummary], warnings: Sequence[str], head: str = "posterior"
+) -> list[str]:
+    """Return the lines of a table of the posterior, and its warnings; ``head`` titles the first column."""
+    shown = list(posterior.items())[:_MAX_PARAMETERS]
+    width = max(9, *(len(name) for name, _ in shown))
+    lines = [f"{head:{width}} {'mean':>9} {'sd':>9} {'5 %':>9} {'median':>9} {'95 %':>9}"]
+    for name, p in shown:
+        sd = f"{'-':>9}" if p.sd is None else f"{p.sd:9.3g}"
+        quantiles = (f"{'-':>9}" if q is None else f"{q:9.4g}" for q in (p.q05, p.q50, p.q95))
+        lines.append(" ".join([f"{name:{width}} {p.mean:9.4g}", sd, *quantiles]))
+    if len(posterior) > len(shown):
+        lines.append(f"... and {len(posterior) - len(shown)} more in release.json")
+    return [*lines, *(f"WARNING: {warning}" for warning in warnings)]

@@ -25,7 +25,7 @@ def progress_bar() -> Iterator[Callable[..., None]]:
 
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False) as bar:
-        yield partial(bar.update, bar.add_task("", total=1.0))
+        yield partial(bar.update, bar.add_task("", total=1.0, visible=False), visible=True)
 
 
 @contextmanager

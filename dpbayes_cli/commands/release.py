@@ -11,7 +11,7 @@ import click
 
 from dpbayes_cli.commands.accounts import components
 from dpbayes_cli.commands.options import PATH, ledger_option, open_ledger
-from dpbayes_cli.commands.output import detail, emit, emit_json, output_options, printable, say
+from dpbayes_cli.commands.output import detail, emit, emit_json, output_options, posterior_lines, printable, say
 from dpbayes_cli.commands.progress import reading_shown
 from dpbayes_cli.commands.request_flags import (
     RequestCommand,
@@ -203,7 +203,6 @@ def _document(outcome: PublishedRelease) -> dict[str, Any]:
 
 def _show(outcome: PublishedRelease) -> None:
     from dpbayes_cli.bundle.report.wording import are_estimates, bounds_text, guarantee_text
-    from dpbayes_cli.commands.posterior_table import posterior_lines
     from dpbayes_cli.ledger.budgets import component_texts
 
     document = outcome.document
