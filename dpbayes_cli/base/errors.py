@@ -130,7 +130,7 @@ class OutputError(DpbayesError):
 class Interrupted(BaseException):
     """A signal ended the run (exit 128 + signal); a release that had begun can be finished.
 
-    It is not a subclass of Exception: clean-up code of libraries swallows those, and the run would not end.
+    It is not a subclass of Exception: clean-up code of libraries swallows exceptions, and the run would not end.
 
     Attributes:
         message, hint, details: as for a ``DpbayesError``.

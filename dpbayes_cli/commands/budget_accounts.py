@@ -190,7 +190,7 @@ def _stated(totals: dict[str, Decimal | None], *, needed: bool = True) -> dict[s
     """Return the totals that the options state, by component."""
     changes = {name: total for name, total in totals.items() if total is not None}
     if needed and not changes:
-        raise click.UsageError("state the new total: --epsilon, --delta, --rho, --mu or --rdp")
+        raise click.UsageError("state an amount: --epsilon, --delta, --rho, --mu or --rdp")
     return changes
 
 
@@ -212,11 +212,11 @@ def _budget(
         raise click.UsageError("state one total: --epsilon E [--delta D], --rho R, --mu M, or --rdp V --order L")
     ((name, total),) = stated.items()
     if (name == "rdp") != (order is not None):
-        raise click.UsageError("give --rdp and --order together")
+        raise click.UsageError("--rdp and --order go together")
     if delta is not None and name != "epsilon":
-        raise click.UsageError("give --delta together with --epsilon")
+        raise click.UsageError("--delta needs --epsilon")
     if (basic or orders or gaussian) and (delta is None or sum(map(bool, (basic, orders, gaussian))) > 1):
-        raise click.UsageError("give at most one of --orders, --basic and --gaussian, together with --delta")
+        raise click.UsageError("--orders, --basic and --gaussian exclude each other, and need --delta")
     if name == "rho":
         return ConcentratedBudget(total)
     if name == "mu":

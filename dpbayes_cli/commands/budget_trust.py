@@ -46,7 +46,7 @@ def anchor(file: Path | None, none: bool, reason: str, ledger_place: str | None,
         raise click.UsageError("--none needs --reason TEXT")
     ledger = open_ledger(ledger_place)
     if file is not None and _same_device(ledger, file):
-        say("the anchor is on the file system of the ledger: a restored snapshot of it would restore both")
+        say("the anchor is on the file system of the ledger: a snapshot of that file system would restore both")
     state, is_new = ledger.anchor(file, reason)
     done = {"anchor": state.anchor or None, "head": head_of(state), "already_done": not is_new}
     emit_result(
@@ -99,12 +99,12 @@ def adopt(reason: str, move: Path | None, ledger_place: str | None, as_json: boo
             say(f"changed: {change}")
     if not disputes:
         return
-    say("charges of lost entries are not counted: lower the totals by them with dpbayes budget amend")
+    say("charges of lost entries are not counted: lower the totals by these charges with dpbayes budget amend")
     for account, release in unfinished(state):
         if release.stage == "reserved":
             say(
                 f"release {release.release_id} of account {account.name} is charged but not drawn in this "
-                "ledger; if a bundle of it exists, it would be drawn twice: lower the total by its cost too"
+                "ledger; if a bundle of this release exists, it would be drawn twice: lower the total by its cost too"
             )
 
 

@@ -34,7 +34,7 @@ _GROUP_PARAMETERS = {
 """The groups of options that are no keys of a spec, by parameter; all others belong to inference and output."""
 _PAIR_KEYS = ("model", "mechanism")
 _FLAG_COLUMN_WIDTH = 24
-"""Longer flags have their text on the next line."""
+"""The text of a longer flag begins on the next line."""
 _ARGUMENTS, _MORE_FLAGS = "dpbayes_cli.arguments", "dpbayes_cli.more_flags"
 
 spec_option = click.option(
@@ -47,7 +47,7 @@ def _parse_list(text: str) -> list[str]:
     try:
         (row,) = csv.reader([text], strict=True)
     except (csv.Error, ValueError):
-        raise click.UsageError(f"{text!r} is not a list of texts separated by commas") from None
+        raise click.BadParameter(f"{text!r} is not a list of texts separated by commas") from None
     return [item.strip() for item in row]
 
 
@@ -56,7 +56,7 @@ def _parse_pairs(text: str) -> dict[str, str]:
     for item in text.split(","):
         key, equals, value = item.partition("=")
         if not equals or not key.strip() or key.strip() in pairs:
-            raise click.UsageError(f"{text!r} is not of the form key=value,key=value, with each key once")
+            raise click.BadParameter(f"{text!r} is not of the form key=value,key=value, with each key once")
         pairs[key.strip()] = value.strip()
     return pairs
 
@@ -184,7 +184,7 @@ def parse_count(records: Any, allowed: range, message: str) -> int:
     """Return the number of records that a flag or a spec states.
 
     Raises:
-        click.UsageError: it is not an allowed integer; with this message.
+        click.UsageError: the number is not an allowed integer.
     """
     try:
         n_records = int(str(records))
