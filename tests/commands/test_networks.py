@@ -15,7 +15,7 @@ import pytest
 from dpbayes_cli.core.registry import mechanism_names, mechanism_type, supports
 from dpbayes_cli.models.bayes_net import BayesNet
 from tests.commands.networks import VARIABLES, bayes_net, naive_bayes, people, release, spec_file
-from tests.conftest import Cli
+from tests.conftest import Cli, often
 from tests.schemas import check_document
 
 N = 600
@@ -111,7 +111,7 @@ def test_every_mechanism_releases_networks(dpbayes: Cli, data: Path, mechanism: 
     assert len(predicted.out.splitlines()) == 1 + N
 
 
-@pytest.mark.parametrize("mechanism", ["laplace", "gaussian", "fourier-laplace"])
+@pytest.mark.parametrize("mechanism", often(["fourier-laplace", "laplace", "gaussian"], 3))
 def test_tables_csv_has_a_row_for_each_cell(dpbayes: Cli, data: Path, mechanism: str) -> None:
     """Truths lie within 8 posterior sds and a prior's pull: false-fail far below 1e-9."""
     assert release(dpbayes, data, naive_bayes(mechanism=mechanism, **MECHANISMS[mechanism])).code == 0
@@ -146,28 +146,6 @@ def test_tables_of_parities_agree_on_what_they_share(dpbayes: Cli, data: Path) -
             joint[given, kind.split("=")[1]] -= float(row["count"])
     assert len(joint) == 6
     assert list(joint.values()) == pytest.approx([0.0] * 6, abs=1e-9 * N)
-
-
-@pytest.mark.slow
-def test_infer_again_with_another_prior_and_other_methods(dpbayes: Cli, data: Path) -> None:
-    """Chain and draws agree within 6 standard errors of 400 effective draws in 20 means: false-fail 4e-8."""
-    release(dpbayes, data, naive_bayes())
-    released, before = document()["posterior"], files()
-    prior = dpbayes("infer", "out", "--prior", "concentration=500", "--json").json
-    assert prior["prior"] == {"concentration": 500.0}
-    flag = "theta[flag=1|class=yes]"
-    assert prior["posterior"][flag]["sd"] < released[flag]["sd"]
-    assert abs(prior["posterior"][flag]["mean"] - 0.5) < abs(released[flag]["mean"] - 0.5)
-    naive = dpbayes("infer", "out", "--inference", "naive", "--json").json
-    assert "naive" in naive["inference"]["warnings"][0]
-    assert naive["posterior"][flag]["sd"] < released[flag]["sd"]
-    chain = dpbayes("infer", "out", "--inference", "chain", "--json").json
-    assert chain["inference"]["method"] == "chain"
-    assert chain["inference"]["diagnostics"]["ess_bulk"] >= 400
-    for name, summary in chain["posterior"].items():
-        error = summary["sd"] * math.sqrt(1 / 400 + 1 / 4000)
-        assert abs(summary["mean"] - released[name]["mean"]) < 6 * error
-    assert files() == before
 
 
 ODD = "<b>&x"
@@ -207,18 +185,6 @@ def test_odd_names_are_written_as_they_are_and_escaped_in_reports(dpbayes: Cli) 
     assert rows[0] == ["record", ODD, *(f"p[{ODD}={level}]" for level in ODD_LEVELS)]
     assert {row[1] for row in rows[1:]} <= set(ODD_LEVELS)
     assert dpbayes("evaluate", "out", "odd.csv", "--target", ODD).code == 0
-
-
-def test_a_report_has_a_section_about_its_network(dpbayes: Cli, data: Path) -> None:
-    release(dpbayes, data, bayes_net())
-    html = dpbayes("report", "out", "--format", "html").out
-    text = dpbayes("report", "out").out
-    assert html.count("<svg") >= 1 + len(VARIABLES)
-    for name in VARIABLES:
-        assert f">{name}<" in html
-    assert "tables.csv" in html
-    assert "theta\\[flag=1\\|class=no,kind=u\\]" in text
-    assert "http://" not in html.replace("http://www.w3.org", "")
 
 
 def test_adjacent_tables_of_one_weight_are_noised_and_inferred_alike(dpbayes: Cli, data: Path) -> None:
@@ -324,7 +290,7 @@ def test_requests_that_cannot_work_are_refused_before_any_charge(dpbayes: Cli, d
         ("prior", {"prior": {"concentration": 0}}),
         ("column", {"column": "age"}),
         ("sampling.support", {"sampling": {"support": [0, 1]}, "mechanism": "ops"}),
-        ("mechanism", {"mechanism": "ops", "privacy": {"epsilon": 1, "neighbors": "add-remove"}}),
+        ("public number", {"mechanism": "ops", "privacy": {"epsilon": 1, "neighbors": "add-remove"}}),
     ]
     for where, change in changes:
         refused = release(dpbayes, data, naive_bayes(**change))

@@ -95,9 +95,6 @@ def test_a_missing_feature_is_a_data_error_that_says_nothing_of_the_header(dpbay
     Path("nothing.csv").write_text("")
     assert dpbayes("predict", bundle, "nothing.csv").code == 4
     assert dpbayes("predict", bundle, "missing.csv").out == ""
-
-
-def test_a_file_without_records_has_a_header(dpbayes: Cli, bundle: Path) -> None:
     Path("empty.csv").write_text("kind,flag,age\n")
     assert dpbayes("predict", bundle, "empty.csv").out == "record,class,p[class=no],p[class=yes]\n"
     assert dpbayes("predict", bundle, "empty.csv", "--json").json["predictions"] == []
