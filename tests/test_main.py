@@ -26,7 +26,7 @@ RELEASE = [sys.executable, "-m", "dpbayes_cli", "release"]
 def all_commands() -> dict[str, click.Command]:
     """Return the commands by their full names, as ``budget open``."""
     context = cli.make_context("dpbayes", ["models"], resilient_parsing=True)
-    commands = {}
+    commands: dict[str, click.Command] = {}
     for name in COMMANDS:
         command = cli.get_command(context, name)
         assert command is not None

@@ -12,12 +12,8 @@ import pytest
 from dpbayes_cli.base.errors import VerificationError
 from dpbayes_cli.bundle.document import parse_document
 from dpbayes_cli.bundle.read import analysis_of, bundle_of, read_bundle
-from dpbayes_cli.core.plan import Plan
-from dpbayes_cli.core.released import Draws
-from dpbayes_cli.core.statistic import ExactEvidence
 from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.sqlite import SqliteStorage
-from dpbayes_cli.mechanisms.gibbs import Gibbs
 from dpbayes_cli.privacy.composition import parse_guarantee
 from dpbayes_cli.spec.release_spec import build_spec
 from dpbayes_cli.spec.yaml_reader import read_spec_file
@@ -153,32 +149,3 @@ def test_requests_that_gibbs_cannot_serve_are_refused_with_the_reason(dpbayes: C
     for reason, more_of_flag in (("complete", {}), ("weight", {"impute": "0", "weight": 2})):
         domain = {"variables": {"flag": {"values": ["0", "1"], **more_of_flag}}, "classes": 2}
         assert reason in release(dpbayes, data["naive-bayes-mixture"], {**MIXTURE, "domain": domain}).err
-
-
-def test_a_chain_that_was_sealed_and_killed_is_not_run_again(
-    dpbayes: Cli, data: dict[str, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """If a release is stopped after its chain ran, the next call shows the sealed draws."""
-    spec = HMM
-    runs = []
-    run = Gibbs.release
-
-    def counted(self: Gibbs, plan: Plan, evidence: ExactEvidence) -> Draws:
-        runs.append(run(self, plan, evidence))
-        return runs[-1]
-
-    def killed(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(Gibbs, "release", counted)
-    file, account = data[spec["model"]], data[spec["model"]].stem
-    with monkeypatch.context() as broken:
-        broken.setattr("dpbayes_cli.workflow.release._describe", killed)
-        assert release(dpbayes, file, spec).code == 130
-    spent = dpbayes("budget", "show", account, "--json").json["accounts"][0]["spent"]
-    assert release(dpbayes, file, spec).json["replayed"]
-    assert dpbayes("budget", "show", account, "--json").json["accounts"][0]["spent"] == spent
-    (drawn,) = runs
-    document = parse_document(Path("out", "release.json").read_bytes())
-    assert document.draws == [list(values) for values in drawn.values]
-    assert document.released_states == [list(states) for states in drawn.states]
