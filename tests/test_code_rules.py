@@ -9,6 +9,7 @@ import inspect
 import pkgutil
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
@@ -78,8 +79,8 @@ def privacy_claims() -> dict[str, str]:
     return claims
 
 
-def subclasses(kind: type) -> list[type]:
-    direct = [each for each in kind.__subclasses__() if each.__module__.startswith("dpbayes_cli.")]
+def subclasses(kind: type[Any]) -> list[type[Any]]:
+    direct: list[type[Any]] = [each for each in kind.__subclasses__() if each.__module__.startswith("dpbayes_cli.")]
     return [*direct, *(each for child in direct for each in subclasses(child))]
 
 
@@ -88,7 +89,8 @@ def test_privacy_claims_have_sources_and_none_is_missing() -> None:
     claims = privacy_claims()
     assert len(claims) >= 110, "a docstring has lost its section Privacy:"
     assert [name for name, text in claims.items() if "Source:" not in text] == []
-    priced = [each for kind in (Mechanism, NoiseLaw, Budget, Guarantee) for each in subclasses(kind)]
+    bases: list[type[Any]] = [Mechanism, NoiseLaw, Budget, Guarantee]
+    priced = [each for base in bases for each in subclasses(base)]
     assert {each.__name__ for each in priced} - {name.rsplit(" ", 1)[1] for name in claims} == set()
 
 

@@ -185,17 +185,11 @@ def _document(outcome: PublishedRelease) -> dict[str, Any]:
     from dpbayes_cli.ledger.budgets import component_texts
 
     public = outcome.document.builtins()
+    copied = ("release_id", "account", "model", "mechanism", "statistics", "bounds", "guarantee", "posterior")
     return {
-        "release_id": public["release_id"],
-        "account": public["account"],
+        **{key: public[key] for key in copied if key in public},
         "bundle": str(outcome.bundle),
-        "model": public["model"],
-        "mechanism": public["mechanism"],
-        "statistics": public["statistics"],
-        **({"bounds": public["bounds"]} if "bounds" in public else {}),
-        "guarantee": public["guarantee"],
         "remaining": component_texts(outcome.remaining),
-        "posterior": public["posterior"],
         "replayed": outcome.replayed,
         "receipt": {"sequence": outcome.sequence, "head": outcome.head},
     }
