@@ -133,7 +133,7 @@ def amend(
 @click.command("limit")
 @click.argument("account")
 @click.argument("analyst")
-@total_options("Most that ANALYST may spend:")
+@total_options("Limit on")
 @reason_option()
 @ledger_options
 def limit(

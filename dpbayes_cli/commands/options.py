@@ -62,7 +62,7 @@ def ledger_option(function: Command) -> Command:
         metavar="FILE",
         expose_value=False,
         callback=remember_anchor,
-        help="Anchor file that must agree [$DPBAYES_ANCHOR].",
+        help="Anchor that the ledger must agree with [$DPBAYES_ANCHOR].",
     )
     place = "A file or postgresql://USER@HOST/DB [$DPBAYES_LEDGER]."
     ledger = click.option("--ledger", "ledger_place", type=click.Path(), metavar="FILE", help=place)

@@ -88,6 +88,12 @@ def test_plots_are_written_as_svg_files(dpbayes: Cli, bundle: Path) -> None:
     assert sorted(path.name for path in Path("figures").iterdir()) == FIGURES
 
 
+def test_release_of_one_estimate_has_only_plots_of_its_guarantee(dpbayes: Cli, coin: Path) -> None:
+    assert dpbayes("release", coin, *COIN, "--mechanism", "map", "--on-invalid", "impute:0", "--out", "out").code == 0
+    assert dpbayes("report", "out", "--format", "svg", "--out", "figures").code == 0
+    assert sorted(path.name for path in Path("figures").iterdir()) == ["privacy-curve.svg", "renyi-curve.svg"]
+
+
 DAMAGES: dict[str, Callable[[dict[str, Any]], object]] = {
     "no parameter": lambda document: document["posterior"].clear(),
     "another parameter": lambda document: document["posterior"].update(other=document["posterior"]["theta"]),
