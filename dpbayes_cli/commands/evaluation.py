@@ -165,7 +165,7 @@ def _of_probabilities(model: Predictor, predicted: ClassProbabilities, labels: I
         Figure("calibration_error", scores.calibration_error, "calibration error"),
         _area(roc, model.name, predicted.levels),
     )
-    curve = [{name: _finite(value) for name, value in vars(each).items()} for each in scores.calibration]
+    curve = [{name: _finite(value) for name, value in dataclasses.asdict(each).items()} for each in scores.calibration]
     more = {"calibrated_for": calibrated, "calibration": curve, "roc": _points(roc)}
     return Scores(_counts(scores.n_scored, scores.n_unlabeled, scores.n_unpredicted), figures, more)
 
@@ -260,7 +260,7 @@ def _area(roc: Roc, target: str, levels: Sequence[str]) -> Figure:
 
 
 def _points(roc: Roc) -> list[dict[str, float | None]]:
-    return [{name: _finite(value) for name, value in vars(point).items()} for point in roc.points]
+    return [{name: _finite(value) for name, value in dataclasses.asdict(point).items()} for point in roc.points]
 
 
 def _finite(number: float) -> float | None:
