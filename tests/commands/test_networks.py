@@ -152,38 +152,29 @@ ODD = "<b>&x"
 ODD_LEVELS = ["a,b", 'say "hi"', "x|y", "naïve ☃"]
 
 
-@pytest.fixture
-def odd(place: Path, dpbayes: Cli) -> dict[str, Any]:
+def test_odd_names_are_written_as_they_are_and_escaped_in_reports(dpbayes: Cli, place: Path) -> None:
     quoted = ['"a,b"', '"say ""hi"""', "x|y", "naïve ☃"]
     rows = [f"{quoted[i % 4]},{'yes' if i % 3 else 'no'}" for i in range(300)]
     (place / "odd.csv").write_text(f"{ODD},class\n" + "\n".join(rows) + "\n", encoding="utf-8")
     variables = {"class": {"values": ["no", "yes"], "impute": "no"}, ODD: {"values": ODD_LEVELS, "impute": "x|y"}}
     spec = naive_bayes(domain={"target": "class", "variables": variables})
     assert release(dpbayes, place / "odd.csv", spec).code == 0
-    return spec
-
-
-@pytest.mark.usefixtures("odd")
-def test_odd_names_are_written_as_they_are_and_escaped_in_reports(dpbayes: Cli) -> None:
     assert [row["value"] for row in tables() if row["given"] == "class=no"] == ODD_LEVELS
     html = dpbayes("report", "out", "--format", "html").out
     assert "<b>" not in html
     assert "&lt;b&gt;&amp;x" in html
     text = dpbayes("report", "out").out
-    lines = [line for line in text.splitlines() if line.startswith(("| theta", "| parameter"))]
-    assert {line.replace("\\|", "").count("|") for line in lines} == {
-        6,
-        7,
-    }  # the sources of the width, and the posterior
+    parameters = [line for line in text.splitlines() if line.startswith(("| theta", "| parameter"))]
+    n_bars = {line.replace("\\|", "").count("|") for line in parameters}
+    assert n_bars == {6, 7}, "the tables of the width and of the posterior"
     assert "<b>" not in text.replace("\\<b\\>", "")
     assert "☃" in text
     for svg in html.split("<svg")[1:]:
         picture = "<svg" + svg.split("</svg>")[0] + "</svg>"
         ET.fromstring(picture)
-    predicted = dpbayes("predict", "out", "odd.csv", "--target", ODD)
-    rows = list(csv.reader(predicted.out.splitlines()))
-    assert rows[0] == ["record", ODD, *(f"p[{ODD}={level}]" for level in ODD_LEVELS)]
-    assert {row[1] for row in rows[1:]} <= set(ODD_LEVELS)
+    header, *lines = csv.reader(dpbayes("predict", "out", "odd.csv", "--target", ODD).out.splitlines())
+    assert header == ["record", ODD, *(f"p[{ODD}={level}]" for level in ODD_LEVELS)]
+    assert {line[1] for line in lines} <= set(ODD_LEVELS)
     assert dpbayes("evaluate", "out", "odd.csv", "--target", ODD).code == 0
 
 
