@@ -45,8 +45,8 @@ def reason_option(text: str = "Why; kept in the history.", *, required: bool = F
             raise click.UsageError("--reason must not be empty, and must not hold control characters")
         return reason
 
-    default = None if required else ""
-    return click.option("--reason", required=required, default=default, metavar="TEXT", help=text, callback=check)
+    presence: dict[str, Any] = {"required": True} if required else {"default": ""}
+    return click.option("--reason", metavar="TEXT", help=text, callback=check, **presence)
 
 
 def ledger_option(function: Command) -> Command:

@@ -34,6 +34,7 @@ def test_accounts_are_opened_charged_amended_and_shown(dpbayes: Cli, coin: Path)
         (5, ["--eps", "0.5", "--reason", "oops"]),
         (3, ["--eps", "0", "--reason", "close"]),
         (2, ["--reason", "nothing"]),
+        (2, ["--eps", "6"]),
         (2, ["--eps", "6", "--reason", " "]),
         (2, ["--eps", "6", "--reason", "x\x1b[2J"]),
     ):
