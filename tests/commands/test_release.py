@@ -262,3 +262,19 @@ def test_flags_override_the_file(dpbayes: Cli) -> None:
     path = ROOT / "configs" / "releases" / "relapse.yaml"
     printed = dpbayes("release", "--spec", path, "--eps", "0.25", "--dataset", "other", "--json").json
     assert (printed["guarantee"]["epsilon"], printed["account"]) == (0.25, "other")
+
+
+def test_a_dry_run_states_the_cost_in_the_notion_of_the_mechanism(dpbayes: Cli, coin: Path) -> None:
+    drawn = ["--mechanism", "rdp-diffuse", "--eps", "0.1", "--order", "2", "--on-invalid", "impute:0"]
+    for account, total, options, cost in (
+        ("z", ["--rho", "0.5"], ["--mechanism", "gaussian", "--rho", "0.1"], "rho 0.1,"),
+        (
+            "r",
+            ["--rdp", "0.5", "--order", "2"],
+            [*drawn, "--prior", "alpha=6,beta=12"],
+            "a Renyi curve below order 9.",
+        ),
+    ):
+        assert dpbayes("budget", "open", account, *total).code == 0
+        flags = ["--model", "beta-bernoulli", *options, "--dataset", account, "--dry-run"]
+        assert f"would cost {cost}" in dpbayes("release", coin, *flags).out
