@@ -12,7 +12,6 @@ import signal
 import sys
 import threading
 import warnings
-from collections.abc import Callable
 from difflib import get_close_matches
 from importlib import import_module
 from types import FrameType
@@ -22,7 +21,7 @@ import click
 
 from dpbayes_cli import __version__
 from dpbayes_cli.base.blas_threads import use_one_blas_thread
-from dpbayes_cli.base.errors import BudgetError, DpbayesError, Interrupted, OutputError, VerificationError
+from dpbayes_cli.base.errors import DpbayesError, Interrupted, OutputError
 from dpbayes_cli.commands import output
 
 COMMANDS = {
@@ -43,7 +42,6 @@ COMMANDS = {
     "completion": "Print the completion script for a shell.",
 }
 _TRACE_VERBOSITY = 2
-_MAX_CHARGES = 20
 _MAX_MESSAGE = 4000
 """Characters of a message that are printed."""
 _BROKEN_PIPE_EXIT = 128 + 13
@@ -89,7 +87,7 @@ class LazyGroup(click.Group):
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="dpbayes")
 def cli() -> None:
-    """Release Bayesian posteriors under differential privacy, with a durable budget ledger.
+    """Release Bayesian posteriors under differential privacy, and keep account of the privacy that releases cost.
 
     \b
     dpbayes release data.csv --model beta-bernoulli --eps 1
@@ -109,8 +107,7 @@ def run() -> NoReturn:
     _SIGNALS.clear()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _interrupt)
-    code = _guarded(lambda: cli.main(prog_name="dpbayes", standalone_mode=False))
-    code = max(code, _flush())
+    code = max(_run_command(), _flush())
     if (_SIGNALS or code == _BROKEN_PIPE_EXIT) and threading.active_count() > 1:
         os._exit(code)  # sys.exit would wait for threads, which may hang on a stalled stream
     sys.exit(code)
@@ -139,54 +136,45 @@ def _flush() -> int:
         except (OSError, ValueError):
             code = max(code, lost)
     if code:
-        _drop_output()
+        null = os.open(os.devnull, os.O_WRONLY)
+        for descriptor in (1, 2):
+            os.dup2(null, descriptor)  # so that Python's own flush at exit finds no broken pipe
     return code
 
 
-def _drop_output() -> None:
-    """Redirect the standard streams to /dev/null, so that Python's own flush at exit finds no broken pipe."""
-    null = os.open(os.devnull, os.O_WRONLY)
-    for stream in (1, 2):
-        os.dup2(null, stream)
-
-
-def _guarded(action: Callable[[], Any]) -> int:
+def _run_command() -> int:
+    """Run the command that the arguments name; print its error, if any, and return the exit code."""
     try:
-        try:
-            result = action()
-            return result if isinstance(result, int) else 0
-        except Interrupted as error:
-            return _interrupted(error)
-        except DpbayesError as error:
-            _print_error(error)
-            _trace(error)
-            return error.exit_code
-        except click.exceptions.Exit as error:
-            return error.exit_code
-        except click.ClickException as error:
-            shown = io.StringIO()
-            _with_new_name(error).show(shown)
-            output.print_message(shown.getvalue().removesuffix("\n"))
-            return error.exit_code
-        except (KeyboardInterrupt, click.Abort):
-            return _interrupted(Interrupted(signal.SIGINT))
-        except BrokenPipeError:
-            return _BROKEN_PIPE_EXIT
-        except SystemExit as leaving:  # Click raises it after a shell completion
-            return leaving.code if isinstance(leaving.code, int) else 0
-        except Exception as error:  # noqa: BLE001 - the last resort: a text that could hold a cell is not printed
-            if _SIGNALS:
-                return _interrupted(Interrupted(_SIGNALS[0]))
-            if isinstance(error, OSError) and error.errno:
-                output.print_message(f"Error: the operating system failed: {os.strerror(error.errno)}")
-                output.print_message("Hint: if a release had begun, run the same command again to finish it")
-            else:
-                output.print_message(f"Error: internal error ({type(error).__name__}{_place(error)})")
-                output.print_message("Hint: this message holds none of the data; -vv shows where the error arose")
-            _trace(error)
-            return DpbayesError.exit_code
-    except BrokenPipeError:
-        return _BROKEN_PIPE_EXIT
+        result = cli.main(prog_name="dpbayes", standalone_mode=False)
+        return result if isinstance(result, int) else 0
+    except Interrupted as error:
+        return _interrupted(error)
+    except DpbayesError as error:
+        _print_error(error)
+        _trace(error)
+        return error.exit_code
+    except click.exceptions.Exit as error:
+        return error.exit_code
+    except click.ClickException as error:
+        shown = io.StringIO()
+        _with_new_name(error).show(shown)
+        output.print_message(shown.getvalue().removesuffix("\n"))
+        return error.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        return _interrupted(Interrupted(signal.SIGINT))
+    except SystemExit as leaving:  # Click raises it after a shell completion
+        return leaving.code if isinstance(leaving.code, int) else 0
+    except Exception as error:  # noqa: BLE001 - the last resort: a text that could hold a cell is not printed
+        if _SIGNALS:
+            return _interrupted(Interrupted(_SIGNALS[0]))
+        if isinstance(error, OSError) and error.errno:
+            output.print_message(f"Error: the operating system failed: {os.strerror(error.errno)}")
+            output.print_message("Hint: if a release had begun, run the same command again to finish it")
+        else:
+            output.print_message(f"Error: internal error ({type(error).__name__}{_place(error)})")
+            output.print_message("Hint: this message holds none of the data; -vv shows where the error arose")
+        _trace(error)
+        return DpbayesError.exit_code
 
 
 def _with_new_name(error: click.ClickException) -> click.ClickException:
@@ -205,54 +193,34 @@ def _interrupted(error: Interrupted) -> int:
 
 def _print_error(error: DpbayesError | Interrupted) -> None:
     output.print_message(f"Error: {_cut(error.message)}")
-    if isinstance(error, BudgetError):
-        for title, components in (
-            ("requested", error.requested),
-            ("remaining", error.remaining),
-            ("missing", error.missing),
-        ):
-            if components:
-                listed = ", ".join(f"{name} {value}" for name, value in components.items())
-                output.print_message(f"  {title}: {listed}")
-        for release_id, cost in error.spent_by[-_MAX_CHARGES:]:
-            output.print_message(f"  spent by {release_id}: {cost}")
-        if len(error.spent_by) > _MAX_CHARGES:
-            output.print_message(
-                f"  and by {len(error.spent_by) - _MAX_CHARGES} earlier releases; see: dpbayes budget history"
-            )
-    if isinstance(error, VerificationError):
-        for finding in error.findings:
-            output.print_message(f"  {finding}")
+    for line in error.details:
+        output.print_message(f"  {line}")
     if error.hint:
         output.print_message(f"Hint: {_cut(error.hint)}")
 
 
 def _cut(message: str) -> str:
     """Return a message; without its middle if it is absurdly long."""
-    return (
-        message
-        if len(message) <= _MAX_MESSAGE
-        else f"{message[: _MAX_MESSAGE // 2]} ... {message[-_MAX_MESSAGE // 2 :]}"
-    )
+    half = _MAX_MESSAGE // 2
+    return message if len(message) <= _MAX_MESSAGE else f"{message[:half]} ... {message[-half:]}"
 
 
 def _trace(error: BaseException) -> None:
     """Print, with -vv, where an error arose: files, lines and functions, never values or texts."""
     if output.verbosity() < _TRACE_VERBOSITY:
         return
+    from traceback import walk_tb
+
     current: BaseException | None = error
     while current is not None:
         output.print_message(f"{type(current).__name__} at:")
-        trace = current.__traceback__
-        while trace is not None:
-            code = trace.tb_frame.f_code
-            output.print_message(f"  {code.co_filename}:{trace.tb_lineno} in {code.co_name}")
-            trace = trace.tb_next
+        for frame, line in walk_tb(current.__traceback__):
+            output.print_message(f"  {frame.f_code.co_filename}:{line} in {frame.f_code.co_name}")
         current = current.__cause__ or (None if current.__suppress_context__ else current.__context__)
 
 
 def _place(error: BaseException) -> str:
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    return f" at {os.path.basename(trace.tb_frame.f_code.co_filename)}:{trace.tb_lineno}" if trace else ""  # noqa: PTH119
+    from traceback import walk_tb
+
+    *_, (frame, line) = walk_tb(error.__traceback__)
+    return f" at {os.path.basename(frame.f_code.co_filename)}:{line}"  # noqa: PTH119

@@ -8,13 +8,13 @@ import resource
 from dpbayes_cli.base.errors import DpbayesError
 
 _BASE_BYTES = 3 << 30
-"""A release of the sample data with 14 columns takes 2.4 GiB on two cores, most of which is never touched."""
+"""A release of the sample data with 14 columns takes 2.4 GiB on two cores, and touches little of it."""
 _BYTES_PER_CORE = 256 << 20
 """DuckDB runs one thread per core; each needs a stack and a reserve of the allocator."""
 
 
 def needed_address_space() -> int:
-    """Return how many bytes of address space a command may need on this machine."""
+    """Return the address space, in bytes, that a command may need on this machine."""
     return _BASE_BYTES + _BYTES_PER_CORE * (os.cpu_count() or 1)
 
 

@@ -2,7 +2,7 @@
 
 The writer locks its partial directory with ``flock``. The kernel releases the lock however the writer ends, and every
 process of the host sees it, in whichever container. So a partial directory whose lock is free was abandoned, and the
-next writer to the same parent removes it. Process IDs would not do: each container counts its processes from 1.
+next writer to the same parent removes it. A process ID would not identify the writer: each container counts from 1.
 """
 
 from __future__ import annotations
@@ -24,17 +24,14 @@ from dpbayes_cli.base.mounts import network_file_system
 _RENAME_NOREPLACE = 1
 _AT_FDCWD = -100
 _HELD = re.compile(r"\..+\.held-[0-9a-f]{16}\.partial", re.DOTALL)
-"""Names of partial directories that may be removed if their lock is free. Two kinds are only ever removed by their
-writer: those of earlier versions, which have a process ID in their name and no lock, and those named ``unheld``, on
-network file systems, where a lock may hold on one host only."""
+"""Names of partial directories that may be removed if their lock is free. Two kinds are removed by their writer only:
+directories of earlier versions, which have no lock, and directories named ``unheld``, which are on network file
+systems, where other hosts may not see a lock."""
 
 
 @contextmanager
 def locked_directory(target: Path) -> Iterator[Path]:
     """Yield an empty locked directory beside a target, readable by its owner only; remove it afterwards if it exists.
-
-    Args:
-        target: the file or directory that will be made.
 
     Raises:
         OSError: the directory cannot be made.
@@ -53,11 +50,8 @@ def locked_directory(target: Path) -> Iterator[Path]:
 def new_file(target: Path) -> Iterator[Path]:
     """Yield an empty file, readable by its owner only, that is renamed to the target if the block does not raise.
 
-    Args:
-        target: the file that will be made; an existing one is never replaced.
-
     Raises:
-        FileExistsError: the target exists.
+        FileExistsError: the target exists; it is not replaced.
         OSError: the file cannot be written.
     """
     with locked_directory(target) as directory:
@@ -162,7 +156,7 @@ def sync(path: Path) -> None:
     """Write a file, or the names in a directory, to the disk (fsync).
 
     Raises:
-        OSError: the disk does not take it.
+        OSError: the disk refuses the write.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:

@@ -19,15 +19,12 @@ def canonical_json(document: Any) -> bytes:
         ValueError: the document holds a NaN or an infinity.
         TypeError: the document holds a value that JSON cannot represent.
     """
-    return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode(
-        "ascii"
-    )
+    return json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False).encode("ascii")
 
 
 def digest_of_blocks(purpose: str, size: int, blocks: Iterable[bytes]) -> str:
     """Return the ``digest`` of one part of ``size`` bytes that comes in blocks."""
-    hasher = hashlib.sha256(f"dpbayes/{purpose}/1".encode("ascii"))
-    hasher.update(size.to_bytes(8, "big"))
+    hasher = hashlib.sha256(f"dpbayes/{purpose}/1".encode("ascii") + size.to_bytes(8, "big"))
     for block in blocks:
         hasher.update(block)
     return hasher.hexdigest()
@@ -37,6 +34,5 @@ def digest(purpose: str, *parts: bytes) -> str:
     """Return a SHA-256 in hexadecimal that depends on the purpose, the parts and where each part ends."""
     hasher = hashlib.sha256(f"dpbayes/{purpose}/1".encode("ascii"))
     for part in parts:
-        hasher.update(len(part).to_bytes(8, "big"))
-        hasher.update(part)
+        hasher.update(len(part).to_bytes(8, "big") + part)
     return hasher.hexdigest()

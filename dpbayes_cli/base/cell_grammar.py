@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 BLANKS = " \t"
 MAX_CELL_BYTES = 4096
-"""A longer cell, in UTF-8 and with the blanks around it, is missing."""
+"""A cell with more bytes, in UTF-8 and with the blanks around it, counts as missing."""
 INTEGER = r"^(?:\+|(-))?0*([0-9]+)(?:\.0*)?$"
 INTEGER_REPLACEMENT = r"\1\2"
 
@@ -35,11 +35,11 @@ def normal_cell(text: str) -> str:
 
 
 def parse_number(text: str, *, integers: bool = False) -> float | None:
-    """Return the number in a cell, None if it is not a number.
+    """Return the number in a cell, None if the cell holds no number.
 
     A number has ASCII digits, and may have a sign, a point and an exponent. NaN, infinities, underscores and numbers
-    beyond the largest double (``1e400``) are not numbers here. If ``integers`` is set, ``2.0`` is valid, but ``2.5``
-    and ``2e0`` are not.
+    beyond the largest double (``1e400``) do not count. With ``integers``, ``2.0`` counts, but ``2.5`` and ``2e0`` do
+    not.
     """
     stripped = text.strip(BLANKS)
     if not re.fullmatch(WHOLE if integers else NUMBER, stripped, re.ASCII):

@@ -22,15 +22,13 @@ _PLAIN = re.compile(f"{NUMBER}|[+-]?(?:inf|nan)", re.ASCII)
 def csv_text(rows: Iterable[Iterable[Any]]) -> str:
     """Return the lines of a CSV file with every text escaped; numbers and None are not changed."""
     text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerows(map(escape_row, rows))
+    csv.writer(text, lineterminator="\n").writerows(map(escape_row, rows))
     return text.getvalue()
 
 
 def escape_row(row: Iterable[Any]) -> list[Any]:
     """Return the cells of a row, with an apostrophe before each text that a spreadsheet could run."""
-    return [f"'{cell}" if isinstance(cell, str) and _is_risky(cell) else cell for cell in row]
-
-
-def _is_risky(cell: str) -> bool:
-    return _RISKY.fullmatch(cell) is not None and not _PLAIN.fullmatch(cell)
+    return [
+        f"'{cell}" if isinstance(cell, str) and _RISKY.fullmatch(cell) and not _PLAIN.fullmatch(cell) else cell
+        for cell in row
+    ]

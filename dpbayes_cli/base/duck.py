@@ -1,4 +1,4 @@
-"""The embedded DuckDB: one in-memory engine per process, whose own error texts are never shown."""
+"""The embedded DuckDB: one in-memory engine per process, whose error texts are never shown."""
 
 from __future__ import annotations
 
@@ -24,10 +24,9 @@ _INTERRUPT_SECONDS = 10.0
 
 @lru_cache(maxsize=1)
 def _engine() -> duckdb.DuckDBPyConnection:
-    """Start the engine, without extensions from the network and without spilling to disk.
+    """Start the engine; it loads no extensions from the network, and writes nothing to disk.
 
-    The package ``duckdb`` re-exports the extension module ``_duckdb`` beside 5,000 lines of Python that are not needed
-    here; importing the module alone takes 0.08 s off a release of 0.5 s.
+    Importing the extension module ``_duckdb`` alone, not the package ``duckdb`` around it, saves 0.08 s.
     """
     check_address_space()
     import _duckdb
@@ -44,11 +43,7 @@ def _engine() -> duckdb.DuckDBPyConnection:
 
 @contextmanager
 def cursor(failure: DpbayesError) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Yield a cursor of the engine.
-
-    Args:
-        failure: the error to raise if the engine fails; its own text, which may quote a cell, is discarded.
-    """
+    """Yield a cursor; if the engine fails, raise ``failure`` in place of its error, whose text may quote a cell."""
     import _duckdb
 
     try:
@@ -64,7 +59,7 @@ def cursor(failure: DpbayesError) -> Iterator[duckdb.DuckDBPyConnection]:
 
 @contextmanager
 def one_thread(engine: duckdb.DuckDBPyConnection) -> Iterator[None]:
-    """Make the engine use one thread, to limit its memory to that of one thread."""
+    """Make the engine use one thread, which needs less memory."""
     import _duckdb
 
     engine.execute("SET threads = 1")
@@ -76,13 +71,7 @@ def one_thread(engine: duckdb.DuckDBPyConnection) -> Iterator[None]:
 
 
 def fetch(engine: duckdb.DuckDBPyConnection, query: str, abort: Callable[[], None]) -> list[tuple[Any, ...]]:
-    """Run a query and return its rows.
-
-    Args:
-        engine: an open cursor.
-        query: the SQL.
-        abort: ends the query early; called if this thread is interrupted.
-    """
+    """Run a query and return its rows; if this thread is interrupted, call ``abort``, which must end the query."""
     rows: list[tuple[Any, ...]] = []
     _run_in_thread(lambda: rows.extend(engine.execute(query).fetchall()), abort)
     return rows
@@ -94,13 +83,11 @@ def stream(
     abort: Callable[[], None],
     take: Callable[[Sequence[NDArray[Any]]], None],
 ) -> None:
-    """Run a query and pass its rows on in blocks of columns, so that only one block is in memory.
+    """Run a query as in ``fetch``, but pass its rows on in blocks, so that only one block is in memory.
 
     Args:
-        engine: an open cursor.
-        query: the SQL.
-        abort: ends the query early; called if this thread is interrupted.
-        take: called with every block, one array a column.
+        engine, query, abort: see ``fetch``.
+        take: called with every block: one array for each column.
     """
 
     def work() -> None:
@@ -135,7 +122,7 @@ def _run_in_thread(action: Callable[[], None], abort: Callable[[], None]) -> Non
 
 
 def version() -> str:
-    """Return the version of the engine, as text."""
+    """Return the version of the engine."""
     import _duckdb
 
     return str(_duckdb.__formatted_python_version__)

@@ -1,4 +1,4 @@
-"""The exceptions of dpbayes: one root, and an exit code for each family.
+"""The exceptions of dpbayes: one root, and a class with an exit code for each kind of error.
 
 A message says what was wrong and what was expected; the hint says what to type next. Both are built from public inputs
 only (the spec, the flags, the ledger), never from a cell of the data or the text of a third-party error.
@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from typing import ClassVar
+
+_MAX_CHARGES = 20
+"""Releases that a message lists."""
 
 
 class DpbayesError(Exception):
@@ -23,14 +26,12 @@ class DpbayesError(Exception):
 
     def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(message)
-        self.message = message
-        self.hint = hint
+        self.message, self.hint = message, hint
 
-
-class UsageError(DpbayesError):
-    """The command line itself is wrong (exit 2)."""
-
-    exit_code = 2
+    @property
+    def details(self) -> list[str]:
+        """Lines to print between the message and the hint."""
+        return []
 
 
 class SpecError(DpbayesError):
@@ -48,7 +49,7 @@ class SpecError(DpbayesError):
 
 
 class SourceError(DpbayesError):
-    """The data source cannot be used; the message never depends on a record (exit 4)."""
+    """The data source cannot be used (exit 4); the message never depends on a record."""
 
     exit_code = 4
 
@@ -57,9 +58,8 @@ class BudgetError(DpbayesError):
     """The budget does not allow a release or a change (exit 5).
 
     Attributes:
-        requested: the charge asked for, by component, as decimal strings.
-        remaining: what the account has left, by component.
-        missing: how much more budget would be needed, by component.
+        requested, remaining, missing: the requested charge, the remaining budget and their difference, by component,
+            as decimal strings.
         spent_by: the releases that spent the budget, as (release ID, cost).
     """
 
@@ -81,6 +81,20 @@ class BudgetError(DpbayesError):
         self.missing = dict(missing or {})
         self.spent_by = tuple(spent_by)
 
+    @property
+    def details(self) -> list[str]:
+        """The amounts, and the latest releases that spent the budget."""
+        amounts = {"requested": self.requested, "remaining": self.remaining, "missing": self.missing}
+        lines = [
+            f"{title}: {', '.join(f'{name} {value}' for name, value in components.items())}"
+            for title, components in amounts.items()
+            if components
+        ]
+        lines += [f"spent by {release_id}: {cost}" for release_id, cost in self.spent_by[-_MAX_CHARGES:]]
+        if (earlier := len(self.spent_by) - _MAX_CHARGES) > 0:
+            lines.append(f"and by {earlier} earlier releases; see: dpbayes budget history")
+        return lines
+
 
 class LedgerError(DpbayesError):
     """The ledger cannot be opened, written or trusted (exit 6)."""
@@ -92,7 +106,7 @@ class VerificationError(DpbayesError):
     """A check of a ledger or a bundle failed (exit 7).
 
     Attributes:
-        findings: what failed, one sentence each.
+        findings: one sentence for each failure.
     """
 
     exit_code = 7
@@ -100,6 +114,11 @@ class VerificationError(DpbayesError):
     def __init__(self, message: str, *, findings: Iterable[str] = (), hint: str = "") -> None:
         super().__init__(message, hint=hint)
         self.findings = tuple(findings)
+
+    @property
+    def details(self) -> list[str]:
+        """The findings."""
+        return [*self.findings]
 
 
 class OutputError(DpbayesError):
@@ -109,32 +128,32 @@ class OutputError(DpbayesError):
 
 
 class Interrupted(BaseException):
-    """A signal ended the run; a release that had begun can be finished (exit 128 + signal).
+    """A signal ended the run (exit 128 + signal); a release that had begun can be finished.
 
-    It is not a subclass of Exception: clean-up code of libraries ignores those, and the run would not end.
+    It is not a subclass of Exception: clean-up code of libraries swallows exceptions, and the run would not end.
 
     Attributes:
-        message, hint: as for a ``DpbayesError``.
+        message, hint, details: as for a ``DpbayesError``.
         signal: the number of the signal.
     """
+
+    message, details = "interrupted", ()
 
     def __init__(
         self, signal: int, hint: str = "if a release had begun, run the same command again to finish it"
     ) -> None:
-        self.message, self.hint = "interrupted", hint
         super().__init__(self.message)
-        self.signal = signal
+        self.hint, self.signal = hint, signal
 
 
 def nearest(word: str, allowed: Iterable[str]) -> str:
     """Return a hint that names the nearest allowed word, or lists them all.
 
     Args:
-        word: what was given (a public word: a flag, a key, a name; never a cell).
+        word: the word that was not accepted: a flag, a key or a name, never a cell.
         allowed: the words that are accepted.
     """
     words = sorted(allowed)
-    close = get_close_matches(word, words, n=1, cutoff=0.5)
-    if close:
+    if close := get_close_matches(word, words, n=1, cutoff=0.5):
         return f"did you mean {close[0]!r}?"
     return f"allowed: {', '.join(words)}" if words else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -9,11 +10,7 @@ if TYPE_CHECKING:
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """Return an empty figure.
-
-    Args:
-        width, height: in inches.
-    """
+    """Return an empty figure; ``width`` and ``height`` in inches."""
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained")
@@ -21,8 +18,6 @@ def new_figure(width: float, height: float) -> Figure:
 
 def svg_text(figure: Figure) -> str:
     """Return a figure as an SVG element, without an XML prologue; its texts are text elements, not paths."""
-    import io
-
     import matplotlib as mpl
 
     with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "dpbayes"}):
@@ -33,14 +28,7 @@ def svg_text(figure: Figure) -> str:
 
 
 def png_bytes(figure: Figure, comment: str) -> bytes:
-    """Return the bytes of a figure as a PNG file.
-
-    Args:
-        figure: the figure.
-        comment: a text for its metadata.
-    """
-    import io
-
+    """Return the bytes of a figure as a PNG file, with a comment in its metadata."""
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=150, metadata={"Software": None, "Comment": comment})
     return buffer.getvalue()

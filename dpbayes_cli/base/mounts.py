@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 NETWORK = frozenset([
@@ -36,17 +37,13 @@ def file_system(path: Path, table: str) -> str:
         table: the table of mounts, in the format of ``/proc/self/mountinfo``.
     """
     place = os.path.realpath(path)
-    kind, longest = "", -1
-    for line in table.splitlines():
-        left, dash, right = line.partition(" - ")
-        fields = left.split(" ")
-        if not dash or len(fields) < 5:
-            continue
-        mount = _unescaped(fields[4])
-        inside = place == mount or place.startswith(mount.rstrip("/") + "/")
-        if inside and len(mount) >= longest:  # of two mounts at one place, the later one hides the earlier
-            kind, longest = right.split(" ")[0], len(mount)
-    return kind
+    above = [
+        (len(point), kind)
+        for point, kind in _mounts(table)
+        if place == point or place.startswith(point.rstrip("/") + "/")
+    ]
+    above.sort(key=lambda mount: mount[0])  # stable: of two mounts at one place, the later one hides the earlier
+    return above[-1][1] if above else ""
 
 
 def network_file_system(path: Path) -> str:
@@ -56,16 +53,14 @@ def network_file_system(path: Path) -> str:
 
 
 def is_mount_point(path: Path, table: str) -> bool:
-    """Return whether a file system or a file is mounted at a path itself.
-
-    Args:
-        path: the file.
-        table: the table of mounts, in the format of ``/proc/self/mountinfo``.
-    """
-    place = os.path.realpath(path)
-    rows = (line.partition(" - ")[0].split(" ") for line in table.splitlines())
-    return any(len(fields) >= 5 and _unescaped(fields[4]) == place for fields in rows)
+    """Return whether something is mounted at a path itself; ``table`` as in ``file_system``."""
+    return os.path.realpath(path) in {point for point, _ in _mounts(table)}
 
 
-def _unescaped(text: str) -> str:
-    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)
+def _mounts(table: str) -> Iterator[tuple[str, str]]:
+    """Yield mount point and type of the file systems in a table."""
+    for line in table.splitlines():
+        left, dash, right = line.partition(" - ")
+        fields = left.split(" ")
+        if dash and len(fields) >= 5:
+            yield re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), fields[4]), right.split(" ")[0]

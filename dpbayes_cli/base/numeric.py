@@ -28,11 +28,11 @@ LEAST_DIVISOR = 1e-300
 def parse_decimal(text: str) -> Decimal:
     """Parse a non-negative decimal number exactly.
 
-    ASCII digits, one point and an exponent are allowed. Other inputs of ``Decimal`` are refused: signs, NaN,
-    infinities, underscores, digits of other scripts, and more than 40 digits.
+    The text has ASCII digits, and may have one point and an exponent. Unlike ``Decimal``, this function refuses signs,
+    NaN, infinities, underscores, digits of other scripts, and more than 40 digits.
 
     Raises:
-        ValueError: the text is not such a number.
+        ValueError: the text is not a number of this form.
     """
     stripped = text.strip(" ")
     if len(stripped) > 60 or not _NUMBER.fullmatch(stripped):

@@ -21,10 +21,12 @@ _OPTIONS = {
     "channel_binding", "gssencmode", "krbsrvname", "passfile", "require_auth", "sslcert", "sslcrl", "sslkey",
     "sslmode", "sslrootcert",
 }  # fmt: skip
-"""What a URL may set after the question mark. Not ``options``, which could make commits less durable."""
+"""Settings that a URL may hold after the question mark. Not ``options``, which could make commits less durable."""
 _FORM = "postgresql://USER@HOST:PORT/DATABASE"
 _FORM_OF_TABLE = f"{_FORM}/TABLE, or /SCHEMA.TABLE"
 _PASSWORDS = "put the password in $PGPASSWORD or in the file that $PGPASSFILE names"
+_MALFORMED = "is not valid"
+_SHOWN_TO_OTHERS = "holds a password, which other users of this machine can read; it was not used"
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,7 @@ class PostgresAddress:
     """The server, database and schema of a ledger or a table.
 
     Attributes:
-        user, host, port, database: as stated; empty texts are left to the environment. A host may be a directory.
+        user, host, port, database: as stated; if empty, as the environment states. A host may be a directory.
         schema: the schema that holds the tables.
         options: further settings of the connection, none of them secret.
         table: the name of the table, empty for a ledger.
@@ -91,48 +93,50 @@ def parse_table_address(text: str) -> PostgresAddress:
     whole = separator and begin.count("/") == 3 and name  # two slashes of the scheme, and one before the database
     address = _parsed(begin + mark + query if whole else text, kind)
     if not whole:
-        raise kind.error("the address names no table", hint=f"{_FORM_OF_TABLE}; {_PASSWORDS}")
+        raise kind.refusal("names no table")
     names = _decoded(schema, kind) if dot else "public", _decoded(table, kind)
     if not all(names) or address.schema != DEFAULT_SCHEMA or any("." in part for part in (schema, table)):
-        raise _malformed(kind)
+        raise kind.refusal(_MALFORMED)
     return replace(address, schema=names[0], table=names[1])
 
 
 @dataclass(frozen=True)
 class _AddressKind:
-    """What an address names, its form, and the error for an invalid one."""
+    """A kind of address: the thing that it names, its form, and the error for an invalid one."""
 
     what: str
     form: str
     error: type[DpbayesError]
 
+    def refusal(self, why: str, hint: str | None = None) -> DpbayesError:
+        """Return the error; by default, the hint shows the form."""
+        shown = f"{self.form}; {_PASSWORDS}" if hint is None else hint
+        return self.error(f"the address of the {self.what} {why}", hint=shown)
+
 
 def _parsed(text: str, kind: _AddressKind) -> PostgresAddress:
     scheme, separator, rest = text.partition("://")
     if not separator or scheme not in {"postgresql", "postgres"} or _FORBIDDEN.search(text):
-        raise _malformed(kind)
+        raise kind.refusal(_MALFORMED)
     place, _, query = rest.partition("?")
     netloc, _, database = place.partition("/")
     if ":" in netloc.rpartition("@")[0]:
-        raise _secret(kind)
+        raise kind.refusal(_SHOWN_TO_OTHERS)
     match = _NETLOC.fullmatch(netloc)
     if match is None or re.search(r"[/@:,]", database):
-        raise _malformed(kind)
+        raise kind.refusal(_MALFORMED)
     options = _options(query, kind)
     user, host, database = (_decoded(part, kind) for part in (match["user"] or "", match["host"], database))
     schema = options.pop("schema", DEFAULT_SCHEMA)
     directory = options.pop("host", "")
     if not database:
-        raise kind.error(f"the address of the {kind.what} names no database", hint=f"{kind.form}; {_PASSWORDS}")
+        raise kind.refusal("names no database")
     if ":" in user:
-        raise _secret(kind)
+        raise kind.refusal(_SHOWN_TO_OTHERS)
     if _SCHEMA.fullmatch(schema) is None:
-        raise kind.error(f"the schema in the address of the {kind.what} is not a plain name in lower case")
+        raise kind.refusal("holds a schema that is not a plain name in lower case", hint="")
     if (directory and host) or "," in host + directory:
-        raise kind.error(
-            f"the address of the {kind.what} names several hosts",
-            hint="name one host: a standby that takes over may have lost the last charges",
-        )
+        raise kind.refusal("names several hosts", "name one host: a standby may have lost the last charges")
     return PostgresAddress(
         user, host.strip("[]") or directory, match["port"] or "", database, schema, tuple(sorted(options.items()))
     )
@@ -142,14 +146,14 @@ def _options(query: str, kind: _AddressKind) -> dict[str, str]:
     try:
         pairs = parse_qsl(query, keep_blank_values=True, strict_parsing=True, max_num_fields=20) if query else []
     except ValueError:
-        raise _malformed(kind) from None
+        raise kind.refusal(_MALFORMED) from None
     if _SECRETS & {name.lower() for name, _ in pairs}:
-        raise _secret(kind)
+        raise kind.refusal(_SHOWN_TO_OTHERS)
     options = dict(pairs)
     if len(options) != len(pairs) or not options.keys() <= {*_OPTIONS, "schema", "host"}:
-        raise kind.error(
-            f"the address of the {kind.what} sets an option that is not allowed",
-            hint=f"allowed after the question mark, each once: {', '.join(sorted({*_OPTIONS, 'schema', 'host'}))}",
+        allowed = ", ".join(sorted({*_OPTIONS, "schema", "host"}))
+        raise kind.refusal(
+            "sets an option that is not allowed", f"allowed after the question mark, each once: {allowed}"
         )
     return options
 
@@ -158,18 +162,7 @@ def _decoded(part: str, kind: _AddressKind) -> str:
     try:
         text = unquote(part, errors="strict")
     except UnicodeDecodeError:
-        raise _malformed(kind) from None
+        raise kind.refusal(_MALFORMED) from None
     if not text.isprintable():
-        raise _malformed(kind)
+        raise kind.refusal(_MALFORMED)
     return text
-
-
-def _malformed(kind: _AddressKind) -> DpbayesError:
-    return kind.error(f"the address of the {kind.what} is not valid", hint=f"{kind.form}; {_PASSWORDS}")
-
-
-def _secret(kind: _AddressKind) -> DpbayesError:
-    return kind.error(
-        f"the address of the {kind.what} holds a password, which other users of this machine can read; it was not used",
-        hint=f"{kind.form}; {_PASSWORDS}",
-    )

@@ -11,18 +11,12 @@ from dpbayes_cli.base.postgres_address import PostgresAddress
 if TYPE_CHECKING:
     import psycopg
 
-_CONNECT_SECONDS = 10
-
 
 def import_driver(what: str, error: type[DpbayesError]) -> Any:
-    """Import and return the driver; only called for ledgers and tables on PostgreSQL.
-
-    Args:
-        what: what is on PostgreSQL, for the message.
-        error: the error if the driver is missing.
+    """Import and return the driver; ``what`` names the ledger or table that needs it, for the message.
 
     Raises:
-        DpbayesError: the driver is not installed.
+        error: the driver is not installed.
     """
     try:
         import psycopg
@@ -34,18 +28,12 @@ def import_driver(what: str, error: type[DpbayesError]) -> Any:
 
 
 def connect(driver: Any, address: PostgresAddress, **settings: int) -> psycopg.Connection[Any]:
-    """Return a connection; a server that is gone is noticed after some 25 seconds.
-
-    Args:
-        driver: the driver.
-        address: the server and the database.
-        settings: further settings for the driver.
-    """
+    """Return a connection, which fails some 25 seconds after its server is gone."""
     connection: psycopg.Connection[Any] = driver.connect(
         **address.parameters,
         autocommit=True,
         prepare_threshold=None,
-        connect_timeout=_CONNECT_SECONDS,
+        connect_timeout=10,  # seconds
         client_encoding="UTF8",
         application_name="dpbayes",
         keepalives_idle=10,

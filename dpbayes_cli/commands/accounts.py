@@ -1,16 +1,15 @@
-"""Accounts and ledgers as text and as JSON, and the reasons that changes of them must state."""
+"""Accounts and ledgers as text and as JSON."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import click
-
-from dpbayes_cli.commands.output import emit, emit_json, printable, say_already_done
+from dpbayes_cli.commands.output import emit_result, say_already_done
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from dpbayes_cli.ledger.ledger import Ledger
-    from dpbayes_cli.ledger.records import ReleaseRecord
     from dpbayes_cli.ledger.state import Account, State
 
 
@@ -19,31 +18,24 @@ def head_of(state: State) -> dict[str, Any]:
     return {"sequence": state.mark.sequence, "hash": state.head}
 
 
-def checked_reason(reason: str, *, needed: bool) -> str:
-    """Return a reason, if the ledger can keep it.
-
-    Raises:
-        click.UsageError: the reason is empty although one is needed, or holds a control character.
-    """
-    if (needed and not reason.strip()) or reason != printable(reason):
-        raise click.UsageError("--reason must not be empty, and must not hold control characters")
-    return reason
+def components(amounts: Mapping[str, str]) -> str:
+    """Return amounts by component as one line of text, as "epsilon 1, delta 0.000001"."""
+    return ", ".join(f"{name} {value}" for name, value in amounts.items())
 
 
-def print_account(account: Account, ledger: Ledger, *, changed: bool, as_json: bool) -> None:
-    """Print an account after a change; ``changed`` is False if the change had been made before."""
+def print_account(change: tuple[Account, bool], ledger: Ledger, *, as_json: bool) -> None:
+    """Print an account after a change; the flag is False if an earlier run of the command had made the change."""
     from dpbayes_cli.ledger.charging import unit_text
 
+    account, changed = change
     if not changed:
         say_already_done()
-    if as_json:
-        emit_json({**account_with_releases(ledger.account(account.name)), "already_done": not changed})
-        return
     document = account_document(account)
-    emit(
+    emit_result(
+        {**account_with_releases(ledger.account(account.name)), "already_done": not changed},
         f"account {account.name}: {components(document['budget'])} under {account.neighbors} neighbors of "
-        f"{unit_text(account.unit)}, "
-        f"remaining {components(document['remaining'])}"
+        f"{unit_text(account.unit)}, remaining {components(document['remaining'])}",
+        as_json=as_json,
     )
 
 
@@ -80,23 +72,9 @@ def account_document(account: Account) -> dict[str, Any]:
 
 def account_with_releases(account: Account) -> dict[str, Any]:
     """Return an account with all its releases as a JSON object; its keys are stable."""
-    return {**account_document(account), "releases": [_release(release) for release in account.releases.values()]}
-
-
-def _release(release: ReleaseRecord) -> dict[str, Any]:
-    return {
-        "release_id": release.release_id,
-        "stage": release.stage,
-        "guarantee": release.guarantee.serialize(),
-        "time": release.time,
-        "user": release.user,
-        "version": release.version,
-        "purpose": release.purpose,
-        "analyst": release.analyst,
-        "sequence": release.sequence,
-    }
-
-
-def components(values: dict[str, str]) -> str:
-    """Return amounts by component as one line of text, as "epsilon 1, delta 0.000001"."""
-    return ", ".join(f"{name} {value}" for name, value in values.items())
+    names = ("release_id", "stage", "guarantee", "time", "user", "version", "purpose", "analyst", "sequence")
+    releases = [
+        {name: getattr(release, name) for name in names} | {"guarantee": release.guarantee.serialize()}
+        for release in account.releases.values()
+    ]
+    return {**account_document(account), "releases": releases}

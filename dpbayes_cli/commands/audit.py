@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from dpbayes_cli.commands.output import detail, emit, emit_json, emit_table, output_options, say, verbosity
-from dpbayes_cli.commands.request_flags import RequestCommand, merge, pop_document, request_options
+from dpbayes_cli.commands.options import PATH
+from dpbayes_cli.commands.output import detail, emit, emit_json, emit_table, output_options, say
+from dpbayes_cli.commands.progress import progress_bar
+from dpbayes_cli.commands.request_flags import (
+    RequestCommand,
+    parse_count,
+    pop_document,
+    read_document,
+    request_options,
+    spec_option,
+)
 
 if TYPE_CHECKING:
-    from dpbayes_cli.audit.attack import Audit, Progress
+    from dpbayes_cli.audit.attack import Audit
     from dpbayes_cli.spec.release_spec import ReleaseSpec
+
+_RECORDS = "--records must be from 2 to 10,000: the number of made-up records; a small number shows the most"
 
 
 @click.command("audit", cls=RequestCommand)
-@click.option(
-    "--spec", "spec_path", type=click.Path(path_type=Path), metavar="FILE", help="A YAML spec; flags override it."
-)
-@click.option(
-    "--bundle", type=click.Path(path_type=Path), metavar="BUNDLE", help="Audit the release request of a bundle."
-)
+@spec_option
+@click.option("--bundle", type=PATH, metavar="BUNDLE", help="Audit the release request of a bundle.")
 @request_options()
 @click.option(
     "--trials",
@@ -44,26 +49,38 @@ def command(
     dpbayes audit --spec clinic.yaml --thorough
     dpbayes audit --bundle out/
 
-    The engine reads made-up data sets of a few records (--records N, 8 by default), some of them invalid or out of
-    bounds. For every two neighbors among them, the exact distributions of all draws are compared with the guarantee.
-    Draws are repeated, in fresh processes too, and compared with their distributions. Then two neighbors are released
-    many times: an event is chosen on one half of the draws, and the other half gives a lower bound on epsilon.
+    The audit makes up data sets of a few records (--records N, 8 by default), some of them invalid or out of bounds. It
+    computes the exact distribution of what is released from each data set, and compares data sets that differ in one
+    record: their distributions may differ only by what the guarantee allows. Then it releases two such data sets many
+    times. One half of the draws chooses an event, and the other half shows how much the event reveals (a lower bound
+    on epsilon). Draws are also repeated in fresh processes, and compared with their distributions.
 
     The audit takes less than a minute on two cores, and lists what it did not attack. It calls a sound mechanism
-    unsound once in a million audits. No real data are read, and nothing is charged or released. With --bundle, it
-    audits the release request of a bundle, whose guarantee and parameters must match the plan.
+    unsound once in a million audits. No real data are read, and nothing is charged or released. With --bundle, the
+    audit takes the release request of a bundle, whose guarantee and parameters must follow from the request.
     """
     from dpbayes_cli.audit.attack import DOES_NOT_PROVE, audit
     from dpbayes_cli.base.errors import Interrupted, VerificationError
+    from dpbayes_cli.spec.release_spec import build_spec
 
     flag_values = pop_document(flags)
     if bundle is not None and (spec_path is not None or flag_values.keys() - {"records"}):
         raise click.UsageError("--bundle states the whole release request: leave out --spec and the flags of a request")
     records = flag_values.pop("records", None)
-    spec = _read_bundle_spec(bundle) if bundle is not None else _read_spec(spec_path, flag_values)
-    n_records = None if records is None else _parse_count(records)
+    document = read_document(spec_path, flag_values)
+    document.pop("records", None)
+    spec = build_spec(document) if bundle is None else _read_bundle_spec(bundle)
+    n_records = None if records is None else parse_count(records, range(2, 10_001), _RECORDS)
+    steps: list[str] = []
     try:
-        with _progress() as progress:
+        with progress_bar() as update:
+
+            def progress(share: float, step: str) -> None:
+                update(completed=share, description=step)
+                if step not in steps:
+                    steps.append(step)
+                    detail(step)
+
             result = audit(spec, n_records, trials, thorough=thorough, progress=progress)
     except Interrupted as error:
         hint = "nothing was read, charged or released; the findings so far are not shown, so run the audit again"
@@ -77,54 +94,6 @@ def command(
     if not as_json:
         for text in DOES_NOT_PROVE:
             say(text)
-
-
-@contextmanager
-def _progress() -> Iterator[Progress]:
-    """Yield a callback that shows progress: as a bar on a terminal, as messages under ``-v``."""
-    shown: list[str] = []
-    bar = None
-    if sys.stderr is not None and sys.stderr.isatty() and verbosity() >= 0:
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-        columns = (BarColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
-        bar = Progress(*columns, console=Console(stderr=True), transient=True)
-        task = bar.add_task("pricing", total=1.0)
-
-    def progress(share: float, what: str) -> None:
-        if bar is not None:
-            bar.update(task, completed=share, description=what)
-        if what not in shown:
-            shown.append(what)
-            detail(what)
-
-    if bar is None:
-        yield progress
-        return
-    with bar:
-        yield progress
-
-
-def _parse_count(records: Any) -> int:
-    try:
-        n_records = int(str(records))
-    except ValueError:
-        n_records = 0
-    if not 2 <= n_records <= 10_000:
-        raise click.UsageError(
-            "--records must be from 2 to 10,000: the number of made-up records; a small number shows the most"
-        )
-    return n_records
-
-
-def _read_spec(spec_path: Path | None, flags: dict[str, Any]) -> ReleaseSpec:
-    from dpbayes_cli.spec.release_spec import build_spec
-    from dpbayes_cli.spec.yaml_reader import read_spec_file
-
-    document: dict[str, Any] = {} if spec_path is None else read_spec_file(spec_path)
-    document.pop("records", None)
-    return build_spec(merge(document, flags))
 
 
 def _read_bundle_spec(bundle: Path) -> ReleaseSpec:
@@ -159,10 +128,7 @@ def _audit_document(spec: ReleaseSpec, result: Audit) -> dict[str, Any]:
             "pairs_from_outside": list(dict.fromkeys(claim.pair for claim in result.claims)),
         },
         "not_attacked": list(result.not_attacked),
-        "checks": [
-            {"name": check.name, "ok": check.ok, "measured": check.measured, "allowed": check.allowed}
-            for check in result.checks
-        ],
+        "checks": [dataclasses.asdict(check) for check in result.checks],
         "claims": [
             {
                 "delta": claim.bound.delta,
@@ -186,21 +152,22 @@ def _show(spec: ReleaseSpec, result: Audit) -> None:
         f"{result.data_pairs:,} pairs of data sets, each of {result.n_records} records of {result.kinds} kinds; "
         f"{result.draws:,} releases of each data set of one pair"
     )
-    checks = [[check.name, check.measured, check.allowed, "ok" if check.ok else "WRONG"] for check in result.checks]
-    if checks:
+    verdict = {True: "ok", False: "WRONG"}
+    if result.checks:
+        checks = [[check.name, check.measured, check.allowed, verdict[check.ok]] for check in result.checks]
         emit_table(["check", "measured", "allowed", ""], checks)
-    claims = [
-        [
-            f"{claim.bound.delta:g}",
-            f"{claim.epsilon:.4g}",
-            f"{claim.bound.epsilon:.4g}",
-            f"{claim.delta_at_epsilon:.3g}",
-            claim.pair,
-            "ok" if claim.ok else "WRONG",
+    if result.claims:
+        claims = [
+            [
+                f"{claim.bound.delta:g}",
+                f"{claim.epsilon:.4g}",
+                f"{claim.bound.epsilon:.4g}",
+                f"{claim.delta_at_epsilon:.3g}",
+                claim.pair,
+                verdict[claim.ok],
+            ]
+            for claim in result.claims
         ]
-        for claim in result.claims
-    ]
-    if claims:
         columns = ["delta", "claimed epsilon", "epsilon at least", "delta at claimed epsilon at least", "data sets", ""]
         emit_table(columns, claims)
     for text in result.not_attacked:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dpbayes_cli.commands.accounts import checked_reason, head_of
-from dpbayes_cli.commands.options import ledger_option, open_ledger
-from dpbayes_cli.commands.output import emit, emit_json, output_options, say, say_already_done
+from dpbayes_cli.commands.accounts import head_of
+from dpbayes_cli.commands.options import PATH, ledger_options, open_ledger, reason_option
+from dpbayes_cli.commands.output import emit, emit_json, emit_result, say, say_already_done
 
 if TYPE_CHECKING:
     from dpbayes_cli.ledger.ledger import Ledger
@@ -17,72 +17,65 @@ if TYPE_CHECKING:
 
 
 @click.command("backup")
-@click.argument("file", type=click.Path(path_type=Path))
-@ledger_option
-@output_options
+@click.argument("file", type=PATH)
+@ledger_options
 def backup(file: Path, ledger_place: str | None, as_json: bool) -> None:
     """Copy the ledger to a new FILE and verify the copy.
 
-    Others may use the ledger meanwhile. Other ways to copy the ledger may catch it in the middle of a change. A ledger
-    that does not verify, or disagrees with its anchor, is not backed up (exit 6). If FILE is already a backup of the
-    whole ledger, the command does nothing; any other existing FILE is refused. Only its owner can read the backup.
+    The ledger may be in use meanwhile; cp could copy it in the middle of a change. A ledger that does not verify, or
+    disagrees with its anchor, is not backed up (exit 6). If FILE is already a backup of the whole ledger, the command
+    does nothing; any other existing FILE is refused. Only its owner can read the backup.
     """
     from dpbayes_cli.ledger.upkeep import back_up, existing_backup
 
     ledger = open_ledger(ledger_place)
     known = existing_backup(ledger, file)
     state = known or back_up(ledger, file)
-    if as_json:
-        done = {"backup": str(file), "already_done": known is not None}
-        emit_json({"ledger": ledger.location, **done, "head": head_of(state)})
-    else:
-        emit(f"backup {file}, entry {state.mark.sequence}, head {state.mark.hash}")
+    done = {"backup": str(file), "already_done": known is not None, "head": head_of(state)}
+    text = f"backup {file}, entry {state.mark.sequence}, head {state.mark.hash}"
+    emit_result({"ledger": ledger.location, **done}, text, as_json=as_json)
     if known:
         say_already_done()
 
 
 @click.command("restore")
-@click.argument("file", type=click.Path(path_type=Path))
-@click.option("--reason", required=True, metavar="TEXT", help="Why, and who decided; kept in the history.")
-@ledger_option
-@output_options
+@click.argument("file", type=PATH)
+@reason_option("Why, and who decided; kept in the history.", required=True)
+@ledger_options
 def restore(file: Path, reason: str, ledger_place: str | None, as_json: bool) -> None:
     """Restore the ledger from the backup FILE.
 
-    What was charged after the backup stays charged. The ledger may be damaged or missing; other commands wait
-    meanwhile. The replaced file and its journal are kept beside it under a dated name. Never copy a backup over the
-    ledger by hand: SQLite may write the journal of the old file into it.
+    Releases that were charged after the backup stay charged. The present ledger may be damaged or missing; other
+    commands wait meanwhile. The replaced file and its journal are kept beside it under a dated name. Never copy a
+    backup over the ledger by hand: SQLite may write the journal of the old file into it.
 
-    Later entries that can still be read and verified are kept. If some cannot be read, every account counts as spent
-    in full until dpbayes budget amend states its total: add up the cost of all releases, from their bundles.
+    Entries after the backup are kept if they can be read and verified. If some cannot be read, every account counts as
+    spent in full until dpbayes budget amend states its total: add up the cost of all releases, from their bundles.
     """
     from dpbayes_cli.ledger.restore import restore as put_back
 
-    checked_reason(reason, needed=True)
     ledger = open_ledger(ledger_place)
     done = put_back(ledger, file, reason)
-    if as_json:
-        emit_json(
-            {
-                "ledger": ledger.location,
-                "backup": str(file),
-                "already_done": done.already_done,
-                "entries": done.backup.sequence,
-                "taken_over": done.carried,
-                "charged_again": done.charged,
-                "lost": done.lost,
-                "complete": done.complete,
-                "head": head_of(done.state),
-            }
-        )
-    elif done.already_done:
-        emit(f"already done: the ledger was restored from this backup, head {done.state.head}")
+    if done.already_done:
+        lines = [f"already done: the ledger was restored from this backup, head {done.state.head}"]
     else:
-        emit(f"restored {done.backup.sequence} entries, kept {done.carried} later ones, head {done.state.head}")
-        for name in done.charged:
-            emit(f"charged again: release {name}")
-        for sentence in done.lost:
-            emit(f"lost: {sentence}")
+        lines = [
+            f"restored {done.backup.sequence} entries, kept {done.carried} later ones, head {done.state.head}",
+            *(f"charged again: release {name}" for name in done.charged),
+            *(f"lost: {sentence}" for sentence in done.lost),
+        ]
+    document = {
+        "ledger": ledger.location,
+        "backup": str(file),
+        "already_done": done.already_done,
+        "entries": done.backup.sequence,
+        "taken_over": done.carried,
+        "charged_again": done.charged,
+        "lost": done.lost,
+        "complete": done.complete,
+        "head": head_of(done.state),
+    }
+    emit_result(document, *lines, as_json=as_json)
     if not done.complete:
         say(
             "some entries after the backup could not be read: every account counts as spent in full until "
@@ -91,19 +84,18 @@ def restore(file: Path, reason: str, ledger_place: str | None, as_json: bool) ->
 
 
 @click.command("recover")
-@click.option("--to", "target", type=click.Path(path_type=Path), metavar="FILE", help="Save what verifies to FILE.")
-@ledger_option
-@output_options
+@click.option("--to", "target", type=PATH, metavar="FILE", help="Save the entries that verify to FILE.")
+@ledger_options
 def recover(target: Path | None, ledger_place: str | None, as_json: bool) -> None:
     """Check the ledger after a crash and list unfinished releases.
 
-    The exit code is 7 if the ledger is damaged. A transaction that the crash interrupted is rolled back. Unfinished
-    releases stay charged; the command that began a release finishes it.
+    The exit code is 7 if the ledger is damaged. A change that the crash interrupted is undone. Unfinished releases stay
+    charged; to finish one, repeat the command that began it.
 
-    With --to FILE, the entries of a damaged ledger up to the first one that does not verify are saved to a new file.
-    Later charges that can still be read, and releases whose end is lost, are charged once more. What cannot be read is
-    listed and is missing from the totals, so a recent backup is the better choice. The damaged file is not changed,
-    and the new one charges nothing until dpbayes budget adopt.
+    If the ledger is damaged, restore a recent backup. If there is none, --to FILE saves the entries before the first
+    damaged one to a new ledger. Later charges that can still be read, and releases whose end is lost, are charged once
+    more. Entries that cannot be read are listed, and are missing from the totals. The damaged file is not changed, and
+    the new ledger accepts no charge until dpbayes budget adopt.
     """
     from dpbayes_cli.base.errors import VerificationError
     from dpbayes_cli.ledger.rebuild import unfinished
@@ -150,52 +142,48 @@ def recover(target: Path | None, ledger_place: str | None, as_json: bool) -> Non
 
 
 def _print_salvage(ledger: Ledger, target: Path, saved: Salvage, *, as_json: bool) -> None:
-    if as_json:
-        emit_json(
-            {
-                "ledger": ledger.location,
-                "salvaged": str(target),
-                "entries": saved.kept,
-                "charged_again": saved.charged,
-                "lowered": saved.tightened,
-                "lost": saved.lost,
-                "head": head_of(saved.state),
-                "already_done": saved.already_done,
-            }
-        )
-    else:
-        emit(f"saved {saved.kept} entries to {target}, head {saved.state.mark.hash}")
-        for heading, sentences in (
-            ("charged again: release", saved.charged),
-            ("lowered:", saved.tightened),
-            ("lost:", saved.lost),
-        ):
-            for sentence in sentences:
-                emit(f"{heading} {sentence}")
+    document = {
+        "ledger": ledger.location,
+        "salvaged": str(target),
+        "entries": saved.kept,
+        "charged_again": saved.charged,
+        "lowered": saved.tightened,
+        "lost": saved.lost,
+        "head": head_of(saved.state),
+        "already_done": saved.already_done,
+    }
+    emit_result(
+        document,
+        f"saved {saved.kept} entries to {target}, head {saved.state.mark.hash}",
+        *(f"charged again: release {name}" for name in saved.charged),
+        *(f"lowered: {sentence}" for sentence in saved.tightened),
+        *(f"lost: {sentence}" for sentence in saved.lost),
+        as_json=as_json,
+    )
     if saved.already_done:
         say_already_done()
     say(
-        f"the damaged ledger {ledger.location} was not changed; check the new one, then replace the old one by it: "
+        f"the damaged ledger {ledger.location} was not changed; check the new one, then replace the damaged one by it: "
         f"dpbayes budget restore {target} --reason TEXT"
     )
 
 
 @click.command("migrate")
-@ledger_option
-@output_options
+@ledger_options
 def migrate(ledger_place: str | None, as_json: bool) -> None:
-    """Convert a ledger of an older version to this version.
+    """Convert the ledger of an older version of dpbayes to this version.
 
-    A backup is kept beside it. A ledger of a newer version is refused.
+    A backup of the old ledger is kept beside it. A ledger of a newer version is refused.
     """
     ledger = open_ledger(ledger_place)
     version, kept = ledger.storage.migrate() or (None, None)
-    if as_json:
-        emit_json({"ledger": ledger.location, "from": version, "backup": str(kept) if kept else None})
-    elif version is None:
-        emit("nothing to migrate: the ledger is of this version")
-    else:
-        emit(f"migrated from version {version}; backup of the old ledger: {kept}")
+    emit_result(
+        {"ledger": ledger.location, "from": version, "backup": str(kept) if kept else None},
+        "nothing to migrate: the ledger is of this version"
+        if version is None
+        else f"migrated from version {version}; backup of the old ledger: {kept}",
+        as_json=as_json,
+    )
 
 
 COMMANDS = (backup, restore, recover, migrate)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
     from dpbayes_cli.core.held_out import HeldOutScore
     from dpbayes_cli.core.predictor import Predictor
-    from dpbayes_cli.inference.scores.class_scores import CalibrationBin
     from dpbayes_cli.inference.scores.roc import Roc
 
 STAMP = "NOT PRIVATE unless the scored records are public"
@@ -35,7 +35,7 @@ class Figure:
     Attributes:
         key: its name in the JSON document.
         value: NaN if there is nothing to score.
-        label: its name in the text; empty if it is in the JSON document only.
+        label: its name in the text; empty if only the JSON document shows it.
         more: text after the value.
     """
 
@@ -43,11 +43,6 @@ class Figure:
     value: float | int
     label: str = ""
     more: str = ""
-
-    @property
-    def shown(self) -> float | int | None:
-        """The value, None if it is not finite."""
-        return self.value if math.isfinite(self.value) else None
 
     @property
     def line(self) -> str:
@@ -59,66 +54,86 @@ class Figure:
 
 
 @dataclass(frozen=True)
-class Evaluation:
-    """All scores of a predictor on labelled records.
+class Scores:
+    """The scores of predictions on labeled records.
 
     Attributes:
-        release_id: the release that predicts.
-        target: the column that is predicted.
-        note: what a reader must know about the predictions, or an empty text.
         counts: the numbers of records, of scored records, and of records that are not scored.
         figures: the scores.
         more: further parts of the JSON document, such as curves.
-        calibrated: the probability that the calibration curve is about.
-        bins: the calibration curve.
     """
 
-    release_id: str
-    target: str
-    note: str
     counts: tuple[Figure, ...]
     figures: tuple[Figure, ...]
-    more: dict[str, Any]
-    calibrated: str = ""
-    bins: tuple[CalibrationBin, ...] = ()
+    more: dict[str, Any] = dataclasses.field(default_factory=dict)
 
-    @property
-    def document(self) -> dict[str, Any]:
-        """The JSON document."""
+    def document(self, release_id: str, target: str, note: str) -> dict[str, Any]:
+        """Return the JSON document.
+
+        Args:
+            release_id: the release that predicts.
+            target: the predicted column.
+            note: a caution about the predictions, or an empty text.
+        """
         return {
             "stamp": STAMP,
-            "release_id": self.release_id,
-            "target": self.target,
-            **({"note": self.note} if self.note else {}),
-            **{figure.key: figure.shown for figure in (*self.counts, *self.figures)},
+            "release_id": release_id,
+            "target": target,
+            **({"note": note} if note else {}),
+            **{figure.key: _finite(figure.value) for figure in (*self.counts, *self.figures)},
             **self.more,
         }
 
+    def show(self, target: str, note: str) -> None:
+        """Print the scores as text; see ``document``."""
+        emit(STAMP)
+        emit(f"{'target':18} {target}")
+        if note:
+            emit(f"{'note':18} {printable(note)}")
+        for figure in self.counts:
+            if figure.label and (figure.value or figure.key == "scored"):
+                emit(figure.line)
+        if not any(figure.value for figure in self.counts if figure.key == "scored"):
+            return
+        for figure in self.figures:
+            if figure.label and math.isfinite(figure.value):
+                emit(figure.line)
+        if self.more.get("calibration"):
+            emit(f"calibration of {self.more['calibrated_for']}:")
+            rows = [
+                [
+                    f"{b['low']:.1f} to {b['high']:.1f}",
+                    str(b["count"]),
+                    f"{b['mean_predicted']:.4f}",
+                    f"{b['observed']:.4f}",
+                ]
+                for b in self.more["calibration"]
+                if b["count"]
+            ]
+            emit_table(["predicted", "records", "mean predicted", "observed"], rows)
 
-def evaluation_of(
-    release_id: str, model: Predictor, predicted: Prediction, targets: Integers | Floats, densities: Floats | None
-) -> Evaluation:
+
+def scores_of(model: Predictor, predicted: Prediction, targets: Integers | Floats, densities: Floats | None) -> Scores:
     """Return the scores of predictions.
 
     Args:
-        release_id: the release that predicts.
-        model: its predictor.
-        predicted: the predictions.
+        model: the predictor.
+        predicted: its predictions.
         targets: codes of classes, with -1 for a missing one, or numbers, with NaN for a missing one.
         densities: log predictive densities of the targets, with NaN for a missing one; None if the model has none.
     """
     import numpy as np
 
     if isinstance(predicted, ClassProbabilities):
-        return _of_probabilities(release_id, model, predicted, targets.astype(np.int64))
+        return _of_probabilities(model, predicted, targets.astype(np.int64))
     if isinstance(predicted, ClassScores):
-        return _of_scores(release_id, model, predicted, targets.astype(np.int64))
+        return _of_scores(model, predicted, targets.astype(np.int64))
     if isinstance(predicted, NumberPrediction | PredictiveLaws):
-        return _of_numbers(release_id, model, predicted, targets.astype(np.float64), densities)
+        return _of_numbers(model, predicted, targets.astype(np.float64), densities)
     raise TypeError(f"no scores for {type(predicted).__name__}")
 
 
-def held_out_evaluation(release_id: str, likelihood: HeldOutScore) -> Evaluation:
+def held_out_scores(likelihood: HeldOutScore) -> Scores:
     """Return the likelihood of held-out records under a hidden Markov model."""
     counts = (
         Figure("records", likelihood.records),
@@ -129,35 +144,10 @@ def held_out_evaluation(release_id: str, likelihood: HeldOutScore) -> Evaluation
         Figure("log_likelihood", likelihood.log_likelihood, "log likelihood", " nats per record, larger is better"),
         Figure("without_states", likelihood.without_states, "without states", " nats per record"),
     )
-    return Evaluation(release_id, "all features", "", counts, figures, {})
+    return Scores(counts, figures)
 
 
-def show(evaluation: Evaluation) -> None:
-    """Print the scores as text."""
-    emit(STAMP)
-    emit(f"{'target':18} {evaluation.target}")
-    if evaluation.note:
-        emit(f"{'note':18} {printable(evaluation.note)}")
-    for figure in evaluation.counts:
-        if figure.label and (figure.value or figure.key == "scored"):
-            emit(figure.line)
-    scored = next(figure.value for figure in evaluation.counts if figure.key == "scored")
-    if not scored:
-        return
-    for figure in evaluation.figures:
-        if figure.label and figure.shown is not None:
-            emit(figure.line)
-    if evaluation.bins:
-        emit(f"calibration of {evaluation.calibrated}:")
-        rows = [
-            [f"{b.low:.1f} to {b.high:.1f}", str(b.count), f"{b.mean_predicted:.4f}", f"{b.observed:.4f}"]
-            for b in evaluation.bins
-            if b.count
-        ]
-        emit_table(["predicted", "records", "mean predicted", "observed"], rows)
-
-
-def _of_probabilities(release_id: str, model: Predictor, predicted: ClassProbabilities, labels: Integers) -> Evaluation:
+def _of_probabilities(model: Predictor, predicted: ClassProbabilities, labels: Integers) -> Scores:
     from dpbayes_cli.inference.scores.class_scores import class_scores
     from dpbayes_cli.inference.scores.roc import Roc, roc_curve
 
@@ -175,22 +165,12 @@ def _of_probabilities(release_id: str, model: Predictor, predicted: ClassProbabi
         Figure("calibration_error", scores.calibration_error, "calibration error"),
         _area(roc, model.name, predicted.levels),
     )
-    curve = [
-        {
-            "low": each.low,
-            "high": each.high,
-            "count": each.count,
-            "mean_predicted": _finite(each.mean_predicted),
-            "observed": _finite(each.observed),
-        }
-        for each in scores.calibration
-    ]
+    curve = [{name: _finite(value) for name, value in dataclasses.asdict(each).items()} for each in scores.calibration]
     more = {"calibrated_for": calibrated, "calibration": curve, "roc": _points(roc)}
-    counts = _counts(scores.n_scored, scores.n_unlabeled, scores.n_unpredicted)
-    return _evaluation(release_id, model, counts, figures, more, calibrated, scores.calibration)
+    return Scores(_counts(scores.n_scored, scores.n_unlabeled, scores.n_unpredicted), figures, more)
 
 
-def _of_scores(release_id: str, model: Predictor, predicted: ClassScores, labels: Integers) -> Evaluation:
+def _of_scores(model: Predictor, predicted: ClassScores, labels: Integers) -> Scores:
     import numpy as np
 
     from dpbayes_cli.inference.scores.roc import roc_curve
@@ -204,16 +184,12 @@ def _of_scores(release_id: str, model: Predictor, predicted: ClassScores, labels
         _area(roc, model.name, predicted.levels),
     )
     counts = _counts(int(scored.sum()), int((labels < 0).sum()), int(((labels >= 0) & ~known).sum()))
-    return _evaluation(release_id, model, counts, figures, {"roc": _points(roc)})
+    return Scores(counts, figures, {"roc": _points(roc)})
 
 
 def _of_numbers(
-    release_id: str,
-    model: Predictor,
-    predicted: NumberPrediction | PredictiveLaws,
-    targets: Floats,
-    densities: Floats | None,
-) -> Evaluation:
+    model: Predictor, predicted: NumberPrediction | PredictiveLaws, targets: Floats, densities: Floats | None
+) -> Scores:
     import numpy as np
 
     from dpbayes_cli.inference.scores.number_scores import number_scores
@@ -229,13 +205,13 @@ def _of_numbers(
         known = densities[~np.isnan(densities)]
         mean = float(known.mean()) if len(known) else math.nan
         figures.append(Figure("log_density", mean, "log density", " nats per record, larger is better"))
-    more: dict[str, Any] = {"targets": "as they are in DATA, not clamped to the public bounds of the release"}
     counts = _counts(scores.n_scored, scores.n_unlabeled, scores.n_unpredicted)
     column = model.columns[model.target]
     if isinstance(column, NumericColumn):
         beyond = int(((targets < column.lower) | (targets > column.upper)).sum())
         counts = (*counts, Figure("beyond_bounds", beyond, "beyond the bounds"))
-    return _evaluation(release_id, model, counts, figures, more)
+    targets_are = "as they are in DATA, not clamped to the public bounds of the release"
+    return Scores(counts, tuple(figures), {"targets": targets_are})
 
 
 def _more_number_scores(
@@ -257,23 +233,11 @@ def _more_number_scores(
         yield Figure("mean_width", interval.width, "mean width", f" of the {COVERAGE:.0%} interval")
 
 
-def _evaluation(
-    release_id: str,
-    model: Predictor,
-    counts: Sequence[Figure],
-    figures: Sequence[Figure],
-    more: dict[str, Any],
-    calibrated: str = "",
-    bins: tuple[CalibrationBin, ...] = (),
-) -> Evaluation:
-    return Evaluation(release_id, model.name, model.note, tuple(counts), tuple(figures), more, calibrated, bins)
-
-
-def _counts(scored: int, unlabelled: int, unpredicted: int) -> tuple[Figure, ...]:
+def _counts(scored: int, unlabeled: int, unpredicted: int) -> tuple[Figure, ...]:
     return (
-        Figure("records", scored + unlabelled + unpredicted),
+        Figure("records", scored + unlabeled + unpredicted),
         Figure("scored", scored, "records scored"),
-        Figure("without_label", unlabelled, "without label"),
+        Figure("without_label", unlabeled, "without label"),
         Figure("without_prediction", unpredicted, "without prediction"),
     )
 
@@ -296,14 +260,7 @@ def _area(roc: Roc, target: str, levels: Sequence[str]) -> Figure:
 
 
 def _points(roc: Roc) -> list[dict[str, float | None]]:
-    return [
-        {
-            "threshold": _finite(point.threshold),
-            "false_positive_rate": point.false_positive_rate,
-            "true_positive_rate": point.true_positive_rate,
-        }
-        for point in roc.points
-    ]
+    return [{name: _finite(value) for name, value in dataclasses.asdict(point).items()} for point in roc.points]
 
 
 def _finite(number: float) -> float | None:

@@ -3,35 +3,33 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import TYPE_CHECKING
 
 import click
 
-from dpbayes_cli.commands.output import emit, emit_json, output_options
+from dpbayes_cli.commands.output import emit_result, output_options
+
+if TYPE_CHECKING:
+    from dpbayes_cli.core.mechanism import Mechanism
+    from dpbayes_cli.core.model import Model
 
 
 @click.command("explain")
 @click.argument("name")
 @output_options
 def command(name: str, as_json: bool) -> None:
-    """Explain NAME, a model or a mechanism: what it releases, guarantees and assumes, and the papers it is from."""
+    """Explain the model or mechanism NAME: what it releases, guarantees and assumes, and the papers it is from."""
     from dpbayes_cli.base.errors import SpecError, nearest
     from dpbayes_cli.core.registry import mechanism_names, mechanism_type, model_names, model_type
 
-    if name in model_names():
-        kind, subject = "model", model_type(name)
-        info, summary = subject.info, subject.summary
-    elif name in mechanism_names():
-        kind, mechanism = "mechanism", mechanism_type(name)
-        info, summary = mechanism.info, mechanism.summary
-    else:
-        known = [*model_names(), *mechanism_names()]
-        raise SpecError(f"there is no model or mechanism {name!r}", hint=nearest(name, known))
-    if as_json:
-        emit_json({"name": name, "kind": kind, "summary": summary, **dataclasses.asdict(info)})
-        return
-    emit(f"{name} ({kind}): {summary}")
-    for field in dataclasses.fields(info):
-        emit("")
-        emit(f"{field.name.replace('_', ' ').capitalize()}:")
-        text = click.wrap_text(getattr(info, field.name), width=100, initial_indent="  ", subsequent_indent="  ")
-        emit(text)
+    models, mechanisms = model_names(), mechanism_names()
+    if name not in {*models, *mechanisms}:
+        raise SpecError(f"there is no model or mechanism {name!r}", hint=nearest(name, [*models, *mechanisms]))
+    kind = "model" if name in models else "mechanism"
+    subject: type[Model] | type[Mechanism] = model_type(name) if name in models else mechanism_type(name)
+    info = dataclasses.asdict(subject.info)
+    lines = [f"{name} ({kind}): {subject.summary}"]
+    for title, text in info.items():
+        wrapped = click.wrap_text(text, width=80, initial_indent="  ", subsequent_indent="  ")
+        lines += ["", f"{title.replace('_', ' ').capitalize()}:", wrapped]
+    emit_result({"name": name, "kind": kind, "summary": subject.summary, **info}, *lines, as_json=as_json)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dpbayes_cli.commands.output import emit, emit_json, output_options, say
+from dpbayes_cli.commands.options import PATH, bundle_argument
+from dpbayes_cli.commands.output import emit_result, output_options, posterior_lines, say
 from dpbayes_cli.commands.request_flags import merge, pop_document, request_options
 from dpbayes_cli.spec.flags import AFTERWARDS
 
@@ -18,24 +19,24 @@ if TYPE_CHECKING:
 
 
 @click.command("infer")
-@click.argument("bundle", type=click.Path(path_type=Path))
+@bundle_argument
 @request_options(*AFTERWARDS)
 @click.option("--seed", type=click.IntRange(min=0), metavar="S", help="Seed of the samples [derived from the bundle].")
 @click.option(
     "--out",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="DIR",
     help="Write posterior.json, the samples and the states of a hidden Markov model here.",
 )
 @output_options
 def command(bundle: Path, seed: int | None, out: Path | None, as_json: bool, **flags: Any) -> None:
-    """Infer again from BUNDLE: more samples, another prior, another method.
+    """Compute the posterior of BUNDLE again: with more samples, another prior or another method. Costs nothing.
 
     \b
     dpbayes infer out/ --samples 100000 --prior alpha=2,beta=5 --seed 1 --out again/
 
-    The bundle is public already, so this costs nothing and needs neither the data nor the ledger. The bundle is not
-    changed.
+    The bundle is public already: the command needs neither the data nor the ledger, and no budget. It does not change
+    the bundle.
     """
     import json
 
@@ -47,7 +48,6 @@ def command(bundle: Path, seed: int | None, out: Path | None, as_json: bool, **f
     from dpbayes_cli.bundle.read import read_bundle
     from dpbayes_cli.bundle.samples import check_format, sample_labels, write_samples
     from dpbayes_cli.bundle.write import check_target, new_directory, write_new
-    from dpbayes_cli.commands.posterior_table import posterior_lines
 
     contents = read_bundle(bundle)
     document = contents.document
@@ -78,18 +78,15 @@ def command(bundle: Path, seed: int | None, out: Path | None, as_json: bool, **f
     if out is not None:
         with new_directory(out) as directory:
             write_new(directory / "posterior.json", (json.dumps(result, indent=2) + "\n").encode("utf-8"))
-            form = spec.inference.format
-            write_samples(directory / report.samples_file, analysis, form, sample_labels(document, report))
+            labels = sample_labels(document, report)
+            write_samples(directory / report.samples_file, analysis, spec.inference.format, labels)
             states = inferred_states_csv(analysis)
             if states is not None:
                 write_new(directory / STATES, states)
         say(f"wrote {report.samples} samples to {out}")
-    if as_json:
-        emit_json(result)
-        return
-    for line in posterior_lines(posterior, report.warnings):
-        emit(line)
-    say(f"{report.method}: {report.how}; nothing was charged")
+    emit_result(result, *posterior_lines(posterior, report.warnings), as_json=as_json)
+    if not as_json:
+        say(f"{report.method}: {report.how}; nothing was charged")
 
 
 def _change_request(contents: Bundle, changes: dict[str, Any]) -> tuple[ReleaseSpec, Model]:

@@ -4,55 +4,47 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from dpbayes_cli.base.cell_grammar import CONTROL_CHARACTERS
 from dpbayes_cli.base.errors import OutputError
 
+if TYPE_CHECKING:
+    from dpbayes_cli.bundle.document import ParameterSummary
+
 Command = TypeVar("Command", bound=Callable[..., Any])
+
+_MAX_PARAMETERS = 20
+"""Rows of a posterior that are printed."""
+_VERBOSITY = [0]
 
 
 def output_options(function: Command) -> Command:
     """Add ``--json``, ``-q`` and ``-v``."""
-    function = click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON document.")(function)
-    function = click.option(
-        "-v",
-        "--verbose",
-        count=True,
-        expose_value=False,
-        callback=_set_verbose,
-        help="Print more; -vv traces errors.",
-    )(function)
-    return click.option(
-        "-q", "--quiet", is_flag=True, expose_value=False, callback=_set_quiet, help="Print only results and errors."
-    )(function)
+
+    def set_verbosity(_context: click.Context, parameter: click.Parameter, value: int) -> None:
+        if value:
+            _VERBOSITY[0] = -1 if parameter.name == "quiet" else value
+
+    kept: dict[str, Any] = {"expose_value": False, "callback": set_verbosity}
+    quiet = click.option("-q", "--quiet", is_flag=True, help="Print only the result and errors.", **kept)
+    verbose = click.option("-v", "--verbose", count=True, help="Print more; -vv: also where an error arose.", **kept)
+    as_json = click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON document.")
+    return quiet(verbose(as_json(function)))
 
 
 def reset() -> None:
     """Forget the verbosity of an earlier command in this process."""
-    _LEVEL[0] = 0
+    _VERBOSITY[0] = 0
 
 
 def verbosity() -> int:
     """Return how much to print: -1 quiet, 0 normal, 1 more, 2 with traces."""
-    return _LEVEL[0]
-
-
-_LEVEL = [0]
-
-
-def _set_verbose(_context: click.Context, _parameter: click.Parameter, value: int) -> None:
-    if value:
-        _LEVEL[0] = value
-
-
-def _set_quiet(_context: click.Context, _parameter: click.Parameter, value: bool) -> None:
-    if value:
-        _LEVEL[0] = -1
+    return _VERBOSITY[0]
 
 
 def print_message(message: str) -> None:
@@ -68,7 +60,7 @@ def say(message: str) -> None:
 
 
 def say_already_done() -> None:
-    """Print that the command had been carried out before, by a killed run or by another one."""
+    """Print that an earlier run of the command has already made the change."""
     say("already done: nothing was written")
 
 
@@ -98,6 +90,14 @@ def emit_json(document: Any) -> None:
     emit(json.dumps(document, indent=2))
 
 
+def emit_result(document: Any, *lines: str, as_json: bool) -> None:
+    """Print the result as one JSON document or, without ``--json``, as lines of text."""
+    if as_json:
+        emit_json(document)
+    elif lines:
+        emit("\n".join(lines))
+
+
 def printable(text: str) -> str:
     """Return a text with escapes for its control characters, which could fake a line or control a terminal."""
     return CONTROL_CHARACTERS.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), text)
@@ -115,16 +115,30 @@ def emit_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     rows = [[printable(cell) for cell in row] for row in rows]
     if sys.stdout is not None and sys.stdout.isatty():
         from rich.console import Console
-        from rich.table import Table
+        from rich.table import Column, Table
         from rich.text import Text
 
-        table = Table(box=None, pad_edge=False)
-        for column in columns:
-            table.add_column(column, overflow="fold")
+        table = Table(*(Column(column, overflow="fold") for column in columns), box=None, pad_edge=False)
         for row in rows:
-            table.add_row(*(Text(cell) for cell in row))
+            table.add_row(*map(Text, row))
         Console().print(table)
         return
     widths = [max([len(column), *(len(row[i]) for row in rows)]) for i, column in enumerate(columns)]
     for row in [columns, *rows]:
         emit("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+def posterior_lines(
+    posterior: Mapping[str, ParameterSummary], warnings: Sequence[str], head: str = "posterior"
+) -> list[str]:
+    """Return the lines of a table of the posterior, and its warnings; ``head`` titles the first column."""
+    shown = list(posterior.items())[:_MAX_PARAMETERS]
+    width = max(9, *(len(name) for name, _ in shown))
+    lines = [f"{head:{width}} {'mean':>9} {'sd':>9} {'5 %':>9} {'median':>9} {'95 %':>9}"]
+    for name, p in shown:
+        sd = f"{'-':>9}" if p.sd is None else f"{p.sd:9.3g}"
+        quantiles = (f"{'-':>9}" if q is None else f"{q:9.4g}" for q in (p.q05, p.q50, p.q95))
+        lines.append(" ".join([f"{name:{width}} {p.mean:9.4g}", sd, *quantiles]))
+    if len(posterior) > len(shown):
+        lines.append(f"... and {len(posterior) - len(shown)} more in release.json")
+    return [*lines, *(f"WARNING: {warning}" for warning in warnings)]

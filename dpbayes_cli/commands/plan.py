@@ -8,44 +8,48 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from dpbayes_cli.commands.options import DecimalType
 from dpbayes_cli.commands.output import emit, emit_json, emit_table, output_options
-from dpbayes_cli.commands.request_flags import RequestCommand, pop_document, read_document, request_options
-from dpbayes_cli.commands.totals import DecimalType
+from dpbayes_cli.commands.request_flags import (
+    RequestCommand,
+    parse_count,
+    pop_document,
+    read_document,
+    request_options,
+    spec_option,
+)
 
 if TYPE_CHECKING:
-    from dpbayes_cli.core.plan import Plan
+    from dpbayes_cli.core.plan import Plan, Step
     from dpbayes_cli.spec.release_spec import ReleaseSpec
     from dpbayes_cli.workflow.planning import MechanismPlan
 
+_RECORDS = "state the number of records to plan for: --records N, from 1 to 1,000,000,000"
+_ESTIMATE = "a point estimate has no posterior: this is its root mean square distance from the true parameter"
+_PARAMETERS = ("scale", "sigma", "rho", "likelihood_power", "r", "m")
+
 
 @click.command("plan", cls=RequestCommand)
-@click.option(
-    "--spec", "spec_path", type=click.Path(path_type=Path), metavar="FILE", help="A YAML spec; flags override it."
-)
+@spec_option
 @request_options()
 @click.option("--compare", is_flag=True, help="Plan with every mechanism of the model, and rank them.")
 @click.option("--trials", type=click.IntRange(0, 100_000), default=200, metavar="N", help="Releases to simulate [200].")
 @click.option("--seed", type=click.IntRange(min=0), default=0, metavar="S", help="Seed of the simulation [0].")
-@click.option(
-    "--at-delta",
-    type=DecimalType(),
-    default="1e-6",
-    metavar="D",
-    help="Delta at which to state epsilon [1e-6].",
-)
+@click.option("--at-delta", type=DecimalType(), default="1e-6", metavar="D", help="Delta of the stated epsilon [1e-6].")
 @output_options
 def command(
     spec_path: Path | None, compare: bool, trials: int, seed: int, at_delta: Decimal, as_json: bool, **flags: Any
 ) -> None:
-    """Price a release request and simulate how precise its posterior would be. Reads no data, charges nothing.
+    """Show what a release would cost, and how precise its posterior would be. Reads no data, charges nothing.
 
     \b
     dpbayes plan --model beta-bernoulli --eps 1 --records 1000
     dpbayes plan --spec clinic.yaml --records 10000 --compare
 
-    Parameters and records are simulated from the model and its prior; all simulated records are valid. noise_scale
-    is the size of the noise in counts; posterior_sd and nonprivate_sd are the standard deviations of the posterior with
-    and without privacy; inflation is their ratio; coverage is how often 90 % intervals hold the true parameter.
+    The release is simulated: parameters are drawn from the prior, and records, all of them valid, from the model.
+    noise_scale is the size of the noise in counts; posterior_sd and nonprivate_sd are the standard deviations of the
+    posterior with and without privacy; inflation is their ratio; coverage is the share of 90 % intervals that contain
+    the true parameter.
     """
     from dpbayes_cli.privacy.guarantee import check_delta
     from dpbayes_cli.spec.foreign_options import pair_of, request_to
@@ -53,26 +57,18 @@ def command(
     from dpbayes_cli.workflow.planning import plan_every_mechanism, plan_mechanism
 
     check_delta(at_delta)
-    flag_values = pop_document(flags)
-    records = flag_values.pop("records", None)
-    document = read_document(spec_path, flag_values)
-    n_records = _parse_count(document.pop("records", None) if records is None else records)
+    document = read_document(spec_path, pop_document(flags))
+    n_records = parse_count(document.pop("records", None), range(1, 10**9 + 1), _RECORDS)
     if compare:
         spec = build_spec(request_to(document, pair_of(document)[1].name))
-        _compare(spec, plan_every_mechanism(document, n_records, trials, seed), at_delta, as_json=as_json)
+        described = [
+            _described(spec, planned, at_delta) for planned in plan_every_mechanism(document, n_records, trials, seed)
+        ]
+        emit_json(described) if as_json else _compare(described)
         return
     spec = build_spec(document)
-    _show(spec, plan_mechanism(spec, n_records, trials, seed), at_delta, as_json=as_json)
-
-
-def _parse_count(records: Any) -> int:
-    try:
-        n_records = int(str(records)) if records is not None else 0
-    except ValueError:
-        n_records = 0
-    if not 1 <= n_records <= 10**9:
-        raise click.UsageError("state the number of records to plan for: --records N, from 1 to 1,000,000,000")
-    return n_records
+    plan = _described(spec, plan_mechanism(spec, n_records, trials, seed), at_delta)
+    emit_json(plan) if as_json else _show(plan)
 
 
 def _described(spec: ReleaseSpec, planned: MechanismPlan, delta: Decimal) -> dict[str, Any]:
@@ -82,31 +78,22 @@ def _described(spec: ReleaseSpec, planned: MechanismPlan, delta: Decimal) -> dic
 
     if planned.plan is None:
         return {"mechanism": planned.mechanism, "refused": planned.refusal}
+
+    def in_full(priced: Plan | Step) -> dict[str, Any]:
+        return guarantee_in_full(priced.guarantee, spec.privacy.neighbors, delta)
+
+    steps = planned.plan.steps
     return {
         "model": spec.model,
         "mechanism": planned.mechanism,
         "parameters": dict(planned.plan.parameters),
-        "guarantee": guarantee_in_full(planned.plan.guarantee, spec.privacy.neighbors, delta),
-        **_steps(spec, planned.plan, delta),
+        "guarantee": in_full(planned.plan),
+        **({"steps": dict(zip(("bounds", "statistics"), map(in_full, steps), strict=True))} if len(steps) > 1 else {}),
         "expected": msgspec.to_builtins(planned.expected),
     }
 
 
-def _steps(spec: ReleaseSpec, plan: Plan, delta: Decimal) -> dict[str, Any]:
-    """Return the guarantee of each step by its name; empty for a plan of one step."""
-    from dpbayes_cli.workflow.planning import guarantee_in_full
-
-    if len(plan.steps) == 1:
-        return {}
-    guarantees = [guarantee_in_full(step.guarantee, spec.privacy.neighbors, delta) for step in plan.steps]
-    return {"steps": dict(zip(("bounds", "statistics"), guarantees, strict=True))}
-
-
-def _show(spec: ReleaseSpec, planned: MechanismPlan, delta: Decimal, *, as_json: bool) -> None:
-    described = _described(spec, planned, delta)
-    if as_json:
-        emit_json(described)
-        return
+def _show(described: dict[str, Any]) -> None:
     guarantee, expected = described["guarantee"], described["expected"]
     for name, value in described["parameters"].items():
         emit(f"{name:18} {value}")
@@ -131,11 +118,7 @@ def _show(spec: ReleaseSpec, planned: MechanismPlan, delta: Decimal, *, as_json:
             emit(f"{'coverage':18} {share:.3f} of the 90 % intervals ({method}) hold the true parameter")
 
 
-def _compare(spec: ReleaseSpec, planned: list[MechanismPlan], delta: Decimal, *, as_json: bool) -> None:
-    described = [_described(spec, each, delta) for each in planned]
-    if as_json:
-        emit_json(described)
-        return
+def _compare(described: list[dict[str, Any]]) -> None:
     rows = []
     for each in described:
         if "refused" in each:
@@ -158,7 +141,3 @@ def _compare(spec: ReleaseSpec, planned: list[MechanismPlan], delta: Decimal, *,
     for each in described:
         if (each.get("expected") or {}).get("sd_of") == "estimate":
             emit(f"{each['mechanism']}: {_ESTIMATE}")
-
-
-_ESTIMATE = "a point estimate has no posterior: this is its root mean square distance from the true parameter"
-_PARAMETERS = ("scale", "sigma", "rho", "likelihood_power", "r", "m")

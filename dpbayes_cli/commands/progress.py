@@ -1,23 +1,37 @@
-"""A progress bar for reading a large file, on a terminal only."""
+"""Progress bars, on a terminal only."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from threading import Event, Thread
 
 from dpbayes_cli.commands.output import verbosity
 
 _FIRST_SECONDS, _UPDATE_SECONDS = 2.0, 0.5
-"""Time before the bar is first shown, and between updates."""
-_BAR_WIDTH = 40
+"""Time before the bar of ``reading_shown`` appears, and between its updates."""
+
+
+@contextmanager
+def progress_bar() -> Iterator[Callable[..., None]]:
+    """Yield a function that draws the bar: it takes ``completed``, a share of 1, and ``description``, a text."""
+    if not _has_terminal():
+        yield lambda **_: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False) as bar:
+        yield partial(bar.update, bar.add_task("", total=1.0, visible=False), visible=True)
 
 
 @contextmanager
 def reading_shown() -> Iterator[None]:
     """Show which share of the file has been read; the share is by bytes, and says nothing about the records."""
-    if sys.stderr is None or not sys.stderr.isatty() or verbosity() < 0:
+    if not _has_terminal():
         yield
         return
     done = Event()
@@ -30,17 +44,17 @@ def reading_shown() -> Iterator[None]:
         thread.join()
 
 
+def _has_terminal() -> bool:
+    return sys.stderr is not None and sys.stderr.isatty() and verbosity() >= 0
+
+
 def _show(done: Event) -> None:
     from dpbayes_cli.sources.location import share_read
 
-    shown, pause = False, _FIRST_SECONDS
-    while not done.wait(pause):
-        share, pause = share_read(), _UPDATE_SECONDS
-        if share:  # unknown for a table, a pipe, or a file that another library reads
-            filled = "#" * int(share * _BAR_WIDTH)
-            sys.stderr.write(f"\rreading [{filled:{_BAR_WIDTH}}] {share:4.0%}")
-            sys.stderr.flush()
-            shown = True
-    if shown:
-        sys.stderr.write("\r\033[K")
-        sys.stderr.flush()
+    pause = _FIRST_SECONDS
+    with ExitStack() as shown:
+        update = None
+        while not done.wait(pause):
+            update, pause = update or shown.enter_context(progress_bar()), _UPDATE_SECONDS
+            share = share_read()  # None for a table, a pipe, or a file that another library reads
+            update(completed=share, description="reading", visible=bool(share))

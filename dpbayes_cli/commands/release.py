@@ -9,13 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dpbayes_cli.commands.options import ledger_option, open_ledger
-from dpbayes_cli.commands.output import detail, emit, emit_json, output_options, printable, say
+from dpbayes_cli.commands.accounts import components
+from dpbayes_cli.commands.options import PATH, ledger_option, open_ledger
+from dpbayes_cli.commands.output import detail, emit, emit_json, output_options, posterior_lines, printable, say
 from dpbayes_cli.commands.progress import reading_shown
-from dpbayes_cli.commands.request_flags import RequestCommand, pop_document, read_document, request_options
+from dpbayes_cli.commands.request_flags import (
+    RequestCommand,
+    pop_document,
+    read_document,
+    request_options,
+    spec_option,
+)
 
 if TYPE_CHECKING:
-    from dpbayes_cli.core.plan import Step
     from dpbayes_cli.ledger.ledger import Ledger
     from dpbayes_cli.sources.location import Location
     from dpbayes_cli.spec.release_spec import ReleaseSpec
@@ -27,19 +33,17 @@ _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}", re.ASCII)
 
 @click.command("release", cls=RequestCommand)
 @click.argument("data", nargs=-1)
-@click.option(
-    "--spec", "spec_path", type=click.Path(path_type=Path), metavar="FILE", help="A YAML spec; flags override it."
-)
+@spec_option
 @request_options()
-@click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Directory of the bundle [./dpbayes-ID].")
+@click.option("--out", type=PATH, metavar="DIR", help="Directory of the bundle [./dpbayes-ID].")
 @ledger_option
-@click.option("--release-id", metavar="NAME", help="Name of this release; a name is charged only once.")
-@click.option("--fresh", is_flag=True, help="Make and pay for a new draw of an earlier release.")
+@click.option("--release-id", metavar="NAME", help="Name of this release; each name is charged only once.")
+@click.option("--fresh", is_flag=True, help="Draw again, and pay again, for an earlier release.")
 @click.option("--same-data", is_flag=True, help="DATA were moved, not changed: show the old release.")
 @click.option("--no-open-account", is_flag=True, help="Fail if the account is not open yet (for cron).")
-@click.option("--analyst", metavar="NAME", help="Who asks, if the account has limits per analyst.")
-@click.option("--purpose", default="", metavar="TEXT", help="Why, for the history of the ledger.")
-@click.option("--dry-run", is_flag=True, help="Show the cost, read no record; exit 5 if too high.")
+@click.option("--analyst", metavar="NAME", help="Who requests it, if the account has limits per analyst.")
+@click.option("--purpose", default="", metavar="TEXT", help="Why; kept in the history of the ledger.")
+@click.option("--dry-run", is_flag=True, help="Only show the cost; exit 5 if the account cannot pay.")
 @output_options
 def command(
     data: tuple[str, ...],
@@ -56,15 +60,20 @@ def command(
     as_json: bool,
     **flags: Any,
 ) -> None:
-    """Release a private posterior of DATA: files and globs (read together), - (standard input) or a PostgreSQL table.
+    """Release a private posterior of DATA: estimates of a model and their uncertainty, in a bundle to publish.
 
     \b
     dpbayes release data.csv --model beta-bernoulli --eps 1
     dpbayes release data.parquet --spec clinic.yaml --out out/ --json
     dpbayes release postgresql://ada@db/clinic/patients --spec clinic.yaml
 
-    If a run is killed, the same command finishes it: one charge, one draw. Given again, it shows the release at no
-    cost. An account (--dataset) is for one population: data that another account paid for are refused.
+    DATA: files and globs (read together), - (standard input) or a PostgreSQL table. Epsilon bounds what the bundle can
+    reveal about one record (with --unit: about all records of one person). A smaller epsilon protects more, and makes
+    the estimates less precise; dpbayes plan shows how precise, without data.
+
+    Each release is charged to an account (--dataset), which is for one population: data that another account paid for
+    are refused. If a run is killed, the same command finishes it: one charge, one draw. Repeated after that, it shows
+    the release again at no cost.
     """
     from dpbayes_cli.base.address_space import check_address_space
 
@@ -88,7 +97,7 @@ def command(
         if dry_run:
             _show_cost(prepared, ledger, as_json=as_json)
             return
-        say(f"settings: {', '.join(_assumptions(prepared))}")
+        say(f"settings: {', '.join(_settings(prepared))}")
         with reading_shown():
             outcome = release(prepared, ledger, say)
     if as_json:
@@ -114,9 +123,9 @@ def _read_request(data: tuple[str, ...], spec_path: Path | None, flags: dict[str
     return spec, locate_data(spec.source, *data)
 
 
-def _assumptions(prepared: PreparedRelease) -> list[str]:
+def _settings(prepared: PreparedRelease) -> list[str]:
     """Return the main settings of a request, stated or by default, as texts to print."""
-    spec, private = prepared.spec, prepared.plan.bounds
+    spec, private, parameters = prepared.spec, prepared.plan.bounds, prepared.plan.parameters
     return [
         f"account {prepared.charge.account}",
         f"{spec.privacy.neighbors} neighbors",
@@ -124,17 +133,8 @@ def _assumptions(prepared: PreparedRelease) -> list[str]:
         f"invalid records: {spec.on_invalid}",
         f"mechanism {spec.mechanism}",
         *([] if private is None else [f"private bounds near the {private.described()} of the data"]),
-        *(
-            f"{name} {prepared.plan.parameters[name]}"
-            for name in ("support", "power_applies_to")
-            if name in prepared.plan.parameters
-        ),
+        *(f"{name} {parameters[name]}" for name in ("support", "power_applies_to") if name in parameters),
     ]
-
-
-def _noise_scales(step: Step) -> list[tuple[str, float]]:
-    names = step.statistic.names
-    return list(zip(names, step.noise.scales(len(names)), strict=True))
 
 
 def _show_cost(prepared: PreparedRelease, ledger: Ledger, *, as_json: bool) -> None:
@@ -149,14 +149,14 @@ def _show_cost(prepared: PreparedRelease, ledger: Ledger, *, as_json: bool) -> N
     if preview.known is None:
         prepared.data.open_source()
     step, private = prepared.plan.final_step, prepared.plan.bounds
+    names = step.statistic.names
+    scales = {} if step.draws else dict(zip(names, step.noise.scales(len(names)), strict=True))
     document = {
         "release_id": preview.release_id,
         "account": prepared.charge.account,
         "model": prepared.model.name,
         "mechanism": prepared.mechanism.name,
-        "statistics": [
-            {"name": name, "noise_scale": scale} for name, scale in ([] if step.draws else _noise_scales(step))
-        ],
+        "statistics": [{"name": name, "noise_scale": scale} for name, scale in scales.items()],
         "parameters": dict(prepared.plan.parameters),
         "sensitivity_l1": None if step.rows else step.statistic.sensitivity_l1,
         "guarantee": msgspec.to_builtins(
@@ -174,11 +174,10 @@ def _show_cost(prepared: PreparedRelease, ledger: Ledger, *, as_json: bool) -> N
         emit(f"of which private bounds {price_text(private.guarantee)}; the noise scale is for the widest bounds")
     if step.draws:
         what = "estimates of the posterior's mode" if prepared.mechanism.estimates else "posterior draws"
-        emit(f"{step.draws} {what}: {_components(prepared.plan.parameters)}")
+        emit(f"{step.draws} {what}: {components(prepared.plan.parameters)}")
     else:
-        n = len(step.statistic.names)
-        emit(f"noise scale {step.noise.scale:.6g} counts, on {n} statistic{'s' * (n != 1)}")
-    emit(f"would remain: {_components(document['remaining'])}")
+        emit(f"noise scale {step.noise.scale:.6g} counts, on {len(names)} statistic{'s' * (len(names) != 1)}")
+    emit(f"would remain: {components(document['remaining'])}")
 
 
 def _document(outcome: PublishedRelease) -> dict[str, Any]:
@@ -186,17 +185,11 @@ def _document(outcome: PublishedRelease) -> dict[str, Any]:
     from dpbayes_cli.ledger.budgets import component_texts
 
     public = outcome.document.builtins()
+    copied = ("release_id", "account", "model", "mechanism", "statistics", "bounds", "guarantee", "posterior")
     return {
-        "release_id": public["release_id"],
-        "account": public["account"],
+        **{key: public[key] for key in copied if key in public},
         "bundle": str(outcome.bundle),
-        "model": public["model"],
-        "mechanism": public["mechanism"],
-        "statistics": public["statistics"],
-        **({"bounds": public["bounds"]} if "bounds" in public else {}),
-        "guarantee": public["guarantee"],
         "remaining": component_texts(outcome.remaining),
-        "posterior": public["posterior"],
         "replayed": outcome.replayed,
         "receipt": {"sequence": outcome.sequence, "head": outcome.head},
     }
@@ -204,7 +197,6 @@ def _document(outcome: PublishedRelease) -> dict[str, Any]:
 
 def _show(outcome: PublishedRelease) -> None:
     from dpbayes_cli.bundle.report.wording import are_estimates, bounds_text, guarantee_text
-    from dpbayes_cli.commands.posterior_table import posterior_lines
     from dpbayes_cli.ledger.budgets import component_texts
 
     document = outcome.document
@@ -217,9 +209,5 @@ def _show(outcome: PublishedRelease) -> None:
     head = "estimate" if are_estimates(document) else "posterior"
     for line in posterior_lines(document.posterior, document.inference.warnings, head):
         emit(line)
-    emit(f"remaining {_components(component_texts(outcome.remaining))} in account {document.account}")
+    emit(f"remaining {components(component_texts(outcome.remaining))} in account {document.account}")
     emit(f"receipt   entry {outcome.sequence}, head {outcome.head}")
-
-
-def _components(remaining: Any) -> str:
-    return ", ".join(f"{name} {value}" for name, value in remaining.items())

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dpbayes_cli.commands.options import ledger_option, open_ledger
-from dpbayes_cli.commands.output import emit, emit_json, output_options, say
+from dpbayes_cli.commands.options import PATH, bundle_argument, ledger_options, open_ledger
+from dpbayes_cli.commands.output import emit, emit_json, say
 
 if TYPE_CHECKING:
     from dpbayes_cli.bundle.document import ReleaseDocument
@@ -19,36 +19,30 @@ _BY_SUFFIX = {".html": "html", ".htm": "html", ".yaml": "registry", ".yml": "reg
 
 
 @click.command("report")
-@click.argument("bundle", type=click.Path(path_type=Path))
+@bundle_argument
 @click.option(
     "--format",
     "form",
     type=click.Choice(["html", "markdown", "svg", "registry"]),
     help="html: one page with plots; markdown: the text of report.md; svg: each plot of the page as a file; registry: "
-    "an entry for OpenDP's deployments registry, in YAML [by the name of --out, else markdown].",
+    "a YAML entry for OpenDP's registry of deployments [by the name of --out, else markdown].",
 )
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    metavar="PATH",
-    help="Write the report here [standard output]; with svg: a new directory.",
-)
+@click.option("--out", type=PATH, metavar="PATH", help="File, or new directory for svg [standard output].")
 @click.option(
     "--records",
     type=click.IntRange(1, 10**6),
     metavar="N",
-    help="If the number of records is private: the number to simulate for the posterior expected without privacy.",
+    help="Number of records to simulate for the posterior without privacy, if the bundle does not state one.",
 )
 @click.option(
     "--state",
     "statements",
     multiple=True,
     metavar="FIELD=TEXT",
-    help="With registry: a field that only the custodian knows, e.g. basic.name=TEXT. May be repeated.",
+    help="With registry: a field that the bundle does not know, e.g. basic.name=TEXT. May be repeated.",
 )
 @click.option("--no-ledger", is_flag=True, help="Leave the account that paid out of the page.")
-@ledger_option
-@output_options
+@ledger_options
 def command(
     bundle: Path,
     form: str | None,
@@ -59,15 +53,15 @@ def command(
     ledger_place: str | None,
     as_json: bool,
 ) -> None:
-    """Report BUNDLE for people: its guarantee, posterior, width, computation and assumptions.
+    """Write BUNDLE as a report: its guarantee, posterior, precision, computation and assumptions.
 
     \b
     dpbayes report out/ --format html --out report.html
     dpbayes report out/ --format svg --out figures/
     dpbayes report out/ --format registry --state basic.name='Relapse rates' --out registry.yaml
 
-    The page contains its style and plots: it loads nothing and runs no scripts. If the ledger knows the release, the
-    page shows the account before and after it; use --no-ledger for readers who must not see that. The bundle is not
+    The HTML page is one file: it loads nothing and runs no scripts. If the ledger knows the release, the page shows the
+    account before and after the release; use --no-ledger for readers who must not see the account. The bundle is not
     changed.
     """
     from dpbayes_cli.bundle.read import read_bundle
@@ -96,27 +90,27 @@ def command(
         if as_json:
             emit_json({**result, "report": None, "figures": figures})
         return
-    if form == "html":
-        from dpbayes_cli.bundle.read import analysis_of
-        from dpbayes_cli.bundle.report.page import report_html
-        from dpbayes_cli.workflow.reporting import build_report_context
+    match form:
+        case "html":
+            from dpbayes_cli.bundle.read import analysis_of
+            from dpbayes_cli.bundle.report.page import report_html
+            from dpbayes_cli.workflow.reporting import build_report_context
 
-        budget = None if no_ledger else _budget(document, ledger_place)
-        content = report_html(
-            document, analysis_of(contents), build_report_context(contents, budget=budget, records=records)
-        )
-    elif form == "registry":
-        from dpbayes_cli.bundle.registry_entry import registry_yaml
+            budget = None if no_ledger else _budget(document, ledger_place)
+            context = build_report_context(contents, budget=budget, records=records)
+            content = report_html(document, analysis_of(contents), context)
+        case "registry":
+            from dpbayes_cli.bundle.registry_entry import registry_yaml
 
-        content = registry_yaml(document, _parse_statements(statements))
-    else:
-        from dpbayes_cli.bundle.report.markdown import report_markdown
+            content = registry_yaml(document, _parse_statements(statements))
+        case _:
+            from dpbayes_cli.bundle.report.markdown import report_markdown
 
-        content = report_markdown(document)
+            content = report_markdown(document)
+    text = content.decode("utf-8")
     if out is not None:
         publish_file(out, content)
         say(f"wrote {out}")
-    text = content.decode("utf-8")
     if as_json:
         emit_json({**result, "report": text if out is None else None})
     elif out is None:

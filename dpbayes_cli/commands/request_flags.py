@@ -7,13 +7,17 @@ if a flag is not in that table, or if help is requested for a model.
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from dpbayes_cli.commands.options import PATH
 from dpbayes_cli.spec.flags import FLAGS, LISTS, Flag
+
+if TYPE_CHECKING:
+    from dpbayes_cli.spec.pair_flags import KeyFlag
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -24,31 +28,26 @@ _GROUPS = (_REQUEST, "Privacy", "Sampling", "Data", _OUTPUT, "Ledger")
 _SHARED_GROUPS = {"Data", "Ledger"}
 """Groups whose flags do not depend on the model and the mechanism."""
 _GROUP_PARAMETERS = {
-    _REQUEST: ("spec_path", "bundle"),
-    "Ledger": (
-        "ledger_place",
-        "stated_anchor",
-        "release_id",
-        "fresh",
-        "same_data",
-        "no_open_account",
-        "analyst",
-        "purpose",
-        "dry_run",
-    ),
+    _REQUEST: "spec_path bundle",
+    "Ledger": "ledger_place stated_anchor release_id fresh same_data no_open_account analyst purpose dry_run",
 }
-"""The groups of a command's own options, by their parameters; all others belong to the output."""
+"""The groups of options that are no keys of a spec, by parameter; all others belong to inference and output."""
 _PAIR_KEYS = ("model", "mechanism")
 _FLAG_COLUMN_WIDTH = 24
-"""Longer flags have their text on the next line."""
+"""The text of a longer flag begins on the next line."""
 _ARGUMENTS, _MORE_FLAGS = "dpbayes_cli.arguments", "dpbayes_cli.more_flags"
+
+spec_option = click.option(
+    "--spec", "spec_path", type=PATH, metavar="FILE", help="Spec file of the request (YAML); flags override it."
+)
+target_option = click.option("--target", metavar="NAME", help="Variable of a network to predict [the spec's target].")
 
 
 def _parse_list(text: str) -> list[str]:
     try:
         (row,) = csv.reader([text], strict=True)
     except (csv.Error, ValueError):
-        raise click.UsageError(f"{text!r} is not a list of texts separated by commas") from None
+        raise click.BadParameter(f"{text!r} is not a list of texts separated by commas") from None
     return [item.strip() for item in row]
 
 
@@ -57,19 +56,13 @@ def _parse_pairs(text: str) -> dict[str, str]:
     for item in text.split(","):
         key, equals, value = item.partition("=")
         if not equals or not key.strip() or key.strip() in pairs:
-            raise click.UsageError(f"{text!r} is not of the form key=value,key=value, with each key once")
+            raise click.BadParameter(f"{text!r} is not of the form key=value,key=value, with each key once")
         pairs[key.strip()] = value.strip()
     return pairs
 
 
 class KeyOption(click.Option):
-    """The flag of a key of a spec.
-
-    Args:
-        key: the dotted key.
-        flag: how it is stated on the command line.
-        is_list: whether its value is a list of texts.
-    """
+    """The flag of a key of a spec; ``key`` is the dotted key, ``is_list`` whether its value is a list of texts."""
 
     def __init__(self, _declared: Sequence[str] = (), *, key: str, flag: Flag, is_list: bool = False) -> None:
         parse = _parse_pairs if key == "prior" else _parse_list if is_list or key in LISTS else str
@@ -83,16 +76,16 @@ class KeyOption(click.Option):
             callback=lambda _context, _parameter, value: None if value is None else parse(value),
             **switch,
         )
-        self.group, self.common = flag.group, bool(flag.text) and not flag.rare
+        self.key, self.group, self.common = key, flag.group, bool(flag.text) and not flag.rare
 
 
 class RequestCommand(click.Command):
-    """A command that takes a release request: with the flags of model and mechanism, and help in groups."""
+    """A command that takes a release request: it accepts the flags of model and mechanism, and groups its help."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse with the common flags, then with those of model and mechanism, then with all.
+        """Parse with the common flags; if one is unknown, also with those of model and mechanism, then with all flags.
 
-        A flag of another mechanism is parsed in the last round, so that its refusal can name that mechanism.
+        A flag that only another mechanism has is parsed in the last round, so that the refusal can name that mechanism.
         """
         ctx.meta[_ARGUMENTS] = list(args)
         for more_flags in (_pair_flags, _all_flags):
@@ -100,7 +93,7 @@ class RequestCommand(click.Command):
                 return super().parse_args(ctx, list(args))
             except click.NoSuchOption:
                 ctx.meta[_MORE_FLAGS] = more_flags(ctx)
-        return super().parse_args(ctx, list(args))
+        return super().parse_args(ctx, args)
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         """Return the command's own parameters and the flags that were added while parsing."""
@@ -116,9 +109,7 @@ class RequestCommand(click.Command):
         from dpbayes_cli.spec.pair_flags import flags_of
 
         model, mechanism = pair_of(pair)
-        options = [
-            KeyOption(**each._asdict()) for each in flags_of(model, mechanism) if each.flag.group not in _SHARED_GROUPS
-        ]
+        options = [each for each in _options(flags_of(model, mechanism)) if each.group not in _SHARED_GROUPS]
         others = [each for each in self.params if _group(each) in _SHARED_GROUPS or not isinstance(each, KeyOption)]
         self.format_usage(ctx, formatter)
         formatter.write_paragraph()
@@ -131,7 +122,7 @@ class RequestCommand(click.Command):
         formatter.write_text(f"For every model (see {ctx.command_path} --help): {', '.join(names)}")
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options in groups; of the keys of a spec only the common ones."""
+        """Write the options in groups; leave out the rare flags of a spec."""
         shown = [each for each in self.get_params(ctx) if not isinstance(each, KeyOption) or each.common]
         _write_groups(ctx, formatter, shown)
         formatter.write_paragraph()
@@ -139,10 +130,7 @@ class RequestCommand(click.Command):
 
 
 def request_options(*keys: str) -> Callable[[Command], Command]:
-    """Return a decorator that adds the flags of some keys of a spec, by default of all common ones.
-
-    ``pop_document`` collects their values.
-    """
+    """Return a decorator that adds the flags of keys of a spec (default: all common ones), for ``pop_document``."""
 
     def decorate(function: Command) -> Command:
         for key in reversed(keys or tuple(FLAGS)):
@@ -156,7 +144,7 @@ def request_options(*keys: str) -> Callable[[Command], Command]:
 
 
 def pop_document(values: dict[str, Any]) -> dict[str, Any]:
-    """Return the nested spec that flags state, and remove them from ``values``."""
+    """Return the nested spec that flags state, and remove the flags from ``values``."""
     document: dict[str, Any] = {}
     for name in [name for name in values if name.startswith(_PREFIX)]:
         value = values.pop(name)
@@ -184,7 +172,7 @@ def read_document(spec_path: Path | None, flags: dict[str, Any]) -> dict[str, An
 
 
 def merge(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
-    """Return the keys of two nested documents; where both have a key, the value of ``above``."""
+    """Return the union of two nested documents; a value of ``above`` replaces one of ``below`` with the same key."""
     result = dict(below)
     for key, value in above.items():
         under = result.get(key)
@@ -192,10 +180,25 @@ def merge(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
     return result
 
 
+def parse_count(records: Any, allowed: range, message: str) -> int:
+    """Return the number of records that a flag or a spec states.
+
+    Raises:
+        click.UsageError: the number is not an allowed integer.
+    """
+    try:
+        n_records = int(str(records))
+    except ValueError:
+        n_records = -1
+    if n_records not in allowed:
+        raise click.UsageError(message)
+    return n_records
+
+
 def _group(param: click.Parameter) -> str:
     if isinstance(param, KeyOption):
         return param.group
-    return next((group for group, names in _GROUP_PARAMETERS.items() if param.name in names), _OUTPUT)
+    return next((group for group, names in _GROUP_PARAMETERS.items() if param.name in names.split()), _OUTPUT)
 
 
 def _write_groups(ctx: click.Context, formatter: click.HelpFormatter, params: Sequence[click.Parameter]) -> None:
@@ -208,18 +211,13 @@ def _write_groups(ctx: click.Context, formatter: click.HelpFormatter, params: Se
 
 
 def _named_pair(ctx: click.Context) -> dict[str, Any]:
-    """Return the model and the mechanism that the arguments, or the spec file among them, name."""
-    values: dict[str, Any] = {}
-    arguments = ctx.meta.get(_ARGUMENTS, [])
-    for name in ("spec", *_PAIR_KEYS):
-        flag = f"--{name}"
-        for argument, following in zip(arguments, [*arguments[1:], ""], strict=True):
-            if argument == flag:
-                values[name] = following
-            elif argument.startswith(f"{flag}="):
-                values[name] = argument.removeprefix(f"{flag}=")
-    path = values.pop("spec", None)
-    document = read_document(Path(path) if path else None, values)
+    """Return the model and the mechanism that the arguments name, or the spec file among the arguments."""
+    known = [click.Option([f"--{name}"]) for name in ("spec", *_PAIR_KEYS)]
+    settings = {"ignore_unknown_options": True, "allow_extra_args": True}
+    parser = click.Command("pair", params=[*known], context_settings=settings, add_help_option=False)
+    stated = parser.make_context("pair", list(ctx.meta.get(_ARGUMENTS, [])), resilient_parsing=True).params
+    path = stated.pop("spec")
+    document = read_document(Path(path) if path else None, {key: name for key, name in stated.items() if name})
     return {key: value for key, value in document.items() if key in _PAIR_KEYS}
 
 
@@ -231,10 +229,14 @@ def _pair_flags(ctx: click.Context) -> list[KeyOption]:
     from dpbayes_cli.spec.foreign_options import pair_of
     from dpbayes_cli.spec.pair_flags import flags_of
 
-    return [KeyOption(**each._asdict()) for each in flags_of(*pair_of(pair)) if each.key not in FLAGS]
+    return [each for each in _options(flags_of(*pair_of(pair))) if each.key not in FLAGS]
 
 
 def _all_flags(_ctx: click.Context) -> list[KeyOption]:
     from dpbayes_cli.spec.pair_flags import all_flags
 
-    return [KeyOption(**each._asdict()) for each in all_flags() if each.key not in FLAGS]
+    return [each for each in _options(all_flags()) if each.key not in FLAGS]
+
+
+def _options(flags: Iterable[KeyFlag]) -> list[KeyOption]:
+    return [KeyOption(**flag._asdict()) for flag in flags]

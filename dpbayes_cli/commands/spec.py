@@ -7,20 +7,21 @@ from typing import Any
 
 import click
 
-from dpbayes_cli.commands.output import emit, emit_json, output_options, say
+from dpbayes_cli.commands.options import PATH
+from dpbayes_cli.commands.output import emit, emit_json, emit_result, output_options, say
 
 _NOMINAL_RECORDS = 1000
-"""A spec need not state the number of records; any number serves to check that the request can be priced."""
+"""Used if a spec states no number of records: whether a request can be priced does not depend on this number."""
 
 
 @click.group("spec")
 def command() -> None:
-    """Write, check and describe spec files."""
+    """Write, check and describe spec files: release requests in YAML."""
 
 
 @command.command("init")
 @click.argument("model")
-@click.option("--mechanism", metavar="NAME", help="The mechanism [the model's default]; see: dpbayes models.")
+@click.option("--mechanism", metavar="NAME", help="Mechanism [the model's default]; see: dpbayes models.")
 def init(model: str, mechanism: str | None) -> None:
     """Print a commented spec for MODEL; redirect it into a file."""
     from dpbayes_cli.spec.template import template
@@ -29,7 +30,7 @@ def init(model: str, mechanism: str | None) -> None:
 
 
 @command.command("check")
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=PATH)
 @click.option(
     "--against",
     metavar="DATA",
@@ -37,10 +38,7 @@ def init(model: str, mechanism: str | None) -> None:
 )
 @output_options
 def check(file: Path, against: str | None, as_json: bool) -> None:
-    """Check the spec FILE.
-
-    With --json, print its release request with all defaults filled in.
-    """
+    """Check that FILE is a valid spec; with --json, print it with all defaults filled in."""
     from dpbayes_cli.spec.release_spec import build_spec
     from dpbayes_cli.spec.yaml_reader import read_spec_file
     from dpbayes_cli.workflow.data_check import count_valid
@@ -53,21 +51,18 @@ def check(file: Path, against: str | None, as_json: bool) -> None:
         from dpbayes_cli.workflow.release_data import locate_data
 
         result["NOT PRIVATE"] = count_valid(spec, locate_data(spec.source, against))
-    if as_json:
-        emit_json(result)
-        return
-    emit(f"{file}: a valid spec of {spec.model}")
+    lines = [f"{file}: a valid spec of {spec.model}"]
     if against is not None:
-        emit("NOT PRIVATE: exact counts of the data; show them only to people who may see the data")
-        for name, count in result["NOT PRIVATE"].items():
-            emit(f"  {name}: {count}")
+        lines.append("NOT PRIVATE: exact counts of the data; show them only to people who may see the data")
+        lines += [f"  {name}: {count}" for name, count in result["NOT PRIVATE"].items()]
+    emit_result(result, *lines, as_json=as_json)
 
 
 @command.command("migrate")
-@click.argument("file", type=click.Path(path_type=Path))
-@click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="Write it here [standard output].")
+@click.argument("file", type=PATH)
+@click.option("--out", type=PATH, metavar="FILE", help="Write it here [standard output].")
 def migrate(file: Path, out: Path | None) -> None:
-    """Rewrite FILE with the names that its keys have today; comments and order stay.
+    """Rewrite FILE with today's names of its keys; keep comments and order.
 
     \b
     dpbayes spec migrate old.yaml --out new.yaml

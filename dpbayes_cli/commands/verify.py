@@ -6,15 +6,14 @@ from pathlib import Path
 
 import click
 
-from dpbayes_cli.commands.options import ledger_option, open_ledger
-from dpbayes_cli.commands.output import emit, emit_json, output_options, say
+from dpbayes_cli.commands.options import bundle_argument, ledger_options, open_ledger
+from dpbayes_cli.commands.output import emit, emit_json, say
 
 
 @click.command("verify")
-@click.argument("bundle", type=click.Path(path_type=Path))
+@bundle_argument
 @click.option("--no-ledger", is_flag=True, help="Check the bundle only, without a ledger.")
-@ledger_option
-@output_options
+@ledger_options
 def command(bundle: Path, no_ledger: bool, ledger_place: str | None, as_json: bool) -> None:
     """Check that BUNDLE is consistent and was charged; exit 7 if anything is wrong. Reads no data.
 
@@ -22,11 +21,11 @@ def command(bundle: Path, no_ledger: bool, ledger_place: str | None, as_json: bo
     dpbayes verify out/
     dpbayes verify out/ --no-ledger
 
-    The release request is priced again from the spec in the bundle. Guarantee, sensitivities, noise, assumptions,
-    posterior and all files must follow from request and draw, byte for byte. The statistics must be possible for some
-    data and their noise. The ledger must verify, and must have charged this guarantee and published these files.
+    The guarantee, the noise, the posterior and all files are computed again from the request and the released values in
+    the bundle, and must be the same, byte for byte. The released values must be possible: some data and some noise
+    yield them. The ledger must verify, and must have charged this guarantee and published these files.
 
-    This does not prove that the draw came from the intended data, or from data at all. To test whether the mechanism
+    This does not prove that the values came from the intended data, or from data at all. To test whether the mechanism
     keeps its guarantee: dpbayes audit --bundle BUNDLE.
     """
     from dpbayes_cli.base.errors import LedgerError, VerificationError
@@ -41,24 +40,22 @@ def command(bundle: Path, no_ledger: bool, ledger_place: str | None, as_json: bo
             hint="name it with --ledger FILE, or check the bundle only: --no-ledger",
         )
     verification = verify_bundle(bundle, ledger)
-    release_id, ok = verification.document.release_id, not verification.findings
+    release_id, findings = verification.document.release_id, verification.findings
     if as_json:
         emit_json(
             {
                 "release_id": release_id,
                 "bundle": str(bundle),
-                "ok": ok,
+                "ok": not findings,
                 "checked": verification.checked,
                 "unchecked": verification.unchecked,
-                "findings": verification.findings,
+                "findings": findings,
             }
         )
-    if not ok:
-        raise VerificationError(f"the bundle {str(bundle)!r} does not verify", findings=verification.findings)
+    if findings:
+        raise VerificationError(f"the bundle {str(bundle)!r} does not verify", findings=findings)
     if as_json:
         return
-    emit(f"release {release_id} verified")
-    for text in verification.checked:
-        emit(f"- {text}")
+    emit("\n- ".join([f"release {release_id} verified", *verification.checked]))
     for text in verification.unchecked:
         say(f"not checked: {text}")

@@ -1,3 +1,5 @@
+"""Canonical JSON and digests, whose bytes never change."""
+
 from __future__ import annotations
 
 import pytest

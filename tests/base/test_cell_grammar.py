@@ -1,3 +1,5 @@
+"""The normal form of cells, and the levels that no cell or two cells could match."""
+
 from __future__ import annotations
 
 import pytest

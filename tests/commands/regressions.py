@@ -40,13 +40,13 @@ def regression(model: str, **more: Any) -> dict[str, Any]:
     return {**fixed, "privacy": {"mu": 4}, "sampling": {"draws": 2, "n_steps": 100}, **more}
 
 
-def release_regression(dpbayes: Cli, data: Path, model: str, **more: Any) -> Path:
+def release_regression(dpbayes: Cli, data: Path, model: str, out: str = "out", **more: Any) -> Path:
     """Open an account, release, and return the bundle."""
     assert dpbayes("budget", "open", "patients", "--rho", "50").code == 0
     spec = spec_file(regression(model, **more))
-    done = dpbayes("release", data, "--spec", spec, "--out", "out", "--json")
+    done = dpbayes("release", data, "--spec", spec, "--out", out, "--json")
     assert done.code == 0, done.err
-    return Path("out")
+    return Path(out)
 
 
 def linear_predictors(bundle: Path, data: Path) -> Any:

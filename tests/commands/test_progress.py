@@ -34,13 +34,13 @@ def test_progress_is_shown_on_a_terminal_only(
     monkeypatch.setattr(sys, "stderr", shown)
     with progress.reading_shown(), opened(place / "data.csv") as file:
         file.read(2 << 20)
-        time.sleep(0.1)
+        for _ in range(100 if stream is Terminal else 5):
+            time.sleep(0.02)
+            if "50%" in shown.getvalue():
+                break
     assert share_read() is None
-    if stream is Terminal:
-        assert f"\rreading [{'#' * 20}{' ' * 20}]  50%" in shown.getvalue()
-        assert shown.getvalue().endswith("\r\033[K")
-    else:
-        assert shown.getvalue() == ""
+    assert ("reading " in shown.getvalue()) == ("50%" in shown.getvalue()) == (stream is Terminal)
+    assert stream is not Terminal or shown.getvalue().endswith("\033[2K")
 
 
 @pytest.mark.slow
@@ -56,7 +56,7 @@ def test_a_billion_empty_lines_are_interrupted_at_a_terminal(place: Path) -> Non
     try:
         while select.select([terminal], [], [], 60.0)[0] and (read := os.read(terminal, 1 << 16)):
             printed += read
-            if b"reading [" in printed and not interrupted:
+            if b"reading " in printed and not interrupted:
                 os.write(terminal, b"\x03")
                 interrupted = True
     except OSError:

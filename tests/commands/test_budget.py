@@ -1,0 +1,98 @@
+"""``dpbayes budget`` from the shell: accounts are opened, charged, amended, shown and exported."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Cli
+
+APART = ["--separate-population", "--reason", "a test"]
+COIN = ["--model", "beta-bernoulli", "--eps", "1"]
+
+
+def test_accounts_are_opened_charged_amended_and_shown(dpbayes: Cli, coin: Path) -> None:
+    opened = dpbayes("budget", "open", "coin", "--eps", "1.5", "--json").json
+    assert opened["remaining"] == {"epsilon": "1.5"}
+    assert (opened["neighbors"], opened["by_default"]) == ("replace-one", False)
+    approximate = dpbayes("budget", "open", "other", "--eps", "2", "--delta", "1e-6", *APART, "--json").json
+    assert approximate["remaining"] == {"epsilon": "2", "delta": "0.000001"}
+    dpbayes("release", coin, *COIN, "--purpose", "annual report")
+    charged = dpbayes("release", coin, *COIN, "--dataset", "other", "--json").json
+    assert charged["remaining"] == {"epsilon": "1", "delta": "0.000001"}
+    shown = dpbayes("budget", "show", "coin", "--json").json["accounts"][0]
+    assert (shown["spent"], shown["remaining"]) == ({"epsilon": "1"}, {"epsilon": "0.5"})
+    assert shown["releases"][0]["purpose"] == "annual report"
+    history = dpbayes("budget", "history", "coin", "--json").json
+    assert [entry["kind"] for entry in history] == ["open", "reserved", "sealed", "published"]
+    assert "annual report" in dpbayes("budget", "history").out
+    assert dpbayes("budget", "amend", "coin", "--eps", "5", "--reason", "new wave").code == 0
+    for code, options in (
+        (5, ["--eps", "0.5", "--reason", "oops"]),
+        (3, ["--eps", "0", "--reason", "close"]),
+        (2, ["--reason", "nothing"]),
+        (2, ["--eps", "6"]),
+        (2, ["--eps", "6", "--reason", " "]),
+        (2, ["--eps", "6", "--reason", "x\x1b[2J"]),
+    ):
+        assert dpbayes("budget", "amend", "coin", *options).code == code
+    assert "remaining" in dpbayes("budget", "show").out
+    assert "anchor" in dpbayes("budget", "show").err
+    exported = [json.loads(line) for line in dpbayes("budget", "export").out.splitlines()]
+    assert exported == dpbayes("budget", "export", "--json").json["entries"]
+
+
+def test_options_of_a_total_that_do_not_go_together_are_refused(dpbayes: Cli, ledger_path: Path) -> None:
+    for options in (
+        "",
+        "--epsilon 1 --rho 1",
+        "--delta 1e-6",
+        "--rdp 1",
+        "--rho 1 --order 2",
+        "--epsilon 1 --basic",
+        "--epsilon 1 --delta 1e-6 --basic --gaussian",
+        "--epsilon 1 --delta 1e-6 --orders x",
+        "--epsilon 1 --separate-population",
+        "--epsilon 1 --reason x",
+    ):
+        assert dpbayes("budget", "open", "d", *options.split()).code == 2, options
+    for options in ("", "--none", "file --none"):
+        assert dpbayes("budget", "anchor", *options.split()).code == 2, options
+    assert not ledger_path.exists()
+
+
+@pytest.mark.parametrize(
+    ("total", "fits"),
+    [
+        ("--epsilon 1", "laplace epsilon 1, ops epsilon 1"),
+        ("--rho 0.125", "laplace epsilon 0.500, ops epsilon 1.00, gaussian rho 0.125, gibbs-posterior mu 0.500"),
+        ("--mu 0.5", "gibbs-posterior mu 0.500"),
+        ("--epsilon 1 --delta 1e-6 --gaussian", "gibbs-posterior mu 0.236"),
+    ],
+)
+def test_show_prints_the_largest_next_release_that_fits(dpbayes: Cli, total: str, fits: str) -> None:
+    assert dpbayes("budget", "open", "d", *total.split()).code == 0
+    assert f"d: the next release may cost at most (one of these): {fits}\n" in dpbayes("budget", "show", "d").err
+
+
+def test_a_refusal_shows_requested_remaining_and_missing(dpbayes: Cli, coin: Path) -> None:
+    dpbayes("release", coin, "--model", "beta-bernoulli", "--eps", "2")
+    refused = dpbayes("release", coin, "--model", "beta-bernoulli", "--eps", "1.5")
+    assert refused.code == 5
+    for line in ("requested: epsilon 1.5", "remaining: epsilon 1", "missing: epsilon 0.5", "spent by "):
+        assert line in refused.err
+
+
+def test_a_broken_ledger_is_exit_7_for_verify_and_6_for_the_rest(dpbayes: Cli, coin: Path, ledger_path: Path) -> None:
+    dpbayes("release", coin, *COIN)
+    with sqlite3.connect(ledger_path) as connection:
+        connection.execute("DELETE FROM entries WHERE sequence = 2")
+    connection.close()
+    verified = dpbayes("budget", "verify")
+    assert (verified.code, "entry 2 is missing" in verified.err) == (7, True)
+    assert dpbayes("budget", "verify", "--json").code == 7
+    assert dpbayes("release", coin, *COIN, "--fresh").code == 6
+    assert dpbayes("budget", "show").code == 6
