@@ -19,7 +19,7 @@ from dpbayes_cli.bundle.report.network_plot import (
     parents_first,
     shown_variables,
 )
-from dpbayes_cli.bundle.report.table_plot import MAX_ROWS, MAX_VALUES, table_plot
+from dpbayes_cli.bundle.report.probability_plots import MAX_TABLE_ROWS, MAX_TABLE_VALUES, table_plot
 from tests.bundle.test_page import EVIL, Page
 
 Parents = list[tuple[int, ...]]
@@ -265,7 +265,7 @@ def test_large_table_shows_its_first_rows_and_values() -> None:
     values = [f"occupation number {k}" for k in range(15)]
     picture = table_plot("occupation", values, parents, cells_of((8000, 15)), "table")
     check(picture)
-    assert [len(panel) for panel in markers(picture)] == [MAX_ROWS] * MAX_VALUES
+    assert [len(panel) for panel in markers(picture)] == [MAX_TABLE_ROWS] * MAX_TABLE_VALUES
     assert picture.caption.endswith("Shown: the first 24 of 8000 rows and the first 8 of 15 values.")
     assert len(picture.svg) < 200_000
 
@@ -275,7 +275,7 @@ def test_the_values_of_a_variable_without_parents_are_rows() -> None:
     picture = table_plot("country", [f"c{k}" for k in range(30)], {}, cells, "table")
     check(picture)
     (panel,) = markers(picture)
-    assert np.corrcoef([x for x, _ in panel], cells["mean"][:MAX_ROWS])[0, 1] > 0.9999
+    assert np.corrcoef([x for x, _ in panel], cells["mean"][:MAX_TABLE_ROWS])[0, 1] > 0.9999
     assert picture.caption == (
         "Posterior means and 90 % intervals of the probabilities of country. Shown: the first 24 of 30 values."
     )

@@ -13,11 +13,10 @@ import pytest
 
 from dpbayes_cli.bundle.document import ReleaseDocument, parse_document
 from dpbayes_cli.bundle.read import analysis_of, read_bundle
-from dpbayes_cli.bundle.report.emissions_plot import MAX_STATES, MAX_VALUES, drawn_values, emissions_plot
-from dpbayes_cli.bundle.report.model_sections import DRAWINGS, section_pictures
+from dpbayes_cli.bundle.report.model_sections import MAX_FEATURES, DrawnSection, drawn_sections
 from dpbayes_cli.bundle.report.page import report_html
-from dpbayes_cli.bundle.report.states_section import MAX_FEATURES
-from dpbayes_cli.bundle.report.svg_files import pictures_of
+from dpbayes_cli.bundle.report.page_figures import page_figures
+from dpbayes_cli.bundle.report.probability_plots import MAX_EMISSIONS, MAX_STATES, drawn_values, emissions_plot
 from dpbayes_cli.bundle.report.transitions_plot import MAX_TRANSITION_STATES, transitions_plot
 from dpbayes_cli.bundle.states_file import rounded_states
 from dpbayes_cli.core.model import Model
@@ -36,8 +35,9 @@ SMALL = hmm_spec(
 )
 
 
-def the_states(document: ReleaseDocument, model: Model) -> str:
-    return "".join(drawing.section(document, model) for drawing in DRAWINGS)
+def the_states(document: ReleaseDocument, model: Model) -> DrawnSection:
+    (section,) = drawn_sections(document, model)
+    return section
 
 
 def files(bundle: str) -> dict[str, bytes]:
@@ -115,30 +115,29 @@ def test_the_report_has_a_section_about_states_with_every_picture(
     assert "the-states" in page.sections()
     assert "<b>" not in content
     assert "<script" not in content
-    pictures = section_pictures(document, model)
+    pictures = the_states(document, model).pictures
     assert [picture.name for picture in pictures] == ["states", "emissions-0", "emissions-1", "transitions"]
     for picture in pictures:
         check(picture, labelled=True)
         assert picture.svg in content
-    every = pictures_of(document, analysis)
+    every = page_figures(document, analysis).pictures
     assert [picture.name for picture in every] == [picture.name for picture in pictures]
     assert re.findall("<svg.*?</svg>", content, re.DOTALL) == [picture.svg.strip() for picture in every]
-    assert the_states(document, model).count("<figure>") == 4
     without = parse_document(
         json.dumps({k: v for k, v in json.loads(document.payload()).items() if k != "states"}).encode()
     )
-    names = [picture.name for picture in section_pictures(without, model)]
-    assert names == ["emissions-0", "emissions-1", "transitions"]
-    assert "states.csv" not in the_states(without, model)
+    section = the_states(without, model)
+    assert [picture.name for picture in section.pictures] == ["emissions-0", "emissions-1", "transitions"]
+    assert section.about_file == ""
 
 
 def test_many_features_plot_the_first(dpbayes: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dpbayes_cli.bundle.report.states_section.MAX_FEATURES", 1)
+    monkeypatch.setattr("dpbayes_cli.bundle.report.model_sections.MAX_FEATURES", 1)
     release_made_up(dpbayes, monkeypatch, SMALL)
     bundle = read_bundle(Path("out"))
     section = the_states(bundle.document, bundle.model)
-    assert "The emissions of the first 1 of 2 features are plotted." in section
-    assert section.count("<figure>") == 3
+    assert section.left_out == "The emissions of the first 1 of 2 features are plotted."
+    assert [picture.name for picture in section.pictures] == ["states", "emissions-0", "transitions"]
     assert MAX_FEATURES > 1
 
 
@@ -167,7 +166,7 @@ def test_many_states_and_values_plot_the_first_and_the_likeliest() -> None:
     cells = cells_of((10, 40))
     picture = emissions_plot("type", [f"kind {k}" for k in range(40)], cells, "emissions-0")
     check(picture, labelled=True)
-    assert [len(panel) for panel in markers(picture)] == [MAX_VALUES] * MAX_STATES
+    assert [len(panel) for panel in markers(picture)] == [MAX_EMISSIONS] * MAX_STATES
     assert picture.caption.endswith("Shown: the first 8 of 10 states and the 24 of 40 values most likely in a state.")
     assert len(picture.svg) < 200_000
     mean = np.array([np.arange(30.0), np.zeros(30)])

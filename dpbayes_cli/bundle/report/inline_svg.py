@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import TYPE_CHECKING
 
 from dpbayes_cli.base.figures import new_figure, svg_text
-from dpbayes_cli.bundle.report.markup import text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -72,6 +73,31 @@ def blank_figure(width: float, height: float, columns: int = 1) -> tuple[Figure,
     return figure, panels
 
 
+def blank_canvas(width: float, height: float) -> tuple[Figure, Axes]:
+    """Return a figure to draw on in inches from the upper left corner, without axes.
+
+    Args:
+        width, height: in inches.
+    """
+    figure, (panel,) = blank_figure(width, height)
+    figure.set_layout_engine("none")
+    panel.set_position((0.0, 0.0, 1.0, 1.0))
+    panel.set_axis_off()
+    panel.set_xlim(0.0, width)
+    panel.set_ylim(height, 0.0)
+    return figure, panel
+
+
+def hue_of(state: int) -> str:
+    """Return the color of a hidden state (the first is 0): its own hue, or the grey that all further states share."""
+    return HUES[state] if state < len(HUES) else OTHERS
+
+
+def shown_text(parts: Sequence[str]) -> str:
+    """Return the end of a caption that says which parts are shown; empty if there are none to name."""
+    return f" Shown: {' and '.join(parts)}." if parts else ""
+
+
 def inline_svg(figure: Figure, name: str, label: str, min_scale: float = 0.0) -> str:
     """Return a figure as an SVG element for a page.
 
@@ -88,7 +114,7 @@ def inline_svg(figure: Figure, name: str, label: str, min_scale: float = 0.0) ->
     points = figure.get_figwidth() * 72
     narrowest = f";min-width:{points * min_scale:.0f}px" if min_scale else ""
     frame = (
-        f'<svg role="img" aria-label="{text(label)}" viewBox="{_VIEW.findall(drawn)[0]}" '
+        f'<svg role="img" aria-label="{escape(label)}" viewBox="{_VIEW.findall(drawn)[0]}" '
         f'style="max-width:{points * _MAX_ENLARGEMENT:.0f}px{narrowest}">'
     )
     return frame + drawn[drawn.index(">") + 1 :]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dpbayes_cli.bundle.report.cut_text import ems, fitting
-from dpbayes_cli.bundle.report.inline_svg import INK, QUIET, SERIES, Picture, blank_figure, inline_svg
+from dpbayes_cli.bundle.report.inline_svg import INK, QUIET, SERIES, Picture, blank_canvas, inline_svg
 from dpbayes_cli.bundle.report.layered_layout import Layout, layered
 
 if TYPE_CHECKING:
@@ -45,14 +45,10 @@ def network_plot(
     longest = max((max(ems(top) * _FONT, ems(bottom) * _SMALL) for top, bottom in labels), default=0.0)
     box = longest * _POINT + 2 * _PAD
     layout = layered(shown_parents, box, _GAP, _LANE, _MAX_WIDTH)
-    figure, (panel,) = blank_figure(
-        layout.width + 2 * _PAD, max(layout.n_rows, 1) * (_HEIGHT + _ROW_GAP) - _ROW_GAP + 2 * _PAD
-    )
-    figure.set_layout_engine("none")
-    panel.set_position((0.0, 0.0, 1.0, 1.0))
-    panel.set_axis_off()
+    height = max(layout.n_rows, 1) * (_HEIGHT + _ROW_GAP) - _ROW_GAP + 2 * _PAD
+    figure, panel = blank_canvas(layout.width + 2 * _PAD, height)
     panel.set_xlim(-_PAD, layout.width + _PAD)
-    panel.set_ylim(-figure.get_figheight() + _PAD, _PAD)
+    panel.set_ylim(-height + _PAD, _PAD)
     _draw_edges(panel, layout, shown_parents, box)
     for k, i in enumerate(shown):
         _draw_box(panel, layout.x[k], _top(layout.row[k]), box, labels[k], marked=i == target)

@@ -11,8 +11,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dpbayes_cli.bundle.report.cut_text import ems, fitting
-from dpbayes_cli.bundle.report.emissions_plot import hue_of
-from dpbayes_cli.bundle.report.inline_svg import HUES, INK, OTHERS, PAGE, QUIET, Picture, blank_figure, inline_svg
+from dpbayes_cli.bundle.report.inline_svg import (
+    HUES,
+    INK,
+    OTHERS,
+    PAGE,
+    QUIET,
+    Picture,
+    blank_canvas,
+    hue_of,
+    inline_svg,
+    shown_text,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -87,12 +97,7 @@ def states_plot(sequences: Column, steps: Column, probabilities: Floats, name: s
     width = room + 2 * _PAD
     bottom = grid.bottom + 2 * _LINE
     height = bottom + (legend[-1].line + 1) * _LINE + _PAD
-    figure, (panel,) = blank_figure(width, height)
-    figure.set_layout_engine("none")
-    panel.set_position((0.0, 0.0, 1.0, 1.0))
-    panel.set_axis_off()
-    panel.set_xlim(0.0, width)
-    panel.set_ylim(height, 0.0)
+    figure, panel = blank_canvas(width, height)
     _draw_cells(panel, grid, state, level)
     numbered = _draw_numbers(panel, grid, state, level)
     _draw_axes(panel, grid, rows, steps)
@@ -239,7 +244,7 @@ def _caption(axes: tuple[Column, Column], shape: tuple[int, int], *, numbered: b
     caption += " A number marks where a state begins." if numbered else ""
     pairs = zip((sequences, steps), shape, strict=True)
     kept = [f"the first {n} of {len(c.levels)} values of {c.role}" for c, n in pairs if n < len(c.levels)]
-    return f"{caption} Shown: {' and '.join(kept)}." if kept else caption
+    return caption + shown_text(kept)
 
 
 def _in_words(probabilities: Floats) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dpbayes_cli.bundle.report.inline_svg import INK, LINE, QUIET, SERIES, Picture, blank_figure, inline_svg
+from dpbayes_cli.bundle.report.inline_svg import INK, LINE, QUIET, SERIES, Picture, blank_canvas, inline_svg, shown_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,12 +32,7 @@ def transitions_plot(transition: Floats, initial: Floats, name: str) -> Picture:
     count = min(len(transition), MAX_TRANSITION_STATES)
     width = max(_LEFT + count * _WIDTH + _PAD, 2.2)
     height = _TOP + (count + 1) * _HEIGHT + _GAP + _PAD
-    figure, (panel,) = blank_figure(width, height)
-    figure.set_layout_engine("none")
-    panel.set_position((0.0, 0.0, 1.0, 1.0))
-    panel.set_axis_off()
-    panel.set_xlim(0.0, width)
-    panel.set_ylim(height, 0.0)
+    figure, panel = blank_canvas(width, height)
     middle = _LEFT + count * _WIDTH / 2
     panel.text(middle, 0.12, "to state", fontsize=_FONT, color=QUIET, ha="center", va="center")
     for k in range(count):
@@ -50,8 +45,7 @@ def transitions_plot(transition: Floats, initial: Floats, name: str) -> Picture:
         "Posterior means of the probability of each state at the first step, and of each transition (a row for each "
         "state)."
     )
-    if count < len(transition):
-        caption += f" Shown: the first {count} of {len(transition)} states."
+    caption += shown_text([f"the first {count} of {len(transition)} states"] if count < len(transition) else [])
     label = f"{caption} {'; '.join(_in_words(transition, initial, count))}."
     return Picture(name, inline_svg(figure, name, label, 1.0), caption)
 

@@ -208,10 +208,18 @@ def width_text(document: ReleaseDocument) -> str:
     )
 
 
-def noise_share(document: ReleaseDocument, name: str) -> float:
-    """Return privacy's share of the posterior variance of a parameter, from 0 to 1."""
-    sd = document.posterior[name].sd or 0.0
-    return (document.width[name].sd_noise / sd) ** 2 if sd > 0 else 0.0
+def tables_text(document: ReleaseDocument) -> str:
+    """Return a sentence about the file of all cells of a network; empty if there is no such file."""
+    if isinstance(document.tables, msgspec.UnsetType):
+        return ""
+    return f"`tables.csv` holds every cell; its counts are {document.tables}."
+
+
+def states_text(document: ReleaseDocument) -> str:
+    """Return a sentence about the file of all hidden states; empty if there is no such file."""
+    if isinstance(document.states, msgspec.UnsetType):
+        return ""
+    return "`states.csv` holds, for each sequence and step, the most likely state and the probability of every state."
 
 
 def ledger_note(document: ReleaseDocument) -> str:
