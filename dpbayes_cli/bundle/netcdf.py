@@ -28,7 +28,6 @@ def netcdf_bytes(analysis: Analysis, labels: Mapping[str, str]) -> bytes:
     Parameters like ``theta[a]`` and ``theta[b]`` become one variable ``theta`` with a coordinate ``theta_label``.
 
     Args:
-        analysis: the posterior.
         labels: the attributes of the group.
     """
     import io

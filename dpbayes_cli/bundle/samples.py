@@ -65,9 +65,7 @@ def write_samples(path: Path, analysis: Analysis, form: str, labels: Mapping[str
 
     Args:
         path: the file to create.
-        analysis: the posterior.
         form: parquet, csv or netcdf.
-        labels: see ``sample_labels``.
 
     Raises:
         OutputError: the file cannot be written.
@@ -104,9 +102,7 @@ def are_samples(path: Path, form: str, parameters: Sequence[str], n_samples: int
     """Return whether a file of samples holds finite numbers, one column per parameter and one row per sample.
 
     Args:
-        path: the file.
         form: parquet, csv or netcdf; netcdf files are not opened.
-        parameters: the names of the parameters.
         n_samples: the expected number of rows.
     """
     if form == "netcdf":

@@ -46,7 +46,6 @@ def new_directory(target: Path, moment: datetime | None = None) -> Iterator[Path
     removed and nothing becomes visible.
 
     Args:
-        target: the directory to create.
         moment: the modification time to set on all files; None: leave it.
 
     Raises:

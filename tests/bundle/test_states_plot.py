@@ -82,7 +82,7 @@ def test_strengths_and_runs_by_hand() -> None:
     numbers = [label for label in texts(picture) if label in {"1", "2"}]
     assert numbers == ["1", "2"]
     assert 'aria-label="The most likely state by s and t;' in picture.svg
-    assert "Overall, the most likely is state 1 in 50 %, state 2 in 50 % of the steps." in picture.svg
+    assert "Overall, the most likely state is state 1 in 50 %, state 2 in 50 % of the steps." in picture.svg
 
 
 def test_many_sequences_and_steps_show_the_first() -> None:

@@ -18,7 +18,7 @@ from dpbayes_cli.bundle.report.page import report_html
 from dpbayes_cli.bundle.report.page_figures import page_figures
 from dpbayes_cli.bundle.report.probability_plots import MAX_EMISSIONS, MAX_STATES, drawn_values, emissions_plot
 from dpbayes_cli.bundle.report.transitions_plot import MAX_TRANSITION_STATES, transitions_plot
-from dpbayes_cli.bundle.states_file import rounded_states
+from dpbayes_cli.bundle.files import rounded_states
 from dpbayes_cli.core.model import Model
 from tests.bundle.regimes import hmm_spec, months, release_made_up, states_of
 from tests.bundle.test_network_plot import HOSTILE, cells_of, check, markers, texts

@@ -88,6 +88,11 @@ def blank_canvas(width: float, height: float) -> tuple[Figure, Axes]:
     return figure, panel
 
 
+def write(panel: Axes, at: tuple[float, float], words: str, size: float, ink: str = INK, align: str = "center") -> None:
+    """Write a text at a point, vertically centered; nothing in the text is taken for mathematics."""
+    panel.text(*at, words, fontsize=size, color=ink, ha=align, va="center", parse_math=False)
+
+
 def hue_of(state: int) -> str:
     """Return the color of a hidden state (the first is 0): its own hue, or the grey that all further states share."""
     return HUES[state] if state < len(HUES) else OTHERS
@@ -104,7 +109,6 @@ def inline_svg(figure: Figure, name: str, label: str, min_scale: float = 0.0) ->
     Args:
         figure: drawn in the placeholder colors of this module.
         name: unique in the page: letters, digits and hyphens.
-        label: what it shows, for screen readers.
         min_scale: on narrow screens the plot shrinks to this many pixels per point, then it scrolls; 0: no limit.
     """
     with warnings.catch_warnings():

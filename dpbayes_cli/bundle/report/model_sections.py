@@ -93,7 +93,7 @@ def _draw_states(document: ReleaseDocument, over_time: StatesOverTime) -> DrawnS
     return DrawnSection(
         "The states",
         pictures,
-        "States are numbered from 1, the most frequent first; they have no other names.",
+        "States have no names: they are numbered from 1, and the most frequent state is state 1.",
         f"The emissions of the first {MAX_FEATURES} of {n_features} features are plotted."
         if n_features > MAX_FEATURES
         else "",

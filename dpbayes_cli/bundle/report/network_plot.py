@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dpbayes_cli.bundle.report.cut_text import ems, fitting
-from dpbayes_cli.bundle.report.inline_svg import INK, QUIET, SERIES, Picture, blank_canvas, inline_svg
+from dpbayes_cli.bundle.report.inline_svg import INK, QUIET, SERIES, Picture, blank_canvas, inline_svg, write
 from dpbayes_cli.bundle.report.layered_layout import Layout, layered
 
 if TYPE_CHECKING:
@@ -36,7 +36,6 @@ def network_plot(
         sizes: the number of values of each variable.
         parents: for each variable the indices of its parents.
         target: the variable to mark, or None.
-        name: the figure's name in the page.
     """
     shown = shown_variables(parents, target)
     place = {i: k for k, i in enumerate(shown)}
@@ -124,9 +123,7 @@ def _draw_box(panel: Axes, x: float, top: float, box: float, label: tuple[str, s
     )
     panel.add_patch(shape)
     for words, share, size, ink in ((label[0], 0.36, _FONT, INK), (label[1], 0.76, _SMALL, QUIET)):
-        panel.text(
-            x, top - share * _HEIGHT, words, fontsize=size, color=ink, ha="center", va="center", parse_math=False
-        )
+        write(panel, (x, top - share * _HEIGHT), words, size, ink)
 
 
 def _draw_edges(panel: Axes, layout: Layout, parents: Sequence[Sequence[int]], box: float) -> None:

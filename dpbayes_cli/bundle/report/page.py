@@ -29,7 +29,6 @@ def report_html(document: ReleaseDocument, analysis: Analysis, context: ReportCo
     """Return the bytes of the page.
 
     Args:
-        document: the release.
         analysis: the posterior of the release, computed again by ``analysis_of``.
         context: what the page shows that the bundle does not hold.
     """

@@ -54,7 +54,6 @@ def page_figures(document: ReleaseDocument, analysis: Analysis, context: ReportC
     """Draw the figures of the page, each with a unique name.
 
     Args:
-        document: the release.
         analysis: its posterior, as ``analysis_of`` repeats it.
         context: what the page tells in addition to the bundle.
     """
@@ -95,8 +94,8 @@ def _density_pictures(document: ReleaseDocument, analysis: Analysis, expected: E
         width = expected.widths.get(parameter) if expected is not None else None
         if width is not None:
             caption += (
-                f". The bar above (only its length has a meaning) is the width of the 90 % interval expected without "
-                f"privacy, {width.interval_width:.4g}"
+                f". The bar above is as long as the 90 % interval that was expected without privacy, "
+                f"{width.interval_width:.4g}; its position has no meaning"
             )
         length = None if width is None else width.interval_width
         svg = density_plot(samples, summary, name, f"{what} of {caption}", alone=len(summaries) == 1, expected=length)

@@ -1,4 +1,4 @@
-"""The tables and sentences that only the page shows: from the report context and from the diagnostics."""
+"""Tables and sentences that the page shows and the Markdown report does not."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ def power_text(guarantee: Guarantee) -> str:
     if power >= 100.0:
         return ""
     return (
-        "As a test: someone guesses from this bundle which of two such data sets it was made from. If they name "
-        f"the second at most {100 * _FALSE_ALARM_RATE:g} times in 100 when it was the first, they name it at most "
-        f"{power:g} times in 100 when it was the second."
+        "As a hypothesis test: someone guesses from this bundle which of two such data sets it was made from. If they "
+        f"wrongly name the second data set at most {100 * _FALSE_ALARM_RATE:g} times in 100, they rightly name it at "
+        f"most {power:g} times in 100."
     )
 
 
 def drawn_width_text(document: ReleaseDocument, expected: Expected) -> str:
-    """Return the width of the law of the released draws beside the width without privacy; empty if it is unknown."""
+    """Return the sd of the distribution of the released draws and the sd without privacy; empty if it is unknown."""
     drawn, nonprivate = expected.drawn_sd, expected.drawn_nonprivate_sd
     if not drawn or not nonprivate:
         return ""
     return (
-        f"In the same simulation, the distribution that `{next(iter(document.posterior))}` was drawn from has an "
-        f"expected sd of {drawn:.4g}, and the posterior without privacy one of {nonprivate:.4g} (root mean squares): "
-        f"privacy's share of the variance is {max(0.0, 1.0 - (nonprivate / drawn) ** 2):.1%}."
+        f"In the same simulation, the sd of `{next(iter(document.posterior))}` (a root mean square) is {drawn:.4g} in "
+        f"the distribution of the released draws and {nonprivate:.4g} in the posterior without privacy: privacy's "
+        f"share of the variance is {max(0.0, 1.0 - (nonprivate / drawn) ** 2):.1%}."
     )
 
 
@@ -65,7 +65,7 @@ def epsilon_table(guarantee: Guarantee) -> ReportTable:
 
 
 def expected_table(document: ReleaseDocument, expected: Expected) -> ReportTable:
-    """Return the released widths beside those that were to be expected without privacy."""
+    """Return the width of each released posterior, and the width that was expected without privacy."""
     columns = ["parameter", "width of the 90 % interval", "expected without privacy", "sd expected without privacy"]
     rows = []
     for name, width in list(expected.widths.items())[:MAX_ROWS]:
@@ -84,7 +84,7 @@ def budget_table(change: BudgetChange) -> ReportTable:
 
 
 def diagnostics_table(document: ReleaseDocument) -> ReportTable:
-    """Return the diagnostics of the Markov chains, each with the values that are good."""
+    """Return the diagnostics of the Markov chains, and which values of them are good."""
     values = document.inference.diagnostics
     rows = []
     for key, (title, good) in _DIAGNOSTICS.items():

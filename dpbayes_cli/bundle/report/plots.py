@@ -32,8 +32,6 @@ def density_plot(
     Args:
         samples: shape (n_samples,).
         summary: the released summary, with the interval and the median.
-        name: the figure's name in the page.
-        label: what it shows, for screen readers.
         alone: whether it is the only density of the page, and may be larger.
         expected: a width to compare with, drawn as a bar above the density; None: no bar.
     """
@@ -85,6 +83,7 @@ def density(samples: Floats) -> tuple[Floats, Floats]:
         Points and densities, both of shape (n_points,).
     """
     import numpy as np
+    from scipy.ndimage import gaussian_filter1d
 
     counts, edges = np.histogram(samples, _BINS)
     quarters = np.quantile(samples, [0.25, 0.75])
@@ -92,8 +91,7 @@ def density(samples: Floats) -> tuple[Floats, Floats]:
     step = float(edges[1] - edges[0])
     width = max(0.9 * spread * len(samples) ** -0.2 / step, 1.0)
     reach = min(int(4 * width) + 1, _BINS)
-    kernel = np.exp(-0.5 * (np.arange(-reach, reach + 1) / width) ** 2)
-    smooth = np.convolve(np.pad(counts.astype(float), reach, mode="symmetric"), kernel / kernel.sum(), mode="valid")
+    smooth = gaussian_filter1d(counts.astype(float), width, mode="reflect", radius=reach)
     centers = (edges[:-1] + edges[1:]) / 2.0
     return centers[:: _BINS // _POINTS], (smooth / (len(samples) * step))[:: _BINS // _POINTS]
 
@@ -103,8 +101,6 @@ def interval_plot(posterior: Mapping[str, ParameterSummary], name: str, label: s
 
     Args:
         posterior: the summaries to show, by parameter.
-        name: the figure's name in the page.
-        label: what it shows, for screen readers.
     """
     figure, (panel,) = blank_figure(4.2, 0.45 + 0.21 * len(posterior))
     rows = range(len(posterior))
@@ -126,8 +122,6 @@ def trace_plot(chains: Floats, name: str, label: str) -> str:
 
     Args:
         chains: shape (n_chains, n_draws).
-        name: the figure's name in the page.
-        label: what it shows, for screen readers.
     """
     import numpy as np
 
@@ -146,8 +140,6 @@ def rank_plot(chains: Floats, name: str, label: str) -> str:
 
     Args:
         chains: shape (n_chains, n_draws).
-        name: the figure's name in the page.
-        label: what it shows, for screen readers.
     """
     from dpbayes_cli.inference.diagnostics import rank_counts
 

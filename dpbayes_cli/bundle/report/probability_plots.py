@@ -47,11 +47,8 @@ def table_plot(
     For a variable without parents, the values are the rows of a single panel.
 
     Args:
-        variable: the child's name.
-        values: the names of its values.
         parents: for each parent, in their order, the names of its values.
         cells: mean, q05 and q95 of every cell, each with the cells in C order over parents and child.
-        name: the figure's name in the page.
     """
     n_rows = math.prod(map(len, parents.values()))
     panels = {key: part.reshape(n_rows, -1) for key, part in cells.items()}
@@ -84,10 +81,7 @@ def emissions_plot(feature: str, values: Sequence[str], cells: Mapping[str, Floa
     If there are many values, only those most likely in some state are plotted, in their order.
 
     Args:
-        feature: the name of the feature.
-        values: the names of its values.
         cells: mean, q05 and q95 of every probability, each of shape (n_states, n_values).
-        name: the figure's name in the page.
     """
     mean = cells["mean"]
     columns = min(len(mean), MAX_STATES)

@@ -22,6 +22,7 @@ from dpbayes_cli.bundle.report.inline_svg import (
     hue_of,
     inline_svg,
     shown_text,
+    write,
 )
 
 if TYPE_CHECKING:
@@ -84,7 +85,6 @@ def states_plot(sequences: Column, steps: Column, probabilities: Floats, name: s
     Args:
         sequences, steps: the columns of the two axes; their levels label the rows and the columns.
         probabilities: the probabilities of each state, shape (n_sequences, n_steps, n_states).
-        name: the figure's name in the page.
     """
     shape = min(len(sequences.levels), MAX_SEQUENCES), min(len(steps.levels), MAX_STEPS)
     shown = probabilities[: shape[0], : shape[1]]
@@ -101,10 +101,7 @@ def states_plot(sequences: Column, steps: Column, probabilities: Floats, name: s
     _draw_cells(panel, grid, state, level)
     numbered = _draw_numbers(panel, grid, state, level)
     _draw_axes(panel, grid, rows, steps)
-    panel.text(
-        left - _PAD, grid.top - 0.1, fitting(sequences.role, _NAME_EMS), fontsize=_SMALL, color=QUIET, ha="right",
-        va="center", parse_math=False,
-    )  # fmt: skip
+    write(panel, (left - _PAD, grid.top - 0.1), fitting(sequences.role, _NAME_EMS), _SMALL, QUIET, "right")
     for item in legend:
         _draw_item(panel, _PAD, bottom, item)
     caption = _caption((sequences, steps), shape, numbered=numbered)
@@ -171,16 +168,14 @@ def _draw_numbers(panel: Axes, grid: _Grid, state: Integers, level: Integers) ->
             continue
         x = grid.left + first * grid.cell + max(grid.cell, _width(number, _TINY)) / 2
         strong = level[row, first] == len(STRENGTHS) - 1
-        color = PAGE if strong else INK
-        panel.text(x, grid.top + (row + 0.48) * _ROW, number, fontsize=_TINY, color=color, ha="center", va="center")
+        write(panel, (x, grid.top + (row + 0.48) * _ROW), number, _TINY, PAGE if strong else INK)
     return True
 
 
 def _draw_axes(panel: Axes, grid: _Grid, rows: Sequence[str], steps: Column) -> None:
     """Write the names of the sequences beside their rows, and of some steps below their columns."""
     for row, label in enumerate(rows):
-        place = grid.left - _PAD, grid.top + (row + 0.48) * _ROW
-        panel.text(*place, label, fontsize=_SMALL, color=INK, ha="right", va="center", parse_math=False)
+        write(panel, (grid.left - _PAD, grid.top + (row + 0.48) * _ROW), label, _SMALL, align="right")
     labels = [fitting(label, _STEP_EMS) for label in steps.levels[: grid.shape[1]]]
     stride = stride_of(labels, grid.cell)
     for column in range(0, len(labels), stride):
@@ -188,15 +183,9 @@ def _draw_axes(panel: Axes, grid: _Grid, rows: Sequence[str], steps: Column) -> 
         if column > 0 and stride > 1 and x + _width(labels[column], _SMALL) > grid.right + _PAD:
             break
         panel.plot([x + 0.5 * grid.cell] * 2, [below, below + 0.04], color=QUIET, linewidth=0.7)
-        start = x if stride > 1 else x + 0.5 * grid.cell
-        panel.text(
-            start, below + 0.5 * _LINE + 0.02, labels[column], fontsize=_SMALL, color=INK,
-            ha="left" if stride > 1 else "center", va="center", parse_math=False,
-        )  # fmt: skip
-    panel.text(
-        grid.left, grid.bottom + 1.4 * _LINE, fitting(steps.role, 40.0), fontsize=_SMALL, color=QUIET, va="center",
-        parse_math=False,
-    )  # fmt: skip
+        start, align = (x, "left") if stride > 1 else (x + 0.5 * grid.cell, "center")
+        write(panel, (start, below + 0.5 * _LINE + 0.02), labels[column], _SMALL, align=align)
+    write(panel, (grid.left, grid.bottom + 1.4 * _LINE), fitting(steps.role, 40.0), _SMALL, QUIET, "left")
 
 
 def _legend(n_states: int, room: float) -> list[_Item]:
@@ -233,7 +222,7 @@ def _draw_item(panel: Axes, left: float, top: float, item: _Item) -> None:
         place = (x, y - _SWATCH / 2)
         panel.add_patch(Rectangle(place, _SWATCH, _SWATCH, facecolor=item.color, alpha=item.alpha, linewidth=0))
         x += _SWATCH + 0.06
-    panel.text(x, y, item.words, fontsize=_SMALL, color=INK if item.color else QUIET, va="center")
+    write(panel, (x, y), item.words, _SMALL, INK if item.color else QUIET, "left")
 
 
 def _caption(axes: tuple[Column, Column], shape: tuple[int, int], *, numbered: bool) -> str:
@@ -253,4 +242,4 @@ def _in_words(probabilities: Floats) -> str:
     n_states = probabilities.shape[2]
     shares = np.bincount(probabilities.argmax(axis=2).ravel(), minlength=n_states) / probabilities[..., 0].size
     parts = [f"state {k + 1} in {share:.0%}" for k, share in enumerate(shares[: len(HUES) + 2].tolist())]
-    return f"Overall, the most likely is {', '.join(parts).replace('%', ' %')} of the steps."
+    return f"Overall, the most likely state is {', '.join(parts).replace('%', ' %')} of the steps."

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dpbayes_cli.bundle.report.inline_svg import INK, LINE, QUIET, SERIES, Picture, blank_canvas, inline_svg, shown_text
+from dpbayes_cli.bundle.report.inline_svg import (
+    LINE,
+    QUIET,
+    SERIES,
+    Picture,
+    blank_canvas,
+    inline_svg,
+    shown_text,
+    write,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,16 +36,15 @@ def transitions_plot(transition: Floats, initial: Floats, name: str) -> Picture:
     Args:
         transition: probabilities from a row to a column, shape (n_states, n_states).
         initial: probabilities at the first step, shape (n_states,).
-        name: the figure's name in the page.
     """
     count = min(len(transition), MAX_TRANSITION_STATES)
     width = max(_LEFT + count * _WIDTH + _PAD, 2.2)
     height = _TOP + (count + 1) * _HEIGHT + _GAP + _PAD
     figure, panel = blank_canvas(width, height)
     middle = _LEFT + count * _WIDTH / 2
-    panel.text(middle, 0.12, "to state", fontsize=_FONT, color=QUIET, ha="center", va="center")
+    write(panel, (middle, 0.12), "to state", _FONT, QUIET)
     for k in range(count):
-        panel.text(_LEFT + (k + 0.5) * _WIDTH, 0.33, str(k + 1), fontsize=_FONT, color=INK, ha="center", va="center")
+        write(panel, (_LEFT + (k + 0.5) * _WIDTH, 0.33), str(k + 1), _FONT)
     _draw_row(panel, _TOP, "at first", initial[:count])
     for k in range(count):
         top = _TOP + (k + 1) * _HEIGHT + _GAP
@@ -54,12 +62,12 @@ def _draw_row(panel: Axes, top: float, label: str, probabilities: Floats) -> Non
     from matplotlib.patches import Rectangle
 
     middle = top + _HEIGHT / 2
-    panel.text(_LEFT - 0.1, middle, label, fontsize=_FONT, color=INK, ha="right", va="center")
+    write(panel, (_LEFT - 0.1, middle), label, _FONT, align="right")
     for k, p in enumerate(probabilities.tolist()):
         place = (_LEFT + k * _WIDTH, top)
         panel.add_patch(Rectangle(place, _WIDTH, _HEIGHT, color=SERIES[0], alpha=_MAX_OPACITY * p, linewidth=0))
         panel.add_patch(Rectangle(place, _WIDTH, _HEIGHT, facecolor="none", edgecolor=LINE, linewidth=0.6))
-        panel.text(place[0] + _WIDTH / 2, middle, _number(p), fontsize=_FONT, color=INK, ha="center", va="center")
+        write(panel, (place[0] + _WIDTH / 2, middle), _number(p), _FONT)
 
 
 def _in_words(transition: Floats, initial: Floats, count: int) -> list[str]:
