@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from decimal import Decimal
 from pathlib import Path
@@ -185,7 +186,7 @@ def _document(outcome: PublishedRelease) -> dict[str, Any]:
     """Return the JSON document of a release; its keys are stable."""
     from dpbayes_cli.ledger.budgets import component_texts
 
-    public = outcome.document.builtins()
+    public = json.loads(outcome.document.payload())
     return {
         "release_id": public["release_id"],
         "account": public["account"],
