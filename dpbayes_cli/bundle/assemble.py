@@ -41,7 +41,7 @@ from dpbayes_cli.spec.release_spec import ReleaseSpec
 
 
 def sealed_draw(created: datetime, record_unit: str, n_records: int | None, payload: Payload | Draws) -> SealedDraw:
-    """Return a mechanism's output as the ledger seals it."""
+    """Return the output of a mechanism in the form that the ledger seals."""
     moment = created.strftime("%Y-%m-%dT%H:%M:%SZ")
     if isinstance(payload, Draws):
         return SealedDraw(
@@ -78,7 +78,7 @@ def assemble(
 
     Args:
         analysis: the posterior that was computed from the draw.
-        account_delta: the delta of the account, at which a curve is stated; 0 if it has none.
+        account_delta: the delta of the account, at which epsilon is stated; 0 if the account has no delta.
         ledger: the entry that charged the account.
     """
     model, final_step = analysis.model, plan.final_step
@@ -129,8 +129,8 @@ def guarantee_part(guarantee: Guarantee, neighbors: Neighbors, delta: Decimal) -
     """Return a guarantee as the document states it.
 
     Args:
-        neighbors: the neighboring relation that it holds for.
-        delta: the delta at which a guarantee without pure epsilon is stated; 0 if the account has none.
+        neighbors: the neighboring relation of the guarantee.
+        delta: the delta at which epsilon is stated if the guarantee has no pure epsilon; 0 if the account has no delta.
     """
     statement = guarantee.statement(max(delta, guarantee.delta)) if not guarantee.epsilon.is_finite() else None
     points = getattr(guarantee, "points", ())
@@ -155,7 +155,7 @@ def _finite(value: Decimal) -> float | None:
 
 
 def _not_below(value: Decimal) -> float:
-    """Return the nearest float whose shortest decimal form, which is what JSON shows, does not understate a cost."""
+    """Return a float for JSON, whose shortest decimal form is the cost or just above it."""
     near = float(value)
     return near if Decimal(repr(near)) >= value else math.nextafter(near, math.inf)
 

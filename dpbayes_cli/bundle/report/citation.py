@@ -26,9 +26,7 @@ class Paper:
     Attributes:
         kind: ``inproceedings`` or ``article``.
         authors: given and family names, with "and" between authors.
-        title: as printed on the paper.
         venue: the proceedings or the journal.
-        year: the year of publication.
     """
 
     kind: str
@@ -57,16 +55,16 @@ class Paper:
 
 @cache
 def known_papers() -> tuple[Paper, ...]:
-    """Return all papers that the information about models and mechanisms names."""
+    """Return the rows of ``papers.csv``."""
     with Path(__file__).with_name("papers.csv").open(encoding="utf-8", newline="") as file:
         return tuple(Paper(**row) for row in csv.DictReader(file))
 
 
 def papers_of(source: str) -> list[Paper]:
-    """Return the papers that a text names by first author and year, in the order of the text.
+    """Return the papers that a text names, in its order.
 
     Args:
-        source: papers between semicolons, each beginning with its first author.
+        source: papers separated by semicolons, each with its first author at the beginning and its year.
     """
     return [
         paper

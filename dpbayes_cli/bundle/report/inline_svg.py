@@ -1,4 +1,4 @@
-"""Figures as parts of a page: they use its colors, light or dark, and their element names are unique in it."""
+"""Figures as SVG elements of a page, with its light or dark colors and with element names that are unique in it."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ INK, QUIET, LINE, PAGE = "#0a0a01", "#0a0a02", "#0a0a03", "#0a0a04"
 SERIES = ("#0a0a11", "#0a0a12", "#0a0a13", "#0a0a14")
 HUES = ("#0a0a21", "#0a0a22", "#0a0a23", "#0a0a24", "#0a0a25", "#0a0a26")
 OTHERS = "#0a0a27"
-"""Placeholders for colors of the page's style sheet. At full strength the color-blind can distinguish the hues;
-``OTHERS`` is a grey for everything without a hue of its own."""
+"""Placeholders for the colors of the page's style sheet. The color-blind can distinguish the hues at full strength;
+``OTHERS`` is a grey for all states beyond the hues."""
 _ROLES = {
     **{INK: "ink", QUIET: "quiet", LINE: "line", PAGE: "page"},
     **{color: f"series-{i}" for i, color in enumerate(SERIES, 1)},
@@ -34,7 +34,7 @@ _INVISIBLE = re.compile(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->"
 _VIEW = re.compile('viewBox="([-0-9. ]*)"')
 _FONT = 9.0
 _MAX_ENLARGEMENT = 1.3
-"""Pixels per point, at most."""
+"""The largest number of pixels per point."""
 
 
 @dataclass(frozen=True)
@@ -42,9 +42,9 @@ class Picture:
     """A figure of the page.
 
     Attributes:
-        name: unique in the page: letters, digits and hyphens.
+        name: a name that is unique in the page, of letters, digits and hyphens.
         svg: an SVG element.
-        caption: plain text: what the figure shows and what it leaves out.
+        caption: what the figure shows and what it leaves out, as plain text.
     """
 
     name: str
@@ -74,11 +74,7 @@ def blank_figure(width: float, height: float, columns: int = 1) -> tuple[Figure,
 
 
 def blank_canvas(width: float, height: float) -> tuple[Figure, Axes]:
-    """Return a figure to draw on in inches from the upper left corner, without axes.
-
-    Args:
-        width, height: in inches.
-    """
+    """Return a figure without axes whose coordinates are inches from the upper left corner."""
     figure, (panel,) = blank_figure(width, height)
     figure.set_layout_engine("none")
     panel.set_position((0.0, 0.0, 1.0, 1.0))
@@ -99,7 +95,7 @@ def hue_of(state: int) -> str:
 
 
 def shown_text(parts: Sequence[str]) -> str:
-    """Return the end of a caption that says which parts are shown; empty if there are none to name."""
+    """Return a sentence for a caption that names the parts that are shown; empty if there are no parts."""
     return f" Shown: {' and '.join(parts)}." if parts else ""
 
 
@@ -107,12 +103,12 @@ def inline_svg(figure: Figure, name: str, label: str, min_scale: float = 0.0) ->
     """Return a figure as an SVG element for a page.
 
     Args:
-        figure: drawn in the placeholder colors of this module.
-        name: unique in the page: letters, digits and hyphens.
-        min_scale: on narrow screens the plot shrinks to this many pixels per point, then it scrolls; 0: no limit.
+        figure: a figure in the placeholder colors of this module.
+        name: the name of the picture.
+        min_scale: the smallest number of pixels per point, below which the figure scrolls on a narrow screen.
     """
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about letters that this font lacks: the reader's font draws them
+        warnings.simplefilter("ignore")  # this font may lack letters, which the reader's font then draws
         drawn = svg_text(figure)
     drawn = _TAG.sub(lambda tag: _adapted(tag[0], name), _INVISIBLE.sub("", drawn))
     points = figure.get_figwidth() * 72
@@ -125,7 +121,7 @@ def inline_svg(figure: Figure, name: str, label: str, min_scale: float = 0.0) ->
 
 
 def _adapted(tag: str, name: str) -> str:
-    """Return a tag with the page's colors and with element names that begin with the figure's name."""
+    """Return a tag with the colors of the page, and with the name of the figure before the names of elements."""
     tag = _COLOR.sub(lambda color: f"var(--{_ROLES[color[0]]})", tag)
     tag = _NAME.sub(lambda start: f"{start[0]}{name}-", tag)
     return _PRECISE.sub(r"\1", tag).replace("xlink:href", "href")

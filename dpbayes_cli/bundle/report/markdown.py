@@ -1,4 +1,4 @@
-"""The report in Markdown: the request, the guarantee, what was released, the posterior, the assumptions."""
+"""The report in Markdown."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _request(document: ReleaseDocument) -> str:
 
 
 def _table(table: ReportTable) -> str:
-    """Return a table with a note about the rows that it leaves out; empty if it has no rows."""
+    """Return a table, with a note if it leaves rows out; empty if the table has no rows."""
     if not table.rows:
         return ""
     left_out = table.n_rows - len(table.rows)
@@ -96,5 +96,5 @@ def _list(items: Sequence[str]) -> str:
 
 
 def _escape(text: str, marks: str) -> str:
-    """Return a text, which may name columns and values, with a backslash before each mark."""
+    """Return a text, which may hold names of columns and values, with a backslash before each mark."""
     return text.translate({ord(mark): f"\\{mark}" for mark in marks})

@@ -22,19 +22,17 @@ if TYPE_CHECKING:
     from dpbayes_cli.core.model import Model
 
 MAX_FEATURES, MAX_TABLES = 12, 16
-"""Emissions and tables that are plotted at most; the files of the bundle hold all of them."""
+"""The largest numbers of features and of tables that are plotted."""
 
 
 @dataclass(frozen=True)
 class DrawnSection:
-    """One section of the page.
+    """A section of the page with its figures.
 
     Attributes:
-        title: the heading.
-        pictures: the figures.
         introduction: sentences before the figures.
-        left_out: a sentence on how many figures there are, if not everything is plotted.
-        about_file: a sentence about the file that holds everything, if there is one.
+        left_out: a sentence that says how much is plotted, if not everything is; otherwise empty.
+        about_file: a sentence about the file that holds everything; empty if there is no such file.
     """
 
     title: str
@@ -68,7 +66,7 @@ def _draw_network(document: ReleaseDocument, tables: NetworkTables) -> DrawnSect
 
 
 def drawn_tables(tables: NetworkTables) -> list[int]:
-    """Return the variables whose tables are plotted: the target, its children, then others, parents first."""
+    """Return the variables whose tables are plotted: the target, its children, then others, each after its parents."""
     target, parents = tables.target, tables.network.parents
     order = list(parents_first(parents))
     if target is not None:
@@ -102,7 +100,7 @@ def _draw_states(document: ReleaseDocument, over_time: StatesOverTime) -> DrawnS
 
 
 def _summary_columns(document: ReleaseDocument) -> dict[str, Floats]:
-    """Return mean, q05 and q95 of all parameters, shape (n_parameters,); the mean stands for missing quantiles."""
+    """Return mean, q05 and q95 of all parameters, shape (n_parameters,); a missing quantile is replaced by the mean."""
     import numpy as np
 
     summaries = document.posterior.values()

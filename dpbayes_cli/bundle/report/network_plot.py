@@ -13,15 +13,15 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MAX_VARIABLES = 40
-"""Of a larger network only a part is drawn."""
+"""The largest number of variables that are drawn."""
 _FONT, _SMALL = 9.0, 7.5
 _POINT = 1.0 / 72.0
 _NAME_EMS = 10.0
 _HEIGHT, _GAP, _LANE, _ROW_GAP, _PAD = 0.42, 0.14, 0.06, 0.42, 0.08
-"""In inches: a box, the gap between boxes, a lane for arrows that pass a row, the gap between rows, the margin."""
+"""In inches: the height of a box, the gap between boxes, the width of a lane, the gap between rows, the margin."""
 _MAX_WIDTH = 9.4
 _HEAD = 0.07
-"""An arrow's head, in inches."""
+"""The length of an arrow's head, in inches."""
 
 _Point = tuple[float, float]
 
@@ -29,7 +29,7 @@ _Point = tuple[float, float]
 def network_plot(
     names: Sequence[str], sizes: Sequence[int], parents: Sequence[Sequence[int]], target: int | None, name: str
 ) -> Picture:
-    """Return the picture of a network, or of a readable part of it.
+    """Return the picture of a network, or of a part of it if it is large.
 
     Args:
         names: the variables' names.
@@ -58,8 +58,8 @@ def network_plot(
 def shown_variables(parents: Sequence[Sequence[int]], target: int | None) -> tuple[int, ...]:
     """Return the variables that are drawn, each after its parents.
 
-    All of them, if there are at most ``MAX_VARIABLES``; otherwise the target and the first variables of its Markov
-    blanket, or, without a target, the first variables.
+    If there are more than ``MAX_VARIABLES``, these are the target and the first variables of its Markov blanket, or the
+    first variables if there is no target.
 
     Args:
         parents: for each variable its parents.
@@ -76,9 +76,9 @@ def shown_variables(parents: Sequence[Sequence[int]], target: int | None) -> tup
 
 
 def parents_first(parents: Sequence[Sequence[int]]) -> tuple[int, ...]:
-    """Return the vertices of an acyclic graph in their order, but the ancestors of each just before it.
+    """Return the vertices of an acyclic graph in their order, except that the ancestors of each come just before it.
 
-    The first vertices are then connected; in an order by depth they would all be roots.
+    The first vertices of this order are connected with each other; in an order by depth they would all be roots.
     """
     ordered: dict[int, None] = {}
     for first in range(len(parents)):
@@ -127,7 +127,7 @@ def _draw_box(panel: Axes, x: float, top: float, box: float, label: tuple[str, s
 
 
 def _draw_edges(panel: Axes, layout: Layout, parents: Sequence[Sequence[int]], box: float) -> None:
-    """Draw each edge from below the middle of its parent to its own point above its child."""
+    """Draw each edge from the middle of its parent's lower side to a point of its own on its child's upper side."""
     drawn: set[tuple[_Point, _Point]] = set()
     for i, own_parents in enumerate(parents):
         arriving = sorted(((layout.x[j], *layout.routes[j, i])[-1], j) for j in own_parents)
@@ -145,7 +145,7 @@ def _draw_edges(panel: Axes, layout: Layout, parents: Sequence[Sequence[int]], b
 
 
 def _draw_piece(panel: Axes, drawn: set[tuple[_Point, _Point]], start: _Point, end: _Point) -> None:
-    """Draw a curve that leaves and arrives vertically, once: edges of one parent share their pieces."""
+    """Draw a curve that is vertical at both ends, but only once: the edges of one parent share such pieces."""
     from matplotlib.patches import PathPatch
     from matplotlib.path import Path
 

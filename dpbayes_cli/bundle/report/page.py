@@ -59,7 +59,7 @@ def report_html(document: ReleaseDocument, analysis: Analysis, context: ReportCo
 
 
 def identifier_of(title: str) -> str:
-    """Return the identifier of a section, for links to it."""
+    """Return the identifier of a section, which links to it use."""
     return "-".join("".join(mark if mark.isalnum() else " " for mark in title.lower()).split())
 
 
@@ -69,10 +69,10 @@ def prose(sentences: str) -> Markup:
 
 
 def _stated(part: Mapping[str, Any] | None) -> list[tuple[str, Any]]:
-    """Return a part of the spec: its settings in one line, and by their keys those that have settings by name.
+    """Return a part of the spec as pairs of a key and a content.
 
-    The texts of settings by name are pairs of a name and its settings, and a last pair with None if some are
-    left out.
+    The first pair has no key, and holds all plain settings in one line. Each other pair holds settings by name, as
+    pairs of a name and a line; the line of the last pair is None if names are left out.
     """
     by_name = {key: item for key, item in (part or {}).items() if _has_names(item)}
     line = _settings({key: item for key, item in (part or {}).items() if key not in by_name})

@@ -1,4 +1,4 @@
-"""The figures of the page with their captions: which parameters are plotted, and what their captions say."""
+"""The choice of the figures of the page, with their captions."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ def page_figures(document: ReleaseDocument, analysis: Analysis, context: ReportC
     """Draw the figures of the page, each with a unique name.
 
     Args:
-        analysis: its posterior, as ``analysis_of`` repeats it.
-        context: what the page tells in addition to the bundle.
+        analysis: the posterior of the release, computed again by ``analysis_of``.
+        context: what the page shows that the bundle does not hold.
     """
     guarantee, stated = context.guarantee, document.guarantee
     intervals, densities = _posterior_pictures(document, analysis, context.expected)
@@ -71,7 +71,7 @@ def page_figures(document: ReleaseDocument, analysis: Analysis, context: ReportC
 def _posterior_pictures(
     document: ReleaseDocument, analysis: Analysis, expected: Expected | None
 ) -> tuple[list[Picture], list[Picture]]:
-    """Return intervals and densities."""
+    """Return the figures of intervals and of densities."""
     if analysis.model.sections():
         return [], []
     if are_estimates(document):
@@ -80,7 +80,7 @@ def _posterior_pictures(
 
 
 def _density_pictures(document: ReleaseDocument, analysis: Analysis, expected: Expected | None) -> list[Picture]:
-    """Return the posterior densities of the first parameters, with the widths expected without privacy, if known."""
+    """Return the densities of the first parameters, with the widths that were expected without privacy if known."""
     summaries = list(document.posterior.items())[:_MAX_DENSITIES]
     what = f"Released {draws_word(document)}" if document.draws else "Posterior density"
     pictures = []

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _DELTAS = (1e-3, 1e-5, 1e-6, 1e-9)
 _FALSE_ALARM_RATE = 0.05
 _FOUR_DIGITS = Context(prec=4, rounding=ROUND_CEILING)
-"""For the table of epsilon, which must never understate it."""
+"""Rounds upwards, so that the table never understates epsilon."""
 _DIAGNOSTICS = {
     "r_hat": ("R-hat", "at most 1.01"),
     "ess_bulk": ("effective sample size, center", "at least 400"),
@@ -32,8 +32,8 @@ def power_text(guarantee: Guarantee) -> str:
         return ""
     return (
         "As a hypothesis test: someone guesses from this bundle which of two such data sets it was made from. If they "
-        f"wrongly name the second data set at most {100 * _FALSE_ALARM_RATE:g} times in 100, they rightly name it at "
-        f"most {power:g} times in 100."
+        f"name the second data set at most {100 * _FALSE_ALARM_RATE:g} times in 100 when that is wrong, they name it "
+        f"at most {power:g} times in 100 when that is right."
     )
 
 
@@ -50,7 +50,7 @@ def drawn_width_text(document: ReleaseDocument, expected: Expected) -> str:
 
 
 def epsilon_table(guarantee: Guarantee) -> ReportTable:
-    """Return upper bounds on epsilon at a few deltas; no rows if epsilon is infinite at all of them."""
+    """Return upper bounds on epsilon at a few deltas; without rows if it is infinite at all of them."""
     curve = Tradeoff(guarantee)
     pairs = [(delta, curve.epsilon(delta)) for delta in _DELTAS if delta > guarantee.delta]
     if guarantee.epsilon.is_finite():

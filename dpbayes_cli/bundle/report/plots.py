@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
 
 _MIN_DENSITY_SAMPLES = 100
-"""Fewer samples than this are shown one by one."""
+"""If there are fewer samples, each is drawn as a line of its own."""
 _BINS = 512
 _POINTS = 128
 _MAX_TRACE_POINTS = 250
@@ -32,8 +32,8 @@ def density_plot(
     Args:
         samples: shape (n_samples,).
         summary: the released summary, with the interval and the median.
-        alone: whether it is the only density of the page, and may be larger.
-        expected: a width to compare with, drawn as a bar above the density; None: no bar.
+        alone: whether the figure is the only density of the page, and may be larger.
+        expected: the length of a bar above the density, to compare widths with; None: no bar.
     """
     figure, (panel,) = blank_figure(3.8, 2.0) if alone else blank_figure(3.2, 1.7)
     panel.set_yticks([])
@@ -58,7 +58,7 @@ def density_plot(
 
 
 def _draw_width_bar(panel: Axes, middle: float, width: float) -> None:
-    """Draw a width as a bar above everything else; if it is too wide for the figure, dotted from edge to edge."""
+    """Draw a bar as long as a width above the density; a bar that does not fit is dotted from edge to edge."""
     low, high = panel.get_xlim()
     reach = max(3.0 * (high - low), 1e-9 * abs(middle))
     top = panel.get_ylim()[1]
@@ -72,9 +72,9 @@ def _draw_width_bar(panel: Axes, middle: float, width: float) -> None:
 
 
 def density(samples: Floats) -> tuple[Floats, Floats]:
-    """Estimate a density between the smallest and the largest sample, with reflection at both ends.
+    """Estimate a density between the smallest and the largest sample.
 
-    Without reflection, a density that does not vanish at an end of its range, such as theta = 0, would sag there.
+    The samples are reflected at both ends; otherwise, a density that is not 0 at an end would be too low there.
 
     Args:
         samples: shape (n_samples,), not all equal.
@@ -97,11 +97,7 @@ def density(samples: Floats) -> tuple[Floats, Floats]:
 
 
 def interval_plot(posterior: Mapping[str, ParameterSummary], name: str, label: str) -> str:
-    """Return the medians and 90 % intervals of several parameters, one below the other.
-
-    Args:
-        posterior: the summaries to show, by parameter.
-    """
+    """Return the medians and 90 % intervals of several parameters, one below the other."""
     figure, (panel,) = blank_figure(4.2, 0.45 + 0.21 * len(posterior))
     rows = range(len(posterior))
     for row, summary in zip(rows, posterior.values(), strict=True):
@@ -118,7 +114,7 @@ def interval_plot(posterior: Mapping[str, ParameterSummary], name: str, label: s
 
 
 def trace_plot(chains: Floats, name: str, label: str) -> str:
-    """Return the trace plot of one parameter: its draws in order, one line per chain.
+    """Return the trace plot of one parameter: a line for each chain through its draws in order.
 
     Args:
         chains: shape (n_chains, n_draws).
@@ -136,7 +132,7 @@ def trace_plot(chains: Floats, name: str, label: str) -> str:
 
 
 def rank_plot(chains: Floats, name: str, label: str) -> str:
-    """Return a histogram per chain of the ranks of its draws among all draws; even histograms show good mixing.
+    """Return, for each chain, a histogram of the ranks of its draws among all draws; if chains mix well, it is flat.
 
     Args:
         chains: shape (n_chains, n_draws).

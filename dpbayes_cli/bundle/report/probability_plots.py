@@ -1,6 +1,7 @@
 """The posterior of probabilities: the table of a variable of a network, or the emissions of a feature in each state.
 
-Panels side by side share their rows, one for each probability; a dot marks the mean and a line the 90 % interval.
+Panels stand side by side and share the labels of their rows. Each row has one probability: a dot marks its mean, and a
+line its 90 % interval.
 """
 
 from __future__ import annotations
@@ -42,12 +43,12 @@ def table_plot(
     cells: Mapping[str, Floats],
     name: str,
 ) -> Picture:
-    """Return a table's first rows and values: a panel for each value, a row for each combination of parents' values.
+    """Return the first rows and values of a table, with a panel for each value and a row for each row of the table.
 
-    For a variable without parents, the values are the rows of a single panel.
+    A variable without parents has a single panel, with a row for each value.
 
     Args:
-        parents: for each parent, in their order, the names of its values.
+        parents: the names of each parent's values.
         cells: mean, q05 and q95 of every cell, each with the cells in C order over parents and child.
     """
     n_rows = math.prod(map(len, parents.values()))
@@ -76,9 +77,9 @@ def table_plot(
 
 
 def emissions_plot(feature: str, values: Sequence[str], cells: Mapping[str, Floats], name: str) -> Picture:
-    """Return the probabilities of a feature's values: a panel for each of the first states, a row for each value.
+    """Return the probabilities of a feature's values, with a panel for each of the first states and a row for a value.
 
-    If there are many values, only those most likely in some state are plotted, in their order.
+    If there are many values, only the values that are most likely in some state are plotted.
 
     Args:
         cells: mean, q05 and q95 of every probability, each of shape (n_states, n_values).
@@ -104,7 +105,7 @@ def emissions_plot(feature: str, values: Sequence[str], cells: Mapping[str, Floa
 
 
 def drawn_values(mean: Floats) -> Integers:
-    """Return the indices of the values that are plotted: all of them, or the most likely ones, in their order.
+    """Return the indices of the values that are plotted, in ascending order: all values, or the most likely ones.
 
     Args:
         mean: shape (n_states, n_values).
@@ -129,7 +130,7 @@ def _draw_panels(
         cells: mean, q05 and q95 of every probability, each of shape (n_panels, n_rows).
         labels: the labels of the rows.
         titles: the title and the color of each panel.
-        sizes: the width of a panel and the width of the margins, in inches; the gap between panels.
+        sizes: the width of a panel and of the margins, in inches, and the gap between panels.
         has_bars: whether a bar reaches from 0 to each mean.
     """
     from matplotlib.layout_engine import ConstrainedLayoutEngine
@@ -159,12 +160,12 @@ def _draw_panels(
 
 
 def axis_end(largest: float) -> float:
-    """Return the end of an axis of probabilities: one, or less if all probabilities are small."""
+    """Return the end of an axis of probabilities, which is less than one if all probabilities are small."""
     return next(end for end in (0.001, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.02) if largest <= end or end > 1.0)
 
 
 def _row_label(parents: Mapping[str, Sequence[str]], row: int) -> str:
-    """Return the parents' values in a row of the table, each cut so that all of them fit."""
+    """Return the parents' values in a row of the table; each is shortened so that all of them fit."""
     row_values = []
     for levels in reversed(list(parents.values())):
         row_values.append(levels[row % len(levels)])

@@ -1,4 +1,4 @@
-"""The tables of a report, as texts; the page and the Markdown form show the same ones."""
+"""The tables that the page and the Markdown report share, as texts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from dpbayes_cli.bundle.document import ParameterSummary, ReleaseDocument
 
 MAX_ROWS = 40
-"""Longer tables are cut; a file of the bundle holds all rows."""
+"""The largest number of rows that is shown; a file of the bundle holds all rows."""
 _NUMERIC = re.compile(r"[-+]?[0-9.,]+(e[-+]?[0-9]+)?( ?%)?|-")
 Item = TypeVar("Item")
 
@@ -23,12 +23,10 @@ class ReportTable:
     """A table of texts.
 
     Attributes:
-        caption: what the table shows.
-        columns: the column heads.
         rows: the rows that are shown.
-        n_rows: the number of rows before the table was cut.
+        n_rows: the number of rows in the file.
         file: the file that holds all rows.
-        shares: for each row a share from 0 to 1, shown as a bar; empty: no bars.
+        shares: a share from 0 to 1 for each row, which the page shows as a bar; empty if there are no bars.
     """
 
     caption: str
@@ -40,7 +38,7 @@ class ReportTable:
 
     @property
     def is_numeric(self) -> list[bool]:
-        """Whether each column holds only numbers, which are aligned to the right."""
+        """Whether each column holds only numbers."""
         return [all(_NUMERIC.fullmatch(row[k]) for row in self.rows) for k in range(len(self.columns))]
 
 
@@ -72,7 +70,7 @@ def released_table(document: ReleaseDocument) -> ReportTable:
 
 
 def meanings_table(document: ReleaseDocument) -> ReportTable:
-    """Return what a record adds to each table of statistics; no rows if the statistics form no tables."""
+    """Return what a record adds to each table of counts; without rows if the statistics form no tables."""
     meanings = list(table_meanings(document).items())
     return cut_table("What a record adds to a table", ["table", "what a record adds"], meanings, list)
 
@@ -99,7 +97,7 @@ def width_table(document: ReleaseDocument) -> ReportTable:
 
 
 def renyi_table(document: ReleaseDocument) -> ReportTable:
-    """Return the Renyi curve of the guarantee; no rows if the guarantee has none."""
+    """Return the Renyi curve of the guarantee; without rows if the guarantee has no such curve."""
     curve = document.guarantee.rdp or []
     return cut_table(
         "Renyi divergence by order",
@@ -116,7 +114,7 @@ def cut_table(
     row: Callable[[Item], Sequence[str]],
     file: str = "release.json",
 ) -> ReportTable:
-    """Return a table of the first items."""
+    """Return a table with a row for each of the first items."""
     return ReportTable(caption, columns, [row(item) for item in items[:MAX_ROWS]], len(items), file)
 
 

@@ -1,7 +1,7 @@
-"""States over time: a row for each sequence, a column for each step, colored by the most likely state.
+"""The most likely hidden state of each sequence (a row) at each step (a column), as a colored cell.
 
-The stronger the color, the more likely the state. The number of a state stands where it begins, so that states can be
-distinguished without color.
+The stronger the color, the more likely the state. A number marks where a state begins, so that states can be told apart
+without color.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 
 MAX_SEQUENCES, MAX_STEPS = 40, 120
 MAX_NUMBERS = 800
-"""If states begin more often than this, their numbers are left out."""
+"""The largest number of runs of a state; if there are more, no numbers are drawn."""
 STRENGTHS = {0.0: 0.2, 0.5: 0.4, 0.7: 0.62, 0.9: 1.0}
-"""The opacity of a cell, by the smallest probability of its state."""
+"""The opacity of a cell for probabilities of its state from this value on."""
 _POINT = 1.0 / 72.0
 _FONT, _SMALL, _TINY = 9.0, 8.0, 6.5
 _NAME_EMS, _STEP_EMS = 14.0, 7.0
@@ -70,7 +70,7 @@ class _Grid:
 
 @dataclass(frozen=True)
 class _Item:
-    """A part of the legend: words, after a swatch if it has a color."""
+    """An entry of the legend: words, with a swatch before them if the entry has a color."""
 
     x: float
     line: int
@@ -109,7 +109,7 @@ def states_plot(sequences: Column, steps: Column, probabilities: Floats, name: s
 
 
 def levels_of(likely: Floats) -> Integers:
-    """Return the index in ``STRENGTHS`` for each probability of a most likely state."""
+    """Return the index in ``STRENGTHS`` of each probability."""
     import numpy as np
 
     return np.searchsorted(np.array(list(STRENGTHS)), likely, side="right").astype(np.int64) - 1
@@ -125,12 +125,7 @@ def runs_of(states: Sequence[int]) -> Iterator[tuple[int, int]]:
 
 
 def stride_of(labels: Sequence[str], cell: float) -> int:
-    """Return the number of columns from one label to the next, such that labels have room.
-
-    Args:
-        labels: the texts of the labels.
-        cell: the width of a column, in inches.
-    """
+    """Return the smallest number of columns, each ``cell`` inches wide, from one label to the next that has room."""
     needed = max(_width(label, _SMALL) for label in labels) + 0.5 * _SMALL * _POINT
     return next((stride for stride in _STRIDES if stride * cell >= needed), max(int(needed / cell) + 1, _STRIDES[-1]))
 
@@ -158,7 +153,7 @@ def _draw_cells(panel: Axes, grid: _Grid, state: Integers, level: Integers) -> N
 
 
 def _draw_numbers(panel: Axes, grid: _Grid, state: Integers, level: Integers) -> bool:
-    """Write the number of each state where a run of it begins and has room; return False if there are too many."""
+    """Write the number of a state where a run of it begins, if it has room; return False if there are too many runs."""
     runs = [(row, *run) for row, of_row in enumerate(state.tolist()) for run in runs_of(of_row)]
     if len(runs) > MAX_NUMBERS:
         return False
@@ -173,7 +168,7 @@ def _draw_numbers(panel: Axes, grid: _Grid, state: Integers, level: Integers) ->
 
 
 def _draw_axes(panel: Axes, grid: _Grid, rows: Sequence[str], steps: Column) -> None:
-    """Write the names of the sequences beside their rows, and of some steps below their columns."""
+    """Write the names of the sequences beside their rows, and the names of some steps below their columns."""
     for row, label in enumerate(rows):
         write(panel, (grid.left - _PAD, grid.top + (row + 0.48) * _ROW), label, _SMALL, align="right")
     labels = [fitting(label, _STEP_EMS) for label in steps.levels[: grid.shape[1]]]
@@ -189,7 +184,7 @@ def _draw_axes(panel: Axes, grid: _Grid, rows: Sequence[str], steps: Column) -> 
 
 
 def _legend(n_states: int, room: float) -> list[_Item]:
-    """Return the meaning of the colors, and below it of their strengths, in lines at most as wide as the room."""
+    """Return the legend in lines that fit the room: what the colors mean, and below it what their strengths mean."""
     states = [(hue_of(k), 1.0, f"state {k + 1}") for k in range(min(n_states, len(HUES)))]
     if n_states > len(HUES):
         last = f"s {len(HUES) + 1} to {n_states}" if n_states > len(HUES) + 1 else f" {n_states}"
@@ -204,7 +199,7 @@ def _legend(n_states: int, room: float) -> list[_Item]:
 
 
 def _arrange(items: Sequence[tuple[str, float, str]], room: float, line: int) -> Iterator[_Item]:
-    """Yield the items of the legend one after the other, beginning at a line."""
+    """Yield entries of the legend side by side from a line on, in lines that fit the room."""
     x = 0.0
     for color, alpha, words in items:
         width = _width(words, _SMALL) + (_SWATCH + 0.06 if color else 0.0)

@@ -1,4 +1,4 @@
-"""The figures of the page as SVG files, for papers and slides."""
+"""Figures of the page as SVG files, for papers and slides."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LABEL = re.compile('aria-label="([^"]*)" viewBox="[-0-9.]+ [-0-9.]+ ([0-9.]+) (
 
 
 def svg_file(picture: Picture) -> bytes:
-    """Return the bytes of a figure as an SVG file, in light colors on white that every program can read."""
+    """Return the bytes of a figure as an SVG file that every program can read, in light colors on white."""
     start = picture.svg.index(">") + 1
     frame_match = _LABEL.search(picture.svg[:start])
     if frame_match is None:

@@ -21,21 +21,21 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
 
 MAX_TRANSITION_STATES = 12
-"""States in the table at most."""
+"""The largest number of states in the table."""
 _FONT = 9.0
 _WIDTH, _HEIGHT, _GAP = 0.52, 0.32, 0.12
-"""In inches: a cell, and the gap between the row of the first step and the others."""
+"""In inches: the sides of a cell, and the gap between the row of the first step and the other rows."""
 _LEFT, _TOP, _PAD = 1.0, 0.46, 0.08
 _MAX_OPACITY = 0.5
-"""The opacity for probability 1: numbers stay legible, light or dark."""
+"""The opacity of a cell for probability 1, with which numbers stay legible in light and dark colors."""
 
 
 def transitions_plot(transition: Floats, initial: Floats, name: str) -> Picture:
-    """Return the mean probabilities of the first step and of the transitions, as numbers in shaded cells.
+    """Return the mean probabilities of the first state and of the transitions, as numbers in shaded cells.
 
     Args:
-        transition: probabilities from a row to a column, shape (n_states, n_states).
-        initial: probabilities at the first step, shape (n_states,).
+        transition: the probability from a state (a row) to a state (a column), shape (n_states, n_states).
+        initial: the probability of each state at the first step, shape (n_states,).
     """
     count = min(len(transition), MAX_TRANSITION_STATES)
     width = max(_LEFT + count * _WIDTH + _PAD, 2.2)
@@ -79,7 +79,7 @@ def _in_words(transition: Floats, initial: Floats, count: int) -> list[str]:
 
 
 def _number(p: float) -> str:
-    """Return a probability with two digits, as 0.00 or 1.00 only if it is exactly that."""
+    """Return a probability with two digits; only 0 is written 0.00, and only 1 is written 1.00."""
     if 0.0 < p < 0.005:
         return "<0.01"
     return ">0.99" if 0.995 <= p < 1.0 else f"{p:.2f}"
