@@ -17,8 +17,8 @@ _RECORDS = {
     "private, and this bundle depends on it only through the noisy statistics.",
 }
 _UNITS = {
-    Neighbors.REPLACE_ONE: "Neighboring data sets differ in some or all records of one privacy unit; the number of "
-    "units is public, and how many records a unit has is private.",
+    Neighbors.REPLACE_ONE: "Neighboring data sets differ in the records of one privacy unit, in some or all of them; "
+    "the number of units is public, and how many records a unit has is private.",
     Neighbors.ADD_REMOVE: "Neighboring data sets differ by one added or removed privacy unit with all its records; the "
     "numbers of units and of records are private, and this bundle depends on them only through the noisy statistics.",
 }
@@ -53,8 +53,8 @@ def assumptions(
         sentences += [
             "The bounds are quantiles of the data, which the first step of this release found privately; the range "
             "that was searched for them was chosen without looking at the records.",
-            "The posterior treats the bounds as if they had been chosen before the data: it ignores the little that "
-            "the bounds say about the data.",
+            "The posterior treats the bounds as fixed in advance: it ignores the little that the bounds say about the "
+            "data.",
         ]
     sentences.append(_about_invalid(spec, columns, plan))
     if any(isinstance(column, NumericColumn) and column.outside == "drop" for column in columns):
