@@ -145,19 +145,16 @@ HEADERS = {
 }
 
 
-@pytest.mark.parametrize("packed", [False, True], ids=["plain", "gzip"])
-@pytest.mark.parametrize(("content", "why"), HEADERS.values(), ids=HEADERS.keys())
-def test_a_hostile_header_is_refused_before_the_charge(
-    content: bytes, why: str, packed: bool, dpbayes: Cli, place: Path, ledger_path: Path
-) -> None:
-    data = place / ("data.csv.gz" if packed else "data.csv")
-    data.write_bytes(gzip.compress(content) if packed else content)
+def test_a_hostile_header_is_refused_before_the_charge(dpbayes: Cli, place: Path, ledger_path: Path) -> None:
     started = time.perf_counter()
-    done = dpbayes("release", data, *COIN, "--column", "x")
-    assert done.code == 4
-    assert why in done.err
+    for content, why in HEADERS.values():
+        for name, packed in (("data.csv", content), ("data.csv.gz", gzip.compress(content, 1))):
+            (place / name).write_bytes(packed)
+            done = dpbayes("release", name, *COIN, "--column", "x")
+            assert done.code == 4
+            assert why in done.err
     assert entries(ledger_path) == 0
-    assert time.perf_counter() - started < 5.0
+    assert time.perf_counter() - started < 20.0
 
 
 def test_a_header_of_exactly_the_longest_length_is_read(dpbayes: Cli, place: Path) -> None:
@@ -166,20 +163,10 @@ def test_a_header_of_exactly_the_longest_length_is_read(dpbayes: Cli, place: Pat
     assert dpbayes("release", "data.csv", *COIN, "--column", "x").code == 0
 
 
-MALFORMED = {
-    "NUL": b"1\x00",
-    "Latin-1": "Ä".encode("latin-1"),
-    "UTF-16": "1".encode("utf-16"),
-    "an overlong form": b"\xc0\xb1",
-    "a carriage return": b"1\r0",
-    "an open quote": b'"1',
-    "surrogates": b"\xed\xa0\x80",
-    "a formula": b"=1",
-}
+MALFORMED = [b"1\x00", "Ä".encode("latin-1"), b"\xff\xfe1\x00", b"\xc0\xb1", b"1\r0", b'"1', b"\xed\xa0\x80", b"=1"]
 
 
-@pytest.mark.parametrize("record", MALFORMED.values(), ids=MALFORMED.keys())
-def test_a_malformed_line_is_one_invalid_record(record: bytes, place: Path) -> None:
+def test_a_malformed_line_is_one_invalid_record(place: Path) -> None:
     from dpbayes_cli.core.columns import RecordPolicy
     from dpbayes_cli.core.registry import mechanism_type
     from dpbayes_cli.privacy.neighbors import Neighbors
@@ -187,13 +174,13 @@ def test_a_malformed_line_is_one_invalid_record(record: bytes, place: Path) -> N
     from dpbayes_cli.sources.records import Dialect
     from dpbayes_cli.spec.release_spec import build_spec
 
-    (place / "data.csv").write_bytes(b"x\n1\n1\n" + record + b"\n0\n1\n")
+    (place / "data.csv").write_bytes(b"x\n1\n1\n" + b"\n".join(MALFORMED) + b"\n0\n1\n")
     model = build_spec({"model": "beta-bernoulli", "privacy": {"epsilon": "1"}}).build_model()
     policy = RecordPolicy(Neighbors.REPLACE_ONE)
     source = DelimitedSource(locate("data.csv"), Dialect())
     source.check(model.columns, [None])
     statistics = source.statistics(mechanism_type("laplace")().statistic(model, policy), policy)
-    assert statistics.n_records == 5
+    assert statistics.n_records == 4 + len(MALFORMED)
     assert sum(statistics.values) == 4
 
 

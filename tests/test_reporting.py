@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -12,18 +13,15 @@ import msgspec
 import pytest
 
 from dpbayes_cli.bundle.read import analysis_of, read_bundle
-from dpbayes_cli.bundle.report.citation import bibtex, citations
-from dpbayes_cli.bundle.report.guarantee_section import power_text
 from dpbayes_cli.bundle.report.page import report_html
-from dpbayes_cli.bundle.report.papers import PAPERS, papers_of
-from dpbayes_cli.core.registry import mechanism_names, mechanism_type, model_names, model_type
+from dpbayes_cli.bundle.report.page_tables import power_text
 from dpbayes_cli.privacy.kinds import PureDP
 from dpbayes_cli.spec.release_spec import build_spec
 from dpbayes_cli.spec.yaml_reader import read_spec_file
 from dpbayes_cli.workflow.pricing import price
 from dpbayes_cli.workflow.reporting import build_report_context, simulate_expected
 from tests.commands.regressions import regression
-from tests.conftest import ROOT, SAMPLE_DATA, Cli
+from tests.conftest import ROOT, Cli
 
 CONFIGS = ROOT / "configs" / "releases"
 
@@ -62,7 +60,6 @@ def test_page_prices_the_guarantee_again_instead_of_trusting_the_bundle(dpbayes:
     ("config", "parameters"),
     [
         ("clinic-age", ["mean", "variance"]),
-        pytest.param("clinic-age-months", None, marks=pytest.mark.slow),
         pytest.param("clinic-age-private-bounds", ["mean", "variance"], marks=pytest.mark.slow),
         ("clinic-months", ["rate"]),
         ("clinic-age-draw", ["mean"]),
@@ -90,19 +87,8 @@ def test_expected_widths_of_models(config: str, parameters: list[str] | None, dp
 
 def test_units_with_several_records_are_not_simulated(dpbayes: Cli) -> None:
     Path("visits.csv").write_text("who,x\n" + "".join(f"p{k % 40},{k % 2}\n" for k in range(80)))
-    flags = [
-        "--model",
-        "beta-bernoulli",
-        "--column",
-        "x",
-        "--unit",
-        "who",
-        "--max-contributions",
-        "2",
-        "--eps",
-        "1",
-    ]
-    expected = build_report_context(released(dpbayes, "visits.csv", *flags)).expected
+    flags = "--model beta-bernoulli --column x --unit who --max-contributions 2 --eps 1"
+    expected = build_report_context(released(dpbayes, "visits.csv", *flags.split())).expected
     assert expected is not None
     assert "the number of records is private" in expected.reason_unknown
 
@@ -121,35 +107,9 @@ def test_a_model_that_is_not_simulated_says_why(document: dict[str, Any] | Path,
     assert simulate_expected(price(spec, 1000), 1000).reason_unknown.startswith(reason)
 
 
-def test_power_of_an_adversary_in_words(dpbayes: Cli) -> None:
-    from decimal import Decimal
-
+def test_power_of_an_adversary_in_words() -> None:
     assert "at most 13.6 times in 100" in power_text(PureDP(Decimal(1)))
     assert power_text(PureDP(Decimal(100))) == ""
-
-
-def test_every_source_of_a_method_is_a_known_paper() -> None:
-    infos = [mechanism_type(name).info for name in mechanism_names()] + [
-        model_type(name).info for name in model_names()
-    ]
-    for info in infos:
-        for part in info.source.split(";"):
-            assert papers_of(part), part
-    named = {paper for info in infos for paper in papers_of(info.source)}
-    assert named == set(PAPERS)
-    keys = [paper.bibtex.partition("{")[2].partition(",")[0] for paper in PAPERS]
-    assert len(set(keys)) == len(keys)
-
-
-def test_how_to_cite(dpbayes: Cli) -> None:
-    document = released(dpbayes, SAMPLE_DATA / "relapse.csv", "--model", "beta-bernoulli", "--eps", "1").document
-    entries = bibtex(document)
-    assert entries.count("{") == entries.count("}")
-    assert f"@misc{{release-{document.release_id}," in entries
-    assert "@inproceedings{bernstein2018," in entries
-    assert "geumlek2017" not in entries
-    page = dpbayes("report", "out", "--format", "html").out
-    assert all(line.split(",")[0] in page for line in citations(document))
 
 
 def test_report_context_is_not_in_the_bundle(dpbayes: Cli, coin: Path) -> None:

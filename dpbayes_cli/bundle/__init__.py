@@ -1,4 +1,1 @@
-"""What is on disk: the release document and its files, written at once and never over anything.
-
-Reads no data and no ledger.
-"""
+"""Bundles: the release document and its files. This package reads neither data nor ledgers, and replaces no file."""

@@ -1,4 +1,4 @@
-"""From a release request and its privatized statistics to a posterior; reads nothing else, so anyone can repeat it."""
+"""Compute a posterior from a release request and its privatized statistics alone, so that anyone can repeat it."""
 
 from __future__ import annotations
 
@@ -26,25 +26,22 @@ class Analysis:
     """A posterior of the parameters that a model names.
 
     Attributes:
-        model: the model, between the bounds that were released.
-        parameters: the names of the parameters.
-        marginals: one summary per parameter.
+        model: the model, with the released bounds if these were found privately.
+        marginals: the summary of each parameter.
         samples: shape (n_samples, n_parameters).
         predictive: the posterior predictive probability of each level.
-        posterior: the posterior of all components, with how it was computed.
-        drawn: whether the samples themselves were released, so that there can be no more of them.
+        posterior: the posterior of all components, and how it was computed.
+        drawn: whether these samples were released, so that nobody can draw more of them.
         estimates: whether the samples are point estimates instead of draws from a posterior.
-        chains: every sample by its Markov chain, shape (n_chains, n_samples_per_chain, n_parameters); None if the
-            samples are independent.
-        counts: for a network, the count of each cell, shape (n_parameters,): as released, or made consistent; None for
-            other models.
-        counted: what the counts are, in words.
+        chains: all samples by Markov chain, shape (n_chains, n_samples_per_chain, n_parameters); None if the samples
+            are independent.
+        counts: for a network, the count of each cell, shape (n_parameters,); None for other models.
+        counted: for a network, how the counts were computed from the noisy ones.
         states: for hidden Markov models, the probability of each state, shape (n_sequences, n_steps, n_states); None
             for other models.
     """
 
     model: Model
-    parameters: tuple[str, ...]
     marginals: tuple[Marginal, ...]
     samples: Floats
     predictive: dict[str, float]
@@ -56,6 +53,11 @@ class Analysis:
     counted: str = ""
     states: Floats | None = None
 
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """The names of the parameters."""
+        return self.model.parameters
+
 
 def analyze(
     spec: ReleaseSpec, model: Model, mechanism: Mechanism, released: Payload, n_records: int | None, seed: int
@@ -64,7 +66,7 @@ def analyze(
 
     Args:
         spec: the release request: policy, method and number of samples.
-        model: the model with its prior, between the bounds that were released.
+        model: the model with its prior, and with the released bounds if these were found privately.
         mechanism: the mechanism that privatized the statistics.
         released: the privatized statistics and the law of their noise.
         n_records: the public number of records; None if it is private.
@@ -77,23 +79,19 @@ def analyze(
     model = require_type(model, NoisyStatistics)
     spec.check_samples(model)
     observation = mechanism.observation(model, spec.policy, released.values, released.noise, n_records)
-    rng = np.random.default_rng(seed)
     options = msgspec.structs.asdict(spec.inference_options)
     method, samples = options.pop("method"), options.pop("samples")
-    posterior = infer(observation, method, samples, rng, Effort(**options))
-    marginals = tuple(posterior.marginals[k] for k in model.components)
-    predictive = model.predictive([marginal.mean for marginal in marginals])
+    posterior = infer(observation, method, samples, np.random.default_rng(seed), Effort(**options))
     components = list(model.components)
-    chains = None if posterior.chains is None else posterior.chains[:, :, components]
+    marginals = tuple(posterior.marginals[k] for k in components)
     counts, counted = _counts(observation)
     return Analysis(
         model,
-        model.parameters,
         marginals,
         posterior.draws[:, components],
-        predictive,
+        model.predictive([marginal.mean for marginal in marginals]),
         posterior,
-        chains=chains,
+        chains=None if posterior.chains is None else posterior.chains[:, :, components],
         counts=counts,
         counted=counted,
         states=posterior.states,
@@ -101,28 +99,28 @@ def analyze(
 
 
 _CONSISTENT = {
-    "full": "consistent: marginals of one non-negative table over all variables, the nearest in L1",
-    "junction-tree": "consistent: marginals of one non-negative table over all variables, the nearest in L1, found "
-    "over the cliques of a junction tree",
-    "local": "locally consistent: non-negative tables, any two of which agree on the variables that they share; "
-    "there may be no one table over all variables with these marginals",
-    "independent": "products of the shares of each variable by itself; the nearest consistent tables were not found",
+    "full": "consistent: marginals of the non-negative table over all variables that is nearest in L1",
+    "junction-tree": "consistent: marginals of the non-negative table over all variables that is nearest in L1, "
+    "computed over the cliques of a junction tree",
+    "local": "locally consistent: non-negative tables, any two of which agree on the variables that they share; they "
+    "need not be marginals of one table over all variables",
+    "independent": "products of the shares of each variable alone; the nearest consistent tables were not found",
 }
 
 
 def _counts(observation: NoisyObservation) -> tuple[Floats | None, str]:
-    """Return the count of each cell of a network, and what these counts are, in words."""
+    """Return the count of each cell of a network, and how the counts were computed."""
     import numpy as np
 
     if not isinstance(observation, NoisyTables):
         return None, ""
-    noisy = [table.observed for table in observation.tables]
-    if observation.scope is None:
-        return np.concatenate([table.ravel() for table in noisy]), "noisy counts, as drawn"
-    from dpbayes_cli.inference.tables.infer_tables import consistent_tables
+    tables, how = [table.observed for table in observation.tables], "noisy counts, as drawn"
+    if observation.scope is not None:
+        from dpbayes_cli.inference.tables.infer_tables import consistent_tables
 
-    consistent = consistent_tables(observation, observation.scope)
-    return np.concatenate([table.ravel() for table in consistent.tables]), _CONSISTENT[consistent.how]
+        consistent = consistent_tables(observation, observation.scope)
+        tables, how = list(consistent.tables), _CONSISTENT[consistent.how]
+    return np.concatenate([table.ravel() for table in tables]), how
 
 
 def describe_draws(
@@ -130,7 +128,7 @@ def describe_draws(
 ) -> Analysis:
     """Summarize posterior draws or point estimates that were released; nothing is inferred.
 
-    Estimates have a mean, but no width and no predictive probabilities: their spread comes from privacy alone.
+    Estimates have a mean, but no width and no predictive probabilities: they differ only because of privacy.
 
     Args:
         model: the model whose parameters were drawn.
@@ -141,30 +139,27 @@ def describe_draws(
     import numpy as np
 
     samples = np.asarray(draws, dtype=np.float64)
-    spread = len(samples) > 1 and not estimates
-    means = samples.mean(axis=0)
-    sds = samples.std(axis=0, ddof=1) if spread else np.full_like(means, np.nan)
-    quantiles = np.quantile(samples, list(QUANTILES.values()), axis=0) if spread else np.full((3, len(means)), np.nan)
+    n_draws, n_parameters = samples.shape
+    means = samples.mean(axis=0).tolist()
+    sds, quantiles = np.full(n_parameters, np.nan), np.full((len(QUANTILES), n_parameters), np.nan)
+    if n_draws > 1 and not estimates:
+        sds = samples.std(axis=0, ddof=1)
+        quantiles = np.quantile(samples, list(QUANTILES.values()), axis=0)
     marginals = tuple(
-        Marginal(
-            float(means[k]), float(sds[k]), {name: float(quantiles[i, k]) for i, name in enumerate(QUANTILES)}, 0.0, 0.0
-        )
-        for k in range(len(means))
+        Marginal(means[k], float(sds[k]), dict(zip(QUANTILES, quantiles[:, k].tolist(), strict=True)), 0.0, 0.0)
+        for k in range(n_parameters)
     )
     how = (
-        f"{len(samples)} private estimate{'s' * (len(samples) > 1)} of the posterior mode, whose uncertainty is unknown"
+        f"{n_draws} private estimate{'s' * (n_draws > 1)} of the posterior mode, whose uncertainty is unknown"
         if estimates
-        else f"{len(samples)} private posterior draws; the summary describes these draws, not the whole posterior"
+        else f"{n_draws} private posterior draws; the summary describes these draws, not the whole posterior"
     )
-    posterior = Posterior(marginals, samples, how, exact=True)
-    predictive = {} if estimates else model.predictive(means.tolist())
     return Analysis(
         model,
-        model.parameters,
         marginals,
         samples,
-        predictive,
-        posterior,
+        {} if estimates else model.predictive(means),
+        Posterior(marginals, samples, how, exact=True),
         drawn=True,
         estimates=estimates,
         states=_shares_of_states(model, states),

@@ -4,7 +4,7 @@
 changes its meaning; new keys come with a new ``schema_version``.
 """
 
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -17,7 +17,11 @@ from dpbayes_cli.spec.version_1 import with_former_names, with_todays_names
 
 SCHEMA_VERSION = 2
 _MAX_CONTAINERS = 9_000_000
-"""Lists and objects of a document: in memory each takes many times its two characters."""
+"""The largest number of lists and objects: each takes many times its two characters in memory."""
+
+
+def _about(description: str) -> Meta:
+    return Meta(description=description)
 
 
 class _Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -33,10 +37,10 @@ class ReleasedStatistic(_Part, frozen=True, kw_only=True):
         Meta(
             ge=-(2**62),
             le=2**62,
-            description="the exact count plus noise; may be negative or above the number of records",
+            description="the exact count plus noise, which may be negative or above the number of records",
         ),
     ]
-    noise_scale: Annotated[float, Meta(description="scale of the noise, in counts")]
+    noise_scale: Annotated[float, _about("scale of the noise, in counts")]
 
 
 Kind = Literal["pure", "approximate", "bounded-range", "zcdp", "gdp", "rdp", "composition"]
@@ -46,19 +50,17 @@ class ReleasedGuarantee(_Part, frozen=True, kw_only=True, omit_defaults=True):
     """A privacy guarantee."""
 
     kind: Kind
-    epsilon: Annotated[float | None, Meta(description="at delta; null if there is no such guarantee")]
+    epsilon: Annotated[float | None, _about("the epsilon that holds at delta; null if there is none")]
     delta: float
     neighbors: Neighbors
-    rho: Annotated[float | None, Meta(description="zCDP")] = None
-    mu: Annotated[float | None, Meta(description="Gaussian differential privacy")] = None
+    rho: Annotated[float | None, _about("zCDP")] = None
+    mu: Annotated[float | None, _about("Gaussian differential privacy")] = None
     rdp: Annotated[
         list[Annotated[list[float], Meta(min_length=2, max_length=2)]] | None,
-        Meta(description="[order, Renyi divergence] pairs"),
+        _about("pairs of an order and an upper bound on the Renyi divergence"),
     ] = None
-    order_max: Annotated[float | None, Meta(description="there is no bound at or above this order")] = None
-    parts: Annotated[
-        "list[ReleasedGuarantee]", Meta(description="of a composition: the guarantee of each step, in order")
-    ] = []
+    order_max: Annotated[float | None, _about("the Renyi divergence is not bounded at or above this order")] = None
+    parts: Annotated["list[ReleasedGuarantee]", _about("the guarantee of each step of a composition, in order")] = []
 
 
 class ReleasedBounds(_Part, frozen=True, kw_only=True):
@@ -71,7 +73,7 @@ class ReleasedBounds(_Part, frozen=True, kw_only=True):
 class Noise(_Part, frozen=True, kw_only=True):
     """The exact law of the noise, which is independent for each statistic."""
 
-    law: Annotated[str, Meta(description="a registered kind: discrete-laplace, discrete-gaussian, or a plug-in's")]
+    law: Annotated[str, _about("a registered law: discrete-laplace, discrete-gaussian, or that of a plug-in")]
     scale: Annotated[
         Annotated[float, Meta(gt=0.0, le=1e15)] | None,
         Meta(
@@ -80,7 +82,7 @@ class Noise(_Part, frozen=True, kw_only=True):
         ),
     ]
     parameters: Annotated[
-        dict[str, Any] | UnsetType, Meta(description="further parameters of the law; absent if there are none")
+        dict[str, Any] | UnsetType, _about("further parameters of the law; absent if there are none")
     ] = UNSET
 
     def __post_init__(self) -> None:
@@ -88,7 +90,7 @@ class Noise(_Part, frozen=True, kw_only=True):
 
 
 class ParameterSummary(_Part, frozen=True, kw_only=True):
-    """The posterior of one parameter; a single posterior draw has only a mean, which is the draw."""
+    """The posterior of one parameter; of a single posterior draw, the mean is the draw and the rest is null."""
 
     mean: float
     sd: float | None
@@ -100,10 +102,8 @@ class ParameterSummary(_Part, frozen=True, kw_only=True):
 class Width(_Part, frozen=True, kw_only=True):
     """The two parts of a posterior standard deviation: sd^2 = sd_data^2 + sd_noise^2."""
 
-    sd_data: Annotated[
-        float, Meta(description="the sd that would remain on average if the exact statistics were known")
-    ]
-    sd_noise: Annotated[float, Meta(description="the sd that the noise on the statistics adds")]
+    sd_data: Annotated[float, _about("the sd that would remain, on average, if the exact statistics were known")]
+    sd_noise: Annotated[float, _about("the sd that the noise on the statistics adds")]
 
 
 class InferenceReport(_Part, frozen=True, kw_only=True):
@@ -112,7 +112,7 @@ class InferenceReport(_Part, frozen=True, kw_only=True):
     method: Literal["noise-aware", "chain", "naive", "posterior-draws", "estimates"]
     how: str
     exact: bool
-    monte_carlo_error: Annotated[float, Meta(description="standard error of the reported means, in units of their sd")]
+    monte_carlo_error: Annotated[float, _about("standard error of the reported means, in units of their sd")]
     diagnostics: dict[str, float | None]
     warnings: list[str]
     samples: int
@@ -145,9 +145,9 @@ class SealedDraw(_Part, frozen=True, kw_only=True):
     statistics: list[ReleasedStatistic] = []
     noise: Noise | None = None
     draws: list[list[float]] = []
-    drawn_states: list[list[int]] | msgspec.UnsetType = msgspec.UNSET
-    log_weight: float | msgspec.UnsetType = msgspec.UNSET
-    bounds: ReleasedBounds | msgspec.UnsetType = msgspec.UNSET
+    drawn_states: list[list[int]] | UnsetType = UNSET
+    log_weight: float | UnsetType = UNSET
+    bounds: ReleasedBounds | UnsetType = UNSET
 
     def payload(self) -> bytes:
         """Return the bytes that are sealed."""
@@ -156,7 +156,7 @@ class SealedDraw(_Part, frozen=True, kw_only=True):
     @property
     def released_states(self) -> list[list[int]]:
         """The hidden states of each draw; empty for models without hidden states."""
-        return [] if isinstance(self.drawn_states, msgspec.UnsetType) else self.drawn_states
+        return [] if isinstance(self.drawn_states, UnsetType) else self.drawn_states
 
 
 class ReleaseDocument(_Part, frozen=True, kw_only=True):
@@ -165,99 +165,87 @@ class ReleaseDocument(_Part, frozen=True, kw_only=True):
     schema_version: Literal[2] = 2
     release_id: str
     account: str
-    created: Annotated[str, Meta(description="when the data were read, UTC")]
+    created: Annotated[str, _about("when the data were read, UTC")]
     model: str
     mechanism: str
-    spec: Annotated[dict[str, Any], Meta(description="the release request in full, defaults included, without paths")]
-    record_unit: Annotated[str, Meta(description="the kind of a record of the source")]
-    privacy_unit: Annotated[str, Meta(description="the unit in which neighboring data sets differ")]
+    spec: Annotated[dict[str, Any], _about("the release request in full, defaults included, without paths")]
+    record_unit: Annotated[str, _about("what one record of the data source is")]
+    privacy_unit: Annotated[str, _about("the unit in which neighboring data sets differ")]
     n_records: Annotated[
         Annotated[int, Meta(ge=0, le=2**62)] | None,
-        Meta(description="the public number of records; null if it is private"),
+        _about("the public number of records; null if it is private"),
     ]
-    statistics: Annotated[
-        list[ReleasedStatistic], Meta(description="empty if posterior draws or estimates were released")
-    ]
+    statistics: Annotated[list[ReleasedStatistic], _about("empty if draws or estimates were released")]
     meanings: Annotated[
         dict[str, str],
-        Meta(description="for each statistic or table of statistics: what a record adds to it, before the noise"),
+        _about("for each statistic or table of statistics: what a record adds to it, before the noise"),
     ]
-    noise: Annotated[Noise | None, Meta(description="null if posterior draws or estimates were released")]
-    draws: Annotated[list[list[float]], Meta(description="the released posterior draws or estimates, one list each")]
+    noise: Annotated[Noise | None, _about("null if draws or estimates were released")]
+    draws: Annotated[list[list[float]], _about("the released posterior draws or estimates, one list each")]
     drawn_states: Annotated[
-        list[list[int]] | msgspec.UnsetType,
-        Meta(description="the hidden states of each draw, from 0, sequence by sequence; absent for models without"),
-    ] = msgspec.UNSET
+        list[list[int]] | UnsetType,
+        _about("the hidden states of each draw, numbered from 0, sequence by sequence; absent if the model has none"),
+    ] = UNSET
     log_weight: Annotated[
-        float | msgspec.UnsetType,
-        Meta(description="the noisy log importance weight of an annealed chain; absent unless requested"),
-    ] = msgspec.UNSET
-    parameters: Annotated[dict[str, Any], Meta(description="the parameters that the mechanism's calibration chose")]
-    sensitivity_l1: Annotated[int | None, Meta(description="null if a chain reads rows instead of a statistic")]
+        float | UnsetType,
+        _about("the noisy log importance weight of an annealed chain; absent unless requested"),
+    ] = UNSET
+    parameters: Annotated[dict[str, Any], _about("the parameters that the mechanism's calibration chose")]
+    sensitivity_l1: Annotated[int | None, _about("null if a private chain reads the rows instead of a statistic")]
     bounds: Annotated[
-        ReleasedBounds | msgspec.UnsetType,
-        Meta(description="the bounds found privately, at the cost of the first step; absent if stated"),
-    ] = msgspec.UNSET
+        ReleasedBounds | UnsetType,
+        _about("the bounds that the first step found privately; absent if the request states them"),
+    ] = UNSET
     guarantee: ReleasedGuarantee
     posterior: dict[str, ParameterSummary]
     width: dict[str, Width]
     posterior_predictive: dict[str, float]
     inference: InferenceReport
     tables: Annotated[
-        str | msgspec.UnsetType,
-        Meta(description="what the counts in tables.csv are; absent if the model is not a network"),
-    ] = msgspec.UNSET
+        str | UnsetType,
+        _about("how the counts in tables.csv were computed; absent if the model is not a network"),
+    ] = UNSET
     states: Annotated[
-        list[list[list[Annotated[float, Meta(ge=0.0, le=1.0)]]]] | msgspec.UnsetType,
+        list[list[list[Annotated[float, Meta(ge=0.0, le=1.0)]]]] | UnsetType,
         Meta(
             description="for hidden Markov models: the probability of each state, by sequence, step and state, "
             "6 digits; absent for other models"
         ),
-    ] = msgspec.UNSET
+    ] = UNSET
     assumptions: list[str]
     corrections: list[str]
     ledger: LedgerReference
     software: dict[str, str]
 
     def payload(self) -> bytes:
-        """Return the compact JSON that the ledger keeps of a published release, in the model's order of parameters."""
+        """Return the compact JSON that the ledger keeps of a published release."""
         return msgspec.json.encode(self)
 
     @property
     def released_states(self) -> list[list[int]]:
         """The hidden states of each draw; empty for models without hidden states."""
-        return [] if isinstance(self.drawn_states, msgspec.UnsetType) else self.drawn_states
+        return [] if isinstance(self.drawn_states, UnsetType) else self.drawn_states
 
     def pretty(self) -> bytes:
         """Return the bytes of ``release.json``."""
         return msgspec.json.format(self.payload(), indent=2) + b"\n"
 
-    def builtins(self) -> dict[str, Any]:
-        """Return the document as plain dictionaries and lists."""
-        return cast(dict[str, Any], msgspec.to_builtins(self))
-
 
 class Version1Document(ReleaseDocument, frozen=True, kw_only=True):
-    """A document of version 1; in memory ``spec`` and ``parameters`` have the names of today, and on disk their own."""
+    """A document of version 1: ``spec`` and ``parameters`` have today's names in memory, and the old names on disk."""
 
     schema_version: Literal[1] = 1  # type: ignore[assignment]
 
     def with_todays_names(self) -> "Version1Document":
-        """Return what was read of a file, with the names of today."""
+        """Return the document that was read from a file, with today's names."""
         parameters = parameters_today(self.mechanism, self.parameters)
         return msgspec.structs.replace(self, spec=with_todays_names(self.spec), parameters=parameters)
 
-    def _as_written(self) -> "Version1Document":
-        parameters = parameters_formerly(self.mechanism, self.parameters)
-        return msgspec.structs.replace(self, spec=with_former_names(self.spec), parameters=parameters)
-
     def payload(self) -> bytes:
-        """Return the compact JSON that the ledger keeps, in the words of version 1."""
-        return msgspec.json.encode(self._as_written())
-
-    def builtins(self) -> dict[str, Any]:
-        """Return the document as plain dictionaries and lists, in the words of version 1."""
-        return cast(dict[str, Any], msgspec.to_builtins(self._as_written()))
+        """Return the compact JSON that the ledger keeps, with the names of version 1."""
+        parameters = parameters_formerly(self.mechanism, self.parameters)
+        written = msgspec.structs.replace(self, spec=with_former_names(self.spec), parameters=parameters)
+        return msgspec.json.encode(written)
 
 
 class _Versioned(msgspec.Struct):
@@ -270,10 +258,10 @@ def parse_document(content: bytes) -> ReleaseDocument:
     """Read a release document.
 
     Raises:
-        VerificationError: the content is not a release document, or its schema is newer.
+        VerificationError: the content is not a release document, or a later version wrote it.
     """
     if content.count(b"[") + content.count(b"{") > _MAX_CONTAINERS:
-        raise VerificationError("release.json has more lists and objects than a release can have")
+        raise VerificationError("release.json has more lists and objects than any release has")
     try:
         version = msgspec.json.decode(content, type=_Versioned).schema_version
     except (msgspec.DecodeError, RecursionError):

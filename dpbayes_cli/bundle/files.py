@@ -1,8 +1,8 @@
-"""The content of a bundle's files, as functions of the release document."""
+"""The content of a bundle's CSV files, and the analysis of a draw: functions of public values alone."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -11,7 +11,6 @@ from dpbayes_cli.base.csv_escape import csv_text
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.bundle.analysis import Analysis, analyze, describe_draws
 from dpbayes_cli.bundle.document import ReleaseDocument, SealedDraw
-from dpbayes_cli.bundle.states_file import rounded_states, states_csv
 from dpbayes_cli.core.mechanism import Mechanism
 from dpbayes_cli.core.model import Model
 from dpbayes_cli.core.model_sections import NetworkTables, StatesOverTime, section_of
@@ -19,8 +18,13 @@ from dpbayes_cli.core.released import Payload
 from dpbayes_cli.core.stored_noise import parse_noise
 from dpbayes_cli.spec.release_spec import ReleaseSpec
 
+if TYPE_CHECKING:
+    from dpbayes_cli.base.numeric import Floats
+
 RELEASE, STATISTICS, TABLES, REPORT = "release.json", "statistics.csv", "tables.csv", "report.md"
 STATES = "states.csv"
+States = list[list[list[float]]]
+"""Probabilities by sequence, step and state."""
 
 
 def payload_of(document: ReleaseDocument | SealedDraw) -> Payload:
@@ -31,8 +35,8 @@ def payload_of(document: ReleaseDocument | SealedDraw) -> Payload:
     """
     if document.noise is None:
         raise SpecError(
-            "the bundle holds released draws, not statistics to infer from",
-            hint="for more draws, at a cost of their own: dpbayes release --draws K",
+            "the bundle holds released draws, not statistics that a posterior can be inferred from",
+            hint="to pay for more draws: dpbayes release --draws K",
         )
     return Payload(
         tuple(statistic.name for statistic in document.statistics),
@@ -43,7 +47,7 @@ def payload_of(document: ReleaseDocument | SealedDraw) -> Payload:
 
 
 def bounds_of(document: ReleaseDocument | SealedDraw) -> tuple[float, float] | None:
-    """Return the bounds that were found privately, or None if the request states its own."""
+    """Return the bounds that were found privately; None if the request states them."""
     bounds = document.bounds
     return None if isinstance(bounds, msgspec.UnsetType) else (bounds.lower, bounds.upper)
 
@@ -57,7 +61,7 @@ def sampling_seed(release_id: str, released: Payload) -> int:
 def analysis_of_draw(
     spec: ReleaseSpec, model: Model, mechanism: Mechanism, release_id: str, draw: ReleaseDocument | SealedDraw
 ) -> Analysis:
-    """Analyze a draw: a function of the draw and of the release request alone."""
+    """Return the posterior of a draw, computed from the draw and the release request alone."""
     if draw.draws:
         return describe_draws(model, draw.draws, draw.released_states, estimates=mechanism.estimates)
     released = payload_of(draw)
@@ -65,19 +69,33 @@ def analysis_of_draw(
 
 
 def tables_csv(document: ReleaseDocument, analysis: Analysis) -> bytes | None:
-    """Return the bytes of ``tables.csv``: for each cell of a network its count and its posterior.
+    """Return the bytes of ``tables.csv``: the count and the posterior of each cell of a network.
 
-    None if the model is not a network, or if posterior draws were released, which the samples file holds.
+    None if the model is not a network, or if posterior draws were released instead of counts.
     """
     tables = section_of(analysis.model.sections(), NetworkTables)
     if tables is None or analysis.counts is None:
         return None
     lines: list[list[Any]] = [["variable", "value", "given", "count", "mean", "sd", "q05", "q50", "q95"]]
-    posterior = document.posterior.values()
-    cells = zip(tables.network.cells(), analysis.counts.tolist(), posterior, strict=True)
+    cells = zip(tables.network.cells(), analysis.counts.tolist(), document.posterior.values(), strict=True)
     for (variable, value, given), count, p in cells:
         condition = ",".join(f"{name}={level}" for name, level in given)
-        lines.append([variable, value, condition, repr(count), *map(repr, (p.mean, p.sd, p.q05, p.q50, p.q95))])
+        lines.append([variable, value, condition, *map(repr, (count, p.mean, p.sd, p.q05, p.q50, p.q95))])
+    return csv_text(lines).encode("utf-8")
+
+
+def states_csv(over_time: StatesOverTime, states: States) -> bytes:
+    """Return the bytes of ``states.csv``: sequence, step, the most likely state, and the probability of each state.
+
+    Args:
+        over_time: the names of sequences, steps and states.
+        states: the rounded probabilities that the document holds, so that the same document gives the same bytes.
+    """
+    sequences, steps = (axis.levels for axis in over_time.axes)
+    lines = [["sequence", "step", "state", *(f"p{name}" for name in over_time.state_names)]]
+    for sequence, by_step in zip(sequences, states, strict=True):
+        for step, p in zip(steps, by_step, strict=True):
+            lines.append([sequence, step, over_time.state_names[p.index(max(p))], *map(repr, p)])
     return csv_text(lines).encode("utf-8")
 
 
@@ -87,6 +105,17 @@ def inferred_states_csv(analysis: Analysis) -> bytes | None:
     if over_time is None or analysis.states is None:
         return None
     return states_csv(over_time, rounded_states(analysis.states))
+
+
+def rounded_states(states: Floats) -> States:
+    """Return probabilities of hidden states as a document holds them: with 6 significant digits and from 0 to 1.
+
+    Args:
+        states: shape (n_sequences, n_steps, n_states).
+    """
+    return [
+        [[min(max(float(f"{p:.6g}"), 0.0), 1.0) for p in step] for step in sequence] for sequence in states.tolist()
+    ]
 
 
 def statistics_csv(document: ReleaseDocument) -> bytes:

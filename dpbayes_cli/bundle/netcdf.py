@@ -1,7 +1,7 @@
 """Posterior samples for ArviZ: a netCDF file with a group ``posterior`` over chains and draws.
 
-ArviZ takes seconds to import and brings plotting along, so the library below it writes the file. The file is built in
-memory: HDF5 does not survive a full disk, and a bundle that is written again must have the same bytes.
+h5netcdf writes the file, because ArviZ takes seconds to import. The file is built in memory, because HDF5 does not
+survive a full disk, and a bundle that is written again must have the same bytes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _ELEMENT = re.compile(r"([^\[\]]+)\[(.*)\]", re.DOTALL)
 _N_CHAINS = 4
 _MIN_DRAWS = 4
-"""Shorter chains say nothing about convergence."""
+"""The smallest number of draws of a chain that says anything about convergence."""
 
 
 def netcdf_bytes(analysis: Analysis, labels: Mapping[str, str]) -> bytes:
@@ -28,7 +28,6 @@ def netcdf_bytes(analysis: Analysis, labels: Mapping[str, str]) -> bytes:
     Parameters like ``theta[a]`` and ``theta[b]`` become one variable ``theta`` with a coordinate ``theta_label``.
 
     Args:
-        analysis: the posterior.
         labels: the attributes of the group.
     """
     import io
@@ -61,9 +60,8 @@ def netcdf_bytes(analysis: Analysis, labels: Mapping[str, str]) -> bytes:
 def by_chain(analysis: Analysis) -> Floats:
     """Return the samples by chain, shape (n_chains, n_draws, n_parameters).
 
-    Markov chains are kept whole, so that diagnostics can be computed from them: they may hold more samples than were
-    requested. Independent samples are cut into four equal chains if their number allows it, and are one chain
-    otherwise.
+    Markov chains are kept whole, so that diagnostics can be computed; they may hold more samples than were requested.
+    Independent samples become four equal chains if their number allows this, otherwise one chain.
     """
     if analysis.chains is not None:
         return analysis.chains
@@ -73,10 +71,10 @@ def by_chain(analysis: Analysis) -> Floats:
 
 
 def elements_by_variable(parameters: Sequence[str]) -> dict[str, list[tuple[str | None, int]]]:
-    """Return for each variable the labels and column indices of its elements; the only label of a scalar is None.
+    """Return the labels and column indices of the elements of each variable; the label of a scalar is None.
 
     Args:
-        parameters: names such as ``mean`` or ``theta[a]``; the label may hold any character.
+        parameters: names such as ``mean`` or ``theta[a]``, whose label is ``a``.
     """
     by_variable: dict[str, list[tuple[str | None, int]]] = {}
     for place, name in enumerate(parameters):

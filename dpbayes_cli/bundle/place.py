@@ -1,4 +1,4 @@
-"""Write a bundle to its target, or recognize the one that is there: a bundle on disk is always complete."""
+"""Write a bundle to its target, or verify the bundle that is there: a bundle on disk is always complete."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from dpbayes_cli.bundle.files import (
     STATES,
     STATISTICS,
     TABLES,
+    states_csv,
     statistics_csv,
     tables_csv,
 )
 from dpbayes_cli.bundle.read import MAX_TEXT_BYTES, file_digest
 from dpbayes_cli.bundle.report.markdown import report_markdown
 from dpbayes_cli.bundle.samples import max_samples_bytes, sample_labels, write_samples
-from dpbayes_cli.bundle.states_file import states_csv
 from dpbayes_cli.bundle.write import check_target, new_directory, scratch_directory, write_new
 from dpbayes_cli.core.model_sections import StatesOverTime, section_of
 
@@ -34,17 +34,13 @@ def check_place(target: Path, *, sealed: bool) -> None:
     """Refuse a target that cannot hold the bundle, before anything is charged.
 
     Args:
-        target: the directory to create.
-        sealed: whether the release is sealed already, so that its bundle may exist.
+        sealed: whether the release is sealed, so that its bundle may exist already.
 
     Raises:
-        OutputError: the bundle cannot be written, or something other than this release is there.
+        OutputError: the bundle cannot be written, or the target exists and the release is not sealed.
     """
-    if not os.path.lexists(target):
+    if not (sealed and os.path.lexists(target)):
         check_target(target)
-        return
-    if not sealed:
-        raise OutputError(f"{str(target)!r} exists already", hint="choose another --out; nothing is ever replaced")
 
 
 def place_bundle(
@@ -54,17 +50,16 @@ def place_bundle(
     published: Mapping[str, str] | None,
     say: Callable[[str], None],
 ) -> dict[str, str]:
-    """Write the bundle, or verify the one that is there.
+    """Write the bundle, or verify the bundle that is there.
 
     Args:
         document: the sealed release.
-        analyze: returns its posterior; called only if files are written.
-        target: the directory to create.
-        published: the digests of its files, if it was published before.
+        analyze: returns the posterior of the release; called only if files are written.
+        published: the digests of the release's files, if they were published before; otherwise None.
         say: called with messages for the user.
 
     Returns:
-        The digests of its files.
+        The digest of each file.
 
     Raises:
         OutputError: something else is at the target, or the bundle there is damaged.
@@ -74,7 +69,7 @@ def place_bundle(
             with new_directory(target, datetime.fromisoformat(document.created)) as directory:
                 digests = render(document, analyze(), directory)
             if published is not None and digests != published:
-                say("rebuilt by another version of dpbayes or of its libraries: samples or report may differ in detail")
+                say("other versions wrote the published files: samples or report may differ from them in detail")
             return digests
         except OutputError:
             if not os.path.lexists(target):
@@ -106,7 +101,7 @@ def render(document: ReleaseDocument, analysis: Analysis, directory: Path) -> di
     for path in sorted(directory.iterdir()):
         digest = file_digest(path, path.stat().st_size)
         if digest is None:
-            raise OutputError(f"{path.name!r} disappeared while its bundle was being written")
+            raise OutputError(f"{path.name!r} disappeared while the bundle was being written")
         digests[path.name] = digest
     return digests
 
@@ -120,11 +115,7 @@ def max_file_bytes(document: ReleaseDocument, name: str) -> int:
 
 
 def _verify(target: Path, digests: Mapping[str, str], document: ReleaseDocument) -> None:
-    """Compare a bundle on disk with the digests that its files must have.
-
-    Raises:
-        OutputError: a file is missing or differs.
-    """
+    """Refuse a bundle on disk if one of its files is missing or does not have its digest."""
     for name, expected in digests.items():
         try:
             digest = file_digest(target / name, max_file_bytes(document, name))
@@ -133,7 +124,7 @@ def _verify(target: Path, digests: Mapping[str, str], document: ReleaseDocument)
         if target.is_symlink() or digest != expected:
             raise OutputError(
                 f"{str(target)!r} exists and is not this release's bundle ({name} differs or is missing)",
-                hint="choose another --out: the release is written there again, free of charge",
+                hint="choose another --out to write this release again, free of charge",
             )
     try:
         sync(target.absolute().parent)  # its writer may have been killed before its name was on disk

@@ -1,4 +1,4 @@
-"""Read a bundle: its document, and the spec, model and mechanism that it states, each built once and checked."""
+"""Read a bundle: its document, and the spec, the model and the mechanism that the document states."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import errno
 import os
 import re
 import stat
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,6 @@ from dpbayes_cli.base.errors import DpbayesError, OutputError, VerificationError
 from dpbayes_cli.bundle.analysis import Analysis
 from dpbayes_cli.bundle.document import ReleaseDocument, parse_document
 from dpbayes_cli.bundle.files import RELEASE, analysis_of_draw, bounds_of
-from dpbayes_cli.bundle.states_file import fits
 from dpbayes_cli.core.mechanism import Mechanism
 from dpbayes_cli.core.model import Model
 from dpbayes_cli.core.model_sections import StatesOverTime, section_of
@@ -28,7 +28,7 @@ from dpbayes_cli.spec.release_spec import ReleaseSpec
 from dpbayes_cli.spec.stored_spec import in_full, stored_spec
 
 MAX_TEXT_BYTES = 256 << 20
-"""For any file of a bundle except its samples."""
+"""The largest size of any file of a bundle except its samples."""
 _BLOCK_BYTES = 1 << 20
 _NO_FILE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO}
 _ESCAPED = re.compile(r"\\u(?:00[0189]|007f|202[89a-e]|206[6-9])|(?<!\\)\\[bfr]", re.IGNORECASE)
@@ -37,12 +37,12 @@ _ESCAPED = re.compile(r"\\u(?:00[0189]|007f|202[89a-e]|206[6-9])|(?<!\\)\\[bfr]"
 
 @dataclass(frozen=True)
 class Bundle:
-    """A release document with the objects that it states, each built once.
+    """A release document with the spec, the model and the mechanism that it states.
 
     Attributes:
         document: the release.
         spec: the release request.
-        model: the model of the spec, between the released bounds if these were found privately.
+        model: the model of the spec, with the released bounds if these were found privately.
         mechanism: the mechanism of the release.
     """
 
@@ -63,10 +63,10 @@ def read_bundle(bundle: Path) -> Bundle:
 
 
 def bundle_of(document: ReleaseDocument) -> Bundle:
-    """Build the objects that a document states.
+    """Build the spec, the model and the mechanism that a document states.
 
     Raises:
-        VerificationError: release.json holds no valid spec, or other statistics or parameters than the spec asks for.
+        VerificationError: release.json holds no valid spec, or its content does not fit its spec.
     """
     try:
         spec = stored_spec(document.spec)
@@ -74,29 +74,24 @@ def bundle_of(document: ReleaseDocument) -> Bundle:
         expected_names = mechanism.statistic(model, spec.policy).names
     except (DpbayesError, TypeError, ValueError) as error:
         raise VerificationError("release.json holds no valid spec", findings=[str(error)]) from None
-    names = [statistic.name for statistic in document.statistics]
-    public = document.n_records is not None
-    if spec.policy.contributions == 1 or spec.policy.neighbors is Neighbors.ADD_REMOVE:
-        public = spec.policy.neighbors is Neighbors.REPLACE_ONE
-    if (spec.bounds is None) != (bounds_of(document) is None):
-        raise VerificationError("release.json does not hold the bounds that its spec asks for")
-    if canonical_json(_nonnull(spec.stated_in_full)) != canonical_json(_nonnull(in_full(document.spec, spec))):
-        raise VerificationError("release.json does not hold its spec in full")
-    drawn = bool(document.draws) and document.noise is None and not names
-    if not (drawn or (names and names == list(expected_names))) or public != (document.n_records is not None):
-        raise VerificationError("release.json does not hold the statistics that its spec asks for")
-    parameters = list(model.parameters)
-    if list(document.posterior) != parameters or (document.width and list(document.width) != parameters):
-        raise VerificationError("release.json does not hold the posterior of the parameters of its spec")
-    if any(len(draw) != len(parameters) for draw in document.draws):
-        raise VerificationError("release.json does not hold draws of the parameters of its spec")
-    if not isinstance(document.states, msgspec.UnsetType) and not fits(document.states, model.sections()):
-        raise VerificationError("release.json does not hold the states of the sequences of its spec")
-    if not _has_states(document, model):
-        raise VerificationError("release.json does not hold the states of its draws")
+    parameters, over_time = list(model.parameters), section_of(model.sections(), StatesOverTime)
     has_log_weight = not isinstance(document.log_weight, msgspec.UnsetType)
-    if has_log_weight != (bool(document.draws) and spec.options.value("log_weight_epsilon") is not None):
-        raise VerificationError("release.json must hold a log weight if its spec asks for one, and only then")
+    asks_log_weight = bool(document.draws) and spec.options.value("log_weight_epsilon") is not None
+    holds = {
+        "the bounds that its spec asks for": (spec.bounds is None) == (bounds_of(document) is None),
+        "its spec in full": canonical_json(_without_nulls(spec.stated_in_full))
+        == canonical_json(_without_nulls(in_full(document.spec, spec))),
+        "the statistics that its spec asks for": _has_statistics(document, spec, expected_names),
+        "the posterior of the parameters of its spec": list(document.posterior) == parameters
+        and (not document.width or list(document.width) == parameters),
+        "draws of the parameters of its spec": all(len(draw) == len(parameters) for draw in document.draws),
+        "the states of the sequences of its spec": _has_states(document, over_time),
+        "the states of its draws": _has_drawn_states(document, over_time),
+        "a log weight exactly if its spec asks for one": has_log_weight == asks_log_weight,
+    }
+    for content, is_held in holds.items():
+        if not is_held:
+            raise VerificationError(f"release.json does not hold {content}")
     return Bundle(document, spec, model, mechanism)
 
 
@@ -106,9 +101,32 @@ def analysis_of(bundle: Bundle) -> Analysis:
     return analysis_of_draw(bundle.spec, bundle.model, bundle.mechanism, document.release_id, document)
 
 
-def _has_states(document: ReleaseDocument, model: Model) -> bool:
+def _has_statistics(document: ReleaseDocument, spec: ReleaseSpec, expected_names: Sequence[str]) -> bool:
+    """Return whether a document has its draws or its statistics, and the number of records exactly if it is public."""
+    names = [statistic.name for statistic in document.statistics]
+    replaces_one = spec.policy.neighbors is Neighbors.REPLACE_ONE
+    if (document.n_records is not None) != replaces_one and not (replaces_one and spec.policy.contributions > 1):
+        return False
+    if document.draws and document.noise is None:
+        return not names
+    return bool(names) and names == list(expected_names)
+
+
+def _has_states(document: ReleaseDocument, over_time: StatesOverTime | None) -> bool:
+    """Return whether the state probabilities of a document, if it has any, have the shape that its model says."""
+    if isinstance(document.states, msgspec.UnsetType):
+        return True
+    if over_time is None:
+        return False
+    n_sequences, n_steps, n_states = over_time.shape
+    return len(document.states) == n_sequences and all(
+        len(sequence) == n_steps and all(len(step) == n_states for step in sequence) for sequence in document.states
+    )
+
+
+def _has_drawn_states(document: ReleaseDocument, over_time: StatesOverTime | None) -> bool:
     """Return whether each draw of a document has one state per site, or none if the model has no states."""
-    states, over_time = document.released_states, section_of(model.sections(), StatesOverTime)
+    states = document.released_states
     if over_time is None or not document.draws:
         return not states
     return len(states) == len(document.draws) and all(
@@ -116,8 +134,8 @@ def _has_states(document: ReleaseDocument, model: Model) -> bool:
     )
 
 
-def _nonnull(spec: dict[str, Any]) -> dict[str, Any]:
-    """Return a spec without its null values, some of which earlier versions did not have."""
+def _without_nulls(spec: dict[str, Any]) -> dict[str, Any]:
+    """Return a spec without null values, because earlier versions did not write all of them."""
     return {
         key: {name: value for name, value in part.items() if value is not None} if isinstance(part, dict) else part
         for key, part in spec.items()
@@ -163,12 +181,11 @@ def file_digest(path: Path, max_bytes: int) -> str | None:
     """Return the digest of a regular file, following no link; None if there is no such file.
 
     Args:
-        path: the file.
-        max_bytes: a larger file is not read.
+        max_bytes: the largest size in bytes that is read.
 
     Raises:
-        VerificationError: the file is larger.
-        OutputError: the file cannot be opened now.
+        VerificationError: the file is larger than ``max_bytes``.
+        OutputError: the file exists but cannot be opened now.
     """
     descriptor = open_regular(path)
     if descriptor is None:
@@ -186,7 +203,7 @@ def read_file(path: Path) -> bytes | None:
 
     Raises:
         VerificationError: the file is larger than any file of a bundle.
-        OutputError: the file cannot be opened now.
+        OutputError: the file exists but cannot be opened now.
     """
     descriptor = open_regular(path)
     if descriptor is None:

@@ -3,7 +3,7 @@
 The fields are those of ``schemas/deployments-schema.yaml`` in the repository opendp/deployments-registry-data, as of
 2026: ``url_slug`` and ``deployment`` with ``basic``, ``dp_variant``, ``privacy_loss``, ``deployment_model``,
 ``implementation`` and ``administrative``. Fields that only the custodian knows are null, because a made-up text would
-pass as theirs; the registry accepts an entry once they are filled in.
+look like the custodian's own; the registry accepts an entry once they are filled in.
 """
 
 from __future__ import annotations
@@ -27,11 +27,23 @@ from dpbayes_cli.core.registry import mechanism_type, model_type
 
 _HEAD = (
     "# An entry for the Differential Privacy Deployments Registry (registry.opendp.org), made from release.json.\n"
-    "# Only the custodian knows what is null: fill it in, or state it: dpbayes report --state basic.name=TEXT\n"
+    "# Null fields are for the custodian: fill them in here, or with dpbayes report --state basic.name=TEXT\n"
 )
-_SECTORS = ("Technology", "Healthcare", "Education", "Government", "Energy", "Finance")
-_CURATORS = ("Government", "Industry", "Nonprofit")
-_CURATOR = "basic.data_curators"
+_VARIANTS = {
+    "pure": "Pure DP",
+    "bounded-range": "Pure DP",
+    "approximate": "Approximate DP",
+    "zcdp": "Zero-concentrated DP",
+    "rdp": "Renyi DP",
+    "gdp": "Custom",
+}
+_ALLOWED = {
+    "basic.data_product_sector": ("Technology", "Healthcare", "Education", "Government", "Energy", "Finance"),
+    "basic.data_curators.data_curator_type": ("Government", "Industry", "Nonprofit"),
+    "deployment_model.release_type": ("One release", "Many releases"),
+    "deployment_model.data_source_type": ("Static", "Dynamic"),
+}
+"""The texts that a field allows; other fields allow any text."""
 _WIDTH = 110
 
 
@@ -39,22 +51,16 @@ def registry_yaml(document: ReleaseDocument, texts: Mapping[str, str]) -> bytes:
     """Return the bytes of the entry.
 
     Args:
-        document: the release.
         texts: texts of the custodian by field, as a path below ``deployment`` such as ``basic.name``.
 
     Raises:
-        SpecError: there is no such text field, or it does not allow the text.
+        SpecError: the entry has no text field of this path, or the field does not allow this text.
     """
     entry = registry_entry(document)
     for path, text in texts.items():
         _set_field(entry["deployment"], path, text)
     lines = yaml.safe_dump(entry, sort_keys=False, allow_unicode=True, width=_WIDTH)
     return (_HEAD + lines).encode("utf-8")
-
-
-def open_fields(entry: Mapping[str, Any]) -> list[str]:
-    """Return the paths of the fields that the custodian has yet to fill in."""
-    return [path for path, value in _leaves(entry["deployment"]) if value is None]
 
 
 def registry_entry(document: ReleaseDocument) -> dict[str, Any]:
@@ -94,20 +100,20 @@ def registry_entry(document: ReleaseDocument) -> dict[str, Any]:
                 "trust_assumptions": " ".join(document.assumptions),
                 "actors": None,
                 "release_type": None,
-                "release_type_details": "One release of an account in a ledger; the account's total bounds all of its "
-                "releases together and does not renew with time.",
+                "release_type_details": "One release of an account in a ledger. The total of the account bounds the "
+                "cost of all its releases together, and does not renew with time.",
                 "data_source_type": None,
                 "access_type": "Non-interactive",
             },
             "implementation": {
-                "preprocessing_and_hyperparameter_tuning": "None outside the mechanism: domain, bounds, prior and "
-                "options were chosen without looking at the records, as the custodian states.",
+                "preprocessing_and_hyperparameter_tuning": "None outside the mechanism: the custodian states that "
+                "domain, bounds, prior and options were chosen without looking at the records.",
                 "mechanisms": f"{document.mechanism}: {mechanism.info.releases} {mechanism.info.corrections} "
                 + "Computed with "
                 + ", ".join(f"{name} {version}" for name, version in document.software.items())
                 + ".",
-                "composition": "Within the release: the stated guarantee is its whole cost. Across releases: the "
-                f"ledger adds up all releases of the account; this one is entry {document.ledger.sequence}, hash "
+                "composition": "The stated guarantee covers the whole release. The ledger adds up the costs of all "
+                f"releases of the account; this release is entry {document.ledger.sequence}, with the hash "
                 f"{document.ledger.hash}.",
                 "post_processing": f"{released_text(document)} {computed_text(document)}",
                 "justification": None,
@@ -124,11 +130,9 @@ def registry_entry(document: ReleaseDocument) -> dict[str, Any]:
 
 
 def _variant(guarantee: ReleasedGuarantee) -> str:
-    names = {"pure": "Pure DP", "bounded-range": "Pure DP", "approximate": "Approximate DP"}
-    names |= {"zcdp": "Zero-concentrated DP", "rdp": "Renyi DP", "gdp": "Custom"}
     if guarantee.kind != "composition":
-        return names[guarantee.kind]
-    kinds = {names.get(part.kind, "Custom") for part in guarantee.parts}
+        return _VARIANTS[guarantee.kind]
+    kinds = {_VARIANTS.get(part.kind, "Custom") for part in guarantee.parts}
     if kinds <= {"Pure DP"}:
         return "Pure DP"
     return "Zero-concentrated DP" if guarantee.rho is not None else "Custom"
@@ -165,12 +169,8 @@ def _set_field(deployment: dict[str, Any], path: str, text: str) -> None:
     known = [field for field, value in _leaves(deployment) if value is None or isinstance(value, str)]
     if path not in known:
         raise SpecError(f"the registry entry has no text field {path!r}", hint=nearest(path, known))
-    allowed = {"basic.data_product_sector": _SECTORS, f"{_CURATOR}.data_curator_type": _CURATORS}.get(path)
-    allowed = {
-        "deployment_model.release_type": ("One release", "Many releases"),
-        "deployment_model.data_source_type": ("Static", "Dynamic"),
-    }.get(path, allowed)
-    if allowed and text not in allowed:
+    allowed = _ALLOWED.get(path, (text,))
+    if text not in allowed:
         raise SpecError(f"{path} is {text!r}; allowed: {', '.join(allowed)}")
     *sections, last = path.split(".")
     place: Any = deployment

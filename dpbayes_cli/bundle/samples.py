@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from dpbayes_cli.bundle.document import InferenceReport, ReleaseDocument
 
 _MAX_NUMBER_BYTES = {"parquet": 16, "csv": 26, "netcdf": 16}
-"""In text: -2.2250738585072014e-308 and the separators; otherwise twice the size of a double."""
+"""The largest size of a number: that of -2.2250738585072014e-308 with separators, or twice that of a double."""
 _MAX_COLUMN_BYTES = 1 << 16
-"""For the metadata of a column, without its name."""
+"""The largest size of the metadata of a column, without its name."""
 _LIBRARIES = {"netcdf": ("h5netcdf", "h5py")}
 
 
@@ -45,9 +45,7 @@ def check_format(form: str) -> None:
 def sample_labels(document: ReleaseDocument, report: InferenceReport) -> dict[str, str]:
     """Return the metadata of a samples file, for formats that can hold texts.
 
-    Args:
-        document: the release of the samples.
-        report: how the samples were computed; ``dpbayes infer`` may have changed this.
+    The report says how the samples were computed; that of ``dpbayes infer`` may differ from that of the release.
     """
     return {
         "release_id": document.release_id,
@@ -59,15 +57,13 @@ def sample_labels(document: ReleaseDocument, report: InferenceReport) -> dict[st
 
 
 def write_samples(path: Path, analysis: Analysis, form: str, labels: Mapping[str, str]) -> None:
-    """Write the posterior samples; as a table, one column per parameter and one row per sample.
+    """Write the posterior samples; a table has one column per parameter and one row per sample.
 
     The file must not exist, and no other process may write to its directory.
 
     Args:
         path: the file to create.
-        analysis: the posterior.
         form: parquet, csv or netcdf.
-        labels: see ``sample_labels``.
 
     Raises:
         OutputError: the file cannot be written.
@@ -86,7 +82,7 @@ def write_samples(path: Path, analysis: Analysis, form: str, labels: Mapping[str
 
 
 def max_samples_bytes(form: str, parameters: Sequence[str], n_samples: int) -> int:
-    """Return the largest size of a file of samples in bytes, whichever version of the libraries wrote it."""
+    """Return the largest size in bytes of a file of samples that any version of the libraries may write."""
     names = sum(len(name.encode("utf-8", "replace")) for name in parameters)
     return _MAX_NUMBER_BYTES[form] * n_samples * len(parameters) + _MAX_COLUMN_BYTES * (len(parameters) + 1) + 8 * names
 
@@ -101,12 +97,10 @@ def _write_parquet(path: Path, analysis: Analysis) -> None:
 
 
 def are_samples(path: Path, form: str, parameters: Sequence[str], n_samples: int) -> bool:
-    """Return whether a file of samples holds finite numbers, one column per parameter and one row per sample.
+    """Return whether a file holds finite samples, with one column per parameter and one row per sample.
 
     Args:
-        path: the file.
         form: parquet, csv or netcdf; netcdf files are not opened.
-        parameters: the names of the parameters.
         n_samples: the expected number of rows.
     """
     if form == "netcdf":

@@ -1,4 +1,4 @@
-"""Version 1 of the release document: the names of its parameters, where those of today are others."""
+"""Names of parameters in version 1 of the release document that are other names today."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _RENAMED = {
     "temper": "power_applies_to",
 }
 _RENAMED_OF_CHAINS = {"rho": "likelihood_power", "step": "step_size", "steps": "n_steps"}
-"""Of Langevin chains alone: elsewhere rho is that of zero-concentrated differential privacy."""
+"""For Langevin chains alone; elsewhere, rho is the parameter of zero-concentrated differential privacy."""
 _CHAINS = frozenset({"gibbs-posterior", "rdp-concentrated", "rdp-diffuse", "rdp-direct"})
 _MECHANISMS = _CHAINS | {"gibbs", "map", "ops"}
-"""Whose parameters have other names now; a plug-in's are its own."""
+"""The mechanisms whose parameters were renamed; plug-ins keep their names."""
 
 
 def parameters_today(mechanism: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
@@ -34,7 +34,7 @@ def _names(mechanism: str, parameters: Mapping[str, Any]) -> Mapping[str, str]:
 
 
 def _renamed(parameters: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-    """Return parameters by other names, those of their parts too; the keys of ``tables`` are names of variables."""
+    """Return parameters and their parts with other names; variables, the keys of ``tables``, keep their names."""
     found = {names.get(key, key): value for key, value in parameters.items()}
     for part in ("certificate", "corollary_8"):
         if isinstance(values := found.get(part), dict):

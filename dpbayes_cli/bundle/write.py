@@ -1,4 +1,4 @@
-"""Write a bundle completely next to its target, sync it, then rename it without replacing anything."""
+"""Write a bundle next to its target, sync it to disk, then rename it without replacing anything."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dpbayes_cli.base.errors import OutputError
 
 
 def check_target(target: Path) -> None:
-    """Refuse a target that cannot be written, by writing next to it.
+    """Refuse a target if a file cannot be written next to it.
 
     Raises:
         OutputError: the target exists, or its directory is missing or not writable.
@@ -40,17 +40,16 @@ def check_target(target: Path) -> None:
 
 @contextmanager
 def new_directory(target: Path, moment: datetime | None = None) -> Iterator[Path]:
-    """Yield a private directory next to the target that becomes the target when the block ends without an error.
+    """Yield a private directory next to the target, which becomes the target if the block ends without an error.
 
-    Its files are synced to disk first, with mode 0600; the directory gets 0700. If the block raises, the directory is
-    removed and nothing becomes visible.
+    Its files are synced to disk first, with mode 0600; the directory gets mode 0700. If the block raises an error, the
+    directory is removed, and nothing becomes visible.
 
     Args:
-        target: the directory to create.
-        moment: the modification time to set on all files; None: leave it.
+        moment: the modification time that all files get; None: leave their times.
 
     Raises:
-        OutputError: the bundle cannot be written, or the target appeared meanwhile.
+        OutputError: the bundle cannot be written, or the target exists by now.
     """
     with scratch_directory(target) as partial:
         yield partial
@@ -63,7 +62,7 @@ def new_directory(target: Path, moment: datetime | None = None) -> Iterator[Path
 
 @contextmanager
 def scratch_directory(target: Path) -> Iterator[Path]:
-    """Yield a private directory next to a target; remove it afterwards if it still exists.
+    """Yield a private directory next to a target, and remove it afterwards if it still exists.
 
     Raises:
         OutputError: the bundle cannot be created or written.

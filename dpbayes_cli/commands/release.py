@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from decimal import Decimal
 from pathlib import Path
@@ -184,7 +185,7 @@ def _document(outcome: PublishedRelease) -> dict[str, Any]:
     """Return the JSON document of a release; its keys are stable."""
     from dpbayes_cli.ledger.budgets import component_texts
 
-    public = outcome.document.builtins()
+    public = json.loads(outcome.document.payload())
     copied = ("release_id", "account", "model", "mechanism", "statistics", "bounds", "guarantee", "posterior")
     return {
         **{key: public[key] for key in copied if key in public},

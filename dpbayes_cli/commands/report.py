@@ -154,11 +154,12 @@ def _write_figures(bundle: Bundle, out: Path) -> list[str]:
     """Write the figures of the page into a new directory; return the names of the files."""
     from dpbayes_cli.base.errors import OutputError
     from dpbayes_cli.bundle.read import analysis_of
-    from dpbayes_cli.bundle.report.svg_files import pictures_of, svg_file
+    from dpbayes_cli.bundle.report.page_figures import page_figures
+    from dpbayes_cli.bundle.report.svg_files import svg_file
     from dpbayes_cli.bundle.write import new_directory, write_new
     from dpbayes_cli.workflow.reporting import build_report_context
 
-    pictures = pictures_of(bundle.document, analysis_of(bundle), build_report_context(bundle))
+    pictures = page_figures(bundle.document, analysis_of(bundle), build_report_context(bundle)).pictures
     if not pictures:
         raise OutputError("this release has no figures", hint="choose --format html or markdown")
     files = {f"{picture.name}.svg": svg_file(picture) for picture in pictures}

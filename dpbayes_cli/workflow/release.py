@@ -16,7 +16,7 @@ from pathlib import Path
 from dpbayes_cli.base.address_space import check_address_space
 from dpbayes_cli.base.errors import BudgetError, DpbayesError, LedgerError, SourceError
 from dpbayes_cli.bundle.analysis import Analysis
-from dpbayes_cli.bundle.assemble import ReleaseParts, assemble, sealed_draw
+from dpbayes_cli.bundle.assemble import assemble, sealed_draw
 from dpbayes_cli.bundle.document import LedgerReference, ReleaseDocument, parse_document, parse_draw
 from dpbayes_cli.bundle.files import analysis_of_draw, bounds_of
 from dpbayes_cli.bundle.place import check_place, place_bundle
@@ -210,17 +210,15 @@ def _describe(
         raise DpbayesError("the sealed statistics are not those of the release request; nothing is written")
     analysis = analysis_of_draw(narrowed.spec, narrowed.model, narrowed.mechanism, record.release_id, draw)
     document = assemble(
-        ReleaseParts(
-            release_id=record.release_id,
-            account=prepared.charge.account,
-            draw=draw,
-            spec=narrowed.spec,
-            mechanism=narrowed.mechanism,
-            plan=narrowed.plan,
-            analysis=analysis,
-            account_delta=reservation.delta,
-            ledger=LedgerReference(sequence=record.sequence, hash=record.hash),
-        )
+        draw,
+        analysis,
+        narrowed.spec,
+        narrowed.mechanism,
+        narrowed.plan,
+        release_id=record.release_id,
+        account=prepared.charge.account,
+        account_delta=reservation.delta,
+        ledger=LedgerReference(sequence=record.sequence, hash=record.hash),
     )
     return document, lambda: analysis
 

@@ -20,7 +20,7 @@ import msgspec
 from dpbayes_cli.base.canonical import digest
 from dpbayes_cli.base.errors import DpbayesError, VerificationError
 from dpbayes_cli.bundle.analysis import Analysis
-from dpbayes_cli.bundle.assemble import ReleaseParts, assemble
+from dpbayes_cli.bundle.assemble import assemble
 from dpbayes_cli.bundle.document import ReleaseDocument, SealedDraw, parse_document
 from dpbayes_cli.bundle.files import REPORT
 from dpbayes_cli.bundle.place import max_file_bytes, render
@@ -99,20 +99,18 @@ def verify_bundle(directory: Path, ledger: Ledger | None) -> Verification:
     plan = _planned(bundle).plan
     _check_draw(document, plan)
     analysis = analysis_of(bundle)
-    _check_derived(
-        result,
-        ReleaseParts(
-            release_id=document.release_id,
-            account=document.account,
-            draw=_draw_of(document),
-            spec=spec,
-            mechanism=bundle.mechanism,
-            plan=plan,
-            analysis=analysis,
-            account_delta=Decimal(repr(document.guarantee.delta)),
-            ledger=document.ledger,
-        ),
+    derived = assemble(
+        _draw_of(document),
+        analysis,
+        spec,
+        bundle.mechanism,
+        plan,
+        release_id=document.release_id,
+        account=document.account,
+        account_delta=Decimal(repr(document.guarantee.delta)),
+        ledger=document.ledger,
     )
+    _check_derived(result, plan, derived)
     _check_values(result, plan)
     files = _check_files(result, directory, analysis)
     if ledger is None:
@@ -162,10 +160,10 @@ def _draw_of(document: ReleaseDocument) -> SealedDraw:
     )
 
 
-def _check_derived(result: Verification, parts: ReleaseParts) -> None:
+def _check_derived(result: Verification, plan: Plan, derived: ReleaseDocument) -> None:
     """Compare the document with the one that follows from request and draw."""
-    document = result.document
-    derived = _as_stated(result, parts.plan, parse_document(assemble(parts).payload()))
+    document, spec = result.document, result.bundle.spec
+    derived = _as_stated(result, plan, parse_document(derived.payload()))
     if document.software.keys() != derived.software.keys():
         result.findings.append("software: its keys are not those of a release")
     exempt = {"schema_version", "software", "spec"}  # earlier versions write the spec differently; it was compared
@@ -191,12 +189,12 @@ def _check_derived(result: Verification, parts: ReleaseParts) -> None:
         result.findings.append("created: it is not a time of the form YYYY-MM-DDTHH:MM:SSZ")
     if not _RELEASE_ID.fullmatch(document.release_id) or document.ledger.sequence < 1:
         result.findings.append("release_id, ledger: no ledger gives such an ID or entry")
-    units = {"parsed record"} if parts.spec.source.quoted_newlines else {"physical line", "row"}
+    units = {"parsed record"} if spec.source.quoted_newlines else {"physical line", "row"}
     if document.record_unit not in units:
         result.findings.append(f"record_unit: it is not one of {', '.join(sorted(units))}")
     result.checked.append(
-        f"the guarantee follows from the release request alone: {price_text(parts.plan.guarantee)} under "
-        f"{parts.spec.privacy.neighbors} neighbors"
+        f"the guarantee follows from the release request alone: {price_text(plan.guarantee)} under "
+        f"{spec.privacy.neighbors} neighbors"
     )
     derivable = [name for name in document.__struct_fields__ if name not in exempt or name == "spec"]
     result.checked.append(

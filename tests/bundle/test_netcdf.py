@@ -78,7 +78,7 @@ def test_netcdf_keeps_markov_chains_whole(dpbayes: Cli, only_chains: None) -> No
     assert np.array_equal(analysis.samples[:8:2], np.concatenate([analysis.chains[::2, 0], analysis.chains[::2, 1]]))
 
 
-@pytest.mark.parametrize("samples", [1, 15, 16, 18])
+@pytest.mark.parametrize("samples", [15, 16])
 def test_independent_samples_are_cut_into_four_equal_chains_if_possible(samples: int, dpbayes: Cli) -> None:
     coin = ["--model", "beta-bernoulli", "--eps", "1"]
     assert dpbayes("release", SAMPLE_DATA / "relapse.csv", *coin, *NETCDF, "--samples", str(samples)).code == 0
@@ -93,7 +93,7 @@ def test_netcdf_of_the_same_release_has_the_same_bytes(dpbayes: Cli) -> None:
     assert dpbayes(*question, "out").code == 0
     again = dpbayes(*question, "again")
     assert again.code == 0
-    assert "rebuilt by another version" not in again.err
+    assert "other versions wrote" not in again.err
     assert Path("out/samples.nc").read_bytes() == Path("again/samples.nc").read_bytes()
     assert dpbayes(*question, "out").code == 0
 

@@ -12,7 +12,7 @@ import pytest
 from tests.browser import Browser, running, why_not
 from tests.conftest import ROOT, SAMPLE_DATA, Cli
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(why_not()), reason=why_not())]
+pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.skipif(bool(why_not()), reason=why_not())]
 
 CONFIGS = ROOT / "configs" / "releases"
 COIN = [str(SAMPLE_DATA / "relapse.csv"), "--model", "beta-bernoulli", "--on-invalid", "impute:0"]

@@ -22,9 +22,8 @@ from dpbayes_cli.bundle.report.states_plot import (
     stride_of,
 )
 from dpbayes_cli.core.columns import Column
+from tests.bundle.pictures import HOSTILE, Page, check_picture, texts
 from tests.bundle.regimes import months, states_of
-from tests.bundle.test_network_plot import HOSTILE, check, texts
-from tests.bundle.test_page import Page
 
 SWATCH = 0.16 * 72
 
@@ -49,12 +48,12 @@ def cells(picture: Picture) -> Counter[tuple[str, float]]:
     return counts
 
 
-@pytest.mark.parametrize(("n_sequences", "n_steps", "n_states"), [(3, 4, 2), (20, 72, 3), (2, 1, 1), (1, 5, 6)])
+@pytest.mark.parametrize(("n_sequences", "n_steps", "n_states"), [(3, 4, 2), (2, 1, 1), (1, 5, 6)])
 def test_every_cell_has_the_hue_of_its_state_and_the_strength_of_its_probability(
     n_sequences: int, n_steps: int, n_states: int
 ) -> None:
     picture = picture_of(n_sequences, n_steps, n_states)
-    check(picture, labelled=True)
+    check_picture(picture, labelled=True)
     states = states_of(n_sequences, n_steps, n_states)
     strengths = list(STRENGTHS.values())
     expected = Counter(
@@ -82,12 +81,12 @@ def test_strengths_and_runs_by_hand() -> None:
     numbers = [label for label in texts(picture) if label in {"1", "2"}]
     assert numbers == ["1", "2"]
     assert 'aria-label="The most likely state by s and t;' in picture.svg
-    assert "Overall, the most likely is state 1 in 50 %, state 2 in 50 % of the steps." in picture.svg
+    assert "Overall, the most likely state is state 1 in 50 %, state 2 in 50 % of the steps." in picture.svg
 
 
 def test_many_sequences_and_steps_show_the_first() -> None:
     picture = picture_of(MAX_SEQUENCES + 5, MAX_STEPS + 1, 3)
-    check(picture, labelled=True)
+    check_picture(picture, labelled=True)
     assert sum(cells(picture).values()) == MAX_SEQUENCES * MAX_STEPS
     assert picture.caption.endswith(
         "Shown: the first 40 of 45 values of region and the first 120 of 121 values of month."
@@ -113,9 +112,7 @@ def test_state_numbers_are_left_out_if_states_change_often() -> None:
     assert not {"1", "2"} & set(texts(picture))
 
 
-@pytest.mark.parametrize(
-    "labels", [months(72), [str(k) for k in range(120)], [f"week number {k}" for k in range(60)], ["x"]]
-)
+@pytest.mark.parametrize("labels", [months(72), [str(k) for k in range(120)], ["x"]])
 def test_step_labels_do_not_overlap(labels: list[str]) -> None:
     """Each label has at least the room of the upper estimate of its width."""
     picture = states_plot(Column("s", ("a",)), Column("t", tuple(labels)), states_of(1, len(labels), 2), "states")
@@ -140,7 +137,7 @@ def test_hostile_names_of_states_plot_are_texts() -> None:
     picture = states_plot(
         Column('<b>&"', tuple(HOSTILE)), Column("</svg>", tuple(HOSTILE)), states_of(n, n, 3), "states"
     )
-    check(picture, labelled=True)
+    check_picture(picture, labelled=True)
     assert "<b>" not in picture.svg
     assert '<b>&"' in texts(picture)
     assert "</svg>" in texts(picture)

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from dpbayes_cli.bundle.report.inline_svg import Picture
+from dpbayes_cli.bundle.report.probability_plots import table_plot
 from dpbayes_cli.bundle.report.states_plot import states_plot
 from dpbayes_cli.bundle.report.svg_files import svg_file
-from dpbayes_cli.bundle.report.table_plot import table_plot
 from dpbayes_cli.core.columns import Column
-from tests.bundle.test_network_plot import HOSTILE, cells_of
+from tests.bundle.pictures import HOSTILE, cells_of
 
 SVG = "{http://www.w3.org/2000/svg}"
 LINK = "{http://www.w3.org/1999/xlink}href"

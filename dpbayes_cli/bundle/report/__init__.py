@@ -1,4 +1,1 @@
-"""The report as a page, as Markdown and as figures: a function of the release document and its analysis.
-
-Reads no data and no ledger.
-"""
+"""The report as a page, as Markdown and as figures, made from a release document and its analysis alone."""

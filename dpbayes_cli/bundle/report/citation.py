@@ -2,78 +2,121 @@
 
 from __future__ import annotations
 
+import csv
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dpbayes_cli.bundle.report.markup import bullet_list, code, code_block, paragraph, text, titled_section
-from dpbayes_cli.bundle.report.papers import Paper, papers_of
 from dpbayes_cli.bundle.report.wording import guarantee_text
 from dpbayes_cli.core.registry import mechanism_type, model_type
 
 if TYPE_CHECKING:
-    from dpbayes_cli.bundle.analysis import Analysis
     from dpbayes_cli.bundle.document import ReleaseDocument
-    from dpbayes_cli.bundle.report.report_context import ReportContext
 
 _AUTHORS = "The dpbayes developers"
 _SOFTWARE = "dpbayes: private posterior release from the command line"
 
 
-def citation_section(document: ReleaseDocument, analysis: Analysis, context: ReportContext) -> str:
-    """Return the citations of the release and its sources, in plain text and for BibTeX."""
-    return titled_section(
-        "How to cite",
-        paragraph("Cite the release, the software, and the papers behind its mechanism and model:"),
-        bullet_list(text(line) for line in citations(document)),
-        code_block(bibtex(document), "The same citations for BibTeX"),
-        paragraph(
-            f"Corrections to these papers are listed above; {code('dpbayes explain NAME')} tells which of them a model "
-            "or a mechanism uses.",
-            "quiet",
-        ),
-    )
+@dataclass(frozen=True)
+class Paper:
+    """A paper behind a model or a mechanism: a row of ``papers.csv``.
+
+    Attributes:
+        kind: ``inproceedings`` or ``article``.
+        authors: given and family names, with "and" between authors.
+        venue: the proceedings or the journal.
+    """
+
+    kind: str
+    authors: str
+    title: str
+    venue: str
+    year: str
+
+    @property
+    def first(self) -> str:
+        """The family name of the first author."""
+        return self.authors.split(" and ")[0].split()[-1]
+
+    @property
+    def plain(self) -> str:
+        """The paper in one line."""
+        return f"{self.authors.replace(' and ', ', ')}. {self.title}. {self.venue}, {self.year}."
+
+    @property
+    def bibtex(self) -> str:
+        """The paper as an entry for BibTeX."""
+        venue = "booktitle" if self.kind == "inproceedings" else "journal"
+        fields = {"author": self.authors, "title": f"{{{self.title}}}", venue: self.venue, "year": self.year}
+        return _bibtex_entry(self.kind, f"{self.first.lower()}{self.year}", fields)
 
 
-def papers(document: ReleaseDocument) -> list[Paper]:
-    """Return the papers behind a release's mechanism and model, each once."""
-    papers_twice = [
-        *papers_of(mechanism_type(document.mechanism).info.source),
-        *papers_of(model_type(document.model).info.source),
+@cache
+def known_papers() -> tuple[Paper, ...]:
+    """Return the rows of ``papers.csv``."""
+    with Path(__file__).with_name("papers.csv").open(encoding="utf-8", newline="") as file:
+        return tuple(Paper(**row) for row in csv.DictReader(file))
+
+
+def papers_of(source: str) -> list[Paper]:
+    """Return the papers that a text names, in its order.
+
+    Args:
+        source: papers separated by semicolons, each with its first author at the beginning and its year.
+    """
+    return [
+        paper
+        for part in map(str.strip, source.split(";"))
+        for paper in known_papers()
+        if part.startswith((f"{paper.first} ", f"{paper.first}, ")) and paper.year in part
     ]
-    return list(dict.fromkeys(papers_twice))
 
 
 def citations(document: ReleaseDocument) -> list[str]:
     """Return the citations in plain text, one line each."""
-    version, year = document.software.get("dpbayes", ""), document.created[:4]
     return [
         f"{_title(document)}, {document.created[:10]}. {guarantee_text(document.guarantee)}, "
         f"{document.guarantee.neighbors} neighbors.",
-        f"{_AUTHORS}. {_SOFTWARE}, version {version}, {year}.",
-        *(paper.plain for paper in papers(document)),
+        f"{_AUTHORS}. {_SOFTWARE}, version {_version(document)}, {document.created[:4]}.",
+        *(paper.plain for paper in _papers(document)),
     ]
 
 
 def bibtex(document: ReleaseDocument) -> str:
     """Return the citations as BibTeX entries."""
-    version, year = document.software.get("dpbayes", ""), document.created[:4]
-    release = [
-        f"@misc{{release-{document.release_id},",
-        f"  title = {{{{{_title(document)}}}}},",
-        f"  year = {{{year}}},",
-        f"  note = {{{guarantee_text(document.guarantee)}; {document.guarantee.neighbors} neighbors; "
-        f"ledger entry {document.ledger.sequence}}}",
-        "}",
-    ]
-    software = [
-        "@misc{dpbayes,",
-        f"  author = {{{{{_AUTHORS}}}}},",
-        f"  title = {{{{{_SOFTWARE}}}}},",
-        f"  year = {{{year}}},",
-        f"  note = {{version {version}}}",
-        "}",
-    ]
-    return "\n\n".join(["\n".join(release), "\n".join(software), *(paper.bibtex for paper in papers(document))])
+    guarantee, year = document.guarantee, document.created[:4]
+    note = f"{guarantee_text(guarantee)}; {guarantee.neighbors} neighbors; ledger entry {document.ledger.sequence}"
+    release = {"title": f"{{{_title(document)}}}", "year": year, "note": note}
+    software = {
+        "author": f"{{{_AUTHORS}}}",
+        "title": f"{{{_SOFTWARE}}}",
+        "year": year,
+        "note": f"version {_version(document)}",
+    }
+    return "\n\n".join(
+        [
+            _bibtex_entry("misc", f"release-{document.release_id}", release),
+            _bibtex_entry("misc", "dpbayes", software),
+            *(paper.bibtex for paper in _papers(document)),
+        ]
+    )
+
+
+def _papers(document: ReleaseDocument) -> list[Paper]:
+    infos = mechanism_type(document.mechanism).info, model_type(document.model).info
+    return list(dict.fromkeys(paper for info in infos for paper in papers_of(info.source)))
+
+
+def _bibtex_entry(kind: str, key: str, fields: Mapping[str, str]) -> str:
+    lines = ",\n".join(f"  {name} = {{{value}}}" for name, value in fields.items())
+    return f"@{kind}{{{key},\n{lines}\n}}"
 
 
 def _title(document: ReleaseDocument) -> str:
     return f"Private posterior release {document.release_id} ({document.model} through {document.mechanism})"
+
+
+def _version(document: ReleaseDocument) -> str:
+    return document.software.get("dpbayes", "")

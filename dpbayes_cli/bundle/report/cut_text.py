@@ -1,4 +1,4 @@
-"""Texts cut to fit: the widest that a text may be drawn in any common font, and a shorter form of a given width."""
+"""Shorten texts to a width, by an upper estimate of how wide common fonts draw them."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ _MATHEMATICAL = frozenset("+<>=~#^&")
 def ems(text: str) -> float:
     """Return an upper estimate of a text's width in units of its font size.
 
-    It holds for DejaVu Sans, the widest common font, except for a few rare letters.
+    No common font is wider than the estimate, except for a few rare letters.
     """
     return sum(map(_letter, text))
 
 
 def fitting(text: str, max_ems: float) -> str:
-    """Return a text, or its two ends with an ellipsis between them, at most ``max_ems`` times its font size wide.
+    """Return a text that is at most ``max_ems`` times its font size wide; an ellipsis replaces its middle if needed.
 
-    The end is kept because the names of a series differ there.
+    Its end is kept because names such as ``age_1`` and ``age_2`` differ there.
     """
     if ems(text) <= max_ems:
         return text

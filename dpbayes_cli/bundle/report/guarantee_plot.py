@@ -15,15 +15,14 @@ if TYPE_CHECKING:
 _SIZE = (3.8, 2.2)
 _POINTS = 121
 _MIN_DELTA = 1e-12
-"""Smaller deltas are plotted at the lower edge."""
+"""Smaller deltas are drawn at the lower edge."""
 
 
 def guarantee_plots(guarantee: Guarantee, epsilon: float | None, delta: float) -> list[Picture]:
-    """Return the plots of a guarantee: those that show anything.
+    """Return the plots of a guarantee; a plot that would show nothing is left out.
 
     Args:
-        guarantee: the privacy guarantee.
-        epsilon, delta: the guarantee that the bundle states, marked by a dot; epsilon None: no dot.
+        epsilon, delta: the statement of the bundle, which a dot marks; no dot if epsilon is None.
     """
     return [*_tradeoff(guarantee, epsilon, delta), *_renyi(guarantee)]
 
@@ -62,7 +61,7 @@ def _tradeoff(guarantee: Guarantee, epsilon: float | None, delta: float) -> list
     else:
         marks = "No epsilon is stated, because the account has no delta."
     if not linear and y[-1] <= _MIN_DELTA:
-        marks += " The lower edge stands for 1e-12 or less."
+        marks += " Deltas of 1e-12 or less are drawn at the lower edge."
     caption = (
         "Delta against epsilon: any conclusion is at most exp(epsilon) times as likely with one of two neighboring "
         f"data sets as with the other, plus delta. {marks}"

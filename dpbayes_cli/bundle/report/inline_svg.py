@@ -1,14 +1,15 @@
-"""Figures as parts of a page: they use its colors, light or dark, and their element names are unique in it."""
+"""Figures as SVG elements of a page, with its light or dark colors and with element names that are unique in it."""
 
 from __future__ import annotations
 
 import re
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import TYPE_CHECKING
 
 from dpbayes_cli.base.figures import new_figure, svg_text
-from dpbayes_cli.bundle.report.markup import text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,8 +19,8 @@ INK, QUIET, LINE, PAGE = "#0a0a01", "#0a0a02", "#0a0a03", "#0a0a04"
 SERIES = ("#0a0a11", "#0a0a12", "#0a0a13", "#0a0a14")
 HUES = ("#0a0a21", "#0a0a22", "#0a0a23", "#0a0a24", "#0a0a25", "#0a0a26")
 OTHERS = "#0a0a27"
-"""Placeholders for colors of the page's style sheet. At full strength the color-blind can distinguish the hues;
-``OTHERS`` is a grey for everything without a hue of its own."""
+"""Placeholders for the colors of the page's style sheet. The color-blind can distinguish the hues at full strength;
+``OTHERS`` is a grey for all states beyond the hues."""
 _ROLES = {
     **{INK: "ink", QUIET: "quiet", LINE: "line", PAGE: "page"},
     **{color: f"series-{i}" for i, color in enumerate(SERIES, 1)},
@@ -33,7 +34,7 @@ _INVISIBLE = re.compile(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->"
 _VIEW = re.compile('viewBox="([-0-9. ]*)"')
 _FONT = 9.0
 _MAX_ENLARGEMENT = 1.3
-"""Pixels per point, at most."""
+"""The largest number of pixels per point."""
 
 
 @dataclass(frozen=True)
@@ -41,9 +42,9 @@ class Picture:
     """A figure of the page.
 
     Attributes:
-        name: unique in the page: letters, digits and hyphens.
+        name: a name that is unique in the page, of letters, digits and hyphens.
         svg: an SVG element.
-        caption: plain text: what the figure shows and what it leaves out.
+        caption: what the figure shows and what it leaves out, as plain text.
     """
 
     name: str
@@ -72,30 +73,55 @@ def blank_figure(width: float, height: float, columns: int = 1) -> tuple[Figure,
     return figure, panels
 
 
+def blank_canvas(width: float, height: float) -> tuple[Figure, Axes]:
+    """Return a figure without axes whose coordinates are inches from the upper left corner."""
+    figure, (panel,) = blank_figure(width, height)
+    figure.set_layout_engine("none")
+    panel.set_position((0.0, 0.0, 1.0, 1.0))
+    panel.set_axis_off()
+    panel.set_xlim(0.0, width)
+    panel.set_ylim(height, 0.0)
+    return figure, panel
+
+
+def write(panel: Axes, at: tuple[float, float], words: str, size: float, ink: str = INK, align: str = "center") -> None:
+    """Write a text at a point, vertically centered; nothing in the text is taken for mathematics."""
+    panel.text(*at, words, fontsize=size, color=ink, ha=align, va="center", parse_math=False)
+
+
+def hue_of(state: int) -> str:
+    """Return the color of a hidden state (the first is 0): its own hue, or the grey that all further states share."""
+    return HUES[state] if state < len(HUES) else OTHERS
+
+
+def shown_text(parts: Sequence[str]) -> str:
+    """Return a sentence for a caption that names the parts that are shown; empty if there are no parts."""
+    return f" Shown: {' and '.join(parts)}." if parts else ""
+
+
 def inline_svg(figure: Figure, name: str, label: str, min_scale: float = 0.0) -> str:
     """Return a figure as an SVG element for a page.
 
     Args:
-        figure: drawn in the placeholder colors of this module.
-        name: unique in the page: letters, digits and hyphens.
-        label: what it shows, for screen readers.
-        min_scale: on narrow screens the plot shrinks to this many pixels per point, then it scrolls; 0: no limit.
+        figure: a figure in the placeholder colors of this module.
+        name: the name of the picture.
+        min_scale: the smallest number of pixels per point, below which the figure scrolls on a narrow screen.
     """
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about letters that this font lacks: the reader's font draws them
+        warnings.simplefilter("ignore")  # this font may lack letters, which the reader's font then draws
         drawn = svg_text(figure)
     drawn = _TAG.sub(lambda tag: _adapted(tag[0], name), _INVISIBLE.sub("", drawn))
     points = figure.get_figwidth() * 72
     narrowest = f";min-width:{points * min_scale:.0f}px" if min_scale else ""
     frame = (
-        f'<svg role="img" aria-label="{text(label)}" viewBox="{_VIEW.findall(drawn)[0]}" '
+        f'<svg role="img" aria-label="{escape(label)}" viewBox="{_VIEW.findall(drawn)[0]}" '
         f'style="max-width:{points * _MAX_ENLARGEMENT:.0f}px{narrowest}">'
     )
     return frame + drawn[drawn.index(">") + 1 :]
 
 
 def _adapted(tag: str, name: str) -> str:
-    """Return a tag with the page's colors and with element names that begin with the figure's name."""
+    """Return a tag with the colors of the page, and with the name of the figure before the names of elements."""
     tag = _COLOR.sub(lambda color: f"var(--{_ROLES[color[0]]})", tag)
     tag = _NAME.sub(lambda start: f"{start[0]}{name}-", tag)
     return _PRECISE.sub(r"\1", tag).replace("xlink:href", "href")

@@ -1,7 +1,8 @@
-"""The layout of a directed acyclic graph in rows, every parent above its child; draws nothing.
+"""A layout of a directed acyclic graph: the vertices stand in rows, every parent above its children.
 
-Source: Sugiyama, Tagawa and Toda (1981): layers, lanes for edges that pass a row, order by barycenters, then positions.
-Deviations: layers too wide for the page become several rows; edges of one parent share their lanes.
+Source: Sugiyama, Tagawa and Toda (1981): assign vertices to layers, add a lane to each row that an edge passes, order
+each row by barycenters, then choose positions. Deviations: a layer that is too wide becomes several rows, and all edges
+of one parent share their lanes.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ _PULLS = 12
 
 @dataclass(frozen=True)
 class Layout:
-    """The positions of the vertices and the routes of their edges.
+    """Positions of vertices and routes of edges.
 
     Attributes:
         row: the row of each vertex, 0 at the top.
         x: the center of each vertex.
-        routes: for each (parent, child) the positions at which the edge passes the rows between them, downwards.
+        routes: for each (parent, child), the x at which their edge passes each row between them, from the top.
         width: the width of the widest row.
         n_rows: the number of rows.
     """
@@ -35,13 +36,13 @@ class Layout:
 
 @dataclass
 class _Rows:
-    """The items of the rows: vertices by their index, and lanes, numbered after the vertices.
+    """The items of each row: vertices, and lanes where edges pass; lanes are numbered after the vertices.
 
     Attributes:
         row: the row of each vertex.
         items: the items of each row, from the left.
-        lanes: for each parent and each row that its edges pass, the item that keeps room for them.
-        above, below: for each item, the items of the adjacent rows that it is linked with.
+        lanes: for each parent and each row that its edges pass, the lane.
+        above, below: for each item, the items in the row above or below that an edge links to it.
     """
 
     row: Sequence[int]
@@ -59,7 +60,7 @@ def layered(parents: Sequence[Sequence[int]], box: float, gap: float, lane: floa
         box: the width of a vertex.
         gap: the smallest gap between adjacent items of a row.
         lane: the width kept free for an edge that passes a row.
-        max_width: rows of several vertices are split if the vertices alone would be wider.
+        max_width: the largest width of a row of several vertices, without its lanes.
     """
     capacity = max(1, int((max_width + gap) / (box + gap)))
     rows = _with_lanes(parents, split_rows(layers_of(parents), capacity))
@@ -74,7 +75,7 @@ def layered(parents: Sequence[Sequence[int]], box: float, gap: float, lane: floa
 
 
 def layers_of(parents: Sequence[Sequence[int]]) -> tuple[int, ...]:
-    """Return the length of the longest path to each vertex of an acyclic graph."""
+    """Return the layer of each vertex: the length of the longest path to it."""
     layer = [0] * len(parents)
     for _ in parents:  # at most as many rounds as the longest path has edges
         grown = [max((layer[j] + 1 for j in own_parents), default=0) for own_parents in parents]
@@ -85,9 +86,9 @@ def layers_of(parents: Sequence[Sequence[int]]) -> tuple[int, ...]:
 
 
 def split_rows(layer: Sequence[int], capacity: int) -> tuple[int, ...]:
-    """Return the row of each vertex: a layer of more vertices than fit becomes several rows of similar length.
+    """Return the row of each vertex; a layer with more vertices than fit in a row becomes several rows.
 
-    Adjacent vertices of a layer go to different rows, so that each row of a layer spans the same width.
+    Adjacent vertices of such a layer go to different rows, so that all its rows span the same width.
 
     Args:
         layer: the layer of each vertex.
@@ -104,7 +105,7 @@ def split_rows(layer: Sequence[int], capacity: int) -> tuple[int, ...]:
 
 
 def n_crossings(links: Sequence[tuple[float, float]]) -> int:
-    """Return the number of crossings among straight links, each given by its upper and its lower position."""
+    """Return the number of crossings among straight links; a link is a pair of its upper and its lower position."""
     ordered = sorted(links)
     return sum(b < a for k, (_, a) in enumerate(ordered) for upper, b in ordered[k + 1 :] if upper > ordered[k][0])
 
@@ -131,7 +132,7 @@ def _with_lanes(parents: Sequence[Sequence[int]], row: Sequence[int]) -> _Rows:
 
 
 def _reduce_crossings(rows: _Rows) -> None:
-    """Order each row by the mean position of linked items, downwards and upwards in turn; keep the best order."""
+    """Order each row by the mean positions of linked items, in sweeps down and up; keep the best order."""
     for r, items in enumerate(rows.items):  # lanes start in the middle of their row
         boxes, lanes = [i for i in items if i < len(rows.row)], [i for i in items if i >= len(rows.row)]
         middle = (len(boxes) + r % 2) // 2
@@ -166,8 +167,8 @@ def _all_crossings(rows: _Rows) -> int:
 def _places(rows: _Rows, n: int, box: float, gap: float, lane: float) -> tuple[dict[int, float], float]:
     """Return the centers of all items, and the width of the widest row.
 
-    Every item is pulled to the mean of its linked items, by least squares among all positions that keep the order and
-    the gaps of its row: an isotonic regression.
+    Each sweep moves the items of a row as near as possible, in least squares, to the means of their linked items; order
+    and gaps of the row are kept. This is an isotonic regression.
     """
     import numpy as np
     from scipy.optimize import isotonic_regression
@@ -194,7 +195,7 @@ def _places(rows: _Rows, n: int, box: float, gap: float, lane: float) -> tuple[d
 
 
 def _wanted(rows: _Rows, item: int, x: dict[int, float], *, upwards: bool) -> float:
-    """Return the preferred center of an item: the mean of its links in the previous row, otherwise in the next one."""
+    """Return the mean center of an item's links to the previous row of the sweep, or to the next row if it has none."""
     first, second = (rows.below, rows.above) if upwards else (rows.above, rows.below)
     linked = first.get(item) or second.get(item) or [item]
     return sum(x[other] for other in linked) / len(linked)

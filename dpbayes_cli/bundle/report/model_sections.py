@@ -1,52 +1,111 @@
-"""How each kind of section is drawn, for every model that declares it, plug-ins included."""
+"""The figures of the sections that a model declares: a network with its tables, or hidden states over time."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from dpbayes_cli.bundle.report.markup import identifier_of
-from dpbayes_cli.bundle.report.network_section import network_pictures, network_section
-from dpbayes_cli.bundle.report.states_section import states_pictures, states_section
-from dpbayes_cli.core.model_sections import ModelSection, NetworkTables, StatesOverTime, section_of
+from msgspec import UnsetType
+
+from dpbayes_cli.bundle.report.network_plot import network_plot, parents_first
+from dpbayes_cli.bundle.report.probability_plots import emissions_plot, table_plot
+from dpbayes_cli.bundle.report.states_plot import states_plot
+from dpbayes_cli.bundle.report.transitions_plot import transitions_plot
+from dpbayes_cli.bundle.report.wording import states_text, tables_text
+from dpbayes_cli.core.model_sections import NetworkTables, StatesOverTime
 
 if TYPE_CHECKING:
+    from dpbayes_cli.base.numeric import Floats
     from dpbayes_cli.bundle.document import ReleaseDocument
     from dpbayes_cli.bundle.report.inline_svg import Picture
     from dpbayes_cli.core.model import Model
 
+MAX_FEATURES, MAX_TABLES = 12, 16
+"""The largest numbers of features and of tables that are plotted."""
+
 
 @dataclass(frozen=True)
-class SectionDrawing:
-    """How a kind of section is drawn.
+class DrawnSection:
+    """A section of the page with its figures.
 
     Attributes:
-        title: its heading.
-        kind: the type of the section.
-        markup: makes its markup from its identifier, the release and the section.
-        pictures: makes its pictures from the release and the section.
+        introduction: sentences before the figures.
+        left_out: a sentence that says how much is plotted, if not everything is; otherwise empty.
+        about_file: a sentence about the file that holds everything; empty if there is no such file.
     """
 
     title: str
-    kind: type[ModelSection]
-    markup: Callable[[str, ReleaseDocument, Any], str]
-    pictures: Callable[[ReleaseDocument, Any], list[Picture]]
-
-    def section(self, document: ReleaseDocument, model: Model) -> str:
-        """Return this section of a release's page; empty if the model does not declare it."""
-        declared = section_of(model.sections(), self.kind)
-        return "" if declared is None else self.markup(identifier_of(self.title), document, declared)
+    pictures: list[Picture]
+    introduction: str = ""
+    left_out: str = ""
+    about_file: str = ""
 
 
-DRAWINGS = (
-    SectionDrawing("The network", NetworkTables, network_section, network_pictures),
-    SectionDrawing("The states", StatesOverTime, states_section, states_pictures),
-)
-"""In the order of the page."""
+def drawn_sections(document: ReleaseDocument, model: Model) -> Iterator[DrawnSection]:
+    """Yield the sections that the model declares, with their figures."""
+    for part in model.sections():
+        match part:
+            case NetworkTables():
+                yield _draw_network(document, part)
+            case StatesOverTime():
+                yield _draw_states(document, part)
 
 
-def section_pictures(document: ReleaseDocument, model: Model) -> list[Picture]:
-    """Return the pictures of all sections that the model declares."""
-    sections = ((drawing, section_of(model.sections(), drawing.kind)) for drawing in DRAWINGS)
-    return [picture for drawing, part in sections if part is not None for picture in drawing.pictures(document, part)]
+def _draw_network(document: ReleaseDocument, tables: NetworkTables) -> DrawnSection:
+    network = tables.network
+    pictures = [network_plot(network.names, network.sizes, network.parents, tables.target, "network")]
+    parts = {name: tables.split(values) for name, values in _summary_columns(document).items()}
+    drawn = drawn_tables(tables)
+    for i in drawn:
+        parents = {network.names[j]: network.levels[j] for j in network.parents[i]}
+        cells = {name: part[i] for name, part in parts.items()}
+        pictures.append(table_plot(network.names[i], network.levels[i], parents, cells, f"table-{i}"))
+    left_out = f"{len(drawn)} of {len(network)} tables are plotted." if len(drawn) < len(network) else ""
+    return DrawnSection("The network", pictures, left_out=left_out, about_file=tables_text(document))
+
+
+def drawn_tables(tables: NetworkTables) -> list[int]:
+    """Return the variables whose tables are plotted: the target, its children, then others, each after its parents."""
+    target, parents = tables.target, tables.network.parents
+    order = list(parents_first(parents))
+    if target is not None:
+        children = [i for i in order if target in parents[i]]
+        order = list(dict.fromkeys([target, *children, *order]))
+    return order[:MAX_TABLES]
+
+
+def _draw_states(document: ReleaseDocument, over_time: StatesOverTime) -> DrawnSection:
+    import numpy as np
+
+    parts = {name: over_time.split(values) for name, values in _summary_columns(document).items()}
+    pictures = []
+    if not isinstance(document.states, UnsetType):
+        pictures.append(states_plot(*over_time.axes, np.array(document.states), "states"))
+    for i, column in enumerate(over_time.features[:MAX_FEATURES]):
+        cells = {name: emissions[i] for name, (emissions, _, _) in parts.items()}
+        pictures.append(emissions_plot(column.role, column.levels, cells, f"emissions-{i}"))
+    _, transition, initial = parts["mean"]
+    pictures.append(transitions_plot(transition, initial, "transitions"))
+    n_features = len(over_time.features)
+    return DrawnSection(
+        "The states",
+        pictures,
+        "States have no names: they are numbered from 1, and the most frequent state is state 1.",
+        f"The emissions of the first {MAX_FEATURES} of {n_features} features are plotted."
+        if n_features > MAX_FEATURES
+        else "",
+        states_text(document),
+    )
+
+
+def _summary_columns(document: ReleaseDocument) -> dict[str, Floats]:
+    """Return mean, q05 and q95 of all parameters, shape (n_parameters,); a missing quantile is replaced by the mean."""
+    import numpy as np
+
+    summaries = document.posterior.values()
+    return {
+        "mean": np.array([p.mean for p in summaries]),
+        "q05": np.array([p.mean if p.q05 is None else p.q05 for p in summaries]),
+        "q95": np.array([p.mean if p.q95 is None else p.q95 for p in summaries]),
+    }

@@ -6,22 +6,22 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dpbayes_cli.bundle.report.cut_text import ems, fitting
-from dpbayes_cli.bundle.report.inline_svg import INK, QUIET, SERIES, Picture, blank_figure, inline_svg
+from dpbayes_cli.bundle.report.inline_svg import INK, QUIET, SERIES, Picture, blank_canvas, inline_svg, write
 from dpbayes_cli.bundle.report.layered_layout import Layout, layered
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MAX_VARIABLES = 40
-"""Of a larger network only a part is drawn."""
+"""The largest number of variables that are drawn."""
 _FONT, _SMALL = 9.0, 7.5
 _POINT = 1.0 / 72.0
 _NAME_EMS = 10.0
 _HEIGHT, _GAP, _LANE, _ROW_GAP, _PAD = 0.42, 0.14, 0.06, 0.42, 0.08
-"""In inches: a box, the gap between boxes, a lane for arrows that pass a row, the gap between rows, the margin."""
+"""In inches: the height of a box, the gap between boxes, the width of a lane, the gap between rows, the margin."""
 _MAX_WIDTH = 9.4
 _HEAD = 0.07
-"""An arrow's head, in inches."""
+"""The length of an arrow's head, in inches."""
 
 _Point = tuple[float, float]
 
@@ -29,14 +29,13 @@ _Point = tuple[float, float]
 def network_plot(
     names: Sequence[str], sizes: Sequence[int], parents: Sequence[Sequence[int]], target: int | None, name: str
 ) -> Picture:
-    """Return the picture of a network, or of a readable part of it.
+    """Return the picture of a network, or of a part of it if it is large.
 
     Args:
         names: the variables' names.
         sizes: the number of values of each variable.
         parents: for each variable the indices of its parents.
         target: the variable to mark, or None.
-        name: the figure's name in the page.
     """
     shown = shown_variables(parents, target)
     place = {i: k for k, i in enumerate(shown)}
@@ -45,14 +44,10 @@ def network_plot(
     longest = max((max(ems(top) * _FONT, ems(bottom) * _SMALL) for top, bottom in labels), default=0.0)
     box = longest * _POINT + 2 * _PAD
     layout = layered(shown_parents, box, _GAP, _LANE, _MAX_WIDTH)
-    figure, (panel,) = blank_figure(
-        layout.width + 2 * _PAD, max(layout.n_rows, 1) * (_HEIGHT + _ROW_GAP) - _ROW_GAP + 2 * _PAD
-    )
-    figure.set_layout_engine("none")
-    panel.set_position((0.0, 0.0, 1.0, 1.0))
-    panel.set_axis_off()
+    height = max(layout.n_rows, 1) * (_HEIGHT + _ROW_GAP) - _ROW_GAP + 2 * _PAD
+    figure, panel = blank_canvas(layout.width + 2 * _PAD, height)
     panel.set_xlim(-_PAD, layout.width + _PAD)
-    panel.set_ylim(-figure.get_figheight() + _PAD, _PAD)
+    panel.set_ylim(-height + _PAD, _PAD)
     _draw_edges(panel, layout, shown_parents, box)
     for k, i in enumerate(shown):
         _draw_box(panel, layout.x[k], _top(layout.row[k]), box, labels[k], marked=i == target)
@@ -63,8 +58,8 @@ def network_plot(
 def shown_variables(parents: Sequence[Sequence[int]], target: int | None) -> tuple[int, ...]:
     """Return the variables that are drawn, each after its parents.
 
-    All of them, if there are at most ``MAX_VARIABLES``; otherwise the target and the first variables of its Markov
-    blanket, or, without a target, the first variables.
+    If there are more than ``MAX_VARIABLES``, these are the target and the first variables of its Markov blanket, or the
+    first variables if there is no target.
 
     Args:
         parents: for each variable its parents.
@@ -81,9 +76,9 @@ def shown_variables(parents: Sequence[Sequence[int]], target: int | None) -> tup
 
 
 def parents_first(parents: Sequence[Sequence[int]]) -> tuple[int, ...]:
-    """Return the vertices of an acyclic graph in their order, but the ancestors of each just before it.
+    """Return the vertices of an acyclic graph in their order, except that the ancestors of each come just before it.
 
-    The first vertices are then connected; in an order by depth they would all be roots.
+    The first vertices of this order are connected with each other; in an order by depth they would all be roots.
     """
     ordered: dict[int, None] = {}
     for first in range(len(parents)):
@@ -128,13 +123,11 @@ def _draw_box(panel: Axes, x: float, top: float, box: float, label: tuple[str, s
     )
     panel.add_patch(shape)
     for words, share, size, ink in ((label[0], 0.36, _FONT, INK), (label[1], 0.76, _SMALL, QUIET)):
-        panel.text(
-            x, top - share * _HEIGHT, words, fontsize=size, color=ink, ha="center", va="center", parse_math=False
-        )
+        write(panel, (x, top - share * _HEIGHT), words, size, ink)
 
 
 def _draw_edges(panel: Axes, layout: Layout, parents: Sequence[Sequence[int]], box: float) -> None:
-    """Draw each edge from below the middle of its parent to its own point above its child."""
+    """Draw each edge from the middle of its parent's lower side to a point of its own on its child's upper side."""
     drawn: set[tuple[_Point, _Point]] = set()
     for i, own_parents in enumerate(parents):
         arriving = sorted(((layout.x[j], *layout.routes[j, i])[-1], j) for j in own_parents)
@@ -152,7 +145,7 @@ def _draw_edges(panel: Axes, layout: Layout, parents: Sequence[Sequence[int]], b
 
 
 def _draw_piece(panel: Axes, drawn: set[tuple[_Point, _Point]], start: _Point, end: _Point) -> None:
-    """Draw a curve that leaves and arrives vertically, once: edges of one parent share their pieces."""
+    """Draw a curve that is vertical at both ends, but only once: the edges of one parent share such pieces."""
     from matplotlib.patches import PathPatch
     from matplotlib.path import Path
 

@@ -1,13 +1,16 @@
-"""The figures of the page with their captions: which parameters are plotted, and what their captions say."""
+"""The choice of the figures of the page, with their captions."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from dpbayes_cli.bundle.report.guarantee_plot import guarantee_plots
 from dpbayes_cli.bundle.report.inline_svg import Picture
-from dpbayes_cli.bundle.report.markup import figure
+from dpbayes_cli.bundle.report.model_sections import DrawnSection, drawn_sections
 from dpbayes_cli.bundle.report.plots import density_plot, interval_plot, rank_plot, trace_plot
+from dpbayes_cli.bundle.report.report_context import EMPTY_CONTEXT, ReportContext
 from dpbayes_cli.bundle.report.wording import are_estimates, draws_word
 
 if TYPE_CHECKING:
@@ -21,107 +24,109 @@ _MAX_DENSITIES = 12
 _MAX_TRACED = 4
 
 
-def scrolling_figure(picture: Picture) -> str:
-    """Return a figure at readable width; it scrolls if the page is narrower."""
-    wide = f'<div class="wide" tabindex="0" role="group" aria-label="drawing">{picture.svg}</div>'
-    return figure(wide, picture.caption)
+@dataclass(frozen=True)
+class PageFigures:
+    """The figures of the page, by section.
 
-
-def figures_of(pictures: Iterable[Picture]) -> list[str]:
-    """Return pictures as HTML figures with their captions."""
-    return [figure(picture.svg, picture.caption) for picture in pictures]
-
-
-def posterior_pictures(
-    document: ReleaseDocument, analysis: Analysis, expected: Expected | None = None
-) -> list[Picture]:
-    """Return intervals and densities of the first parameters, or the spread of several estimates.
-
-    Empty for models whose sections have pictures of their own.
+    Attributes:
+        guarantee: the curves of the guarantee; none if the request could not be priced again.
+        intervals: the intervals of the first parameters, in one figure; none for a single parameter.
+        densities: the posterior densities of the first parameters, or the spread of several estimates.
+        sections: the sections that the model declares, which take the place of intervals and densities.
+        chains: the first parameters, each with its trace plot and rank histograms.
     """
+
+    guarantee: list[Picture]
+    intervals: list[Picture]
+    densities: list[Picture]
+    sections: list[DrawnSection]
+    chains: list[tuple[str, list[Picture]]]
+
+    @property
+    def pictures(self) -> list[Picture]:
+        """All figures, in their order in the page."""
+        groups = [self.guarantee, self.intervals, self.densities]
+        groups += [section.pictures for section in self.sections] + [pictures for _, pictures in self.chains]
+        return [picture for group in groups for picture in group]
+
+
+def page_figures(document: ReleaseDocument, analysis: Analysis, context: ReportContext = EMPTY_CONTEXT) -> PageFigures:
+    """Draw the figures of the page, each with a unique name.
+
+    Args:
+        analysis: the posterior of the release, computed again by ``analysis_of``.
+        context: what the page shows that the bundle does not hold.
+    """
+    guarantee, stated = context.guarantee, document.guarantee
+    intervals, densities = _posterior_pictures(document, analysis, context.expected)
+    return PageFigures(
+        [] if guarantee is None else guarantee_plots(guarantee, stated.epsilon, stated.delta),
+        intervals,
+        densities,
+        list(drawn_sections(document, analysis.model)),
+        [] if analysis.chains is None else _chain_pictures(analysis.parameters, analysis.chains),
+    )
+
+
+def _posterior_pictures(
+    document: ReleaseDocument, analysis: Analysis, expected: Expected | None
+) -> tuple[list[Picture], list[Picture]]:
+    """Return the figures of intervals and of densities."""
     if analysis.model.sections():
-        return []
+        return [], []
     if are_estimates(document):
-        return density_pictures(document, analysis) if len(document.draws) > 1 else []
-    return [*interval_pictures(document, _MAX_INTERVALS), *density_pictures(document, analysis, expected)]
+        return [], _density_pictures(document, analysis, None) if len(document.draws) > 1 else []
+    return _interval_pictures(document), _density_pictures(document, analysis, expected)
 
 
-def density_pictures(document: ReleaseDocument, analysis: Analysis, expected: Expected | None = None) -> list[Picture]:
-    """Return the posterior densities of the first parameters, with the widths expected without privacy, if known."""
+def _density_pictures(document: ReleaseDocument, analysis: Analysis, expected: Expected | None) -> list[Picture]:
+    """Return the densities of the first parameters, with the widths that were expected without privacy if known."""
     summaries = list(document.posterior.items())[:_MAX_DENSITIES]
     what = f"Released {draws_word(document)}" if document.draws else "Posterior density"
     pictures = []
     for place, (parameter, summary) in enumerate(summaries):
         samples, name = analysis.samples[:, place], f"density-{place}"
-        words = (
+        caption = (
             _draws_text(parameter, samples, draws_word(document))
             if document.draws
             else _summary_text(parameter, summary)
         )
         width = expected.widths.get(parameter) if expected is not None else None
         if width is not None:
-            words += (
-                f". The bar above (only its length has a meaning) is the width of the 90 % interval expected without "
-                f"privacy, {width.interval_width:.4g}"
+            caption += (
+                f". The bar above is as long as the 90 % interval that was expected without privacy, "
+                f"{width.interval_width:.4g}; its position has no meaning"
             )
         length = None if width is None else width.interval_width
-        svg = density_plot(samples, summary, name, f"{what} of {words}", alone=len(summaries) == 1, expected=length)
-        pictures.append(Picture(name, svg, words))
+        svg = density_plot(samples, summary, name, f"{what} of {caption}", alone=len(summaries) == 1, expected=length)
+        pictures.append(Picture(name, svg, caption))
     return pictures
 
 
-def interval_pictures(document: ReleaseDocument, max_parameters: int) -> list[Picture]:
-    """Return the intervals of the first parameters; empty if there is only one.
-
-    Args:
-        document: the release.
-        max_parameters: how many parameters are shown at most.
-    """
-    drawn = dict(list(document.posterior.items())[:max_parameters])
+def _interval_pictures(document: ReleaseDocument) -> list[Picture]:
+    drawn, n_parameters = dict(list(document.posterior.items())[:_MAX_INTERVALS]), len(document.posterior)
     if len(drawn) < 2:
         return []
-    n_parameters = len(document.posterior)
-    which = f"the first {len(drawn)} of {n_parameters}" if n_parameters > max_parameters else "all"
-    what = (
-        "Medians and 90 % intervals"
-        if all(p.q05 is not None for p in drawn.values())
-        else f"The {draws_word(document)[:-1]}"
-    )
+    which = f"the first {len(drawn)} of {n_parameters}" if n_parameters > len(drawn) else "all"
+    have_intervals = all(p.q05 is not None for p in drawn.values())
+    what = "Medians and 90 % intervals" if have_intervals else f"The {draws_word(document)[:-1]}"
     caption = f"{what} of {which} parameters"
     svg = interval_plot(drawn, "intervals", f"{caption}; the numbers are in the table above")
     return [Picture("intervals", svg, caption)]
 
 
-def chain_pictures(parameters: Sequence[str], chains: Floats) -> Iterator[tuple[str, list[Picture]]]:
-    """Yield the first parameters, each with its trace plot and rank histograms.
-
-    Args:
-        parameters: their names.
-        chains: shape (n_chains, n_draws, n_parameters).
-    """
+def _chain_pictures(parameters: Sequence[str], chains: Floats) -> list[tuple[str, list[Picture]]]:
+    pictures = []
     for place, parameter in enumerate(parameters[:_MAX_TRACED]):
         draws, trace, ranks = chains[:, :, place], f"trace-{place}", f"ranks-{place}"
         trace_caption = f"Trace of {parameter}, {len(draws)} chains"
         ranks_caption = f"Ranks of {parameter} by chain, among all draws"
-        yield (
-            parameter,
-            [
-                Picture(trace, trace_plot(draws, trace, trace_caption), trace_caption),
-                Picture(ranks, rank_plot(draws, ranks, ranks_caption), ranks_caption),
-            ],
-        )
-
-
-def summary_columns(document: ReleaseDocument) -> dict[str, Floats]:
-    """Return mean, q05 and q95 of all parameters, shape (n_parameters,); the mean stands for missing quantiles."""
-    import numpy as np
-
-    summaries = document.posterior.values()
-    return {
-        "mean": np.array([p.mean for p in summaries]),
-        "q05": np.array([p.mean if p.q05 is None else p.q05 for p in summaries]),
-        "q95": np.array([p.mean if p.q95 is None else p.q95 for p in summaries]),
-    }
+        pair = [
+            Picture(trace, trace_plot(draws, trace, trace_caption), trace_caption),
+            Picture(ranks, rank_plot(draws, ranks, ranks_caption), ranks_caption),
+        ]
+        pictures.append((parameter, pair))
+    return pictures
 
 
 def _summary_text(name: str, summary: ParameterSummary) -> str:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
 
 _MIN_DENSITY_SAMPLES = 100
-"""Fewer samples than this are shown one by one."""
+"""If there are fewer samples, each is drawn as a line of its own."""
 _BINS = 512
 _POINTS = 128
 _MAX_TRACE_POINTS = 250
@@ -32,10 +32,8 @@ def density_plot(
     Args:
         samples: shape (n_samples,).
         summary: the released summary, with the interval and the median.
-        name: the figure's name in the page.
-        label: what it shows, for screen readers.
-        alone: whether it is the only density of the page, and may be larger.
-        expected: a width to compare with, drawn as a bar above the density; None: no bar.
+        alone: whether the figure is the only density of the page, and may be larger.
+        expected: the length of a bar above the density, to compare widths with; None: no bar.
     """
     figure, (panel,) = blank_figure(3.8, 2.0) if alone else blank_figure(3.2, 1.7)
     panel.set_yticks([])
@@ -60,7 +58,7 @@ def density_plot(
 
 
 def _draw_width_bar(panel: Axes, middle: float, width: float) -> None:
-    """Draw a width as a bar above everything else; if it is too wide for the figure, dotted from edge to edge."""
+    """Draw a bar as long as a width above the density; a bar that does not fit is dotted from edge to edge."""
     low, high = panel.get_xlim()
     reach = max(3.0 * (high - low), 1e-9 * abs(middle))
     top = panel.get_ylim()[1]
@@ -74,9 +72,9 @@ def _draw_width_bar(panel: Axes, middle: float, width: float) -> None:
 
 
 def density(samples: Floats) -> tuple[Floats, Floats]:
-    """Estimate a density between the smallest and the largest sample, with reflection at both ends.
+    """Estimate a density between the smallest and the largest sample.
 
-    Without reflection, a density that does not vanish at an end of its range, such as theta = 0, would sag there.
+    The samples are reflected at both ends; otherwise, a density that is not 0 at an end would be too low there.
 
     Args:
         samples: shape (n_samples,), not all equal.
@@ -85,6 +83,7 @@ def density(samples: Floats) -> tuple[Floats, Floats]:
         Points and densities, both of shape (n_points,).
     """
     import numpy as np
+    from scipy.ndimage import gaussian_filter1d
 
     counts, edges = np.histogram(samples, _BINS)
     quarters = np.quantile(samples, [0.25, 0.75])
@@ -92,20 +91,13 @@ def density(samples: Floats) -> tuple[Floats, Floats]:
     step = float(edges[1] - edges[0])
     width = max(0.9 * spread * len(samples) ** -0.2 / step, 1.0)
     reach = min(int(4 * width) + 1, _BINS)
-    kernel = np.exp(-0.5 * (np.arange(-reach, reach + 1) / width) ** 2)
-    smooth = np.convolve(np.pad(counts.astype(float), reach, mode="symmetric"), kernel / kernel.sum(), mode="valid")
+    smooth = gaussian_filter1d(counts.astype(float), width, mode="reflect", radius=reach)
     centers = (edges[:-1] + edges[1:]) / 2.0
     return centers[:: _BINS // _POINTS], (smooth / (len(samples) * step))[:: _BINS // _POINTS]
 
 
 def interval_plot(posterior: Mapping[str, ParameterSummary], name: str, label: str) -> str:
-    """Return the medians and 90 % intervals of several parameters, one below the other.
-
-    Args:
-        posterior: the summaries to show, by parameter.
-        name: the figure's name in the page.
-        label: what it shows, for screen readers.
-    """
+    """Return the medians and 90 % intervals of several parameters, one below the other."""
     figure, (panel,) = blank_figure(4.2, 0.45 + 0.21 * len(posterior))
     rows = range(len(posterior))
     for row, summary in zip(rows, posterior.values(), strict=True):
@@ -122,12 +114,10 @@ def interval_plot(posterior: Mapping[str, ParameterSummary], name: str, label: s
 
 
 def trace_plot(chains: Floats, name: str, label: str) -> str:
-    """Return the trace plot of one parameter: its draws in order, one line per chain.
+    """Return the trace plot of one parameter: a line for each chain through its draws in order.
 
     Args:
         chains: shape (n_chains, n_draws).
-        name: the figure's name in the page.
-        label: what it shows, for screen readers.
     """
     import numpy as np
 
@@ -142,12 +132,10 @@ def trace_plot(chains: Floats, name: str, label: str) -> str:
 
 
 def rank_plot(chains: Floats, name: str, label: str) -> str:
-    """Return a histogram per chain of the ranks of its draws among all draws; even histograms show good mixing.
+    """Return, for each chain, a histogram of the ranks of its draws among all draws; if chains mix well, it is flat.
 
     Args:
         chains: shape (n_chains, n_draws).
-        name: the figure's name in the page.
-        label: what it shows, for screen readers.
     """
     from dpbayes_cli.inference.diagnostics import rank_counts
 

@@ -1,4 +1,4 @@
-"""What a page tells in addition to the bundle; none of it is kept in the bundle or comes from the data."""
+"""What a page shows that the bundle does not hold; nothing of this comes from the data."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ExpectedWidth:
-    """The width of the posterior of one parameter that was to be expected without privacy, before seeing the data.
+    """The posterior width of one parameter that was expected without privacy, before the data were seen.
 
     Attributes:
-        sd: the median of its standard deviation over simulated data sets.
-        interval_width: the median width of its 90 % interval over the same data sets.
+        sd: the median posterior standard deviation over simulated data sets.
+        interval_width: the median width of the 90 % interval over the same data sets.
     """
 
     sd: float
@@ -25,16 +25,16 @@ class ExpectedWidth:
 
 @dataclass(frozen=True)
 class Expected:
-    """The widths that were to be expected without privacy, from a simulation.
+    """The posterior widths that were expected without privacy, from a simulation.
 
     Attributes:
         widths: by parameter; empty if nothing was simulated.
         n_records: the number of records in each simulated data set.
         trials: the number of simulated data sets.
-        reason_unknown: why nothing was simulated, a sentence; otherwise empty.
-        drawn_sd: the standard deviation of the first parameter under the law of the released draws; None if no draws
-            were released or their law is not simulated.
-        drawn_nonprivate_sd: that of the posterior without privacy, in the same simulations.
+        reason_unknown: a sentence that says why nothing was simulated; empty if something was.
+        drawn_sd: the standard deviation of the first parameter in the distribution of the released draws; None if no
+            draws were released or this distribution was not simulated.
+        drawn_nonprivate_sd: the standard deviation in the posterior without privacy, in the same simulations.
     """
 
     widths: Mapping[str, ExpectedWidth] = field(default_factory=dict)
@@ -47,10 +47,11 @@ class Expected:
 
 @dataclass(frozen=True)
 class BudgetChange:
-    """An account just before and just after a release was charged, by component of its total.
+    """An account just before and just after a release was charged; amounts are texts by component of the total.
 
     Attributes:
-        total, before, after, remaining: amounts as texts; ``before`` and ``after`` were spent.
+        total, remaining: the total budget, and what remains of it after the release.
+        before, after: what was spent before and after the release.
         charged: the cost of the release, in words.
         releases: the number of earlier releases of the account.
     """
@@ -65,12 +66,12 @@ class BudgetChange:
 
 @dataclass(frozen=True)
 class ReportContext:
-    """Everything that a page tells in addition to the bundle.
+    """Everything that a page shows and the bundle does not hold.
 
     Attributes:
-        guarantee: the guarantee of the request, computed again; None if it differs from the bundle's.
-        expected: the widths expected without privacy; None: not computed.
-        budget: the account in the ledger, or a sentence on why it is not known; None: no ledger was given.
+        guarantee: the guarantee that follows from the request; None if the bundle states another one.
+        expected: the widths expected without privacy; None if they were not computed.
+        budget: the account in the ledger, or a sentence that says why it is unknown; None if no ledger was given.
     """
 
     guarantee: Guarantee | None = None

@@ -1,7 +1,7 @@
-"""States over time: a row for each sequence, a column for each step, colored by the most likely state.
+"""The most likely hidden state of each sequence (a row) at each step (a column), as a colored cell.
 
-The stronger the color, the more likely the state. The number of a state stands where it begins, so that states can be
-distinguished without color.
+The stronger the color, the more likely the state. A number marks where a state begins, so that states can be told apart
+without color.
 """
 
 from __future__ import annotations
@@ -11,8 +11,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dpbayes_cli.bundle.report.cut_text import ems, fitting
-from dpbayes_cli.bundle.report.emissions_plot import hue_of
-from dpbayes_cli.bundle.report.inline_svg import HUES, INK, OTHERS, PAGE, QUIET, Picture, blank_figure, inline_svg
+from dpbayes_cli.bundle.report.inline_svg import (
+    HUES,
+    INK,
+    OTHERS,
+    PAGE,
+    QUIET,
+    Picture,
+    blank_canvas,
+    hue_of,
+    inline_svg,
+    shown_text,
+    write,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,9 +33,9 @@ if TYPE_CHECKING:
 
 MAX_SEQUENCES, MAX_STEPS = 40, 120
 MAX_NUMBERS = 800
-"""If states begin more often than this, their numbers are left out."""
+"""The largest number of runs of a state; if there are more, no numbers are drawn."""
 STRENGTHS = {0.0: 0.2, 0.5: 0.4, 0.7: 0.62, 0.9: 1.0}
-"""The opacity of a cell, by the smallest probability of its state."""
+"""The opacity of a cell for probabilities of its state from this value on."""
 _POINT = 1.0 / 72.0
 _FONT, _SMALL, _TINY = 9.0, 8.0, 6.5
 _NAME_EMS, _STEP_EMS = 14.0, 7.0
@@ -59,7 +70,7 @@ class _Grid:
 
 @dataclass(frozen=True)
 class _Item:
-    """A part of the legend: words, after a swatch if it has a color."""
+    """An entry of the legend: words, with a swatch before them if the entry has a color."""
 
     x: float
     line: int
@@ -74,7 +85,6 @@ def states_plot(sequences: Column, steps: Column, probabilities: Floats, name: s
     Args:
         sequences, steps: the columns of the two axes; their levels label the rows and the columns.
         probabilities: the probabilities of each state, shape (n_sequences, n_steps, n_states).
-        name: the figure's name in the page.
     """
     shape = min(len(sequences.levels), MAX_SEQUENCES), min(len(steps.levels), MAX_STEPS)
     shown = probabilities[: shape[0], : shape[1]]
@@ -87,19 +97,11 @@ def states_plot(sequences: Column, steps: Column, probabilities: Floats, name: s
     width = room + 2 * _PAD
     bottom = grid.bottom + 2 * _LINE
     height = bottom + (legend[-1].line + 1) * _LINE + _PAD
-    figure, (panel,) = blank_figure(width, height)
-    figure.set_layout_engine("none")
-    panel.set_position((0.0, 0.0, 1.0, 1.0))
-    panel.set_axis_off()
-    panel.set_xlim(0.0, width)
-    panel.set_ylim(height, 0.0)
+    figure, panel = blank_canvas(width, height)
     _draw_cells(panel, grid, state, level)
     numbered = _draw_numbers(panel, grid, state, level)
     _draw_axes(panel, grid, rows, steps)
-    panel.text(
-        left - _PAD, grid.top - 0.1, fitting(sequences.role, _NAME_EMS), fontsize=_SMALL, color=QUIET, ha="right",
-        va="center", parse_math=False,
-    )  # fmt: skip
+    write(panel, (left - _PAD, grid.top - 0.1), fitting(sequences.role, _NAME_EMS), _SMALL, QUIET, "right")
     for item in legend:
         _draw_item(panel, _PAD, bottom, item)
     caption = _caption((sequences, steps), shape, numbered=numbered)
@@ -107,7 +109,7 @@ def states_plot(sequences: Column, steps: Column, probabilities: Floats, name: s
 
 
 def levels_of(likely: Floats) -> Integers:
-    """Return the index in ``STRENGTHS`` for each probability of a most likely state."""
+    """Return the index in ``STRENGTHS`` of each probability."""
     import numpy as np
 
     return np.searchsorted(np.array(list(STRENGTHS)), likely, side="right").astype(np.int64) - 1
@@ -123,12 +125,7 @@ def runs_of(states: Sequence[int]) -> Iterator[tuple[int, int]]:
 
 
 def stride_of(labels: Sequence[str], cell: float) -> int:
-    """Return the number of columns from one label to the next, such that labels have room.
-
-    Args:
-        labels: the texts of the labels.
-        cell: the width of a column, in inches.
-    """
+    """Return the smallest number of columns, each ``cell`` inches wide, from one label to the next that has room."""
     needed = max(_width(label, _SMALL) for label in labels) + 0.5 * _SMALL * _POINT
     return next((stride for stride in _STRIDES if stride * cell >= needed), max(int(needed / cell) + 1, _STRIDES[-1]))
 
@@ -156,7 +153,7 @@ def _draw_cells(panel: Axes, grid: _Grid, state: Integers, level: Integers) -> N
 
 
 def _draw_numbers(panel: Axes, grid: _Grid, state: Integers, level: Integers) -> bool:
-    """Write the number of each state where a run of it begins and has room; return False if there are too many."""
+    """Write the number of a state where a run of it begins, if it has room; return False if there are too many runs."""
     runs = [(row, *run) for row, of_row in enumerate(state.tolist()) for run in runs_of(of_row)]
     if len(runs) > MAX_NUMBERS:
         return False
@@ -166,16 +163,14 @@ def _draw_numbers(panel: Axes, grid: _Grid, state: Integers, level: Integers) ->
             continue
         x = grid.left + first * grid.cell + max(grid.cell, _width(number, _TINY)) / 2
         strong = level[row, first] == len(STRENGTHS) - 1
-        color = PAGE if strong else INK
-        panel.text(x, grid.top + (row + 0.48) * _ROW, number, fontsize=_TINY, color=color, ha="center", va="center")
+        write(panel, (x, grid.top + (row + 0.48) * _ROW), number, _TINY, PAGE if strong else INK)
     return True
 
 
 def _draw_axes(panel: Axes, grid: _Grid, rows: Sequence[str], steps: Column) -> None:
-    """Write the names of the sequences beside their rows, and of some steps below their columns."""
+    """Write the names of the sequences beside their rows, and the names of some steps below their columns."""
     for row, label in enumerate(rows):
-        place = grid.left - _PAD, grid.top + (row + 0.48) * _ROW
-        panel.text(*place, label, fontsize=_SMALL, color=INK, ha="right", va="center", parse_math=False)
+        write(panel, (grid.left - _PAD, grid.top + (row + 0.48) * _ROW), label, _SMALL, align="right")
     labels = [fitting(label, _STEP_EMS) for label in steps.levels[: grid.shape[1]]]
     stride = stride_of(labels, grid.cell)
     for column in range(0, len(labels), stride):
@@ -183,19 +178,13 @@ def _draw_axes(panel: Axes, grid: _Grid, rows: Sequence[str], steps: Column) -> 
         if column > 0 and stride > 1 and x + _width(labels[column], _SMALL) > grid.right + _PAD:
             break
         panel.plot([x + 0.5 * grid.cell] * 2, [below, below + 0.04], color=QUIET, linewidth=0.7)
-        start = x if stride > 1 else x + 0.5 * grid.cell
-        panel.text(
-            start, below + 0.5 * _LINE + 0.02, labels[column], fontsize=_SMALL, color=INK,
-            ha="left" if stride > 1 else "center", va="center", parse_math=False,
-        )  # fmt: skip
-    panel.text(
-        grid.left, grid.bottom + 1.4 * _LINE, fitting(steps.role, 40.0), fontsize=_SMALL, color=QUIET, va="center",
-        parse_math=False,
-    )  # fmt: skip
+        start, align = (x, "left") if stride > 1 else (x + 0.5 * grid.cell, "center")
+        write(panel, (start, below + 0.5 * _LINE + 0.02), labels[column], _SMALL, align=align)
+    write(panel, (grid.left, grid.bottom + 1.4 * _LINE), fitting(steps.role, 40.0), _SMALL, QUIET, "left")
 
 
 def _legend(n_states: int, room: float) -> list[_Item]:
-    """Return the meaning of the colors, and below it of their strengths, in lines at most as wide as the room."""
+    """Return the legend in lines that fit the room: what the colors mean, and below it what their strengths mean."""
     states = [(hue_of(k), 1.0, f"state {k + 1}") for k in range(min(n_states, len(HUES)))]
     if n_states > len(HUES):
         last = f"s {len(HUES) + 1} to {n_states}" if n_states > len(HUES) + 1 else f" {n_states}"
@@ -210,7 +199,7 @@ def _legend(n_states: int, room: float) -> list[_Item]:
 
 
 def _arrange(items: Sequence[tuple[str, float, str]], room: float, line: int) -> Iterator[_Item]:
-    """Yield the items of the legend one after the other, beginning at a line."""
+    """Yield entries of the legend side by side from a line on, in lines that fit the room."""
     x = 0.0
     for color, alpha, words in items:
         width = _width(words, _SMALL) + (_SWATCH + 0.06 if color else 0.0)
@@ -228,7 +217,7 @@ def _draw_item(panel: Axes, left: float, top: float, item: _Item) -> None:
         place = (x, y - _SWATCH / 2)
         panel.add_patch(Rectangle(place, _SWATCH, _SWATCH, facecolor=item.color, alpha=item.alpha, linewidth=0))
         x += _SWATCH + 0.06
-    panel.text(x, y, item.words, fontsize=_SMALL, color=INK if item.color else QUIET, va="center")
+    write(panel, (x, y), item.words, _SMALL, INK if item.color else QUIET, "left")
 
 
 def _caption(axes: tuple[Column, Column], shape: tuple[int, int], *, numbered: bool) -> str:
@@ -239,7 +228,7 @@ def _caption(axes: tuple[Column, Column], shape: tuple[int, int], *, numbered: b
     caption += " A number marks where a state begins." if numbered else ""
     pairs = zip((sequences, steps), shape, strict=True)
     kept = [f"the first {n} of {len(c.levels)} values of {c.role}" for c, n in pairs if n < len(c.levels)]
-    return f"{caption} Shown: {' and '.join(kept)}." if kept else caption
+    return caption + shown_text(kept)
 
 
 def _in_words(probabilities: Floats) -> str:
@@ -248,4 +237,4 @@ def _in_words(probabilities: Floats) -> str:
     n_states = probabilities.shape[2]
     shares = np.bincount(probabilities.argmax(axis=2).ravel(), minlength=n_states) / probabilities[..., 0].size
     parts = [f"state {k + 1} in {share:.0%}" for k, share in enumerate(shares[: len(HUES) + 2].tolist())]
-    return f"Overall, the most likely is {', '.join(parts).replace('%', ' %')} of the steps."
+    return f"Overall, the most likely state is {', '.join(parts).replace('%', ' %')} of the steps."

@@ -1,22 +1,13 @@
-"""The figures of the page as SVG files, for papers and slides."""
+"""Figures of the page as SVG files, for papers and slides."""
 
 from __future__ import annotations
 
 import re
 from functools import cache
+from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from dpbayes_cli.bundle.report.guarantee_section import guarantee_pictures
-from dpbayes_cli.bundle.report.markup import text
-from dpbayes_cli.bundle.report.model_sections import section_pictures
-from dpbayes_cli.bundle.report.page_figures import chain_pictures, posterior_pictures
-from dpbayes_cli.bundle.report.report_context import EMPTY_CONTEXT, ReportContext
-
-if TYPE_CHECKING:
-    from dpbayes_cli.bundle.analysis import Analysis
-    from dpbayes_cli.bundle.document import ReleaseDocument
-    from dpbayes_cli.bundle.report.inline_svg import Picture
+from dpbayes_cli.bundle.report.inline_svg import Picture
 
 _TAG = re.compile("<[^>]*>")
 _ROLE = re.compile(r"var\(--([-a-z0-9]+)\)")
@@ -24,25 +15,8 @@ _SETTING = re.compile(r"--([-a-z0-9]+): (#[0-9a-f]{6});")
 _LABEL = re.compile('aria-label="([^"]*)" viewBox="[-0-9.]+ [-0-9.]+ ([0-9.]+) ([0-9.]+)"')
 
 
-def pictures_of(document: ReleaseDocument, analysis: Analysis, context: ReportContext = EMPTY_CONTEXT) -> list[Picture]:
-    """Return the figures of the page, each with a unique name.
-
-    Args:
-        document: the release.
-        analysis: its posterior, as ``analysis_of`` repeats it.
-        context: what the page tells in addition to the bundle.
-    """
-    chains = () if analysis.chains is None else chain_pictures(analysis.parameters, analysis.chains)
-    return [
-        *guarantee_pictures(document, context),
-        *posterior_pictures(document, analysis, context.expected),
-        *section_pictures(document, analysis.model),
-        *(picture for _, pictures in chains for picture in pictures),
-    ]
-
-
 def svg_file(picture: Picture) -> bytes:
-    """Return the bytes of a figure as an SVG file, in light colors on white that every program can read."""
+    """Return the bytes of a figure as an SVG file that every program can read, in light colors on white."""
     start = picture.svg.index(">") + 1
     frame_match = _LABEL.search(picture.svg[:start])
     if frame_match is None:
@@ -52,7 +26,7 @@ def svg_file(picture: Picture) -> bytes:
         '<?xml version="1.0" encoding="utf-8"?>\n'
         '<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" '
         f'width="{width}pt" height="{height}pt" viewBox="0 0 {width} {height}" role="img" aria-label="{label}">\n'
-        f"<title>{text(picture.caption)}</title>\n"
+        f"<title>{escape(picture.caption)}</title>\n"
         "<style>* { stroke-linejoin: round; stroke-linecap: butt; }</style>\n"
         f'<rect width="100%" height="100%" fill="{_light()["page"]}"/>'
     )

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dpbayes_cli.bundle.report.inline_svg import INK, LINE, QUIET, SERIES, Picture, blank_figure, inline_svg
+from dpbayes_cli.bundle.report.inline_svg import (
+    LINE,
+    QUIET,
+    SERIES,
+    Picture,
+    blank_canvas,
+    inline_svg,
+    shown_text,
+    write,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -12,36 +21,30 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
 
 MAX_TRANSITION_STATES = 12
-"""States in the table at most."""
+"""The largest number of states in the table."""
 _FONT = 9.0
 _WIDTH, _HEIGHT, _GAP = 0.52, 0.32, 0.12
-"""In inches: a cell, and the gap between the row of the first step and the others."""
+"""In inches: the sides of a cell, and the gap between the row of the first step and the other rows."""
 _LEFT, _TOP, _PAD = 1.0, 0.46, 0.08
 _MAX_OPACITY = 0.5
-"""The opacity for probability 1: numbers stay legible, light or dark."""
+"""The opacity of a cell for probability 1, with which numbers stay legible in light and dark colors."""
 
 
 def transitions_plot(transition: Floats, initial: Floats, name: str) -> Picture:
-    """Return the mean probabilities of the first step and of the transitions, as numbers in shaded cells.
+    """Return the mean probabilities of the first state and of the transitions, as numbers in shaded cells.
 
     Args:
-        transition: probabilities from a row to a column, shape (n_states, n_states).
-        initial: probabilities at the first step, shape (n_states,).
-        name: the figure's name in the page.
+        transition: the probability from a state (a row) to a state (a column), shape (n_states, n_states).
+        initial: the probability of each state at the first step, shape (n_states,).
     """
     count = min(len(transition), MAX_TRANSITION_STATES)
     width = max(_LEFT + count * _WIDTH + _PAD, 2.2)
     height = _TOP + (count + 1) * _HEIGHT + _GAP + _PAD
-    figure, (panel,) = blank_figure(width, height)
-    figure.set_layout_engine("none")
-    panel.set_position((0.0, 0.0, 1.0, 1.0))
-    panel.set_axis_off()
-    panel.set_xlim(0.0, width)
-    panel.set_ylim(height, 0.0)
+    figure, panel = blank_canvas(width, height)
     middle = _LEFT + count * _WIDTH / 2
-    panel.text(middle, 0.12, "to state", fontsize=_FONT, color=QUIET, ha="center", va="center")
+    write(panel, (middle, 0.12), "to state", _FONT, QUIET)
     for k in range(count):
-        panel.text(_LEFT + (k + 0.5) * _WIDTH, 0.33, str(k + 1), fontsize=_FONT, color=INK, ha="center", va="center")
+        write(panel, (_LEFT + (k + 0.5) * _WIDTH, 0.33), str(k + 1), _FONT)
     _draw_row(panel, _TOP, "at first", initial[:count])
     for k in range(count):
         top = _TOP + (k + 1) * _HEIGHT + _GAP
@@ -50,8 +53,7 @@ def transitions_plot(transition: Floats, initial: Floats, name: str) -> Picture:
         "Posterior means of the probability of each state at the first step, and of each transition (a row for each "
         "state)."
     )
-    if count < len(transition):
-        caption += f" Shown: the first {count} of {len(transition)} states."
+    caption += shown_text([f"the first {count} of {len(transition)} states"] if count < len(transition) else [])
     label = f"{caption} {'; '.join(_in_words(transition, initial, count))}."
     return Picture(name, inline_svg(figure, name, label, 1.0), caption)
 
@@ -60,12 +62,12 @@ def _draw_row(panel: Axes, top: float, label: str, probabilities: Floats) -> Non
     from matplotlib.patches import Rectangle
 
     middle = top + _HEIGHT / 2
-    panel.text(_LEFT - 0.1, middle, label, fontsize=_FONT, color=INK, ha="right", va="center")
+    write(panel, (_LEFT - 0.1, middle), label, _FONT, align="right")
     for k, p in enumerate(probabilities.tolist()):
         place = (_LEFT + k * _WIDTH, top)
         panel.add_patch(Rectangle(place, _WIDTH, _HEIGHT, color=SERIES[0], alpha=_MAX_OPACITY * p, linewidth=0))
         panel.add_patch(Rectangle(place, _WIDTH, _HEIGHT, facecolor="none", edgecolor=LINE, linewidth=0.6))
-        panel.text(place[0] + _WIDTH / 2, middle, _number(p), fontsize=_FONT, color=INK, ha="center", va="center")
+        write(panel, (place[0] + _WIDTH / 2, middle), _number(p), _FONT)
 
 
 def _in_words(transition: Floats, initial: Floats, count: int) -> list[str]:
@@ -77,7 +79,7 @@ def _in_words(transition: Floats, initial: Floats, count: int) -> list[str]:
 
 
 def _number(p: float) -> str:
-    """Return a probability with two digits, as 0.00 or 1.00 only if it is exactly that."""
+    """Return a probability with two digits; only 0 is written 0.00, and only 1 is written 1.00."""
     if 0.0 < p < 0.005:
         return "<0.01"
     return ">0.99" if 0.995 <= p < 1.0 else f"{p:.2f}"

@@ -1,4 +1,4 @@
-"""The sentences that every form of the report shares; code stands between backticks, as in Markdown."""
+"""Sentences of the page, of the Markdown report and of the registry entry; code stands between backticks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ REUSE_COMMAND = "dpbayes infer BUNDLE --samples 100000 --seed 1"
 
 
 def guarantee_text(guarantee: ReleasedGuarantee) -> str:
-    """Return a guarantee in one line: the parameters of its own notion of privacy first, then epsilon and delta."""
+    """Return the parameters of a guarantee in one line, with epsilon and delta at the end."""
     parts = []
     if guarantee.rho is not None:
         parts.append(f"rho {float_text(guarantee.rho)}")
@@ -33,35 +33,30 @@ def guarantee_text(guarantee: ReleasedGuarantee) -> str:
 def guarantee_meaning(document: ReleaseDocument) -> str:
     """Return what a guarantee means, in sentences."""
     guarantee = document.guarantee
-    neighbors = {
-        "replace-one": "the content of one record",
-        "add-remove": "the presence of one record",
-    }[guarantee.neighbors]
+    one = "the content of one record", "the presence of one record"
     if has_units(document):
-        neighbors = {
-            "replace-one": "the records of one privacy unit",
-            "add-remove": "the presence of one privacy unit with all its records",
-        }[guarantee.neighbors]
+        one = "the records of one privacy unit", "the presence of one privacy unit with all its records"
+    difference = one[guarantee.neighbors == "add-remove"]
     meaning = (
         "A reader of this bundle, whatever else they know and however much they compute, can hardly tell apart two "
-        f"data sets that differ only in {neighbors}."
+        f"data sets that differ only in {difference}."
     )
     if guarantee.epsilon is not None:
         plus = f", plus a probability of {float_text(guarantee.delta)}" if guarantee.delta > 0 else ""
         meaning += (
             f" Any conclusion is at most exp({float_text(guarantee.epsilon)}) = {_factor(guarantee.epsilon)} times as "
-            f"likely with one of them as with the other{plus}."
+            f"likely with one of these data sets as with the other{plus}."
         )
     return f"{meaning} The privacy unit is {document.privacy_unit}."
 
 
 def has_units(document: ReleaseDocument) -> bool:
-    """Return whether a column holds the privacy unit of each record, so that a unit may have several records."""
+    """Return whether a privacy unit may have several records, because a column holds the unit of each record."""
     return document.spec["privacy"].get("unit") is not None
 
 
 def odds_text(guarantee: ReleasedGuarantee) -> str:
-    """Return what a pure guarantee means for a reader who was undecided about one person; empty for other kinds."""
+    """Return what a pure guarantee means for a reader who is undecided about one person; empty for other kinds."""
     epsilon = guarantee.epsilon
     if epsilon is None or guarantee.delta > 0 or not 0 <= epsilon <= 10:
         return ""
@@ -72,12 +67,12 @@ def odds_text(guarantee: ReleasedGuarantee) -> str:
     }[guarantee.neighbors]
     return (
         f"For example, suppose a reader knows every other record and {undecided}. After seeing this bundle, they can "
-        f"be at most {sure:g} % sure of either. Other releases from the same account add to this."
+        f"be at most {sure:g} % sure of either. Further releases from the same account may make them surer."
     )
 
 
 def meanings(statistic: Statistic, columns: Sequence[AnyColumn], policy: RecordPolicy) -> dict[str, str]:
-    """Return for each component of a statistic what a record adds to it."""
+    """Return what a record adds to each component of a statistic, or to each table of its counts."""
     if statistic.transform is not None:
         return {}
     if statistic.tables:
@@ -91,7 +86,7 @@ def meanings(statistic: Statistic, columns: Sequence[AnyColumn], policy: RecordP
 
 
 def table_meanings(document: ReleaseDocument) -> dict[str, str]:
-    """Return what a record adds to each table whose cells are the statistics."""
+    """Return what a record adds to each table of counts; empty if the statistics form no tables."""
     names = {item.name for item in document.statistics}
     return {name: meaning for name, meaning in document.meanings.items() if name not in names}
 
@@ -105,7 +100,7 @@ def _table_meaning(table: TableCounts, droppable: Container[str]) -> tuple[str, 
 
 
 def _meaning(expression: Expression, columns: Mapping[str, AnyColumn], otherwise: str) -> str:
-    """Return what a record adds to a component, in units of the public grid."""
+    """Return what a record adds to one component of a statistic, in steps of the public grid."""
     if isinstance(expression, CountAt):
         column = columns[expression.role]
         level = column.levels[expression.level] if isinstance(column, Column) else expression.level
@@ -139,7 +134,7 @@ def records_text(document: ReleaseDocument) -> str:
 
 
 def released_text(document: ReleaseDocument) -> str:
-    """Return what kind of thing was released, in sentences."""
+    """Return whether draws, estimates or statistics were released, in sentences."""
     if document.draws:
         plain = {name: value for name, value in document.parameters.items() if not isinstance(value, dict)}
         parameters = ", ".join(f"{name} {value}" for name, value in plain.items())
@@ -159,13 +154,13 @@ def released_text(document: ReleaseDocument) -> str:
     noise = document.noise.law.replace("-", " ") if document.noise else "no"
     bounds = bounds_text(document)
     before = (
-        f"First, the bounds: {bounds}. Then, at {guarantee_text(document.guarantee.parts[1])}, the statistics. "
+        f"The bounds are {bounds}; the statistics cost {guarantee_text(document.guarantee.parts[1])}. "
         if bounds
         else ""
     )
     return (
-        f"{before}Integer statistics of the data, each with independent {noise} noise. A value may be negative or too "
-        "large; it is published as drawn, because cutting it off would bias the posterior."
+        f"{before}The statistics are integers, each with independent {noise} noise. A value may be negative or larger "
+        "than any exact value: it is published as drawn, because clamping it would bias the posterior."
     )
 
 
@@ -199,37 +194,46 @@ def computed_text(document: ReleaseDocument) -> str:
 
 
 def width_text(document: ReleaseDocument) -> str:
-    """Return what the split of the posterior's width means, in sentences."""
+    """Return what the two parts of the posterior's width mean, in sentences."""
     if document.inference.method == "naive":
-        return "The naive method treats the released values as exact, so no part of the width is because of privacy."
+        return "The naive method treats the released values as exact, so that it attributes no width to privacy."
     return (
-        "sd^2 = (data)^2 + (privacy)^2: the first part would remain if the exact statistics were known, and the noise "
-        "added for privacy causes the second. Both are computed from the released values alone."
+        "The variance has two parts, sd^2 = (data)^2 + (privacy)^2: the first would remain if the exact statistics "
+        "were known, and the second comes from the noise that was added for privacy. Both are computed from the "
+        "released values alone."
     )
 
 
-def noise_share(document: ReleaseDocument, name: str) -> float:
-    """Return privacy's share of the posterior variance of a parameter, from 0 to 1."""
-    sd = document.posterior[name].sd or 0.0
-    return (document.width[name].sd_noise / sd) ** 2 if sd > 0 else 0.0
+def tables_text(document: ReleaseDocument) -> str:
+    """Return a sentence about the file of all cells of a network; empty if there is no such file."""
+    if isinstance(document.tables, msgspec.UnsetType):
+        return ""
+    return f"`tables.csv` holds every cell; its counts are {document.tables}."
+
+
+def states_text(document: ReleaseDocument) -> str:
+    """Return a sentence about the file of all hidden states; empty if there is no such file."""
+    if isinstance(document.states, msgspec.UnsetType):
+        return ""
+    return "`states.csv` holds, for each sequence and step, the most likely state and the probability of every state."
 
 
 def ledger_note(document: ReleaseDocument) -> str:
     """Return how to check a release against the ledger."""
     return (
-        f"Charged as entry {document.ledger.sequence} of the custodian's ledger, hash `{document.ledger.hash}`. "
-        "`dpbayes budget verify` checks the ledger; if the entry of this number has another hash, the ledger was "
-        "replaced."
+        f"This release was charged as entry {document.ledger.sequence} of the custodian's ledger, with the hash "
+        f"`{document.ledger.hash}`. `dpbayes budget verify` checks the ledger; if this entry has another hash, the "
+        "ledger was replaced."
     )
 
 
 def reuse_texts(document: ReleaseDocument) -> list[str]:
-    """Return what else a bundle can be used for, one paragraph each, with ``REUSE_COMMAND`` if it applies."""
+    """Return what a reader can do with a bundle, one paragraph each; one may be ``REUSE_COMMAND``."""
     samples = document.inference.samples_file
     if document.draws:
         return [
-            f"Computing anything from these {draws_word(document)} costs no privacy budget. More "
-            f"{draws_word(document)} would: each one was paid for. `{samples}` holds them."
+            f"Computing anything from these {draws_word(document)} costs no privacy budget; more "
+            f"{draws_word(document)} do, because each one is paid for. `{samples}` holds the {draws_word(document)}."
         ]
     return [
         "Everything in this bundle is public. Computing more from it, such as more samples, costs no privacy budget:",

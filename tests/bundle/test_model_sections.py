@@ -1,4 +1,4 @@
-"""Hidden Markov models in a bundle: states in the document and as a table, emissions and transitions in the report."""
+"""Hidden Markov models in a bundle: states in the document, as a table and on the page."""
 
 from __future__ import annotations
 
@@ -11,19 +11,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpbayes_cli.bundle.document import ReleaseDocument, parse_document
+from dpbayes_cli.bundle.document import parse_document
+from dpbayes_cli.bundle.files import rounded_states
 from dpbayes_cli.bundle.read import analysis_of, read_bundle
-from dpbayes_cli.bundle.report.emissions_plot import MAX_STATES, MAX_VALUES, drawn_values, emissions_plot
-from dpbayes_cli.bundle.report.model_sections import DRAWINGS, section_pictures
+from dpbayes_cli.bundle.report.model_sections import MAX_FEATURES, drawn_sections
 from dpbayes_cli.bundle.report.page import report_html
-from dpbayes_cli.bundle.report.states_section import MAX_FEATURES
-from dpbayes_cli.bundle.report.svg_files import pictures_of
-from dpbayes_cli.bundle.report.transitions_plot import MAX_TRANSITION_STATES, transitions_plot
-from dpbayes_cli.bundle.states_file import rounded_states
-from dpbayes_cli.core.model import Model
+from dpbayes_cli.bundle.report.page_figures import page_figures
+from tests.bundle.pictures import EVIL, Page, check_picture
 from tests.bundle.regimes import hmm_spec, months, release_made_up, states_of
-from tests.bundle.test_network_plot import HOSTILE, cells_of, check, markers, texts
-from tests.bundle.test_page import EVIL, Page
 from tests.bundle.test_page import check as check_page
 from tests.conftest import Cli
 from tests.schemas import check_document
@@ -34,10 +29,6 @@ SMALL = hmm_spec(
     {"type": ["fire", "explosion", EVIL[0]], "killed": ["0", "1", "2+"]},
     2,
 )
-
-
-def the_states(document: ReleaseDocument, model: Model) -> str:
-    return "".join(drawing.section(document, model) for drawing in DRAWINGS)
 
 
 def files(bundle: str) -> dict[str, bytes]:
@@ -115,91 +106,36 @@ def test_the_report_has_a_section_about_states_with_every_picture(
     assert "the-states" in page.sections()
     assert "<b>" not in content
     assert "<script" not in content
-    pictures = section_pictures(document, model)
+    (section,) = drawn_sections(document, model)
+    pictures = section.pictures
     assert [picture.name for picture in pictures] == ["states", "emissions-0", "emissions-1", "transitions"]
     for picture in pictures:
-        check(picture, labelled=True)
+        check_picture(picture, labelled=True)
         assert picture.svg in content
-    every = pictures_of(document, analysis)
+    every = page_figures(document, analysis).pictures
     assert [picture.name for picture in every] == [picture.name for picture in pictures]
     assert re.findall("<svg.*?</svg>", content, re.DOTALL) == [picture.svg.strip() for picture in every]
-    assert the_states(document, model).count("<figure>") == 4
     without = parse_document(
         json.dumps({k: v for k, v in json.loads(document.payload()).items() if k != "states"}).encode()
     )
-    names = [picture.name for picture in section_pictures(without, model)]
-    assert names == ["emissions-0", "emissions-1", "transitions"]
-    assert "states.csv" not in the_states(without, model)
+    (section,) = drawn_sections(without, model)
+    assert [picture.name for picture in section.pictures] == ["emissions-0", "emissions-1", "transitions"]
+    assert section.about_file == ""
 
 
 def test_many_features_plot_the_first(dpbayes: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dpbayes_cli.bundle.report.states_section.MAX_FEATURES", 1)
+    monkeypatch.setattr("dpbayes_cli.bundle.report.model_sections.MAX_FEATURES", 1)
     release_made_up(dpbayes, monkeypatch, SMALL)
     bundle = read_bundle(Path("out"))
-    section = the_states(bundle.document, bundle.model)
-    assert "The emissions of the first 1 of 2 features are plotted." in section
-    assert section.count("<figure>") == 3
+    (section,) = drawn_sections(bundle.document, bundle.model)
+    assert section.left_out == "The emissions of the first 1 of 2 features are plotted."
+    assert [picture.name for picture in section.pictures] == ["states", "emissions-0", "transitions"]
     assert MAX_FEATURES > 1
 
 
 def test_states_keep_six_digits_and_stay_probabilities() -> None:
     states = np.array([[[0.123456789, 0.876543211], [1.0 + 1e-5, 1e-9 / 3], [1.0, -1e-17]]])
     assert rounded_states(states) == [[[0.123457, 0.876543], [1.0, 3.33333e-10], [1.0, 0.0]]]
-
-
-def test_emissions_show_every_mean_in_the_panel_of_its_state() -> None:
-    cells = cells_of((3, 5))
-    picture = emissions_plot("type", [f"kind {k}" for k in range(5)], cells, "emissions-0")
-    check(picture, labelled=True)
-    panels = markers(picture)
-    assert [len(panel) for panel in panels] == [5, 5, 5]
-    for k, panel in enumerate(panels):
-        assert np.corrcoef([x for x, _ in panel], cells["mean"][k])[0, 1] > 0.9999
-        assert [y for _, y in panel] == sorted(y for _, y in panel)
-        assert f"var(--hue-{k + 1})" in picture.svg
-    assert {"state 1", "state 2", "state 3", *(f"kind {k}" for k in range(5))} <= set(texts(picture))
-    best = int(cells["mean"][1].argmax())
-    assert f"state 2 mostly kind {best} ({cells['mean'][1, best]:.2f})" in picture.svg
-    assert picture.caption == "Posterior means and 90 % intervals of the probabilities of type in each state."
-
-
-def test_many_states_and_values_plot_the_first_and_the_likeliest() -> None:
-    cells = cells_of((10, 40))
-    picture = emissions_plot("type", [f"kind {k}" for k in range(40)], cells, "emissions-0")
-    check(picture, labelled=True)
-    assert [len(panel) for panel in markers(picture)] == [MAX_VALUES] * MAX_STATES
-    assert picture.caption.endswith("Shown: the first 8 of 10 states and the 24 of 40 values most likely in a state.")
-    assert len(picture.svg) < 200_000
-    mean = np.array([np.arange(30.0), np.zeros(30)])
-    mean[1, 0] = 99.0
-    assert drawn_values(mean).tolist() == [0, *range(7, 30)]
-
-
-def test_transitions_are_numbers_in_shaded_cells() -> None:
-    transition = np.array([[0.9, 0.0999, 0.0001], [0.25, 0.5, 0.25], [0.0, 0.003, 0.997]])
-    picture = transitions_plot(transition, np.array([1.0, 0.0, 0.0]), "transitions")
-    check(picture, labelled=True)
-    drawn = texts(picture)
-    assert drawn[4:] == [
-        *("at first", "1.00", "0.00", "0.00"),
-        *("from state 1", "0.90", "0.10", "<0.01"),
-        *("from state 2", "0.25", "0.50", "0.25"),
-        *("from state 3", "0.00", "<0.01", ">0.99"),
-    ]
-    opacities = re.findall(r"fill: var\(--series-1\); opacity: ([0-9.]+)", picture.svg)
-    shades = 0.5 * np.concatenate([[1.0], transition[transition > 0.0]])
-    assert [float(opacity) for opacity in opacities] == pytest.approx(shades.tolist(), abs=0.01)
-    assert "from state 2: to 1 0.25, to 2 0.50, to 3 0.25" in picture.svg
-    large = transitions_plot(np.full((20, 20), 0.05), np.full(20, 0.05), "transitions")
-    assert large.caption.endswith(f"Shown: the first {MAX_TRANSITION_STATES} of 20 states.")
-    assert texts(large).count("0.05") == MAX_TRANSITION_STATES * (MAX_TRANSITION_STATES + 1)
-
-
-def test_hostile_names_in_emissions_are_texts() -> None:
-    picture = emissions_plot('<b>&"', HOSTILE, cells_of((2, len(HOSTILE))), "emissions-0")
-    check(picture, labelled=True)
-    assert "<b>" not in picture.svg
-    assert '<b>&"' in texts(picture)
 
 
 @pytest.mark.slow

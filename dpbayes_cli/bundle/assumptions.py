@@ -1,0 +1,110 @@
+"""The assumptions of a release's guarantee and of its posterior, in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dpbayes_cli.core.columns import AnyColumn, NumericColumn
+from dpbayes_cli.core.plan import Plan
+from dpbayes_cli.privacy.neighbors import Neighbors
+from dpbayes_cli.spec.release_spec import ReleaseSpec
+
+_MAX_LISTED = 20
+_RECORDS = {
+    Neighbors.REPLACE_ONE: "Neighboring data sets differ in the content of one {unit}; the number of records is "
+    "public.",
+    Neighbors.ADD_REMOVE: "Neighboring data sets differ by one added or removed {unit}; the number of records is "
+    "private, and this bundle depends on it only through the noisy statistics.",
+}
+_UNITS = {
+    Neighbors.REPLACE_ONE: "Neighboring data sets differ in the records of one privacy unit, in some or all of them; "
+    "the number of units is public, and how many records a unit has is private.",
+    Neighbors.ADD_REMOVE: "Neighboring data sets differ by one added or removed privacy unit with all its records; the "
+    "numbers of units and of records are private, and this bundle depends on them only through the noisy statistics.",
+}
+_WEAKENED = {
+    "gdp": "k mu",
+    "zcdp": "k^2 rho",
+    "composition": "k epsilon for the pure steps and k^2 rho for the others",
+}
+"""The guarantee of a person with k records, by the kind of the guarantee; k epsilon for other kinds."""
+_DROPPED = "not counted, and their number is private"
+
+
+def assumptions(
+    spec: ReleaseSpec, columns: Sequence[AnyColumn], plan: Plan, record_unit: str, *, has_private_bounds: bool
+) -> list[str]:
+    """Return the assumptions of the guarantee and of the posterior.
+
+    Args:
+        record_unit: the kind of a record of the source.
+        has_private_bounds: whether the release found the bounds of the data privately.
+    """
+    relation = _RECORDS if spec.privacy.unit is None else _UNITS
+    sentences = [relation[spec.privacy.neighbors].format(unit=record_unit)]
+    if record_unit == "physical line":
+        sentences.append("A record is a line that ends at a line feed; text after the last line feed is a record too.")
+    sentences += [
+        _about_people(spec, plan.guarantee.kind),
+        "The guarantee is for this release alone; the ledger adds up the costs of all releases of the account.",
+        "The header, the declared domain, the prior and every option were chosen without looking at the records.",
+    ]
+    if has_private_bounds:
+        sentences += [
+            "The bounds are quantiles of the data, which the first step of this release found privately; the range "
+            "that was searched for them was chosen without looking at the records.",
+            "The posterior treats the bounds as fixed in advance: it ignores the little that the bounds say about the "
+            "data.",
+        ]
+    sentences.append(_about_invalid(spec, columns, plan))
+    if any(isinstance(column, NumericColumn) and column.outside == "drop" for column in columns):
+        sentences.append("Records with a number outside its bounds were not counted; the posterior allows for this.")
+    return [
+        *sentences,
+        "The operating system's random numbers are secret and unpredictable, and nobody observes the custodian's "
+        "machine, its memory or the time that the computation takes.",
+        *plan.final_step.law.assumptions,
+        "The posterior, but not the privacy guarantee, assumes that the model is true and that the records are "
+        "independent given its parameters.",
+    ]
+
+
+def _about_people(spec: ReleaseSpec, kind: str) -> str:
+    unit = spec.privacy.unit
+    if unit is None:
+        weaker = f"A person with k records has a weaker guarantee: {_WEAKENED.get(kind, 'k epsilon')}."
+        none = "The Renyi curve guarantees nothing to a person with several records."
+        return f"Each person has at most one record. {none if kind == 'rdp' else weaker}"
+    limit = unit.max_contributions
+    kept = "one record was" if limit == 1 else f"at most {limit:,} records were"
+    return (
+        f"The column {unit.column!r} identifies people: no two people have the same value, and all records of a person "
+        f"are well-formed and hold the same value. Of the records with one value {kept} kept, chosen by a hash with a "
+        "secret key, whatever their order. All malformed records and records without a value together form one unit. "
+        "A value stands for the same person in all data that are charged to the account."
+    )
+
+
+def _about_invalid(spec: ReleaseSpec, columns: Sequence[AnyColumn], plan: Plan) -> str:
+    invalid, impute = "Missing, malformed and undeclared values", spec.policy.impute
+    stand_ins = [f"{column.role}: {column.impute!r}" for column in columns if column.impute is not None]
+    if stand_ins:
+        more = f" and {len(stand_ins) - _MAX_LISTED} more, see the spec" if len(stand_ins) > _MAX_LISTED else ""
+        counted = f"counted as public stand-ins ({', '.join(stand_ins[:_MAX_LISTED])}{more})"
+        others = f"counted as {impute!r}" if impute is not None else _DROPPED
+        rest = "" if len(stand_ins) == len(columns) else f" Such values in other columns were {others}."
+        return (
+            f"{invalid} were {counted}. The custodian states that these stand-ins are fair; if many values are "
+            f"missing, they bias the posterior.{rest}"
+        )
+    if impute is not None:
+        return (
+            f"{invalid} were counted as {impute!r}. The custodian states that this stand-in is fair; if many values "
+            "are missing, it biases the posterior."
+        )
+    consequence = (
+        "The posterior averages over the unknown number of valid records, which has a uniform prior."
+        if plan.final_step.rows is None
+        else "A record with such a value was left out entirely."
+    )
+    return f"{invalid} were {_DROPPED}. {consequence}"

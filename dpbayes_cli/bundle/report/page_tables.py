@@ -1,0 +1,95 @@
+"""Tables and sentences that the page shows and the Markdown report does not."""
+
+from __future__ import annotations
+
+import math
+from decimal import ROUND_CEILING, Context
+from typing import TYPE_CHECKING
+
+from dpbayes_cli.bundle.report.report_tables import MAX_ROWS, ReportTable, cut_table
+from dpbayes_cli.privacy.tradeoff import Tradeoff
+
+if TYPE_CHECKING:
+    from dpbayes_cli.bundle.document import ReleaseDocument
+    from dpbayes_cli.bundle.report.report_context import BudgetChange, Expected
+    from dpbayes_cli.privacy.guarantee import Guarantee
+
+_DELTAS = (1e-3, 1e-5, 1e-6, 1e-9)
+_FALSE_ALARM_RATE = 0.05
+_FOUR_DIGITS = Context(prec=4, rounding=ROUND_CEILING)
+"""Rounds upwards, so that the table never understates epsilon."""
+_DIAGNOSTICS = {
+    "r_hat": ("R-hat", "at most 1.01"),
+    "ess_bulk": ("effective sample size, center", "at least 400"),
+    "ess_tail": ("effective sample size, tails", "at least 400"),
+}
+
+
+def power_text(guarantee: Guarantee) -> str:
+    """Return what a guarantee means for someone who tests for one record; empty if it bounds no such test."""
+    power = math.ceil(1000.0 * Tradeoff(guarantee).power(_FALSE_ALARM_RATE)) / 10.0
+    if power >= 100.0:
+        return ""
+    return (
+        "As a hypothesis test: someone guesses from this bundle which of two such data sets it was made from. If they "
+        f"name the second data set at most {100 * _FALSE_ALARM_RATE:g} times in 100 when that is wrong, they name it "
+        f"at most {power:g} times in 100 when that is right."
+    )
+
+
+def drawn_width_text(document: ReleaseDocument, expected: Expected) -> str:
+    """Return the sd of the distribution of the released draws and the sd without privacy; empty if it is unknown."""
+    drawn, nonprivate = expected.drawn_sd, expected.drawn_nonprivate_sd
+    if not drawn or not nonprivate:
+        return ""
+    return (
+        f"In the same simulation, the sd of `{next(iter(document.posterior))}` (a root mean square) is {drawn:.4g} in "
+        f"the distribution of the released draws and {nonprivate:.4g} in the posterior without privacy: privacy's "
+        f"share of the variance is {max(0.0, 1.0 - (nonprivate / drawn) ** 2):.1%}."
+    )
+
+
+def epsilon_table(guarantee: Guarantee) -> ReportTable:
+    """Return upper bounds on epsilon at a few deltas; without rows if it is infinite at all of them."""
+    curve = Tradeoff(guarantee)
+    pairs = [(delta, curve.epsilon(delta)) for delta in _DELTAS if delta > guarantee.delta]
+    if guarantee.epsilon.is_finite():
+        pairs.append((float(guarantee.delta), float(guarantee.epsilon)))
+    finite = [(delta, epsilon) for delta, epsilon in pairs if math.isfinite(epsilon)]
+    return cut_table(
+        "Upper bound on epsilon at each delta",
+        ["delta", "epsilon"],
+        finite,
+        lambda pair: [f"{pair[0]:g}".replace("e-0", "e-"), f"{float(_FOUR_DIGITS.create_decimal(repr(pair[1]))):.4g}"],
+    )
+
+
+def expected_table(document: ReleaseDocument, expected: Expected) -> ReportTable:
+    """Return the width of each released posterior, and the width that was expected without privacy."""
+    columns = ["parameter", "width of the 90 % interval", "expected without privacy", "sd expected without privacy"]
+    rows = []
+    for name, width in list(expected.widths.items())[:MAX_ROWS]:
+        summary = document.posterior[name]
+        released = "-" if summary.q05 is None or summary.q95 is None else f"{summary.q95 - summary.q05:.4g}"
+        rows.append([name, released, f"{width.interval_width:.4g}", f"{width.sd:.4g}"])
+    return ReportTable("Widths expected without privacy", columns, rows, len(expected.widths), "release.json")
+
+
+def budget_table(change: BudgetChange) -> ReportTable:
+    """Return the account before and after a release."""
+    columns = ["component", "total", "spent before", "spent after", "remaining after"]
+    amounts = (change.total, change.before, change.after, change.remaining)
+    rows = [[name, *(amount[name] for amount in amounts)] for name in change.total]
+    return ReportTable("The account before and after this release", columns, rows, len(rows), "")
+
+
+def diagnostics_table(document: ReleaseDocument) -> ReportTable:
+    """Return the diagnostics of the Markov chains, and which values of them are good."""
+    values = document.inference.diagnostics
+    rows = []
+    for key, (title, good) in _DIAGNOSTICS.items():
+        if key in values:
+            value = values[key]
+            rows.append([title, "-" if value is None else f"{value:.4g}", good])
+    columns = ["diagnostic", "value", "good if"]
+    return ReportTable("The worst value over all parameters", columns, rows, len(rows), "")

@@ -1,0 +1,174 @@
+"""The posterior of probabilities: the table of a variable of a network, or the emissions of a feature in each state.
+
+Panels stand side by side and share the labels of their rows. Each row has one probability: a dot marks its mean, and a
+line its 90 % interval.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from dpbayes_cli.bundle.report.cut_text import fitting
+from dpbayes_cli.bundle.report.inline_svg import (
+    INK,
+    LINE,
+    SERIES,
+    Picture,
+    blank_figure,
+    hue_of,
+    inline_svg,
+    shown_text,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from dpbayes_cli.base.numeric import Floats, Integers
+
+MAX_TABLE_ROWS, MAX_TABLE_VALUES = 24, 8
+MAX_STATES, MAX_EMISSIONS = 8, 24
+_FONT = 9.0
+_POINT = 1.0 / 72.0
+_TABLE_LABEL_EMS, _EMISSION_LABEL_EMS = 26.0, 20.0
+_MIN_PANEL_WIDTH = 1.05
+"""In inches."""
+
+
+def table_plot(
+    variable: str,
+    values: Sequence[str],
+    parents: Mapping[str, Sequence[str]],
+    cells: Mapping[str, Floats],
+    name: str,
+) -> Picture:
+    """Return the first rows and values of a table, with a panel for each value and a row for each row of the table.
+
+    A variable without parents has a single panel, with a row for each value.
+
+    Args:
+        parents: the names of each parent's values.
+        cells: mean, q05 and q95 of every cell, each with the cells in C order over parents and child.
+    """
+    n_rows = math.prod(map(len, parents.values()))
+    panels = {key: part.reshape(n_rows, -1) for key, part in cells.items()}
+    if parents:
+        rows, columns = min(n_rows, MAX_TABLE_ROWS), min(len(values), MAX_TABLE_VALUES)
+        panels = {key: part.T for key, part in panels.items()}
+        labels, titles = [_row_label(parents, row) for row in range(rows)], list(values[:columns])
+        extents = [(rows, n_rows, "rows"), (columns, len(values), "values")]
+    else:
+        rows, columns = min(len(values), MAX_TABLE_ROWS), 1
+        labels, titles = [fitting(value, _TABLE_LABEL_EMS) for value in values[:rows]], [""]
+        extents = [(rows, len(values), "values")]
+    width = max(_MIN_PANEL_WIDTH, min(3.6, 4.2 / columns))
+    figure = _draw_panels(
+        {key: part[:columns, :rows] for key, part in panels.items()},
+        labels,
+        [(fitting(title, 0.9 * width / (_FONT * _POINT)), SERIES[k % len(SERIES)]) for k, title in enumerate(titles)],
+        (width, 2.4, 0.06),
+        has_bars=False,
+    )
+    given = f" given {', '.join(parents)} (a row for each combination, in this order)" if parents else ""
+    caption = f"Posterior means and 90 % intervals of the probabilities of {variable}{given}."
+    caption += shown_text([f"the first {shown} of {count} {noun}" for shown, count, noun in extents if shown < count])
+    return Picture(name, inline_svg(figure, name, caption), caption)
+
+
+def emissions_plot(feature: str, values: Sequence[str], cells: Mapping[str, Floats], name: str) -> Picture:
+    """Return the probabilities of a feature's values, with a panel for each of the first states and a row for a value.
+
+    If there are many values, only the values that are most likely in some state are plotted.
+
+    Args:
+        cells: mean, q05 and q95 of every probability, each of shape (n_states, n_values).
+    """
+    mean = cells["mean"]
+    columns = min(len(mean), MAX_STATES)
+    kept = drawn_values(mean[:columns])
+    figure = _draw_panels(
+        {key: part[:columns, kept] for key, part in cells.items()},
+        [fitting(values[i], _EMISSION_LABEL_EMS) for i in kept],
+        [(f"state {k + 1}", hue_of(k)) for k in range(columns)],
+        (min(max(_MIN_PANEL_WIDTH, 5.6 / columns), 2.4), 1.8, 0.08),
+        has_bars=True,
+    )
+    left_out = [f"the first {columns} of {len(mean)} states"] if columns < len(mean) else []
+    if len(kept) < len(values):
+        left_out.append(f"the {len(kept)} of {len(values)} values most likely in a state")
+    caption = f"Posterior means and 90 % intervals of the probabilities of {feature} in each state."
+    caption += shown_text(left_out)
+    best = [int(row.argmax()) for row in mean[:columns]]
+    likeliest = (f"state {k + 1} mostly {values[i]} ({mean[k, i]:.2f})" for k, i in enumerate(best))
+    return Picture(name, inline_svg(figure, name, f"{caption} Means: {'; '.join(likeliest)}.", 1.0), caption)
+
+
+def drawn_values(mean: Floats) -> Integers:
+    """Return the indices of the values that are plotted, in ascending order: all values, or the most likely ones.
+
+    Args:
+        mean: shape (n_states, n_values).
+    """
+    import numpy as np
+
+    most = np.argsort(-mean.max(axis=0), kind="stable")[:MAX_EMISSIONS]
+    return np.sort(most)
+
+
+def _draw_panels(
+    cells: Mapping[str, Floats],
+    labels: Sequence[str],
+    titles: Sequence[tuple[str, str]],
+    sizes: tuple[float, float, float],
+    *,
+    has_bars: bool,
+) -> Figure:
+    """Draw probabilities.
+
+    Args:
+        cells: mean, q05 and q95 of every probability, each of shape (n_panels, n_rows).
+        labels: the labels of the rows.
+        titles: the title and the color of each panel.
+        sizes: the width of a panel and of the margins, in inches, and the gap between panels.
+        has_bars: whether a bar reaches from 0 to each mean.
+    """
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+    panel_width, margin, gap = sizes
+    mean, low, high = (cells[key] for key in ("mean", "q05", "q95"))
+    places, end = range(len(labels)), axis_end(float(high.max()))
+    figure, panels = blank_figure(panel_width * len(mean) + margin, 0.62 + 0.2 * len(labels), len(mean))
+    if isinstance(layout := figure.get_layout_engine(), ConstrainedLayoutEngine):
+        layout.set(wspace=gap)
+    for k, (panel, (title, color)) in enumerate(zip(panels, titles, strict=True)):
+        if has_bars:
+            panel.barh(places, mean[k], height=0.66, color=color, alpha=0.3)
+            panel.hlines(places, low[k], high[k], color=color, linewidth=1.6)
+        else:
+            panel.hlines(places, low[k], high[k], color=color, linewidth=2.2, alpha=0.55)
+        panel.plot(mean[k], places, linestyle="none", marker="o", markersize=3.6, color=color)
+        panel.set_title(title, fontsize=_FONT, color=INK, parse_math=False)
+        panel.set_yticks(places, labels if k == 0 else [""] * len(labels), parse_math=False)
+        panel.tick_params(axis="y", length=0, labelcolor=INK)
+        panel.set_ylim(len(labels) - 0.4, -0.6)
+        panel.set_xlim(-0.03 * end, end)  # a dot at zero is whole
+        panel.locator_params(axis="x", nbins=2 if len(mean) > 3 else 4)
+        panel.grid(axis="x", color=LINE, linewidth=0.5)
+        panel.set_axisbelow(True)
+    return figure
+
+
+def axis_end(largest: float) -> float:
+    """Return the end of an axis of probabilities, which is less than one if all probabilities are small."""
+    return next(end for end in (0.001, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.02) if largest <= end or end > 1.0)
+
+
+def _row_label(parents: Mapping[str, Sequence[str]], row: int) -> str:
+    """Return the parents' values in a row of the table; each is shortened so that all of them fit."""
+    row_values = []
+    for levels in reversed(list(parents.values())):
+        row_values.append(levels[row % len(levels)])
+        row //= len(levels)
+    share = (_TABLE_LABEL_EMS - 1.0 * (len(row_values) - 1)) / len(row_values)
+    return fitting(", ".join(fitting(value, max(share, 2.0)) for value in reversed(row_values)), _TABLE_LABEL_EMS)
