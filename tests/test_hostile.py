@@ -228,7 +228,7 @@ SPECS = {
     "a hundred megabytes": ("a: " + "x" * 100_000_000, "larger"),
     "an exponent": ("model: beta-bernoulli\nprivacy: {epsilon: 1e999999}\n", "not a plain decimal"),
     "a hundred thousand digits": (f"model: beta-bernoulli\nprivacy: {{epsilon: {'9' * 100_000}}}\n", "not a plain"),
-    "a huge count": (f"model: beta-bernoulli\nrecords: {'9' * 100_000}\nprivacy: {{epsilon: 1}}\n", "records"),
+    "a huge count": (f"model: beta-bernoulli\ninference: {{samples: {'9' * 100_000}}}\n", "samples"),
     "a truth value": ("model: beta-bernoulli\nprivacy: {epsilon: yes}\n", "not a plain decimal"),
     "a date": ("model: 2020-01-01\n", "2020-01-01"),
     "a merge key": ("model: beta-bernoulli\n<<: {privacy: {epsilon: 1}}\n", "unknown key"),

@@ -87,10 +87,10 @@ def put(*keys: str | int, value: Any) -> Callable[[dict[str, Any]], None]:
 
 TAMPERED = {
     "guarantee": (put("guarantee", "epsilon", value=0.5), "guarantee: it does not follow"),
-    "cost of the request": (put("spec", "privacy", "epsilon", value="0.5"), "noise: it is not the law that"),
-    "noise": (put("noise", "scale", value=1.0), "noise: it is not the law that"),
-    "noise of one": (put("statistics", 0, "noise_scale", value=1.0), "noise: it is not the law that"),
-    "no noise": (put("statistics", 0, "noise_scale", value=0.0), "noise: it is not the law that"),
+    "cost of the request": (put("spec", "privacy", "epsilon", value="0.5"), "noise: it is not the noise law that"),
+    "noise": (put("noise", "scale", value=1.0), "noise: it is not the noise law that"),
+    "noise of one": (put("statistics", 0, "noise_scale", value=1.0), "noise: it is not the noise law that"),
+    "no noise": (put("statistics", 0, "noise_scale", value=0.0), "noise: it is not the noise law that"),
     "sensitivity": (put("sensitivity_l1", value=1), "sensitivity_l1: it does not follow"),
     "a statistic": (put("statistics", 0, "value", value=100), "posterior: it does not follow"),
     "an impossible statistic": (put("statistics", 0, "value", value=600), "is impossible: no data and noise"),

@@ -61,20 +61,16 @@ def command(
     as_json: bool,
     **flags: Any,
 ) -> None:
-    """Release a private posterior of DATA: estimates of a model and their uncertainty, in a bundle to publish.
+    """Release a private posterior of DATA, in a bundle to publish.
 
     \b
     dpbayes release data.csv --model beta-bernoulli --eps 1
     dpbayes release data.parquet --spec clinic.yaml --out out/ --json
     dpbayes release postgresql://ada@db/clinic/patients --spec clinic.yaml
 
-    DATA: files and globs (read together), - (standard input) or a PostgreSQL table. Epsilon bounds what the bundle can
-    reveal about one record (with --unit: about all records of one person). A smaller epsilon protects more, and makes
-    the estimates less precise; dpbayes plan shows how precise, without data.
-
-    Each release is charged to an account (--dataset), which is for one population: data that another account paid for
-    are refused. If a run is killed, the same command finishes it: one charge, one draw. Repeated after that, it shows
-    the release again at no cost.
+    DATA: files, globs, - (standard input) or a PostgreSQL table. A smaller epsilon protects more, and makes estimates
+    less precise: dpbayes plan shows by how much. If a run is killed, the same command finishes it: one charge, one
+    draw. Repeated after that, it shows the release again at no cost.
     """
     from dpbayes_cli.base.address_space import check_address_space
 

@@ -10,10 +10,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from dpbayes_cli.core.design import DesignMatrix
 from dpbayes_cli.core.losses import Loss
+from dpbayes_cli.core.plan import Chain
+from dpbayes_cli.core.released import Draws
+from dpbayes_cli.core.section import require_type
+from dpbayes_cli.core.statistic import ExactEvidence
 from dpbayes_cli.privacy.chain_arithmetic import MAX_CHUNK_RECORDS, SLOPE_ERROR, ChainArithmetic, chain_arithmetic
 from dpbayes_cli.privacy.secret_normals import LOG_ERROR, RoundedNormals
-from dpbayes_cli.privacy.step_law import StepLaw
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
@@ -31,7 +35,7 @@ _MIN_PARALLEL_ENTRIES = 1 << 22
 
 
 @dataclass(frozen=True)
-class Langevin(StepLaw):
+class Langevin(Chain):
     """The chain w <- w - h grad U(w) + sqrt(2 h) N(0, I) from w = 0, T steps; it releases the last iterate, rounded.
 
     U(w) = beta sum_i loss(x_i'w; y_i) + (tau / 2) |w|^2. Each draw comes from an independent chain.
@@ -51,7 +55,6 @@ class Langevin(StepLaw):
         row_norm: the largest norm of a row.
     """
 
-    draws_exactly: ClassVar[bool] = False
     draws_at_once: ClassVar[bool] = True
     can_be_dictated: ClassVar[bool] = False
 
@@ -99,6 +102,11 @@ class Langevin(StepLaw):
     def is_possible(self, draw: Sequence[float]) -> bool:
         """Return whether a draw is on the grid."""
         return all((value / self.grid).is_integer() for value in draw)
+
+    def run(self, evidence: ExactEvidence, size: int) -> Draws:
+        """Run independent chains on the rows of the design and keep their last iterates."""
+        drawn = self.draw(require_type(evidence.design, DesignMatrix), size)
+        return Draws(tuple(tuple(point) for point in drawn.tolist()))
 
     def draw(self, matrix: DesignMatrix, size: int, normals: Normals | None = None) -> Floats:
         """Run independent chains and return their last iterates, shape (size, width).

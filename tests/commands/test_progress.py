@@ -40,7 +40,7 @@ def test_progress_is_shown_on_a_terminal_only(
                 break
     assert share_read() is None
     assert ("reading " in shown.getvalue()) == ("50%" in shown.getvalue()) == (stream is Terminal)
-    assert stream is not Terminal or shown.getvalue().endswith("\033[2K")
+    assert stream is not Terminal or "\033[2K" in shown.getvalue().rpartition("50%")[2]
 
 
 @pytest.mark.slow

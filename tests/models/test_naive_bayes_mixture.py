@@ -132,7 +132,7 @@ def test_memory_of_codes_and_chain_is_small() -> None:
     assert collected.n_records == 4
     assert [column.tolist() for column in collected.columns()] == [[0, 1, 1, 0], [299, 0, 0, 299]]
     assert collected.columns()[1].dtype == np.uint16
-    with pytest.raises(ValueError, match="complete"):
+    with pytest.raises(ValueError, match="invalid cell"):
         collected.take(np.array([[0, -1]]))
     chain, _ = plan_latent(mixture().structure, PrivateGibbsOptions(epsilon=Decimal(1)), 10**7)
     assert working_memory(chain) < 300e6
