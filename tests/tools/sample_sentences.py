@@ -1,6 +1,6 @@
 """Print sentences drawn at random from the package's texts: ``python -m tests.tools.sample_sentences SEED [NUMBER]``.
 
-Each is to be understood at first reading, without the code around it.
+Each is to be understood at first reading, with the name that it documents and without the code around it.
 """
 
 from __future__ import annotations
@@ -14,6 +14,11 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).parents[2] / "dpbayes_cli"
 SENTENCE = re.compile(r"[^.!?]+(?:[.!?](?!\s|$)[^.!?]*)*[.!?]?")
+ABBREVIATION = re.compile(r"\b(e\.g|i\.e|sec|cf|vs|Thm|Alg|eq|et al)\.\s+")
+NO_SENTENCE = re.compile(r"Source: |SELECT |CREATE |\W*$")
+"""Citations and statements of SQL."""
+ENTRY = re.compile(r"\n(?= *(?:Args|Attributes|Returns|Raises|Yields|Privacy|Source|[a-z_0-9, *]{1,40}):(?: |\n))")
+HEADING = re.compile(r"^ *(?:Args|Attributes|Returns|Raises|Yields):\s*", re.MULTILINE)
 
 
 def text_of(node: ast.expr) -> str:
@@ -29,9 +34,23 @@ def text_of(node: ast.expr) -> str:
     return ""
 
 
-def texts(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield line and text of docstrings, and of messages, help texts and sentences of four words or more."""
+def documented(tree: ast.AST) -> dict[int, str]:
+    """Return the name that each docstring documents, by the identity of its node."""
+    names = {}
+    for node in ast.walk(tree):
+        before, body = "", getattr(node, "body", None)
+        for i, statement in enumerate(body if isinstance(body, list) else []):
+            if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
+                names[id(statement.value)] = before if i else getattr(node, "name", "")
+            targets = getattr(statement, "targets", None) or [getattr(statement, "target", None)]
+            before = ast.unparse(targets[0]) if isinstance(targets[0], ast.expr) else ""
+    return names
+
+
+def texts(path: Path) -> Iterator[tuple[int, str, str]]:
+    """Yield line, documented name and text of docstrings, and of texts of four words or more in the code."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
+    names = documented(tree)
     inner = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in ast.walk(node)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant | ast.JoinedStr) and (
@@ -39,18 +58,34 @@ def texts(path: Path) -> Iterator[tuple[int, str]]:
         ):
             text = text_of(node)
             if len(text.split()) >= 4:
-                yield node.lineno, text
+                yield node.lineno, names.get(id(node), ""), text
+
+
+def split(text: str) -> Iterator[str]:
+    """Yield the sentences of a text; each entry of a list of arguments or attributes begins a sentence."""
+    for part in ENTRY.split(text):
+        if part.strip().startswith("Source:"):
+            continue
+        for sentence in SENTENCE.findall(ABBREVIATION.sub("\\1.\u00a0", HEADING.sub("", part))):
+            yield " ".join(sentence.replace("\u00a0", " ").split())
 
 
 def sentences() -> list[tuple[str, str]]:
-    """Return place and sentence of all texts of the package."""
-    return [
-        (f"{path.relative_to(PACKAGE.parent)}:{line}", " ".join(sentence.split()))
+    """Return place and sentence of all texts of the package, its templates included."""
+    found = [
+        (f"{path.relative_to(PACKAGE.parent)}:{line} {name}".rstrip(), sentence)
         for path in sorted(PACKAGE.rglob("*.py"))
-        for line, text in texts(path)
-        for sentence in SENTENCE.findall(text)
-        if len(sentence.split()) >= 4
+        for line, name, text in texts(path)
+        for sentence in split(text)
     ]
+    for path in sorted(PACKAGE.rglob("*.j2")):
+        plain = re.sub(r"\{[#%].*?[#%]\}|<[^>]*>", "\n\n", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+        found += [
+            (str(path.relative_to(PACKAGE.parent)), each)
+            for block in plain.split("\n\n")
+            for each in split(" ".join(block.split()))
+        ]
+    return [(place, each) for place, each in found if len(each.split()) >= 4 and not NO_SENTENCE.match(each)]
 
 
 if __name__ == "__main__":
