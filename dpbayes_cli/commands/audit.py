@@ -11,7 +11,7 @@ import click
 from dpbayes_cli.commands.options import PATH
 from dpbayes_cli.commands.output import detail, emit, emit_json, emit_table, output_options, say
 from dpbayes_cli.commands.progress import progress_bar
-from dpbayes_cli.commands.request_flags import (
+from dpbayes_cli.commands.request_command import (
     RequestCommand,
     parse_count,
     pop_document,

@@ -9,8 +9,8 @@ import click
 
 from dpbayes_cli.commands.options import bundle_argument
 from dpbayes_cli.commands.output import emit_json, output_options
-from dpbayes_cli.commands.request_flags import pop_document, request_options, target_option
-from dpbayes_cli.spec.flags import LAYOUT
+from dpbayes_cli.commands.request_command import pop_document, request_options, target_option
+from dpbayes_cli.spec.request_flags import LAYOUT
 
 
 @click.command("evaluate")

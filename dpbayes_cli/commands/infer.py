@@ -9,8 +9,8 @@ import click
 
 from dpbayes_cli.commands.options import PATH, bundle_argument
 from dpbayes_cli.commands.output import emit_result, output_options, posterior_lines, say
-from dpbayes_cli.commands.request_flags import merge, pop_document, request_options
-from dpbayes_cli.spec.flags import AFTERWARDS
+from dpbayes_cli.commands.request_command import merge, pop_document, request_options
+from dpbayes_cli.spec.request_flags import AFTERWARDS
 
 if TYPE_CHECKING:
     from dpbayes_cli.bundle.read import Bundle

@@ -10,7 +10,7 @@ import click
 
 from dpbayes_cli.commands.options import DecimalType
 from dpbayes_cli.commands.output import emit, emit_json, emit_table, output_options
-from dpbayes_cli.commands.request_flags import (
+from dpbayes_cli.commands.request_command import (
     RequestCommand,
     parse_count,
     pop_document,

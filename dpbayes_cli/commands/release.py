@@ -14,7 +14,7 @@ from dpbayes_cli.commands.accounts import components
 from dpbayes_cli.commands.options import PATH, ledger_option, open_ledger
 from dpbayes_cli.commands.output import detail, emit, emit_json, output_options, posterior_lines, printable, say
 from dpbayes_cli.commands.progress import reading_shown
-from dpbayes_cli.commands.request_flags import (
+from dpbayes_cli.commands.request_command import (
     RequestCommand,
     pop_document,
     read_document,

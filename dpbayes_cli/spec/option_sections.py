@@ -13,7 +13,7 @@ from dpbayes_cli.core.options import Check, Options
 from dpbayes_cli.core.section import Section
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.spec.convert_section import Exact, exact_number
-from dpbayes_cli.spec.flags import description_of
+from dpbayes_cli.spec.request_flags import description_of
 
 
 class OptionsSection(Section, frozen=True, kw_only=True, dict=True):

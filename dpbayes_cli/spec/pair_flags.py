@@ -14,8 +14,8 @@ from dpbayes_cli.core.options import INFERENCE, PRIVACY, SAMPLING
 from dpbayes_cli.core.registry import supported_pairs
 from dpbayes_cli.core.section import Section
 from dpbayes_cli.spec.bounds_section import BoundsSection
-from dpbayes_cli.spec.flags import FLAGS, Flag, Group
 from dpbayes_cli.spec.release_spec import spec_type
+from dpbayes_cli.spec.request_flags import FLAGS, Flag, Group
 
 _NAMED_AFTER_KEYS: dict[str, Group] = {PRIVACY: "Privacy", SAMPLING: "Sampling", INFERENCE: "Inference and output"}
 """The sections whose options have flags that the table of flags does not list."""

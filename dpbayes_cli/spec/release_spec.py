@@ -27,9 +27,9 @@ from dpbayes_cli.spec.bounds_section import (
     unbounded_domain,
 )
 from dpbayes_cli.spec.convert_section import convert_section
-from dpbayes_cli.spec.flags import description_of
 from dpbayes_cli.spec.foreign_options import check_options, inference_options, pair_of
 from dpbayes_cli.spec.option_sections import InferenceSection, PrivacySection, SamplingSection, with_options
+from dpbayes_cli.spec.request_flags import description_of
 from dpbayes_cli.spec.source_section import SourceSection
 from dpbayes_cli.spec.version_1 import canonical_request, check_names
 

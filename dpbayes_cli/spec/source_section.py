@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Meta
 
 from dpbayes_cli.core.section import Section
-from dpbayes_cli.spec.flags import description_of
+from dpbayes_cli.spec.request_flags import description_of
 
 _MASTER = re.compile(r"local(?:\[(?:\*|[0-9]{1,4})\])?|yarn|spark://[\w.:,-]+|k8s://https?://[\w.:-]+", re.ASCII)
 

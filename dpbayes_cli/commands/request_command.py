@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from dpbayes_cli.commands.options import PATH
-from dpbayes_cli.spec.flags import FLAGS, LISTS, Flag
+from dpbayes_cli.spec.request_flags import FLAGS, LISTS, Flag
 
 if TYPE_CHECKING:
     from dpbayes_cli.spec.pair_flags import KeyFlag
