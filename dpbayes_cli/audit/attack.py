@@ -247,8 +247,8 @@ class _Attack:
             break
         if done < sets.all_bases:
             self.missed.append(
-                f"other shared records: {done:,} of {sets.all_bases:,} choices of the {self.n_records - 1} "
-                "records that neighbors share were compared"
+                f"neighbors share {self.n_records - 1} records: {done:,} of the {sets.all_bases:,} possible sets of these "
+                "were tried, the others were not"
             )
         if bounds:
             self.missed.append("statistics with private bounds other than the dictated or drawn ones")

@@ -51,7 +51,8 @@ class ProcessDraws:
 
 
 def planned_release(spec: ReleaseSpec, n_records: int) -> PlannedRelease:
-    """Return the priced release to audit, with covers of few points at the same privacy cost and likelihood power.
+    """Return the priced release to audit: the requested one, but with grids of fewer points; its privacy cost and its
+    likelihood power stay the same.
 
     Raises:
         SpecError: the request cannot be priced.

@@ -24,7 +24,13 @@ def components(amounts: Mapping[str, str]) -> str:
 
 
 def print_account(change: tuple[Account, bool], ledger: Ledger, *, as_json: bool) -> None:
-    """Print an account after a change; the flag is False if an earlier run of the command had made the change."""
+    """Print a changed account.
+
+    Args:
+        change: the account, and whether this run changed it; False: an earlier run of the same command did.
+        ledger: the ledger of the account.
+        as_json: whether to print JSON.
+    """
     from dpbayes_cli.ledger.charging import unit_text
 
     account, changed = change

@@ -143,7 +143,7 @@ class HuberLoss(Loss):
 class QuantileLoss(Loss):
     """The pinball loss of r = (t - y) / scale, smoothed by a uniform law on [-smoothing, smoothing].
 
-    The slope is (P(r + U > 0) - level) / scale, the curvature 1 / (2 smoothing scale^2) at most.
+    The slope is (P(r + U > 0) - level) / scale; the curvature is at most 1 / (2 * smoothing * scale^2).
 
     Attributes:
         level: the quantile, in (0, 1).

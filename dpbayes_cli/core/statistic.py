@@ -298,8 +298,8 @@ def sum_statistic(column: NumericColumn, policy: RecordPolicy) -> Statistic:
 def second_moments(columns: Sequence[NumericColumn], policy: RecordPolicy) -> Statistic:
     """Return the sums, squares and products of D columns with S grid steps each, and the number of valid records.
 
-    With u the vector (S, 2 code_1 - S, .., 2 code_D - S), a record contributes the matrix u u': the diagonal once, the
-    entries above it twice. The corner, S^2 for each valid record, is left out if the record count is public.
+    With u the vector (S, 2 code_1 - S, .., 2 code_D - S), a record contributes the diagonal of the matrix u u' and the
+    entries above it, multiplied by 2. The corner, S^2 for each valid record, is left out if the record count is public.
 
     Privacy: L1, in units of S^2: for two records a, b of [-1, 1]^(D+1) whose first coordinates are 1 the change is the
         entrywise norm of a a' - b b' = [(a+b)(a-b)' + (a-b)(a+b)'] / 2, at most |a+b|_1 |a-b|_1; the two norms add up

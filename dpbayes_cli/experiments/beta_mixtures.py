@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dpbayes_cli.privacy.noise import NoiseLaw
 
 _NATS = 40.0
-"""Noise is summed up to where its probability is exp(-40) of its largest probability."""
+"""Sums over the noise stop where its probability has fallen to exp(-40) times the largest one."""
 _NODES = 4000
 _ROWS = 1 << 13
 

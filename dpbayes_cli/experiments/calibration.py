@@ -45,7 +45,7 @@ SOURCE = "[B] Figure 1"
 _FALSE_ALARM = 0.001
 """The probability with which a correct posterior fails a claim."""
 _FALLEN = 0.75
-"""The share of an earlier KS distance below which a distance has fallen."""
+"""A KS distance counts as fallen if it is below this share of the earlier one."""
 _STYLES = {
     "noise-aware": Style("tab:blue", "o"),
     "naive": Style("tab:red", "s"),

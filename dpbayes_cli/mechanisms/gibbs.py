@@ -60,10 +60,11 @@ class WalkOptions(ExactRangeOptions, frozen=True, kw_only=True):
 class Gibbs(DrawMechanism):
     """Run a Markov chain whose state is public and whose updates are priced, and release its last points.
 
-    Privacy: every update that reads data is an exponential mechanism of a planned range, given everything drawn before.
-        The number of updates is fixed, and the whole chain is charged before it starts: epsilons add, and curves of
-        bounded range add, whether or not the chain has mixed. See ``PrivateGibbs``, ``BarkerKernel`` and, for sweeps
-        that are one exact draw, ``ScalarSampler``, ``SimplexSampler`` and ``DagSampler``.
+    Privacy: given everything drawn before, every update that reads data is an exponential mechanism whose bounded-range
+        parameter was fixed in the plan. The number of updates is fixed, and the whole chain is charged before it
+        starts: epsilons add, and curves of bounded range add, whether or not the chain has mixed. See ``PrivateGibbs``,
+        ``BarkerKernel`` and, for sweeps that are one exact draw, ``ScalarSampler``, ``SimplexSampler`` and
+        ``DagSampler``.
     Source: Foulds et al. 2016, sec. 4.1; McSherry and Talwar 2007; Cesar and Rogers 2021.
     """
 

@@ -212,7 +212,7 @@ class Map(DrawMechanism):
 
     @classmethod
     def options_for(cls, model: type[Model]) -> type[Options]:
-        """Return the option type: with the range of the parameter, if there is one."""
+        """Return the class of options; it has a field for the parameter's range if the parameter has one."""
         return MapRangeOptions if takes_support(model) else MapOptions
 
     def plan(self, model: Model, policy: RecordPolicy, options: Options, n_records: int | None = None) -> Plan:

@@ -2,7 +2,7 @@
 
 A place is one independent choice. Utilities are integers in units of 2^-bits nats. The distance of a utility from the
 largest one of its place is cut off at a public window. The exponential of this distance is a product of tabulated
-doubles: the tables are rounded correctly, the products follow IEEE 754, and no library's exp is trusted. A uniform
+doubles. The tables are rounded correctly, the products follow IEEE 754, and no library's exp is trusted. A uniform
 integer below the sum of the weights decides.
 """
 

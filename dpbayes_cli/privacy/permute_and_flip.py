@@ -79,8 +79,9 @@ def flip_weights(scores: Floats, exact: Callable[[int], Decimal], error: float) 
 def permute_and_flip(weights: FlipWeights) -> int:
     """Return the first cell, in a uniformly random order of the cells, whose coin shows heads.
 
-    Privacy: coins are independent of the order, so that cell i is kept with probability P_i = W_i times the integral of
-        prod_{j != i} (1 - W_j u) over u from 0 to 1 / max W (u max W is the place of i in the order, from 0 to 1). Let
+    Privacy: give each cell an independent uniform place t in [0, 1], by which cells are visited, and a coin with heads
+        probability W_i / max W. Cell i is returned if its coin shows heads and no coin before it does. With u = t / max
+        W, its probability P_i is W_i times the integral of prod_{j != i} (1 - W_j u) over u from 0 to 1 / max W. Let
         W'_j / W_j lie in [a, a exp(e)] for all j. W' and W' / a give the same P', so let a = 1: then W'_i <= exp(e)
         W_i, every other factor and the range of the integral are no larger under W', and P'_i <= exp(e) P_i. This is
         pure e-DP, with e the range of log W'_i - log W_i. The paper's coin exp(e (q_i - max q) / (2 D)) is exp(s_i -

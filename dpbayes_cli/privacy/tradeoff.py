@@ -24,7 +24,8 @@ class Tradeoff:
 
     Attributes:
         guarantee: the guarantee.
-        renyi: its finite Renyi divergences, at the orders of the grid and at the orders that it states.
+        renyi: the finite Renyi divergences of the guarantee, at the orders of the grid and at those that the guarantee
+            states itself.
     """
 
     guarantee: Guarantee

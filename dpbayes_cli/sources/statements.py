@@ -70,7 +70,8 @@ def counting_query(relation: str, text: str, column: Column, impute: int | None,
         text: the expression of the cell's text in that relation.
         column: the column's domain.
         impute: the code of the stand-in for an invalid cell; None: NULL.
-        first: a cheaper expression that decides most records; None: the text itself.
+        first: a cheaper expression, which gives the level of most cells; the text is only computed for the others.
+            None: the text is computed for every cell.
     """
     if first is None:  # compute the text once, not once per comparison
         relation, text, first = f"(SELECT {text} AS cell FROM {relation})", "cell", "cell"

@@ -195,7 +195,7 @@ def _places(rows: _Rows, n: int, box: float, gap: float, lane: float) -> tuple[d
 
 
 def _wanted(rows: _Rows, item: int, x: dict[int, float], *, upwards: bool) -> float:
-    """Return the mean center of an item's links to the previous row of the sweep, or to the next row if it has none."""
+    """Return the mean of the centers of the items that an item is linked to in the previous row of the sweep; if there are none, of those in the next row."""
     first, second = (rows.below, rows.above) if upwards else (rows.above, rows.below)
     linked = first.get(item) or second.get(item) or [item]
     return sum(x[other] for other in linked) / len(linked)

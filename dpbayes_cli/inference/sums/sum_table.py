@@ -153,7 +153,7 @@ class SumTable:
         return spacing[:, None] * (np.arange(count) + 0.5), spacing
 
     def _log_one(self, frequencies: Any) -> Complexes:
-        """Return log E[exp(i u s)] for one record s, up to multiples of 2 pi i, by point."""
+        """Return log E[exp(i u s)] of one record's contribution s at each point, up to multiples of 2 pi i."""
         value = self.law.characteristic(self.points, frequencies)
         return np.asarray(np.log(np.where(np.abs(value) < 1e-300, 1e-300, value)))
 

@@ -113,7 +113,7 @@ class RenyiOptions(EpsilonOptions, frozen=True, kw_only=True):
 
 
 class RenyiChainOptions(LangevinOptions, frozen=True, kw_only=True):
-    """The options of a convex loss."""
+    """The options of a Renyi mechanism for models with a convex loss, whose draws come from chains."""
 
     order: Order = None
 

@@ -64,8 +64,9 @@ class ScalarSampler(Sampler):
     def magnitude(self) -> float:
         """A bound on the sum of the sizes of a log density's terms, for any data: its rounding error is 2^-50 of this.
 
-        Theta itself is rounded, which matters if a density is steep (a probability close to one): the change of each
-        term under a relative change of theta by 2^-40, times 2^40, counts as a term too.
+        Theta itself is rounded, which matters where a density is steep, for example at a probability close to one. So
+        the magnitude includes, for each term, its sensitivity to theta: its change when theta changes by a factor 1 +
+        2^-40, divided by 2^-40.
         """
         theta = np.linspace(*self.support, 1001)
         least, width, steps = self.model.grid
