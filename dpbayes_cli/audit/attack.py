@@ -247,8 +247,8 @@ class _Attack:
             break
         if done < sets.all_bases:
             self.missed.append(
-                f"neighbors share {self.n_records - 1} records: {done:,} of the {sets.all_bases:,} possible sets of these "
-                "were tried, the others were not"
+                f"neighbors share {self.n_records - 1} records: {done:,} of the {sets.all_bases:,} possible sets of "
+                "these were tried, the others were not"
             )
         if bounds:
             self.missed.append("statistics with private bounds other than the dictated or drawn ones")

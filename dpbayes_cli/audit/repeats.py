@@ -51,8 +51,9 @@ class ProcessDraws:
 
 
 def planned_release(spec: ReleaseSpec, n_records: int) -> PlannedRelease:
-    """Return the priced release to audit: the requested one, but with grids of fewer points; its privacy cost and its
-    likelihood power stay the same.
+    """Return the priced release to audit: the requested one, but with grids of fewer points.
+
+    Privacy cost and likelihood power stay the same.
 
     Raises:
         SpecError: the request cannot be priced.

@@ -90,7 +90,7 @@ class Noise(_Part, frozen=True, kw_only=True):
 
 
 class ParameterSummary(_Part, frozen=True, kw_only=True):
-    """The summary of one parameter's posterior; if a single draw was released, ``mean`` is that draw and the rest is null."""
+    """The summary of one parameter's posterior; of a single released draw only ``mean``, which is the draw."""
 
     mean: float
     sd: float | None

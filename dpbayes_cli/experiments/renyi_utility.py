@@ -83,7 +83,7 @@ class RenyiUtility(StudyFile, frozen=True, kw_only=True):
         "`rdp-diffuse`, `rdp-concentrated`: one draw of a posterior in which the data count for less, or the prior "
         "counts for more. `gaussian-paper`: a count with Gaussian noise at the paper's price, which is twice the cost; "
         "a negative count becomes zero, and the count is plugged in as exact. `gaussian-naive`: the same with noise "
-        "that costs the full price. `gaussian`, `laplace`: a count released with that noise, whose law inference knows; "
+        "that costs the full price. `gaussian`, `laplace`: a count with that noise, whose law inference knows; "
         "Laplace noise has the largest pure epsilon whose Renyi divergence stays within the price.",
         legend="`kl`: Kullback-Leibler divergence of the law of one draw from the true posterior of the data. `nll`, "
         "`nll_sd`: mean and sd of the negative log-likelihood of n held-out records under one draw, over data, "

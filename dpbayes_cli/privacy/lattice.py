@@ -69,7 +69,7 @@ class SimplexLattice:
         return self.resolution - self.least * len(self.tables)
 
     def _suffixes(self) -> list[list[Decimal]]:
-        """Return, for each coordinate, the weights of the possible sums of (count - ``least``) over all later coordinates."""
+        """Return, for each coordinate, the weights of the sums of (count - ``least``) over all later coordinates."""
         free = self._free
         suffixes = [list(self.tables[-1][: free + 1])]
         with localcontext(WIDE):

@@ -90,7 +90,7 @@ class OpenDPNoise(NoiseLaw):
         return cls(scale)
 
     def largest_ratio(self, distance: int) -> float:
-        """Return the largest log probability ratio over the integers up to ``2 * distance``; beyond, Gaussian log ratios grow without bound."""
+        """Return the largest log probability ratio over integers up to ``2 * distance``; Gaussian ratios grow on."""
         ends = np.array([-distance, 0, distance, 2 * distance])
         return float((self.log_pmf(ends) - self.log_pmf(ends - distance)).max())
 

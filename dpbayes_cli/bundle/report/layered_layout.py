@@ -195,7 +195,10 @@ def _places(rows: _Rows, n: int, box: float, gap: float, lane: float) -> tuple[d
 
 
 def _wanted(rows: _Rows, item: int, x: dict[int, float], *, upwards: bool) -> float:
-    """Return the mean of the centers of the items that an item is linked to in the previous row of the sweep; if there are none, of those in the next row."""
+    """Return the mean center of the items in the previous row that an item is linked to.
+
+    If there are none, return that of the linked items in the next row.
+    """
     first, second = (rows.below, rows.above) if upwards else (rows.above, rows.below)
     linked = first.get(item) or second.get(item) or [item]
     return sum(x[other] for other in linked) / len(linked)

@@ -116,7 +116,7 @@ class PrivateGibbs(Chain):
         return Draws(tuple(values for values, _ in kept), states_kept, noisy)
 
     def log_weight_increment(self, point: Point, sites: SiteEvidence, before: Decimal, after: Decimal) -> int:
-        """Return by how much the log weight of a point grows when the power rises: an exact integer, in units of 2^-bits."""
+        """Return the exact growth of a point's log weight when the power rises, as an integer in units of 2^-bits."""
         total = 0
         counts = sites.counts(point.states, self.structure.n_states)
         for cover, emission, table in zip(self.covers, point.emissions, counts, strict=True):
