@@ -1,4 +1,4 @@
-"""Draw from the posteriors of many simulated releases at once, for studies: one array over all trials."""
+"""Draw from the posteriors of many simulated releases at once, for studies."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 _MAX_ENUMERATED_COUNTS = 1 << 13
 _CHAINS = 8
 _BATCH_ENTRIES = 1 << 12
-"""Entries of all covariances in a batch of observations; such a batch fits into the processor's cache."""
+"""The largest number of covariance entries in a batch of observations, so that the batch fits into the processor's
+cache."""
 
 
 def draw_many(
@@ -28,8 +29,8 @@ def draw_many(
 ) -> Floats:
     """Draw from the posterior of each observation, shape (n_observations, n_draws, n_components).
 
-    Observations of sums, or of two counts, that differ only in their observed values are handled together, and other
-    observations one by one. For ``method`` see ``solve.infer``.
+    Observations of sums or of two counts are handled together if they differ only in their observed values. Other
+    observations are handled one by one. For ``method`` see ``solve.infer``.
     """
     alike = [observation for observation in observations if isinstance(observation, NoisySums | NoisyCounts)]
     same = len(alike) == len(observations) and all(
@@ -69,7 +70,7 @@ def _draw_from_mixtures(observation: NoisyCounts, observed: Floats, n_draws: int
 
 
 def _draw_sums(observation: NoisySums, observed: Floats, n_draws: int, rng: np.random.Generator) -> Floats:
-    """Draw from the grid of a scalar law, or by chains whose states are one array over all observations."""
+    """Draw from a grid if the law has one parameter, otherwise by Markov chains for many observations at once."""
     law = observation.law
     if isinstance(law, ScalarLaw):
         from dpbayes_cli.inference.sums.one_parameter import grid_density

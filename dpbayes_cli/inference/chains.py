@@ -23,10 +23,10 @@ class ChainRun:
     """The draws of several chains, and whether they have converged.
 
     Attributes:
-        draws: evenly thinned, shape (chains, n_draws, ...).
+        draws: the draws, evenly thinned, shape (chains, n_draws, ...).
         diagnostics: the largest R-hat and the smallest effective sample sizes of the monitored quantities.
         reached: whether the required R-hat and effective sample size were reached.
-        error: the largest Monte Carlo standard error of a mean, in units of its standard deviation.
+        error: the largest Monte Carlo standard error of a mean, as a fraction of the posterior standard deviation.
     """
 
     draws: Floats
@@ -55,7 +55,8 @@ def run_until_converged(
     A run ends at a limit even if it has not converged.
 
     Args:
-        run: returns the next draws of all chains, given their number and the thinning, shape (chains, n_draws, ...).
+        run: function of the number of draws and the thinning; it returns the next draws of all chains, shape (chains,
+            n_draws, ...).
         monitored: turns draws into the quantities that must converge, shape (chains, n_draws, k).
         length: draws per chain; a longer run is thinned to this length.
         required_ess: the required effective sample size, in bulk and tail.
@@ -79,7 +80,7 @@ def run_until_converged(
 
 
 class Trace:
-    """Evenly thinned states of chains: as soon as there are more than ``most``, every second one is dropped."""
+    """Evenly thinned states of chains; when more than ``most`` states are stored, every second one is dropped."""
 
     def __init__(self, most: int) -> None:
         self._most = most

@@ -20,9 +20,10 @@ _BATCH_SIZE = 64
 def diagnose(draws: Floats) -> tuple[Floats, Floats, Floats]:
     """Return R-hat, bulk and tail effective sample size of each of k scalars, given draws of shape (chains, draws, k).
 
-    R-hat is the larger value for the draws and for their absolute deviations from the median; the latter shows chains
-    of different spread. The tail effective sample size is the smaller value for the indicators of the 5 % and the 95 %
-    quantile. Each chain must have at least four draws.
+    R-hat is the larger of two values: one for the draws, and one for their absolute deviations from the median, which
+    detects chains of different spread. The tail effective sample size is the smaller of two values: one for the
+    indicator that a draw is at most the 5 % quantile, and one for the indicator that it is at most the 95 % quantile.
+    Each chain must have at least four draws.
     """
     batches = [_diagnose_batch(draws[:, :, i : i + _BATCH_SIZE]) for i in range(0, draws.shape[2], _BATCH_SIZE)]
     r_hats, bulk, tail = (np.concatenate(values) for values in zip(*batches, strict=True))
@@ -30,7 +31,7 @@ def diagnose(draws: Floats) -> tuple[Floats, Floats, Floats]:
 
 
 def rank_counts(draws: Floats, n_bins: int) -> Integers:
-    """Return the rank histogram of each chain, shape (chains, n_bins), of a scalar with draws of shape (chains, draws).
+    """Return the rank histogram of each chain, shape (chains, n_bins), given draws of a scalar, shape (chains, draws).
 
     Each draw is ranked among the draws of all chains. The histograms of well-mixed chains are flat.
     """
@@ -82,7 +83,7 @@ def _ranks_of_rows(values: Floats) -> Floats:
 
 
 def _plain_r_hats(draws: Floats) -> Floats:
-    """Return R-hat without rank normalization; draws of shape (k, chains, draws)."""
+    """Return R-hat without rank normalization, given draws of shape (k, chains, draws)."""
     n = draws.shape[2]
     within = draws.var(axis=2, ddof=1).mean(axis=1)
     between = n * draws.mean(axis=2).var(axis=1, ddof=1)
@@ -92,7 +93,7 @@ def _plain_r_hats(draws: Floats) -> Floats:
 
 
 def _ess_of_rows(draws: Floats) -> Floats:
-    """Return effective sample sizes by Geyer's initial monotone sequence; draws of shape (k, chains, draws)."""
+    """Return effective sample sizes by Geyer's initial monotone sequence, given draws of shape (k, chains, draws)."""
     _, chains, n = draws.shape
     size = float(chains * n)
     centered = draws - draws.mean(axis=2, keepdims=True)

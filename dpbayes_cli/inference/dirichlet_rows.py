@@ -16,7 +16,7 @@ _BATCH_CELLS = 1 << 20
 
 
 class DirichletRows:
-    """The cells of all rows, concatenated. The first axis of every array of counts is that of the draws or chains.
+    """The cells of all rows, concatenated. In arrays of counts the first axis is over draws or chains.
 
     Attributes:
         concentration: the concentration of each cell, shape (n_cells,).
@@ -79,7 +79,7 @@ def draw_rows(counts: Floats, rows: DirichletRows, rng: np.random.Generator) -> 
 
 
 def row_moments(counts: Floats, rows: DirichletRows) -> tuple[Floats, Floats, Floats]:
-    """Return the mean of theta, the mean of its variance given counts, and the variance of its mean given counts."""
+    """Return E[theta], E[Var(theta | counts)] and Var(E[theta | counts]), averaged over draws of the counts."""
     step = max(_BATCH_CELLS // counts.shape[1], 1)
     center = rows.conditional_moments(counts[:1])[0][0]
     first, second, data = (np.zeros(counts.shape[1]) for _ in range(3))
@@ -96,9 +96,10 @@ def row_moments(counts: Floats, rows: DirichletRows) -> tuple[Floats, Floats, Fl
 def marginals_of(
     mean: Floats, variance: Floats, data: Floats, noise: Floats, quantiles: Floats
 ) -> tuple[Marginal, ...]:
-    """Return the summaries of all parameters, from arrays of shape (n_parameters,) and quantiles, one row per level.
+    """Return the summaries of all parameters.
 
-    ``data`` is the part of the variance that would remain without noise, ``noise`` the part that the noise adds.
+    Arrays have shape (n_parameters,), but ``quantiles`` has one row for each level. ``data`` is the part of the
+    variance that would remain without noise, and ``noise`` is the part that the noise adds.
     """
     columns = (mean, np.sqrt(variance), np.sqrt(data), np.sqrt(noise), *quantiles)
     return tuple(
@@ -132,11 +133,12 @@ def summarize_draws(values: Floats, data: Floats) -> tuple[Marginal, ...]:
 def summarize_count_draws(
     counts: Integers, concentration: Sequence[float], theta: Floats
 ) -> tuple[tuple[Marginal, ...], float]:
-    """Return the summary of each category's probability, and the largest Monte Carlo standard error of a mean, in sds.
+    """Return the summary of each category's probability, and the largest Monte Carlo standard error of a mean.
 
-    Means and standard deviations average the conjugate moments over independent draws of the counts (Rao-Blackwell), of
-    shape (n_draws, n_categories). ``theta`` has a draw of the probabilities for each draw of the counts; quantiles are
-    those of ``theta``.
+    The standard error is a fraction of the posterior standard deviation. Means and standard deviations are computed
+    from conjugate moments, averaged over independent draws of the counts, shape (n_draws, n_categories)
+    (Rao-Blackwell). ``theta`` has one draw of the probabilities for each draw of the counts; quantiles are computed
+    from ``theta``.
     """
     shape = counts + np.asarray(concentration, dtype=np.float64)
     total = shape.sum(axis=1, keepdims=True)

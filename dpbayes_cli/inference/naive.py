@@ -29,7 +29,7 @@ def naive_shape(observation: NoisyCounts) -> Floats:
 
 
 def nearest_counts(observed: Floats, total: RecordCount) -> Floats:
-    """Return the non-negative real counts with a possible total that are nearest to noisy ones, in the same shape."""
+    """Return the non-negative real counts with a possible total that are nearest to noisy counts of the same shape."""
     counts = np.maximum(observed, 0.0)
     if total.kind == "known" or (total.kind == "at-most" and counts.sum() > total.n):
         return project_on_simplex(observed.ravel(), total.n).reshape(observed.shape)

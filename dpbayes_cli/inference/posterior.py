@@ -19,12 +19,12 @@ class Effort:
     """How much computation an inference spends.
 
     Attributes:
-        summary_draws: independent draws for a summary without a closed form. With the default of 2^15 the Monte Carlo
-            error is 0.6 % of a standard deviation.
+        summary_draws: the number of independent draws if a summary has no closed form. With the default of 2^15 the
+            Monte Carlo error of a mean is 0.6 % of the posterior standard deviation.
         ess: the effective sample size that chains must reach, in bulk and tails.
-        mcmc_sweeps: hidden Markov models: the sweeps of each chain after warm-up.
-        state_sampler: hidden Markov models: whether the states of a sequence are drawn together (``blocked``), or one
-            after the other with the transitions integrated out (``collapsed``).
+        mcmc_sweeps: the number of sweeps of each chain after warm-up; only for hidden Markov models.
+        state_sampler: whether the states of a sequence are drawn together (``blocked``), or one after the other with
+            the transitions integrated out (``collapsed``); only for hidden Markov models.
     """
 
     summary_draws: int = 1 << 15
@@ -41,8 +41,9 @@ class Marginal:
         mean: posterior mean.
         sd: posterior standard deviation.
         quantiles: the quantiles named in ``QUANTILES``.
-        sd_data: the root of the mean variance given the exact counts: what would remain without noise.
-        sd_noise: the standard deviation of the mean given the exact counts: what the noise adds.
+        sd_data: the part of ``sd`` that would remain without noise: the square root of E[Var(parameter | exact
+            counts)].
+        sd_noise: the part of ``sd`` that the noise adds: the square root of Var(E[parameter | exact counts]).
     """
 
     mean: float
@@ -61,13 +62,14 @@ class Posterior:
         draws: draws of the parameters, shape (n_draws, n_parameters).
         method: how the posterior was computed, one sentence.
         exact: whether the draws are independent draws from the exact posterior, up to floating-point rounding.
-        monte_carlo: the largest Monte Carlo standard error of a mean, in units of its sd; 0 if nothing was sampled.
+        monte_carlo: the largest Monte Carlo standard error of a mean, as a fraction of the posterior standard
+            deviation; 0 if nothing was sampled.
         diagnostics: R-hat and effective sample sizes, if chains were run.
         warnings: what a reader must know before using the posterior.
-        chains: all draws by Markov chain, shape (n_chains, n_draws_per_chain, n_parameters); None for independent
-            draws.
-        states: hidden Markov models: the probability that each sequence is in each state at each step, shape
-            (n_sequences, n_steps, n_states); None for other models.
+        chains: all draws of the Markov chains, shape (n_chains, n_draws_per_chain, n_parameters); None if the draws are
+            independent.
+        states: the probability that each sequence is in each state at each step, shape (n_sequences, n_steps,
+            n_states); None unless the model is a hidden Markov model.
     """
 
     marginals: tuple[Marginal, ...]

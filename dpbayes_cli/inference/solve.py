@@ -18,9 +18,9 @@ def infer(
 
     Args:
         observation: the released values, their noise and prior.
-        method: ``noise-aware`` conditions on the released values, exactly if that is affordable; ``chain`` conditions
-            on them by Markov chains, and reports the distance from the exact posterior if that is known; ``naive``
-            plugs in the released values as if they were exact.
+        method: how to infer. ``noise-aware`` accounts for the noise, exactly if that is affordable. ``chain`` accounts
+            for it by Markov chains, and reports their distance from the exact posterior if that is known. ``naive``
+            uses the released values as if they were exact.
         n_draws: how many draws to return.
         rng: the generator; equal generators give equal results.
         effort: how much computation to spend.

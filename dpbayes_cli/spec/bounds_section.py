@@ -22,8 +22,8 @@ _PLACE = "bounds.private"
 _LARGEST = 1e12
 _NARROWEST = 1e-6
 _LEAST_RANGE = 1e-90
-"""The least width of a range, relative to its largest number and absolute: even a single cell must be wide enough to
-serve as bounds."""
+"""A range must be wider than this, and wider than ``_NARROWEST`` times its largest number, so that even a single cell
+can serve as bounds."""
 _LOWER, _UPPER = "0.01", "0.99"
 _Number = Annotated[float, Meta(ge=-_LARGEST, le=_LARGEST)]
 
@@ -41,11 +41,12 @@ class PrivateBoundsSection(Section, frozen=True, kw_only=True):
     ] = None
     upper_quantile: Annotated[Exact, Meta(description="the share of records at or below the upper bound")] = _UPPER
     lower_quantile: Annotated[
-        Exact | None, Meta(description="the share of records at or below the lower bound, unless that is 0 [0.01]")
+        Exact | None,
+        Meta(description="the share of records at or below the lower bound; not if numbers begin at 0 [0.01]"),
     ] = None
-    cells: Annotated[int, Meta(ge=2, le=1 << 16, description="cells between low and high; bounds are their edges")] = (
-        1024
-    )
+    cells: Annotated[
+        int, Meta(ge=2, le=1 << 16, description="number of cells between low and high; bounds are edges of cells")
+    ] = 1024
 
     def __post_init__(self) -> None:
         for name in ("epsilon", "lower_quantile", "upper_quantile"):
@@ -173,7 +174,7 @@ def check_place_of_bounds(model: type[Model], document: Mapping[str, Any]) -> No
     """Refuse bounds that are stated twice, or that cannot be found privately.
 
     Raises:
-        SpecError: the domain states them too, or the model has none that can be found.
+        SpecError: the domain states the bounds, too, or the model's bounds cannot be found privately.
     """
     if not model.bound_keys:
         raise SpecError(
@@ -202,11 +203,11 @@ def require_bounded(kind: type[Model]) -> type[Model]:
 
 
 def no_bounds(kind: type[Model]) -> Any:
-    """Return the type of the key ``bounds`` for a domain that states its own: no value."""
+    """Return the type of the key ``bounds`` of a spec whose domain states the bounds; it allows no value."""
     if not kind.bound_keys:
         return None
     stated = " and ".join(f"domain.{key}" for key in kind.bound_keys)
     low = "low: 0, " if "lower" in kind.bound_keys else ""
     return Annotated[
-        None, Meta(description=f"in place of {stated}, found privately: {{private: {{epsilon: 0.1, {low}high: 100}}}}")
+        None, Meta(description=f"private bounds, in place of {stated}: {{private: {{epsilon: 0.1, {low}high: 100}}}}")
     ]

@@ -26,10 +26,10 @@ _REQUIRED = re.compile(r"Object missing required field `(.*)`")
 
 
 def exact_number(section: Section, name: str) -> Decimal | None:
-    """Return an exact number of a section, None if it is not stated, and replace its text by its plain spelling.
+    """Return an exact number of a section, or None if it is not stated; replace its text by its plain spelling.
 
     Raises:
-        ValueError: it is not a plain decimal number.
+        ValueError: the text is not a plain decimal number.
     """
     text = getattr(section, name)
     if text is None:
@@ -51,10 +51,11 @@ def convert_section(
         document: nested mappings and lists of texts.
         kind: the type.
         place: the dotted place of the document in its file; empty for the whole file.
-        how_to_state: returns the hint for a missing key from its place; None: the hint is to state it in the file.
+        how_to_state: function from the place of a missing key to the hint; without it, the hint is to state the key in
+            the file.
 
     Raises:
-        SpecError: a key is unknown, missing or has a wrong value; the first is named, with its place.
+        SpecError: a key is unknown, missing or has a wrong value; the message names the first such key and its place.
     """
     try:
         return msgspec.convert(document, kind, strict=False)
@@ -85,7 +86,8 @@ def _resolved(path: str, document: Any, kind: Any) -> tuple[str, Any]:
     """Follow msgspec's path to a wrong value, in which ``[...]`` stands for some key of a mapping.
 
     Returns:
-        The path with that key, and the type that is expected there; None if that is neither section nor mapping.
+        The path with that key, and the type that is expected there; the type is None if it is neither section nor
+        mapping.
     """
     places: list[str] = []
     for part in _STEP.findall(path):
@@ -122,7 +124,7 @@ def _type_of_values(kind: Any) -> Any:
 
 
 def _wrong_key(document: Any, kind: Any) -> str | None:
-    """Return the first key of a mapping whose value does not have a type."""
+    """Return the first key of a mapping whose value does not have the given type."""
     for key, value in document.items() if isinstance(document, dict) and kind is not None else ():
         try:
             msgspec.convert(value, kind, strict=False)

@@ -1,4 +1,4 @@
-"""Refuse options that only other mechanisms or models than those of a request read."""
+"""Refuse options of a request that only other mechanisms or models read."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ SECTIONS = (PRIVACY, SAMPLING, INFERENCE)
 
 
 def pair_of(document: Mapping[str, Any]) -> tuple[type[Model], type[Mechanism]]:
-    """Return the model and the mechanism that a spec names; without a mechanism, the model's default.
+    """Return the model and the mechanism that a spec names; if it names no mechanism, the model's default.
 
     Raises:
-        SpecError: the spec names no model, or an unknown one, or a mechanism that does not serve it.
+        SpecError: the spec names no model or an unknown one, or its mechanism does not serve the model.
     """
     name = document.get("model")
     if not isinstance(name, str):
@@ -45,12 +45,12 @@ def pair_of(document: Mapping[str, Any]) -> tuple[type[Model], type[Mechanism]]:
 
 
 def inference_options(model: type[Model], mechanism: type[Mechanism]) -> type[Options]:
-    """Return the options that the inference of a model reads; none if the mechanism releases draws."""
+    """Return the options that the inference of a model reads; there are none if the mechanism releases draws."""
     return model.inference_options if mechanism.post_processing else Options
 
 
 def foreign(document: Mapping[str, Any], kind: type[msgspec.Struct]) -> Iterator[tuple[str, str]]:
-    """Yield section and key of all options of a document that are not keys of its spec's type."""
+    """Yield section and key of each option of a document that the type of its spec does not have."""
     types = {item.name: item.type for item in msgspec.structs.fields(kind)}
     for section in SECTIONS:
         stated = document.get(section)
@@ -81,7 +81,7 @@ def check_options(document: Mapping[str, Any], kind: type[msgspec.Struct]) -> No
             where=f"{section}.{key}",
             hint=f"leave it out, or choose a mechanism that uses it: {', '.join(here)}"
             if here
-            else f"leave it out: no mechanism of this model uses it; those of other models do: {', '.join(elsewhere)}",
+            else f"leave it out: only mechanisms of other models use it: {', '.join(elsewhere)}",
         )
 
 
@@ -90,7 +90,7 @@ def request_to(document: Mapping[str, Any], mechanism: str) -> dict[str, Any]:
 
     Args:
         document: a spec of a known model, as it is written.
-        mechanism: the name of a mechanism that serves it.
+        mechanism: the name of a mechanism that serves this model.
     """
     model = model_type(document["model"])
     others = [mechanism_type(name) for name in supporting_mechanisms(model)]

@@ -17,9 +17,9 @@ class RenamedKey(NamedTuple):
     """A key of a spec that was renamed since version 1.
 
     Attributes:
-        section: the section that it stands in.
-        old, new: its names.
-        start, end: where it stands in the text, quotes included.
+        section: the section of the key.
+        old, new: its former and its present name.
+        start, end: the position of the key in the text, quotes included.
     """
 
     section: str
@@ -44,7 +44,7 @@ def migrated(text: str) -> tuple[str, list[RenamedKey]]:
 
 
 def unread_options(text: str) -> list[str]:
-    """Return the dotted options of a spec that its model and mechanism do not use; none if it names no such pair."""
+    """Return the options of a spec, as section.key, that its model and mechanism do not use; none if unknown."""
     document = parse_spec(text)
     with suppress(SpecError):
         return [f"{section}.{key}" for section, key in foreign(document, type_of(document))]
@@ -63,7 +63,7 @@ def _old_keys(text: str, names: Names) -> Iterator[RenamedKey]:
             new = renamed[old]
             if new in stated:
                 raise SpecError(
-                    f"{new} is stated too, the new name of this key",
+                    f"{new} is stated too; it is the new name of this key",
                     where=f"{section.value}.{old}",
                     hint="leave one of them out",
                 )

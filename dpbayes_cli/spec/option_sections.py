@@ -17,7 +17,7 @@ from dpbayes_cli.spec.request_flags import description_of
 
 
 class OptionsSection(Section, frozen=True, kw_only=True, dict=True):
-    """A section with the options of a mechanism; its decimals are exact texts in one spelling.
+    """A section with the options of a mechanism; decimals are kept exactly, as texts in one spelling.
 
     Attributes:
         checks: for each decimal, the function that refuses it if it is out of range.
@@ -47,7 +47,7 @@ class UnitSection(Section, frozen=True, kw_only=True):
 
 
 class PrivacySection(OptionsSection, frozen=True, kw_only=True):
-    """The guarantee: its neighbors, its unit, and what a mechanism reads of its cost."""
+    """The guarantee: the neighbors, the privacy unit, and the options of the mechanism that state the cost."""
 
     neighbors: Annotated[
         Neighbors,

@@ -18,7 +18,7 @@ from dpbayes_cli.spec.release_spec import spec_type
 from dpbayes_cli.spec.request_flags import FLAGS, Flag, Group
 
 _NAMED_AFTER_KEYS: dict[str, Group] = {PRIVACY: "Privacy", SAMPLING: "Sampling", INFERENCE: "Inference and output"}
-"""The sections whose options have flags that the table of flags does not list."""
+"""The sections whose options have flags named after their keys, and the title under which help lists these flags."""
 _SHORT = 20
 
 
@@ -54,7 +54,7 @@ def all_flags() -> list[KeyFlag]:
 
 
 def _keys(kind: type[msgspec.Struct], place: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the keys of a section and of those within it."""
+    """Yield the keys of a section and of the sections within it."""
     for item in msgspec.structs.fields(kind):
         inner, _ = _unwrapped(item.type)
         if isinstance(inner, type) and issubclass(inner, Section):
@@ -87,7 +87,7 @@ def _metavar(kind: Any) -> str:
 
 
 def _unwrapped(annotation: Any) -> tuple[Any, str]:
-    """Return a type without annotations and None, and its description."""
+    """Return a type without its annotations and without None, and its description."""
     description = ""
     while True:
         if get_origin(annotation) is Annotated:

@@ -36,11 +36,11 @@ from dpbayes_cli.spec.version_1 import canonical_request, check_names
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
 _IMPUTE = "impute:"
 _MOST_NUMBERS = 250_000_000
-"""2 GB of memory."""
+"""The largest number of values in all samples, which take 2 GB of memory."""
 _FREE = ("prior", "inference")
-"""Sections that change the inference, not what is requested of the data."""
+"""Sections that change the inference, but not what is requested of the data."""
 _OUTSIDE = ("data", "dataset", "records")
-"""Keys about the place, the owner and the number of the records; they are not part of the request."""
+"""Keys for the place of the data, the account and the number of records; they are not part of the request."""
 _READ_BY = ("engine", "master")
 """Keys of the source that name the engine; all engines give the same integers."""
 
@@ -49,7 +49,8 @@ def check_name(name: str) -> None:
     """Refuse a name of an account that is not a plain word.
 
     Raises:
-        ValueError: the name has characters other than letters, digits, dot, underscore and hyphen, or more than 100.
+        ValueError: the name has characters other than letters, digits, dot, underscore and hyphen, or is longer than
+            100.
     """
     if not _NAME.fullmatch(name):
         raise ValueError(
@@ -90,8 +91,8 @@ class ReleaseSpec(Section, frozen=True, kw_only=True, dict=True):
         """Build the statistical model that the spec states.
 
         Args:
-            bounds: the bounds that were found privately, if the spec requests that; None: the whole public range, as
-                before they are found.
+            bounds: the bounds that were found privately, if the spec requests private bounds. Before they are found:
+                None, for the whole public range.
 
         Raises:
             SpecError: the domain, the bounds and the prior do not fit each other.
@@ -108,7 +109,7 @@ class ReleaseSpec(Section, frozen=True, kw_only=True, dict=True):
         """Refuse more samples than memory should hold.
 
         Raises:
-            SpecError: they are too many for the number of parameters.
+            SpecError: the samples are too many for the number of parameters.
         """
         samples = self.inference_options.value("samples") or 0
         if len(model.parameters) * samples > _MOST_NUMBERS:
@@ -148,9 +149,10 @@ class ReleaseSpec(Section, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def request(self) -> dict[str, Any]:
-        """The canonical request in the words of version 1, without paths and without what has the default of version 1.
+        """The canonical request with the names of version 1, without paths.
 
-        The mechanism is left out if it is laplace, whatever the model's default is.
+        Keys with the default value of version 1 are left out. So is the mechanism if it is laplace, even if the model
+        has another default.
         """
         stated = canonical_request(self, self.model, self.mechanism)
         request = {**_without_places(stated), "mechanism": self.mechanism}
@@ -235,8 +237,8 @@ def build_spec(document: dict[str, Any]) -> ReleaseSpec:
         document: nested mappings and lists of texts, from a file and flags.
 
     Raises:
-        SpecError: a key is unknown, renamed, missing, not read by the mechanism or has a wrong value; the first one is
-            named with its place.
+        SpecError: a key is unknown, renamed, missing, not read by the mechanism or has a wrong value; the message names
+            the first such key and its place.
     """
     _check_texts(document)
     check_names(document)
@@ -260,16 +262,16 @@ def type_of(document: Mapping[str, Any]) -> type[ReleaseSpec]:
 
 
 def convert_layout(stated: dict[str, Any]) -> SourceSection:
-    """Check the layout of a file that flags state without a spec; see ``build_spec``."""
+    """Check the layout of a file, as stated by flags without a spec; see ``build_spec``."""
     _check_texts(stated, "source")
     return convert_section(stated, SourceSection, "source")
 
 
 def _check_texts(document: Any, where: str = "") -> None:
-    """Refuse a key or a text with a control character, for names and levels are printed and written into files.
+    """Refuse a key or a text with a control character, because names and levels are printed and written into files.
 
     Raises:
-        SpecError: a text holds one; a single tab is allowed, as a delimiter.
+        SpecError: a text holds a control character; a text that is a single tab is allowed, as a delimiter.
     """
     if isinstance(document, dict):
         for key, value in document.items():

@@ -1,7 +1,7 @@
 """The common keys of a spec, each with its flag and its description, for specs, schema and help.
 
 This module imports little, because the help of a command loads it even if no model is named. Options of a mechanism or
-a model carry their own descriptions (``core/options.py``); their flags are named after them unless this table has
+a model carry their own descriptions (``core/options.py``); their flags are named after them, unless this table gives
 another name.
 """
 
@@ -14,7 +14,7 @@ class Flag(NamedTuple):
     """How a key of a spec is stated on the command line.
 
     Attributes:
-        group: the title under which it is listed.
+        group: the title under which help lists the flag.
         names: its spellings.
         metavar: the placeholder of its value; empty for a switch.
         text: its description; empty if the model describes it.

@@ -10,7 +10,10 @@ from dpbayes_cli.spec.release_spec import spec_type
 
 
 def json_schema() -> dict[str, Any]:
-    """Return the JSON Schema of a spec file, one alternative a pair; a spec without mechanism is of its model's own."""
+    """Return the JSON Schema of a spec file, with one alternative for each model and mechanism.
+
+    A spec without a mechanism matches the alternative of its model's default mechanism.
+    """
     kinds = []
     for model, mechanism in supported_pairs():
         kinds.append(spec_type(model.name, mechanism.name))
@@ -26,7 +29,7 @@ def json_schema() -> dict[str, Any]:
 
 
 def _freely(schema: Any) -> Any:
-    """Let the texts that are marked so be written as numbers and truth values, as YAML tools would parse them."""
+    """Allow marked texts to be numbers and truth values, too, because YAML tools parse them as such."""
     if isinstance(schema, list):
         return [_freely(item) for item in schema]
     if not isinstance(schema, dict):

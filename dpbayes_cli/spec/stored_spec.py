@@ -1,8 +1,8 @@
-"""Specs as bundles and ledgers hold them, also those of earlier versions.
+"""Specs as bundles and ledgers hold them, also specs of earlier versions.
 
 Before mechanisms declared their options, every spec held the options of all of them, and options that its own mechanism
 did not read were ignored. Such an option of a stored spec is dropped here rather than refused: it had no effect when it
-was stated, and old releases must stay readable. Only the digest of the request in the ledger was computed with it.
+was stated, and old releases must stay readable. Only the request's digest in the ledger was computed with such options.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ _EARLIER: Mapping[str, Mapping[str, Any]] = {
     },
     "inference": {"method": "noise-aware", "ess": 400, "samples": 4000, "sweeps": 120, "sampler": "blocked"},
 }
-"""The options that every spec held, by their names in version 1, with their defaults."""
+"""The options that every earlier spec held, by their names in version 1, with their defaults."""
 _IGNORED = {section: {**options, **with_todays_names(_EARLIER)[section]} for section, options in _EARLIER.items()}
-"""The same options by their old and new names: specs of plug-ins keep the old ones."""
+"""The options of ``_EARLIER`` by their old and their new names; specs of plug-ins keep the old names."""
 _LATER = {
     "sampling": ("selection", "calibration", "sampler", "gamma", "kernel"),
     "inference": ("mcmc_sweeps", "state_sampler"),
 }
-"""The options among them that the first versions did not hold, because there was no choice yet."""
+"""The options of ``_EARLIER`` that specs of the first versions did not hold, because there was no choice yet."""
 
 
 def stored_spec(stored: Mapping[str, Any]) -> ReleaseSpec:
@@ -82,13 +82,13 @@ def in_full(stored: Mapping[str, Any], spec: ReleaseSpec) -> dict[str, Any]:
 
 
 def in_full_as_earlier(spec: ReleaseSpec) -> dict[str, Any]:
-    """Return ``stated_in_full`` as the versions stored it whose specs held the options of all mechanisms."""
+    """Return ``stated_in_full`` as stored by earlier versions, whose specs held the options of all mechanisms."""
     full = with_former_names(spec.stated_in_full)
     return {**full, **{section: {**options, **full[section]} for section, options in _EARLIER.items()}}
 
 
 def digest_of_request(stored: Mapping[str, Any], spec: ReleaseSpec) -> str:
-    """Return the digest of the request of a stored spec, computed with the options that were ignored."""
+    """Return the digest of the request of a stored spec, including the options that were ignored."""
     ignored: dict[str, Any] = {"model": spec.model, "mechanism": spec.mechanism}
     for section, key in _foreign(stored):
         if stored[section][key] != _IGNORED[section][key]:
@@ -101,7 +101,10 @@ def digest_of_request(stored: Mapping[str, Any], spec: ReleaseSpec) -> str:
 
 
 def _foreign(stored: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return section and key of the options that were ignored; an old name of an option that is read never was."""
+    """Return section and key of the options that were ignored.
+
+    The old name of an option that is read was never ignored.
+    """
     renamed = renamed_keys(stored)
     return [
         (section, key)

@@ -46,7 +46,7 @@ def template(model: str, mechanism: str | None = None) -> str:
 def _key(
     item: Any, examples: Mapping[str, str], active: Collection[str], depth: int, commented: bool = False
 ) -> list[str]:
-    """Return the lines of one key and of those within it, with their descriptions."""
+    """Return the lines of one key and of the keys within it, with their descriptions."""
     pad = "  " * depth
     kind, description = _unwrapped(item.type)
     off = commented or (item.name not in active and not item.required)

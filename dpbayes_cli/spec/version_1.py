@@ -1,9 +1,9 @@
-"""Version 1 of specs: its names of keys and its defaults, which identify every request for good.
+"""The names of keys and the defaults of version 1 of specs, by which every request is identified for good.
 
-A ledger knows a release by the digest of its request. So that a key may get a better name, and a default a better
-value, the request is always written with the names and the defaults of version 1: a key is left out if it has the value
-that version 1 gave it. A key, model or mechanism that comes later gets its entry in ``version_1_defaults.json`` when it
-is introduced, and that entry never changes. Plug-ins have no entries: their own names and defaults count.
+A ledger identifies a release by the digest of its request. Digests must stay the same if a key or a default changes
+later. For the digest, a request is therefore always written with the names of version 1, and without the keys that have
+their default value of version 1. A key, model or mechanism that is introduced later gets an entry in
+``version_1_defaults.json``, which never changes. Plug-ins have no entries: their own names and defaults count.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dpbayes_cli.core.registry import model_type
 from dpbayes_cli.core.section import Section
 
 Names = Mapping[str, Mapping[str, str]]
-"""By section: the names of keys, and what they are to be renamed to."""
+"""For each section, the keys to be renamed and their new names."""
 
 RENAMED: Names = {
     "sampling": {
@@ -55,11 +55,11 @@ def _table() -> Mapping[str, Mapping[str, Any]]:
 
 
 def renamed_keys(stated: Mapping[str, Any]) -> Names:
-    """Return the keys of version 1 that are renamed in a spec: those of built-in mechanisms and models, no plug-in's.
+    """Return the keys of version 1 to be renamed in a spec; keys that belong to plug-ins are not renamed.
 
     Args:
-        stated: a spec as it is written. A mechanism that it does not name is the model's default; a model that it does
-            not name is taken to be built in.
+        stated: a spec as it is written. If it names no mechanism, the model's default is meant; if it names no model,
+            the model is taken to be built in.
     """
     sections = {"sampling": ("mechanisms", _mechanism(stated)), "inference": ("models", stated.get("model"))}
     return {
@@ -70,7 +70,7 @@ def renamed_keys(stated: Mapping[str, Any]) -> Names:
 
 
 def _mechanism(stated: Mapping[str, Any]) -> Any:
-    """Return the mechanism that a spec names or leaves to a plug-in's model; None: a built-in one, or unknown."""
+    """Return the mechanism that a spec names, or the default of its plug-in model; None for any other default."""
     model, mechanism = stated.get("model"), stated.get("mechanism")
     if mechanism is None and isinstance(model, str) and model not in _table()["models"]:
         with suppress(SpecError):
@@ -119,14 +119,14 @@ def check_names(stated: Mapping[str, Any]) -> None:
 
 
 def canonical_request(spec: Section, model: str, mechanism: str) -> dict[str, Any]:
-    """Return what a spec states beyond the defaults of version 1, with the names of version 1."""
+    """Return the keys of a spec whose values differ from the defaults of version 1, with the names of version 1."""
     table = _table()
     frozen = {**table["common"], **table["models"].get(model, {}), **table["mechanisms"].get(mechanism, {})}
     return _stated(spec, _former(renamed_keys({"model": model, "mechanism": mechanism})), frozen, "")
 
 
 def _stated(section: Section, names: Names, frozen: Mapping[str, Any], place: str) -> dict[str, Any]:
-    """Return what a section states beyond frozen defaults, or beyond its type's own where there are none."""
+    """Return the keys of a section that differ from frozen defaults or, if a key has none, from its type's default."""
     stated: dict[str, Any] = {}
     for item in msgspec.structs.fields(section):
         value = getattr(section, item.name)
@@ -139,7 +139,7 @@ def _stated(section: Section, names: Names, frozen: Mapping[str, Any], place: st
 
 
 def _own_default(item: Any) -> Any:
-    """Return the default of a field as JSON holds it; a section's is what it states beyond its defaults: nothing."""
+    """Return the default of a field as JSON holds it; for a section it is empty, as only differences are written."""
     default = item.default if item.default_factory is msgspec.NODEFAULT else item.default_factory()
     if isinstance(default, Section):
         return {}

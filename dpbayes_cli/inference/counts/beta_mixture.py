@@ -1,9 +1,10 @@
 """The exact posterior of one proportion: a finite mixture of Beta distributions.
 
 With two categories and a known record count n, the posterior of theta_0 is sum_s w_s Beta(a + s, b + n - s) with w_s
-proportional to BetaBinomial(s; n, a, b) times the probability of the noise. Counts s with a weight below 4e-18 of the
-largest are left out. Where weights and components vary slowly (large n, wide noise), a panel of consecutive s is
-summed by a quadrature rule with 16 nodes, exact for polynomials: a few thousand components suffice for n = 1e8.
+proportional to BetaBinomial(s; n, a, b) times the probability of the noise. Counts s are left out if their weight is
+below 4e-18 times the largest weight. If n is large and the noise is wide, weights and components vary slowly with s.
+The sum over a panel of consecutive s is then computed by a quadrature rule with 16 nodes, which is exact for
+polynomials of degree below 16. A few thousand components suffice for n = 1e8.
 
 Source: Bernstein and Sheldon 2018 (the model), solved exactly; design notes, noise-aware inference.
 """
@@ -28,16 +29,18 @@ if TYPE_CHECKING:
 
 _NODES = 16
 _MIN_PANEL = 64
-"""Shorter panels are enumerated, because their Clenshaw-Curtis points do not fall on distinct integers."""
+"""Panels with fewer counts are summed term by term, because their Clenshaw-Curtis points would not be distinct
+integers."""
 _NEGLIGIBLE_NATS = 40.0
-"""Weights below exp(-40) = 4e-18 of the largest are left out."""
+"""Weights below exp(-40) = 4e-18 times the largest weight are left out."""
 
 
 @dataclass(frozen=True)
 class BetaMixture:
-    """A finite mixture of Beta(shape_a, shape_b) distributions with the same shape_a + shape_b, ordered by their means.
+    """A finite mixture of Beta(shape_a, shape_b) distributions, ordered by their means.
 
-    Weights are positive and add up to one; all arrays have shape (n_components,).
+    All components have the same sum shape_a + shape_b. Weights are positive and add up to one. All arrays have shape
+    (n_components,).
     """
 
     shape_a: Floats
@@ -51,7 +54,7 @@ class BetaMixture:
 
     @property
     def variances(self) -> tuple[float, float]:
-        """The mean of the components' variances, and the variance of their means; they add up to the variance."""
+        """The mean of the components' variances, and the variance of their means; the sum is the variance."""
         total = self.shape_a + self.shape_b
         means = self.shape_a / total
         within = self.weights @ (means * (self.shape_b / total) / (total + 1.0))
@@ -60,7 +63,7 @@ class BetaMixture:
 
     @cached_property
     def _log_factors(self) -> Floats:
-        """The log of each weight divided by its component's Beta function."""
+        """The log of weight / B(shape_a, shape_b) for each component, where B is the Beta function."""
         return np.asarray(np.log(self.weights) - betaln(self.shape_a, self.shape_b))
 
     def pdf(self, theta: Floats) -> Floats:
@@ -73,9 +76,9 @@ class BetaMixture:
     def cdf(self, theta: float) -> float:
         """Return P(parameter <= theta).
 
-        A Beta variable is sub-Gaussian with variance proxy 1 / (4 (a + b + 1)) (Marchal and Arbel 2017). Therefore the
-        CDF of a component whose mean is further than ``reach`` from theta is within 1e-18 of 0 or 1, and is taken as
-        that.
+        A Beta variable is sub-Gaussian with variance proxy 1 / (4 (a + b + 1)) (Marchal and Arbel 2017). If the mean of
+        a component is further than ``reach`` from theta, the CDF of the component is therefore within 1e-18 of 0 or 1,
+        and is set to 0 or 1.
         """
         total = float(self.shape_a[0] + self.shape_b[0])
         reach = math.sqrt(42.0 / (2.0 * (total + 1.0)))
@@ -159,10 +162,11 @@ def beta_mixture(observation: NoisyCounts) -> BetaMixture:
 
 
 def _support(log_weight: Callable[[Integers], Floats], n: int, kinks: list[int]) -> tuple[int, int]:
-    """Return a range of s that contains all weights above the threshold, and little more.
+    """Return a range of s that contains all weights that are not negligible, and few others.
 
-    Between kinks and ends the weight is monotone or log-concave. A grid that is linear over the range, and geometric
-    around kinks and ends, therefore brackets the range; a second grid over the first bracket narrows it.
+    Between kinks of the noise law and the ends 0 and n, the weight is monotone or log-concave in s. A grid that is
+    evenly spaced, with additional geometrically spaced points around kinks and ends, therefore shows where weights
+    become negligible. A second, finer grid narrows the range that the first grid has found.
     """
     low, high = 0, n
     for _ in range(2):
@@ -177,7 +181,7 @@ def _support(log_weight: Callable[[Integers], Floats], n: int, kinks: list[int])
 
 
 def _smooth_length(observation: NoisyCounts) -> Callable[[int], float]:
-    """Return the function that maps s to the number of counts over which weights and components vary by one sd."""
+    """Return a function of s: the number of counts around s over which weights and components vary smoothly."""
     (a, b), n, grain = observation.concentration, observation.total.n, observation.noise.grain
     at_zero, at_n = math.sqrt(1.0 + abs(a - 1.0)), math.sqrt(1.0 + abs(b - 1.0))
 
@@ -189,7 +193,7 @@ def _smooth_length(observation: NoisyCounts) -> Callable[[int], float]:
 
 
 def _panels(low: int, high: int, kinks: list[int], length: Callable[[int], float]) -> tuple[Integers, Floats]:
-    """Cover low..high by panels that end at every kink; return the ascending nodes and their quadrature weights."""
+    """Split low..high into panels that end at every kink; return all nodes, ascending, and their quadrature weights."""
     nodes, multiplicities = [], []
     start = low
     while start <= high:

@@ -1,10 +1,11 @@
-"""Exact independent draws of K latent counts, by convolution: no chain, nothing to converge.
+"""Exact independent draws of K latent counts, by convolution instead of a Markov chain.
 
-Given the total m the counts are independent up to their sum, with factors f_k(c) = Gamma(concentration_k + c) / c!
-times the probability of the noise. The distribution of partial sums is a convolution of the factors. Drawing
-c_1, c_2, ... in turn, each given what remains of the total, gives exact draws (forward filtering, backward sampling
-over categories). An exponential tilt of the factors, which cancels given the total, centers the convolution on the
-total, where double precision is accurate. If the total is not known, several tilts cover its plausible values.
+Given the total m, the posterior of the counts is proportional to a product of factors f_k(c), one for each category:
+the prior's Gamma(concentration_k + c) / Gamma(c + 1) times the probability of the noise. The law of the sum of several
+counts is the convolution of their factors. Counts are drawn one category after the other, each given the part of the
+total that remains; these draws are exact (forward filtering, backward sampling over categories). The factors are tilted
+exponentially, so that the convolution is centered on the total, where double precision is accurate; given the total the
+tilt cancels. If the total is not known, several tilts are used, each for a part of the plausible totals.
 
 Source: design notes, noise-aware inference (exact integer updates).
 """
@@ -33,23 +34,24 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
 
 _MAX_ELEMENTS = 1 << 29
-"""Elements of all conditional tables that a call may compute, which takes five to ten seconds."""
+"""The largest number of elements of all probability tables that a call may compute; so many take five to ten
+seconds."""
 _MIN_RELATIVE_MASS = 1e-8
-"""A tilt covers the totals whose tilted probability is at least this share of the largest one."""
+"""A tilt is used for totals whose tilted probability is at least this fraction of the largest tilted probability."""
 _NEGLIGIBLE_NATS = 25.0
-"""Totals of relative probability below exp(-25) are left out."""
+"""Totals whose probability is below exp(-25) times the largest one are left out."""
 _MAX_TILTS = 256
 
 
 @dataclass(frozen=True)
 class _TiltedSum:
-    """A tilted convolution and the totals that it covers.
+    """A convolution of tilted factors, and the totals for which it is used.
 
     Attributes:
         factors: the tilted factors, one per category.
         suffixes: for each k the law of c_k + ... + c_K.
-        first: the first total covered.
-        log_mass: the log mass of each total covered, without the tilt.
+        first: the smallest total for which the convolution is used.
+        log_mass: the log mass of each of these totals, with the tilt removed.
     """
 
     factors: list[Law]
@@ -66,7 +68,8 @@ class _TiltedSum:
 def affordable_draws(observation: NoisyCounts, most: int) -> int:
     """Return how many draws, at most ``most``, are affordable; 0 if convolution is too expensive.
 
-    To draw a count, a table is computed with one row for each distinct remainder of the total, as wide as the window.
+    To draw a count, a table of probabilities is computed, with a row for each distinct remainder of the total and a
+    column for each count in the window.
     """
     low, high = windows(observation)
     widths = int((high - low + 1).sum())
@@ -78,7 +81,8 @@ def affordable_draws(observation: NoisyCounts, most: int) -> int:
 def draw_convolution(observation: NoisyCounts, n_draws: int, rng: np.random.Generator) -> Integers | None:
     """Draw latent counts independently from their exact posterior, given a noisy count for every category.
 
-    Counts have shape (n_draws, n_categories); the result is None if a narrow prior makes the windows too wide.
+    Counts have shape (n_draws, n_categories). The result is None if the prior pulls counts so far from the observed
+    ones that the windows would be too wide.
     """
     for widening in (1, 4, 16, 64):
         low, high = windows(observation, widening)
@@ -93,7 +97,7 @@ def draw_convolution(observation: NoisyCounts, n_draws: int, rng: np.random.Gene
 def _draw_within(
     observation: NoisyCounts, low: Integers, high: Integers, n_draws: int, rng: np.random.Generator
 ) -> Integers | None:
-    """Draw within windows; return None if the windows cannot contain the total."""
+    """Draw counts within windows; return None if no counts within the windows add up to a possible total."""
     least, most = int(low.sum()), min(int(high.sum()), largest_total(observation))
     if least > most or (observation.total.kind == "known" and most < observation.total.n):
         return None
@@ -124,7 +128,7 @@ def _draw_within(
 def _tilted_sums(
     log_factors: list[Floats], low: Integers, span: tuple[int, int, int], observation: NoisyCounts
 ) -> list[_TiltedSum] | None:
-    """Cover the plausible totals by tilts, from an initial total outward; return None if too many are needed."""
+    """Return tilted convolutions for all plausible totals, from an initial one outward; None if too many are needed."""
     least, initial, most = span
     max_parts = min(_MAX_TILTS, _MAX_ELEMENTS // (8 * sum(map(len, log_factors))))
 

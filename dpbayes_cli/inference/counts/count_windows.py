@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
 
 _WINDOW_NATS = 46.0
-"""Outside a window the noise would have a relative probability below exp(-46) = 1e-20."""
+"""A count is outside its window if the noise would be less than exp(-46) = 1e-20 times as probable as zero noise."""
 _TOTAL_NATS = 200.0
 
 
@@ -23,7 +23,7 @@ def prior_term(k: int, counts: Integers, observation: NoisyCounts) -> Floats:
 
 
 def observation_term(k: int, counts: Integers, observation: NoisyCounts) -> Floats:
-    """Return the log probability of the noisy count of category k, given its latent counts."""
+    """Return the log probability of the noisy count of category k for each of these latent counts."""
     observed = observation.observed[k]
     if observed is None:
         raise ValueError("an unobserved count needs two categories and a known record count")
@@ -36,7 +36,7 @@ def total_term(totals: Integers, observation: NoisyCounts) -> Floats:
 
 
 def largest_total(observation: NoisyCounts) -> int:
-    """Return an upper bound on the total; an unbounded total is larger with relative probability exp(-200)."""
+    """Return an upper bound on the total; an unbounded total exceeds it with negligible probability only."""
     if observation.total.kind != "unbounded":
         return observation.total.n
     radius = observation.noise.radius(_TOTAL_NATS)
@@ -46,8 +46,9 @@ def largest_total(observation: NoisyCounts) -> int:
 def windows(observation: NoisyCounts, widening: int = 1) -> tuple[Integers, Integers]:
     """Return the lowest and the highest plausible count of each category, shape (n_categories,) each.
 
-    Under a flat prior the noise alone sets the window. A prior that pulls far away from the observed counts causes
-    draws at the edges (see ``at_edges``); the caller then multiplies the half-widths by a ``widening``.
+    Under a flat prior the noise alone determines the windows. If the prior pulls counts far from the observed ones,
+    draws are near edges of their windows (see ``at_edges``). The caller then asks for windows that are ``widening``
+    times as wide.
     """
     n = largest_total(observation)
     low, high = [], []

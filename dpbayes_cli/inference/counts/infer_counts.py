@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 _SUMMARY_ELEMENTS = 1 << 22
 _MIN_INDEPENDENT_DRAWS = 1000
-"""If this many independent draws of the counts are affordable, chains are not used, even for more samples."""
+"""If at least this many independent draws of the counts are affordable, no chains are run, even if more are
+requested."""
 
 
 def infer_counts(

@@ -25,7 +25,7 @@ _FFT_ROUNDING = 1e-15
 
 @dataclass(frozen=True)
 class Law:
-    """A measure on consecutive integers, exp(log_scale) * mass[i] at low + i; the largest mass is one."""
+    """A measure on consecutive integers: low + i has the measure exp(log_scale) * mass[i]; the largest mass[i] is 1."""
 
     low: int
     mass: Floats
@@ -33,7 +33,7 @@ class Law:
 
 
 def tilt_law(log_factor: Floats, low: int, tilt: float) -> Law:
-    """Return the law exp(log_factor + tilt * count) on the counts from ``low`` on."""
+    """Return the law with mass exp(log_factor + tilt * count) on consecutive counts, the first of which is ``low``."""
     log_mass = log_factor + tilt * (low + np.arange(len(log_factor)))
     return trim_law(low, np.exp(log_mass - log_mass.max()), float(log_mass.max()), _TRIM_FLOOR)
 
@@ -59,7 +59,7 @@ def convolve_laws(left: Law, right: Law, floor: float = _TRIM_FLOOR) -> Law:
 
 
 def suffix_sums(factors: Sequence[Law], floor: float = _TRIM_FLOOR) -> list[Law]:
-    """Return for each k the law of the sum of the terms k, k + 1, ... of a sum."""
+    """Return for each k the law of the sum of term k and all later terms."""
     suffixes = [factors[-1]]
     for factor in reversed(factors[:-1]):
         suffixes.append(convolve_laws(factor, suffixes[-1], floor))
@@ -69,7 +69,7 @@ def suffix_sums(factors: Sequence[Law], floor: float = _TRIM_FLOOR) -> list[Law]
 def draw_given_totals(
     factors: Sequence[Law], suffixes: Sequence[Law], totals: Integers, rng: np.random.Generator
 ) -> Integers:
-    """Draw all terms of sums, given the sums, one term after the other, shape (n_draws, n_factors)."""
+    """Draw the terms of sums with given totals, one term after the other, shape (n_draws, n_factors)."""
     counts = np.empty((len(totals), len(factors)), dtype=np.int64)
     remainder = totals.astype(np.int64)
     for k, factor in enumerate(factors[:-1]):
@@ -111,7 +111,7 @@ def _draw_by_remainder(factor: Law, after: Law, remainder: Integers, uniform: Fl
 
 
 def conditional_masses(factor: Law, after: Law, remainders: Integers) -> Floats:
-    """Return the unnormalized law of a term given the sum of it and all later terms, with one row for each sum."""
+    """Return the unnormalized law of a term given its sum with all later terms, one row for each value of the sum."""
     width, length = len(factor.mass), len(after.mass)
     padded = np.zeros(length + 2 * width)
     padded[width : width + length] = after.mass[::-1]

@@ -1,9 +1,9 @@
 """A Markov chain on latent counts, for observations for which exact draws are too expensive.
 
-Theta is integrated out. A sweep pairs the categories at random and redraws, in all pairs and all chains at once, how
-the sum of the pair is split, by slice sampling on the integers. If the total is not known, the slack (largest total
-minus total) is one more category, without an observation. Every update leaves the exact posterior of the counts
-invariant; convergence is judged by R-hat and effective sample sizes.
+Theta is integrated out. A sweep pairs the categories at random. Both counts of a pair are redrawn given their sum, by
+slice sampling on the integers, in all pairs and all chains at once. If the total is not known, the difference between
+the largest possible total and the total is treated as one more category, which has no observation. Every update leaves
+the exact posterior of the counts invariant; convergence is judged by R-hat and effective sample sizes.
 
 Source: design notes, noise-aware inference (exact integer updates of counts); Neal 2003 (slice sampling).
 """
@@ -27,7 +27,7 @@ _MAX_TABLE_ENTRIES = 1 << 22
 
 
 class LatticeChain:
-    """Several chains as one array of counts, shape (chains, n_categories); a slack adds a column."""
+    """Several chains as one array of counts, shape (chains, n_categories), plus a column if the total is not known."""
 
     def __init__(self, observation: NoisyCounts, rng: np.random.Generator) -> None:
         self._observation = observation
@@ -77,7 +77,7 @@ class LatticeChain:
         self._state[:, left], self._state[:, right] = split, sums - split
 
     def _slice(self, current: Integers, sums: Integers, left: Integers, right: Integers) -> Integers:
-        """Redraw the left counts of all pairs given the sums, from intervals that shrink from 0..sum."""
+        """Redraw the left counts of all pairs given the sums, by a slice sampler that shrinks the interval 0..sum."""
         level = self._log_density(current, sums, left, right) - self._rng.standard_exponential(current.shape)
         low, high = np.zeros_like(current), sums.copy()
         result = current.copy()

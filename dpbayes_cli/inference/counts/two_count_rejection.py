@@ -1,9 +1,9 @@
 """Exact independent draws of two latent counts whose total is not known, by rejection sampling from blocks.
 
-The plane of (c_0, c_1) is cut into rectangles, into single cells if that is affordable. A rectangle is drawn with
-probability proportional to its size times an upper bound on its weights; then a cell of it, uniformly. Accepting the
-cell with probability weight / bound makes the accepted cells exact draws from the posterior of the counts. The prior of
-the record count is uniform.
+The plane of (c_0, c_1) is cut into rectangles, which are single cells if that is affordable. A rectangle is drawn with
+probability proportional to its number of cells times an upper bound on their weights. One of its cells is then drawn
+uniformly. Accepting the cell with probability weight / bound makes the accepted cells exact draws from the posterior of
+the counts. The prior of the record count is uniform.
 
 Source: design notes, noise-aware inference (unknown total); von Neumann's rejection.
 """
@@ -29,9 +29,10 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
 
 _MAX_SINGLE_COUNTS = 256
-"""An axis of up to this many counts is cut into single counts; if both axes are, nothing is rejected."""
+"""An axis with at most this many counts is cut into single counts; if both axes are, no proposal is rejected."""
 _BLOCKS_PER_AXIS = 256
-"""A longer axis is cut into about this many blocks of 0.4 noise scales, so that most proposals are accepted."""
+"""A longer axis is cut into about this many blocks; each is about 0.4 noise scales long, so that most proposals are
+accepted."""
 _MAX_BLOCKS = 1 << 22
 _MIN_ACCEPTANCE = 0.01
 
@@ -39,7 +40,8 @@ _MIN_ACCEPTANCE = 0.01
 def draw_two_counts(observation: NoisyCounts, n_draws: int, rng: np.random.Generator) -> Integers | None:
     """Draw two latent counts, with a total of at most n or unbounded, independently from their exact posterior.
 
-    Counts have shape (n_draws, 2); the result is None if a narrow prior requires too many blocks or proposals.
+    Counts have shape (n_draws, 2). The result is None if too many blocks or proposals would be needed, for example
+    because the prior pulls counts far from the observed ones.
     """
     for widening in (1, 4, 16, 64):
         low, high = windows(observation, widening)
@@ -91,7 +93,7 @@ def _draw_within(
 
 
 def _log_weight(cells: Integers, observation: NoisyCounts) -> Floats:
-    """Return the unnormalized log posterior of cells (c_0, c_1), an array of shape (n, 2)."""
+    """Return the unnormalized log posterior at cells (c_0, c_1), which are given as an array of shape (n, 2)."""
     terms = total_term(cells.sum(axis=1), observation)
     for k in (0, 1):
         terms = terms + prior_term(k, cells[:, k], observation) + observation_term(k, cells[:, k], observation)
@@ -115,7 +117,7 @@ def _cut(k: int, low: int, high: int, observation: NoisyCounts) -> tuple[Integer
 
 
 def _axis_bound(k: int, first: Integers, last: Integers, observation: NoisyCounts) -> Floats:
-    """Return for each block of an axis an upper bound on the log factors of the axis' count."""
+    """Return for each block of an axis an upper bound on the log factors that depend on this axis' count alone."""
     # The factor of the prior is monotone, and that of the noise is largest at the observed count.
     prior = np.maximum(prior_term(k, first, observation), prior_term(k, last, observation))
     return prior + observation_term(k, np.clip(observation.observed[k] or 0, first, last), observation)

@@ -1,7 +1,8 @@
 """Class probabilities of new records from posterior draws of a network's tables.
 
-The probabilities are exact, by variable elimination over the relevant missing cells (see ``unknown_cells``). Factors
-hold logarithms if a product of probabilities could underflow, because theta may be as small as the smallest double.
+The probabilities are exact, by variable elimination over the relevant missing cells (see ``unknown_cells``). Single
+probabilities may be as small as the smallest positive double. If a product of probabilities could underflow, logarithms
+are used.
 """
 
 from __future__ import annotations
@@ -22,13 +23,15 @@ if TYPE_CHECKING:
 _Scope = tuple[int, ...]
 
 MAX_TABLE_CELLS = 1 << 16
-"""The largest table that is built for a draw; records that need a larger one get no probabilities."""
+"""The largest number of cells of a table that is built for a draw; records that need a larger table get no
+probabilities."""
 _HELD_CELLS = 1 << 24
-"""Table cells held at a time, 128 MB; twice as much if logarithms are needed."""
+"""The number of table cells held in memory at a time: 128 MB, or twice as much if logarithms are needed, too."""
 _BATCH_CELLS = 1 << 18
-"""Cells of an intermediate table that are computed at a time, so that they stay in the processor's cache."""
+"""The number of cells of an intermediate table that are computed at a time, so that they stay in the processor's
+cache."""
 _SMALLEST_SAFE_LOG = -600.0
-"""A product of probabilities with a larger logarithm is a normal double, and therefore accurate."""
+"""A product of probabilities is a normal double, and therefore accurate, if its logarithm is larger than this."""
 
 
 @dataclass(frozen=True)
@@ -38,10 +41,10 @@ class _Plan:
     Attributes:
         group: the records and tables.
         rows: the distinct rows of ``group.rows``, shape (n_rows, n_tables).
-        row_of_record: the index of each record's row among these, shape (n_records,).
-        offsets: for each table the distance of each combination of hidden values from the first cell, with an axis for
-            each hidden variable.
-        unused: for each table the index of a cell with value one, for records for which the table is irrelevant.
+        row_of_record: the index in ``rows`` of each record's row, shape (n_records,).
+        offsets: for each table, an array with an axis for each hidden variable: where the cell of each combination of
+            hidden values is, relative to the cell in which all hidden values are the first ones.
+        unused: for each table the index of a cell with value one, which is used if the table is irrelevant to a record.
         order: the elimination order of all hidden variables but the target.
         largest: the number of cells of the largest table that elimination builds.
     """
@@ -79,8 +82,8 @@ def _offsets(network: Network, i: int, scope: _Scope) -> Integers:
 def class_probabilities(network: Network, target: int, draws: Floats, records: Integers) -> Floats:
     """Return p(target | the other cells of a record), exact for each draw and averaged over the draws.
 
-    A probability that underflowed to zero counts as the smallest positive double. A row of zeros therefore counts as a
-    uniform one.
+    Probabilities that underflowed to zero are replaced by the smallest positive double. A row of zeros therefore
+    becomes uniform.
 
     Args:
         network: the variables and their parents.
@@ -89,8 +92,8 @@ def class_probabilities(network: Network, target: int, draws: Floats, records: I
         records: codes of values, -1 for missing ones, shape (n_records, n_variables); the target is not read.
 
     Returns:
-        Shape (n_records, n_target_values); NaN for records whose missing cells need a table of more than
-        ``MAX_TABLE_CELLS``.
+        The probabilities, shape (n_records, n_target_values); NaN for records whose missing cells need a table of more
+        than ``MAX_TABLE_CELLS`` cells.
 
     Raises:
         ValueError: the shapes do not fit, there is no draw, or a code is out of range.
@@ -123,17 +126,18 @@ def class_probabilities(network: Network, target: int, draws: Floats, records: I
 
 
 def _cells_first(cells: Floats) -> Floats:
-    """Return the positive cells of a table, one row per cell, and a last row of ones, shape (n_cells + 1, n_draws)."""
+    """Return the cells of a table, made positive, as rows, and a last row of ones, shape (n_cells + 1, n_draws)."""
     return np.concatenate([np.maximum(cells.T, np.nextafter(0.0, 1.0)), np.ones((1, len(cells)))])
 
 
 def elimination_order(
     scopes: Sequence[Sequence[int]], sizes: Sequence[int], target: int
 ) -> tuple[tuple[int, ...], int]:
-    """Return a greedy order for summing out all variables but the target, and the cells of the largest table built.
+    """Return a greedy order for summing out all variables but the target, and the size of the largest table built.
 
-    The next variable is always the first one whose elimination builds the smallest table. ``scopes`` are the variables
-    of each table, ``sizes`` the numbers of values of each variable.
+    The size is a number of cells. The next variable is always the one whose elimination builds the smallest table; of
+    several such variables, the first. ``scopes`` are the variables of each table, and ``sizes`` are the numbers of
+    values of the variables.
     """
     left = [frozenset(scope) for scope in scopes]
     largest = max((math.prod(sizes[v] for v in scope) for scope in left), default=1)
@@ -179,7 +183,7 @@ def _summed_over_draws(plan: _Plan, tables: Mapping[int, Floats], *, logarithms:
 
 
 def _cells(plan: _Plan, rows: Integers) -> list[Integers]:
-    """Return for each table the cells that rows select, shape (n_rows or 1, sizes of hidden variables)."""
+    """Return for each table the indices of cells that rows select, shape (n_rows or 1, sizes of hidden variables)."""
     cells = []
     for column, offsets, unused in zip(rows.T, plan.offsets, plan.unused, strict=True):
         first = column[:1] if (column == column[0]).all() else column

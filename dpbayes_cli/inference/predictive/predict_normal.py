@@ -1,7 +1,7 @@
-"""Posterior predictive distributions of a linear regression: mixtures of normal distributions, one for each draw.
+"""Posterior predictive distributions of a linear regression: mixtures with a normal component for each draw.
 
 For a record with features x, a draw (intercept, slopes, variance) predicts N(intercept + slopes' x, variance). The
-predictive distribution is the mixture of these with equal weights.
+predictive distribution is the mixture of these normal distributions with equal weights.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
 
 _BLOCK_PAIRS = 1 << 21
-"""Pairs of a record and a draw that are held in memory at once."""
+"""The number of pairs of a record and a draw that are held in memory at a time."""
 _QUANTILE_TOLERANCE = 1e-9
 """The search for a quantile ends when its step is smaller than this, in predictive standard deviations."""
 _NEWTON_ONLY_STEPS, _MAX_STEPS = 8, 200
@@ -29,7 +29,8 @@ def predictive_intervals(draws: Floats, features: Floats, levels: Sequence[float
     Args:
         draws: intercept, slopes in the order of the features, and the variance of the target given the features, shape
             (n_draws, n_features + 2); see ``LinearRegression.complete_draws``.
-        features: in the units of the file, shape (n_records, n_features). All results for a record with a NaN are NaN.
+        features: the features in the units of the file, shape (n_records, n_features). All results for a record with a
+            NaN are NaN.
         levels: probabilities in (0, 1): 0.05 and 0.95 give the central 90 % interval.
 
     Returns:
@@ -84,7 +85,7 @@ def _quantile(centers: Floats, scale: Floats, mean: Floats, sd: Floats, level: f
     """Return a quantile of mixtures of normal distributions, by Newton's method for all records at once.
 
     The mixture's quantile lies between the smallest and the largest quantile of its components. A Newton step that
-    leaves this bracket is replaced by bisection. After some steps every third one is a bisection, too, because Newton
+    leaves this bracket is replaced by bisection. After some steps, every third step is a bisection, too, because Newton
     steps are short far out in a tail. Centers have shape (n_records, n_draws), scales (n_draws,), mean and sd
     (n_records,).
     """

@@ -1,4 +1,4 @@
-"""The missing cells of a record that are relevant to its target's probabilities, and the records that share them.
+"""Find the missing cells of a record that are relevant to its target's probabilities, and group records by them.
 
 A missing cell is relevant only if it is an ancestor of the target or of an observed cell, and is connected to the
 target after the observed cells are removed from the graph. Other missing cells do not change p(target | observed
@@ -83,11 +83,11 @@ def _closed_groups(
     relevant: Booleans,
     records: Integers,
 ) -> Iterator[RecordGroup]:
-    """Yield groups of records that have the hidden variables in common and use the same tables.
+    """Split records with the same hidden variables into groups that use the same tables.
 
-    A table with one hidden variable also serves records for which it is irrelevant, with -1 as its row. Records of a
-    naive Bayes net therefore stay together, whatever cells they miss. A table with several hidden variables would make
-    elimination larger, so the records for which it is irrelevant form a group of their own.
+    If a table has one hidden variable, a group may contain records for which the table is irrelevant; their row of this
+    table is -1. Records of a naive Bayes net therefore stay together, whatever cells they miss. A table with several
+    hidden variables would make elimination larger, so the records for which it is irrelevant form a group of their own.
     """
     touched = sorted({i for v in hidden for i in tables_with[v]})
     scopes = {i: tuple(j for j in network.families[i] if j in hidden) for i in touched}
@@ -106,7 +106,7 @@ def _closed_groups(
 
 
 def _columns_by_pattern(marks: Booleans) -> Iterator[tuple[Booleans, Integers]]:
-    """Yield each distinct column of marks, shape (n_marks, n_records), and the indices at which it occurs."""
+    """Yield each distinct column of a Boolean array, shape (n_marks, n_records), and the indices at which it occurs."""
     if not marks.shape[1]:
         return
     if not marks.any(axis=1).any() or not marks.shape[0]:

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 
 N_BINS = 10
 LOG_SCORE_FLOOR = 1e-15
-"""The log score raises smaller probabilities to this value: one record with probability zero must not dominate."""
+"""In the log score, smaller probabilities are replaced by this value, so that one record with probability zero does not
+dominate."""
 
 
 @dataclass(frozen=True)
@@ -21,9 +22,9 @@ class CalibrationBin:
 
     Attributes:
         low, high: the ends of the bin, which includes its lower end; the last bin includes its upper end, too.
-        count: how many records.
-        mean_predicted: the mean of their predicted probabilities; NaN if there are none.
-        observed: the share of these records for which the predicted event happened; NaN if there are none.
+        count: the number of records in the bin.
+        mean_predicted: the mean predicted probability of these records; NaN if the bin is empty.
+        observed: the share of these records for which the predicted event happened; NaN if the bin is empty.
     """
 
     low: float
@@ -44,11 +45,12 @@ class ProbabilityScores:
         n_floored: how many records have a probability below ``LOG_SCORE_FLOOR`` for the true class.
         accuracy: how often the most probable class (the first one of a tie) is the true one.
         log_score: the mean natural log probability of the true class; 0 is best.
-        brier: the mean squared error of the probabilities; 0 is best. With two classes only the second class counts, 0
-            to 1; with more classes the errors of all classes are added, 0 to 2.
-        calibration: bins of the probability of the second class; with more than two classes, of the predicted class.
-        calibration_error: the expected calibration error: the mean over the records of the absolute difference between
-            the mean prediction and the observed frequency in their bin.
+        brier: the mean squared error of the probabilities; 0 is best. With two classes it is the error of the second
+            class's probability (0 to 1), with more classes the sum of the errors of all classes (0 to 2).
+        calibration: bins of the second class's predicted probability; with more than two classes, bins of the most
+            probable class's predicted probability.
+        calibration_error: the expected calibration error: the mean over bins, weighted by their numbers of records, of
+            |mean_predicted - observed|.
     """
 
     n_scored: int
@@ -73,7 +75,7 @@ def class_scores(probabilities: Floats, labels: Integers) -> ProbabilityScores:
         ValueError: the shapes do not fit, or a label is out of range.
     """
     if probabilities.ndim != 2 or probabilities.shape[1] < 2 or labels.shape != probabilities.shape[:1]:
-        raise ValueError(f"probabilities of shape {probabilities.shape} and labels of shape {labels.shape}")
+        raise ValueError(f"probabilities have shape {probabilities.shape}, but labels have shape {labels.shape}")
     n_classes = probabilities.shape[1]
     if ((labels < -1) | (labels >= n_classes)).any():
         raise ValueError(f"labels must be -1 or from 0 to {n_classes - 1}")

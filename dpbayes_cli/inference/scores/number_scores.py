@@ -21,8 +21,8 @@ class NumberScores:
         n_unpredicted: how many records are left out because they have a target, but no prediction.
         rmse: the root mean squared error.
         mae: the mean absolute error.
-        r_squared: one minus the sum of squared errors divided by that of the mean of these targets: 1 is best, 0 is as
-            good as this mean; NaN if all targets are equal.
+        r_squared: one minus the ratio of two sums of squared errors: that of the predictions, and that of predicting
+            the mean target for every record. 1 is best; 0 is as good as the mean target; NaN if all targets are equal.
     """
 
     n_scored: int
@@ -40,7 +40,7 @@ class QuantileScores:
     Attributes:
         level: the level of the quantile.
         pinball: the mean pinball loss at the level, in units of the target; 0 is best.
-        at_or_below: the share of targets at or below the prediction; near the level for the true quantile.
+        at_or_below: the share of targets at or below the predicted quantile; near ``level`` if the prediction is good.
     """
 
     level: float

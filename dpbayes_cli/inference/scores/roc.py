@@ -15,7 +15,7 @@ MAX_POINTS = 101
 
 @dataclass(frozen=True)
 class RocPoint:
-    """The shares of the records of both classes with a score of at least a threshold.
+    """For a threshold, the share of each class's records whose score is at least the threshold.
 
     The false positive rate is the share of class 0, the true positive rate is the share of class 1. The threshold of
     the first point is infinite.
@@ -31,8 +31,8 @@ class Roc:
     """The receiver operating characteristic and the area under it.
 
     Attributes:
-        auc: the share of pairs of a class-0 and a class-1 record in which class 1 has the larger score, ties counted as
-            half; NaN if a class has no record.
+        auc: the probability that a random record of class 1 has a larger score than a random record of class 0; ties
+            count as one half. NaN if a class has no record.
         points: from (0, 0) to (1, 1), for at most ``MAX_POINTS`` thresholds; empty if a class has no record.
     """
 

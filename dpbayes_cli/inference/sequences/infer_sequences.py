@@ -1,8 +1,9 @@
 """The posterior of a hidden Markov model given noisy counts of its records.
 
-This posterior has many modes. Several chains are started and the best ones continue; chains that stay at a much less
-likely mode than the best chain restart from its state. States have no fixed labels: the states of every draw are
-matched to those of the first chain's last draw, by the steps on which both agree, and numbered by frequency.
+This posterior has many modes. Several chains are started, and the best ones continue. Chains that stay at a much less
+likely mode restart from the state of the best chain. States have no fixed labels. The states of every draw are
+therefore matched to the states of the first chain's last draw, so that both draws agree on as many steps as possible;
+states are numbered by frequency.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ _STARTS, _START_SWEEPS = 8, 12
 _WARM_UP = 60
 _RESCALE_EVERY = 15
 _MODE_GAP_NATS = 10.0
-"""A chain is at another mode if its mean log likelihood is this much, plus three sds, below that of the best chain."""
+"""A chain restarts if its mean log likelihood is lower than the best chain's by this much plus three standard
+deviations."""
 _MAX_MONITORED = 128
 
 
@@ -41,8 +43,8 @@ def infer_sequences(
 ) -> Posterior:
     """Return the posterior of emissions, transitions and initial probabilities; see ``solve.infer``.
 
-    The parameters are the emissions of each feature, state by state; the transitions, row by row; the initial
-    probabilities. At most one sample is returned per sweep and chain.
+    The parameters are the emissions of each feature, state by state, then the transitions, row by row, and then the
+    initial probabilities. At most one sample is returned per sweep and chain.
     """
     naive = method == "naive"
     noisy = any(law is not None for law in observation.noises)
@@ -74,13 +76,13 @@ def _sweep_all(chains: list[SequenceChain], sweeps: int) -> Floats:
 
 
 def _run_in_parallel(run: Callable[[SequenceChain], _T], chains: Sequence[SequenceChain]) -> list[_T]:
-    """Run a function of each chain in a thread; each chain has its own generator, so the results do not vary."""
+    """Apply a function to each chain in a thread; each chain has its own generator, so the results are reproducible."""
     with ThreadPoolExecutor(min(len(chains), os.cpu_count() or 1)) as pool:
         return list(pool.map(run, chains))
 
 
 def _warm_up(chains: list[SequenceChain]) -> int:
-    """Warm the chains up; restart those at a much less likely mode from the best chain, and return their number."""
+    """Warm the chains up, restart those at much less likely modes from the best one, and return how many restarted."""
     log_likelihoods = _sweep_all(chains, _WARM_UP)[:, _WARM_UP // 2 :]
     means, spread = log_likelihoods.mean(axis=1), float(log_likelihoods.std(axis=1).mean())
     best = int(means.argmax())
@@ -128,7 +130,7 @@ class _ChainRecord:
 
 
 def match_states(states: Integers, reference: Integers, n_states: int) -> Integers:
-    """Return for each state of a reference its matching state; the matching agrees on as many steps as possible."""
+    """Return the state that matches each state of a reference, so that both agree on as many steps as possible."""
     from scipy.optimize import linear_sum_assignment
 
     shared = np.bincount((reference.ravel() * n_states + states.ravel()).astype(np.int64), minlength=n_states**2)
@@ -189,7 +191,7 @@ def _summary(
     if not has_converged(worst) or fewest < effort.ess:
         warnings.append(
             f"of {len(columns)} monitored parameters, the largest R-hat is {worst:.3f} and the smallest effective "
-            f"sample size is {fewest:.0f}, where {effort.ess:.0f} was asked for: increase inference.mcmc_sweeps"
+            f"sample size is {fewest:.0f}, below the required {effort.ess:.0f}: increase inference.mcmc_sweeps"
         )
     return Posterior(
         summarize_draws(draws, data_variance),

@@ -1,17 +1,17 @@
 """Poisson counts with integer noise: the likelihood of the rate, with the count summed out, and draws of the counts.
 
-A count c ~ Poisson(mu) is observed as y = c + noise. Under discrete Laplace noise, with q = exp(-1 / b), the marginal
-is
+A count c ~ Poisson(mu) is observed as y = c + noise. Under discrete Laplace noise of scale b, with q = exp(-1 / b), the
+marginal likelihood is
 
-    p(y | mu)  ~  q^y e^(mu / q - mu) Q(y + 1, mu / q)  +  q^-y e^(mu q - mu) P(y + 1, mu q),
+    p(y | mu)  ~  q^y e^(mu / q - mu) Q(y + 1, mu / q)  +  q^-y e^(mu q - mu) P(y + 1, mu q)
 
-where P and Q are the regularized incomplete gamma functions (for y < 0 there is only the second term, with P = 1). For
-other noise there is no closed form, and p is summed over c. As a function of the square root of the rate log p is
-smooth: it is tabulated for every value of y that occurs, and interpolated.
+up to a constant, where P and Q are the regularized incomplete gamma functions. For y < 0 there is only the second term,
+with P = 1. For other noise there is no closed form, and p is summed over c. As log p is a smooth function of sqrt(mu),
+it is tabulated for every value of y that occurs, and interpolated.
 
-If the noise is log-concave, so is the distribution of c given y and mu. It is drawn exactly, by rejection from a hat
-with a flat middle and geometric tails. With other noise c is drawn as if the noise were Laplace, and accepted by the
-ratio of the two laws.
+If the noise is log-concave, the distribution of c given y and mu is log-concave, too. Then c is drawn exactly, by
+rejection sampling from a proposal with a flat middle and geometric tails. For other noise, c is drawn as if the noise
+were Laplace, and accepted by the ratio of the two noise laws.
 
 Source: design notes, noise-aware inference; Devroye 1986, Non-Uniform Random Variate Generation, X.2 (log-concave
 laws).
@@ -32,23 +32,25 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Booleans, Floats, Integers
 
 _TABLE_STEP, _MIN_TABLE_STEP = 0.25, 1.0 / 64.0
-"""The step of tables in u = 2 sqrt(mu), and the smallest step: log p is more curved if there is little noise."""
+"""The usual and the smallest step of tables in u = 2 sqrt(mu); with little noise log p is more curved, and steps are
+smaller."""
 _TABLE_REACH = 24.0
-"""Tables end at this distance in u from the observed count. Beyond it log p is extrapolated, exactly if one of the two
-terms dominates, otherwise linearly; p is below exp(-250) there."""
+"""Tables extend this far in u = 2 sqrt(mu) on both sides of the observed count. Outside, p is below exp(-250), and log
+p is extrapolated: exactly if one of the two terms dominates, otherwise linearly."""
 _GAUSSIAN_TABLE_SDS = 14.0
-"""For Gaussian noise, which has no dominating term, tables end this many standard deviations further out."""
+"""For Gaussian noise, which has no dominating term, tables extend further, by this many standard deviations of the
+noise."""
 _GAUSSIAN_TERMS = 48
 _POISSON_SDS, _EXTRA_COUNTS, _MAX_TERMS = 12, 40, 4096
-"""A sum over counts covers this many Poisson standard deviations plus this many counts on both sides of the mode, with
-at most about this many terms on each side."""
+"""On each side of the mode, a sum over counts extends ``_POISSON_SDS`` standard deviations of the Poisson law plus
+``_EXTRA_COUNTS`` counts; it has at most about ``_MAX_TERMS`` terms there."""
 _DOMINANCE_TOLERANCE = 1e-9
 _MIN_GAMMA_FUNCTION = 1e-290
 _NO_TAIL_NATS = 700.0
 
 
 def log_marginal(law: NoiseLaw, observed: Integers, rate: Floats) -> Floats:
-    """Return log p(y | mu) up to a constant that depends on the law alone; y and mu >= 0 are broadcast."""
+    """Return log p(y | mu) for mu >= 0, up to a constant that depends on the law alone; y and mu are broadcast."""
     if law.decay is not None and law.decay.exponential:
         return np.logaddexp(*_laplace_terms(law.scale, observed, rate))
     return _summed_marginal(law, observed, rate)
@@ -71,7 +73,7 @@ def _laplace_terms(scale: float, observed: Integers, rate: Floats) -> tuple[Floa
 
 
 def _summed_marginal(law: NoiseLaw, observed: Integers, rate: Floats) -> Floats:
-    """Return log p(y | mu), summed over the counts near the mode, or over equally spaced counts if these are many.
+    """Return log p(y | mu) by summation over counts near the mode, or over equally spaced counts if there are many.
 
     Under noise that is not Gaussian the counts left out have a relative probability below e^-60.
     """
@@ -102,13 +104,13 @@ def _log_poisson(count: Floats, rate: Floats) -> Floats:
 
 
 def gaussian_mode(scale: float, observed: Floats, rate: Floats) -> Floats:
-    """Return the modes of the counts under Gaussian noise: the largest c with mu / c e^((y - c + 1/2) / s^2) >= 1."""
+    """Return the modes of counts under Gaussian noise: the largest c with (mu / c) * e^((y - c + 1/2) / s^2) >= 1."""
     variance = scale**2
     return np.floor(variance * wrightomega(np.log(rate / variance) + (observed + 0.5) / variance).real)
 
 
 def laplace_mode(scale: float, observed: Floats, rate: Floats) -> Floats:
-    """Return the modes of the counts under Laplace noise: y, clipped to the range from mu q to mu / q."""
+    """Return the modes of the counts under Laplace noise: y, clipped to the range from mu * q to mu / q."""
     q = math.exp(-1.0 / scale)
     return np.maximum(np.minimum(observed, np.floor(rate / q)), np.floor(rate * q))
 
@@ -117,19 +119,21 @@ def laplace_mode(scale: float, observed: Floats, rate: Floats) -> Floats:
 class MarginalTable:
     """log p(y | mu) of many cells, as cubics in u = 2 sqrt(mu) for each distinct value of y.
 
-    Where p is at least e^-12 of its maximum, the error of log p is at most 2e-3 for noise of a scale of at least 0.2
-    (Laplace) or 0.5 (Gaussian), and at most 5e-4 for scales of at least 1 and 3.
+    Where p is at least e^-12 times its maximum, errors of log p are small. For Laplace noise they are at most 2e-3 if
+    the scale is at least 0.2, and at most 5e-4 if it is at least 1. For Gaussian noise they are at most 2e-3 if the
+    scale is at least 0.5, and at most 5e-4 if it is at least 3.
 
     Attributes:
         scale: the scale of the noise.
         geometric: whether the tails of the noise are geometric.
-        row: for each cell the row of its y.
+        row: for each cell the row of the table for its y.
         observed: the distinct values of y, shape (n_rows,).
         step: the distance between tabulated points, in u.
         start: the first point of each row, in steps.
         cubics: the coefficients of each interval, shape (n_rows * n_points, 4).
-        n_points: intervals per row.
-        one_term: whether one term dominates at the lower and at the upper end, shape (2, n_rows).
+        n_points: the number of intervals of a row.
+        one_term: whether one of the two terms dominates at the lower and at the upper end of each row, shape (2,
+            n_rows).
     """
 
     scale: float

@@ -4,17 +4,17 @@ A sweep draws
 
 1. the states of all sequences, with the counts summed out of the likelihood (``noisy_poisson``);
 2. emissions and rates, with the counts summed out (``sequence_moves``);
-3. the counts given states, rates and noisy counts: exactly and independently;
-4. emissions, transitions and initial probabilities: Dirichlet given counts and states;
-5. the rates: records of sequence s at step t occur at rate r_st ~ Gamma(shape a, mean m), and a share v_f of them is
-   valid for feature f; then a and m. Rates determine the number of records, and do not depend on the state.
+3. the counts given states, rates and noisy counts, exactly and independently;
+4. emissions, transitions and initial probabilities, which are Dirichlet given counts and states;
+5. the rates r_st ~ Gamma(shape a, mean m) at which records of sequence s occur at step t, and the shares v_f of records
+   that are valid for feature f; then a and m. Rates do not depend on the hidden state.
 
-Without step 2 the chain would be valid, too. But if the noise is larger than the counts, its steps would be as short as
-the width of the posterior given the counts, and would have to cross a posterior as wide as the noise: 800 sweeps yield
-5 effective draws. With step 2, steps 3 to 5 are needed only now and then.
+Without step 2 the chain would be valid, too, but slow. Its moves would be as short as the posterior given the counts is
+wide. If the noise is larger than the counts, the posterior given the noisy counts is much wider: 800 sweeps yield 5
+effective draws. With step 2, steps 3 to 5 are needed only in some of the sweeps.
 
-Rates give the totals an informative prior: under a flat one, few records with much noise would look like many. If the
-counts are exact, or the noise is ignored, steps 2, 3 and 5 are skipped.
+The rates are an informative prior of the totals. Under a flat prior, few records with much noise would look like many
+records. If the counts are exact, or the noise is ignored, steps 2, 3 and 5 are skipped.
 
 Source: Foulds et al. 2016 sec. 4.2, 5 (statistics are privatized once, then any chain is free); van Dyk and Park 2008
 (after a step with variables summed out, these variables are redrawn); design notes, HMM with naive Bayes emissions.
@@ -45,7 +45,7 @@ TYPICAL_TOTAL = 100.0
 """The prior of the mean m of the rates is inverse gamma with shape 1 and this scale: median 144, 90 % quantile 950."""
 _AVERAGED_SWEEPS = 20.0
 COUNTS_EVERY = 8
-"""Sweeps between two draws of the counts, which take the most time."""
+"""Counts are redrawn once in this many sweeps, because drawing them takes the most time."""
 
 
 class SequenceChain(SequenceState):
@@ -58,9 +58,9 @@ class SequenceChain(SequenceState):
         self._moves: tuple[EmissionMove, RateMove]
 
     def start(self) -> None:
-        """Set the emissions of each state to the shares in a random stretch of a sequence, and draw the rest.
+        """Set the emissions of each state to the shares of values in a random part of a sequence, and draw the rest.
 
-        Sequences with many records are more likely to be chosen. Over a stretch much of the noise cancels.
+        Sequences with many records are more likely to be chosen. In sums over several steps much of the noise cancels.
         """
         n_sequences, n_steps, n_states = self.data.shape
         length = max(1, n_steps // 8)
@@ -77,7 +77,7 @@ class SequenceChain(SequenceState):
         self.draw_parameters()
 
     def restart_from(self, other: SequenceChain) -> None:
-        """Copy the current state of another chain, without counts and rates if it has other data."""
+        """Copy the current state of another chain, including counts and rates if both chains have the same data."""
         self.emission, self.transition, self.initial = other.emission, other.transition, other.initial
         self.states = other.states
         if other.data is self.data:

@@ -1,9 +1,10 @@
 """Moves of the emissions and rates of a hidden Markov model, with the counts summed out of the likelihood.
 
-Emissions of a feature in a state are moved by Langevin proposals on the simplex, and by exchanges between pairs of
-values; rates of records by random walks of their logarithms. Each is accepted or rejected by the likelihood of the
-noisy counts (``noisy_poisson``). All emissions move at once, because they are independent given states and rates; so do
-all rates given states and emissions.
+The emissions of each feature and state are moved by Langevin proposals on the simplex, and by exchanges between pairs
+of values. The rates of records are moved by random walks of their logarithms. Each proposal is accepted or rejected by
+the likelihood of the noisy counts (``noisy_poisson``). Given states and rates, emissions of different features and
+states are independent; therefore all of them move at once. Rates move at once, because they are independent given
+states and emissions.
 
 Source: Roberts and Rosenthal 1998 (Metropolis-adjusted Langevin algorithm); design notes, noise-aware inference.
 """
@@ -24,11 +25,12 @@ if TYPE_CHECKING:
 _MAX_RATE = 1e15
 _MIN_SHARE = 1e-300
 _LANGEVIN_SDS = 1.2
-"""The step of a Langevin proposal in standard deviations, times the sixth root of the number of values."""
+"""The step size of a Langevin proposal, in standard deviations, before division by the sixth root of the number of
+values."""
 _RANDOM_WALK_SDS = 2.4
 _LANGEVIN_REPEATS = 2
 _LOG_EXCHANGE_STEPS = (-4.0, 1.0)
-"""The logarithms of the shortest and the longest step of log odds."""
+"""The smallest and the largest logarithm of the step size of an exchange, which moves log odds."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +82,7 @@ class EmissionMove:
     def _exchange(self, chain: SequenceState, cells: Floats, rng: np.random.Generator) -> Floats:
         """Move probability between random pairs of values, and return the new log marginals of all cells.
 
-        Steps of the log odds within a pair have very different lengths, because rare values need long ones.
+        Step sizes of the log odds within a pair vary widely, because rare values need large steps.
         """
         data = chain.data
         one, other = _pairs(data.first, len(data.feature), rng)
@@ -105,7 +107,7 @@ class EmissionMove:
         return np.where(rows[chain.states.ravel()], new, cells)
 
     def _project_to_simplex(self, chain: SequenceState, vector: Floats, sums: Floats) -> Floats:
-        """Return vectors minus a multiple of the variances, so that the sum over each feature is zero."""
+        """Return vectors minus the multiple of the variances that makes the sum over each feature zero."""
         data = chain.data
         return vector - self.variance * np.add.reduceat(vector, data.first, axis=1)[:, data.feature] / sums
 
@@ -153,7 +155,7 @@ class RateMove:
         )
 
     def make(self, chain: SequenceState, cells: Floats, rng: np.random.Generator) -> None:
-        """Move the rates, and unless records are complete the shares of valid ones, given all log marginals."""
+        """Move the rates and, unless records are complete, the shares of valid records; ``cells`` are log marginals."""
         data = chain.data
         base = chain.emission[chain.states.ravel()]
 

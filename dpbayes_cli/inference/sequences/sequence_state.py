@@ -32,8 +32,9 @@ class SequenceData:
         feature: the feature of each column, shape (n_columns,).
         first: the first column of each feature.
         emission: the prior concentration of each column.
-        noise: each law of noise, its columns and their likelihood; empty if the counts are used as if exact.
-        spread: the squared scale of the noise of each column, by which steps of chains are scaled.
+        noise: each noise law with its columns and the table of their likelihood; empty if the counts are used as if
+            exact.
+        spread: the squared noise scale of each column, from which step sizes of moves are computed.
     """
 
     observation: NoisySequences
@@ -78,7 +79,7 @@ class SequenceData:
         return value
 
     def with_slopes(self, rate: Floats) -> tuple[Floats, Floats]:
-        """Return log p(observed | rate) of every cell and its derivative by the rate; see ``log_marginals``."""
+        """Return log p(observed | rate) of every cell, and its derivative in the rate; see ``log_marginals``."""
         value, slope = np.empty(rate.shape), np.empty(rate.shape)
         for _, columns, table in self.noise:
             rates = rate[:, columns]
@@ -99,7 +100,8 @@ class SequenceState:
         valid: the share of valid records for each feature.
         mean_rate, rate_shape: the mean and shape of the gamma distribution of the rates.
         states: shape (n_sequences, n_steps).
-        log_likelihood: the log likelihood of the noisy counts, given all but states and counts.
+        log_likelihood: the log likelihood of the noisy counts with the latent counts summed out; the states are summed
+            out, too, if they are drawn together.
     """
 
     def __init__(self, data: SequenceData) -> None:
@@ -123,5 +125,5 @@ class SequenceState:
         return np.asarray(np.maximum(rates, MIN_RATE))
 
     def members(self) -> Floats:
-        """Return 1 for each sequence and step in a state, otherwise 0, shape (n_states, n_sequences * n_steps)."""
+        """Return the indicators that a sequence is in a state at a step, shape (n_states, n_sequences * n_steps)."""
         return np.asarray(np.eye(self.data.shape[2])[:, self.states.ravel()])

@@ -23,7 +23,8 @@ def draw_paths(
 
     Args:
         log_likelihood: by sequence, step and state, shape (..., n_sequences, n_steps, n_states).
-        transition: probabilities of moving from a row to a column, shape (..., n_states, n_states).
+        transition: the probability of moving from each state (row) to each state (column), shape (..., n_states,
+            n_states).
         initial: probabilities of the first state, shape (..., n_states).
         rng: the generator.
     """
@@ -59,7 +60,7 @@ def draw_states_singly(
     initial: Floats,
     rng: np.random.Generator,
 ) -> Integers:
-    """Redraw one state after the other, given all others, with the transition probabilities integrated out.
+    """Redraw the states one by one, each given all other states, with the transition probabilities integrated out.
 
     States have shape (n_sequences, n_steps); for the log likelihood see ``draw_paths``. ``transition`` and ``initial``
     are prior concentrations, shape (n_states, n_states) and (n_states,).
@@ -110,8 +111,8 @@ def transition_counts(states: Integers, n_states: int) -> Floats:
 def held_out_log_likelihood(counts: Integers, emissions: Floats, states: Floats) -> float:
     """Return the log predictive likelihood of counts, summed over cells.
 
-    All records of a cell have the same hidden state. Their likelihood is the product of their emissions, averaged over
-    states and over posterior draws. Cells without records contribute nothing.
+    All records of a cell have the same hidden state. Their likelihood is the product of their emission probabilities,
+    averaged over states and over posterior draws. Cells without records contribute nothing.
 
     Args:
         counts: the counts of the values of all features, concatenated, shape (n_cells, n_values).

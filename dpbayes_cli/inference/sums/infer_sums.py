@@ -1,4 +1,5 @@
-"""The posterior given noisy sums: exact with one parameter and one number per record, otherwise by chains."""
+"""The posterior given noisy sums: exact if records are single numbers with one parameter, otherwise by Markov
+chains."""
 
 from __future__ import annotations
 

@@ -26,22 +26,24 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Booleans, Floats, Integers
 
 _FIRST_LEVEL, _LAST_LEVEL = 5, 48
-"""The grid of level k divides the range of the prior into 2^k intervals."""
+"""The levels of the coarsest and the finest grid; the grid of level k divides the range of the prior into 2^k
+intervals."""
 _MIN_RELEVANT_INTERVALS = 20
 """A grid is refined until the relevant part of the posterior covers this many intervals."""
 _GRID_INTERVALS = 256
-"""Intervals of the final grid, at least half of them relevant. A power of two keeps it within the prior's range."""
+"""The number of intervals of the final grid; at least half of them are relevant. It is a power of two, so that the
+final grid stays within the range of the prior."""
 _INTERPOLATED_POINTS = 2049
 _SEARCH_EFFORT = 0.5
-"""The share of the usual number of frequencies with which the posterior is located."""
+"""While the posterior is being located, only this share of the usual number of frequencies is used."""
 _RELEVANT_NATS = 16.0
-"""Points with a density below exp(-16) = 1e-7 of the largest one are left out."""
+"""Points whose density is below exp(-16) = 1e-7 times the largest density are left out."""
 _BATCH_PAIRS = 1 << 9
-"""Pairs that are computed at a time, so that they stay in the processor's cache."""
+"""The number of pairs of a point and an observation computed at a time, so that they stay in the processor's cache."""
 _IMPOSSIBLE = -1e300
 """The log density of a parameter so extreme that its log likelihood is not a finite float."""
 _UNEXPLAINED = (
-    "no parameter value explains the released statistic, so this is the prior: check the bounds and the prior"
+    "no parameter value explains the released statistic, so this posterior is the prior: check the bounds and the prior"
 )
 
 
@@ -53,8 +55,8 @@ class GridDensity:
         law: the law of a record.
         grid: ascending coordinates, shape (n_observations, n_points).
         weights: the probability of the cell around each grid point; each row sums to one.
-        explained: whether any parameter has a positive likelihood, within the range of floats, shape (n_observations,);
-            if none has, the densities are those of the prior.
+        explained: for each observation whether the likelihood of any parameter is a positive float, shape
+            (n_observations,); otherwise the density is the prior's.
     """
 
     law: ScalarLaw
@@ -68,7 +70,7 @@ class GridDensity:
         return np.array([np.interp(c, e, p) for c, e, p in zip(coordinates, edges, cumulative, strict=True)])
 
     def cdf_of_first(self, coordinates: Floats) -> Floats:
-        """Return the probabilities below many coordinates in the first observation."""
+        """Return the posterior probabilities below many coordinates, given the first observation."""
         edges, cumulative = self._edges()
         return np.asarray(np.interp(coordinates, edges[0], cumulative[0]))
 
@@ -123,7 +125,7 @@ def grid_density(observation: NoisySums, law: ScalarLaw, observed: Floats) -> Gr
 
 
 def _halvings(intervals: Integers, most: int) -> Integers:
-    """Return how often grids can be halved before they have more than ``most`` intervals."""
+    """Return how often the intervals of grids can be halved before there are more than ``most``."""
     return np.asarray(np.floor(np.log2(most / intervals)), dtype=np.int64)
 
 
@@ -255,9 +257,9 @@ def _sum_over_numbers(
     numbers: tuple[Floats, Floats],
     effort: float,
 ) -> Floats:
-    """Return the log likelihoods of pairs, summed over numbers of records with log weights.
+    """Return the log likelihoods of pairs, summed over numbers of records with given log weights.
 
-    Pairs with the same point and number of records are one case, which is computed once.
+    A point and a number of records form a case, which is computed once even if several pairs need it.
     """
     n_records, log_terms = numbers
     (pair, _) = kept = np.nonzero(log_terms > -np.inf)
@@ -282,8 +284,8 @@ def _case_likelihoods(
 ) -> Floats:
     """Return the log likelihoods of observed sums, shape (n_pairs,); cases with similar record counts share a table.
 
-    ``cases`` are points, shape (n_points, 1), and for each case the index of its point and its number of records.
-    ``pairs`` are for each observed sum the index of its case and the sum.
+    ``cases`` holds the points, shape (n_points, 1), the index of the point of each case, and the number of records of
+    each case. ``pairs`` holds the index of the case of each observed sum, and the observed sums.
     """
     points, of_point, n_records = cases
     case, y = pairs

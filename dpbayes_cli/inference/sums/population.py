@@ -1,4 +1,4 @@
-"""Move populations of points from the prior to the posterior, by rising likelihood powers and resampling."""
+"""Move populations of points from the prior to the posterior, by raising the likelihood power and resampling."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def next_power(power: Floats, log_likelihood: Floats) -> Floats:
-    """Return for each population the largest likelihood power, at most 1, that leaves half of it effective."""
+    """Return the largest likelihood power, at most 1, at which half of a population's points remain effective."""
     low, high = power.copy(), np.ones_like(power)
     relative = log_likelihood - log_likelihood.max(axis=1, keepdims=True)
 

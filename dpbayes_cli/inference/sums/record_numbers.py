@@ -1,9 +1,9 @@
 """The numbers of records over which a likelihood is summed if the number is not known, with their weights.
 
-The number of records has a noisy observation of its own; its distribution may depend on the parameter, because records
-out of bounds do not count; and the sum depends on it. Instead of all possible numbers a few nodes are used, with the
-weights of the trapezoidal rule. Nodes lie close together near kinks of Laplace noise and within the spread of a
-binomial distribution.
+The number of counted records has a noisy observation of its own. Its distribution may depend on the parameter, because
+records out of bounds are not counted. The noisy sum depends on the number, too. Instead of all possible numbers a few
+nodes are used, with the weights of the trapezoidal rule. Nodes lie close together near kinks of Laplace noise and
+within the spread of a binomial distribution.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 _WINDOW_NATS = 30.0
 _NEGLIGIBLE_NATS = 20.0
-"""Numbers with a term below exp(-20) of the largest one are left out."""
+"""Numbers of records are left out if their term of the sum is below exp(-20) times the largest term."""
 _MAX_ENUMERATED = 128
-"""Up to this many numbers are all summed over."""
+"""If there are fewer possible numbers of records than this, all of them are summed over."""
 _MAX_ENUMERATED_SHAPELESS = 2048
-"""The same limit for noise of no known shape, whose probabilities may jump."""
+"""The limit ``_MAX_ENUMERATED`` for noise of unknown shape, whose probabilities may jump."""
 _BISECTIONS = 30
 
 
@@ -40,7 +40,7 @@ def numbers_of_records(
     Args:
         observation: the noise and the record count; its observed values are not read.
         law: the law of a record.
-        points: a parameter for each pair of a parameter and an observation, shape (n_pairs, 1).
+        points: the parameter of each pair of a parameter and an observation, shape (n_pairs, 1).
         typical: mean and sd of what a counted record adds to the sum, shape (n_pairs, 2).
         observed: the noisy sum and the noisy number of each pair, shape (n_pairs, 2).
     """
@@ -160,9 +160,11 @@ class _Summand:
         return np.sort(nodes, axis=1)
 
     def _binomial(self, mean: Floats) -> tuple[Floats, float]:
-        """Return evenly spaced numbers around the mean of a binomial, and the largest standard deviation.
+        """Return evenly spaced numbers around the means of binomial laws, and the largest standard deviation of these
+        laws.
 
-        With even spacing the trapezoidal rule is nearly exact for a bell curve; three per standard deviation suffice.
+        With even spacing the trapezoidal rule is nearly exact for a bell curve; three nodes per standard deviation
+        suffice.
         """
         n = self._max_number
         sd = np.sqrt(np.maximum(mean, 1.0) * (n - mean + 1.0) / n)
@@ -171,7 +173,7 @@ class _Summand:
 
 
 def _symmetric_offsets(*steps: tuple[float, float]) -> Floats:
-    """Return ascending offsets around zero: for each (end, step) both sides are continued to +-end by that step."""
+    """Return ascending offsets, symmetric around zero; each (end, step) extends both sides to +-end in such steps."""
     parts: list[Floats] = [np.zeros(1)]
     start = 0.0
     for end, step in steps:

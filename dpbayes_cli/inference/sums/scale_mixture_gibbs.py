@@ -1,22 +1,23 @@
 """Gibbs sampler for noisy sums over many records, for any record law with known moments.
 
-Given the parameters the sum of m records is nearly normal, N(m mu(theta), m Sigma(theta)), and Laplace noise is a scale
-mixture: normal with an exponentially distributed variance. A sweep draws
+Given the parameters, the sum of m records is nearly normal, N(m mu(theta), m Sigma(theta)). Laplace noise is a scale
+mixture of normal laws: it is normal given its variance, which is exponentially distributed. A sweep draws
 
 1. (theta, m) given the noise variances, with the sum integrated out: y ~ N(m mu, m Sigma + diag(variances));
 2. the noise given theta, m and the variances, which is normal; y minus the noise is then the sum;
 3. the noise variances given the noise: their inverses are inverse-Gaussian.
 
-Gaussian noise has a fixed variance, so steps 2 and 3 are skipped. Noise of no known shape is proposed as Laplace noise
-of the same scale; every proposal then draws the noise, too, and its acceptance ratio has the ratio of the two laws.
+Gaussian noise has a fixed variance, so steps 2 and 3 are skipped. Noise of unknown shape is proposed as Laplace noise
+of the same scale. Every proposal then includes a draw of the noise, and its acceptance ratio includes the ratio of the
+two noise laws.
 
-In step 1 Bernstein and Sheldon draw theta given the sum, from its conjugate posterior. Their chain moves by the spread
-of the data, but must cross the width of the noise: at n = 1,000 and epsilon 0.01 it needs thousands of sweeps for one
-independent draw. Here theta is not conditioned on the sum. Records out of bounds are part of mu and Sigma, so that no
-latent regions are needed.
+In step 1 Bernstein and Sheldon draw theta given the sum, from its conjugate posterior. The moves of their chain are as
+short as the spread of the data, but the posterior is as wide as the noise: at n = 1,000 and epsilon 0.01 their chain
+needs thousands of sweeps for one independent draw. Here theta is not conditioned on the sum. mu and Sigma account for
+records out of bounds, so that no latent variables are needed for these.
 
-Many observations and many chains are one array. Proposals are scaled by the posterior covariance. It is estimated
-during warm-up from a population that moves from the prior to the posterior; after that the kernel is fixed, and the
+The chains of many observations are one array. Proposals are scaled by the posterior covariance, which is estimated
+during warm-up from a population that moves from the prior to the posterior. After warm-up the kernel is fixed, and the
 chains are independent.
 
 Source: Bernstein and Sheldon 2018 Alg. 1-3; Park and Casella 2008 (scale mixture); Del Moral, Doucet and Jasra 2006
@@ -40,20 +41,22 @@ if TYPE_CHECKING:
 
 _MAX_STAGES = 60
 _MIN_MOVES, _MAX_MOVES = 3, 8
-"""Moves of a population after resampling. If less than half of a population in many dimensions is distinct, it spans
-too little space: it is moved again, by ever shorter steps, up to the maximum."""
+"""The smallest and the largest number of moves of a population after resampling. In many dimensions a population is
+moved again, by shorter and shorter steps, while less than half of its points are distinct, because it then spans too
+little space."""
 _WARM_UP_WINDOWS = (50, 75, 250)
 _SMALL_POPULATION_DIMENSIONS = 4
-"""Up to this dimension a population of 64 suffices; in 8 dimensions one in 50 of that size collapsed."""
+"""Up to this dimension populations of 64 points suffice; in 8 dimensions one of 50 such populations collapsed."""
 _HAMILTONIAN_DIMENSIONS = 9
-"""From this dimension on, proposals are Hamiltonian trajectories; below, steps and leaps are cheaper."""
+"""From this dimension on, proposals are Hamiltonian trajectories; below, random walks and independent proposals are
+cheaper."""
 _LEAPFROG_STEP = 0.5
 _DIFFERENCE = 1e-4
 _MAX_FORCE = 1e6
 _MAX_COORDINATE = 1e15
 _POINT_FIELDS = ("points", "residual", "spread", "log_prior", "log_likelihood")
 _TAIL_DF = 5.0
-"""Degrees of freedom of independent proposals, whose tails are heavier than those of the posterior."""
+"""Degrees of freedom of the t law of independent proposals, whose tails are heavier than the posterior's."""
 
 
 @dataclass
@@ -66,10 +69,9 @@ class GibbsState:
         residual, spread: y - m mu and m Sigma at the points, in units of the noise's standard deviation.
         log_prior: the log prior density of the points, shape (n_observations, chains).
         log_likelihood: the log likelihood of the points given the variances.
-        log_ratio: the log ratio of the density of the noise to that under Laplace noise; zero unless the noise has no
-            known shape.
-        noise: the noise, in units of its standard deviation, shape as ``variances``; zeros unless it has no known
-            shape.
+        log_ratio: the log density of the noise minus its log density under a Laplace law; zero if the shape of the
+            noise is known.
+        noise: the noise, in units of its standard deviation, shape as ``variances``; zeros if its shape is known.
     """
 
     points: Floats
@@ -200,7 +202,7 @@ class ScaleMixtureSampler:
         return np.concatenate([drawn, totals[..., None]], axis=-1)
 
     def _adapt(self, points: Floats, *, shrink: bool = False) -> None:
-        """Estimate mean and covariance of each posterior; ``shrink`` halves correlations if the points are few."""
+        """Estimate mean and covariance of each posterior; with ``shrink``, correlations from few points are halved."""
         self._center = points.mean(axis=1, keepdims=True)
         offset = points - self._center
         covariance = np.einsum("pci,pcj->pij", offset, offset) / points.shape[1]
@@ -219,7 +221,7 @@ class ScaleMixtureSampler:
         return points + scale * (self._rng.normal(size=points.shape) @ np.swapaxes(self._factor, -1, -2))
 
     def _leaps(self, points: Floats) -> tuple[Floats, Floats]:
-        """Propose independent points from a t distribution; return also the log ratio of its densities."""
+        """Propose points from a t law; also return the log ratio of its densities at the current and the new points."""
         d = points.shape[-1]
         normal = self._rng.normal(size=points.shape)
         chi = np.sqrt(self._rng.chisquare(_TAIL_DF, (*points.shape[:-1], 1)) / _TAIL_DF)
@@ -238,7 +240,10 @@ class ScaleMixtureSampler:
             state.log_likelihood = self._log_normal(state.residual, state.spread, state.variances)
 
     def _move(self, state: GibbsState, power: Floats | float, step: float = 1.0) -> None:
-        """Move by a step and a leap, or in many dimensions along a trajectory; the likelihood is raised to a power."""
+        """Move by a random walk and an independent proposal, or in many dimensions by Hamiltonian trajectories.
+
+        The likelihood is raised to ``power``.
+        """
         if state.points.shape[-1] >= _HAMILTONIAN_DIMENSIONS:
             self._accept(state, *self._trajectories(state, power, step), power)
         else:
@@ -259,11 +264,12 @@ class ScaleMixtureSampler:
             getattr(state, name)[accept] = getattr(new, name)[accept]
 
     def _trajectories(self, state: GibbsState, power: Floats | float, step: float) -> tuple[Floats, Floats]:
-        """Propose the ends of Hamiltonian trajectories in standardized coordinates; return also the log correction.
+        """Propose the ends of Hamiltonian trajectories; also return the kinetic term of the log acceptance ratio.
 
-        The force is approximate: the covariance of the likelihood is that at the center of the posterior, and gradients
-        are difference quotients. With any force that depends on the position alone the leapfrog map is reversible and
-        preserves volume, and a proposal is accepted by the exact density.
+        Trajectories are computed in standardized coordinates. The force is approximate: the covariance of the
+        likelihood is taken at the center of the posterior, and gradients are difference quotients. The posterior is
+        still exact: the leapfrog map is reversible and preserves volume for any force that depends on the position
+        alone, and proposals are accepted by the exact density.
         """
         d = state.points.shape[-1]
         length = step * _LEAPFROG_STEP / d**0.25 * self._rng.uniform(0.6, 1.2, (*state.points.shape[:-1], 1))
@@ -305,7 +311,7 @@ class ScaleMixtureSampler:
         state.log_ratio = (self._noise.log_pmf(z) + math.sqrt(2.0) * np.abs(state.noise)).sum(axis=-1)
 
     def _redraw_noise(self, state: GibbsState) -> Floats:
-        """Redraw the noise given parameters and variances, and return it; noise of no known shape may stay."""
+        """Redraw and return the noise given parameters and variances; new noise of unknown shape may be rejected."""
         if not self._corrected:
             return self._draw_noise(state)
         new = replace(state)
@@ -329,7 +335,7 @@ class ScaleMixtureSampler:
         return free + scaled * np.linalg.solve(total, (state.residual - free - other)[..., None])[..., 0]
 
     def _draw_variances(self, noise: Floats) -> Floats:
-        """Draw the variances given the noise, in units with 2 b^2 = 1.
+        """Draw the variances given the noise, in units in which the variance 2 * b^2 of Laplace noise is 1.
 
         The inverse variances are inverse-Gaussian with mean sqrt 2 / |noise| and shape 2.
         """

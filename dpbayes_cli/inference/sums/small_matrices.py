@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 _MAX_ELIMINATED_SIZE = 8
 """Up to this size, eliminating in all matrices at once is faster than one LAPACK call for each matrix."""
 _MIN_RELATIVE_PIVOT = 1e-13
-"""A pivot smaller than this share of its diagonal entry is rounding error."""
+"""A pivot is rounding error if it is smaller than this share of its diagonal entry."""
 
 
 def plus_diagonal(matrices: Floats, diagonals: Floats) -> Floats:

@@ -1,12 +1,13 @@
 """The distribution of sums plus noise in many cases at once, by inversion of characteristic functions.
 
-If the noise is Laplace and not narrower than the sum S, p(y | theta) is split at y,
+If the noise is Laplace with a scale b of at least the standard deviation of the sum S, the likelihood is a sum of two
+terms, one for S <= y and one for S > y:
 
-    p(y) = c [exp(-y/b) E[exp(S/b); S <= y] + exp(y/b) E[exp(-S/b); S > y]].
+    p(y | theta) = P(noise = 0) * (exp(-y/b) E[exp(S/b) 1(S <= y)] + exp(y/b) E[exp(-S/b) 1(S > y)]).
 
-Both terms are exponential moments of S times probabilities of a tilted distribution. Gil-Pelaez' formula computes
-these probabilities with a few hundred frequencies on the scale of the sum, however wide the noise is. In all other
-cases the product of the characteristic functions of sum and noise is inverted directly.
+Each expectation is an exponential moment of S times a probability under an exponentially tilted law of S. Gil-Pelaez'
+formula computes this probability from a few hundred frequencies, however wide the noise is. In all other cases the
+product of the characteristic functions of sum and noise is inverted directly.
 
 Source: Gil-Pelaez 1951; design notes, noise-aware inference (p(statistic | theta) by the characteristic function).
 """
@@ -29,16 +30,16 @@ _FREQUENCIES = 192
 _MANY_RECORDS = 100.0
 _MAX_FREQUENCIES = 2048
 _MAX_TILT_EXPONENT = 60.0
-"""The largest exponent, tilt times number, that a tilt may give to one record."""
+"""The largest product of a tilt and the contribution of one record to the sum."""
 _MIN_PROBABILITY = 1e-12
 _TAIL_SDS, _TAIL_JUMPS = 9.0, 12.0
-"""The tails of a sum are cut off at 9 standard deviations plus 12 of the largest jumps from its mean."""
+"""The tails of a sum are cut off at 9 standard deviations plus 12 times the largest jump from its mean."""
 _BATCH_PAIRS = 1 << 14
-"""Pairs that are computed at a time, so that they stay in the processor's cache."""
+"""The number of pairs of a case and an angle computed at a time, so that they stay in the processor's cache."""
 _BATCH_CASES = 512
-"""Cases that are computed at a time; with the most frequencies they take 16 MB."""
+"""The number of cases computed at a time; their terms take at most 16 MB."""
 _NEGLIGIBLE_NATS = 36.0
-"""Terms of a modulus below exp(-36) are left out."""
+"""Terms whose modulus is below exp(-36) are left out."""
 
 
 def frequencies_for(n_records: float) -> int:
@@ -71,7 +72,7 @@ class _Tilted:
 
 @dataclass(frozen=True)
 class SumTable:
-    """The distribution of a noisy sum in many cases, each a point and a number of records.
+    """The distribution of a noisy sum in many cases; a case is a parameter value together with a number of records.
 
     Attributes:
         noise: the law of the noise.
@@ -115,8 +116,8 @@ class SumTable:
     def _by_batches(self, case: Integers, y: Floats) -> Floats:
         """Return the log likelihoods under noise whose probabilities may jump, some cases at a time.
 
-        The characteristic function of such noise need not decay. The grid of frequencies must therefore go as far as
-        the characteristic function of the sum is not negligible.
+        The characteristic function of such noise need not decay. The grid must therefore contain all frequencies at
+        which the characteristic function of the sum is not negligible.
         """
         result = np.empty(len(case))
         for start in range(0, len(self.n_records), _BATCH_CASES):
@@ -137,10 +138,10 @@ class SumTable:
         return np.asarray((self.n_records * self.law.span) % max(self.law.spacing, 1))
 
     def _grid(self, reach: Floats, d: int) -> tuple[Floats, Floats]:
-        """Return midpoints of frequency intervals, shape (n_points, n_frequencies), and their spacing by point.
+        """Return midpoints of frequency intervals, shape (n_points, n_frequencies), and their spacing for each point.
 
         Sums within ``reach`` of their mean must not alias with each other. If the sums form a lattice of spacing d > 0,
-        there are no frequencies beyond pi / d; for sums of few records the grid goes that far.
+        frequencies beyond pi / d are not needed; for sums of few records the grid extends up to pi / d.
         """
         farthest = np.zeros(len(self.points))
         np.maximum.at(farthest, self.of_point, reach)
@@ -160,7 +161,7 @@ class SumTable:
     def _tilted(self, tilt: float) -> _Tilted:
         """Return mass, mean and sd under a tilt, by central differences of the log moment generating function.
 
-        The results only set scales; an error of a percent in them changes no likelihood.
+        The results are used only for scaling; errors of a percent do not change a likelihood.
         """
         span, n, case = self.law.span, self.n_records, self.of_point
         step, wide = 1e-3 / span, 1e-2 / span
@@ -178,8 +179,8 @@ class SumTable:
     def _terms(self, tilted: _Tilted, points: Booleans, u: Floats, weights: Floats) -> Complexes:
         """Return weights times the characteristic functions of centered tilted sums, shape (n_cases, n_frequencies).
 
-        Frequencies u and weights have shape (n_points, n_frequencies). ``tilted`` belongs to a table of which this one
-        is a subset; ``points`` says which of its points occur here.
+        Frequencies u and weights have shape (n_points, n_frequencies). ``tilted`` belongs to a larger table, of which
+        this one is a subset; ``points`` marks the points of the larger table that occur here.
         """
         one = self._log_one(u - 1j * tilted.tilt)
         one -= tilted.log_mass_of_one[points, None] + 1j * u * tilted.mean_of_one[points, None]
@@ -192,11 +193,11 @@ class SumTable:
         return np.asarray(terms)
 
     def _split(self, case: Integers, y: Floats, noise: NoiseLaw, sd: Floats) -> Floats:
-        """Return the log likelihoods under Laplace noise, split at y.
+        """Return the log likelihoods under Laplace noise of scale b, each from one term for S <= y and one for S > y.
 
-        Each side is E[exp(-|S - y| / b); S on that side]. A side is at most the probability of its sums, and therefore
-        at most their Chernoff bound. Capping it by this bound keeps a tilt from amplifying the error of a small tail
-        probability.
+        A term is the expectation of exp(-|S - y| / b) over its part of the values of S. It is at most the probability
+        of this part, and therefore at most the Chernoff bound on this probability. Capping terms by this bound keeps
+        tilts from amplifying the error of small tail probabilities.
         """
         sides = []
         for sign in (1.0, -1.0):
@@ -208,7 +209,7 @@ class SumTable:
         return np.asarray(np.logaddexp(*sides) + noise.log_pmf(np.array(0)))
 
     def _chernoff(self, case: Integers, y: Floats, sign: float, scale: float, sd: Floats) -> Floats:
-        """Return the best Chernoff bound on log P(sign (S - y) <= 0) over several exponential moments."""
+        """Return the best Chernoff bound on log P(sign * (S - y) <= 0) from several exponential moments."""
         widest = np.zeros(len(self.points))
         np.maximum.at(widest, self.of_point, sd)
         by_noise = np.broadcast_to(np.array([1.0, 2.0, 4.0, 8.0]) / scale, (len(widest), 4))
@@ -223,9 +224,9 @@ class SumTable:
     def _probability_below(self, case: Integers, y: Floats, tilted: _Tilted) -> Floats:
         """Return P(S <= y) under the tilted distribution, by Gil-Pelaez' formula at midpoints.
 
-        Midpoints of spacing h alias the distribution with period 2 pi / h, which is so large that nothing aliases to y.
-        If the sums form a lattice of spacing d, all frequencies are below pi / d, and y is moved to the middle of its
-        gap.
+        With frequencies of spacing h, the distribution is repeated with period 2 pi / h; this is so long that no other
+        period reaches y. If the sums form a lattice of spacing d, all frequencies are below pi / d, and y is moved to
+        the middle between two lattice points.
         """
         d = self.law.spacing
         offset = self._offset[case]
@@ -246,7 +247,7 @@ class SumTable:
     def _direct(self, case: Integers, y: Floats, untilted: _Tilted) -> Floats:
         """Return the log likelihoods by inverting the characteristic function of the sum plus noise.
 
-        Far from the mean cancellation leaves no accurate digits, and a normal tail is used instead.
+        Far from the mean, no digits are accurate because of cancellation; a normal tail is used instead.
         """
         noise = self.noise
         sd, away = np.sqrt(untilted.sd**2 + noise.variance), y - untilted.mean[case]

@@ -1,13 +1,14 @@
 """The consistent tables nearest to noisy ones: non-negative, with the same total, and with margins that agree.
 
-Noise makes cells negative, and makes the tables of overlapping families disagree on shared margins. Among all tables
-that are margins of one non-negative table over all variables, those nearest in L1, cell by cell, solve a linear
-program. As all tables have the same total, the sum of |a - y| over cells is a constant minus the sum of
-2 min(a, max(y, 0)): only cells with y > 0 enter. The distance is one between cells and not between Fourier
-coefficients, because inference reads cells and the program stays sparse.
+Noise makes cells negative, and makes the tables of overlapping families disagree on shared margins. The tables sought
+are margins of one non-negative table over all variables, and nearest to the noisy tables in L1 distance; they solve a
+linear program. Let a be their cells and y the noisy cells. As the total of a is given, the sum of |a - y| is a constant
+minus the sum of 2 * min(a, max(y, 0)), so that only cells with y > 0 enter. Distances are between cells rather than
+Fourier coefficients, because inference reads cells and the program stays sparse.
 
-The program is solved for blocks: the joint table; if that is too large, the cliques of a junction tree, whose margins
-agree exactly if they are margins of one table; if these are too large, the families themselves.
+The variables of the program are the cells of blocks. If the joint table over all variables is small enough, it is the
+only block. Otherwise the blocks are the cliques of a junction tree; if their shared margins agree, they are margins of
+one table. If the cliques are too large, the blocks are the families.
 
 Source: Barak et al. 2007, sec. 4 (linear program over the joint table); Lauritzen and Spiegelhalter 1988 (cliques of a
 junction tree); Wainwright and Jordan 2008, sec. 4.1.1 (families that agree need not be margins of one table).
@@ -35,12 +36,13 @@ _ATTEMPTS: tuple[tuple[Literal["highs-ipm", "highs-ds"], float], ...] = (
     ("highs-ipm", 1e-9),
     ("highs-ds", 1e-9),
 )
-"""Solvers and tolerances, in order. At the first tolerance one program in a few hundred has no solution; the simplex
-method takes ten times as long on large cliques."""
+"""Solvers and tolerances, in the order in which they are tried. At the first tolerance no solution is found for one
+program in a few hundred. The simplex method (highs-ds) takes ten times as long on large cliques."""
 MAX_JOINT_CELLS = 1 << 12
-"""Cells of the largest joint table that is one block."""
+"""The largest number of cells of a joint table over all variables that is used as the only block."""
 MAX_TREE_CELLS = 1 << 14
-"""The largest number of cells of all cliques of a junction tree; they take seconds to solve, twice as many a minute."""
+"""The largest number of cells of all cliques of a junction tree; the program then takes seconds, with twice as many a
+minute."""
 MAX_TREE_WIDTH = 12
 """The largest width of a junction tree: one less than the number of variables of its largest clique."""
 _MAX_DISAGREEMENT = 1e-9
@@ -57,9 +59,10 @@ class ConsistentTables:
 
     Attributes:
         tables: one per family.
-        how: ``full`` and ``junction-tree``: margins of one table over all variables; ``local``: every two tables agree
-            on their shared margin, although there may be no table over all variables with these margins;
-            ``independent``: the program was not solved, and the tables are products of one-variable margins.
+        how: what the tables are. If ``full`` or ``junction-tree``, they are margins of one table over all variables. If
+            ``local``, every two tables agree on their shared margin, but there may be no table over all variables with
+            these margins. If ``independent``, the program was not solved, and the tables are products of one-variable
+            margins.
         disagreement: the largest difference between two tables in a cell of a shared margin, in counts.
     """
 
@@ -73,9 +76,9 @@ def nearest_consistent(
 ) -> ConsistentTables:
     """Return the non-negative tables with agreeing margins that are nearest in L1 to noisy tables.
 
-    All tables have the given total, known or estimated (a negative one counts as 0), and shared margins agree to
-    rounding. The same input gives the same output. ``sizes`` are the numbers of values of the variables; ``families``
-    are for each table the variables of its axes.
+    All tables have the given total (0 if it is negative), and shared margins agree up to rounding. The same input gives
+    the same output. ``sizes`` are the numbers of values of the variables; ``families`` are the variables of each
+    table's axes.
     """
     if not total > 0.0:
         return ConsistentTables(tuple(np.zeros_like(table) for table in noisy), "independent", 0.0)
@@ -107,7 +110,7 @@ def _scale_to_total(shares: Sequence[Floats], total: float) -> tuple[Floats, ...
 def _solve(
     plan: Blocks, sizes: Sequence[int], families: Sequence[Family], targets: Sequence[Floats]
 ) -> list[Floats] | None:
-    """Return the blocks' tables with total 1, consistent up to the solver's tolerance; None if it finds no solution."""
+    """Return the blocks' tables with total 1, consistent up to the solver's tolerance; None if no solution is found."""
     from scipy.optimize import linprog
     from scipy.sparse import coo_array
 
@@ -165,7 +168,7 @@ def _solve(
 
 
 def _make_margins_agree(plan: Blocks, blocks: Sequence[Floats]) -> list[Floats]:
-    """Return tables whose margins agree to rounding: the conditional law of each block, times the margin of its parent.
+    """Return tables whose margins agree up to rounding: each block's conditional law times the margin of its parent.
 
     The conditional law given a margin cell that is zero in the block is uniform.
     """
@@ -271,7 +274,7 @@ class Blocks:
 
 
 def plan_blocks(sizes: Sequence[int], families: Sequence[Family]) -> Blocks:
-    """Return the blocks to solve for: joint table, junction tree or families, whichever is the first small enough."""
+    """Return the blocks to solve for: the first of joint table, junction tree and families that is small enough."""
     involved = tuple(sorted({v for family in families for v in family}))
     if n_cells(sizes, involved) <= MAX_JOINT_CELLS:
         return Blocks("full", (involved,), (), (0,) * len(families))
@@ -311,9 +314,9 @@ def junction_tree(sizes: Sequence[int], families: Sequence[Family]) -> Blocks | 
 def shared_margins(families: Sequence[Family]) -> tuple[Link, ...]:
     """Return links that make every two families agree on their shared variables.
 
-    Each family is linked to earlier families by the maximal sets that it shares with any of them. These links suffice:
-    the variables shared by families i and j < i are part of such a set, linked to some k < i, and by induction j and k
-    agree on them.
+    Each family is linked to earlier families by the maximal sets of variables that it shares with any of them. These
+    links suffice: the variables shared by families i and j < i are part of such a set, linked to some k < i, and by
+    induction j and k agree on them.
     """
     families_with: dict[int, list[int]] = {}
     links = []

@@ -32,14 +32,16 @@ if TYPE_CHECKING:
 CHAINS = 4
 _WARM_UP = 150
 _FIRST_SWEEPS, _MAX_SWEEPS = 400, 800
-"""Sweeps for networks with 1,000 cells or more; with fewer cells sweeps are cheaper, and the limit is higher."""
+"""The number of sweeps before convergence is first checked, and the largest number of sweeps, which is scaled by a
+factor that depends on the number of cells."""
 _MAX_MONITORED = 256
 _MAX_STORED_COUNTS = 1 << 23
-"""The largest product of chains, draws and cells that is stored."""
+"""The largest number of stored counts: chains times draws times cells."""
 _MAX_RETURNED_NUMBERS = 1 << 22
 _DEFAULT_DRAWS, _MAX_INDEPENDENT_COUNTS, _MIN_DRAWS = 2000, 1 << 23, 250
-"""Independent draws of the counts: the default number, the most draws times cells, and the smallest number. Each draw
-of the counts serves two samples. The Monte Carlo error of a mean is then 2 % of the sd that the noise adds."""
+"""Independent draws of the counts: the default number, the largest product of draws and cells, and the smallest number.
+Each draw of the counts serves two samples. By default the Monte Carlo error of a mean is 2 % of the standard deviation
+that the noise adds."""
 _SEPARATED_R_HAT = 1.05
 """Chains with a larger R-hat have not reached the same region."""
 
@@ -50,7 +52,7 @@ def infer_tables(
     """Return the posterior of the rows of all tables; see ``solve.infer``.
 
     The parameters are the cells of the tables, each table in C order; the cells of a row sum to one. At most 2^22
-    numbers are returned: networks with many cells get fewer draws than requested.
+    numbers are returned, so that networks with many cells get fewer draws than requested.
     """
     if method == "naive":
         return _plug_in(observation, n_draws, rng)

@@ -1,9 +1,9 @@
 """Moves of many records at a time, for tables whose noise is wide.
 
 Given the total of a row its records are exchangeable. After a random record is removed, the counts have the prior of a
-row with one record less. After a record is added by the urn (value k with probability proportional to a_k + c_k), they
-have the prior of a row with one record more. If records are removed and added in this way, the priors of the cells
-cancel in the acceptance ratio, and only the noise of the cells remains.
+row with one record less. After a record is added by a Polya urn (to value k with probability proportional to a_k +
+c_k), the counts have the prior of a row with one record more. If records are removed and added in this way, the priors
+of the cells cancel in the acceptance ratio, and only the noise of the cells remains.
 
 Source: Blackwell and MacQueen 1973 (the urn); Green 1995 (acceptance of moves).
 """
@@ -19,10 +19,11 @@ if TYPE_CHECKING:
     from dpbayes_cli.inference.tables.table_layout import TableLayout
 
 _MAX_COUNT = 5e8
-"""A bound on counts: numpy draws hypergeometric numbers only out of fewer than 1e9 records."""
+"""If a row may have more records, no records are exchanged: numpy draws hypergeometric numbers only from fewer than
+1e9."""
 _MIN_THINNING_SHARE = 1e-9
 _SIZE_CLASS_OCTAVES = 3.01
-"""Rows of up to 8 cells are handled together, and so are rows of up to 64 cells, and so on."""
+"""Rows of similar size are handled together: rows of at most 8 cells, rows of 9 to 64 cells, and so on."""
 
 
 class TableBlockMoves:
@@ -37,7 +38,7 @@ class TableBlockMoves:
         self._open_cells = np.flatnonzero(~layout.known[layout.table])
 
     def exchange(self, counts: Floats, first: Integers, second: Integers) -> Floats:
-        """Move records from one row of each pair of rows of a table to the other, by the urn; return the new counts."""
+        """Move records between the two rows of each pair, by the urn; return the new counts."""
         layout = self._layout
         coupled = layout.coupled[layout.row_table[first]]  # in other tables single splits mix as well
         if not coupled.any() or counts.max() * layout.row_size.max() > _MAX_COUNT:
@@ -89,10 +90,11 @@ class TableBlockMoves:
         """Thin the counts of tables whose total is not known, or make the reverse move; return the new counts.
 
         Thinning by a share r removes Binomial(c, r) records from each cell. The reverse move adds a negative binomial
-        number of records to each cell, with shape a + c and share s. The share s is such that on average as many
-        records are added to a total m as are removed: s (A + m) / (1 - s) = r (m + 1) / (1 - r), with A the sum of all
-        a. The ratio of the two proposals, for d records between m and m + d, is prod_k [Gamma(a + c) / c!] / [Gamma(a +
-        c') / c'!], which cancels the factors of the cells, times (1 - r)^m r^d / [(1 - s)^(A + m) s^d].
+        number of records to each cell, with shape a + c and share s. Let A be the sum of all a. To add on average about
+        as many records to a total m as thinning removes, s solves s * (A + m) / (1 - s) = r * (m + 1) / (1 - r). The
+        proposal ratio for a move from a total m and counts c to a total m + d and counts c' has two factors. The factor
+        prod_k [Gamma(a + c) / Gamma(c + 1)] / [Gamma(a + c') / Gamma(c' + 1)] cancels the prior factors of the cells.
+        The other factor is (1 - r)^m * r^d / [(1 - s)^(A + m) * s^d].
         """
         layout, rng, cells = self._layout, self._rng, self._open_cells
         tables = layout.table[cells]
@@ -129,7 +131,8 @@ class TableBlockMoves:
 def _draw_removed(source: Floats, number: Floats, sizes: Integers, rng: np.random.Generator) -> Floats:
     """Return how many records of each cell are among ``number`` records taken at random from the row.
 
-    Counts have shape (chains, rows, cells), numbers (chains, rows); ``sizes``, the cells of each row, descend.
+    Counts have shape (chains, rows, cells), and numbers (chains, rows). ``sizes`` are the numbers of cells of the rows,
+    in descending order.
     """
     whole, taken = source.astype(np.int64), np.zeros(source.shape)
     left, rest = number.astype(np.int64), whole.sum(axis=2)

@@ -4,17 +4,19 @@ Theta and the probabilities of the rows are integrated out; ``table_layout`` has
 moves, each in all tables and all chains at once; each leaves the exact posterior of the counts invariant:
 
 - The cells of each row are paired at random, and the split of each pair's sum is redrawn.
-- The rows of each table are paired at random, and the cells of each pair of rows, too. One split is redrawn exactly.
-  Then several splits are redrawn as if the factors of the rows were exponential in the row totals; all splits of a pair
-  of rows are accepted or rejected together by the exact factors.
+- The rows of each table are paired at random, and the cells of each pair of rows, too. In one move, one split of each
+  pair of rows is redrawn with the exact factors of the rows. In another move, several splits are redrawn as if these
+  factors were exponential in the row totals; the splits of a pair of rows are then accepted or rejected together by
+  the exact factors.
 - If the total is not known, single cells are redrawn, and accepted or rejected together in each table.
 - Many records are moved at a time (``table_block_moves``), which mixes well if the noise is wide.
 
-A split is redrawn among a few points of a randomly placed lattice through the current split. The current point has a
-uniform position on the lattice, and the spacing depends on nothing that the move changes. Choosing among the points
-by their probability is therefore a Gibbs step. The spacing is random, near the width of the conditional distribution.
+A split is redrawn among a few points of a randomly placed lattice through the current split. The position of the
+current point on the lattice is uniform, and the spacing depends on nothing that the move changes. Choosing among the
+points by their probability is therefore a Gibbs step. The spacing is random, near the width of the conditional
+distribution.
 
-All chains pair the same cells; given the pairs, they are independent.
+All chains pair the same cells; given the pairs, the chains are independent.
 
 Source: Tjelmeland 2004, Using all Metropolis-Hastings proposals (several proposals, one of which is chosen).
 """
@@ -38,11 +40,11 @@ if TYPE_CHECKING:
 _POINTS = 6
 _POSITIONS = np.arange(_POINTS, dtype=np.float64)[:, None, None]
 _LOG2_SPACING = (-1.5, 1.5)
-"""The range of the uniform log2(spacing / width): six points then span one width or several."""
+"""log2(spacing / width) is uniform on this range, so that six lattice points span more than the width of the law."""
 _EXCHANGE_EVERY, _SCALE_EVERY = 4, 2
-"""Sweeps between two moves of the expensive kinds, which would otherwise take most of the time."""
+"""The expensive moves are made only once in so many sweeps; otherwise they would take most of the time."""
 _BATCH_PAIRS = 1 << 9
-"""Pairs that are redrawn at once, so that their arrays stay in the processor's cache."""
+"""The number of pairs redrawn at a time, so that their arrays stay in the processor's cache."""
 
 
 class TableChain:
@@ -150,11 +152,11 @@ class TableChain:
     def _log_pairs_of_rows(
         self, first: Integers, second: Integers, here: Floats, there: Floats, moved: Floats
     ) -> Floats:
-        """Return log R of both rows of each pair, after counts are moved to the first row from the second."""
+        """Return the total log R of the rows of each pair, after ``moved`` records go from the second to the first."""
         return self.layout.log_rows(here + moved, first) + self.layout.log_rows(there - moved, second)
 
     def _choose_cell(self, order: Integers, rows: Integers) -> Integers:
-        """Return a cell of each row: the one with the largest observed count or, as often, a random one."""
+        """Return a cell of each row: with probability 1/2 that with the largest observed count, else a random one."""
         often = self._rng.random(len(rows)) < 0.5
         return np.where(often, self._top_cell[rows], order[self.layout.row_start[rows]])
 
@@ -225,7 +227,7 @@ def _lattice(current: Floats, width: Floats, uniform: Floats) -> Floats:
 
 
 def _choose(points: Floats, log_density: Floats, uniform: Floats) -> Floats:
-    """Draw a point of each lattice by its probability; overwrites the log densities."""
+    """Draw a point of each lattice with probability proportional to its density; the log densities are overwritten."""
     weights = log_density
     weights -= log_density.max(axis=0)
     np.exp(weights, out=weights)

@@ -1,13 +1,13 @@
-"""Independent draws of the latent counts of a table, by convolution: no chain, nothing to converge.
+"""Independent draws of the latent counts of a table, by convolution instead of a Markov chain.
 
-Given its total, the counts of a row are independent up to their sum, with factors from the prior and the noise; given
-the total of the table, the totals of its rows are, too. The law of a row's total is the convolution of its cells'
-factors, and that of the table's total is the convolution of its rows' laws. The total of the table is drawn first, then
-the totals of the rows, then the counts of each row.
+Given the total of a row, the posterior of its counts is proportional to a product of factors, one for each cell, from
+prior and noise. Given the total of the table, the same holds for the totals of its rows. The law of a row's total is
+the convolution of its cells' factors, and the law of the table's total is the convolution of its rows' laws. The total
+of the table is drawn first, then the totals of the rows, then the counts of each row.
 
-If the noise is wide, counts are drawn on a lattice whose step is a small part of the noise's width, and then spread
-within the step; otherwise they are exact integers. An exponential tilt of each row, which cancels, centers the
-convolutions on the totals, where double precision is accurate.
+If the noise is wide, counts are first drawn on a lattice whose step is small compared with the noise, and then at
+random within the step; otherwise the draws are exact. Each row is tilted exponentially, so that the convolutions are
+centered on the totals, where double precision is accurate; the tilts cancel.
 
 Source: design notes, noise-aware inference (exact integer updates); ``table_layout`` for the law.
 """
@@ -32,12 +32,12 @@ _STEPS_PER_NOISE_SD = 7.0
 _MIN_POINTS = 256
 """The smallest number of lattice steps up to a known total, however wide the noise."""
 _MIN_STEPS_PER_CELL = 2.0
-"""Lattice steps per cell of the shortest plausible row; with fewer, sums of steps differ too much from sums of counts.
-"""
+"""The smallest plausible total of a row must have at least this many lattice steps for each cell of the row; with fewer
+steps, sums of lattice points differ too much from sums of counts."""
 TABLE_WORK, NETWORK_WORK = 1 << 27, 1 << 29
-"""Points times draws that a table, and a whole network, may spend on a finer lattice than the noise requires: about
-half a second, and two seconds. On the lattice that the noise requires, means are right to a tenth of a standard
-deviation."""
+"""The largest product of lattice points and draws that a table, and a whole network, may spend on a finer lattice than
+the noise requires; it takes about half a second for a table, and two seconds for a network. On the coarsest lattice
+that the noise allows, means are accurate to a tenth of a standard deviation."""
 _MIN_COSTED_DRAWS = 1000
 _WINDOW_NATS = 22.0
 _WIDENINGS = (1.0, 3.0, 9.0)
@@ -45,7 +45,7 @@ _TRIM_FLOOR = 1e-20
 _MAX_EDGE_SHARE = 1e-9
 _MAX_NEWTON_STEPS = 60
 _MAX_ELEMENTS = 1 << 25
-"""The largest number of factors of all cells of a table, and of all masses of its rows' laws."""
+"""The largest number of lattice points of all cells of a table together, and of the laws of all row totals together."""
 
 
 @dataclass(frozen=True)
@@ -62,8 +62,9 @@ class TableDraws:
 def draw_table(table: NoisyTable, n_draws: int, rng: np.random.Generator, work: int = TABLE_WORK) -> TableDraws | None:
     """Draw latent counts independently from their posterior.
 
-    ``work`` is how many points times draws may be spent on a finer lattice than the noise requires. The result is None
-    if the table is too large, or its total, margins and noisy counts contradict each other.
+    ``work`` is the largest product of lattice points and draws that may be spent on a finer lattice than the noise
+    requires. The result is None if the table is too large, or if its total, margins and noisy counts contradict each
+    other.
     """
     for widening in _WIDENINGS:
         lattice = _Lattice(table, widening, n_draws, work)
@@ -79,7 +80,7 @@ class _Lattice:
     """The factors of all cells of a table on a common lattice.
 
     Attributes:
-        step: counts per lattice point; point i stands for the counts from i times ``step`` on.
+        step: the number of counts per lattice point; point i stands for the counts from i * step to (i + 1) * step - 1.
         middle: the middle of the counts of a point, relative to its first count.
         low, high: the first and the last lattice point of each cell, shape (n_cells,).
         max_point: the lattice point of the largest total; None if the total is unbounded.
@@ -160,7 +161,7 @@ class _Lattice:
 
 
 def _shortest_row(table: NoisyTable, sd: float) -> float:
-    """Return the smallest plausible total of a row, in counts; less if a strong prior ties its cells together."""
+    """Return the smallest plausible total of a row, in counts, or less if a strong prior ties its cells together."""
     rows, values = table.concentration.shape
     smallest = table.observed.sum(axis=1) - 4.0 * sd * math.sqrt(values)
     margin, precision = _margins(table)
@@ -173,7 +174,7 @@ def _shortest_row(table: NoisyTable, sd: float) -> float:
 
 
 def _log_cells(index: Integers, step: int, concentration: Floats) -> Floats:
-    """Return the log of the sum of Gamma(a + c) / c! over the counts of each lattice point, up to constants."""
+    """Return log sums of Gamma(a + c) / Gamma(c + 1) over the counts of each lattice point, up to constants."""
     if (concentration == 1.0).all():
         return np.zeros(index.shape)
     a = concentration[:, None]
@@ -223,7 +224,7 @@ def _draw_points(lattice: _Lattice, n_draws: int, rng: np.random.Generator) -> I
 
 
 def _tilts(lattice: _Lattice) -> _Tilts:
-    """Return tilts whose expected row totals are near the mode of their joint law, by damped Newton steps."""
+    """Return tilts under which the expected row totals are near their joint posterior mode, by damped Newton steps."""
     table = lattice.table
     margin, precision = _margins(table)
     shift = table.row_concentration - table.concentration.sum(axis=1)
@@ -260,7 +261,7 @@ def _margins(table: NoisyTable) -> tuple[Floats, Floats]:
 
 
 def _with_factor(lattice: _Lattice, row: int, law: Law, tilts: _Tilts) -> Law | None:
-    """Return the law of a row's total times the row's factor R, with the part of the tilt that belongs to the table."""
+    """Return the law of a row's total times the row's factor R; only the table's part of the tilt is kept."""
     table = lattice.table
     margin, precision = _margins(table)
     tilted = (law.low + np.arange(len(law.mass))) * float(lattice.step)

@@ -1,13 +1,13 @@
 """The tables of a network as flat arrays, and the factors of the posterior of their counts.
 
 In each table let a be the concentration, A_j its row sums, b the row_concentration, B its sum, N_j the row totals and m
-their sum. The probabilities of the rows and theta are integrated out. Row totals are Dirichlet-multinomial,
-p(N | m) = m! Gamma(B) / Gamma(B + m) * prod_j Gamma(b_j + N_j) / (Gamma(b_j) N_j!), and so are the counts of a row,
-p(c_j | N_j) = N_j! Gamma(A_j) / Gamma(A_j + N_j) * prod_k Gamma(a_jk + c_jk) / (Gamma(a_jk) c_jk!). The N_j! cancel:
+their sum. The probabilities of the rows and theta are integrated out. Then the row totals have a Dirichlet-multinomial
+law with parameters b given m, and the counts of a row have one with parameters a_j given N_j. In the posterior of the
+counts the factorials of N_j cancel, and up to a constant
 
-    p(c | y) ~ T(m) prod_j R_j(N_j) prod_jk Gamma(a_jk + c_jk) / c_jk! * noise(y_jk - c_jk),
+    p(c | y) = T(m) * prod_j R_j(N_j) * prod_jk noise(y_jk - c_jk) * Gamma(a_jk + c_jk) / Gamma(c_jk + 1),
     R_j(N) = Gamma(b_j + N) / Gamma(A_j + N) * Normal(margin_j; N, margin_variance_j),
-    T(m) = m! / Gamma(B + m) * p(m),
+    T(m) = Gamma(m + 1) / Gamma(B + m) * p(m),
 
 where p(m) is constant on the possible totals. If b = A and there are no margins, R is 1.
 """
@@ -34,7 +34,7 @@ _MIN_VARIANCE = 0.1
 
 
 class TableLayout(DirichletRows):
-    """The cells of all tables, concatenated in C order. The first axis of every array of counts is that of the chains.
+    """The cells of all tables, concatenated in C order. In arrays of counts the first axis is over chains.
 
     Counts are integers stored as floats, exact up to 2^53, because all factors are computed from floats.
 
@@ -64,7 +64,7 @@ class TableLayout(DirichletRows):
         self._set_row_factors()
 
     def _set_noise(self) -> None:
-        """Set the noise of cells: log density -linear |z| - quadratic z^2, or that of a law of no known shape."""
+        """Set the noise of cells; unless its shape is unknown, its log density is -linear * |z| - quadratic * z^2."""
         decays = [table.noise.decay for table in self.tables]
         self._shapeless = [t for t, decay in enumerate(decays) if decay is None]
         slopes = np.array([(0.0, 0.0) if decay is None else (decay.linear, decay.quadratic) for decay in decays])
@@ -100,7 +100,7 @@ class TableLayout(DirichletRows):
         return np.asarray(np.add.reduceat(values, self.table_row, axis=1))
 
     def log_noise(self, counts: Floats, cells: Integers) -> Floats:
-        """Return the log density of the noise of some cells, up to constants; counts of shape (..., n)."""
+        """Return the log density of the noise of some cells, up to constants; ``counts`` have shape (..., n)."""
         away = self.observed[cells] - counts
         if not self._shapeless and not self._any_quadratic:
             np.abs(away, out=away)
@@ -117,17 +117,17 @@ class TableLayout(DirichletRows):
         return log_density
 
     def log_cells(self, counts: Floats, cells: Integers) -> Floats:
-        """Return the log of Gamma(a + c) / c! noise(y - c) for some cells; counts of shape (..., n)."""
+        """Return the log of noise(y - c) * Gamma(a + c) / Gamma(c + 1) for some cells; counts have shape (..., n)."""
         noise = self.log_noise(counts, cells)
         return noise if self.cells.flat else noise + self.cells(counts, cells)
 
     def log_rows(self, totals: Floats, rows: Integers) -> Floats:
-        """Return log R for some rows, up to constants; totals of shape (..., n)."""
+        """Return log R for some rows, up to constants; ``totals`` have shape (..., n)."""
         margin = self._log_margin(totals, rows)
         return margin if self._ratios.flat else margin + self._ratios(totals, rows)
 
     def log_urns(self, totals: Floats, rows: Integers) -> Floats:
-        """Return the log of Gamma(b + N) / N! times the margin's density for some rows; totals of shape (..., n)."""
+        """Return the log of the margin's density times Gamma(b + N) / Gamma(N + 1); totals N have shape (..., n)."""
         return self._log_margin(totals, rows) + self._urns(totals, rows)
 
     def _log_margin(self, totals: Floats, rows: Integers) -> Floats:
@@ -174,8 +174,9 @@ def _round_to_total(point: Floats, total: float) -> Floats:
 class GammaRatios:
     """The function log Gamma(base + shift + x) - log Gamma(base + x), for columns with different bases and shifts.
 
-    Small x are looked up in a table. For larger x, with z = x + base + (shift - 1) / 2, the log ratio is shift log z +
-    shift (1 - shift^2) / (24 z^2), up to about shift^5 / (960 z^4) < 1e-10.
+    For small x the values are tabulated. For larger x let z = x + base + (shift - 1) / 2; the log ratio is then
+    computed as shift * log(z) + shift * (1 - shift^2) / (24 * z^2), with an error of about shift^5 / (960 * z^4) <
+    1e-10.
 
     Source: Tricomi and Erdelyi 1951, the asymptotic expansion of a ratio of Gamma functions (in even powers of z).
 
@@ -195,7 +196,7 @@ class GammaRatios:
             self._table = log_gamma_ratio(kinds[:, :1] + counts, kinds[:, 1:])
 
     def __call__(self, x: Floats, columns: Integers) -> Floats:
-        """Return the log ratios at non-negative whole numbers x, shape (..., n), each of one column, shape (n,)."""
+        """Return the log ratios at non-negative whole numbers x, shape (..., n); ``columns`` has shape (n,)."""
         if self._table is None:
             return log_gamma_ratio(x + self._base[columns], self._shift[columns])
         length = self._table.shape[1]
