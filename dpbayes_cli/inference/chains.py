@@ -52,7 +52,7 @@ def run_until_converged(
 ) -> ChainRun:
     """Run chains, and double their length until they have converged with the required effective sample size.
 
-    A run ends at a limit even if it has not converged.
+    A run that has not converged ends when it reaches a limit on its length.
 
     Args:
         run: function of the number of draws and the thinning; it returns the next draws of all chains, shape (chains,

@@ -48,7 +48,7 @@ def ks_distance(probabilities: Floats) -> float:
 
 
 def has_converged(worst_r_hat: float) -> bool:
-    """Return whether chains with this largest R-hat count as converged."""
+    """Return whether chains with this largest R-hat are regarded as converged."""
     return worst_r_hat <= CONVERGED_R_HAT
 
 

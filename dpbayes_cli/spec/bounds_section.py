@@ -33,11 +33,11 @@ class PrivateBoundsSection(Section, frozen=True, kw_only=True):
 
     epsilon: Annotated[Exact, Meta(description="privacy cost of the bounds, on top of that of the statistics")]
     high: Annotated[
-        _Number, Meta(description="a number that is certainly large enough, chosen without looking at the data")
+        _Number, Meta(description="upper end of the range searched for bounds, chosen without looking at the data")
     ]
     low: Annotated[
         _Number | None,
-        Meta(description="a number that is certainly small enough; 0 for models whose numbers begin at 0"),
+        Meta(description="lower end of the range searched for bounds; 0 for models whose numbers begin at 0"),
     ] = None
     upper_quantile: Annotated[Exact, Meta(description="the share of records at or below the upper bound")] = _UPPER
     lower_quantile: Annotated[

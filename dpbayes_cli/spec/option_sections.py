@@ -55,7 +55,7 @@ class PrivacySection(OptionsSection, frozen=True, kw_only=True):
     ] = Neighbors.REPLACE_ONE
     unit: Annotated[
         UnitSection | None,
-        Meta(description="whose data is protected: all records with the same value in a column [one record]"),
+        Meta(description="the privacy unit: all records with the same value in a column [a single record]"),
     ] = None
 
 

@@ -65,7 +65,7 @@ class ReleaseSpec(Section, frozen=True, kw_only=True, dict=True):
     domain: Section
     prior: Section
     bounds: BoundsSection | None = None
-    mechanism: Annotated[str, Meta(description="a name from: dpbayes mechanisms")] = "laplace"
+    mechanism: Annotated[str, Meta(description="the name of a mechanism; see: dpbayes mechanisms")] = "laplace"
     dataset: Annotated[str | None, Meta(description=description_of("dataset"))] = None
     data: Annotated[
         str | Annotated[tuple[str, ...], Meta(min_length=1)] | None,

@@ -32,7 +32,7 @@ class Flag(NamedTuple):
 
 FLAGS: dict[str, Flag] = {
     "model": Flag("Request", ("--model",), "NAME", "the model; see: dpbayes models"),
-    "mechanism": Flag("Request", ("--mechanism",), "NAME", "the mechanism [the model's own]; see: dpbayes models"),
+    "mechanism": Flag("Request", ("--mechanism",), "NAME", "the mechanism [the model's default]; see: dpbayes models"),
     "column": Flag("Request", ("--column",), "NAME", "the column; not needed if there is only one"),
     "on_invalid": Flag("Request", ("--on-invalid",), "RULE", "invalid records: drop [default] or impute:VALUE"),
     "records": Flag("Request", ("--records",), "N", "the number of records, if public; it is checked"),

@@ -13,7 +13,7 @@ _MASTER = re.compile(r"local(?:\[(?:\*|[0-9]{1,4})\])?|yarn|spark://[\w.:,-]+|k8
 
 
 class SourceSection(Section, frozen=True, kw_only=True):
-    """The layout of the file and the engine; never guessed from the data."""
+    """The layout of the file, which is never guessed from the data, and the engine."""
 
     format: Annotated[Literal["csv", "parquet"] | None, Meta(description=description_of("source.format"))] = None
     delimiter: Annotated[str, Meta(description=description_of("source.delimiter"))] = ","

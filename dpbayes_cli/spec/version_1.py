@@ -102,7 +102,7 @@ def _with_names(stated: Mapping[str, Any], names: Names) -> dict[str, Any]:
 
 
 def check_names(stated: Mapping[str, Any]) -> None:
-    """Refuse a key by its name in version 1.
+    """Refuse keys that are stated by their names in version 1.
 
     Raises:
         SpecError: a key was renamed; the hint gives its new name.

@@ -1,1 +1,1 @@
-"""Posteriors of category probabilities given noisy counts. This package names no model and no mechanism."""
+"""Posteriors of category probabilities given noisy counts. Nothing here depends on a particular model or mechanism."""

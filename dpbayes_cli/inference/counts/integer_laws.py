@@ -20,7 +20,7 @@ _MAX_DIRECT_PRODUCTS = 1 << 22
 _CHUNK_ELEMENTS = 1 << 22
 _TRIM_FLOOR = 1e-30
 _FFT_ROUNDING = 1e-15
-"""An upper bound on the error of a convolution by FFT, relative to its largest value."""
+"""An upper bound on the error of a convolution by FFT, relative to the convolution's largest value."""
 
 
 @dataclass(frozen=True)

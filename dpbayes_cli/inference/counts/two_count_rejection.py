@@ -38,7 +38,7 @@ _MIN_ACCEPTANCE = 0.01
 
 
 def draw_two_counts(observation: NoisyCounts, n_draws: int, rng: np.random.Generator) -> Integers | None:
-    """Draw two latent counts, with a total of at most n or unbounded, independently from their exact posterior.
+    """Draw two latent counts whose total is not known, independently from their exact posterior.
 
     Counts have shape (n_draws, 2). The result is None if too many blocks or proposals would be needed, for example
     because the prior pulls counts far from the observed ones.
@@ -101,7 +101,7 @@ def _log_weight(cells: Integers, observation: NoisyCounts) -> Floats:
 
 
 def _cut(k: int, low: int, high: int, observation: NoisyCounts) -> tuple[Integers, Integers]:
-    """Cut low..high into blocks over which the log weight varies by less than one; return first and last counts."""
+    """Cut low..high into blocks on which the log weight varies by less than one; return their first and last counts."""
     if high - low < _MAX_SINGLE_COUNTS:
         cells = np.arange(low, high + 1)
         return cells, cells

@@ -42,8 +42,8 @@ class _Plan:
         group: the records and tables.
         rows: the distinct rows of ``group.rows``, shape (n_rows, n_tables).
         row_of_record: the index in ``rows`` of each record's row, shape (n_records,).
-        offsets: for each table, an array with an axis for each hidden variable: where the cell of each combination of
-            hidden values is, relative to the cell in which all hidden values are the first ones.
+        offsets: for each table the flat index of the cell of each combination of hidden values, counted from the cell
+            of their first values; one axis for each hidden variable.
         unused: for each table the index of a cell with value one, which is used if the table is irrelevant to a record.
         order: the elimination order of all hidden variables but the target.
         largest: the number of cells of the largest table that elimination builds.
@@ -59,7 +59,7 @@ class _Plan:
 
 
 def _plan(network: Network, target: int, group: RecordGroup, cache: dict[tuple[int, _Scope], Integers]) -> _Plan:
-    """Return the plan of a group; ``cache`` holds the offsets, most of which several groups share."""
+    """Return the plan of a group; ``cache`` holds the offsets, because groups share most of them."""
     order, largest = elimination_order(group.scopes, network.sizes, target)
     rows, row_of_record = np.unique(group.rows, axis=0, return_inverse=True)
     for i, scope in zip(group.tables, group.scopes, strict=True):

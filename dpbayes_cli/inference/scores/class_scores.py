@@ -43,7 +43,7 @@ class ProbabilityScores:
         n_unlabeled: how many records are left out because they have no label.
         n_unpredicted: how many records are left out because they have a label, but no prediction.
         n_floored: how many records have a probability below ``LOG_SCORE_FLOOR`` for the true class.
-        accuracy: how often the most probable class (the first one of a tie) is the true one.
+        accuracy: the share of records whose most probable class (in a tie, the first) is the true class.
         log_score: the mean natural log probability of the true class; 0 is best.
         brier: the mean squared error of the probabilities; 0 is best. With two classes it is the error of the second
             class's probability (0 to 1), with more classes the sum of the errors of all classes (0 to 2).

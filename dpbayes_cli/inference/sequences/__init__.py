@@ -1,1 +1,4 @@
-"""Posteriors of hidden Markov models given noisy counts of records. This package names no model and no mechanism."""
+"""Posteriors of hidden Markov models given noisy counts of records.
+
+Nothing here depends on a particular model or mechanism.
+"""

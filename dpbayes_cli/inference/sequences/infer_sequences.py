@@ -181,7 +181,8 @@ def _summary(
     states = np.concatenate([record.states for record in records])
     described = (
         f"{len(records)} Markov chains of {len(records[0].states)} sweeps after {_WARM_UP} of warm-up, the best of "
-        f"{_STARTS}; states are drawn {'together' if effort.state_sampler == 'blocked' else 'one after the other'}"
+        f"{_STARTS} that were started; states are drawn "
+        f"{'together' if effort.state_sampler == 'blocked' else 'one after the other'}"
     )
     if n_restarted:
         described += f"; {n_restarted} chains at a less likely mode restarted from the best one"

@@ -88,7 +88,7 @@ class SequenceChain(SequenceState):
         self.scale_moves()
 
     def scale_moves(self) -> None:
-        """Scale the moves to the current state; this must not happen while draws are recorded."""
+        """Adapt the step sizes of moves to the current state; this must not happen while draws are recorded."""
         if self.data.noise:
             rate = self.rates()
             self._moves = EmissionMove.at(self, rate), RateMove.at(self, rate)
@@ -145,7 +145,7 @@ class SequenceChain(SequenceState):
 
     @property
     def has_counts(self) -> bool:
-        """Whether the counts belong to the current state: they are exact, or were drawn in this sweep."""
+        """Whether the counts belong to the current state, because they are exact or were drawn in this sweep."""
         return not self.data.noise or self._sweeps % COUNTS_EVERY == 0
 
     def conditional_variance(self) -> Floats:

@@ -22,7 +22,7 @@ def draw_paths(
     out.
 
     Args:
-        log_likelihood: by sequence, step and state, shape (..., n_sequences, n_steps, n_states).
+        log_likelihood: the log likelihood of each state at each step, shape (..., n_sequences, n_steps, n_states).
         transition: the probability of moving from each state (row) to each state (column), shape (..., n_states,
             n_states).
         initial: probabilities of the first state, shape (..., n_states).
@@ -116,7 +116,8 @@ def held_out_log_likelihood(counts: Integers, emissions: Floats, states: Floats)
 
     Args:
         counts: the counts of the values of all features, concatenated, shape (n_cells, n_values).
-        emissions: posterior draws, features concatenated, shape (n_draws, n_states, n_values).
+        emissions: posterior draws of the emission probabilities of all features, concatenated, shape (n_draws,
+            n_states, n_values).
         states: the probability of each state, shape (n_draws or 1, n_cells, n_states).
     """
     from scipy.special import logsumexp

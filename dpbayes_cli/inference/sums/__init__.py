@@ -1,1 +1,1 @@
-"""Posteriors given noisy sums over records. This package names no model and no mechanism."""
+"""Posteriors given noisy sums over records. Nothing here depends on a particular model or mechanism."""

@@ -2,8 +2,8 @@
 
 The number of counted records has a noisy observation of its own. Its distribution may depend on the parameter, because
 records out of bounds are not counted. The noisy sum depends on the number, too. Instead of all possible numbers a few
-nodes are used, with the weights of the trapezoidal rule. Nodes lie close together near kinks of Laplace noise and
-within the spread of a binomial distribution.
+nodes are used, with the weights of the trapezoidal rule. Nodes lie close together where the summand varies fast: near
+kinks of Laplace noise, and near the mean of a binomial distribution.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class _Summand:
         self._shares = (np.zeros(1), np.zeros(1)) if law.counts_all else law.log_shares(points)
 
     def log_weights(self, numbers: Floats) -> Floats:
-        """Return the log of p(number | point) p(noisy number | number)."""
+        """Return the log of p(number | point) * p(noisy number | number)."""
         if self._noise.decay is None:
             away = numbers * self._observation.valid - self._noisy_number
             noise = self._noise.log_pmf(np.rint(away).astype(np.int64))

@@ -97,7 +97,7 @@ class SumTable:
         return table, occurs
 
     def log_likelihoods(self, case: Integers, y: Floats) -> Floats:
-        """Return the log likelihoods of observed sums ``y``, each in its case, shape (n_pairs,)."""
+        """Return the log likelihood of each observed sum ``y`` under its case, shape (n_pairs,)."""
         noise, decay = self.noise, self.noise.decay
         if decay is None:
             return self._by_batches(case, y)

@@ -1,1 +1,4 @@
-"""Posteriors of the tables of a network given their noisy counts. This package names no model and no mechanism."""
+"""Posteriors of the tables of a network given their noisy counts.
+
+Nothing here depends on a particular model or mechanism.
+"""

@@ -59,10 +59,10 @@ class ConsistentTables:
 
     Attributes:
         tables: one per family.
-        how: what the tables are. If ``full`` or ``junction-tree``, they are margins of one table over all variables. If
-            ``local``, every two tables agree on their shared margin, but there may be no table over all variables with
-            these margins. If ``independent``, the program was not solved, and the tables are products of one-variable
-            margins.
+        how: what kind of solution the tables are. If ``full`` or ``junction-tree``, they are margins of one table over
+            all variables. If ``local``, every two tables agree on their shared margin, but there may be no table over
+            all variables with these margins. If ``independent``, the program was not solved, and the tables are
+            products of one-variable margins.
         disagreement: the largest difference between two tables in a cell of a shared margin, in counts.
     """
 
@@ -231,7 +231,7 @@ def _largest_disagreement(families: Sequence[Family], tables: Sequence[Floats]) 
 
 
 def _index(block: Family, shape: Sequence[int], shared: Iterable[int]) -> Integers:
-    """Return for each cell of a block, in C order, the index of its cell in the margin over ``shared``."""
+    """Return for each cell of a block, in C order, the index of its sum in the margin over ``shared``."""
     cell = np.zeros(shape, dtype=np.int64)
     for v in shared:
         axis = block.index(v)

@@ -1,8 +1,8 @@
 """The posterior of a network's tables given noisy counts: independent draws of the latent counts, or Markov chains.
 
 Memory and time are bounded by limits that depend only on the size of the network and on the options, so that equal
-generators give equal results. Draws of chains are thinned as they come, and convergence is judged on at most 256
-parameters; the warnings say which goal was not reached.
+generators give equal results. Draws of chains are thinned while the chains run, and convergence is judged on at most
+256 parameters; the warnings say which goal was not reached.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ _MAX_STORED_COUNTS = 1 << 23
 _MAX_RETURNED_NUMBERS = 1 << 22
 _DEFAULT_DRAWS, _MAX_INDEPENDENT_COUNTS, _MIN_DRAWS = 2000, 1 << 23, 250
 """Independent draws of the counts: the default number, the largest product of draws and cells, and the smallest number.
-Each draw of the counts serves two samples. By default the Monte Carlo error of a mean is 2 % of the standard deviation
-that the noise adds."""
+Two samples of theta are drawn given each draw of the counts. By default the Monte Carlo error of a mean is 2 % of the
+standard deviation that the noise adds."""
 _SEPARATED_R_HAT = 1.05
 """Chains with a larger R-hat have not reached the same region."""
 
@@ -172,7 +172,7 @@ def _warnings(r_hats: Floats, ess: Floats, required_ess: float) -> tuple[str, ..
 
 
 def possible_tables(observation: NoisyTables) -> list[Floats]:
-    """Return the possible counts nearest to the noisy ones; if there is a scope, tables agree on shared variables."""
+    """Return the possible counts nearest to the noisy ones; with a ``scope``, tables agree on shared variables."""
     if observation.scope is None:
         return [nearest_counts(np.asarray(table.observed, float), table.total) for table in observation.tables]
     return list(consistent_tables(observation, observation.scope).tables)

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from dpbayes_cli.inference.tables.table_layout import TableLayout
 
 _MAX_COUNT = 5e8
-"""If a row may have more records, no records are exchanged: numpy draws hypergeometric numbers only from fewer than
-1e9."""
+"""If a row may have more records than this, no records are exchanged: numpy draws hypergeometric numbers only from
+fewer than 1e9 records."""
 _MIN_THINNING_SHARE = 1e-9
 _SIZE_CLASS_OCTAVES = 3.01
 """Rows of similar size are handled together: rows of at most 8 cells, rows of 9 to 64 cells, and so on."""

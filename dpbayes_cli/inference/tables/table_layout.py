@@ -122,7 +122,7 @@ class TableLayout(DirichletRows):
         return noise if self.cells.flat else noise + self.cells(counts, cells)
 
     def log_rows(self, totals: Floats, rows: Integers) -> Floats:
-        """Return log R for some rows, up to constants; ``totals`` have shape (..., n)."""
+        """Return the log of the factor R of some rows, up to constants; ``totals`` have shape (..., n)."""
         margin = self._log_margin(totals, rows)
         return margin if self._ratios.flat else margin + self._ratios(totals, rows)
 
@@ -134,13 +134,13 @@ class TableLayout(DirichletRows):
         return np.asarray(-0.5 * self.margin_precision[rows] * (totals - self._margin[rows]) ** 2)
 
     def log_total(self, totals: Floats) -> Floats:
-        """Return log T of every table, -inf for impossible totals, shape (chains, n_tables)."""
+        """Return the log of the factor T of every table, -inf for impossible totals, shape (chains, n_tables)."""
         possible = (totals >= 0.0) & (totals <= self.largest)
         term = -log_gamma_ratio(np.maximum(totals, 0.0) + 1.0, self._total_base - 1.0)
         return np.where(possible, term, -np.inf)
 
     def log_tables(self, counts: Floats) -> Floats:
-        """Return the log of T times all R of every table, shape (chains, n_tables)."""
+        """Return the log of the product of the factors T and R of every table, shape (chains, n_tables)."""
         totals = self.row_totals(counts)
         value = self.log_total(self.per_table(totals))
         if self.coupled.any():
