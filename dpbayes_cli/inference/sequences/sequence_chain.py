@@ -88,7 +88,7 @@ class SequenceChain(SequenceState):
         self.scale_moves()
 
     def scale_moves(self) -> None:
-        """Adapt the step sizes of moves to the current state; this must not happen while draws are recorded."""
+        """Set the step sizes of moves from the current state; this must not happen while draws are recorded."""
         if self.data.noise:
             rate = self.rates()
             self._moves = EmissionMove.at(self, rate), RateMove.at(self, rate)
