@@ -1,4 +1,4 @@
-"""The result of every inference method: a summary of each parameter, draws, and how they were obtained."""
+"""The result of every inference method: a summary of each parameter, posterior draws, and how both were computed."""
 
 from __future__ import annotations
 

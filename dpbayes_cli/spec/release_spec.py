@@ -50,7 +50,7 @@ def check_name(name: str) -> None:
 
     Raises:
         ValueError: the name has characters other than letters, digits, dot, underscore and hyphen, or is longer than
-            100.
+            100 characters.
     """
     if not _NAME.fullmatch(name):
         raise ValueError(
@@ -91,8 +91,8 @@ class ReleaseSpec(Section, frozen=True, kw_only=True, dict=True):
         """Build the statistical model that the spec states.
 
         Args:
-            bounds: the bounds that were found privately, if the spec requests private bounds. Before they are found:
-                None, for the whole public range.
+            bounds: the bounds that were found privately, if the spec requests private bounds; None stands for the whole
+                public range, which is used before they are found.
 
         Raises:
             SpecError: the domain, the bounds and the prior do not fit each other.

@@ -103,7 +103,7 @@ def digest_of_request(stored: Mapping[str, Any], spec: ReleaseSpec) -> str:
 def _foreign(stored: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return section and key of the options that were ignored.
 
-    The old name of an option that is read was never ignored.
+    An option that is read was never ignored, not even under its old name.
     """
     renamed = renamed_keys(stored)
     return [

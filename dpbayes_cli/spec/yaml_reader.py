@@ -25,7 +25,7 @@ def read_spec_file(path: Path) -> dict[str, Any]:
     """Read a spec file.
 
     Returns:
-        Nested mappings and lists of texts (None for an empty value).
+        The document, as nested mappings and lists of texts; None for an empty value.
 
     Raises:
         SpecError: the file cannot be read, or is not plain YAML with a mapping at the top.

@@ -26,8 +26,8 @@ class RecordGroup:
         tables: the tables that contain a hidden variable.
         scopes: for each of these tables its hidden variables, in the order of its axes.
         records: the indices of the records, shape (n_records,).
-        rows: for each record and table the first cell, in C order, of the slice that the observed cells select; -1 if
-            the table is irrelevant. Shape (n_records, n_tables).
+        rows: for each record and table the flat index of the first cell that the observed cells of the record select;
+            -1 if the table is irrelevant. Shape (n_records, n_tables).
     """
 
     tables: tuple[int, ...]

@@ -49,8 +49,8 @@ class ProbabilityScores:
             class's probability (0 to 1), with more classes the sum of the errors of all classes (0 to 2).
         calibration: bins of the second class's predicted probability; with more than two classes, bins of the most
             probable class's predicted probability.
-        calibration_error: the expected calibration error: the mean over bins, weighted by their numbers of records, of
-            |mean_predicted - observed|.
+        calibration_error: the expected calibration error, that is, the mean of |mean_predicted - observed| over bins,
+            weighted by ``count``.
     """
 
     n_scored: int

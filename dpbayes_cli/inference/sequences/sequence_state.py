@@ -92,14 +92,14 @@ class SequenceState:
     """Everything that a sweep redraws.
 
     Attributes:
-        emission: shape (n_states, n_columns).
+        emission: the emission probabilities, shape (n_states, n_columns).
         typical: the mean of the emissions of recent sweeps.
         transition, initial: transition probabilities, and the probabilities of the first state.
         counts: the latent counts, shape (n_sequences * n_steps, n_columns).
         rate: the rate of records, shape (n_sequences * n_steps,).
         valid: the share of valid records for each feature.
         mean_rate, rate_shape: the mean and shape of the gamma distribution of the rates.
-        states: shape (n_sequences, n_steps).
+        states: the hidden states, shape (n_sequences, n_steps).
         log_likelihood: the log likelihood of the noisy counts with the latent counts summed out; the states are summed
             out, too, if they are drawn together.
     """

@@ -39,7 +39,7 @@ _ATTEMPTS: tuple[tuple[Literal["highs-ipm", "highs-ds"], float], ...] = (
 """Solvers and tolerances, in the order in which they are tried. At the first tolerance no solution is found for one
 program in a few hundred. The simplex method (highs-ds) takes ten times as long on large cliques."""
 MAX_JOINT_CELLS = 1 << 12
-"""The largest number of cells of a joint table over all variables that is used as the only block."""
+"""The joint table over all variables is the only block if it has at most this many cells."""
 MAX_TREE_CELLS = 1 << 14
 """The largest number of cells of all cliques of a junction tree; the program then takes seconds, with twice as many a
 minute."""

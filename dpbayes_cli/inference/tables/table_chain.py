@@ -8,7 +8,7 @@ moves, each in all tables and all chains at once; each leaves the exact posterio
   pair of rows is redrawn with the exact factors of the rows. In another move, several splits are redrawn as if these
   factors were exponential in the row totals; the splits of a pair of rows are then accepted or rejected together by
   the exact factors.
-- If the total is not known, single cells are redrawn, and accepted or rejected together in each table.
+- If the total is not known, single cells are redrawn; the changes in a table are accepted or rejected together.
 - Many records are moved at a time (``table_block_moves``), which mixes well if the noise is wide.
 
 A split is redrawn among a few points of a randomly placed lattice through the current split. The position of the

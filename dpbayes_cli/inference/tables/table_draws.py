@@ -85,7 +85,7 @@ class _Lattice:
         low, high: the first and the last lattice point of each cell, shape (n_cells,).
         max_point: the lattice point of the largest total; None if the total is unbounded.
         index: lattice points from ``low`` on, shape (n_cells, n_points).
-        log_factors: the log factors at these points, -inf beyond ``high``, same shape.
+        log_factors: the log factors at these points, -inf beyond ``high``, shape as ``index``.
         rows, values: the numbers of rows and of values.
     """
 
