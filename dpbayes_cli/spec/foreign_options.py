@@ -81,7 +81,7 @@ def check_options(document: Mapping[str, Any], kind: type[msgspec.Struct]) -> No
             where=f"{section}.{key}",
             hint=f"leave it out, or choose a mechanism that uses it: {', '.join(here)}"
             if here
-            else f"leave it out: no mechanism of this model uses it, only mechanisms of: {', '.join(elsewhere)}",
+            else f"leave it out: no mechanism uses it with this model, only with: {', '.join(elsewhere)}",
         )
 
 
