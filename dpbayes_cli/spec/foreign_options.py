@@ -67,7 +67,7 @@ def check_options(document: Mapping[str, Any], kind: type[msgspec.Struct]) -> No
         kind: the type of specs for its model and mechanism.
 
     Raises:
-        SpecError: there is such an option; the hint names the mechanisms of this model, or the models, that read it.
+        SpecError: the document has such an option; the hint names mechanisms or models that read it.
     """
     for section, key in foreign(document, kind):
         readers = _readers(section, key)

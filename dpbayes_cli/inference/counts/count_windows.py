@@ -23,7 +23,7 @@ def prior_term(k: int, counts: Integers, observation: NoisyCounts) -> Floats:
 
 
 def observation_term(k: int, counts: Integers, observation: NoisyCounts) -> Floats:
-    """Return the log probability of the noisy count of category k for each of these latent counts."""
+    """Return the log probability of the noisy count of category k, given each of the latent ``counts``."""
     observed = observation.observed[k]
     if observed is None:
         raise ValueError("an unobserved count needs two categories and a known record count")

@@ -78,7 +78,7 @@ def number_scores(predicted: Floats, targets: Floats) -> NumberScores:
 
 
 def quantile_scores(predicted: Floats, targets: Floats, level: float) -> QuantileScores:
-    """Return the scores of a predicted quantile of a level in (0, 1); see ``number_scores``.
+    """Return the scores of predictions of the quantile at a level in (0, 1); see ``number_scores``.
 
     Source: Koenker and Bassett 1978 (the pinball loss).
     """

@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Booleans, Floats, Integers
 
 _TABLE_STEP, _MIN_TABLE_STEP = 0.25, 1.0 / 64.0
-"""The usual and the smallest step of tables in u = 2 sqrt(mu); with little noise log p is more curved, and steps are
+"""The usual and the smallest step of tables in u = 2 * sqrt(mu); with little noise log p is more curved, and steps are
 smaller."""
 _TABLE_REACH = 24.0
-"""Tables extend this far in u = 2 sqrt(mu) on both sides of the observed count. Outside, p is below exp(-250), and log
-p is extrapolated: exactly if one of the two terms dominates, otherwise linearly."""
+"""Tables extend this far in u = 2 * sqrt(mu) on both sides of the observed count. Outside, p is below exp(-250), and
+log p is extrapolated: exactly if one of the two terms dominates, otherwise linearly."""
 _GAUSSIAN_TABLE_SDS = 14.0
 """For Gaussian noise, which has no dominating term, tables extend further, by this many standard deviations of the
 noise."""
@@ -75,7 +75,7 @@ def _laplace_terms(scale: float, observed: Integers, rate: Floats) -> tuple[Floa
 def _summed_marginal(law: NoiseLaw, observed: Integers, rate: Floats) -> Floats:
     """Return log p(y | mu) by summation over counts near the mode, or over equally spaced counts if there are many.
 
-    Under noise that is not Gaussian the counts left out have a relative probability below e^-60.
+    Unless the noise is Gaussian, counts are left out only if their probability is below e^-60 times the mode's.
     """
     shape = np.broadcast_shapes(np.shape(observed), np.shape(rate))
     y = np.broadcast_to(observed, shape).ravel().astype(np.float64)
@@ -117,7 +117,7 @@ def laplace_mode(scale: float, observed: Floats, rate: Floats) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class MarginalTable:
-    """log p(y | mu) of many cells, as cubics in u = 2 sqrt(mu) for each distinct value of y.
+    """log p(y | mu) of many cells, as cubics in u = 2 * sqrt(mu) for each distinct value of y.
 
     Where p is at least e^-12 times its maximum, errors of log p are small. For Laplace noise they are at most 2e-3 if
     the scale is at least 0.2, and at most 5e-4 if it is at least 1. For Gaussian noise they are at most 2e-3 if the

@@ -58,7 +58,7 @@ def numbers_of_records(
 
 
 class _Summand:
-    """The summand as a function of the number of records; the sum over the records is approximated as normal."""
+    """A term of the sum over numbers of records; given the number, the sum over records is approximated as normal."""
 
     def __init__(
         self, observation: NoisySums, law: ScalarLaw, points: Floats, typical: Floats, observed: Floats

@@ -231,7 +231,7 @@ def _largest_disagreement(families: Sequence[Family], tables: Sequence[Floats]) 
 
 
 def _index(block: Family, shape: Sequence[int], shared: Iterable[int]) -> Integers:
-    """Return for each cell of a block, in C order, the index of its sum in the margin over ``shared``."""
+    """Return for each cell of a block, in C order, to which cell of the margin over ``shared`` it belongs."""
     cell = np.zeros(shape, dtype=np.int64)
     for v in shared:
         axis = block.index(v)
