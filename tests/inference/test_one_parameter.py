@@ -252,7 +252,7 @@ def test_an_observation_that_nothing_explains_leaves_the_prior_and_a_warning(mon
     law = require_type(cell.observation.law, ScalarLaw)
     monkeypatch.setattr(one_parameter, "log_likelihoods", lambda *arguments: np.full(len(arguments[4][0]), np.nan))
     posterior = scalar_posterior(cell.observation, law, 2000, np.random.default_rng(1))
-    assert "this is the prior" in posterior.warnings[0]
+    assert "this posterior is the prior" in posterior.warnings[0]
     prior = law.parameters(law.draw_prior(2000, np.random.default_rng(2)))[:, 0]
     assert stats.ks_2samp(posterior.draws[:, 0], prior).pvalue > 1e-6
 

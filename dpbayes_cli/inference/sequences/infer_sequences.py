@@ -192,7 +192,7 @@ def _summary(
     if not has_converged(worst) or fewest < effort.ess:
         warnings.append(
             f"of {len(columns)} monitored parameters, the largest R-hat is {worst:.3f} and the smallest effective "
-            f"sample size is {fewest:.0f}, below the required {effort.ess:.0f}: increase inference.mcmc_sweeps"
+            f"sample size is {fewest:.0f} (required: {effort.ess:.0f}): increase inference.mcmc_sweeps"
         )
     return Posterior(
         summarize_draws(draws, data_variance),
