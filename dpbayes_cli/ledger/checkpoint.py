@@ -24,7 +24,7 @@ from dpbayes_cli.privacy.neighbors import Neighbors
 _INTERVAL_ENTRIES = 256
 """The number of entries between two checkpoints; to replay so many takes a few milliseconds."""
 _ACCOUNTS_PER_ENTRY = 8
-"""The number of accounts per entry between two checkpoints, at most: else checkpoints would take most of the storage."""
+"""The largest number of accounts per entry between checkpoints; more would let checkpoints fill the storage."""
 _PLAIN_STATE = ("anchor", "held", "changes", "key", "key_since", "blind")
 _PLAIN_ACCOUNT = (
     "name", "opened", "by_default", "unit", "separate_population", "changes", "n_releases", "unfinished", "layouts",

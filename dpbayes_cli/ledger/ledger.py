@@ -1,4 +1,4 @@
-"""The ledger: open accounts and change them, and charge, store and publish releases. Every method is one transaction."""
+"""The ledger: open and change accounts; charge, store and publish releases. Every method is one transaction."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ class Ledger(VerifiedChain):
             return Preview(release_id, None, account.budget.remaining(after), opened)
 
     def sealed(self, charge: Charge) -> bytes | None:
-        """Return the stored draw of a release; None if the release is not charged, or the ledger holds no draw of it."""
+        """Return the stored draw of a release; None if it is not charged, or the ledger holds no draw of it."""
         if not self.storage.exists:
             return None
         with self.anchored.reading() as (transaction, state):

@@ -11,7 +11,7 @@ from dpbayes_cli.ledger.state import Account, State
 from dpbayes_cli.privacy.neighbors import Neighbors
 
 _MAX_CHARGES_COMPARED = 200
-"""The largest number of charges with one inode number to compare; a file system may reuse the number of a removed file."""
+"""How many charges with one inode number to compare; a file system may reuse the number of a removed file."""
 
 
 def check_population(state: State, account: Account, source: str) -> None:

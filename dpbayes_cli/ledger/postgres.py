@@ -167,7 +167,7 @@ class PostgresStorage(Storage):
             connection.close()
 
     def _prepare(self, connection: psycopg.Connection[Any]) -> None:
-        """Set the connection so that commits are durable and waits end, whatever the server or the role has configured."""
+        """Set the connection so that commits are durable and waits end, whatever the server is configured for."""
         timeouts = (_LOCK_ATTEMPT_SECONDS, _LOCK_TIMEOUT_SECONDS, _IDLE_TIMEOUT_SECONDS)
         milliseconds = [str(int(seconds * 1000)) for seconds in timeouts]
         row = connection.execute(_SESSION, [self._schema, *milliseconds]).fetchone()

@@ -92,7 +92,7 @@ class RebuiltChain:
         return lost
 
     def charge_unfinished(self) -> None:
-        """Charge every unfinished release again, because its draw may have been published although this entry is lost."""
+        """Charge every unfinished release again, because it may have been published after the last saved entry."""
         for account, release in unfinished(self.state):
             self._charge_again(account.name, self.entries[release.sequence - 1].fields)
 

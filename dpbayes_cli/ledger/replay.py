@@ -100,7 +100,7 @@ def _open(state: State, name: str, fields: Mapping[str, Any]) -> None:
 def _is_separate(fields: Mapping[str, Any]) -> bool:
     is_separate = fields.get("separate_population", False)
     if not isinstance(is_separate, bool):
-        raise ValueError("its separate population is not true or false")
+        raise ValueError("separate_population is neither true nor false")
     return is_separate
 
 
@@ -111,7 +111,7 @@ def _apply_to_account(account: Account, kind: str, fields: Mapping[str, Any]) ->
     else:
         budget, lost = parse_budget(fields["budget"]), fields.get("lost", False)
         if budget.shape != account.budget.shape:
-            raise ValueError("its kind is not that of the account's budget")
+            raise ValueError("the kind of budget differs from that of the account")
         if kind == "amend":
             if budget.excess(account.charged) and not lost:
                 raise ValueError("the budget falls below what is spent")
@@ -125,7 +125,7 @@ def _apply_to_account(account: Account, kind: str, fields: Mapping[str, Any]) ->
 
 def _set_limit(account: Account, analyst: object, budget: Budget, lost: bool) -> None:
     if not isinstance(analyst, str) or not analyst:
-        raise ValueError("its analyst is not a text")
+        raise ValueError("the analyst is not a text")
     if budget.excess(account.charged_to(analyst)) and not lost:
         raise ValueError("the limit falls below what is spent")
     account.limit_budgets[analyst] = budget
@@ -134,7 +134,7 @@ def _set_limit(account: Account, analyst: object, budget: Budget, lost: bool) ->
 
 
 def _apply_to_ledger(state: State, kind: str, fields: Mapping[str, Any]) -> None:
-    """Apply an entry about the whole ledger; never change the reasons below, which are in the digests of checkpoints."""
+    """Apply an entry about the whole ledger; the reasons below must not change: digests of checkpoints hold them."""
     if kind == "anchor":
         if not isinstance(fields["path"], str):
             raise ValueError("the path is not a text")
