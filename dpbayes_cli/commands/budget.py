@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 def command() -> None:
     """Open, show, check, amend and keep privacy budgets.
 
-    An account holds the privacy budget of one population: the total privacy cost of all releases about these people.
-    Every release is charged to the account. Charges are never refunded, and budgets do not renew with time. The ledger
-    is the file of all accounts: a chain of entries, each with a hash of the one before it.
+    An account holds the privacy budget of one population: the most that all releases about these people may cost
+    together. Every release is charged to the account. Charges are never refunded, and budgets do not renew with time.
+    The ledger is a file with all accounts. It is a chain of entries, each of which holds a hash of the previous entry.
 
     The ledger itself shows if single entries were edited. To detect that the whole chain was rewritten, sign it with a
     key (dpbayes budget key FILE). To detect that it was replaced by an older copy, anchor it (dpbayes budget anchor
@@ -189,7 +189,7 @@ def _amount(row: dict[str, Any]) -> str:
 
         return price_text(parse_guarantee(row["guarantee"]))
     if not row["account"]:
-        seen = ", ".join(f"gave up another entry {mark['sequence']}" for mark in row.get("seen", []))
+        seen = ", ".join(f"gave up entry {mark['sequence']} of another chain" for mark in row.get("seen", []))
         return str(row.get("path") or seen)
     shown = {"epsilon", "delta", "rho", "mu", "rdp", "order"}
     return components({name: value for name, value in (row.get("budget") or {}).items() if name in shown})

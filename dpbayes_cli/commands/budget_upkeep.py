@@ -94,9 +94,9 @@ def recover(target: Path | None, ledger_place: str | None, as_json: bool) -> Non
     charged; to finish one, repeat the command that began it.
 
     If the ledger is damaged, restore a recent backup. If there is none, --to FILE saves the entries before the first
-    damaged one to a new ledger. Later charges that can still be read are charged again, and so are releases that have
-    no end among the saved entries. Entries that cannot be read are listed, and are missing from the totals. The damaged
-    file is not changed, and the new ledger accepts no charge until dpbayes budget adopt.
+    damaged one to a new ledger. Later charges that can still be read are charged again, and so are unfinished releases
+    among the saved entries. Entries that cannot be read are listed, and are missing from the totals. The damaged file
+    is not changed, and the new ledger accepts no charge until dpbayes budget adopt.
     """
     from dpbayes_cli.base.errors import VerificationError
     from dpbayes_cli.ledger.rebuild import unfinished

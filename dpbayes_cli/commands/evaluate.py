@@ -34,8 +34,8 @@ def command(bundle: Path, data: str, target: str | None, as_json: bool, **flags:
     predictive distributions gets the log density, and coverage and width of the 90 % intervals. True values are taken
     as they are in DATA, not clamped to the bounds of the release.
 
-    A hidden Markov model gets the log likelihood of new records in the sequences of the release; each is predicted from
-    the posterior of the hidden state at its sequence and step.
+    A hidden Markov model gets the log likelihood of new records in the sequences of the release; each record is
+    predicted from the posterior of the hidden state at its sequence and step.
 
     The scores are exact statistics of DATA, and no budget pays for them: they are NOT PRIVATE unless DATA is public.
     """

@@ -58,7 +58,7 @@ class Scores:
     """The scores of predictions on labeled records.
 
     Attributes:
-        counts: the numbers of all records, of the scored ones, and of the others by what they lack.
+        counts: how many records there are, how many are scored, and how many are not scored, by reason.
         figures: the scores.
         more: further parts of the JSON document, such as curves.
     """
@@ -113,9 +113,8 @@ def scores_of(model: Predictor, predicted: Prediction, targets: Integers | Float
     Args:
         model: the predictor.
         predicted: its predictions.
-        targets: the true values: codes of classes, where -1 is missing, or numbers, where NaN is missing.
-        densities: the log predictive densities of the targets, where NaN is missing; None if the model predicts without
-            a density.
+        targets: the true values, as class codes (-1 is missing) or as numbers (NaN is missing).
+        densities: the log predictive density of each target (NaN is missing); None if the model has no density.
     """
     import numpy as np
 

@@ -32,14 +32,14 @@ _BY_SUFFIX = {".html": "html", ".htm": "html", ".yaml": "registry", ".yml": "reg
     "--records",
     type=click.IntRange(1, 10**6),
     metavar="N",
-    help="Number of records, if the bundle does not state it: to simulate the posterior without privacy.",
+    help="Number of records with which to simulate the posterior without privacy [as the bundle states].",
 )
 @click.option(
     "--state",
     "statements",
     multiple=True,
     metavar="FIELD=TEXT",
-    help="With registry: a field that the bundle does not state, as in basic.name=TEXT. May be repeated.",
+    help="With registry: text of a field that the bundle does not state, as in basic.name=TEXT. May be repeated.",
 )
 @click.option("--no-ledger", is_flag=True, help="Leave the account that paid out of the page.")
 @ledger_options

@@ -172,7 +172,7 @@ def read_document(spec_path: Path | None, flags: dict[str, Any]) -> dict[str, An
 
 
 def merge(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
-    """Return the union of two nested dictionaries; where both have a value for a key, take the one in ``above``."""
+    """Return the union of two nested dictionaries; if both have a value for a key, take the value in ``above``."""
     result = dict(below)
     for key, value in above.items():
         under = result.get(key)
@@ -211,7 +211,7 @@ def _write_groups(ctx: click.Context, formatter: click.HelpFormatter, params: Se
 
 
 def _named_pair(ctx: click.Context) -> dict[str, Any]:
-    """Return the model and the mechanism that the arguments, or the spec file among them, name."""
+    """Return the model and the mechanism that are named in the arguments or in their spec file."""
     known = [click.Option([f"--{name}"]) for name in ("spec", *_PAIR_KEYS)]
     settings = {"ignore_unknown_options": True, "allow_extra_args": True}
     parser = click.Command("pair", params=[*known], context_settings=settings, add_help_option=False)

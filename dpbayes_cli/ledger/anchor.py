@@ -37,7 +37,7 @@ class Anchor:
 
     @property
     def last(self) -> Mark | None:
-        """The last complete line, or None.
+        """The last complete line; None if no line is complete.
 
         Raises:
             LedgerError: the file cannot be read, or is not an anchor.
@@ -68,7 +68,7 @@ class Anchor:
         return marks
 
     def append(self, mark: Mark) -> None:
-        """Append a mark as a line, unless it is the last line already; the line is on disk when the method returns.
+        """Append a mark as a line, unless it is in the last line already; wait until the line is on disk.
 
         Raises:
             LedgerError: the file cannot be written.
@@ -89,7 +89,7 @@ class Anchor:
 
 
 def read_last(path: Path) -> Mark | None:
-    """Return the last complete line of an anchor, or None; the anchor is not locked.
+    """Return the last complete line of an anchor, without locking the anchor; None if no line is complete.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -104,7 +104,7 @@ def read_last(path: Path) -> Mark | None:
 
 @contextmanager
 def lock_anchor(path: Path, taken: set[tuple[int, int]], begin: Mark | None = None) -> Iterator[Anchor | None]:
-    """Open and lock an anchor; yield None if a lock in ``taken`` is of the same file, under this or another name.
+    """Open and lock an anchor; yield None if the file is in ``taken``, so that it is locked already.
 
     Args:
         taken: the identities (device, inode) of the files that are locked already; this file is added.

@@ -36,7 +36,7 @@ class Dispute:
 
     Attributes:
         path: the anchor that disagrees with the ledger; empty if the reason is in the ledger itself.
-        mark: the last head in the anchor; None if the anchor is empty.
+        mark: the sequence number and hash in the last line of the anchor; None if there is no such line.
         text: the reason in one sentence.
         hint: what to do.
         changes: what a salvage changed in the ledger, one sentence each.
@@ -63,7 +63,7 @@ class _Locks(ExitStack):
         self.anchors: list[Anchor] = []
 
     def lock(self, path: Path, begin: Mark | None = None) -> list[Mark | None]:
-        """Lock an anchor; return a list with its last line, or an empty list if another name of the file is locked."""
+        """Lock an anchor and return a list with its last line; the list is empty if the file is locked already."""
         anchor = self.enter_context(lock_anchor(path, self.taken, begin))
         if anchor is None:
             return []
@@ -245,7 +245,7 @@ class AnchoredStorage:
                 _refuse([dispute for last in last_lines for dispute in self._compare(state, path, last)])
 
     def _compare(self, state: State, path: Path, last: Mark | None) -> list[Dispute]:
-        """Return a dispute unless the chain holds the anchor's last line, or a human has adopted another chain."""
+        """Return a dispute if the chain lacks the anchor's last line, unless a human has adopted the chain."""
         if last is None:
             return [Dispute(str(path), None, f"the anchor {str(path)!r} is empty: it was truncated", _ADOPT)]
         if state.holds(last) or last in state.adopted:
@@ -274,7 +274,7 @@ def key_findings(state: State) -> list[str]:
 
 
 def marks_of(disputes: list[Dispute]) -> dict[str, list[dict[str, object]]]:
-    """Return the last heads in the disputed anchors, in the form in which entries store them."""
+    """Return the last lines of the disputed anchors, in the form in which entries store them."""
     seen = [(dispute.path, dispute.mark) for dispute in disputes if dispute.mark]
     return {"seen": [{"path": path, "sequence": mark.sequence, "hash": mark.hash} for path, mark in seen]}
 

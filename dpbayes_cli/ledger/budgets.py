@@ -69,7 +69,7 @@ class Budget(ABC):
 
     @abstractmethod
     def spent(self, charged: Mapping[str, Decimal]) -> Lanes:
-        """Return what sums of charges spend of each component of ``total``; infinite if no guarantee is left."""
+        """Return how much of each component of ``total`` is spent; infinite if no guarantee is left."""
 
     @property
     def shape(self) -> object:
@@ -138,12 +138,12 @@ class _SingleBudget(Budget):
 
     @property
     def lanes(self) -> tuple[str, ...]:
-        """The sum that the total bounds, and the sum of deltas."""
+        """The names of the sum that the total bounds and of the sum of deltas."""
         return (self.amounts[0], "delta")
 
     @property
     def total(self) -> Lanes:
-        """The total, by the name of its sum."""
+        """The total, under the name of the sum that it bounds."""
         return {self.lanes[0]: getattr(self, self.amounts[0])}
 
     def spent(self, charged: Mapping[str, Decimal]) -> Lanes:
@@ -191,12 +191,12 @@ class RenyiBudget(_SingleBudget):
 
     @property
     def notion(self) -> str:
-        """Renyi differential privacy (RDP) at the budget's order."""
+        """The notion of privacy: Renyi differential privacy (RDP) at the budget's order."""
         return f"RDP at order {decimal_text(self.order)}"
 
     @property
     def lanes(self) -> tuple[str, ...]:
-        """The sum of divergences at the order, and the sum of deltas."""
+        """The names of the sum of divergences at the order and of the sum of deltas."""
         return (lane_of(self.order), "delta")
 
 
@@ -222,7 +222,7 @@ class GaussianBudget(_SingleBudget):
 
     @property
     def lanes(self) -> tuple[str, ...]:
-        """The sum of mu^2, and the sum of deltas."""
+        """The names of the sum of mu^2 and of the sum of deltas."""
         return ("mu_squared", "delta")
 
     @property

@@ -15,7 +15,7 @@ GENESIS = digest("ledger genesis")
 
 @dataclass(frozen=True)
 class Mark:
-    """The sequence number and hash of an entry; a later chain can be searched for this entry."""
+    """The sequence number and hash of an entry, which identify the entry in every copy of the chain."""
 
     sequence: int
     hash: str

@@ -176,7 +176,7 @@ def find_release(state: State, account: Account, charge: Charge) -> tuple[str, R
         raise BudgetError(
             f"release {known.release_id} was made for this request from another source; nothing was charged",
             hint="choose: --same-data (if the data are the same: show that release again), "
-            "--fresh (charge a new one), or --release-id NAME (charge a new one under this name)",
+            "--fresh (charge a new release), or --release-id NAME (charge a new release under this name)",
         )
     return label, known
 

@@ -25,7 +25,7 @@ _SECRET = re.compile(rb"[0-9a-f]{64}\n?")
 
 @dataclass(frozen=True, repr=False)
 class LedgerKey:
-    """A secret key of 32 bytes, as 64 hexadecimal digits."""
+    """A secret key of 32 bytes, which signs entries."""
 
     secret: bytes
 

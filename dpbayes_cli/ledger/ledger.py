@@ -55,7 +55,7 @@ class Ledger(VerifiedChain):
     def open_account(
         self, name: str, budget: Budget, neighbors: Neighbors, unit: str | None = None, separate: str | None = None
     ) -> tuple[Account, bool]:
-        """Open an account; return the account, and False instead of True if it was open already with the same terms.
+        """Open an account; return it, and whether it was opened now (not if it was open already with the same terms).
 
         Args:
             name, budget, neighbors, unit: see ``Account``.
@@ -85,7 +85,8 @@ class Ledger(VerifiedChain):
             entry: a function that returns the entry for the present account, or raises an error.
 
         Returns:
-            The account, and whether the entry was appended: it is not if the last such change of the account was equal.
+            The account, and whether the entry was appended. It is not appended if it repeats the last change of its
+            kind.
 
         Raises:
             BudgetError: there is no such account, or ``entry`` refuses.

@@ -72,8 +72,8 @@ def check_local(path: Path) -> None:
 def check_one_name(path: Path) -> None:
     """Refuse a file that has several names: SQLite keeps its journal beside the name that was used to open the file.
 
-    If a process crashes, a process that opens the file by another name sees no journal. Its charges are rolled back
-    when someone opens the file by the first name.
+    If a process crashes, a second process that opens the file by another name sees no journal. The charges of the
+    second process are rolled back when the file is opened by its first name.
 
     Raises:
         LedgerError: the file has several names, or is mounted as a single file.

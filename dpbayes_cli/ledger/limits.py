@@ -81,7 +81,7 @@ def limit_entry(account: Account, analyst: str, changes: Mapping[str, Decimal], 
 
 
 def notice_entry(account: Account, share: Decimal | None, reason: str) -> dict[str, Any]:
-    """Return the entry that sets the spent share from which releases print a notice; None: they print none."""
+    """Return the entry that sets the spent share from which releases print a notice; None: no notice is printed."""
     stated = None if share is None else decimal_text(share)
     return {"kind": "notice", "account": account.name, "share": stated, "reason": reason}
 

@@ -39,7 +39,7 @@ def check_population(state: State, account: Account, source: str) -> None:
 
 
 def _payer(state: State, name: str, account: str | None = None) -> str | None:
-    """Return the account that has paid for the data of a name, or of another name of its file; None if none has."""
+    """Return the account (only ``account`` if given) that has paid for the file or table of this name, or None."""
     prefix = f"paid by {account} for " if account else ""
     if charges := state.find(prefix + data_term(name), last=1):
         return str(charges[0].fields["account"])

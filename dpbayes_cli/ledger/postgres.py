@@ -77,7 +77,10 @@ _REASONS = {
     "28": ("the server rejects this user", "check the user and the password ($PGPASSWORD or $PGPASSFILE)"),
     "40": ("another program made a change at the same time; nothing was written", "run the same command again"),
     "42501": ("this user lacks a privilege on its tables", "see the README for the privileges that a ledger needs"),
-    "42": ("the tables there are not a ledger's", "check that the address names the right database and schema"),
+    "42": (
+        "the schema does not hold the tables of a ledger",
+        "check that the address names the right database and schema",
+    ),
     "53": ("the server has no disk space, memory or connections left", "free some, then run the same command again"),
     "55P03": ("another process holds the lock", "run the same command again"),
     "57014": ("the server canceled the statement", "run the same command again"),
@@ -324,6 +327,6 @@ def _bounded(connection: psycopg.Connection[Any]) -> Iterator[None]:
 
 
 def _roll_back(connection: psycopg.Connection[Any]) -> None:
-    """Undo a transaction; if the connection is lost or busy, the server undoes the transaction when it closes."""
+    """Undo a transaction; if the connection is lost or busy, the server does so when the connection closes."""
     with suppress(_driver().Error):
         connection.execute("ROLLBACK")

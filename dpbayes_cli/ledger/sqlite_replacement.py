@@ -4,8 +4,8 @@ The file keeps its inode: if another file got the name, a process that still has
     file's journal for its own. The old content is copied to another file, the ledger's file is emptied, and SQLite
     writes the new content in one transaction.
 
-A marker file exists during the replacement. It is locked, and other processes wait for the lock. An unlocked marker
-means that a replacement was interrupted: every command is refused until the same restore is repeated.
+A marker file exists and is locked during the replacement, and other processes wait for its lock. If the marker is not
+locked, a replacement was interrupted, and every command is refused until the same restore is repeated.
 """
 
 from __future__ import annotations

@@ -49,11 +49,11 @@ class Account:
 
     Attributes:
         unit: the column that holds the privacy unit's ID; None: each record is a unit of its own.
-        charged: the exact sums of the privacy costs of all releases, by the budget's names of sums; a charge counts
-            permanently from the moment it is made.
+        charged: the exact sums of the privacy costs of all releases, by their names in ``Budget.lanes``; a charge
+            counts permanently from the moment it is made.
         charged_by: by analyst, the sums of the charges under the analyst's name.
         limit_budgets: by analyst, the limit.
-        notice: the share of the budget; once it is spent, every charge prints a notice. None: no notice is printed.
+        notice: the spent share of the budget from which charges print a notice; None: they print no notice.
         separate_population: whether a human has declared that no other account's data hold the same people.
         changes: the content of the last change of each kind; see ``describe_change``.
         unfinished: the IDs of releases that are charged but not published.

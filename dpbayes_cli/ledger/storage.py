@@ -20,7 +20,7 @@ MAX_PAYLOAD_BYTES = 256 << 20
 """The largest payload that is stored, after compression."""
 _MAX_UNPACKED_BYTES = 1 << 30
 BEFORE_ALL, _ALL = -(1 << 63), 1 << 62
-"""The smallest 64-bit number, for entries even with wrong numbers; and a number above any count of entries."""
+"""A number below the number of every entry, even a wrong one, and a number above every count of entries."""
 
 
 def compress_payload(payload: bytes) -> bytes:
@@ -36,7 +36,7 @@ def compress_payload(payload: bytes) -> bytes:
 
 
 def decompress_payload(stored: object, key: str) -> bytes:
-    """Return a payload from its stored form; even a malicious one takes only a bounded amount of memory.
+    """Return a payload from its stored form; even if this is malicious, a bounded amount of memory is used.
 
     Raises:
         LedgerError: the stored form is damaged.
@@ -85,7 +85,7 @@ class Transaction(ABC):
         return [self._entry(row) for row in rows]
 
     def entries(self, after: int = 0) -> list[Entry]:
-        """Return the entries after a sequence number, in order; after 0, return all, even with wrong numbers."""
+        """Return the entries after a sequence number, in order; after 0, return all entries."""
         return self._entries("sequence > ? ORDER BY sequence", after or BEFORE_ALL)
 
     def entry(self, sequence: int) -> Entry | None:
@@ -168,7 +168,7 @@ class Storage(ABC):
         """Migrate an older ledger to this version's schema; a ledger in a file is backed up beside it first.
 
         Returns:
-            The old version, and the path of the backup or None; only None if the ledger has this version already.
+            The old version, and the path of the backup, if any. None if the ledger did not have to be migrated.
 
         Raises:
             LedgerError: the ledger is newer, or cannot be migrated; nothing is changed.

@@ -43,8 +43,8 @@ class UnionBudget(Budget):
         releases themselves get delta_approx. Order l fits if the sum of divergences at l converts to at most epsilon at
         delta_l. A release is allowed if, after it, some order fits or the sum of epsilons is at most epsilon. Proof:
         partition an event by the first order that fits when all releases are made. Each piece is an event under the
-        privacy filter of one order, so the probability of the event is at most exp(epsilon) Q + sum of delta_l, where Q
-        is its probability under the neighboring data. It would be unsound to choose the best order at the full delta.
+        privacy filter of one order, so the probability of the event is at most exp(epsilon) * Q + sum of delta_l, where
+        Q is its probability under the neighboring data. It would be unsound to choose the best order at the full delta.
     Source: design notes, several orders need a union bound; Feldman and Zrnic 2021; Canonne, Kamath and Steinke 2020.
 
     Attributes:
