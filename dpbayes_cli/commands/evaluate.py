@@ -20,7 +20,7 @@ from dpbayes_cli.spec.request_flags import LAYOUT
 @request_options(*LAYOUT)
 @output_options
 def command(bundle: Path, data: str, target: str | None, as_json: bool, **flags: Any) -> None:
-    """Score the predictions of BUNDLE on the records in DATA, which have the true values. NOT PRIVATE.
+    """Score the predictions of BUNDLE on the records in DATA, which hold the true values. NOT PRIVATE.
 
     \b
     dpbayes evaluate out/ test.csv

@@ -69,8 +69,8 @@ def command(
     dpbayes release postgresql://ada@db/clinic/patients --spec clinic.yaml
 
     DATA: files, globs, - (standard input) or a PostgreSQL table. A smaller epsilon protects more, and makes estimates
-        less precise; dpbayes plan shows by how much. If a run is killed, run the same command again: it finishes the
-        release without a second charge or draw. If the release is finished, the same command shows it again at no cost.
+    less precise; dpbayes plan shows by how much. If a run is killed, the same command finishes the release
+    without a second charge or draw. After that, it shows the release again.
     """
     from dpbayes_cli.base.address_space import check_address_space
 

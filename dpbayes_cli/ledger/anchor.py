@@ -148,7 +148,7 @@ def _open(path: Path, flags: int) -> int:
     except (FileNotFoundError, NotADirectoryError):
         raise FileNotFoundError(str(path)) from None
     except (OSError, ValueError) as error:
-        raise _unusable(path, getattr(error, "strerror", None) or "its name is not valid") from None
+        raise _unusable(path, getattr(error, "strerror", None) or "its path is not valid") from None
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise _unusable(path, "it is not a regular file")

@@ -57,7 +57,7 @@ def read_key(path: Path) -> LedgerKey:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "its name is not valid"
+        reason = getattr(error, "strerror", None) or "its path is not valid"
         raise LedgerError(
             f"cannot read the ledger's key {str(path)!r}: {reason}",
             hint="DPBAYES_LEDGER_KEY names the file; dpbayes budget key FILE creates one",
@@ -89,6 +89,6 @@ def create_key(path: Path) -> LedgerKey:
     except FileExistsError:
         raise
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "its name is not valid"
+        reason = getattr(error, "strerror", None) or "its path is not valid"
         raise LedgerError(f"cannot write the ledger's key {str(path)!r}: {reason}") from None
     return key

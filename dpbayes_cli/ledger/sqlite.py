@@ -78,7 +78,7 @@ class SqliteStorage(Storage):
         if not status.st_size:
             raise LedgerError(
                 f"the ledger {self.location!r} is empty: it was truncated",
-                hint="dpbayes budget restore BACKUP --reason TEXT; remove it only if it never held a charge",
+                hint="dpbayes budget restore BACKUP --reason TEXT; remove the file only if it never held a charge",
             )
         return True
 
