@@ -1,4 +1,4 @@
-"""The command line: finds and runs a command, and is the only place that turns an exception into an exit code.
+"""The command line: find and run a command, and turn an exception into an exit code.
 
 Commands are imported when they are run, so that ``dpbayes --help`` costs no more than Click.
 """
@@ -43,7 +43,7 @@ COMMANDS = {
 }
 _TRACE_VERBOSITY = 2
 _MAX_MESSAGE = 4000
-"""Characters of a message that are printed."""
+"""The largest number of characters of a message that are printed."""
 _BROKEN_PIPE_EXIT = 128 + 13
 
 
@@ -55,7 +55,7 @@ class LazyGroup(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import and return a command, None if there is none of this name."""
+        """Import and return a command; None if no command has this name."""
         if cmd_name not in COMMANDS:
             return None
         command: click.Command = import_module(f"dpbayes_cli.commands.{cmd_name}").command
@@ -114,7 +114,7 @@ def run() -> NoReturn:
 
 
 _SIGNALS: list[int] = []
-"""The signal that ended the run; kept because libraries may replace the exception of its handler."""
+"""The signal that interrupted the run; a library may replace the exception by which the handler reports it."""
 
 
 def _interrupt(number: int, _frame: FrameType | None) -> None:
@@ -125,7 +125,7 @@ def _interrupt(number: int, _frame: FrameType | None) -> None:
 
 
 def _flush() -> int:
-    """Flush the output and return an exit code; messages that cannot be written are no failure."""
+    """Flush the output and return an exit code; a message on stderr that cannot be written is no failure."""
     code = 0
     for stream, lost in ((sys.stderr, 0), (sys.stdout, OutputError.exit_code)):
         try:
@@ -178,7 +178,7 @@ def _run_command() -> int:
 
 
 def _with_new_name(error: click.ClickException) -> click.ClickException:
-    """Return the error; if the unknown flag was renamed, return one that names the new flag."""
+    """Return the error; if it is about a flag that was renamed, return an error that names the new flag."""
     from dpbayes_cli.spec.version_1 import RENAMED_FLAGS
 
     if isinstance(error, click.NoSuchOption) and (new := RENAMED_FLAGS.get(error.option_name)):
@@ -200,13 +200,13 @@ def _print_error(error: DpbayesError | Interrupted) -> None:
 
 
 def _cut(message: str) -> str:
-    """Return a message; without its middle if it is absurdly long."""
+    """Return a message; if it is too long to print, leave out its middle."""
     half = _MAX_MESSAGE // 2
     return message if len(message) <= _MAX_MESSAGE else f"{message[:half]} ... {message[-half:]}"
 
 
 def _trace(error: BaseException) -> None:
-    """Print, with -vv, where an error arose: files, lines and functions, never values or texts."""
+    """Print where an error arose if -vv was given: files, lines and functions, but never values or texts."""
     if output.verbosity() < _TRACE_VERBOSITY:
         return
     from traceback import walk_tb

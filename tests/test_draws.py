@@ -60,7 +60,7 @@ def test_an_account_opened_by_default_keeps_pure_epsilon(
     question = ["release", coin, "--model", "beta-bernoulli", "--mechanism", mechanism, "--on-invalid", "impute:0"]
     refused = dpbayes(*question, *price, "--prior", "alpha=6,beta=12")
     assert refused.code == 5
-    line = refused.err.split("which a default account counts: ")[1].splitlines()[0]
+    line = refused.err.split("which a default account needs; open another: ")[1].splitlines()[0]
     assert line == "dpbayes budget open coin --epsilon 3 --delta 1e-6"
     assert not ledger_path.exists() or dpbayes("budget", "show", "--json").json["accounts"] == []
     assert dpbayes(*line.split()[1:]).code == 0

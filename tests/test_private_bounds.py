@@ -182,7 +182,7 @@ def test_a_plan_prints_both_prices(dpbayes: Cli) -> None:
     assert {each["mechanism"] for each in compared if "refused" in each} >= {"ops", "rdp-diffuse"}
     priced = dpbayes("release", CLINIC, *MONTHS, *PRICE, "--dry-run").out
     assert "would cost epsilon 1.5" in priced
-    assert "of which private bounds epsilon 0.5" in priced
+    assert "private bounds cost epsilon 0.5" in priced
 
 
 def test_the_schema_of_specs_takes_bounds_once() -> None:

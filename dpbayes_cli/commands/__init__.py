@@ -1,1 +1,1 @@
-"""One command a file: options and terminal output. Computes nothing that the Python API cannot."""
+"""The commands, one in each file: their options and what they print. The Python API computes all their results."""

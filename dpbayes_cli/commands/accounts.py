@@ -19,18 +19,12 @@ def head_of(state: State) -> dict[str, Any]:
 
 
 def components(amounts: Mapping[str, str]) -> str:
-    """Return amounts by component as one line of text, as "epsilon 1, delta 0.000001"."""
+    """Return named amounts as one line of text, such as "epsilon 1, delta 0.000001"."""
     return ", ".join(f"{name} {value}" for name, value in amounts.items())
 
 
 def print_account(change: tuple[Account, bool], ledger: Ledger, *, as_json: bool) -> None:
-    """Print a changed account.
-
-    Args:
-        change: the account, and whether this run changed it; False: an earlier run of the same command did.
-        ledger: the ledger of the account.
-        as_json: whether to print JSON.
-    """
+    """Print an account after a change; the flag in ``change`` is False if an earlier run made the same change."""
     from dpbayes_cli.ledger.charging import unit_text
 
     account, changed = change

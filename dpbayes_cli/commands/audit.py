@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from dpbayes_cli.audit.attack import Audit
     from dpbayes_cli.spec.release_spec import ReleaseSpec
 
-_RECORDS = "--records must be from 2 to 10,000: the number of made-up records; a small number shows the most"
+_RECORDS = "--records is the number of made-up records, from 2 to 10,000; a small number reveals a leak best"
 
 
 @click.command("audit", cls=RequestCommand)
@@ -50,14 +50,15 @@ def command(
     dpbayes audit --bundle out/
 
     The audit makes up data sets of a few records (--records N, 8 by default), some of them invalid or out of bounds. It
-    computes the exact distribution of what is released from each data set, and compares data sets that differ in one
-    record: their distributions may differ only by what the guarantee allows. Then it releases two such data sets many
-    times. One half of the draws chooses an event, and the other half shows how much the event reveals (a lower bound
-    on epsilon). Draws are also repeated in fresh processes, and compared with their distributions.
+    computes the exact distribution of the release from each data set. If two data sets differ in one record, their
+    distributions may differ only by as much as the guarantee allows. Then it releases two such data sets many times.
+    One half of the draws chooses an event, and the other half shows how much the event reveals (a lower bound on
+    epsilon). The audit also repeats the draws in new processes, and tests whether they follow the computed
+    distributions.
 
-    The audit takes less than a minute on two cores, and lists what it did not attack. It calls a sound mechanism
-    unsound once in a million audits. No real data are read, and nothing is charged or released. With --bundle, the
-    audit takes the release request of a bundle, whose guarantee and parameters must follow from the request.
+    The audit takes less than a minute on two cores, and lists what it did not attack. Once in a million audits, it
+    reports a leak of a mechanism that keeps its guarantee. No real data are read, and nothing is charged or released.
+    With --bundle, the audit takes the release request from a bundle, and first verifies the bundle.
     """
     from dpbayes_cli.audit.attack import DOES_NOT_PROVE, audit
     from dpbayes_cli.base.errors import Interrupted, VerificationError
@@ -149,8 +150,8 @@ def _show(spec: ReleaseSpec, result: Audit) -> None:
 
     emit(
         f"{spec.model} by {spec.mechanism}: {price_text(result.guarantee)} under {spec.privacy.neighbors} neighbors; "
-        f"{result.data_pairs:,} pairs of data sets, each of {result.n_records} records of {result.kinds} kinds; "
-        f"{result.draws:,} releases of each data set of one pair"
+        f"{result.data_pairs:,} pairs of data sets with {result.n_records} records of {result.kinds} kinds; "
+        f"{result.draws:,} releases from each of two data sets"
     )
     verdict = {True: "ok", False: "WRONG"}
     if result.checks:
@@ -168,7 +169,7 @@ def _show(spec: ReleaseSpec, result: Audit) -> None:
             ]
             for claim in result.claims
         ]
-        columns = ["delta", "claimed epsilon", "epsilon at least", "delta at claimed epsilon at least", "data sets", ""]
+        columns = ["delta", "claimed epsilon", "epsilon bound", "delta bound at claimed epsilon", "data sets", ""]
         emit_table(columns, claims)
     for text in result.not_attacked:
         emit(f"not attacked: {text}")

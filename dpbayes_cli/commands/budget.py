@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 def command() -> None:
     """Open, show, check, amend and keep privacy budgets.
 
-    An account holds the privacy budget of one population: a total, from which every release about these people is
-    charged. Charges are never refunded, and budgets do not renew with time. The ledger is the file of all accounts: a
-    chain of entries, each with a hash of the one before it.
+    An account holds the privacy budget of one population: the most that all releases about these people may cost
+    together. Every release is charged to the account. Charges are never refunded, and budgets do not renew with time.
+    The ledger is a file with all accounts. It is a chain of entries, each of which holds a hash of the previous entry.
 
     The ledger itself shows if single entries were edited. To detect that the whole chain was rewritten, sign it with a
     key (dpbayes budget key FILE). To detect that it was replaced by an older copy, anchor it (dpbayes budget anchor
@@ -128,7 +128,7 @@ def history(account: str | None, ledger_place: str | None, as_json: bool) -> Non
     multiple=True,
     type=PATH,
     metavar="FILE",
-    help="A bundle, or the output of release --json, that the ledger must have charged. May be repeated.",
+    help="A bundle, or the output of release --json; the ledger must hold its charge. May be repeated.",
 )
 @ledger_options
 def verify(receipts: tuple[Path, ...], ledger_place: str | None, as_json: bool) -> None:
@@ -182,14 +182,14 @@ def export(ledger_place: str | None, as_json: bool) -> None:
 
 
 def _amount(row: dict[str, Any]) -> str:
-    """Return the amount that an entry charges or allows; for an anchor its path, for an adoption the replaced entry."""
+    """Return the privacy cost or the total in an entry, the path in an anchor's entry, or what an adoption gave up."""
     if "guarantee" in row:
         from dpbayes_cli.ledger.charging import price_text
         from dpbayes_cli.privacy.composition import parse_guarantee
 
         return price_text(parse_guarantee(row["guarantee"]))
     if not row["account"]:
-        seen = ", ".join(f"in place of another's entry {mark['sequence']}" for mark in row.get("seen", []))
+        seen = ", ".join(f"gave up entry {mark['sequence']} of another chain" for mark in row.get("seen", []))
         return str(row.get("path") or seen)
     shown = {"epsilon", "delta", "rho", "mu", "rdp", "order"}
     return components({name: value for name, value in (row.get("budget") or {}).items() if name in shown})

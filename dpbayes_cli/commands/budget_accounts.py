@@ -15,11 +15,11 @@ from dpbayes_cli.commands.output import printable
 if TYPE_CHECKING:
     from dpbayes_cli.ledger.budgets import Budget
 
-_SEPARATE = "State that no other account of this ledger has paid for the people in its data; with --reason."
+_SEPARATE = "State that no other account of this ledger has paid for the people in this account's data; needs --reason."
 
 
 def total_options(what: str) -> Callable[[Command], Command]:
-    """Return a decorator that adds the options of a total, one for each notion of privacy."""
+    """Return a decorator that adds the options by which a user states a total; ``what`` begins their help texts."""
 
     def decorate(function: Command) -> Command:
         for flags, metavar, text in (
@@ -39,14 +39,14 @@ def total_options(what: str) -> Callable[[Command], Command]:
 @click.argument("account")
 @total_options("Total")
 @click.option("--order", type=DecimalType(), metavar="L", help="With --rdp: the Renyi order of the account.")
-@click.option("--orders", metavar="L,L,...", help="With --delta: the Renyi orders that share delta.")
-@click.option("--basic", is_flag=True, help="With --delta: only add up epsilon and delta, no Renyi orders.")
+@click.option("--orders", metavar="L,L,...", help="With --delta: the Renyi orders among which delta is divided.")
+@click.option("--basic", is_flag=True, help="With --delta: basic composition only, without Renyi orders.")
 @click.option("--gaussian", is_flag=True, help="With --delta: convert the total to Gaussian differential privacy.")
 @click.option(
     "--neighbors",
     default="replace-one",
     metavar="RELATION",
-    help="Hide the values of a record: replace-one [default], or also whether it is in the data: add-remove.",
+    help="replace-one hides the values of a record; add-remove also hides whether the record exists [replace-one].",
 )
 @click.option("--unit", metavar="COLUMN", help="Column with the ID of the person [each record is one person].")
 @click.option("--separate-population", is_flag=True, help=_SEPARATE)
@@ -187,7 +187,7 @@ COMMANDS = (open_, amend, limit, notify)
 
 
 def _stated(totals: dict[str, Decimal | None], *, needed: bool = True) -> dict[str, Decimal]:
-    """Return the totals that the options state, by component."""
+    """Return the amounts that the options state, by component."""
     changes = {name: total for name, total in totals.items() if total is not None}
     if needed and not changes:
         raise click.UsageError("state an amount: --epsilon, --delta, --rho, --mu or --rdp")

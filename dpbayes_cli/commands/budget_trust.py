@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @reason_option()
 @ledger_options
 def anchor(file: Path | None, none: bool, reason: str, ledger_place: str | None, as_json: bool) -> None:
-    """From now on, append the last entry of the ledger to FILE after every change.
+    """Append the last entry of the ledger to FILE after every change from now on.
 
     FILE, the anchor, is a text file; each line holds the number and the hash of an entry. Put it on another file
     system, best on one where lines can only be appended (chattr +a, or a share of another host). The ledger records the
@@ -59,7 +59,7 @@ def anchor(file: Path | None, none: bool, reason: str, ledger_place: str | None,
 
 
 @click.command("adopt")
-@reason_option("Why, and who checked; kept in the history.", required=True)
+@reason_option("The reason, and who checked; kept in the history.", required=True)
 @click.option("--move", type=PATH, metavar="FILE", help="Use FILE as the anchor from now on.")
 @ledger_options
 def adopt(reason: str, move: Path | None, ledger_place: str | None, as_json: bool) -> None:
@@ -103,8 +103,8 @@ def adopt(reason: str, move: Path | None, ledger_place: str | None, as_json: boo
     for account, release in unfinished(state):
         if release.stage == "reserved":
             say(
-                f"release {release.release_id} of account {account.name} is charged but not drawn in this "
-                "ledger; if a bundle of this release exists, it would be drawn twice: lower the total by its cost too"
+                f"release {release.release_id} of account {account.name} is charged, but this ledger holds no "
+                "draw of it; if a bundle of it exists, a second draw would reveal more: lower the total by its cost too"
             )
 
 
@@ -113,13 +113,13 @@ def adopt(reason: str, move: Path | None, ledger_place: str | None, as_json: boo
 @reason_option()
 @ledger_options
 def key(file: Path, reason: str, ledger_place: str | None, as_json: bool) -> None:
-    """From now on, sign every entry with the key in FILE.
+    """Sign every entry from now on with the key in FILE.
 
     FILE is created if it does not exist. Whoever can write the ledger can recompute the hashes that link its entries,
     but signatures cannot be made without the key. Keep FILE in another directory, best on another file system, readable
     by its owner only, and set $DPBAYES_LEDGER_KEY to it in every shell and job that uses the ledger. A signed ledger is
-    refused without the key, and an unsigned one is refused with it. A key does not show that the ledger was replaced by
-    an older copy; an anchor does.
+    refused if no key is set, and an unsigned ledger is refused if a key is set. A key does not show that the ledger was
+    replaced by an older copy; an anchor does.
 
     To change the key, set $DPBAYES_LEDGER_KEY to the old one, and name the new one as FILE.
     """
@@ -129,7 +129,7 @@ def key(file: Path, reason: str, ledger_place: str | None, as_json: bool) -> Non
     ledger = open_ledger(ledger_place, new_key=file)
     if ledger.storage.directory is not None and ledger.storage.directory.resolve() == file.absolute().parent.resolve():
         raise LedgerError(
-            "the key must not be in the directory of the ledger, where whoever can rewrite the ledger finds it",
+            "the key must not be in the directory of the ledger: whoever can rewrite the ledger would find it there",
             hint="name a file in another directory",
         )
     with suppress(FileExistsError):
@@ -174,7 +174,7 @@ def read_receipt(path: Path) -> Mark:
 
 
 def receipt_findings(receipts: Iterable[Path], state: State) -> list[str]:
-    """Return a sentence for each receipt whose entry is not in the ledger."""
+    """Return a sentence for each receipt that states an entry which is not in the ledger."""
     return [
         f"entry {mark.sequence} of the receipt {str(path)!r} is not in the ledger, which was cut short or replaced"
         for path, mark in [(path, read_receipt(path)) for path in receipts]

@@ -40,17 +40,18 @@ def backup(file: Path, ledger_place: str | None, as_json: bool) -> None:
 
 @click.command("restore")
 @click.argument("file", type=PATH)
-@reason_option("Why, and who decided; kept in the history.", required=True)
+@reason_option("The reason, and who decided; kept in the history.", required=True)
 @ledger_options
 def restore(file: Path, reason: str, ledger_place: str | None, as_json: bool) -> None:
     """Restore the ledger from the backup FILE.
 
     Releases that were charged after the backup stay charged. The present ledger may be damaged or missing; other
-    commands wait meanwhile. The replaced file and its journal are kept beside it under a dated name. Never copy a
-    backup over the ledger by hand: SQLite may write the journal of the old file into it.
+    commands wait meanwhile. The replaced file and its journal are kept in the same directory under a dated name. Never
+    copy a backup over the ledger by hand, because SQLite may write the journal of the old file into the backup.
 
     Entries after the backup are kept if they can be read and verified. If some cannot be read, every account counts as
-    spent in full until dpbayes budget amend states its total: add up the cost of all releases, from their bundles.
+    spent in full until dpbayes budget amend states its total. Add up the cost of all its releases from their bundles
+    first.
     """
     from dpbayes_cli.ledger.restore import restore as put_back
 
@@ -93,9 +94,9 @@ def recover(target: Path | None, ledger_place: str | None, as_json: bool) -> Non
     charged; to finish one, repeat the command that began it.
 
     If the ledger is damaged, restore a recent backup. If there is none, --to FILE saves the entries before the first
-    damaged one to a new ledger. Later charges that can still be read, and releases whose end is lost, are charged once
-    more. Entries that cannot be read are listed, and are missing from the totals. The damaged file is not changed, and
-    the new ledger accepts no charge until dpbayes budget adopt.
+    damaged one to a new ledger. Later charges that can still be read are charged again, and so are unfinished releases
+    among the saved entries. Entries that cannot be read are listed, and are missing from the totals. The damaged file
+    is not changed, and the new ledger accepts no charge until dpbayes budget adopt.
     """
     from dpbayes_cli.base.errors import VerificationError
     from dpbayes_cli.ledger.rebuild import unfinished
@@ -163,7 +164,7 @@ def _print_salvage(ledger: Ledger, target: Path, saved: Salvage, *, as_json: boo
     if saved.already_done:
         say_already_done()
     say(
-        f"the damaged ledger {ledger.location} was not changed; check the new one, then replace the damaged one by it: "
+        f"the damaged ledger {ledger.location} was not changed; check the new ledger, then let it replace the old one: "
         f"dpbayes budget restore {target} --reason TEXT"
     )
 

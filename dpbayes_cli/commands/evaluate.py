@@ -20,19 +20,22 @@ from dpbayes_cli.spec.request_flags import LAYOUT
 @request_options(*LAYOUT)
 @output_options
 def command(bundle: Path, data: str, target: str | None, as_json: bool, **flags: Any) -> None:
-    """Score the predictions of BUNDLE on the records in DATA, which have the true values. NOT PRIVATE.
+    """Score the predictions of BUNDLE on the records in DATA, which hold the true values. NOT PRIVATE.
 
     \b
     dpbayes evaluate out/ test.csv
 
-    Classes: accuracy, log score, Brier score and calibration; for two classes also the ROC curve (its points are in
-    the JSON document) and the area under it. svm predicts scores, not probabilities: accuracy and ROC only.
+    If the target is a class, the scores are accuracy, log score, Brier score and calibration. With two classes, the ROC
+    curve (as points in the JSON document) and the area under it are added. svm predicts no probabilities: it gets
+    accuracy and the ROC curve only.
 
-    Numbers: RMSE, MAE, and R^2 against the mean of the true values in DATA. Quantiles: pinball loss, and the share of
-    true values at or below the prediction. Models with predictive distributions: also log density, and coverage and
-    width of the 90 % intervals. True values are taken as they are in DATA, not clamped to the bounds of the release.
+    If the target is a number, the scores are RMSE, MAE, and R^2 against the mean of the true values in DATA. Quantile
+    regression gets the pinball loss too, and the share of true values at or below the prediction. A model with
+    predictive distributions gets the log density, and coverage and width of the 90 % intervals. True values are taken
+    as they are in DATA, not clamped to the bounds of the release.
 
-    Hidden Markov models: the log likelihood of the records, by the posterior of the state at their sequence and step.
+    A hidden Markov model gets the log likelihood of new records in the sequences of the release; each record is
+    predicted from the posterior of the hidden state at its sequence and step.
 
     The scores are exact statistics of DATA, and no budget pays for them: they are NOT PRIVATE unless DATA is public.
     """

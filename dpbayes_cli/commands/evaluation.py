@@ -33,10 +33,10 @@ class Figure:
     """One score.
 
     Attributes:
-        key: its name in the JSON document.
-        value: NaN if there is nothing to score.
-        label: its name in the text; empty if only the JSON document shows it.
-        more: text after the value.
+        key: the name of the score in the JSON document.
+        value: the score; NaN if there is nothing to score.
+        label: the name of the score in printed text; empty if only the JSON document shows the score.
+        more: the text after the value.
     """
 
     key: str
@@ -46,7 +46,7 @@ class Figure:
 
     @property
     def line(self) -> str:
-        """A line of text: four decimals, or four digits of very large and very small values."""
+        """The score as a line of text, with four decimals; very large and very small values have four digits."""
         value = self.value
         plain = isinstance(value, int) or value == 0.0 or 1e-3 <= abs(value) < 1e6
         text = str(value) if isinstance(value, int) else f"{value:.4f}" if plain else f"{value:.4g}"
@@ -58,7 +58,7 @@ class Scores:
     """The scores of predictions on labeled records.
 
     Attributes:
-        counts: the numbers of records, of scored records, and of records that are not scored.
+        counts: how many records there are, how many are scored, and how many are not scored, by reason.
         figures: the scores.
         more: further parts of the JSON document, such as curves.
     """
@@ -68,13 +68,7 @@ class Scores:
     more: dict[str, Any] = dataclasses.field(default_factory=dict)
 
     def document(self, release_id: str, target: str, note: str) -> dict[str, Any]:
-        """Return the JSON document.
-
-        Args:
-            release_id: the release that predicts.
-            target: the predicted column.
-            note: a caution about the predictions, or an empty text.
-        """
+        """Return the scores as a JSON document; ``note`` is a caution about the predictions, or empty."""
         return {
             "stamp": STAMP,
             "release_id": release_id,
@@ -119,8 +113,8 @@ def scores_of(model: Predictor, predicted: Prediction, targets: Integers | Float
     Args:
         model: the predictor.
         predicted: its predictions.
-        targets: codes of classes, with -1 for a missing one, or numbers, with NaN for a missing one.
-        densities: log predictive densities of the targets, with NaN for a missing one; None if the model has none.
+        targets: the true values, as class codes (-1 is missing) or as numbers (NaN is missing).
+        densities: the log predictive density of each target (NaN is missing); None if the model has no density.
     """
     import numpy as np
 
@@ -198,7 +192,7 @@ def _of_numbers(
     figures = [
         Figure("rmse", scores.rmse, "RMSE"),
         Figure("mae", scores.mae, "MAE"),
-        Figure("r_squared", scores.r_squared, "R^2", ", 1 is best, 0 is no better than the mean of these targets"),
+        Figure("r_squared", scores.r_squared, "R^2", ", 1 is best; the mean of these targets would score 0"),
         *_more_number_scores(model, predicted, targets),
     ]
     if densities is not None:
@@ -248,7 +242,7 @@ def _accuracy(accuracy: float, majority: float) -> tuple[Figure, ...]:
 
 
 def _majority(known: Floats, labels: Integers) -> float:
-    """Return the share of the most frequent class among the scored records; ``known`` is NaN for all others."""
+    """Return the share of the most frequent class among the records that have a label and a prediction (not NaN)."""
     import numpy as np
 
     counts = np.bincount(labels[(labels >= 0) & ~np.isnan(known)])

@@ -52,13 +52,14 @@ def command(
     dpbayes experiment configs/experiments/logistic-regression.yaml --case abalone
 
     FILE names the kind of study, and states a grid of cases, methods and privacy costs; each point of the grid is
-    repeated in trials. calibration: how often credible intervals contain the true value. classification, hmm,
-    logistic-regression, linear-regression: how well new records are predicted. estimation: the error of an estimated
-    number. renyi-curves, renyi-utility, adversarial-data: the privacy cost of posterior draws, and what they reveal.
+    simulated several times (trials). calibration measures how often credible intervals contain the true value.
+    classification, hmm, logistic-regression and linear-regression measure how well new records are predicted.
+    estimation measures the error of the estimate of a parameter. renyi-curves, renyi-utility and adversarial-data
+    measure the privacy cost of posterior draws, and what the draws reveal.
 
     The output compares the results with claims of published papers; the exit code is 0 even if a claim does not hold.
-    The directory keeps every finished point: the same command finishes a killed run, and recomputes only the points
-    that a change of FILE affects.
+    Every finished point is saved in the output directory. The same command therefore finishes a killed run; after a
+    change of FILE, it recomputes only the points that the change affects.
     """
     from dpbayes_cli.experiments import NOT_PRIVATE
     from dpbayes_cli.experiments.report import result_rows

@@ -1,4 +1,4 @@
-"""``dpbayes explain``: what a model or a mechanism is, guarantees and assumes."""
+"""``dpbayes explain``: what a model or a mechanism releases, what it guarantees, and what it assumes."""
 
 from __future__ import annotations
 

@@ -37,7 +37,9 @@ class DecimalType(click.ParamType[Decimal]):
             self.fail(f"{value!r}: {error}", param, ctx)
 
 
-def reason_option(text: str = "Why; kept in the history.", *, required: bool = False) -> Callable[[Command], Command]:
+def reason_option(
+    text: str = "The reason for the change; kept in the history.", *, required: bool = False
+) -> Callable[[Command], Command]:
     """Return a decorator that adds ``--reason``, whose value is a text that the ledger can keep."""
 
     def check(_context: click.Context, _parameter: click.Parameter, reason: str) -> str:

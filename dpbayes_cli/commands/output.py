@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 _MAX_PARAMETERS = 20
-"""Rows of a posterior that are printed."""
+"""The largest number of parameters that a printed posterior shows."""
 _VERBOSITY = [0]
 
 
@@ -111,7 +111,7 @@ def printable_lines(text: str) -> str:
 
 
 def emit_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a table, fitted to the width of a terminal; as wide as its texts if stdout is not a terminal."""
+    """Print a table. Long cells are wrapped on a terminal, and nowhere else."""
     rows = [[printable(cell) for cell in row] for row in rows]
     if sys.stdout is not None and sys.stdout.isatty():
         from rich.console import Console
@@ -131,7 +131,7 @@ def emit_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 def posterior_lines(
     posterior: Mapping[str, ParameterSummary], warnings: Sequence[str], head: str = "posterior"
 ) -> list[str]:
-    """Return the lines of a table of the posterior, and its warnings; ``head`` titles the first column."""
+    """Return a table of the posterior and its warnings, as lines of text; ``head`` titles the first column."""
     shown = list(posterior.items())[:_MAX_PARAMETERS]
     width = max(9, *(len(name) for name, _ in shown))
     lines = [f"{head:{width}} {'mean':>9} {'sd':>9} {'5 %':>9} {'median':>9} {'95 %':>9}"]

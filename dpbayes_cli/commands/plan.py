@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from dpbayes_cli.workflow.planning import MechanismPlan
 
 _RECORDS = "state the number of records to plan for: --records N, from 1 to 1,000,000,000"
-_ESTIMATE = "a point estimate has no posterior: this is its root mean square distance from the true parameter"
+_ESTIMATE = "a point estimate has no posterior: estimate_error is its root mean square distance from the true parameter"
 _PARAMETERS = ("scale", "sigma", "rho", "likelihood_power", "r", "m")
 
 
@@ -35,21 +35,23 @@ _PARAMETERS = ("scale", "sigma", "rho", "likelihood_power", "r", "m")
 @click.option("--compare", is_flag=True, help="Plan with every mechanism of the model, and rank them.")
 @click.option("--trials", type=click.IntRange(0, 100_000), default=200, metavar="N", help="Releases to simulate [200].")
 @click.option("--seed", type=click.IntRange(min=0), default=0, metavar="S", help="Seed of the simulation [0].")
-@click.option("--at-delta", type=DecimalType(), default="1e-6", metavar="D", help="Delta of the stated epsilon [1e-6].")
+@click.option(
+    "--at-delta", type=DecimalType(), default="1e-6", metavar="D", help="Delta at which epsilon is computed [1e-6]."
+)
 @output_options
 def command(
     spec_path: Path | None, compare: bool, trials: int, seed: int, at_delta: Decimal, as_json: bool, **flags: Any
 ) -> None:
-    """Show what a release would cost, and how precise its posterior would be. Reads no data, charges nothing.
+    """Show what a release would cost, and how precise its posterior would be. No data are read, nothing is charged.
 
     \b
     dpbayes plan --model beta-bernoulli --eps 1 --records 1000
     dpbayes plan --spec clinic.yaml --records 10000 --compare
 
-    The release is simulated: parameters are drawn from the prior, and records, all of them valid, from the model.
-    noise_scale is the size of the noise in counts; posterior_sd and nonprivate_sd are the standard deviations of the
-    posterior with and without privacy; inflation is their ratio; coverage is the share of 90 % intervals that contain
-    the true parameter.
+    The release is simulated. Parameters are drawn from the prior, and valid records are drawn from the model.
+    noise_scale is the scale of the noise, in counts. posterior_sd and nonprivate_sd are the standard deviations of the
+    posterior with and without privacy, and inflation is their ratio. coverage is the share of 90 % intervals that
+    contain the true parameter.
     """
     from dpbayes_cli.privacy.guarantee import check_delta
     from dpbayes_cli.spec.foreign_options import pair_of, request_to

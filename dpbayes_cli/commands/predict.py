@@ -34,14 +34,14 @@ def command(bundle: Path, data: str, target: str | None, out: Path | None, as_js
     \b
     dpbayes predict out/ new.csv > predicted.csv
 
-    The result is a CSV file with one line per record. Networks, logistic and probit regression predict a label and the
-    probability of each class. svm predicts a label and a score, not a probability: the label is the second class if
-    the score is above 0. Regressions of a number predict it with its standard deviation and the ends of the central
-    90 % interval; Huber and quantile regression predict the number only.
+    The result is a CSV file with one line per record. Bayesian networks, logistic and probit regression predict a label
+    and the probability of each class. svm predicts a label and a score, not a probability: the label is the second
+    class if the score is above 0. If a regression has a numeric target, it predicts a number, its standard deviation
+    and the ends of its central 90 % interval; Huber and quantile regression predict the number only.
 
-    Predictions are averages over the posterior, or over its released draws, so they include its uncertainty. DATA need
-    not have the predicted column. An invalid cell is replaced by its stand-in value as in the release; without a
-    stand-in, a network treats it as unknown, and a regression predicts nothing for the record.
+    Predictions average over the posterior or its released draws, so they take account of the uncertainty of the
+    parameters. DATA need not have the predicted column. An invalid cell is replaced by its stand-in value as in the
+    release; without a stand-in, a network treats it as unknown, and a regression predicts nothing for the record.
 
     Predictions are about the records in DATA, and as confidential as these records.
     """
@@ -98,6 +98,6 @@ def command(bundle: Path, data: str, target: str | None, out: Path | None, as_js
 
 
 def _rows(predicted: Prediction, before: int) -> Iterator[list[str]]:
-    """Yield the lines of a CSV file; ``before``: the number of records in earlier lines."""
+    """Yield the rows of the CSV file; the first record has the number ``before + 1``."""
     for number, row in enumerate(predicted.rows(), before + 1):
         yield [str(number), *row]

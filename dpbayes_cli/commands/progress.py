@@ -11,12 +11,12 @@ from threading import Event, Thread
 from dpbayes_cli.commands.output import verbosity
 
 _FIRST_SECONDS, _UPDATE_SECONDS = 2.0, 0.5
-"""Time before the bar of ``reading_shown`` appears, and between its updates."""
+"""How long ``reading_shown`` waits before it shows a progress bar, and between two updates."""
 
 
 @contextmanager
 def progress_bar() -> Iterator[Callable[..., None]]:
-    """Yield a function that draws the bar: it takes ``completed``, a share of 1, and ``description``, a text."""
+    """Yield a function that draws the bar; its arguments are ``completed``, from 0 to 1, and ``description``."""
     if not _has_terminal():
         yield lambda **_: None
         return
@@ -30,7 +30,7 @@ def progress_bar() -> Iterator[Callable[..., None]]:
 
 @contextmanager
 def reading_shown() -> Iterator[None]:
-    """Show which share of the file has been read; the share is by bytes, and says nothing about the records."""
+    """Show the share of the file's bytes that have been read; it reveals nothing about the records."""
     if not _has_terminal():
         yield
         return

@@ -1,4 +1,4 @@
-"""``dpbayes release``: release one private posterior, from data to disk."""
+"""``dpbayes release``: release a private posterior of data, as a bundle on disk."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}", re.ASCII)
 @click.option("--fresh", is_flag=True, help="Draw again, and pay again, for an earlier release.")
 @click.option("--same-data", is_flag=True, help="DATA were moved, not changed: show the old release.")
 @click.option("--no-open-account", is_flag=True, help="Fail if the account is not open yet (for cron).")
-@click.option("--analyst", metavar="NAME", help="Who requests it, if the account has limits per analyst.")
-@click.option("--purpose", default="", metavar="TEXT", help="Why; kept in the history of the ledger.")
+@click.option("--analyst", metavar="NAME", help="Analyst to charge, if the account has limits per analyst.")
+@click.option("--purpose", default="", metavar="TEXT", help="Purpose of the release; kept in the history.")
 @click.option("--dry-run", is_flag=True, help="Only show the cost; exit 5 if the account cannot pay.")
 @output_options
 def command(
@@ -69,8 +69,8 @@ def command(
     dpbayes release postgresql://ada@db/clinic/patients --spec clinic.yaml
 
     DATA: files, globs, - (standard input) or a PostgreSQL table. A smaller epsilon protects more, and makes estimates
-    less precise: dpbayes plan shows by how much. If a run is killed, the same command finishes it: one charge, one
-    draw. Repeated after that, it shows the release again at no cost.
+    less precise; dpbayes plan shows by how much. If a run is killed, the same command finishes the release
+    without a second charge or draw. After that, it shows the release again.
     """
     from dpbayes_cli.base.address_space import check_address_space
 
@@ -168,7 +168,7 @@ def _show_cost(prepared: PreparedRelease, ledger: Ledger, *, as_json: bool) -> N
     cost = "nothing: it is charged already" if preview.known else price_text(prepared.plan.guarantee)
     emit(f"would cost {cost}, from account {prepared.charge.account}{' (to be opened)' if preview.opened else ''}")
     if private is not None and preview.known is None:
-        emit(f"of which private bounds {price_text(private.guarantee)}; the noise scale is for the widest bounds")
+        emit(f"private bounds cost {price_text(private.guarantee)} of this; the noise scale is for the widest bounds")
     if step.draws:
         what = "estimates of the posterior's mode" if prepared.mechanism.estimates else "posterior draws"
         emit(f"{step.draws} {what}: {components(prepared.plan.parameters)}")

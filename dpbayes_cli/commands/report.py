@@ -25,21 +25,21 @@ _BY_SUFFIX = {".html": "html", ".htm": "html", ".yaml": "registry", ".yml": "reg
     "form",
     type=click.Choice(["html", "markdown", "svg", "registry"]),
     help="html: one page with plots; markdown: the text of report.md; svg: each plot of the page as a file; registry: "
-    "a YAML entry for OpenDP's registry of deployments [by the name of --out, else markdown].",
+    "a YAML entry for OpenDP's registry of deployments [by the suffix of --out, else markdown].",
 )
 @click.option("--out", type=PATH, metavar="PATH", help="File, or new directory for svg [standard output].")
 @click.option(
     "--records",
     type=click.IntRange(1, 10**6),
     metavar="N",
-    help="Number of records to simulate for the posterior without privacy, if the bundle does not state one.",
+    help="Number of records with which to simulate the posterior without privacy [as the bundle states].",
 )
 @click.option(
     "--state",
     "statements",
     multiple=True,
     metavar="FIELD=TEXT",
-    help="With registry: a field that the bundle does not know, e.g. basic.name=TEXT. May be repeated.",
+    help="With registry: text of a field that the bundle does not state, as in basic.name=TEXT. May be repeated.",
 )
 @click.option("--no-ledger", is_flag=True, help="Leave the account that paid out of the page.")
 @ledger_options
@@ -118,7 +118,7 @@ def command(
 
 
 def _budget(document: ReleaseDocument, place: str | None) -> BudgetChange | str:
-    """Return the account before and after the release, or a sentence that says why it is not known.
+    """Return the budget before and after the release, or a sentence that says why the budget is not known.
 
     Raises:
         LedgerError: the ledger that the command names cannot be read or trusted.

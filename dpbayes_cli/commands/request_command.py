@@ -1,7 +1,7 @@
-"""Flags that state a release request, in groups: the common ones, and those of one model and mechanism.
+"""Flags that state a release request: the common flags, and the flags of one model and its mechanism.
 
-The common flags come from a table that is light to import. The options of a model and its mechanism are imported only
-if a flag is not in that table, or if help is requested for a model.
+The common flags come from a table that takes little time to import. The options of a model and its mechanism are
+imported only if a flag is not in that table, or if help is requested for a model.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 _PREFIX, _DOT = "spec__", "__"
-"""In names of parameters: ``spec__privacy__epsilon`` states ``privacy.epsilon``."""
+"""The click parameter ``spec__privacy__epsilon`` holds the value of the spec's key ``privacy.epsilon``."""
 _REQUEST, _OUTPUT = "Request", "Inference and output"
 _GROUPS = (_REQUEST, "Privacy", "Sampling", "Data", _OUTPUT, "Ledger")
 _SHARED_GROUPS = {"Data", "Ledger"}
@@ -31,10 +31,10 @@ _GROUP_PARAMETERS = {
     _REQUEST: "spec_path bundle",
     "Ledger": "ledger_place stated_anchor release_id fresh same_data no_open_account analyst purpose dry_run",
 }
-"""The groups of options that are no keys of a spec, by parameter; all others belong to inference and output."""
+"""The parameters in each group that are not keys of a spec; all further parameters are in "Inference and output"."""
 _PAIR_KEYS = ("model", "mechanism")
 _FLAG_COLUMN_WIDTH = 24
-"""The text of a longer flag begins on the next line."""
+"""The width of the first column of the help; the text of a longer flag begins on the next line."""
 _ARGUMENTS, _MORE_FLAGS = "dpbayes_cli.arguments", "dpbayes_cli.more_flags"
 
 spec_option = click.option(
@@ -62,7 +62,7 @@ def _parse_pairs(text: str) -> dict[str, str]:
 
 
 class KeyOption(click.Option):
-    """The flag of a key of a spec; ``key`` is the dotted key, ``is_list`` whether its value is a list of texts."""
+    """A flag that sets the dotted ``key`` of a spec; ``is_list`` states whether the value is a list of texts."""
 
     def __init__(self, _declared: Sequence[str] = (), *, key: str, flag: Flag, is_list: bool = False) -> None:
         parse = _parse_pairs if key == "prior" else _parse_list if is_list or key in LISTS else str
@@ -80,10 +80,10 @@ class KeyOption(click.Option):
 
 
 class RequestCommand(click.Command):
-    """A command that takes a release request: it accepts the flags of model and mechanism, and groups its help."""
+    """A command with flags for a release request: it accepts the flags of the named model, and groups its help."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse with the common flags; if one is unknown, also with those of model and mechanism, then with all flags.
+        """Parse with the common flags; after an unknown flag, add the flags of the named model, then all flags.
 
         A flag that only another mechanism has is parsed in the last round, so that the refusal can name that mechanism.
         """
@@ -130,7 +130,7 @@ class RequestCommand(click.Command):
 
 
 def request_options(*keys: str) -> Callable[[Command], Command]:
-    """Return a decorator that adds the flags of keys of a spec (default: all common ones), for ``pop_document``."""
+    """Return a decorator that adds the flags of these keys of a spec; all common flags if no key is given."""
 
     def decorate(function: Command) -> Command:
         for key in reversed(keys or tuple(FLAGS)):
@@ -144,7 +144,7 @@ def request_options(*keys: str) -> Callable[[Command], Command]:
 
 
 def pop_document(values: dict[str, Any]) -> dict[str, Any]:
-    """Return the nested spec that flags state, and remove the flags from ``values``."""
+    """Return the spec that flags state, as nested dictionaries, and remove the flags from ``values``."""
     document: dict[str, Any] = {}
     for name in [name for name in values if name.startswith(_PREFIX)]:
         value = values.pop(name)
@@ -159,7 +159,7 @@ def pop_document(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def read_document(spec_path: Path | None, flags: dict[str, Any]) -> dict[str, Any]:
-    """Return the nested spec that a spec file and flags state together; flags override the file.
+    """Return the spec that a file and flags state together, as nested dictionaries; flags override the file.
 
     Raises:
         SpecError: the file cannot be read, or is not plain YAML.
@@ -172,7 +172,7 @@ def read_document(spec_path: Path | None, flags: dict[str, Any]) -> dict[str, An
 
 
 def merge(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
-    """Return the union of two nested documents; a value of ``above`` replaces one of ``below`` with the same key."""
+    """Return the union of two nested dictionaries; if both have a value for a key, take the value in ``above``."""
     result = dict(below)
     for key, value in above.items():
         under = result.get(key)
@@ -211,7 +211,7 @@ def _write_groups(ctx: click.Context, formatter: click.HelpFormatter, params: Se
 
 
 def _named_pair(ctx: click.Context) -> dict[str, Any]:
-    """Return the model and the mechanism that the arguments name, or the spec file among the arguments."""
+    """Return the model and the mechanism that are named in the arguments or in their spec file."""
     known = [click.Option([f"--{name}"]) for name in ("spec", *_PAIR_KEYS)]
     settings = {"ignore_unknown_options": True, "allow_extra_args": True}
     parser = click.Command("pair", params=[*known], context_settings=settings, add_help_option=False)

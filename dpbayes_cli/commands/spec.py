@@ -11,7 +11,7 @@ from dpbayes_cli.commands.options import PATH
 from dpbayes_cli.commands.output import emit, emit_json, emit_result, output_options, say
 
 _NOMINAL_RECORDS = 1000
-"""Used if a spec states no number of records: whether a request can be priced does not depend on this number."""
+"""The number of records with which ``check`` prices a request that states no number; the check is the same for any."""
 
 
 @click.group("spec")

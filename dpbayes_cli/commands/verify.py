@@ -1,4 +1,4 @@
-"""``dpbayes verify``: check that a bundle follows from its request and draw, and was charged."""
+"""``dpbayes verify``: check that a bundle is consistent, and that the ledger holds its charge."""
 
 from __future__ import annotations
 
@@ -23,10 +23,11 @@ def command(bundle: Path, no_ledger: bool, ledger_place: str | None, as_json: bo
 
     The guarantee, the noise, the posterior and all files are computed again from the request and the released values in
     the bundle, and must be the same, byte for byte. The released values must be possible: some data and some noise
-    yield them. The ledger must verify, and must have charged this guarantee and published these files.
+    would yield them. The ledger must verify, and its entries about this release must have the same guarantee and the
+    same files.
 
     This does not prove that the values came from the intended data, or from data at all. To test whether the mechanism
-    keeps its guarantee: dpbayes audit --bundle BUNDLE.
+    keeps its guarantee, run dpbayes audit --bundle BUNDLE.
     """
     from dpbayes_cli.base.errors import LedgerError, VerificationError
     from dpbayes_cli.workflow.verification import verify_bundle

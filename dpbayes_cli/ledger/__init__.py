@@ -1,1 +1,1 @@
-"""The durable privacy account: append-only, hash-chained, exact. Knows guarantees, but neither models nor data."""
+"""The ledger, an append-only hash chain of all privacy costs. It knows guarantees, but neither models nor data."""

@@ -22,10 +22,10 @@ from dpbayes_cli.ledger.ledger_file import retry_while_locked
 
 _LOCK_TIMEOUT_SECONDS = 120.0
 _TAIL_BYTES = 4096
-"""The part at the end of the file that is read first; it holds about fifty lines."""
+"""The number of bytes at the end of the file that are read first: about fifty lines."""
 _MARK = re.compile(r"(0|[1-9][0-9]{0,17}) ([0-9a-f]{64})", re.ASCII)
 _TORN = re.compile(r"[0-9]{0,18}( [0-9a-f]{0,63})?|\0+[0-9a-f ]{0,83}", re.ASCII)
-"""A power cut may keep only the beginning of a line or, if the line crosses into another sector, only its end."""
+"""What a power cut may leave of a line: only its beginning or, if the line spans two sectors, only its end."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Anchor:
 
     @property
     def last(self) -> Mark | None:
-        """The last complete line; None if there is none.
+        """The last complete line; None if no line is complete.
 
         Raises:
             LedgerError: the file cannot be read, or is not an anchor.
@@ -53,7 +53,7 @@ class Anchor:
         return None
 
     def _parse(self, content: bytes, *, whole: bool) -> list[Mark]:
-        """Return the marks of the complete lines in a part of the file, whose first line counts only if ``whole``."""
+        """Return the complete lines in a part of the file; skip the first line unless it is the ``whole`` file."""
         marks = []
         for line in content.decode("latin-1").split("\n")[0 if whole else 1 :]:
             text = line.strip("\0")  # a power cut may leave zeros in the place of a line
@@ -68,7 +68,7 @@ class Anchor:
         return marks
 
     def append(self, mark: Mark) -> None:
-        """Append a line, unless it is the last one already; it is on disk when this returns.
+        """Append a mark as a line, unless it is in the last line already; wait until the line is on disk.
 
         Raises:
             LedgerError: the file cannot be written.
@@ -89,7 +89,7 @@ class Anchor:
 
 
 def read_last(path: Path) -> Mark | None:
-    """Return the last complete line of an anchor without locking it; None if there is none.
+    """Return the last complete line of an anchor, without locking the anchor; None if no line is complete.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -104,12 +104,11 @@ def read_last(path: Path) -> Mark | None:
 
 @contextmanager
 def lock_anchor(path: Path, taken: set[tuple[int, int]], begin: Mark | None = None) -> Iterator[Anchor | None]:
-    """Open an anchor and hold its lock; yield None if the same file is locked already, under whatever name.
+    """Open and lock an anchor; yield None if the file is in ``taken``, so that it is locked already.
 
     Args:
-        path: the file.
-        taken: the identities (device, inode) of the locked files; this file's is added.
-        begin: the first line, with which a missing file is created; None: the file must exist.
+        taken: the identities (device, inode) of the files that are locked already; this file is added.
+        begin: the first line of the file if it has to be created; None: the file must exist.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -149,7 +148,7 @@ def _open(path: Path, flags: int) -> int:
     except (FileNotFoundError, NotADirectoryError):
         raise FileNotFoundError(str(path)) from None
     except (OSError, ValueError) as error:
-        raise _unusable(path, getattr(error, "strerror", None) or "its name is not valid") from None
+        raise _unusable(path, getattr(error, "strerror", None) or "its path is not valid") from None
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise _unusable(path, "it is not a regular file")

@@ -1,10 +1,12 @@
-"""Open a ledger: verify it, compare it with its anchors, and mark the new head there when it is on disk.
+"""Open a ledger: verify it, compare it with its anchors, and append its new head to the anchors after a change.
 
-The first transaction of a process replays the entries after the last checkpoint, and each later one only the entries
-appended since. So a release verifies its ledger once, however many transactions it makes, and before it holds the lock.
+The first transaction of a process replays the entries after the last checkpoint. A later transaction replays only the
+entries that were appended after the previous one. So a release verifies its whole ledger only once, before it locks the
+ledger.
 
-The ledger and its anchors stay locked from the comparison to the mark. The commit comes first, the mark second. If the
-process is killed between the two, an anchor is behind the ledger, and the next command brings it up to date.
+The anchors stay locked from the comparison until the new head is appended. The change is committed before the head is
+appended. If the process is killed between the two steps, an anchor lacks the last entries, and the next command appends
+the head.
 """
 
 from __future__ import annotations
@@ -33,8 +35,8 @@ class Dispute:
     """A reason not to continue with a ledger.
 
     Attributes:
-        path: the anchor that disagrees; empty if the ledger itself holds the reason.
-        mark: the last head in the anchor; None if it holds none.
+        path: the anchor that disagrees with the ledger; empty if the reason is in the ledger itself.
+        mark: the sequence number and hash in the last line of the anchor; None if there is no such line.
         text: the reason in one sentence.
         hint: what to do.
         changes: what a salvage changed in the ledger, one sentence each.
@@ -52,7 +54,7 @@ class _Locks(ExitStack):
 
     Attributes:
         taken: the identities (device, inode) of the locked files.
-        anchors: the anchors at which the new head will be marked.
+        anchors: the anchors to which the new head will be appended.
     """
 
     def __init__(self) -> None:
@@ -61,7 +63,7 @@ class _Locks(ExitStack):
         self.anchors: list[Anchor] = []
 
     def lock(self, path: Path, begin: Mark | None = None) -> list[Mark | None]:
-        """Lock an anchor; return its last line, or an empty list if the file is locked already, by another name."""
+        """Lock an anchor and return a list with its last line; the list is empty if the file is locked already."""
         anchor = self.enter_context(lock_anchor(path, self.taken, begin))
         if anchor is None:
             return []
@@ -74,7 +76,7 @@ class AnchoredStorage:
 
     Args:
         storage: where the ledger is.
-        stated: an anchor that the caller names, because a replaced ledger may name another one, or none.
+        stated: an anchor that the caller names, because a replaced ledger may name a wrong anchor or no anchor.
         keys: the available keys, by fingerprint.
     """
 
@@ -88,7 +90,7 @@ class AnchoredStorage:
         """Return the anchors: the one in the ledger's configuration, and the one that the caller names.
 
         Raises:
-            LedgerError: an anchor is the ledger itself.
+            LedgerError: the ledger's own file is named as an anchor.
         """
         named = [state.anchor, str(self._stated.absolute()) if self._stated else ""]
         paths = [Path(name) for name in dict.fromkeys(named) if name]
@@ -152,10 +154,10 @@ class AnchoredStorage:
 
     @contextmanager
     def replacing(self, state: State) -> Iterator[list[Dispute]]:
-        """Lock the anchors while another chain replaces the ledger; at the end, mark its head there.
+        """Lock the anchors while another chain replaces the ledger; at the end, append the new head to the anchors.
 
         Args:
-            state: the state of the other chain, which may grow in the block.
+            state: the state of the other chain, to which the ``with`` block may append entries.
 
         Yields:
             The disputes between the anchors and the other chain.
@@ -168,7 +170,7 @@ class AnchoredStorage:
                 anchor.append(state.mark)
 
     def disputes(self, state: State, new: Path | None = None) -> list[Dispute]:
-        """Return the reasons not to continue with the ledger; nothing is locked."""
+        """Return the reasons not to continue with the ledger, without locking anything."""
         return self._disputes(state, self.paths(state), new, lambda path: [read_last(path)])
 
     def refuse_disputed(self, state: State, new: Path | None = None) -> None:
@@ -179,8 +181,8 @@ class AnchoredStorage:
         """Return the verified state that a transaction sees.
 
         Raises:
-            LedgerError: the chain is broken, or an entry breaks the protocol; or, if ``need_key``, a signed ledger is
-                opened without its key, or an unsigned one with a key.
+            LedgerError: the chain is broken, or an entry breaks the protocol. With ``need_key``, also: a signed ledger
+                is opened without its key, or an unsigned ledger with a key.
         """
         state = self._continued(transaction)
         entries = transaction.entries(after=state.mark.sequence)
@@ -193,7 +195,7 @@ class AnchoredStorage:
         return state
 
     def _continued(self, transaction: Transaction) -> State:
-        """Return a verified state of the chain, after which the remaining entries must be replayed."""
+        """Return the last state that is known to be verified; the entries after it must be replayed."""
         known = self._known
         if known is not None and not transaction.is_suspect:
             last = transaction.entry(known.mark.sequence)
@@ -229,7 +231,7 @@ class AnchoredStorage:
         return disputes
 
     def _begin_anchors(self, locks: _Locks, state: State, before: Mark) -> None:
-        """Lock the anchors that this transaction has configured or declared lost; create the missing ones."""
+        """Lock the anchors that this transaction has configured or declared lost; create their files if missing."""
         known = {anchor.path for anchor in locks.anchors}
         for path in self.paths(state):
             if path not in known:
@@ -243,7 +245,7 @@ class AnchoredStorage:
                 _refuse([dispute for last in last_lines for dispute in self._compare(state, path, last)])
 
     def _compare(self, state: State, path: Path, last: Mark | None) -> list[Dispute]:
-        """Require that the chain holds the anchor's last line, or that a human has adopted the chain without it."""
+        """Return a dispute if the chain lacks the anchor's last line, unless a human has adopted the chain."""
         if last is None:
             return [Dispute(str(path), None, f"the anchor {str(path)!r} is empty: it was truncated", _ADOPT)]
         if state.holds(last) or last in state.adopted:
@@ -254,31 +256,31 @@ class AnchoredStorage:
             f"{last.sequence}: the ledger was replaced by an older copy, or cut short"
             if last.sequence > end
             else f"entry {last.sequence} of the ledger {self._storage.location!r} is not the one that its anchor "
-            f"{str(path)!r} has seen: this is another ledger, was rewritten, or is a copy that was changed separately"
+            f"{str(path)!r} has seen: the ledger was exchanged or rewritten, or is a copy that was changed separately"
         )
         return [Dispute(str(path), last, text, f"find the ledger that the anchor has seen; if it is lost: {_ADOPT}")]
 
 
 def key_findings(state: State) -> list[str]:
-    """Return a list with the finding about the signature and the available key; empty if there is no finding."""
+    """Return a list of at most one sentence: what is wrong with the signature or the available key."""
     if state.key and state.key not in state.keys:
         given = "another key was given" if state.keys else "no key was given"
         return [f"the ledger is signed with the key {state.key}, and {given}"]
     if state.key and not state.is_signed:  # the signature of the last entry covers all entries before it
         return [f"the last entry is not signed with the key {state.key}: the ledger was rewritten, or cut short"]
     if state.keys and not state.key and state.last is not None:
-        return ["a key was given, but the ledger is not signed: if it ever was, it was rewritten"]
+        return ["a key was given, but the ledger is not signed: if it was signed before, it was rewritten"]
     return []
 
 
 def marks_of(disputes: list[Dispute]) -> dict[str, list[dict[str, object]]]:
-    """Return the heads that anchors have seen, in the form that entries store."""
+    """Return the last lines of the disputed anchors, in the form in which entries store them."""
     seen = [(dispute.path, dispute.mark) for dispute in disputes if dispute.mark]
     return {"seen": [{"path": path, "sequence": mark.sequence, "hash": mark.hash} for path, mark in seen]}
 
 
 def unresolved(state: State, disputes: list[Dispute]) -> list[Dispute]:
-    """Return the disputes that a later state of the ledger does not resolve."""
+    """Return the disputes that remain in a later state of the ledger."""
     return [
         dispute
         for dispute in disputes
@@ -302,7 +304,7 @@ def _missing(path: Path) -> Dispute:
 
 
 def _begins(state: State, path: Path, new: Path | None) -> bool:
-    """Return whether this transaction starts an anchor that is not configured yet."""
+    """Return whether a path is the new anchor that this transaction configures, and its file is missing or empty."""
     if path != new or state.anchor == str(path):
         return False
     try:

@@ -1,9 +1,10 @@
 """Budgets: the totals that an account may spend, and the filter that decides whether one more release fits.
 
-An analyst chooses a release after seeing earlier ones, so only composition rules for adaptive choices are used. Each
-budget sums charges in its lanes: ``epsilon`` and ``delta`` of the (epsilon, delta) statement, ``rho``, ``mu_squared``,
-and ``rdp(ORDER)`` at a Renyi order. Sums are exact decimals. A release without a finite cost in a lane makes the sum of
-this lane infinite, permanently.
+An analyst chooses a release after seeing earlier ones, so only composition rules for adaptive choices are used. An
+account keeps a sum of its charges for each measure of privacy (lane) that its budget needs. The measures are
+``epsilon`` and ``delta`` of the (epsilon, delta) guarantee, ``rho``, ``mu_squared``, and ``rdp(ORDER)``, the Renyi
+divergence at an order. Sums are exact decimals. If a release has no finite cost in a measure, the sum becomes infinite,
+permanently.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from dpbayes_cli.privacy.noisy_descent import mu_of_statement
 Lanes = dict[str, Decimal]
 
 _SQUARES = Context(prec=100)
-"""A stored mu has 15 digits, so its square is exact."""
+"""The context for squares of mu: a stored mu has 15 digits, so that 100 digits hold the exact square."""
 _DOWN = Context(prec=12, rounding=ROUND_FLOOR)
 _CHECKS = {
     "epsilon": check_epsilon, "delta": check_delta, "order": check_order, "rdp": check_rho, "rho": check_rho,
@@ -34,13 +35,13 @@ _CHECKS = {
 class Budget(ABC):
     """A total that an account may spend, in one notion of privacy.
 
-    Privacy: a filter: whatever the order and the adaptive choice of releases, all releases that it allowed together
-        keep the account's guarantee.
+    Privacy: the budget is a privacy filter: all releases that it allows together keep the account's guarantee, in
+        whatever order they are made, and even if each is chosen after seeing the earlier ones.
     Source: design notes, the ledger is a filter.
 
     Attributes:
-        kind: the name of the kind in stored budgets.
-        amounts: the fields that state the total; an amendment changes these and nothing else.
+        kind: the name of this kind of budget in the ledger.
+        amounts: the fields that state the total; an amendment can change no other field.
     """
 
     kind: ClassVar[str]
@@ -59,16 +60,16 @@ class Budget(ABC):
     @property
     @abstractmethod
     def lanes(self) -> tuple[str, ...]:
-        """The names of the sums that are kept below their totals."""
+        """The names of the sums of charges that an account with this budget keeps."""
 
     @property
     @abstractmethod
     def total(self) -> Lanes:
-        """The totals by component."""
+        """The most that may be spent, by component."""
 
     @abstractmethod
     def spent(self, charged: Mapping[str, Decimal]) -> Lanes:
-        """Return what was spent, by the components of ``total``; infinite if no guarantee is left."""
+        """Return how much of each component of ``total`` is spent; infinite if no guarantee is left."""
 
     @property
     def shape(self) -> object:
@@ -93,22 +94,22 @@ class Budget(ABC):
         return replace(self, **changes)
 
     def tightened(self, other: Budget) -> Budget:
-        """Return the smaller total of this and another budget, by component; this budget if their kinds differ."""
+        """Return the budget with the smaller of the two totals in each component; ``self`` if the kinds differ."""
         if other.shape != self.shape:
             return self
         return self.amended({name: min(getattr(self, name), getattr(other, name)) for name in self.amounts})
 
     def remaining(self, charged: Mapping[str, Decimal]) -> Lanes:
-        """Return what remains, by component, at least zero."""
+        """Return the remaining budget, by component; zero if a total is exceeded."""
         spent = self.spent(charged)
         return {name: max(Decimal(0), exact_difference(total, spent[name])) for name, total in self.total.items()}
 
     def shortfall(self, charged: Mapping[str, Decimal], requested: Guarantee) -> Lanes:
-        """Return how much is missing for one more release, by component; empty if it fits."""
+        """Return by how much one more release would exceed the totals, by component; empty if it fits."""
         return self.excess(self.added(charged, requested))
 
     def excess(self, charged: Mapping[str, Decimal]) -> Lanes:
-        """Return by how much the totals are exceeded, by component; empty if they are not."""
+        """Return by how much sums of charges exceed the totals, by component; empty if they exceed no total."""
         spent = self.spent(charged)
         over = {name: exact_difference(spent[name], total) for name, total in self.total.items()}
         return {name: amount for name, amount in over.items() if amount > 0}
@@ -122,7 +123,7 @@ class Budget(ABC):
         }
 
     def added(self, charged: Mapping[str, Decimal], guarantee: Guarantee) -> Lanes:
-        """Return the sums of the lanes after one more release."""
+        """Return the sums of charges after one more release."""
         return {lane: exact_sum([charged[lane], _cost(guarantee, lane)]) for lane in self.lanes}
 
     @property
@@ -133,29 +134,29 @@ class Budget(ABC):
 
 @dataclass(frozen=True)
 class _SingleBudget(Budget):
-    """A budget with one total and no delta at all: the lane of delta must stay zero."""
+    """A budget with one total, which allows no delta: the sum of deltas must stay zero."""
 
     @property
     def lanes(self) -> tuple[str, ...]:
-        """The lane of the total, and delta."""
+        """The names of the sum that the total bounds and of the sum of deltas."""
         return (self.amounts[0], "delta")
 
     @property
     def total(self) -> Lanes:
-        """The total in its lane."""
+        """The total, under the name of the sum that it bounds."""
         return {self.lanes[0]: getattr(self, self.amounts[0])}
 
     def spent(self, charged: Mapping[str, Decimal]) -> Lanes:
-        """Return the sum in the lane of the total; a delta makes it infinite."""
+        """Return the sum that the total bounds; infinite if the sum of deltas is positive."""
         lane = self.lanes[0]
         return {lane: charged[lane] if charged["delta"] == 0 else Decimal("Infinity")}
 
 
 @dataclass(frozen=True)
 class PureBudget(_SingleBudget):
-    """A total of pure epsilon: sum of epsilons <= epsilon.
+    """A total of pure epsilon, which bounds the sum of the epsilons of all releases.
 
-    Privacy: epsilon-DP of everything together.
+    Privacy: all releases together are epsilon-DP.
     Source: Rogers, Roth, Ullman and Vadhan 2016 (basic composition as a filter).
     """
 
@@ -165,9 +166,9 @@ class PureBudget(_SingleBudget):
 
 @dataclass(frozen=True)
 class ConcentratedBudget(_SingleBudget):
-    """A total of zero-concentrated differential privacy: sum of rho <= rho.
+    """A total of zero-concentrated differential privacy, which bounds the sum of the rhos of all releases.
 
-    Privacy: rho-zCDP of everything together.
+    Privacy: all releases together are rho-zCDP.
     Source: Whitehouse, Ramdas, Rogers and Wu 2023 (zCDP is a filter).
     """
 
@@ -177,9 +178,10 @@ class ConcentratedBudget(_SingleBudget):
 
 @dataclass(frozen=True)
 class RenyiBudget(_SingleBudget):
-    """A total of Renyi divergence at one order, which is fixed when the account is opened.
+    """A total of Renyi divergence at one order; the order is fixed when the account is opened.
 
-    Privacy: sum of divergences at the order <= rdp: (order, rdp)-RDP of everything together.
+    Privacy: the sum of the releases' divergences at the order is at most rdp, so all releases together are (order,
+        rdp)-RDP.
     Source: Feldman and Zrnic 2021 (one fixed order is a filter).
     """
 
@@ -189,22 +191,22 @@ class RenyiBudget(_SingleBudget):
 
     @property
     def notion(self) -> str:
-        """RDP at the order."""
+        """The notion of privacy: Renyi differential privacy (RDP) at the budget's order."""
         return f"RDP at order {decimal_text(self.order)}"
 
     @property
     def lanes(self) -> tuple[str, ...]:
-        """The lane of the order, and delta."""
+        """The names of the sum of divergences at the order and of the sum of deltas."""
         return (lane_of(self.order), "delta")
 
 
 @dataclass(frozen=True)
 class GaussianBudget(_SingleBudget):
-    """A total of mu-Gaussian differential privacy: sum of mu^2 <= mu^2.
+    """A total of mu-Gaussian differential privacy (GDP): its square bounds the sum of mu^2 of all releases.
 
-    Only releases with a GDP guarantee have a finite cost in it.
+    A release without a GDP guarantee has an infinite cost, so that it never fits.
 
-    Privacy: mu-GDP of everything together, hence (epsilon, delta)-DP at every point of the exact curve.
+    Privacy: all releases together are mu-GDP, hence (epsilon, delta)-DP at every point of the exact privacy profile.
     Source: Smith and Thakurta 2022 (fully adaptive composition of Gaussian differential privacy is a filter).
     """
 
@@ -213,14 +215,14 @@ class GaussianBudget(_SingleBudget):
 
     @classmethod
     def of_statement(cls, epsilon: Decimal, delta: Decimal) -> GaussianBudget:
-        """Return the budget of the largest mu that implies (epsilon, delta)-DP, rounded down."""
+        """Return the budget with the largest mu, rounded down, for which mu-GDP implies (epsilon, delta)-DP."""
         check_epsilon(epsilon)
         check_delta(delta)
         return cls(_DOWN.create_decimal(Decimal(mu_of_statement(float(epsilon), float(delta)) * (1.0 - 1e-12))))
 
     @property
     def lanes(self) -> tuple[str, ...]:
-        """The lane of the squares of mu, and delta."""
+        """The names of the sum of mu^2 and of the sum of deltas."""
         return ("mu_squared", "delta")
 
     @property
@@ -231,9 +233,10 @@ class GaussianBudget(_SingleBudget):
 
 @dataclass(frozen=True)
 class ApproximateBudget(Budget):
-    """A total of (epsilon, delta) under basic composition alone.
+    """A total of epsilon and delta under basic composition.
 
-    Privacy: sum of epsilons <= epsilon and sum of deltas <= delta: (epsilon, delta)-DP of everything together.
+    Privacy: the epsilons sum to at most epsilon and the deltas to at most delta, so all releases together are (epsilon,
+        delta)-DP.
     Source: Rogers, Roth, Ullman and Vadhan 2016 (basic composition as a filter).
     """
 
@@ -252,12 +255,12 @@ class ApproximateBudget(Budget):
 
 
 def component_texts(components: Mapping[str, Decimal]) -> dict[str, str]:
-    """Return components as decimal strings, ``inf`` if infinite."""
+    """Return amounts as decimal strings; ``inf`` if infinite."""
     return {name: decimal_text(value) if value.is_finite() else "inf" for name, value in components.items()}
 
 
 def _cost(guarantee: Guarantee, lane: str) -> Decimal:
-    """Return the privacy cost of a release in a lane."""
+    """Return what a release adds to one of the sums of charges."""
     match lane:
         case "epsilon":
             return guarantee.epsilon
@@ -272,10 +275,10 @@ def _cost(guarantee: Guarantee, lane: str) -> Decimal:
 
 
 def lane_of(order: Decimal) -> str:
-    """Return the lane of a Renyi order."""
+    """Return the name of the sum of Renyi divergences at an order."""
     return f"rdp({decimal_text(order)})"
 
 
 def order_of(lane: str) -> Decimal:
-    """Return the Renyi order of a lane."""
+    """Return the Renyi order of a sum of divergences from its name."""
     return Decimal(lane.removeprefix("rdp(").removesuffix(")"))

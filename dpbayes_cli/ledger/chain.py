@@ -1,4 +1,4 @@
-"""The hash chain: it shows an edited, removed or moved entry, unless all later hashes were recomputed."""
+"""The hash chain: it reveals an edited, removed or moved entry, unless all later hashes were recomputed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ GENESIS = digest("ledger genesis")
 
 @dataclass(frozen=True)
 class Mark:
-    """The sequence and hash of an entry, by which the chain can be recognized later."""
+    """The sequence number and hash of an entry, which identify the entry in every copy of the chain."""
 
     sequence: int
     hash: str
@@ -26,7 +26,7 @@ class Entry:
     """One entry of the ledger.
 
     Attributes:
-        sequence: 1, 2, 3, ...; the order of the ledger (clocks are not trusted).
+        sequence: the number of the entry: 1, 2, 3, ...; it defines the order, because clocks are not trusted.
         body: the canonical JSON that is hashed: the sequence, the kind and all other fields.
         hash: the digest of the previous entry's hash and this body.
     """
@@ -43,11 +43,11 @@ class Entry:
 
     @property
     def mark(self) -> Mark:
-        """Its sequence and hash."""
+        """The sequence number and hash of the entry."""
         return Mark(self.sequence, self.hash)
 
     def follows(self, previous: str) -> bool:
-        """Return whether its hash is that of its body and the previous entry's hash."""
+        """Return whether the entry's hash is the digest of the ``previous`` entry's hash and its own body."""
         return self.hash == entry_hash(previous, self.body.encode("utf-8", "surrogatepass"))
 
 
@@ -67,7 +67,7 @@ def entry_hash(previous: str, body: bytes) -> str:
 
 
 def broken_links(entries: Iterable[Entry], after: Mark | None = None) -> list[str]:
-    """Return the defects of a chain, or of the part after an entry, one sentence each."""
+    """Return the missing and broken links of a chain, or of its part after an entry, one sentence each."""
     findings = []
     previous, expected = (after.hash, after.sequence + 1) if after else (GENESIS, 1)
     for entry in entries:

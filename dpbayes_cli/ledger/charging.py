@@ -1,4 +1,4 @@
-"""Decide which release a charge is for, which account pays, and whether it fits. Nothing is written here."""
+"""Decide which release a charge is for, which account pays, and whether the charge fits; nothing is written."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.privacy.neighbors import Neighbors
 
 DEFAULT_EPSILON = Decimal(3)
-"""The total of an account that a first release opens by default."""
+"""The total epsilon of an account that is opened by its first release."""
 _MAX_LISTED = 20
-"""The number of releases that a refusal lists, the latest ones."""
+"""How many of the latest releases a refusal lists."""
 
 
 @dataclass(frozen=True)
 class Charge:
-    """A release request to the ledger.
+    """What a release request asks of the ledger.
 
     Attributes:
-        label: the user's label of the release; None: the request itself identifies the release.
-        fresh: whether to pay for a new draw although the request has a release.
-        same_data: whether the user says that another path holds the same data.
+        label: the name that the user gave the release; None: the request itself identifies the release.
+        fresh: whether to pay for a new draw although the same request was released before.
+        same_data: whether the user says that the data are the same although their path has changed.
         open_account: whether a missing account may be opened with the default total.
         request, request_digest: the canonical request and its digest.
         question_digest: the digest of the part of the request that determines the privacy cost.
         source: the identity of the data source.
-        guarantee: the privacy cost.
+        guarantee: the privacy cost to charge.
         unit: the column that holds the privacy unit's ID; None: each record is a unit of its own.
-        purpose: the reason, for the history.
-        analyst: the analyst whose limit is charged, too, or None.
+        purpose: the purpose of the release, which the history keeps.
+        analyst: the analyst whose limit is charged in addition to the account, or None.
     """
 
     account: str
@@ -64,10 +64,10 @@ class Charge:
 
 @dataclass(frozen=True)
 class Reservation:
-    """A charged release, with its sealed draw and its published document, if there are any.
+    """A charged release, with its draw and its published document, if the ledger holds them.
 
     Attributes:
-        delta: the delta of the account's total, 0 if it has none.
+        delta: the delta of the account's total; 0 if the total has no delta.
         opened: whether the account was opened for this release.
     """
 
@@ -136,8 +136,8 @@ def paying_account(state: State, charge: Charge) -> tuple[Account, bool]:
     others = [release_id for layout, release_id in account.layouts.items() if layout != requested]
     if others:
         raise BudgetError(
-            f"release {others[0]} of the account {account.name!r} read its files with another layout, which may make "
-            "other records or privacy units of them: such costs do not add up",
+            f"release {others[0]} of the account {account.name!r} read its files with another layout, and its records "
+            "or privacy units may differ: such costs do not add up",
             hint="use the same layout; for data of other people, name another account with --dataset",
         )
     return account, False
@@ -149,10 +149,10 @@ def unit_text(unit: str | None) -> str:
 
 
 def find_release(state: State, account: Account, charge: Charge) -> tuple[str, ReleaseRecord | None]:
-    """Return the label of the release, and its record if it is charged already; else None.
+    """Return the label of the release, and the record of the release if it is charged already (else None).
 
     Raises:
-        BudgetError: the label belongs to another request, or the release was of another data source.
+        BudgetError: the label belongs to another request, or the release read another data source.
     """
     label = charge.label if charge.label is not None else f"request {charge.request_digest}"
     if charge.fresh:
@@ -174,9 +174,9 @@ def find_release(state: State, account: Account, charge: Charge) -> tuple[str, R
         )
     if charge.label is None and not charge.same_data:
         raise BudgetError(
-            f"release {known.release_id} answered this request from another source; nothing was charged",
-            hint="choose: --same-data (the data are the same: show that release again), "
-            "--fresh (charge a new one), or --release-id NAME (charge a new one under this name)",
+            f"release {known.release_id} was made for this request from another source; nothing was charged",
+            hint="choose: --same-data (if the data are the same: show that release again), "
+            "--fresh (charge a new release), or --release-id NAME (charge a new release under this name)",
         )
     return label, known
 
@@ -200,7 +200,7 @@ def check_fits(state: State, account: Account, charge: Charge) -> None:
                 )
             raise BudgetError(
                 f"release {known.release_id} has paid for this request already: "
-                "another prior, method or number of samples is free; nothing was charged",
+                "another prior, method or number of samples costs nothing; nothing was charged",
                 hint="dpbayes infer BUNDLE --prior ... --samples N; --fresh pays for a new draw",
             )
     _check_limit(state, account, charge)
@@ -283,8 +283,8 @@ def _remedy(account: Account, guarantee: Guarantee, missing: Mapping[str, Decima
         if guarantee.mu.is_finite():
             opening += " --gaussian"
         if account.opened:
-            return f"the account counts pure epsilon, and {price_text(guarantee)} has none: use laplace or ops"
-        return f"{price_text(guarantee)} has no pure epsilon, which a default account counts: {opening}"
+            return f"the account needs a pure epsilon, and {price_text(guarantee)} has none: use laplace or ops"
+        return f"{price_text(guarantee)} has no pure epsilon, which a default account needs; open another: {opening}"
     if guarantee.order_max.is_finite():
         orders = [order_of(lane) for lane in account.budget.lanes if lane.startswith("rdp(")]
         needed = min(orders, default=guarantee.order_max)
@@ -297,7 +297,7 @@ def _remedy(account: Account, guarantee: Guarantee, missing: Mapping[str, Decima
 
 
 def _fresh_label(state: State, account: Account, base: str, charge: Charge) -> tuple[str, ReleaseRecord | None]:
-    """Return the label of a new draw; if the process of an unfinished draw has died, that draw is finished first."""
+    """Return the label of a new draw, or of an unfinished draw if its process has died."""
 
     def is_taken(number: int) -> bool:
         return state.release(account, release_id_of(account.name, f"{base} fresh {number}")) is not None

@@ -1,7 +1,7 @@
-"""Checkpoints: the state of all accounts, so that a command replays only the entries after the last checkpoint.
+"""Checkpoints store the state of all accounts, so that a command replays only the entries after the last checkpoint.
 
-A checkpoint's entry holds the digest of the state; the state itself is a payload. ``budget verify`` replays the whole
-chain and compares every checkpoint with the state after the entries before it.
+The entry of a checkpoint holds the digest of the state; the state itself is stored beside the chain, as a payload.
+``budget verify`` replays the whole chain and compares every checkpoint with the state after the entries before it.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from dpbayes_cli.ledger.union_budget import parse_budget
 from dpbayes_cli.privacy.neighbors import Neighbors
 
 _INTERVAL_ENTRIES = 256
-"""Entries between checkpoints; a few milliseconds to replay."""
+"""The number of entries between two checkpoints; to replay so many takes a few milliseconds."""
 _ACCOUNTS_PER_ENTRY = 8
-"""With very many accounts checkpoints are rarer, so that they take less storage than the entries."""
+"""The largest number of accounts per entry between checkpoints; more would let checkpoints fill the storage."""
 _PLAIN_STATE = ("anchor", "held", "changes", "key", "key_since", "blind")
 _PLAIN_ACCOUNT = (
     "name", "opened", "by_default", "unit", "separate_population", "changes", "n_releases", "unfinished", "layouts",
     "exhausted", "exhausted_limits",
 )  # fmt: skip
-"""Attributes of a state and of an account that are stored as they are."""
+"""The attributes of an account that a checkpoint stores unchanged; ``_PLAIN_STATE`` names those of a state."""
 
 
 def is_due(state: State) -> bool:
@@ -55,12 +55,12 @@ def state_payload(state: State) -> bytes:
 
 
 def state_digest(state: State) -> str:
-    """Return the digest of a state, as a checkpoint's entry holds it."""
+    """Return the digest of a state; the entry of a checkpoint holds it."""
     return digest("payload", state_payload(state))
 
 
 def state_at(entry: Entry, payload: bytes, lookup: Transaction) -> State:
-    """Return the state after a checkpoint, from its entry and payload; older entries are found in ``lookup``.
+    """Return the state after a checkpoint, from its entry and payload; ``lookup`` finds older entries.
 
     Raises:
         LedgerError: the payload does not belong to the checkpoint.

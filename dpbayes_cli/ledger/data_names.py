@@ -1,4 +1,4 @@
-"""The names of a recorded data source: its files or its table, and the index terms of its charges.
+"""The names of a recorded data source (its files or its table), and the terms by which the index finds its charges.
 
 Two names of one file (symbolic links, hard links, mounts) are the same data as long as both lead to the file. A copy, a
 view or a second name of a server is not recognized.
@@ -15,7 +15,7 @@ from dpbayes_cli.base.canonical import digest
 _TABLE = re.compile(r"postgresql://(?:[^@/]*@)?(?P<host>[^/]*?)(?::(?P<port>[0-9]+))?/(?P<table>.*)", re.DOTALL)
 _NEXT_PATH = re.compile(re.escape(os.pathsep) + r"(?=/)")
 _DESCRIPTORS = ("/dev/fd/", "/proc/")
-"""Names with these prefixes lead to other data in another process."""
+"""File names with these prefixes name open files of one process; in another process, they name other data."""
 
 
 def data_names(source: str) -> set[str]:
@@ -32,7 +32,7 @@ def data_names(source: str) -> set[str]:
 
 
 def is_same_source(recorded: str, source: str) -> bool:
-    """Return whether a source is the recorded one, also if its files have other names now."""
+    """Return whether a source is the recorded source, even if the names of its files have changed."""
     if recorded == source:
         return True
     names = data_names(source)
@@ -40,25 +40,25 @@ def is_same_source(recorded: str, source: str) -> bool:
 
 
 def file_numbers(source: str) -> dict[str, int]:
-    """Return the inode number of each file of a source that exists now, by name."""
+    """Return the inode numbers of the existing files of a source, by file name."""
     identities = {name: resolve_file(name) for name in sorted(data_names(source))}
     return {name: identity[1] for name, identity in identities.items() if isinstance(identity, tuple)}
 
 
 def data_terms(account: str, source: str, numbers: Mapping[str, int]) -> list[str]:
-    """Return the index terms of a charge: its data's names, their inode numbers, and each name with the account."""
+    """Return the index terms of a charge: the names of its data, the inode numbers, and each name with the account."""
     names = [data_term(name) for name in sorted(data_names(source))]
     names += [f"inode:{number}" for number in sorted(set(numbers.values()))]
     return [*names, *(f"paid by {account} for {name}" for name in names)]
 
 
 def data_term(name: str) -> str:
-    """Return the index term of a name, which need not be valid Unicode."""
+    """Return the index term of a file name or table name, which need not be valid Unicode."""
     return f"data:{digest('data name', name.encode('utf-8', 'surrogatepass'))}"
 
 
 def resolve_file(name: str) -> str | tuple[int, int]:
-    """Return the device and inode of the file that a name leads to now, else the name itself."""
+    """Return the device and inode of the file that has a name now; the name itself if there is no such file."""
     if name.startswith("/"):
         try:
             status = os.stat(name)  # noqa: PTH116 - for many names, creating a Path takes longer than this call

@@ -1,7 +1,7 @@
-"""The optional key of a ledger, which reveals a chain that was rewritten as a whole.
+"""The optional key of a ledger, with which every entry is signed: it reveals that a chain was rewritten as a whole.
 
-Hashes alone only link entries, and whoever can write the file can recompute them. A signed entry carries an HMAC of
-itself and of the previous entry's hash, so that the signature covers all entries up to this one.
+The hashes alone do not show this, because whoever can write the file can recompute them. A signed entry carries an HMAC
+of itself and of the previous entry's hash, so that each signature covers all entries before it too.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ _SECRET = re.compile(rb"[0-9a-f]{64}\n?")
 
 @dataclass(frozen=True, repr=False)
 class LedgerKey:
-    """A secret of 32 bytes."""
+    """A secret key of 32 bytes, which signs entries."""
 
     secret: bytes
 
     @property
     def fingerprint(self) -> str:
-        """The public name of the key in the ledger; it does not reveal the key."""
+        """The name of the key in the ledger; it is public and does not reveal the key."""
         return digest("ledger key", self.secret)[:16]
 
     def sign(self, previous: str, fields: Mapping[str, Any]) -> str:
-        """Return the HMAC-SHA256 of an entry (without its signature) and of the previous entry's hash, in hex."""
+        """Return the HMAC-SHA256, in hex, of an entry without its signature and of the ``previous`` entry's hash."""
         body = canonical_json({name: value for name, value in fields.items() if name != "mac"})
         message = b"dpbayes/ledger mac/1" + previous.encode("utf-8", "surrogatepass") + body
         return hmac.new(self.secret, message, "sha256").hexdigest()
@@ -52,12 +52,12 @@ def read_key(path: Path) -> LedgerKey:
     """Read a key from its file.
 
     Raises:
-        LedgerError: the file cannot be read, holds no key, or is readable by others.
+        LedgerError: the file cannot be read, holds no key, or can be read by other users.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "its name is not valid"
+        reason = getattr(error, "strerror", None) or "its path is not valid"
         raise LedgerError(
             f"cannot read the ledger's key {str(path)!r}: {reason}",
             hint="DPBAYES_LEDGER_KEY names the file; dpbayes budget key FILE creates one",
@@ -76,7 +76,7 @@ def read_key(path: Path) -> LedgerKey:
 
 
 def create_key(path: Path) -> LedgerKey:
-    """Write a new random key that only its owner can read; it is on disk when this returns.
+    """Write a new random key into a file that only its owner can read, and wait until the file is on disk.
 
     Raises:
         FileExistsError: the file exists already.
@@ -89,6 +89,6 @@ def create_key(path: Path) -> LedgerKey:
     except FileExistsError:
         raise
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "its name is not valid"
+        reason = getattr(error, "strerror", None) or "its path is not valid"
         raise LedgerError(f"cannot write the ledger's key {str(path)!r}: {reason}") from None
     return key

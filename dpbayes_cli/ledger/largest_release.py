@@ -1,4 +1,4 @@
-"""The largest next release that an account still allows, by mechanism: for ``budget show``."""
+"""Compute the largest next release that an account allows with each mechanism, for ``budget show``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dpbayes_cli.privacy.kinds import BoundedRange, GaussianDP, PureDP, ZeroConc
 
 _THREE_DIGITS = Context(prec=3, rounding=ROUND_FLOOR)
 _SMALLEST_MU, _LARGEST_MU = Decimal("1e-11"), Decimal(44)
-"""The range of mu for which mu^2 / 2 is a valid rho."""
+"""The smallest and largest mu for which mu^2 / 2 is a valid rho."""
 _KINDS: dict[str, tuple[str, Decimal, Callable[[Decimal], Guarantee]]] = {
     "laplace": ("epsilon", LARGEST_EPSILON, PureDP),
     "ops": ("epsilon", LARGEST_EPSILON, BoundedRange),
@@ -24,10 +24,9 @@ _KINDS: dict[str, tuple[str, Decimal, Callable[[Decimal], Guarantee]]] = {
 
 
 def allowances(account: Account) -> dict[str, dict[str, str]]:
-    """Return the largest parameter at which the next release of each mechanism fits: three digits, rounded down.
+    """Return how large the next release may be: for each mechanism, its privacy parameter and the largest value.
 
-    Returns:
-        Mechanism to {parameter: value}; the value is ``"0"`` if no release fits.
+    Values are rounded down to three digits, or ``"0"`` if no release fits.
     """
     return {
         name: {parameter: f"{_largest_fitting(account, maximum, guarantee_at):f}"}
@@ -36,7 +35,7 @@ def allowances(account: Account) -> dict[str, dict[str, str]]:
 
 
 def _largest_fitting(account: Account, maximum: Decimal, guarantee_at: Callable[[Decimal], Guarantee]) -> Decimal:
-    """Bisect over the parameter's logarithm; the privacy cost grows with the parameter."""
+    """Return the largest parameter whose privacy cost fits, by bisection over its logarithm."""
 
     def fits(value: Decimal) -> bool:
         return not account.exhausted and not account.budget.shortfall(account.charged, guarantee_at(value))
@@ -60,7 +59,7 @@ def _exp_rounded_down(exponent: float) -> Decimal:
 
 
 def remaining_by_route(account: Account) -> list[tuple[str, Decimal]]:
-    """Return the epsilon that remains by each way of composition; an empty list if there is one way only."""
+    """Return the remaining epsilon by each composition rule of the budget; an empty list if it has only one rule."""
     if not isinstance(account.budget, UnionBudget) or account.exhausted:
         return []
     total = account.budget.epsilon

@@ -1,4 +1,4 @@
-"""The ledger: reserve, seal, publish; open, amend, verify. Every method is one transaction."""
+"""The ledger: open and change accounts; charge, store and publish releases. Every method is one transaction."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ from dpbayes_cli.privacy.neighbors import Neighbors
 class Ledger(VerifiedChain):
     """An append-only record of all privacy costs.
 
-    Privacy: a charge is durable before ``reserve`` returns, and is never refunded. The filter and the append are one
-        transaction, so that concurrent processes cannot spend the same remaining budget.
+    Privacy: a charge is durable before ``reserve`` returns, and is never refunded. The check against the budget and the
+        charge are one transaction, so that two processes cannot spend the same remaining budget.
     Source: architecture, the ledger; ``Budget`` for the composition.
     """
 
@@ -55,11 +55,11 @@ class Ledger(VerifiedChain):
     def open_account(
         self, name: str, budget: Budget, neighbors: Neighbors, unit: str | None = None, separate: str | None = None
     ) -> tuple[Account, bool]:
-        """Open an account; return it, and whether it was opened now: False if the same account is open already.
+        """Open an account; return it, and whether it was opened now (not if it was open already with the same terms).
 
         Args:
             name, budget, neighbors, unit: see ``Account``.
-            separate: the reason why no other account's data hold the same people; None if that is not claimed.
+            separate: why the user claims that the account shares no people with other accounts; None: no such claim.
 
         Raises:
             BudgetError: an account of this name is open already, with other terms.
@@ -82,10 +82,11 @@ class Ledger(VerifiedChain):
 
         Args:
             name: the account.
-            entry: a function that returns the entry for the present account, or raises.
+            entry: a function that returns the entry for the present account, or raises an error.
 
         Returns:
-            The account, and whether the entry was appended: False if the last change of its subject was the same.
+            The account, and whether the entry was appended. It is not appended if it repeats the last change of its
+            kind.
 
         Raises:
             BudgetError: there is no such account, or ``entry`` refuses.
@@ -120,7 +121,7 @@ class Ledger(VerifiedChain):
             return Preview(release_id, None, account.budget.remaining(after), opened)
 
     def sealed(self, charge: Charge) -> bytes | None:
-        """Return the sealed draw of a release that is charged already, whatever it cost; None if there is none."""
+        """Return the stored draw of a release; None if it is not charged, or the ledger holds no draw of it."""
         if not self.storage.exists:
             return None
         with self.anchored.reading() as (transaction, state):
@@ -131,7 +132,7 @@ class Ledger(VerifiedChain):
             return None if known is None else sealed_payload(transaction, known)
 
     def reserve(self, charge: Charge) -> Reservation:
-        """Charge a release, unless it is charged already: one charge for each ID, durable on return.
+        """Charge a release, unless it is charged already; the charge is durable when the method returns.
 
         Raises:
             BudgetError: the charge does not fit, or conflicts with an earlier release; nothing is changed.
@@ -164,7 +165,7 @@ class Ledger(VerifiedChain):
             return Reservation(state.accounts[account.name].recent[release_id], None, None, delta, opened)
 
     def seal(self, release: ReleaseRecord, account: str, payload: bytes) -> bytes:
-        """Store the payload of a release, unless it has one already; return the stored one, which is final.
+        """Store the draw of a release as its final draw; if the ledger holds one already, return that draw instead.
 
         Raises:
             LedgerError: the release was never charged.
@@ -184,10 +185,11 @@ class Ledger(VerifiedChain):
     def publish(
         self, release: ReleaseRecord, account: str, files: Mapping[str, str], document: bytes
     ) -> tuple[ReleaseRecord, State]:
-        """Record the document and the digests of the files of a release that is on disk, unless they are recorded.
+        """Record that a release is on disk: its document and the digests of its files, unless they are recorded
+        already.
 
         Raises:
-            LedgerError: the release was never sealed.
+            LedgerError: the ledger holds no draw of the release.
         """
         with self.writing(begin=False) as (transaction, state):
             known = state.release(_account(state, account), release.release_id)

@@ -1,4 +1,4 @@
-"""Requirements on the ledger's file: on a local disk, under one name, and the same file while it is open; and locks."""
+"""Check that the ledger's file is on a local disk and has one name, create its directories, and retry locks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dpbayes_cli.base.errors import LedgerError
 from dpbayes_cli.base.mounts import is_mount_point, network_file_system, read_mount_table
 
 _ATTEMPTS, _RETRY_SECONDS = 10, 0.05
-"""How often to look again for a second name, which another process may be removing; and the pause before a retry."""
+"""How often to check for a second name, which another process may be removing, and the seconds between retries."""
 Result = TypeVar("Result")
 
 
@@ -26,7 +26,7 @@ def file_identity(path: Path) -> tuple[int, int] | None:
 
 
 def retry_while_locked(lock: Callable[[], Result], seconds: float) -> Result:
-    """Repeat a call until it raises no ``BlockingIOError``; after some seconds, let the error through."""
+    """Repeat a call until it raises no ``BlockingIOError``; after ``seconds``, raise the error."""
     deadline = time.monotonic() + seconds
     while True:
         try:
@@ -38,12 +38,12 @@ def retry_while_locked(lock: Callable[[], Result], seconds: float) -> Result:
 
 
 def make_directories(directory: Path) -> None:
-    """Make a directory and its parents, accessible to their owner only; they are on disk when this returns.
+    """Make a directory and its parents, accessible to their owner only, and wait until they are on disk.
 
     Existing directories are synced too: the process that made them may have been killed before its own sync.
 
     Raises:
-        OSError: a directory cannot be made, or not synced.
+        OSError: a directory cannot be made, or cannot be synced.
     """
     if directory == directory.parent:
         return
@@ -72,8 +72,8 @@ def check_local(path: Path) -> None:
 def check_one_name(path: Path) -> None:
     """Refuse a file that has several names: SQLite keeps its journal beside the name that was used to open the file.
 
-    If a process crashes under one name, a process under another name sees no journal. The charges of the second process
-    are rolled back when someone opens the file by the first name.
+    If a process crashes, a second process that opens the file by another name sees no journal. The charges of the
+    second process are rolled back when the file is opened by its first name.
 
     Raises:
         LedgerError: the file has several names, or is mounted as a single file.

@@ -1,4 +1,4 @@
-"""The entries that open and change accounts, and the notices of spent shares; pure functions of an account."""
+"""Build the entries that open and change accounts, and the notices that a share of a budget is spent."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _CIRCUMSTANCES = {"sequence", "time", "user", "version", "mac"}
 
 
 def opening_entry(account: Account, separate: str | None = None) -> dict[str, Any]:
-    """Return the entry that opens an account; ``separate`` is the reason why its population is separate, if it is."""
+    """Return the entry that opens an account; ``separate`` is the reason why its population is separate, or None."""
     fields = {
         "kind": "open",
         "account": account.name,
@@ -37,7 +37,7 @@ def amendment_entry(
     """Return the entry that changes the totals of an account, or declares its population separate.
 
     Raises:
-        BudgetError: more is spent already, or the whole total must be stated.
+        BudgetError: the account has spent more than the new total, or the whole total must be stated.
         SpecError: there is no such component.
     """
     needed = account.budget.amounts
@@ -62,10 +62,10 @@ def amendment_entry(
 def limit_entry(account: Account, analyst: str, changes: Mapping[str, Decimal], reason: str) -> dict[str, Any]:
     """Return the entry that sets or changes an analyst's limit; components that are not stated stay as they are.
 
-    A new limit begins as the account's total.
+    A new limit takes the components that are not stated from the account's total.
 
     Raises:
-        BudgetError: the analyst has spent more already.
+        BudgetError: the analyst has already spent more than the new limit.
         SpecError: there is no such component.
     """
     current, charged = account.limit_budgets.get(analyst, account.budget), account.charged_to(analyst)
@@ -81,13 +81,13 @@ def limit_entry(account: Account, analyst: str, changes: Mapping[str, Decimal], 
 
 
 def notice_entry(account: Account, share: Decimal | None, reason: str) -> dict[str, Any]:
-    """Return the entry by which releases print a notice once this share of the budget is spent; None: never."""
+    """Return the entry that sets the spent share from which releases print a notice; None: no notice is printed."""
     stated = None if share is None else decimal_text(share)
     return {"kind": "notice", "account": account.name, "share": stated, "reason": reason}
 
 
 def describe_change(fields: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the subject of an entry about an account, and its content without user and time.
+    """Return what an entry changes in an account (its kind and analyst), and its content without user and time.
 
     Checkpoints store both texts, and their digests depend on them.
     """
@@ -96,7 +96,7 @@ def describe_change(fields: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def due_notices(account: Account, analyst: str | None) -> list[str]:
-    """Return the notices to print after a charge: the largest spent share of the account's and the analyst's totals."""
+    """Return the notices to print after a charge: how much of the account's and of the analyst's total is spent."""
     if account.notice is None:
         return []
     budgets = [(f"account {account.name!r}", account.budget, account.charged)]

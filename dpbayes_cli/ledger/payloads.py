@@ -1,4 +1,4 @@
-"""The sealed draws and the published documents that a ledger keeps, each checked against its digest in the chain."""
+"""The draws and documents that a ledger stores; each is checked against its digest in the chain when it is read."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from dpbayes_cli.ledger.records import ReleaseRecord, terms_of
 from dpbayes_cli.ledger.storage import Transaction
 
 _MALFORMED = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
-"""The errors from reading an entry that was edited; another check reports such an entry."""
+"""The errors that an edited entry may cause; another check reports such an entry."""
 
 
 def sealed_payload(transaction: Transaction, release: ReleaseRecord) -> bytes | None:
-    """Return the sealed draw of a release, checked against its digest; None if it is not sealed."""
+    """Return the stored draw of a release, checked against its digest; None if the ledger holds no draw of it."""
     return None if release.sealed is None else _checked(transaction, release.release_id, release.sealed)
 
 
 def stored_document(transaction: Transaction, release: ReleaseRecord) -> bytes | None:
-    """Return the document of a published release, checked against its digest; None if it is not published."""
+    """Return the document of a release, checked against its digest; None if the release is not published."""
     key = document_key(release.release_id)
     return None if release.document is None else _checked(transaction, key, release.document)
 
@@ -41,7 +41,7 @@ def _checked(transaction: Transaction, key: str, expected: str) -> bytes:
 
 
 def kept_payloads(entries: Iterable[Entry]) -> dict[str, str]:
-    """Return the payloads that a ledger with these entries must hold: keys and digests."""
+    """Return the keys and digests of the payloads that a ledger with these entries must hold."""
     kept = {}
     for entry in entries:
         with suppress(*_MALFORMED):
@@ -59,7 +59,7 @@ def kept_payloads(entries: Iterable[Entry]) -> dict[str, str]:
 
 
 def payload_findings(transaction: Transaction, entries: Iterable[Entry]) -> list[str]:
-    """Return a finding for each payload that is missing, was never sealed, or is not the sealed one."""
+    """Return a finding for each payload that is missing, or whose digest is not in the chain."""
     kept, stored = kept_payloads(entries), transaction.payload_ids()
     findings = [f"release {missing}: the sealed payload is missing" for missing in sorted(kept.keys() - stored)]
     findings += [f"release {extra}: it has a payload that was never sealed" for extra in sorted(stored - kept.keys())]

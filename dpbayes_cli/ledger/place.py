@@ -1,4 +1,4 @@
-"""The storage that a text names: a file, or an address on a PostgreSQL server."""
+"""Find the storage of a ledger from the text that names it: a file, or an address on a PostgreSQL server."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from dpbayes_cli.ledger.storage import Storage
 
 
 def storage_at(stated: str | None = None) -> Storage:
-    """Return the storage of the ledger that the caller names, else ``$DPBAYES_LEDGER``, else the default.
+    """Return the storage of the ledger that is stated, else the one in ``$DPBAYES_LEDGER``, else the default ledger.
 
     Raises:
-        LedgerError: the address is malformed, or not of PostgreSQL.
+        LedgerError: the address is malformed, or is not a PostgreSQL address.
     """
     stated = stated or os.environ.get("DPBAYES_LEDGER")
     if not stated:

@@ -1,4 +1,4 @@
-"""One population, one account: find the accounts that have paid for the data of a source; see ``data_names``."""
+"""Refuse to charge two accounts for the same people: find the accounts that have paid for the same data."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from dpbayes_cli.ledger.state import Account, State
 from dpbayes_cli.privacy.neighbors import Neighbors
 
 _MAX_CHARGES_COMPARED = 200
-"""How many charges with the same inode number are compared; file systems reuse the numbers of removed files."""
+"""How many charges with one inode number to compare; a file system may reuse the number of a removed file."""
 
 
 def check_population(state: State, account: Account, source: str) -> None:
     """Refuse to charge an account for data that only another account has paid for.
 
-    An account that has paid for these data before may be charged again: the overlap exists already.
+    If an account has paid for these data before, it may be charged again, because the overlap exists already.
 
-    Privacy: the privacy costs of two accounts on the same people add up, and no total would be compared with the sum.
+    Privacy: if two accounts paid for the same people, their privacy costs would add up, but no total would bound the
+        sum.
     Source: architecture, the ledger: one account is one population.
 
     Raises:
@@ -38,7 +39,7 @@ def check_population(state: State, account: Account, source: str) -> None:
 
 
 def _payer(state: State, name: str, account: str | None = None) -> str | None:
-    """Return an account, or this one, if it has paid for the data of this name or of another name of the same file."""
+    """Return the account (only ``account`` if given) that has paid for the file or table of this name, or None."""
     prefix = f"paid by {account} for " if account else ""
     if charges := state.find(prefix + data_term(name), last=1):
         return str(charges[0].fields["account"])

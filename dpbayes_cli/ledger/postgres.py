@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
 SCHEMA_VERSION = 1
 _LOCK_ATTEMPT_SECONDS = 10.0
-"""The time of one attempt at the lock; attempts are repeated up to the timeout below."""
+"""How long one attempt waits for the lock; attempts are repeated until ``_LOCK_TIMEOUT_SECONDS`` have passed."""
 _LOCK_TIMEOUT_SECONDS = 120.0
 _IDLE_TIMEOUT_SECONDS = 300.0
 """The server ends a stalled transaction after this time, so that others can write."""
 _SESSION_TIMEOUT_SECONDS = 600.0
-"""This process closes a connection after this time, whatever the server does."""
+"""This process closes a connection after this time, even if the server does not answer."""
 _TABLES = {"meta", "entries", "payloads"}
 _INDEX = "terms"
 """The table of the index; ledgers of earlier versions lack it until ``budget migrate`` creates it."""
@@ -70,20 +70,23 @@ _NOT_COMMITTED = {"23", "25", "40"}
 """The classes of SQLSTATE by which a server reports that it did not commit."""
 _REASONS = {
     "08": ("the connection was lost", "run the same command again"),
-    "23": ("another program wrote to it at the same time; nothing was written", "run the same command again"),
+    "23": ("another program wrote at the same time; nothing was written", "run the same command again"),
     "23001": ("the server refuses to change existing entries", ""),
     "25P03": ("this process had stalled, and nothing was written", "run the same command again"),
     "25": ("the server does not allow writing", "check that it is neither a standby nor read-only"),
     "28": ("the server rejects this user", "check the user and the password ($PGPASSWORD or $PGPASSFILE)"),
-    "40": ("another program changed it at the same time; nothing was written", "run the same command again"),
-    "42501": ("this user lacks a privilege on it", "see the README for the privileges that a ledger needs"),
-    "42": ("its tables are not those of a ledger", "check that the address names the right database and schema"),
+    "40": ("another program made a change at the same time; nothing was written", "run the same command again"),
+    "42501": ("this user lacks a privilege on its tables", "see the README for the privileges that a ledger needs"),
+    "42": (
+        "the schema does not hold the tables of a ledger",
+        "check that the address names the right database and schema",
+    ),
     "53": ("the server has no disk space, memory or connections left", "free some, then run the same command again"),
-    "55P03": ("another process holds its lock", "run the same command again"),
+    "55P03": ("another process holds the lock", "run the same command again"),
     "57014": ("the server canceled the statement", "run the same command again"),
     "57": ("the server ended the session", "run the same command again"),
 }
-"""By SQLSTATE or its class: the reason and a hint. The driver's own texts are never shown."""
+"""The reason and the hint to print, by SQLSTATE or its class; the driver's own texts are never printed."""
 
 
 class PostgresTransaction(Transaction):
@@ -108,7 +111,7 @@ class PostgresTransaction(Transaction):
 
 
 class PostgresStorage(Storage):
-    """A ledger in a schema of a database; any number of hosts and processes."""
+    """A ledger in a schema of a database, which any number of hosts and processes can use."""
 
     def __init__(self, address: PostgresAddress) -> None:
         self._address = address
@@ -167,7 +170,7 @@ class PostgresStorage(Storage):
             connection.close()
 
     def _prepare(self, connection: psycopg.Connection[Any]) -> None:
-        """Make commits durable and waits finite, whatever the server, the role or the environment set."""
+        """Set the connection so that commits are durable and waits end, whatever the server is configured for."""
         timeouts = (_LOCK_ATTEMPT_SECONDS, _LOCK_TIMEOUT_SECONDS, _IDLE_TIMEOUT_SECONDS)
         milliseconds = [str(int(seconds * 1000)) for seconds in timeouts]
         row = connection.execute(_SESSION, [self._schema, *milliseconds]).fetchone()
@@ -200,7 +203,7 @@ class PostgresStorage(Storage):
         return bool(tables)
 
     def _create(self, connection: psycopg.Connection[Any]) -> None:
-        """Create the ledger in one transaction; if several processes begin at once, one does it."""
+        """Create the ledger in one transaction; if several processes try at the same time, one of them creates it."""
         connection.execute("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
         with self._committed(connection):
             alone = "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))"
@@ -224,7 +227,7 @@ class PostgresStorage(Storage):
         connection.execute(_APPEND_ONLY.format(schema=self._schema, table=_INDEX))
 
     def migrate(self) -> tuple[int, None] | None:
-        """See ``Storage.migrate``: an earlier ledger gets its index, with the privileges of its entries."""
+        """See ``Storage.migrate``: create the index, and grant the same privileges as on the table of entries."""
         with self._connected() as connection:
             self._begin(connection)
             transaction = PostgresTransaction(connection)
@@ -255,7 +258,7 @@ class PostgresStorage(Storage):
 
     @contextmanager
     def _committed(self, connection: psycopg.Connection[Any]) -> Iterator[None]:
-        """Commit after the block, or roll back if it raises; raise if the server does not confirm the commit."""
+        """Commit after the ``with`` block, or roll back after an error; the server must confirm the commit."""
         try:
             yield
         except BaseException:
@@ -273,7 +276,7 @@ class PostgresStorage(Storage):
         if not committed or "WARNING" in warnings:
             raise LedgerError(
                 f"the server of the ledger {self.location!r} did not confirm a commit: "
-                "it is not known whether it was written",
+                "the change may or may not have been written",
                 hint="run the same command again: it finishes a charged release, and does not charge it twice",
             )
 
@@ -324,6 +327,6 @@ def _bounded(connection: psycopg.Connection[Any]) -> Iterator[None]:
 
 
 def _roll_back(connection: psycopg.Connection[Any]) -> None:
-    """Undo a transaction; if the connection is lost or busy, the server undoes it when the connection closes."""
+    """Undo a transaction; if the connection is lost or busy, the server does so when the connection closes."""
     with suppress(_driver().Error):
         connection.execute("ROLLBACK")

@@ -1,4 +1,4 @@
-"""Identify the process that made a reservation, and tell whether it is still running."""
+"""Identify the process that charged a release, and tell whether the process is still running."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ def this_process() -> dict[str, str]:
 
 
 def is_running(owner: dict[str, str]) -> bool:
-    """Return whether the process that made a reservation may still be running.
+    """Return whether the process that charged a release may still be running.
 
-    A process of another host counts as running: a fresh release then makes its own reservation.
+    A process on another host counts as running, so a new release with ``--fresh`` does not take over its charge.
     """
     if owner.get("host") != socket.gethostname():
         return True
@@ -52,7 +52,7 @@ def _start_time(pid: int) -> str:
 
 
 def user_name() -> str:
-    """Return the name of the user who runs this process, from the system and not from the environment."""
+    """Return the name of the user who runs this process, as the system (not the environment) states it."""
     import pwd
 
     try:

@@ -1,7 +1,7 @@
 """Rebuild a chain from the readable entries of a damaged one, so that no spent budget becomes available again.
 
-Entries that verify are kept as they are. A readable charge that does not verify is charged again under a new name,
-whether it fits or not. Totals and limits are lowered to the tightest that can be read, verified or not.
+Entries that verify are kept as they are. A readable charge that does not verify is charged again under a new name, even
+if it does not fit. Totals and limits are lowered to the smallest ones that can be read in any entry.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ _MALFORMED = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
 @dataclass
 class RebuiltChain:
-    """A chain that only takes entries that keep the protocol.
+    """A chain that accepts only entries that keep the protocol.
 
     Attributes:
-        stamp: the time, user and version of its new entries.
-        state: the state after its entries.
+        stamp: the time, user and version that new entries get.
+        state: the state of the ledger after these entries.
         charged: the releases that are charged again, because their later entries are lost.
         lost: the entries, charges and payloads that are missing from the chain, one sentence each.
-        tightened: the totals and limits that were lowered to a readable entry's, one sentence each.
+        tightened: the totals and limits that were lowered, one sentence each.
         opened: the accounts whose opening is readable but does not verify, one sentence each.
-        exhausted: whether a readable entry that does not verify records that later entries were lost.
+        exhausted: whether an unverified entry states that entries were lost, so that all budgets count as spent.
     """
 
     stamp: Mapping[str, str]
@@ -51,7 +51,7 @@ class RebuiltChain:
     exhausted: bool = False
 
     def take(self, entry: Entry) -> bool:
-        """Append an existing entry if it continues the chain; return whether it does."""
+        """Append an existing entry if it continues the chain; return whether it was appended."""
         mark = self.state.mark
         if entry.sequence != mark.sequence + 1 or not entry.follows(mark.hash) or try_entry(self.state, entry):
             return False
@@ -59,7 +59,7 @@ class RebuiltChain:
         return True
 
     def add(self, fields: Mapping[str, Any]) -> bool:
-        """Append a new entry if it keeps the protocol; return whether it does.
+        """Append a new entry if it keeps the protocol; return whether it was appended.
 
         Raises:
             LedgerError: the entry must be signed, and the key is not available.
@@ -78,7 +78,7 @@ class RebuiltChain:
         return True
 
     def missing(self, read: Callable[[str], bytes | None], start: int = 0) -> list[str]:
-        """Return the keys of the payloads that cannot be read, without those of the first ``start`` entries."""
+        """Return the keys of the payloads that cannot be read; the first ``start`` entries are not considered."""
         expected = kept_payloads(self.entries[start:])
         checkpoints = {payload_key(entry.sequence) for entry in self.entries}
         lost = [
@@ -86,16 +86,18 @@ class RebuiltChain:
             for key, stated in expected.items()
             if key not in checkpoints and ((payload := read(key)) is None or digest("payload", payload) != stated)
         ]
-        self.lost += [f"the payload of release {key} cannot be read: it cannot be shown again" for key in lost]
+        self.lost += [
+            f"the payload of release {key} cannot be read: this release cannot be shown again" for key in lost
+        ]
         return lost
 
     def charge_unfinished(self) -> None:
-        """Charge every unfinished release again: its draw may have been seen although the entry of the draw is lost."""
+        """Charge every unfinished release again, because it may have been published after the last saved entry."""
         for account, release in unfinished(self.state):
             self._charge_again(account.name, self.entries[release.sequence - 1].fields)
 
     def account_for(self, entries: Iterable[Entry]) -> None:
-        """Take the accounts, the charges and the tightest totals from readable entries that do not verify."""
+        """Add the accounts, the charges and the smallest totals that readable but unverified entries state."""
         totals: list[dict[str, Any]] = []
         for entry in entries:
             self.lost.append(f"entry {entry.sequence} does not verify")
@@ -133,7 +135,7 @@ class RebuiltChain:
             self.lost.append(f"the charge of release {name} is malformed: it is not counted")
 
     def _tighten(self, fields: Mapping[str, Any]) -> None:
-        """Lower a total or a limit to the one that a readable entry states; never raise it."""
+        """Lower a total or a limit to the value in an unverified entry; never raise it."""
         account = self.state.accounts[fields["account"]]
         stated, analyst = parse_budget(fields["budget"]), fields.get("analyst")
         current = account.budget if fields["kind"] == "amend" else account.limit_budgets.get(analyst or "")

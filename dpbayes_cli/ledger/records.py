@@ -1,4 +1,4 @@
-"""Releases in the ledger, each assembled from its own entries; and the index terms of entries."""
+"""Assemble releases from their entries in the ledger, and compute the terms by which the index finds entries."""
 
 from __future__ import annotations
 
@@ -17,14 +17,16 @@ class ReleaseRecord:
     """One release in the ledger.
 
     Attributes:
-        request_digest, question_digest: digests of the request, and of the part that determines the privacy cost.
-        source: the identity of the data source: absolute paths or ``-``.
+        request_digest: the digest of the request.
+        question_digest: the digest of the part of the request that determines the privacy cost.
+        source: the data source: absolute paths, a table's address, or ``-`` for standard input.
         guarantee: the privacy cost that was charged.
-        owner: the process that made the reservation.
-        sequence, hash: the entry of the charge.
-        analyst: the analyst whose limit was charged, too, or None.
-        sealed, published, document: the digests of the sealed payload, of the published files by name, and of the
-            published document; None before that stage.
+        owner: the process that charged the release.
+        sequence, hash: the sequence number and hash of the entry that charged the release.
+        analyst: the analyst whose limit was charged in addition to the account, or None.
+        sealed: the digest of the stored draw; None if no draw is stored.
+        published: the digests of the published files, by name; None if the release is not published.
+        document: the digest of the published document; None if the release is not published.
     """
 
     release_id: str
@@ -48,12 +50,12 @@ class ReleaseRecord:
 
     @property
     def stage(self) -> str:
-        """``reserved``, ``sealed`` or ``published``."""
+        """The stage of the release: ``reserved`` (charged), ``sealed`` (its draw is stored) or ``published``."""
         return "published" if self.published is not None else "sealed" if self.sealed is not None else "reserved"
 
 
 def record_of(entries: Iterable[Entry]) -> ReleaseRecord | None:
-    """Return the release that its entries, in order, describe; None if there are no entries."""
+    """Return the release that its entries describe; None if there are no entries."""
     record = None
     for entry in entries:
         record = advance_release(record, entry.fields, entry)
@@ -61,10 +63,10 @@ def record_of(entries: Iterable[Entry]) -> ReleaseRecord | None:
 
 
 def advance_release(known: ReleaseRecord | None, fields: Mapping[str, Any], entry: Entry) -> ReleaseRecord:
-    """Return a release after its next entry.
+    """Return the record of a release after its next entry; ``known`` is the record before the entry.
 
     Raises:
-        ValueError: the entry is not a valid next step of the release.
+        ValueError: the entry cannot follow the entries of the release.
     """
     kind = fields["kind"]
     if kind == "reserved":
@@ -90,7 +92,7 @@ def advance_release(known: ReleaseRecord | None, fields: Mapping[str, Any], entr
 
 
 def terms_of(fields: Mapping[str, Any]) -> list[str]:
-    """Return the index terms of an entry, by which it is found without reading all entries."""
+    """Return the index terms of an entry; by each term, the entry is found without reading all entries."""
     kind, account = fields["kind"], fields["account"]
     terms = ["checkpoint"] if kind == "checkpoint" else []
     if account:
@@ -104,5 +106,5 @@ def terms_of(fields: Mapping[str, Any]) -> list[str]:
 
 
 def request_term(account: str, question_digest: str) -> str:
-    """Return the index term of an account's charges with one question digest."""
+    """Return the index term of the charges of an account that have the same question digest."""
     return f"asked:{question_digest} {account}"

@@ -1,4 +1,4 @@
-"""The protocol: how each kind of entry changes the state, and when it is refused."""
+"""The protocol of the ledger: how each kind of entry changes the state, and when an entry is refused."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from dpbayes_cli.privacy.neighbors import Neighbors
 
 
 def replay(entries: Iterable[Entry], state: State | None = None) -> State:
-    """Return the state after entries; ``state``, if given, is the state before them and is changed in place."""
+    """Return the state after entries; if ``state`` is given, it is the state before them, and is changed in place."""
     state = State() if state is None else state
     for entry in entries:
         apply_entry(state, entry)
@@ -54,13 +54,13 @@ def _end_with(state: State, entry: Entry) -> None:
 def _apply(state: State, entry: Entry) -> None:
     fields = entry.fields
     if fields["sequence"] != entry.sequence:
-        raise ValueError("its sequence number differs from its place in the chain")
+        raise ValueError("the sequence number differs from the entry's place in the chain")
     kind, name = fields["kind"], fields["account"]
     for key in ("kind", "account", "time", "user", "version"):
         if not isinstance(fields[key], str):
-            raise ValueError(f"its {key} is not a text")
+            raise ValueError(f"the {key} is not a text")
     if not isinstance(fields.get("purpose", ""), str) or not isinstance(fields.get("reason", ""), str):
-        raise ValueError("its reason is not a text")
+        raise ValueError("the reason is not a text")
     _check_signature(state, fields)
     if not name:
         _apply_to_ledger(state, kind, fields)
@@ -73,16 +73,16 @@ def _apply(state: State, entry: Entry) -> None:
 
 
 def _check_signature(state: State, fields: Mapping[str, Any]) -> None:
-    """Require a valid signature of the key in force; any signature if this key is not available."""
+    """Require a valid signature by the ledger's key; if the key is not available, require any signature."""
     in_force = state.key_for(fields)
     state.is_signed = False
     if not in_force:
         return
     if "mac" not in fields:
-        raise ValueError("it is not signed with the ledger's key")
+        raise ValueError("the entry is not signed with the ledger's key")
     key = state.keys.get(in_force)
     if key is not None and not key.signed(state.mark.hash, fields):
-        raise ValueError("its signature is not valid under the ledger's key: it was rewritten")
+        raise ValueError("the signature is not valid under the ledger's key: the entry was rewritten")
     state.is_signed = key is not None
 
 
@@ -91,7 +91,7 @@ def _open(state: State, name: str, fields: Mapping[str, Any]) -> None:
         raise ValueError("the account is already open")
     unit = fields.get("unit")
     if not isinstance(unit, str | None):
-        raise ValueError("its unit is not a text")
+        raise ValueError("the unit is not a text")
     budget, relation, separate = parse_budget(fields["budget"]), Neighbors(fields["neighbors"]), _is_separate(fields)
     opened = (fields["time"], fields["by_default"], unit)
     state.accounts[name] = Account(name, budget, relation, *opened, separate_population=separate)
@@ -100,7 +100,7 @@ def _open(state: State, name: str, fields: Mapping[str, Any]) -> None:
 def _is_separate(fields: Mapping[str, Any]) -> bool:
     is_separate = fields.get("separate_population", False)
     if not isinstance(is_separate, bool):
-        raise ValueError("its separate population is not true or false")
+        raise ValueError("separate_population is neither true nor false")
     return is_separate
 
 
@@ -111,7 +111,7 @@ def _apply_to_account(account: Account, kind: str, fields: Mapping[str, Any]) ->
     else:
         budget, lost = parse_budget(fields["budget"]), fields.get("lost", False)
         if budget.shape != account.budget.shape:
-            raise ValueError("its kind is not that of the account's budget")
+            raise ValueError("the kind of budget differs from that of the account")
         if kind == "amend":
             if budget.excess(account.charged) and not lost:
                 raise ValueError("the budget falls below what is spent")
@@ -125,7 +125,7 @@ def _apply_to_account(account: Account, kind: str, fields: Mapping[str, Any]) ->
 
 def _set_limit(account: Account, analyst: object, budget: Budget, lost: bool) -> None:
     if not isinstance(analyst, str) or not analyst:
-        raise ValueError("its analyst is not a text")
+        raise ValueError("the analyst is not a text")
     if budget.excess(account.charged_to(analyst)) and not lost:
         raise ValueError("the limit falls below what is spent")
     account.limit_budgets[analyst] = budget
@@ -134,10 +134,10 @@ def _set_limit(account: Account, analyst: object, budget: Budget, lost: bool) ->
 
 
 def _apply_to_ledger(state: State, kind: str, fields: Mapping[str, Any]) -> None:
-    """Apply an entry about the whole ledger; the reasons given to ``_exhaust`` are part of checkpoints' digests."""
+    """Apply an entry about the whole ledger; the reasons below must not change: digests of checkpoints hold them."""
     if kind == "anchor":
         if not isinstance(fields["path"], str):
-            raise ValueError("its path is not a text")
+            raise ValueError("the path is not a text")
         state.anchor = fields["path"]
     elif kind in {"adopt", "restored"}:
         state.adopted |= {Mark(seen["sequence"], seen["hash"]) for seen in fields["seen"]}
@@ -151,12 +151,12 @@ def _apply_to_ledger(state: State, kind: str, fields: Mapping[str, Any]) -> None
             _exhaust(state, "entries that could not be verified say so")
     elif kind == "key":
         if not isinstance(fields["key"], str) or not fields["key"]:
-            raise ValueError("it must name its key by a text")
+            raise ValueError("the key is not named by a text")
         state.key_since = state.key_since if state.key == fields["key"] else fields["sequence"]
         state.key = fields["key"]
     elif kind == "checkpoint":
         if fields["state"] != state_digest(state):
-            raise ValueError("its state is not the state after the entries before it")
+            raise ValueError("the digest is not that of the state after the earlier entries")
         state.checkpoint = state.mark.sequence + 1
     else:
         raise ValueError(f"this version of dpbayes does not know the kind of entry {kind!r}")
@@ -199,7 +199,7 @@ def record_layout(request: Mapping[str, Any], unit: str | None) -> str:
 
 
 def _check_fits(account: Account, analyst: str | None, guarantee: Guarantee) -> None:
-    """Require that a charge fits; not called for a salvaged charge, which is spent and counts in any case."""
+    """Require that a charge fits; a salvaged charge is not checked, because its release may have been seen."""
     if account.exhausted or account.budget.shortfall(account.charged, guarantee):
         raise ValueError("the charge does not fit the budget")
     if (analyst is None) != (not account.limit_budgets):

@@ -1,7 +1,7 @@
 """Restore a ledger from a backup; charges after the backup stay charged.
 
 Readable entries that continue the backup are kept as they are. Readable charges that do not verify are charged again.
-If any entry cannot be read, every account counts as fully spent until a human sets its total again.
+If any entry cannot be read, the budget of every account counts as spent in full until a human sets its total again.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ class Restoration:
     Attributes:
         state: the state of the new ledger.
         backup: the last entry of the backup.
-        carried: the number of entries after the backup that were kept as they are.
+        carried: the number of entries after the backup that were kept unchanged.
         charged: the releases that are charged again.
         lost: the entries and payloads that could not be read or verified, one sentence each.
-        complete: whether everything after the backup was read; if not, every account counts as fully spent.
-        already_done: whether the ledger had been restored from this backup, for this reason, before.
+        complete: whether everything after the backup was read; if not, every budget counts as spent in full.
+        already_done: whether an earlier run restored the ledger from this backup for the same reason.
     """
 
     state: State
@@ -50,14 +50,14 @@ def restore(ledger: Ledger, backup: Path, reason: str) -> Restoration:
     Args:
         ledger: the ledger, which may be damaged or missing.
         backup: a copy that ``back_up`` made; it is not changed.
-        reason: why, for the history.
+        reason: the reason, which the history keeps.
 
     Raises:
-        LedgerError: the backup does not verify, is of another ledger, or is the ledger itself; or a file cannot be
-            written. Nothing is changed.
+        LedgerError: the backup does not verify, is of another ledger, or is the ledger itself, or a file cannot be
+            written. The ledger is not changed then.
 
-    Privacy: the spent part of an account never falls: it is the sum over the backup and all readable entries after it,
-        or the full total.
+    Privacy: what an account has spent never falls: it is the sum of the charges in the backup and in all readable
+        entries after it, or the full total.
     Source: architecture, the ledger.
     """
     source = SqliteStorage(backup, anywhere=True)
@@ -133,7 +133,7 @@ def _take_over(chain: RebuiltChain, left: Leftover, location: str) -> tuple[int,
 
 
 def _counted_by_salvage(chain: RebuiltChain, left: Leftover) -> bool:
-    """Return whether the backup is a salvage of the ledger itself, so that it counts all readable entries already."""
+    """Return whether the backup was salvaged from the ledger itself, so that it counts all readable entries already."""
     if not left.entries:
         return False
     last = max(left.entries, key=lambda entry: entry.sequence)
@@ -142,7 +142,7 @@ def _counted_by_salvage(chain: RebuiltChain, left: Leftover) -> bool:
 
 
 def _restored_before(ledger: Ledger, requested: Mapping[str, object]) -> Restoration | None:
-    """Return the result of an earlier, equal restore; None if there is none, or the ledger has findings."""
+    """Return the result of an earlier restore of the same backup; None if there was none, or the ledger is damaged."""
     try:
         if not ledger.storage.exists or ledger.findings()[0]:
             return None

@@ -1,4 +1,4 @@
-"""The ledger in one SQLite file, with a rollback journal; a commit is on disk before anyone relies on it.
+"""The ledger in one SQLite file with a rollback journal; a transaction ends only when its commit is on disk.
 
 ``synchronous=EXTRA`` also syncs the directory after the journal is unlinked. Otherwise a power cut right after a commit
 could bring the journal back, which would undo the charge. The write-ahead log is not used.
@@ -33,7 +33,7 @@ from dpbayes_cli.ledger.storage import Storage, Transaction
 
 SCHEMA_VERSION = 1
 MIGRATIONS: dict[int, tuple[str, ...]] = {}
-"""By schema version, the statements that migrate to the next version; entries keep their bodies and hashes."""
+"""The statements that migrate from each schema version to the next; entries keep their bodies and hashes."""
 _APPLICATION_ID = 0x44504259  # "DPBY"
 _TABLES = (
     "CREATE TABLE entries (sequence INTEGER PRIMARY KEY, body TEXT NOT NULL, hash TEXT NOT NULL) STRICT",
@@ -44,7 +44,7 @@ _TABLES = (
 
 
 class SqliteStorage(Storage):
-    """A ledger in a file; single host, any number of processes."""
+    """A ledger in a file, which any number of processes of one host can use."""
 
     def __init__(self, path: Path, *, anywhere: bool = False) -> None:
         self.path = path.absolute()
@@ -78,13 +78,13 @@ class SqliteStorage(Storage):
         if not status.st_size:
             raise LedgerError(
                 f"the ledger {self.location!r} is empty: it was truncated",
-                hint="dpbayes budget restore BACKUP --reason TEXT; remove it only if it never held a charge",
+                hint="dpbayes budget restore BACKUP --reason TEXT; remove the file only if it never held a charge",
             )
         return True
 
     @contextmanager
     def writing(self) -> Iterator[Transaction]:
-        """See ``Storage.writing``; if a crash left a journal, pages and chain are checked first."""
+        """See ``Storage.writing``; if a crash left a journal, the pages and the chain are checked first."""
         self._check_place()
         with self._translated():
             self._create()
@@ -123,12 +123,12 @@ class SqliteStorage(Storage):
             raise self._missing()
 
     def damage(self) -> list[str]:
-        """See ``Storage.damage``; runs SQLite's own check of pages, order and indexes."""
+        """See ``Storage.damage``; runs SQLite's integrity check."""
         with self._translated(), self._patient() as (connection, _):
             return integrity_findings(connection)
 
     def copy_to(self, target: Path) -> None:
-        """Write a consistent copy into an empty file, by SQLite's backup, which copies one moment.
+        """Write a copy into an empty file with SQLite's online backup; changes during the copy are not in it.
 
         Raises:
             LedgerError: the ledger cannot be read.
@@ -139,7 +139,7 @@ class SqliteStorage(Storage):
             connection.backup(copy)
 
     def salvage(self) -> tuple[list[Entry], list[str]]:
-        """Return every readable entry, verified or not, and the unreadable ones, one sentence each.
+        """Return every readable entry, verified or not, and one sentence about each gap of unreadable entries.
 
         Raises:
             LedgerError: nothing can be read.
@@ -157,7 +157,7 @@ class SqliteStorage(Storage):
             return None
 
     def check_path(self) -> None:
-        """Refuse a path under which other processes may not see a journal.
+        """Refuse a path if processes that use another path to the file may not see its journal.
 
         Raises:
             LedgerError: the file is on a network file system, has several names, or is mounted as a single file.
@@ -167,7 +167,7 @@ class SqliteStorage(Storage):
 
     @property
     def has_journal(self) -> bool:
-        """Whether a journal lies beside the file."""
+        """Whether the file has a journal."""
         return journal_of(self.path).exists()
 
     def migrate(self) -> tuple[int, Path] | None:
@@ -211,7 +211,7 @@ class SqliteStorage(Storage):
             wait_for_replacement(self.path)
 
     def _create(self) -> None:
-        """Create the complete ledger under a temporary name, accessible to its owner only, then link it."""
+        """Create the complete ledger under a temporary name, accessible to its owner only, then give it its name."""
         if self.exists:
             return
         try:
@@ -223,7 +223,7 @@ class SqliteStorage(Storage):
 
     @contextmanager
     def _patient(self, begin: str = "") -> Iterator[tuple[sqlite3.Connection, bool]]:
-        """Connect and begin, waiting for other writers in short slices, so that signals are handled meanwhile.
+        """Connect and begin a transaction; wait for other writers in short intervals, so that signals are handled.
 
         Yield the connection, and whether SQLite had to undo an incomplete transaction after a crash.
         """
@@ -253,14 +253,14 @@ class SqliteStorage(Storage):
                 return
 
     def _sync_names(self) -> None:
-        """Sync the removal of the last journal: a commit that anyone has seen must survive a power cut."""
+        """Sync the removal of the last journal, because a commit that any process has seen must survive a power cut."""
         try:
             sync(journal_of(self.path).parent)
         except OSError as error:
             raise LedgerError(f"cannot sync the directory of {self.location!r}: {error.strerror}") from None
 
     def _was_replaced(self, before: tuple[int, int] | None) -> bool:
-        """Return whether the ledger is being replaced, or was replaced since its identity was ``before``."""
+        """Return whether the ledger is being replaced, or is no longer the file with the identity ``before``."""
         return not self._anywhere and (is_being_replaced(self.path) or file_identity(self.path) != before)
 
     def _has_crash_journal(self) -> bool:
@@ -305,7 +305,7 @@ class SqliteStorage(Storage):
         except (sqlite3.Error, UnicodeDecodeError) as error:  # SQLite's message may quote text that cannot be decoded
             code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
             damaged = code in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
-            reason = "its text is damaged" if isinstance(error, UnicodeDecodeError) else str(error)
+            reason = "a text in the file is damaged" if isinstance(error, UnicodeDecodeError) else str(error)
             raise LedgerError(
                 f"the ledger {self.location!r} cannot be used: {reason}",
                 hint="restore a backup, or save what verifies: dpbayes budget recover --to FILE"

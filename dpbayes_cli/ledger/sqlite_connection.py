@@ -1,6 +1,6 @@
-"""Connections to a ledger in SQLite, with durable commits and patience for locks; and transactions on them.
+"""Connections to a ledger in SQLite, whose commits are durable and which wait for locks; and their transactions.
 
-The entries of a damaged ledger are read in order while the pages allow it, else one number at a time.
+The entries of a damaged ledger are read in order as far as possible; after a damaged page, each number is tried.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from dpbayes_cli.ledger.chain import Entry
 from dpbayes_cli.ledger.storage import BEFORE_ALL, Transaction
 
 PATIENCE = 120.0
-"""Seconds for which another process may hold the file."""
+"""How many seconds to wait while another process locks the file."""
 _SLICE = 0.25
-"""Seconds that SQLite itself waits for a lock; signals are not handled meanwhile."""
+"""How many seconds SQLite itself waits for a lock; Python handles no signals in this time."""
 _MAX_GAP = 1000
 """How many entry numbers to try, one by one, after a page that cannot be read."""
 _UNREADABLE = (sqlite3.DatabaseError, UnicodeDecodeError)
@@ -41,17 +41,13 @@ def connect(path: Path) -> sqlite3.Connection:
 
 
 def integrity_findings(connection: sqlite3.Connection) -> list[str]:
-    """Return the findings of SQLite's own check of pages, order and indexes, one sentence each."""
+    """Return the defects that SQLite's integrity check finds, one sentence each."""
     rows = [str(row[0]) for row in execute_patiently(connection, "PRAGMA integrity_check(20)")]
     return [] if rows == ["ok"] else [f"the file is damaged: {' '.join(row.split())}" for row in rows]
 
 
 def refuse_damage(connection: sqlite3.Connection) -> None:
-    """Refuse a damaged file.
-
-    Raises:
-        LedgerError: SQLite's check finds damage.
-    """
+    """Raise ``LedgerError`` if SQLite's integrity check finds damage."""
     if findings := integrity_findings(connection):
         raise LedgerError(
             f"after a crash, {findings[0]}", hint="restore a backup: dpbayes budget restore BACKUP --reason TEXT"
@@ -59,7 +55,7 @@ def refuse_damage(connection: sqlite3.Connection) -> None:
 
 
 def execute_patiently(connection: sqlite3.Connection, statement: str) -> sqlite3.Cursor:
-    """Execute a statement; retry while another process holds the file, up to ``PATIENCE`` seconds."""
+    """Execute a statement; while another process locks the file, retry for up to ``PATIENCE`` seconds."""
     deadline = time.monotonic() + PATIENCE
     while True:
         try:
@@ -113,7 +109,7 @@ class SqliteTransaction(Transaction):
         super().put_payload(key, payload)
 
     def _begin_with_page_1(self) -> None:
-        """Write page 1 before any other page, so that the journal always shows which file it belongs to."""
+        """Write page 1 of the file before any other page, so that the journal shows to which file it belongs."""
         if not self._has_written:
             (version,) = self._connection.execute("PRAGMA user_version").fetchone()
             self._connection.execute(f"PRAGMA user_version = {int(version)}")
@@ -121,7 +117,7 @@ class SqliteTransaction(Transaction):
 
 
 def readable_entries(connection: sqlite3.Connection) -> tuple[list[Entry], list[str]]:
-    """Return every readable entry, whatever its number, and the unreadable or missing ones, one sentence each.
+    """Return every readable entry, and one sentence about each gap of missing or unreadable entries.
 
     Entries with numbers below 1, which no ledger writes, come last.
     """
@@ -153,7 +149,7 @@ def readable_entries(connection: sqlite3.Connection) -> tuple[list[Entry], list[
 
 
 def _one_by_one(connection: sqlite3.Connection, last: int) -> tuple[object, ...] | None:
-    """Return the next entry that can be read by its number; None if there is none within ``_MAX_GAP``."""
+    """Return the row of the next readable entry after ``last``; None if the next ``_MAX_GAP`` are unreadable."""
     for sequence in range(last + 1, last + 1 + _MAX_GAP):
         try:
             rows = connection.execute("SELECT * FROM entries WHERE sequence = ?", (sequence,)).fetchall()

@@ -1,8 +1,9 @@
-"""The rollback journal beside a SQLite file: whether a crash left it, and whether it belongs to the file.
+"""The rollback journal of a SQLite file: whether a crash left it, and whether it belongs to the file.
 
 SQLite plays a leftover journal back into whatever file has the ledger's name, even into a backup that was copied over
-the ledger. Page 1 counts the commits. A journal belongs to a file whose count equals the journal's, or exceeds
-it by one because the incomplete transaction has written page 1 already.
+the ledger. Page 1 of the file counts the commits, and the journal holds a copy of page 1. The journal belongs to the
+file if both counts are equal, or if the file's count is larger by one, because the incomplete transaction has written
+page 1 already.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from dpbayes_cli.ledger.ledger_file import retry_while_locked
 _MAGIC = bytes.fromhex("d9d505f920a163d7")
 _HEADER = struct.Struct(">8sIIIII")
 _COUNTER, _PAGES = slice(24, 28), slice(28, 32)
-"""Where page 1 keeps the number of commits, and the number of pages."""
+"""The bytes of page 1 that hold the number of commits and the number of pages."""
 _RESERVED = 0x40000001
-"""The byte of the file that a live writer keeps locked while its journal exists."""
+"""The byte of the file that a running writer keeps locked while its journal exists."""
 _FIRST_LOCK, _LOCKS = 0x40000000, 512
 _LARGEST_SECTOR, _LARGEST_PAGE = 1 << 16, 1 << 16
 
@@ -32,7 +33,7 @@ def journal_of(path: Path) -> Path:
 
 
 def has_crash_journal(path: Path) -> bool:
-    """Return whether there is a journal that SQLite would play back, which no live writer holds.
+    """Return whether a journal exists that no running writer uses, so that SQLite would play it back.
 
     Raises:
         OSError: the file cannot be opened.
@@ -84,7 +85,7 @@ def _open(path: Path, _identity: tuple[int, int] | None) -> int:
 
 
 def _descriptor(path: Path) -> int:
-    """Return a descriptor that is never closed: closing any descriptor of a file releases all locks of the process."""
+    """Return a descriptor that stays open: closing any descriptor of a file would release all locks of the process."""
     return _open(path, _identity(path))
 
 
@@ -98,7 +99,7 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 
 def _header(content: bytes) -> tuple[int, int, int, int] | None:
-    """Return the numbers of records and of pages before, sector size and page size; None if this is not a header."""
+    """Parse a journal's header: number of records, pages before the transaction, sector size, page size; else None."""
     if len(content) < _HEADER.size:
         return None
     magic, records, _, pages, sector, page = _HEADER.unpack(content)
@@ -108,7 +109,7 @@ def _header(content: bytes) -> tuple[int, int, int, int] | None:
 
 
 def _kept_counter(descriptor: int, size: int) -> int | None:
-    """Return the number of commits on the journal's copy of page 1; None if it has no copy of page 1."""
+    """Return the number of commits in the journal's copy of page 1; None if the journal has no such copy."""
     start = 0
     while (header := _header(os.pread(descriptor, _HEADER.size, start))) is not None:
         records, _, sector, page = header

@@ -1,10 +1,11 @@
-"""Replace the content of a ledger's file: other processes wait, and the old content is kept in a copy.
+"""Replace the content of a ledger's file, while other processes wait; the old content is kept in a copy.
 
-The file keeps its inode: if the name went to another file, a process that still has the old file open would take the
-new file's journal for its own. The old content is copied aside, the file is emptied, and SQLite writes the new content
-in one transaction. A marker file stands beside the ledger from before the first change until after the last. Its lock
-is held meanwhile, and other processes wait for it. An unlocked marker means that a replacement was interrupted: every
-command is refused until the same restore is repeated.
+The file keeps its inode: if another file got the name, a process that still has the old file open would take the new
+    file's journal for its own. The old content is copied to another file, the ledger's file is emptied, and SQLite
+    writes the new content in one transaction.
+
+A marker file exists and is locked during the replacement, and other processes wait for its lock. If the marker is not
+locked, a replacement was interrupted, and every command is refused until the same restore is repeated.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from dpbayes_cli.ledger.sqlite_journal import has_crash_journal, journal_belongs
 
 _LOCK_TIMEOUT_SECONDS = 120.0
 _DOUBTFUL = "/"
-"""Stands after the copy's name in the marker if the old file may not have been the ledger; no file name holds it."""
+"""The marker file holds the copy's name, and then this character if the old file may not have been the ledger."""
 
 
 @dataclass
@@ -37,7 +38,7 @@ class Leftover:
 
     Attributes:
         entries: every readable entry, verified or not.
-        is_the_ledger: whether the file is the ledger, as far as can be told; False if its journal is another file's.
+        is_the_ledger: False if the file has a journal of another file, so that it may not be the ledger.
     """
 
     entries: list[Entry] = field(default_factory=list)
@@ -45,7 +46,7 @@ class Leftover:
     _connection: sqlite3.Connection | None = None
 
     def reads_on_from(self, sequence: int) -> bool:
-        """Return whether all entries after one can be read, up to the last one that the entries or the index name."""
+        """Return whether all entries after ``sequence`` can be read, up to the last one in the table or the index."""
         if self._connection is None or not self.is_the_ledger:
             return False
         try:
@@ -70,12 +71,12 @@ class Leftover:
 
 @dataclass
 class Replacement:
-    """A file whose content will replace the ledger's.
+    """A new ledger that will replace the content of the ledger's file.
 
     Attributes:
-        partial: a file for the new ledger, empty at first.
+        partial: the temporary file of the new ledger, at first empty.
         left: the readable part of the old ledger.
-        suffix: added to the names of the copies of the old files.
+        suffix: the end of the names under which the old files are kept.
         lock: a descriptor that locks the old file exclusively; None if there is no old file.
     """
 
@@ -89,7 +90,7 @@ class Replacement:
         """Keep a copy of the old files, and write the new ledger in their place.
 
         Raises:
-            OSError: a file cannot be written; the same replacement can be repeated, and continues from there.
+            OSError: a file cannot be written; the same replacement can be run again, and then continues.
         """
         sync(self.partial)
         marker, journal = restore_marker(self.ledger), journal_of(self.ledger)
@@ -117,7 +118,7 @@ class Replacement:
             self.lock = None
 
     def _keep_aside(self, journal: Path) -> str:
-        """Copy the old files; return the name of the ledger's copy, which does not exist if there was no ledger."""
+        """Copy the old files; return the name of the ledger's copy, even if there was no ledger to copy."""
         aside = _free_name(self.ledger, self.suffix)
         for path in (self.ledger, journal):
             if path.exists():
@@ -129,15 +130,15 @@ class Replacement:
 
 @contextmanager
 def replacing(ledger: Path, suffix: str, is_done: Callable[[], bool]) -> Iterator[Replacement | None]:
-    """Lock a ledger exclusively while a new ledger is made that will replace it; yield None if it was replaced already.
+    """Lock a ledger exclusively until a new ledger has replaced it; yield None if it was replaced already.
 
     Args:
         ledger: the file, which may be missing or damaged.
         suffix: see ``Replacement``.
-        is_done: returns whether an earlier replacement, which was interrupted, lacks only the removal of its marker.
+        is_done: a function that returns whether an interrupted replacement has written the new ledger completely.
 
     Raises:
-        LedgerError: other processes hold the ledger for too long, or a file cannot be written.
+        LedgerError: other processes lock the ledger for too long, or a file cannot be written.
     """
     real = Path(os.path.realpath(ledger))
     try:
@@ -167,7 +168,7 @@ def replacing(ledger: Path, suffix: str, is_done: Callable[[], bool]) -> Iterato
 
 
 def restore_marker(ledger: Path) -> Path:
-    """Return the file that exists while a ledger is replaced; it holds the name of the old ledger's copy."""
+    """Return the path of the marker file, which exists while a ledger is replaced and names the old ledger's copy."""
     real = Path(os.path.realpath(ledger))
     return real.with_name(f"{real.name}.restoring")
 
@@ -206,7 +207,7 @@ def _refuse_interrupted(ledger: Path) -> None:
 
 
 def is_being_replaced(ledger: Path) -> bool:
-    """Return whether a replacement has begun to change files and has not ended: its marker is not empty then."""
+    """Return whether a replacement has changed files and has not ended, so that its marker is not empty."""
     try:
         return restore_marker(ledger).stat().st_size > 0
     except OSError:
@@ -215,7 +216,7 @@ def is_being_replaced(ledger: Path) -> bool:
 
 @contextmanager
 def _held_marker(ledger: Path) -> Iterator[Path]:
-    """Create and lock the marker of a replacement; remove it if nothing was changed, or if all is done."""
+    """Create and lock the marker of a replacement; at the end, remove it unless the replacement is incomplete."""
     marker = restore_marker(ledger)
     while True:
         descriptor = os.open(marker, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
@@ -240,7 +241,7 @@ def _held_marker(ledger: Path) -> Iterator[Path]:
 
 
 def _roll_back(ledger: Path) -> None:
-    """Undo an incomplete transaction after a crash, if the file allows it; no command has reported it as done."""
+    """Undo an incomplete transaction after a crash, if possible; no command has reported its success."""
     with suppress(sqlite3.Error, OSError):
         if has_crash_journal(ledger) and journal_belongs(ledger):
             with closing(connect(ledger)) as connection:
@@ -248,7 +249,7 @@ def _roll_back(ledger: Path) -> None:
 
 
 def _left(path: Path, held: ExitStack) -> Leftover:
-    """Read a file without playing back its journal; its lock keeps others from changing it."""
+    """Read a file without playing back its journal; the caller's lock keeps other processes from changing it."""
     with suppress(sqlite3.Error, UnicodeDecodeError):
         uri = f"file:{quote(str(path))}?mode=ro&immutable=1"
         connection = held.enter_context(closing(sqlite3.connect(uri, uri=True, isolation_level=None)))
@@ -258,7 +259,7 @@ def _left(path: Path, held: ExitStack) -> Leftover:
 
 
 def _has_own_journal(ledger: Path) -> bool:
-    """Return whether a file has no journal, or one that belongs to it."""
+    """Return whether a file has no journal, or its journal belongs to it."""
     with suppress(OSError):
         return not journal_of(ledger).exists() or journal_belongs(ledger)
     return True

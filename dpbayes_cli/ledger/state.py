@@ -1,7 +1,7 @@
 """The state of a ledger after its entries: accounts, what they have spent, and the stage of each release.
 
-A state starts empty, or from a checkpoint. A state from a checkpoint holds totals and the releases since; an older
-release is read from its own entries on demand.
+A state starts empty, or from a checkpoint. A state from a checkpoint holds the totals, and only the releases after the
+checkpoint; an older release is read from its entries when it is needed.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from dpbayes_cli.privacy.neighbors import Neighbors
 
 @dataclass(frozen=True)
 class AnalystLimit:
-    """The most that one analyst may spend of an account, and the analyst's charges in the lanes of the budget.
+    """The most that one analyst may spend of an account, and the sums of what the analyst was charged.
 
-    Privacy: a second filter beside the account's: all charges of the analyst together keep the guarantee of the
-        limit, and the account's total holds whatever the limits are.
+    Privacy: the limit is a privacy filter in addition to the account's: all releases that are charged to the analyst
+        together keep the guarantee of the limit. The account's total holds whatever the limits are.
     Source: design notes, the ledger is a filter.
     """
 
@@ -49,18 +49,18 @@ class Account:
 
     Attributes:
         unit: the column that holds the privacy unit's ID; None: each record is a unit of its own.
-        charged: the exact sums of the privacy costs of all releases, in the budget's lanes; a reservation counts from
-            the moment it is made, permanently.
-        charged_by: by analyst, the sums that were charged under the analyst's name.
+        charged: the exact sums of the privacy costs of all releases, by their names in ``Budget.lanes``; a charge
+            counts permanently from the moment it is made.
+        charged_by: by analyst, the sums of the charges under the analyst's name.
         limit_budgets: by analyst, the limit.
-        notice: the spent share of the budget from which every charge prints a notice.
+        notice: the spent share of the budget from which charges print a notice; None: they print no notice.
         separate_population: whether a human has declared that no other account's data hold the same people.
-        changes: by subject, the content of the last change; see ``describe_change``.
+        changes: the content of the last change of each kind; see ``describe_change``.
         unfinished: the IDs of releases that are charged but not published.
         layouts: by file layout, the ID of the first release that used it.
         exhausted: why the whole total counts as spent until it is amended, or an empty text.
         exhausted_limits: the analysts whose limits count as spent until they are set again.
-        recent: the releases since the checkpoint that the state started from; all of them if it started empty.
+        recent: the releases after the checkpoint that the state started from; all releases if it started empty.
         whole: whether ``recent`` holds all releases.
     """
 
@@ -89,7 +89,7 @@ class Account:
 
     @property
     def terms(self) -> object:
-        """The guarantee and whom it protects; fixed when the account is opened, except by amendments."""
+        """The guarantee of the account and whom it protects; only an amendment can change these terms."""
         return self.budget.serialize(), self.neighbors, self.unit, self.separate_population
 
     @property
@@ -126,7 +126,7 @@ class Account:
         }
 
     def charged_to(self, analyst: str) -> Lanes:
-        """Return the sums that an analyst was charged, with or without a limit."""
+        """Return the sums of an analyst's charges, whether or not the analyst has a limit."""
         return self.charged_by.get(analyst, self.budget.nothing)
 
     def copy(self) -> Account:
@@ -139,7 +139,7 @@ class State:
     """The state of a ledger after its entries were replayed.
 
     Attributes:
-        accounts: by name, in the order of opening.
+        accounts: the accounts by name, in the order in which they were opened.
         last: the last entry; its hash is the head.
         findings: the violations of the protocol, one sentence each.
         base: the sequence of the checkpoint that the state started from, or 0; entries up to it were not replayed.
@@ -147,15 +147,15 @@ class State:
         hashes: the hashes of the entries after the base, in order.
         checkpoint: the sequence of the last checkpoint, or 0.
         anchor: the path of the anchor, or an empty text.
-        adopted: marks of chains that a human has given up in favor of this one.
-        held: why nothing may be charged until a human has checked the ledger, or an empty text.
-        changes: the changes by a salvage, one sentence each, until the ledger is adopted.
+        adopted: the last entries of other chains that a human has given up in favor of this chain.
+        held: why nothing may be charged until a human has adopted the ledger, or an empty text.
+        changes: what a salvage has changed, one sentence each; empty once the ledger is adopted.
         key: the fingerprint of the key that signs the entries, or an empty text.
         key_since: the sequence of the entry that introduced this key; the key signs all later entries.
         keys: the available keys, by fingerprint.
-        is_signed: whether the last entry has a signature of the key in force, and the signature was checked.
+        is_signed: whether the last entry was checked and has a valid signature by the ledger's key.
         blind: whether a backup was restored although later entries could not be read, so that accounts may be missing.
-        lookup: the transaction in which entries up to the base are found; None if there are none.
+        lookup: the transaction that finds the entries up to the base; None if the state can find no entries.
     """
 
     accounts: dict[str, Account] = field(default_factory=dict)
@@ -178,7 +178,7 @@ class State:
 
     @property
     def mark(self) -> Mark:
-        """The end of the chain, as an anchor keeps it."""
+        """The sequence number and hash of the last entry."""
         return self.last.mark if self.last else Mark(0, GENESIS)
 
     def holds(self, mark: Mark) -> bool:
@@ -201,7 +201,7 @@ class State:
         return self.key or named
 
     def release(self, account: Account, release_id: str) -> ReleaseRecord | None:
-        """Return a release of an account, recent or not; None if it was never charged.
+        """Return a release of an account, even an old one; None if it was never charged.
 
         Raises:
             LedgerError: the entries of the release are damaged.
@@ -221,8 +221,8 @@ class State:
 
         Args:
             account: the account.
-            question: the question digest of the releases to return; an empty text: any.
-            last: the number of releases to return, the latest ones; None: all.
+            question: the question digest of the releases to return; an empty text: return all releases.
+            last: how many of the latest releases to return; None: all.
         """
         if account.whole:
             records = [record for record in account.recent.values() if question in ("", record.question_digest)]
@@ -237,7 +237,7 @@ class State:
         return replace(account, recent=releases, whole=True)
 
     def find(self, term: str, last: int | None = None) -> list[Entry]:
-        """Return the entries with an index term, in order, or only the last ones; see ``Transaction.find``.
+        """Return the entries with an index term, in order; see ``Transaction.find``.
 
         Raises:
             LedgerError: an entry before the checkpoint was changed.
@@ -249,7 +249,7 @@ class State:
         return entries
 
     def _is_genuine(self, entry: Entry) -> bool:
-        """Return whether an older entry continues the previous one and, if the key is available, is signed with it."""
+        """Return whether an entry follows from the previous one and, if the key is available, has a valid signature."""
         before = self.lookup.entry(entry.sequence - 1) if self.lookup else None
         previous = GENESIS if entry.sequence == 1 else before.hash if before else ""
         key = self.keys.get(self.key)
@@ -258,7 +258,7 @@ class State:
         )
 
     def copy(self, lookup: Transaction | None) -> State:
-        """Return an independent copy; it finds older entries in the transaction ``lookup``."""
+        """Return an independent copy, which finds older entries in the transaction ``lookup``."""
         copied = _copied_collections(self)
         copied["accounts"] = {name: account.copy() for name, account in self.accounts.items()}
         return replace(self, **copied, lookup=lookup)

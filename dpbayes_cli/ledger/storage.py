@@ -1,4 +1,4 @@
-"""The interface of the places where a ledger is stored, and transactions on its tables, which are the same in all."""
+"""The interface of a ledger's storage, and the transactions on its tables, which are the same in every storage."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from typing import LiteralString
 
 MAX_PAYLOAD_BYTES = 256 << 20
-"""The largest stored (compressed) payload."""
+"""The largest payload that is stored, after compression."""
 _MAX_UNPACKED_BYTES = 1 << 30
 BEFORE_ALL, _ALL = -(1 << 63), 1 << 62
-"""A number below any entry's, also a misnumbered one's; and a number above any count of entries."""
+"""A number below the number of every entry, even a wrong one, and a number above every count of entries."""
 
 
 def compress_payload(payload: bytes) -> bytes:
@@ -36,7 +36,7 @@ def compress_payload(payload: bytes) -> bytes:
 
 
 def decompress_payload(stored: object, key: str) -> bytes:
-    """Return a payload from its stored form, in bounded memory whatever is stored.
+    """Return a payload from its stored form; even if this is malicious, a bounded amount of memory is used.
 
     Raises:
         LedgerError: the stored form is damaged.
@@ -53,10 +53,10 @@ def decompress_payload(stored: object, key: str) -> bytes:
 
 
 class Transaction(ABC):
-    """One serializable transaction: it sees a fixed ledger, and may append to it.
+    """A serializable transaction: it sees a fixed state of the ledger, and may append to it.
 
     Attributes:
-        is_indexed: whether there is an index, by which entries are found by their terms without reading all entries.
+        is_indexed: whether the ledger has an index, which finds entries by their terms without reading all entries.
         is_suspect: whether the storage undid an incomplete transaction after a crash, so that everything must be
             verified.
     """
@@ -75,7 +75,7 @@ class Transaction(ABC):
 
     @abstractmethod
     def begin_index(self) -> bool:
-        """Create an index of the entries, kept up to date from now on; return False if the storage cannot have one."""
+        """Create an index of the entries, which ``append`` keeps up to date; return False if this is impossible."""
 
     def _entry(self, row: tuple[Any, ...]) -> Entry:
         return Entry(*row)
@@ -85,7 +85,7 @@ class Transaction(ABC):
         return [self._entry(row) for row in rows]
 
     def entries(self, after: int = 0) -> list[Entry]:
-        """Return the entries after a sequence number, in order; after 0: all, also misnumbered ones."""
+        """Return the entries after a sequence number, in order; after 0, return all entries."""
         return self._entries("sequence > ? ORDER BY sequence", after or BEFORE_ALL)
 
     def entry(self, sequence: int) -> Entry | None:
@@ -93,15 +93,13 @@ class Transaction(ABC):
         return next(iter(self._entries("sequence = ?", sequence)), None)
 
     def indexed(self) -> list[tuple[str, int]]:
-        """Return the whole index, in any order: terms, each with the sequence number of an entry."""
+        """Return the whole index, in any order: pairs of a term and the sequence number of an entry."""
         return self._execute("SELECT term, sequence FROM terms")
 
     def find(self, term: str, last: int | None = None) -> list[Entry]:
         """Return the entries with an index term, in order; see ``terms_of``.
 
-        Args:
-            term: the index term.
-            last: the number of entries to return, the latest ones; None: all.
+        Args: last: how many of the latest entries to return; None: all.
         """
         limit = _ALL if last is None else last
         if not self.is_indexed:
@@ -141,7 +139,7 @@ class Storage(ABC):
     @property
     @abstractmethod
     def location(self) -> str:
-        """The place, as a user names it, without a password."""
+        """The place of the ledger, as a user names it, without a password."""
 
     @property
     @abstractmethod
@@ -150,9 +148,8 @@ class Storage(ABC):
 
     @abstractmethod
     def writing(self) -> AbstractContextManager[Transaction]:
-        """Begin an exclusive transaction; it is durable when the block ends, and undone if the block raises.
-
-        Creates the ledger if there is none.
+        """Begin an exclusive transaction, and create the ledger if there is none. The transaction is durable when the
+        ``with`` block ends, and is undone after an error.
 
         Raises:
             LedgerError: the ledger cannot be opened, locked or written.
@@ -171,7 +168,7 @@ class Storage(ABC):
         """Migrate an older ledger to this version's schema; a ledger in a file is backed up beside it first.
 
         Returns:
-            The old version, and the path of the backup, if any; None if the ledger has this version already.
+            The old version, and the path of the backup, if any. None if the ledger did not have to be migrated.
 
         Raises:
             LedgerError: the ledger is newer, or cannot be migrated; nothing is changed.
@@ -191,7 +188,7 @@ class Storage(ABC):
         return False
 
     def damage(self) -> list[str]:
-        """Return the findings of the storage's own integrity check, one sentence each."""
+        """Return the defects that the storage's integrity check finds, one sentence each."""
         return []
 
     def _missing(self) -> LedgerError:

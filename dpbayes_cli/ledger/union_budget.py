@@ -1,4 +1,4 @@
-"""The budget over several Renyi orders, each with its own part of delta; and the parser of stored budgets."""
+"""The budget that adds up Renyi divergences at several orders, and the parser of stored budgets."""
 
 from __future__ import annotations
 
@@ -26,29 +26,30 @@ DEFAULT_ORDERS = (
     Decimal("1.5"),
     *(Decimal(order) for order in (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 128, 256)),
 )
-"""The orders of an (epsilon, delta) account by default; each gets the same share of nine tenths of delta."""
+"""The default Renyi orders of an (epsilon, delta) account; nine tenths of delta are divided equally among them."""
 
 _DOWN = Context(prec=40, rounding=ROUND_FLOOR)
 _UP = Context(prec=40, rounding=ROUND_CEILING)
 _SHORT = Context(prec=15, rounding=ROUND_CEILING)
 _ROUNDING_MARGIN = Decimal("1e-30")
-"""Exceeds the rounding error of a few 40-digit operations on numbers below 1e6."""
+"""A number larger than the rounding error of a few 40-digit operations on numbers below 1e6."""
 
 
 @dataclass(frozen=True)
 class UnionBudget(Budget):
-    """A total of (epsilon, delta) under several Renyi orders, each with its own fixed part of delta.
+    """A total of epsilon and delta, with divergences at several Renyi orders; each order has a fixed part of delta.
 
-    Privacy: delta is divided when the account is opened: delta_l for each order l, delta_approx for the releases' own
-        deltas. Order l fits while the sum of divergences at l converts to at most epsilon at delta_l; a release is
-        allowed while some order fits, or the sum of epsilons does. Partition an event by the first order that still
-        fits at its end: each piece is an event of that order's own filter, so the pieces add up to
-        exp(epsilon) Q + sum of delta_l. Choosing the best order at the full delta would be unsound.
+    Privacy: delta is divided when the account is opened: each order l gets a part delta_l, and the deltas of the
+        releases themselves get delta_approx. Order l fits if the sum of divergences at l converts to at most epsilon at
+        delta_l. A release is allowed if, after it, some order fits or the sum of epsilons is at most epsilon. Proof:
+        partition an event by the first order that fits when all releases are made. Each piece is an event under the
+        privacy filter of one order, so the probability of the event is at most exp(epsilon) * Q + sum of delta_l, where
+        Q is its probability under the neighboring data. It would be unsound to choose the best order at the full delta.
     Source: design notes, several orders need a union bound; Feldman and Zrnic 2021; Canonne, Kamath and Steinke 2020.
 
     Attributes:
-        epsilon, delta: the guarantee.
-        orders: (order, delta_l) pairs, ascending.
+        epsilon, delta: the guarantee of all releases together.
+        orders: pairs of an order l and its part delta_l, the smallest order first.
         delta_approx: the part of delta for releases that have their own delta.
     """
 
@@ -62,7 +63,7 @@ class UnionBudget(Budget):
         super().__post_init__()
         listed = [order for order, _ in self.orders]
         if not listed or listed != sorted(set(listed)):
-            raise SpecError("expected one or more Renyi orders, the smallest first, none twice", where="orders")
+            raise SpecError("expected one or more different Renyi orders, the smallest first", where="orders")
         for order, part in self.orders:
             check_order(order)
             check_delta(part)
@@ -71,7 +72,7 @@ class UnionBudget(Budget):
 
     @classmethod
     def divide(cls, epsilon: Decimal, delta: Decimal, orders: tuple[Decimal, ...] = DEFAULT_ORDERS) -> UnionBudget:
-        """Return the budget that gives each order the same part of nine tenths of delta, rounded down."""
+        """Return the budget that divides nine tenths of delta equally among the orders, rounded down."""
         check_delta(delta)
         short = Context(prec=12, rounding=ROUND_FLOOR)
         each = short.divide(delta * Decimal("0.9"), Decimal(max(1, len(orders))))
@@ -95,28 +96,28 @@ class UnionBudget(Budget):
         return {"epsilon": self.epsilon, "delta": self.delta}
 
     def spent(self, charged: Mapping[str, Decimal]) -> Lanes:
-        """Return the smallest epsilon of all routes, each at its own part of delta, and the spent delta.
+        """Return the smallest epsilon of all composition rules (``routes``), and the spent delta.
 
-        If releases have their own delta, the parts of delta for the orders count as spent too.
+        If any release has a delta itself, the parts of delta for the orders count as spent too.
         """
         own_deltas = charged["delta"]
         spent = exact_sum([exact_difference(self.delta, self.delta_approx), own_deltas]) if own_deltas else own_deltas
         return {"epsilon": min(epsilon for _, epsilon in self.routes(charged)), "delta": spent}
 
     def routes(self, charged: Mapping[str, Decimal]) -> list[tuple[str, Decimal]]:
-        """Return the epsilon by each route: basic composition first, then each order."""
+        """Return the epsilon that each composition rule gives: basic composition first, then each order."""
         renyi = [(lane_of(order), self._epsilon(order, charged[lane_of(order)])) for order, _ in self.orders]
         return [("basic", charged["epsilon"]), *renyi]
 
     def _epsilon(self, order: Decimal, value: Decimal) -> Decimal:
-        """Convert a divergence to an epsilon at the order's own part of delta, rounded up."""
+        """Convert a divergence to an epsilon at the order's part of delta, rounded up."""
         if not value or not value.is_finite():
             return value  # nothing was released, or there is no guarantee at this order
         return max(Decimal(0), _SHORT.plus(_UP.add(value, self._offsets[order])))
 
     @cached_property
     def _offsets(self) -> dict[Decimal, Decimal]:
-        """For each order l, what its conversion adds: log((l-1)/l) - (log delta_l + log l)/(l-1), rounded up."""
+        """For each order l, epsilon minus the divergence: log((l-1)/l) - (log delta_l + log l)/(l-1), rounded up."""
         offsets = {}
         for order, part in self.orders:
             less = _UP.subtract(order, Decimal(1))

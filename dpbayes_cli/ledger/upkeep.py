@@ -1,8 +1,8 @@
 """Back up a ledger, and salvage a damaged one so that no spent budget becomes available again.
 
-Entries after the first damaged one cannot be verified. Readable charges there are charged again under new names, and so
-is every release whose draw may have been seen although its later entries are lost. Unreadable entries are listed, and a
-human must adopt the salvaged ledger before anything more is charged.
+Entries after the first damaged one cannot be verified. Charges in these entries are charged again under new names. So
+is every unfinished release, because its draw may have been published in a lost entry. Unreadable entries are listed,
+and a human must adopt the salvaged ledger before anything more is charged.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from dpbayes_cli.ledger.sqlite import SqliteStorage, begin_ledger, file_of
 from dpbayes_cli.ledger.state import State
 
 _APPLICATION_ID_BYTES = slice(68, 72)
-"""Where SQLite stores the application ID, by which a ledger is recognized without opening a database."""
+"""The bytes of the file that hold SQLite's application ID; they show whether the file is a ledger."""
 
 
 @dataclass
@@ -36,9 +36,9 @@ class Salvage:
 
     Attributes:
         state: the state of the new ledger.
-        kept: the number of entries at the beginning that verify.
+        kept: the number of entries before the first one that does not verify.
         charged, lost, tightened: see ``RebuiltChain``.
-        already_done: whether the file held the same salvage already, so that nothing was written.
+        already_done: whether an earlier run had written the same salvage, so that nothing was written.
     """
 
     state: State
@@ -67,10 +67,10 @@ def back_up(ledger: Ledger, target: Path) -> State:
 def existing_backup(ledger: Ledger, target: Path) -> State | None:
     """Return the state of a file that is already a complete backup of the ledger; None if it is not.
 
-    A command that was killed at its very end, and is given again, so counts as done.
+    So a command that was killed just after it wrote the backup counts as done when it is run again.
 
     Raises:
-        LedgerError: the ledger is not trusted, or the file is a backup of it that lacks entries.
+        LedgerError: the ledger is not trusted, or the file is an incomplete backup of the ledger.
     """
     if not _may_be_a_copy(target, ledger):
         return None
@@ -143,9 +143,9 @@ def salvage(ledger: Ledger, target: Path) -> Salvage:
 def _existing_salvage(
     ledger: Ledger, target: Path, entries: list[Entry], kept: int, expected: Iterable[tuple[str, bytes]]
 ) -> State | None:
-    """Return the state of a file that already holds the same salvage, apart from its time and user; else None.
+    """Return the state of a file that already holds the same salvage (time and user may differ); else None.
 
-    The first ``kept`` entries of the new ledger are entries of the damaged one, and must be equal.
+    The first ``kept`` entries are copied from the damaged ledger, and must be equal.
     """
     if not _may_be_a_copy(target, ledger):
         return None
@@ -171,10 +171,10 @@ def write_chain(path: Path, chain: RebuiltChain, read: Callable[[str], bytes | N
     """Append the entries of a chain and their payloads to a ledger, and create its index if it has none.
 
     Args:
-        path: the file of the ledger, which holds the first ``start`` entries and their payloads.
+        path: the file of the ledger; it holds the first ``start`` entries and their payloads already.
         chain: the chain.
-        read: returns the payload of a key, or None if it cannot be read.
-        start: the number of entries that the ledger holds.
+        read: a function that returns the payload of a key, or None if the payload cannot be read.
+        start: the number of entries of the chain that the file holds already.
     """
     with SqliteStorage(path, anywhere=True).writing() as transaction:
         if not transaction.is_indexed:
@@ -186,7 +186,7 @@ def write_chain(path: Path, chain: RebuiltChain, read: Callable[[str], bytes | N
 
 
 def _payloads(chain: RebuiltChain, read: Callable[[str], bytes | None], start: int = 0) -> Iterator[tuple[str, bytes]]:
-    """Yield the keys and payloads of a chain after its first entries, without unreadable payloads."""
+    """Yield the keys and readable payloads of a chain, without those of its first ``start`` entries."""
     expected, state = kept_payloads(chain.entries[start:]), State()
     for entry in chain.entries:
         checkpoint = payload_key(entry.sequence)
@@ -201,7 +201,7 @@ def _payloads(chain: RebuiltChain, read: Callable[[str], bytes | None], start: i
 
 
 def _is_whole(ledger: Ledger) -> bool:
-    """Return whether a ledger has no findings, apart from its anchors, which are compared at its next use."""
+    """Return whether a ledger has no findings; its anchors are not compared here, but when it is used next."""
     with suppress(LedgerError):
         return not ledger.findings(compare=False)[0]
     return False
@@ -223,7 +223,7 @@ def _contents(entries: list[Entry]) -> list[tuple[str, str]]:
 
 
 def _may_be_a_copy(target: Path, ledger: Ledger) -> bool:
-    """Return whether the first bytes of a file are a ledger's, and the file is not the ledger itself."""
+    """Return whether a file begins as a ledger does, and is not the ledger itself."""
     try:
         if not stat.S_ISREG(target.lstat().st_mode) or target.samefile(ledger.location):
             return False

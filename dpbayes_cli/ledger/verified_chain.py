@@ -1,4 +1,4 @@
-"""A ledger as a verified chain: open it, append to it, anchor it and sign it. Each method is one transaction."""
+"""A chain of entries that is verified when it is opened. Each method is one transaction."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from dpbayes_cli.ledger.storage import Storage, Transaction
 
 
 class VerifiedChain:
-    """A chain of entries that is verified whenever it is opened, and can be anchored and signed.
+    """A chain of entries, which is verified whenever it is opened, and which can be anchored and signed.
 
     Privacy: nothing is appended to a ledger that does not verify, disagrees with an anchor, or whose key is not
         available. The clock is read once, before anything depends on data: every entry that is written through this
@@ -33,8 +33,8 @@ class VerifiedChain:
 
     Args:
         storage: the place of the ledger.
-        clock: returns the time.
-        stated_anchor: an anchor to compare besides the configured one.
+        clock: a function that returns the time.
+        stated_anchor: an anchor to compare in addition to the one that the ledger names.
         key: the available key, or None.
     """
 
@@ -65,7 +65,8 @@ class VerifiedChain:
         """Return the verified state of the ledger; an empty state if there is no ledger yet.
 
         Args:
-            compare: whether to compare the anchors; if not, a human can look at a ledger that disagrees with them.
+            compare: whether to compare the ledger with its anchors; False lets a human look at a ledger that disagrees
+                with an anchor.
 
         Raises:
             LedgerError: the ledger cannot be read, its chain is broken, or it disagrees with an anchor.
@@ -83,9 +84,9 @@ class VerifiedChain:
             return transaction.entries()
 
     def findings(self, *, compare: bool = True) -> tuple[list[str], State]:
-        """Check everything; return the findings, one sentence each, and the state.
+        """Check the chain, the payloads, the index and the storage; return the findings, and the state.
 
-        Without ``compare``, the anchors and the key are not checked.
+        Each finding is a sentence. With ``compare``, the anchors and the key are checked too.
         """
         with self.storage.reading() as transaction:
             entries = transaction.entries()
@@ -97,7 +98,7 @@ class VerifiedChain:
         return self.storage.damage() + findings, state
 
     def disputes(self, state: State) -> list[str]:
-        """Return the disputes between the anchors and a state, one sentence each."""
+        """Return the reasons not to continue with the ledger, such as a disagreeing anchor, one sentence each."""
         try:
             disputes = self.anchored.disputes(state)
         except LedgerError as error:
@@ -115,7 +116,7 @@ class VerifiedChain:
         """Set the anchor of the ledger, or remove it with None; return the state, and whether the anchor is new.
 
         Raises:
-            LedgerError: the file cannot be written, or has seen another ledger.
+            LedgerError: the file cannot be written, or is the anchor of another ledger.
         """
         name = str(path.absolute()) if path else ""
         with self.writing(new=Path(name) if name else None) as (transaction, state):
@@ -127,11 +128,12 @@ class VerifiedChain:
         """Record that a human has checked a disputed ledger and decided to continue with it.
 
         Args:
-            reason: why, for the history.
+            reason: the reason, which the history keeps.
             move: the new path of the anchor; None: the anchor stays.
 
         Returns:
-            The state, and the disputes; nothing is recorded if there are none.
+            The state, and the disputes (reasons not to continue) that were resolved; without disputes, nothing is
+            recorded.
         """
         with self.anchored.writing(adopting=True) as (transaction, state, disputes):
             if disputes:
@@ -152,7 +154,8 @@ class VerifiedChain:
     def begin_key(self, key: LedgerKey, reason: str) -> bool:
         """Sign every new entry with a key; the first signature covers all earlier entries.
 
-        A ledger that is signed already must be opened with its old key. Return False if it is signed with the new key.
+        A ledger that is signed already must be opened with its old key. Return False if the ledger is signed with
+        ``key`` already, else True.
 
         Raises:
             LedgerError: the ledger is signed with a key that is not available.

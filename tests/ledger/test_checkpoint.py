@@ -124,7 +124,7 @@ def test_a_checkpoint_of_another_state_breaks_the_protocol(ledger: Ledger, store
     publish(ledger, charge("0.1"))
     with (
         ledger.writing() as (transaction, state),
-        pytest.raises(LedgerError, match="is not the state after the entries"),
+        pytest.raises(LedgerError, match="is not that of the state after the earlier entries"),
     ):
         ledger.append(transaction, state, {"kind": "checkpoint", "account": "", "state": "0" * 64})
 

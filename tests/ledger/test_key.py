@@ -58,7 +58,7 @@ def test_an_entry_with_the_signature_of_another_key_is_refused(tmp_path: Path) -
         last = transaction.entries()[-1]
         forged = {**last.fields, "kind": "notice", "account": "clinic", "share": None, "reason": ""}
         transaction.append(next_entry(last, forged, OTHER))
-    with pytest.raises(LedgerError, match="its signature is not valid under the ledger's key"):
+    with pytest.raises(LedgerError, match="the signature is not valid under the ledger's key"):
         open_ledger(tmp_path / "l", key=KEY).state()
     assert any("signature" in text for text in open_ledger(tmp_path / "l", key=KEY).findings()[0])
 
