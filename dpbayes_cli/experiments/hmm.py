@@ -180,7 +180,7 @@ class HiddenMarkovModels(SimulatedStudy, frozen=True, kw_only=True):
                     hint="state impute: VALUE for every column; the number of records is then public",
                 )
         if self.least_share * max(model.sizes) >= 1.0:
-            message = f"least_share is {self.least_share:g}, which {max(model.sizes)} values of a feature cannot all have"
+            message = f"{max(model.sizes)} values of a feature cannot all have the probability {self.least_share:g}"
             raise SpecError(message, where="least_share")
         for epsilon in self.epsilon if "laplace" in self.methods else ():
             with errors_at(f"cases.{name}", f" (epsilon {epsilon})", ""):
@@ -229,7 +229,7 @@ class HiddenMarkovModels(SimulatedStudy, frozen=True, kw_only=True):
         return [least_entry(size) if point["method"] == "gibbs" else self.least_share for size in sizes]
 
     def predictions(self, point: GridPoint, trials: Sequence[HmmTrial]) -> list[tuple[Sequence[Floats], Floats]]:
-        """Return the arguments of ``HmmTrial.log_likelihood`` for each trial: draws of emissions, probabilities of states."""
+        """Return draws of emissions and probabilities of states for each trial, as ``HmmTrial`` uses them."""
         model, power = self.cases[point.case].model(point["states"]), self.power_of(point)
         if power is not None:
             return self._chain_ends(point, model, trials, power)
