@@ -60,7 +60,7 @@ class Estimation(SimulatedStudy, frozen=True, kw_only=True):
         by_trial=("draw", "l1", "mean", "l1_mean", "released"),
         shown=("case", "n", "epsilon", "method", "l1", "l1_se", "l1_mean", "sd", "rdp_2"),
         plots={
-            "l1": Plot("L1 error of one draw (solid) and of the posterior mean (dashed)", "l1", "L1 error", _STYLES, "n",
+            "l1": Plot("L1 error of one draw (solid) and of posterior means (dashed)", "l1", "L1 error", _STYLES, "n",
                        ("case", "epsilon"), dashed="l1_mean", scales="log log"),
             "charge": Plot("Renyi divergence of order 2 of one posterior draw (solid), and its bound (dashed)", "rdp_2",
                            "divergence of order 2", {"ops": _STYLES["ops"]}, "n", ("case", "epsilon"),
