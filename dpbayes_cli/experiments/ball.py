@@ -36,8 +36,8 @@ def likelihood_range(radius: float, residual_sd: float) -> float:
     """Return R, the largest amount by which the log ratio of two records' likelihoods varies over the ball.
 
     The log ratio is the difference of the two squared residuals, divided by 2 * s^2. Over the ball, each squared
-    residual varies by at most (1 + Q)^2 - max(0, 1 - Q)^2. Both do at once for two records with targets 1 and rows u
-    and v of norm 1, if v = -u (for Q <= 1) or u'v = -1 / Q (for Q > 1, which takes two dimensions or more).
+    residual varies by at most (1 + Q)^2 - max(0, 1 - Q)^2. Two records with targets 1 and rows u and v of norm 1 attain
+    R. For Q <= 1 this is so if v = -u; for Q > 1, in two dimensions or more, if u'v = -1 / Q.
 
     Args:
         radius: Q, the radius of the ball.

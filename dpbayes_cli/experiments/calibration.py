@@ -45,7 +45,7 @@ SOURCE = "[B] Figure 1"
 _FALSE_ALARM = 0.001
 """The probability that a claim fails by chance although the posteriors are correct."""
 _FALLEN = 0.75
-"""The KS distance at the largest n * epsilon counts as lower if it is below this share of that at the smallest."""
+"""The KS distance has fallen if at the largest n * epsilon it is below this share of its value at the smallest."""
 _STYLES = {
     "noise-aware": Style("tab:blue", "o"),
     "naive": Style("tab:red", "s"),
@@ -229,8 +229,7 @@ class Calibration(SimulatedStudy, frozen=True, kw_only=True):
                 wide = case.model_on(case.unclamped)
                 same, exact = measures.prior_predictive(wide, n, self.trials, records)
                 if not np.array_equal(same, thetas):
-                    message = "the prior draws other parameters than with the domain of the case; expected the same "
-                    "domain with wider bounds"
+                    message = "with this domain the model has other parameters; only bounds may differ from the case's"
                     raise SpecError(message, where=f"cases.{point.case}.unclamped")
             rng = np.random.default_rng(of_reference)
             reference = measures.non_private_draws(wide, exact, n, self.draws, rng)

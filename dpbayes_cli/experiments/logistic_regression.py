@@ -46,7 +46,7 @@ Method = Literal["true-posterior", "rdp-concentrated", "rdp-diffuse", "ops", "gd
 
 SOURCE = "[G] Figure 3"
 _CLEAR = 2.0
-"""A difference beyond this many standard errors is called clear; of equal methods one in twenty is, by chance."""
+"""Differences beyond this many standard errors are clear; equal methods differ clearly in 1 of 20 comparisons."""
 _CONVERGED = 1.05
 """The R-hat below which chains count as converged."""
 _WATCHED_CHAINS = 4

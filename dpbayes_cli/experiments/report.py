@@ -1,6 +1,6 @@
 """The files of a study: CSV files, figures, and ``summary.md`` with claims and tables.
 
-Each file says that it is not private. A CSV file says it in its first column, so that ``pandas.read_csv(path)`` needs
+Each file says that it is not private. A CSV file says so in its first column, so that ``pandas.read_csv(path)`` needs
 no option.
 """
 

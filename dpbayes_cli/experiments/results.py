@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 OURS = "dpbayes"
 """The source of claims that no paper makes."""
 CLEAR = 3.0
-"""Differences beyond this many standard errors are called clear; of equal methods 1 in 370 is, by chance."""
+"""Differences beyond this many standard errors are clear; equal methods differ clearly in 1 of 370 comparisons."""
 _COLUMNS_WITHOUT_NAMES = {"case", "method", "price"}
 
 
@@ -236,7 +236,7 @@ class Comparison(NamedTuple):
     Attributes:
         source, first, second, says: the paper or ``OURS``, the two methods, and the statement.
         why: the likely reason if results contradict the statement.
-        never: the sign, 1 or -1, that no clear difference of ``first`` minus ``second`` may have; 0: none is excluded.
+        never: the sign, 1 or -1, that no clear difference of ``first`` minus ``second`` may have; 0: both may occur.
         always: the sign that the difference must clearly have at every point; 0: not required.
         some: the sign that the difference must clearly have at one point or more; 0: not required.
     """
@@ -266,5 +266,5 @@ class Comparison(NamedTuple):
         holds = not (self.never and self.never in signs)
         holds = holds and (not self.always or set(signs) == {self.always}) and (not self.some or self.some in signs)
         numbers = "; ".join(f"{place}: {each}" for place, each in differences.items())
-        measured = f"clearly lower at {signs.count(-1)}, clearly higher at {signs.count(1)} of {len(signs)}: {numbers}"
+        measured = f"clearly lower at {signs.count(-1)}, higher at {signs.count(1)} of {len(signs)} points: {numbers}"
         return [Claim(self.source, f"{at}: {self.says}.", holds, measured, "" if holds else self.why)]

@@ -258,7 +258,7 @@ def exact_number(key: str, text: str) -> Decimal:
 
 @contextmanager
 def errors_at(place: str, detail: str = "", hint: str | None = None) -> Iterator[None]:
-    """Give a SpecError of the block a place in the study, a detail after its message and, unless None, a new hint.
+    """Raise a SpecError of the block with a place in the study, a detail after its message and a new hint if any.
 
     Raises:
         SpecError: the block raised one.
