@@ -47,9 +47,10 @@ class EstimationCase(CoinCase, frozen=True, kw_only=True):
         self.state_exactly("epsilon")
 
     def step(self, method: str, epsilon: str | None, n_records: int) -> Step | None:
-        """Return the calibrated step of a method's release; None without epsilon, for the non-private method.
+        """Return the calibrated step of a method's release; None for the non-private method, which has no epsilon.
 
-        The method ``laplace-paper`` releases the numbers of successes and failures, others only that of successes.
+        The method ``laplace-paper`` releases the numbers of successes and failures, other methods only the number of
+        successes.
 
         Raises:
             SpecError: the mechanism cannot give this guarantee.
@@ -122,7 +123,7 @@ def _of_betas(shapes: Floats, rng: np.random.Generator) -> Estimates:
 
 
 def charges(step: Step | None) -> dict[str, float | None]:
-    """Return the privacy cost of a release by three names; all three are None without a release.
+    """Return the privacy cost of a release in three measures, which are None without a release.
 
     ``charged`` is the pure epsilon, and ``rdp_2`` the Renyi divergence of order 2. ``rdp_2_bound`` is the bound on this
     divergence that follows from epsilon alone.
@@ -137,7 +138,7 @@ def charges(step: Step | None) -> dict[str, float | None]:
 
 
 def densities(case: EstimationCase, result: Result, theta: Floats, successes: int) -> list[Floats]:
-    """Return posterior densities at ``theta``: for ``ops`` one given ``successes``, otherwise one per release."""
+    """Return posterior densities at ``theta``: one given ``successes`` for ``ops``, otherwise one per release."""
     n, method = result["n"], result["method"]
     step = case.step(method, result["epsilon"], n)
     if step is not None and method == "ops":

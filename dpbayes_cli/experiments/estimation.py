@@ -28,9 +28,9 @@ POSTERIORS, ERRORS = "[F] Figure 1", "[F] Figure 2"
 _CLEAR = 3.0
 """A difference beyond this many standard errors is called clear."""
 _PAPER_N, _FACTOR = 10, 3.0
-"""Below this number of records the paper finds posterior draws better; the claim allows for this factor."""
+"""The paper finds posterior draws better below this number of records; the claim may be off by this factor."""
 _CLOSE, _NEGLIGIBLE, _ROUGHLY = 0.1, 0.01, 1.5
-"""Relative differences up to these count as close and as negligible; ratios up to the last one as about the same."""
+"""The largest relative differences called close and negligible; the largest ratio called about the same."""
 _IMPROVED = (
     ("plug-in inference estimates better from one noisy count than from two", "laplace-naive", "laplace-paper"),
     ("noise-aware inference estimates better than plug-in inference", "laplace", "laplace-naive"),
@@ -73,9 +73,9 @@ class Estimation(SimulatedStudy, frozen=True, kw_only=True):
         "alone, which has half the sensitivity. `laplace`: noise-aware inference from this noisy number of "
         "successes. `ops`: one draw of a tempered posterior, restricted to `support` and computed in floats.",
         legend="`l1`: mean absolute error of one posterior draw. `l1_mean`: mean absolute error of the posterior "
-        "mean. One standard error follows both. `sd`: mean standard deviation of the posteriors. `rdp_2`: Renyi "
-        "divergence of order 2 that a release costs. `rdp_2_bound`: the bound on this divergence that epsilon alone "
-        "implies.",
+        "mean. One standard error follows each of the two. `sd`: mean standard deviation of the posteriors. `rdp_2`: "
+        "Renyi divergence of order 2 that a release costs. `rdp_2_bound`: the bound on this divergence that epsilon "
+        "alone implies.",
     )  # fmt: skip
 
     def grid(self) -> list[GridPoint]:
@@ -191,8 +191,8 @@ def _curves(at: str, case: EstimationCase, sizes: list[int], own: Results) -> li
     return [
         Claim(
             ERRORS,
-            f"{at}: one posterior draw has the lower error only at small n, up to about {_PAPER_N}; at larger n the "
-            "method with Laplace noise has.",
+            f"{at}: one posterior draw has the lower error only at small n, up to about {_PAPER_N}; at larger n, "
+            "Laplace noise gives the lower error.",
             clearly is not None and _PAPER_N / _FACTOR <= clearly <= _PAPER_N * _FACTOR,
             f"Laplace noise has the lower L1 error from n = {first or 'infinity'} on, and by {_CLEAR:g} standard "
             f"errors from n = {clearly or 'infinity'} on; L1 errors under Laplace noise and of one draw: {errors}",

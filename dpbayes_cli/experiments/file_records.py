@@ -27,7 +27,7 @@ POLICY = RecordPolicy(Neighbors.REPLACE_ONE)
 
 
 def absolute(base: Path, path: str | None) -> str | None:
-    """Return the absolute path of a file, whose given path is relative to the directory of the study file."""
+    """Return the absolute path of a file whose path is given relative to the directory of the study file."""
     return None if path is None else os.path.abspath(base / path)  # noqa: PTH100 - links stay as they are named
 
 
@@ -52,7 +52,7 @@ def read_codes(path: str, columns: Sequence[AnyColumn]) -> Integers:
     """Return the codes of all records of a file in their order, shape (n_records, n_columns); -1 for an invalid cell.
 
     Args:
-        columns: the columns to read; the file names each by its ``role``.
+        columns: the columns to read; the ``role`` of a column is its name in the file.
 
     Raises:
         SourceError: the file cannot be read, or lacks a column.

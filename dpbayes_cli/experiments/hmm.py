@@ -1,8 +1,8 @@
 """Hidden Markov models: the likelihood of held-out records given a release of the other records, against epsilon.
 
 A cell is one time step of one sequence. If the model has several hidden states, noisy counts of every cell are
-released. Held-out cells have no records then, so that their noisy counts are pure noise. If it has one hidden state,
-the model is naive Bayes, and noisy counts of all records together are released.
+released. Held-out cells have no records then, so that their noisy counts are pure noise. If the model has one hidden
+state, it is naive Bayes, and noisy counts of all records together are released.
 
 Source: Foulds et al. 2016, sec. 5 and Fig. 6.
 """
@@ -49,7 +49,7 @@ Method = Literal["non-private", "laplace", "laplace-naive", "ops", "gibbs"]
 SOURCE = "[F] Figures 3-7"
 MODEL = "hmm"
 _EFFORT = Effort(summary_draws=1 << 10, ess=100.0, mcmc_sweeps=80)
-"""With 200 MCMC sweeps, the log-likelihoods on ``sample_data/events.csv.gz`` were equal to four digits."""
+"""With 80 and with 200 sweeps, log-likelihoods on ``sample_data/events.csv.gz`` agreed to four digits."""
 _NOISE = (
     "At small epsilon, noise of scale 2 * features / epsilon in every cell makes plug-in counts useless. Moreover, "
     "`ops` is idealized: no released chain draws from its posterior."
@@ -170,7 +170,7 @@ class HiddenMarkovModels(SimulatedStudy, frozen=True, kw_only=True):
         return grid
 
     def _check_case(self, name: str, case: HmmCase) -> None:
-        """Refuse columns without a stand-in, features with too many values, and epsilons that noise cannot reach."""
+        """Refuse columns without a stand-in, features with too many values, and an epsilon that noise cannot meet."""
         model = case.model(1)
         for column in model.columns:
             if column.impute is None:
@@ -187,7 +187,7 @@ class HiddenMarkovModels(SimulatedStudy, frozen=True, kw_only=True):
                 _noise_laws(case.model(self.states[0]), epsilon)
 
     def trials_of(self, point: GridPoint) -> list[HmmTrial]:
-        """Return the trials of a point; more trials do not change the first ones.
+        """Return the trials of a point; a larger number of trials leaves the first ones unchanged.
 
         Raises:
             SpecError: a trial has no record to learn from, or no record to predict.
@@ -296,7 +296,8 @@ class HiddenMarkovModels(SimulatedStudy, frozen=True, kw_only=True):
             f"{model.shape[0]} sequences, {model.shape[1]} time steps, features of {', '.join(map(str, model.sizes))} "
             f"values; {min(held):,.0f} to {max(held):,.0f} records are held out. If all values were equally likely, "
             f"the log-likelihood of a record would be {-sum(map(math.log, model.sizes)):.4g}. With the emissions of "
-            f"`ops` it varies by at most R = {record_range(model.sizes, [self.least_share] * len(model.sizes)):.4g}."
+            "`ops`, a record's log-likelihood varies by at most R = "
+            f"{record_range(model.sizes, [self.least_share] * len(model.sizes)):.4g}."
         )
 
     def figures(self, results: Results) -> dict[str, Any]:

@@ -3,8 +3,8 @@
 This is an idealized form of posterior sampling: for simulations only, never for a release. If all emission
 probabilities of a feature with V values are at least a0, the feature's log likelihood varies by at most R_f = log((1 -
 (V - 1) * a0) / a0). A record's log likelihood varies by at most R, the sum of R_f over its features. The log ratio of
-two records' likelihoods varies by at most 2 * R, and by so much if the records differ in every feature. Let T be the
-power of the likelihood.
+two records' likelihoods varies by at most 2 * R; it does vary by 2 * R if the records differ in every feature. Let T be
+the power of the likelihood.
 
 - One draw of the posterior costs epsilon = 2 * T * R; ``draw_power`` solves this for T.
 - An update of all states given the emissions costs 2 * T * R, and so does an update of all emissions given the states.
@@ -123,8 +123,8 @@ def run_chain(
         counts: for each feature, the counts of its values, shape (n_trials, n_sequences, n_steps, n_values).
         powers: the power of the likelihood in each sweep.
         least: for each feature, a0, the lower bound on its emission probabilities.
-        as_released: True: as in the mechanism, the chain starts from the prior, and updates the states of even time
-            steps, then those of odd ones. False: it starts from random states, and updates whole sequences.
+        as_released: if true, the chain starts from the prior, and updates the states of even time steps before those of
+            odd time steps, as the mechanism does. Otherwise it starts from random states, and updates whole sequences.
     """
     n, k = len(counts[0]), model.states
     cells = [each.reshape(n, -1, each.shape[-1]).astype(np.float64) for each in counts]
@@ -185,7 +185,7 @@ def draw_at_least(shape: Floats, least: float, rng: np.random.Generator) -> Floa
 def draw_in_blocks(
     states: Integers, log_likelihood: Floats, transition: Floats, initial: Floats, rng: np.random.Generator
 ) -> Integers:
-    """Redraw the states of even time steps given those of odd ones, then those of odd ones given those of even ones."""
+    """Redraw the states of even time steps given all others, then the states of odd time steps given all others."""
     drawn = states.copy()
     for block in (0, 1):
         share = state_shares(drawn, transition, initial)[:, :, block::2]

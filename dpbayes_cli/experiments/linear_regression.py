@@ -185,7 +185,7 @@ class LinearRegressions(SimulatedStudy, frozen=True, kw_only=True):
         return PointOutcome.averaged(measured, measured, power=power)
 
     def trials_of(self, point: GridPoint) -> list[LinearTrial]:
-        """Return the records of each trial; more trials do not change the first ones.
+        """Return the records of each trial; a larger number of trials leaves the first ones unchanged.
 
         Raises:
             SpecError: there are too few records.
@@ -275,7 +275,7 @@ def _drawn(
     """Return each trial's coefficients, and the power of the likelihood.
 
     With an epsilon, the coefficients are one draw of the posterior in the ball, under this power of the likelihood.
-    Without one, they are the mean of the unrestricted posterior.
+    Without epsilon, they are the mean of the unrestricted posterior.
     """
     variance, sd, width = float(point["prior_variance"]), case.residual_sd / case.half_range, trials[0].x.shape[1]
     radius = ball_radius(variance, width)

@@ -221,9 +221,9 @@ class LogisticRegressions(SimulatedStudy, frozen=True, kw_only=True):
         "epsilon = 2 * T * Q. Two bounds on their Renyi divergence follow, from pure DP and from a bounded range of "
         "log ratios; the smaller one counts.",
         legend="`error`: share of the test records whose class one draw predicts wrongly. `nll`: mean negative "
-        "log-likelihood of a test record. One standard error of the mean over trials follows both. `commonest`: "
-        "error of always predicting the most frequent class. `tau`: prior precision. `step_size`, `n_steps`: step "
-        "size and number of steps of a released chain.",
+        "log-likelihood of a test record. One standard error of the mean over trials follows each of the two. "
+        "`commonest`: error of always predicting the most frequent class. `tau`: prior precision. `step_size`, "
+        "`n_steps`: step size and number of steps of a released chain.",
     )  # fmt: skip
 
     def __post_init__(self) -> None:
@@ -269,7 +269,7 @@ class LogisticRegressions(SimulatedStudy, frozen=True, kw_only=True):
         return grid
 
     def records_of(self, point: GridPoint) -> LogisticRecords:
-        """Return the records of all trials of a point; more trials do not change the first ones.
+        """Return the records of all trials; a larger number of trials leaves the first ones unchanged.
 
         Raises:
             SourceError: a file cannot be read.

@@ -82,7 +82,7 @@ def with_stand_ins(model: DiscreteBayesNet) -> DiscreteBayesNet:
 def simulated_records(
     model: DiscreteBayesNet, n_train: int, n_test: int, trials: int, rng: np.random.Generator
 ) -> NetworkRecords:
-    """Simulate the tables and records of each trial; more trials do not change the first ones."""
+    """Simulate tables and records of each trial; a larger number of trials leaves the first ones unchanged."""
     counts, tests, labels = [], [], []
     for _ in range(trials):
         codes = np.concatenate(list(model.draw_records(model.draw_tables(rng), n_train + n_test, rng)))
