@@ -162,8 +162,8 @@ def _feature_sums(feature: Floats, coordinates: Floats, degree: int) -> Iterator
     """Yield the sum of f_a over the draws, for every multi-index a up to a total degree; the module defines f_a.
 
     Args:
-        feature: the part of f_a that earlier coordinates contribute, shape (2, n_trials, n_draws).
-        coordinates: the remaining coordinates, shape (n_left, 2, n_trials, n_draws).
+        feature: the factor of f_a from the coordinates that are already multiplied, shape (2, n_trials, n_draws).
+        coordinates: the draws in the remaining coordinates, shape (n_left, 2, n_trials, n_draws).
         degree: the remaining degree.
     """
     for power in range(degree + 1):

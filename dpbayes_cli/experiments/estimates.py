@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _ORDER = Decimal(2)
 Estimates = tuple[dict[str, "Floats"], "Floats"]
-"""Posterior draws and, if known, posterior means, by name; and posterior sds. Each array has one entry per trial."""
+"""Arrays by name, such as posterior draws and means; and an array of posterior sds. Each has one entry per trial."""
 
 
 class EstimationCase(CoinCase, frozen=True, kw_only=True):

@@ -137,7 +137,7 @@ class LinearRegressions(SimulatedStudy, frozen=True, kw_only=True):
         f"floats: an **idealized** form of a release. The ball has the prior probability {MASS:g} and the radius Q. "
         "On the ball, the log ratio of two records' likelihoods varies by at most R; the power of the likelihood is "
         "min(1, epsilon / R). `noise-aware` predicts by the posterior mean given second moments with Laplace noise. "
-        "It models the features as normal vectors, and has the same bounds and the same prior variance v.",
+        "Its model takes the features for normal vectors, with the same bounds and the same prior variance v.",
         legend="A custodian cannot choose the prior variance by such results, which are not private. Mean squared "
         "errors are in squared units of the target; one standard error of the mean over trials follows each. "
         "`mean_mse`: mean squared error of always predicting the mean of the training targets. `non-private` "

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 _SLOPE = 1.0
 """Upper bound on the norm of the gradient of a record's loss, for rows of norm one."""
 _SCALE = 1.3
-"""The sd of a Langevin proposal in d dimensions is this / d^(1/6); under a normal law 3 of 4 are accepted."""
+"""Langevin proposals have the sd _SCALE / d^(1/6) in d dimensions; under a normal law 3 of 4 are accepted."""
 _NEWTON_STEPS = 100
 _OUTSIDE = 1e300
 """The potential outside the ball. A chain that starts outside moves freely until it enters the ball for good."""

@@ -219,7 +219,7 @@ class LogisticRegressions(SimulatedStudy, frozen=True, kw_only=True):
         "Kullback-Leibler); at `delta d`, the epsilon of (epsilon, d)-DP. `ops` draws from the posterior restricted "
         "to the ball of radius Q = 1 / beta, under the power T of the likelihood. Its draws are pure epsilon-DP with "
         "epsilon = 2 * T * Q. Two bounds on their Renyi divergence follow, from pure DP and from a bounded range of "
-        "log ratios; the smaller one counts.",
+        "log ratios; the smaller one is charged.",
         legend="`error`: share of the test records whose class one draw predicts wrongly. `nll`: mean negative "
         "log-likelihood of a test record. One standard error of the mean over trials follows each of the two. "
         "`commonest`: error of always predicting the most frequent class. `tau`: prior precision. `step_size`, "

@@ -256,7 +256,6 @@ class Comparison(NamedTuple):
         Args:
             at: the case of the results, which begins the claim's text.
             results: the results of one case.
-            measure: the measure to compare.
             clear: differences beyond this many standard errors are clear.
         """
         differences = results.differences(self.first, self.second, measure)

@@ -32,7 +32,7 @@ def held_out(bundle: Bundle, data: str, layout: dict[str, Any]) -> HeldOutScore 
     in the spec of the release is used.
 
     Raises:
-        SpecError: the release holds no hidden states.
+        SpecError: the bundle has no posterior of hidden states.
         SourceError: the data cannot be read.
     """
     model = bundle.model
