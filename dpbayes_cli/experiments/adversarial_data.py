@@ -166,7 +166,8 @@ def _approaches(result: Result) -> Claim:
         f"{result['case']}: the local epsilon of one posterior draw approaches the worst case as records are added.",
         _MIN_SHARE <= share <= 1.0 and first < share and max(losses) <= worst,
         f"local epsilon {losses[-1]:.4f} at n = {len(losses)}, which is {share:.1%} of the worst case {worst:.4f}; "
-        f"{first:.1%} of it at n = 1; 90 % of it {'never' if near is None else f'first at n = {near}'}",
+        f"{first:.1%} of it at n = 1; 90 % of it is "
+        f"{'never reached' if near is None else f'first reached at n = {near}'}",
         "The worst case is the limit for many records. Draws are midpoints of grid cells, so that the most extreme "
         "draw lies half a cell inside the support.",
     )

@@ -200,7 +200,7 @@ class Calibration(SimulatedStudy, frozen=True, kw_only=True):
                 raise
 
     def plan(self, case: CaseSection, model: Model, mechanism: str, epsilon: str, n_records: int) -> Plan:
-        """Return the plan of a mechanism that is calibrated to epsilon.
+        """Return the plan of a mechanism, calibrated to epsilon.
 
         Raises:
             SpecError: the mechanism cannot give this guarantee.

@@ -153,9 +153,9 @@ class Classification(SimulatedStudy, frozen=True, kw_only=True):
         legend="`accuracy`: how often the most probable class is the true one. `log_score`: mean log probability of "
         "the true class. `calibration_error`: expected calibration error. `majority`: accuracy of always predicting "
         "the most frequent class. `released_error`: mean absolute difference between the noisy and the exact counts "
-        "of the tables. `cell_error`: the same after the noisy tables have been made consistent. Consistent counts "
-        "are not negative, sum to the known number of records and, with the Fourier mechanism, agree on common "
-        "margins. One standard error of the mean follows each number.",
+        "of the tables. `cell_error`: this difference after the noisy tables have been made consistent. Consistent "
+        "counts are not negative, sum to the known number of records and, with the Fourier mechanism, agree on "
+        "common margins. One standard error of the mean follows each number.",
     )  # fmt: skip
 
     @classmethod

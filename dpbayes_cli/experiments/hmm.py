@@ -278,8 +278,8 @@ class HiddenMarkovModels(SimulatedStudy, frozen=True, kw_only=True):
         """Run one chain per trial, and return the emissions and probabilities of states at its last point.
 
         ``ops`` begins with higher powers of the likelihood. At the final power, a chain from random states would keep
-        all cells in one hidden state for thousands of sweeps. All points of ``gibbs`` are public, but only the last one
-        predicts: an average over points would be a mixture, which links cells as hidden states do.
+        all cells in one hidden state for thousands of sweeps. All points of ``gibbs`` are public. Only the last one is
+        returned, because an average over points would be a mixture, which links cells as hidden states do.
         """
         as_released, half = point["method"] == "gibbs", self.converged / 2.0
         powers = [power ** min(1.0, i / half) for i in range(self.converged)] if model.states > 1 else [power]

@@ -121,7 +121,7 @@ def unlabelled(codes: Integers, model: DiscreteBayesNet) -> tuple[Integers, Inte
 
 
 def plan_of(mechanism: str, epsilon: str, model: DiscreteBayesNet, n_records: int | None) -> tuple[Mechanism, Plan]:
-    """Return a mechanism, and its plan that is calibrated to epsilon.
+    """Return a mechanism and its plan, calibrated to epsilon.
 
     Raises:
         SpecError: the mechanism cannot give this guarantee.

@@ -254,7 +254,7 @@ class Comparison(NamedTuple):
         """Return a list with the claim about a measure, which is empty if no point has both methods.
 
         Args:
-            at: the case of the results, which begins the claim's text.
+            at: the name of the case, with which the claim begins.
             results: the results of one case.
             clear: differences beyond this many standard errors are clear.
         """

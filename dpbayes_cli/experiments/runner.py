@@ -30,7 +30,7 @@ from dpbayes_cli.experiments.study import Study
 from dpbayes_cli.spec.yaml_reader import read_spec_file
 
 Progress = Callable[[GridPoint, float, int, int], None]
-"""Called with each computed point, its seconds, the number of finished points, and the number of all points."""
+"""A function of a computed point, its seconds, the number of finished points, and the number of all points."""
 _STUDY, _CELLS, _PARTIAL = "study.yaml", "cells", ".partial"
 
 
