@@ -1,4 +1,4 @@
-"""Adversarial data: what a posterior sample loses on the data of an adversary, against the number of records.
+"""Adversarial data: the privacy loss of one posterior draw on data that an adversary chooses record by record.
 
 Source: Foulds et al. 2016, appendix A and Fig. 8.
 """
@@ -31,19 +31,19 @@ if TYPE_CHECKING:
 
 SOURCE = "[F] Figure 8"
 _LARGE_EPSILON = Decimal(1000)
-"""At this epsilon the posterior is not tempered."""
+"""At this epsilon the power of the likelihood is 1."""
 _ORDER = 2.0
 _MIN_SHARE = 0.95
-"""The share of the worst case above which the loss counts as having reached it."""
+"""The claim requires that the loss reaches at least this share of the worst case."""
 
 
 class AdversaryCase(CoinCase, frozen=True, kw_only=True):
-    """A prior, and the public range of the probability."""
+    """A Beta prior, and the public range to which the probability of success is restricted."""
 
     support: Annotated[tuple[float, float], Meta(description="public range of the parameter")]
 
     def step(self, n_records: int) -> Step:
-        """Return the priced step that draws once from the truncated posterior.
+        """Return the step of a release that draws once from the truncated posterior, with its privacy cost.
 
         Raises:
             SpecError: the support is not within the parameter's range.
@@ -54,7 +54,7 @@ class AdversaryCase(CoinCase, frozen=True, kw_only=True):
 
 
 class AdversarialData(StudyFile, frozen=True, kw_only=True):
-    """One path per case: records are added one by one, each the costlier of a success and a failure."""
+    """For each case, an adversary adds the success or failure that loses more privacy, record after record."""
 
     study: Literal["adversarial-data"]
     n: Annotated[int, Meta(ge=2, le=5000, description="number of records that are added")]
@@ -68,13 +68,14 @@ class AdversarialData(StudyFile, frozen=True, kw_only=True):
         unit="record",
         shown=("case", "worst_case", "reached", "share", "divergence", "largest_divergence"),
         plots={},
-        about="An adversary adds records one by one. Each is a success or a failure, whichever makes one draw of the "
-        "truncated posterior lose more privacy on the data set. Nothing is random: the law of a draw on its public "
-        "grid is known, and so is the loss.",
-        legend="`reached`: the largest log ratio of the probabilities of a draw under this data set and under a "
-        "neighbor. `worst_case`: the pure epsilon that is charged. `divergence`: the largest Renyi divergence of order "
-        "2 between this data set and a neighbor. `largest_divergence`: the charge at order 2, which is the largest "
-        "divergence over all data sets of that many records.",
+        about="An adversary adds records one by one. Of a success and a failure, the adversary adds the one after "
+        "which one draw of the truncated posterior loses more privacy on the data set. Nothing is simulated: the "
+        "loss is computed from the probabilities of all possible draws.",
+        legend="The local epsilon of a data set is the largest log ratio of a draw's probabilities under this data "
+        "set and under a neighboring one. `reached`: the local epsilon after the last record. `worst_case`: the pure "
+        "epsilon that a release costs. `divergence`: the largest Renyi divergence of order 2 between the laws of a "
+        "draw under the last data set and under a neighboring one. `largest_divergence`: the largest such divergence "
+        "over all data sets of as many records, which is the cost at order 2.",
     )
 
     def grid(self) -> list[GridPoint]:
@@ -113,12 +114,12 @@ class AdversarialData(StudyFile, frozen=True, kw_only=True):
             axes.plot(n, result.trials["local_epsilon"], color="tab:blue", label="local epsilon")
             axes.plot(n, result.trials["local_divergence"], color="tab:orange", label="local divergence of order 2")
             worst, charged = result.measure("worst_case"), result.measure("largest_divergence")
-            axes.axhline(worst, color="tab:blue", linestyle="--", linewidth=1.0, label="worst case of epsilon")
-            draw_line(axes, [(n[-1], charged)], Style("tab:orange", "x", ""), "charged at order 2")
-            label_axes(axes, f"{name}, theta in [{low:g}, {high:g}]", "records that an adversary added")
+            axes.axhline(worst, color="tab:blue", linestyle="--", linewidth=1.0, label="worst-case epsilon")
+            draw_line(axes, [(n[-1], charged)], Style("tab:orange", "x", ""), "cost at order 2")
+            label_axes(axes, f"{name}, theta in [{low:g}, {high:g}]", "number of records added")
 
         panels = [(name,) for name in self.cases]
-        title = "Privacy loss of one posterior sample on data of an adversary"
+        title = "Privacy loss of one posterior draw on an adversary's data"
         return {"local-epsilon": stamped_panels(panels, min(len(panels), 3), draw, title, share_y=False, panel=4.0)}
 
     def claims(self, results: Results) -> list[Claim]:
@@ -130,10 +131,12 @@ class AdversarialData(StudyFile, frozen=True, kw_only=True):
 
 
 def local_loss(sampler: ScalarSampler, successes: int) -> tuple[float, float]:
-    """Return the largest log ratio to a neighbor, and the largest divergence of order 2, on one data set.
+    """Return two measures of the privacy loss of one draw: its largest log ratio and its divergence of order 2.
+
+    Both are maxima over the neighboring data sets, which have one success more or less.
 
     Args:
-        sampler: the law of a draw, which knows the number of records.
+        sampler: the sampler of the truncated posterior, which holds the number of records.
         successes: the number of successes in the data set.
     """
     own = _log_masses(sampler, successes)
@@ -160,12 +163,13 @@ def _approaches(result: Result) -> Claim:
     near = next((n for n, loss in enumerate(losses, start=1) if loss >= 0.9 * worst), None)
     return Claim(
         SOURCE,
-        f"{result['case']}: the local epsilon of a posterior sample approaches the worst case as records are added.",
+        f"{result['case']}: the local epsilon of one posterior draw approaches the worst case as records are added.",
         _MIN_SHARE <= share <= 1.0 and first < share and max(losses) <= worst,
-        f"{losses[-1]:.4f} of {worst:.4f} ({share:.1%}) at n = {len(losses)}, {first:.1%} at n = 1; 90 % from "
-        f"{'no n on' if near is None else f'n = {near} on'}",
-        "The worst case is the limit of many records. The middle of the last cell of the public grid, which is drawn, "
-        "lies half a cell before the end of the support.",
+        f"local epsilon {losses[-1]:.4f} at n = {len(losses)}, which is {share:.1%} of the worst case {worst:.4f}; "
+        f"{first:.1%} of it at n = 1; 90 % of it is "
+        f"{'never reached' if near is None else f'first reached at n = {near}'}",
+        "The worst case is the limit for many records. Draws are midpoints of grid cells, so that the most extreme "
+        "draw lies half a cell inside the support.",
     )
 
 
@@ -174,8 +178,9 @@ def _typical(result: Result) -> Claim:
     charged, by_range = result.measure("largest_divergence"), result.measure("divergence_by_range")
     return Claim(
         OURS,
-        f"{result['case']}: only draws that hardly occur reach the worst case: the Renyi divergence falls with n.",
+        f"{result['case']}: draws that reach the worst case are improbable, so that the Renyi divergence falls with n.",
         path[-1] <= charged < by_range and path[-1] < path[0],
-        f"divergence of order 2 on the adversary's data {path[0]:.3f} at n = 1, {path[-1]:.2g} at n = {len(path)}; "
-        f"the charge there is {charged:.3f}, the largest over all data sets; the range alone implies {by_range:.3g}",
+        f"on the adversary's data the divergence of order 2 is {path[0]:.3f} at n = 1 and {path[-1]:.2g} at n = "
+        f"{len(path)}; over all data sets of {len(path)} records it is at most {charged:.3f}, which is the cost of a "
+        f"release; the worst-case epsilon alone bounds it only by {by_range:.3g}",
     )

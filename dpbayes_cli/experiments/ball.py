@@ -1,9 +1,10 @@
-"""A normal posterior of coefficients within a ball, under a power of the likelihood at which one draw is epsilon-DP.
+"""Normal posteriors restricted to a ball, under the power of the likelihood at which one draw is epsilon-DP.
 
-This is an idealized form, in floats, of posterior sampling of a linear regression: for simulations only, never for a
-release. With |y| <= 1 and |x| <= 1, the log likelihood -(y - x'w)^2 / (2 s^2) is bounded on a ball |w| <= Q, and so is
-the log ratio of two records' likelihoods. Let R be the largest range of that ratio. Then a draw of the posterior whose
-likelihood has the power T = min(1, epsilon / R) is epsilon-DP.
+This is an idealized form of posterior sampling for linear regression, computed in floats: for simulations only, never
+for a release. With |y| <= 1 and |x| <= 1, a record's log likelihood -(y - x'w)^2 / (2 * s^2) is bounded on the ball |w|
+<= Q. The log ratio of two records' likelihoods is then bounded, too. Let R be the largest amount by which this log
+ratio varies over the ball, for any two records. Then one draw of the posterior under the power T = min(1, epsilon / R)
+of the likelihood is epsilon-DP.
 
 Source: Zhang, Rubinstein and Dimitrakakis 2016, sec. 5.2 (a truncated prior); Wang, Fienberg and Smola 2015.
 """
@@ -19,27 +20,28 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
 
 MASS = 0.99
-"""The prior probability of the ball before the restriction."""
+"""The probability that the unrestricted prior gives to the ball."""
 _PROPOSALS_AT_ONCE = 256
 _MOST_PROPOSALS = 1 << 24
 
 
 def ball_radius(prior_variance: float, width: int) -> float:
-    """Return the public radius of the ball that holds ``MASS`` of the prior."""
+    """Return the radius Q of the ball to which the prior gives the probability ``MASS``; it is public."""
     from scipy.special import gammaincinv
 
     return math.sqrt(prior_variance * 2.0 * float(gammaincinv(width / 2.0, MASS)))
 
 
 def likelihood_range(radius: float, residual_sd: float) -> float:
-    """Return R, the largest range over the ball of a log likelihood ratio of two records.
+    """Return R, the largest amount by which the log ratio of two records' likelihoods varies over the ball.
 
-    Each of the two squared residuals varies by at most (1 + Q)^2 - max(0, 1 - Q)^2, divided by 2 s^2. Both attain this
-    at once, with y' = y = 1: for Q <= 1 if x' = -x; for Q > 1, in two dimensions or more, if x'x' = 1 and x'x = -1 / Q.
+    The log ratio is the difference of the two squared residuals, divided by 2 * s^2. Over the ball, each squared
+    residual varies by at most (1 + Q)^2 - max(0, 1 - Q)^2. Two records with targets 1 and rows u and v of norm 1 attain
+    R. For Q <= 1 this is so if v = -u; for Q > 1, in two dimensions or more, if u'v = -1 / Q.
 
     Args:
-        radius: Q.
-        residual_sd: s, for a target in [-1, 1].
+        radius: Q, the radius of the ball.
+        residual_sd: s, the standard deviation of residuals, for targets in [-1, 1].
     """
     spread = (1.0 + radius) ** 2 - max(0.0, 1.0 - radius) ** 2
     return spread / residual_sd**2
@@ -53,15 +55,15 @@ def likelihood_power(epsilon: float, radius: float, residual_sd: float) -> float
 def draw_in_ball(mean: Floats, precision: Floats, radius: float, rng: np.random.Generator) -> Floats:
     """Draw once from each of several normal laws restricted to a ball around 0; exact up to rounding in floats.
 
-    Let k be the multiplier of the constraint |w| <= Q at the most probable point in the ball. The density is that of
-    the normal law of precision P + k I around this point, times exp(k (|w|^2 - Q^2) / 2), which is at most one in the
-    ball. So a draw of that normal law is accepted with this probability.
+    Let k be the Lagrange multiplier of the constraint |w| <= Q at the most probable point of the ball. The restricted
+    density is proportional to the product of a normal density of precision P + k * I around this point and exp(k *
+    (|w|^2 - Q^2) / 2). The second factor is at most one in the ball. So a proposal from the normal density is accepted
+    with this probability.
 
     Args:
-        mean: shape (n_laws, width), as the result.
-        precision: P, shape (n_laws, width, width).
-        radius: Q.
-        rng: the generator.
+        mean: the means of the unrestricted laws, shape (n_laws, width); the result has the same shape.
+        precision: P, their precision matrices, shape (n_laws, width, width).
+        radius: Q, the radius of the ball.
 
     Raises:
         ArithmeticError: almost no proposal falls into the ball.

@@ -1,4 +1,4 @@
-"""Releases of a binary outcome as mixtures of Beta laws: divergence from the true posterior, and log loss."""
+"""Mixtures of Beta laws, which posterior draws after a release follow: divergence from the true posterior, log loss."""
 
 from __future__ import annotations
 
@@ -20,28 +20,31 @@ if TYPE_CHECKING:
     from dpbayes_cli.privacy.noise import NoiseLaw
 
 _NATS = 40.0
-"""Sums over the noise stop where its probability has fallen to exp(-40) times the largest one."""
+"""Sums over the noise leave out values that are less probable than exp(-40) times the most probable one."""
 _NODES = 4000
 _ROWS = 1 << 13
 
 
 class UtilityCase(CoinCase, frozen=True, kw_only=True):
-    """A prior, data, and the true probability of success in other trials."""
+    """A Beta prior; one data set, for divergences; and a true probability of success, for expected log losses."""
 
-    n: Annotated[int, Meta(ge=1, le=1000, description="number of records to learn from, and of held-out records")]
-    successes: Annotated[int, Meta(ge=0, description="successes in the data whose posterior is compared")]
-    theta: Annotated[float, Meta(gt=0, lt=1, description="probability of success of data and held-out records")] = 0.5
+    n: Annotated[
+        int, Meta(ge=1, le=1000, description="number of records to learn from, and number of held-out records")
+    ]
+    successes: Annotated[int, Meta(ge=0, description="successes in the data set for which divergences are computed")]
+    theta: Annotated[float, Meta(gt=0, lt=1, description="true probability of success in expected log losses")] = 0.5
 
     def __post_init__(self) -> None:
         if self.successes > self.n:
-            raise ValueError(f"there are {self.successes} successes in {self.n} records")
+            raise ValueError(f"successes is {self.successes}; expected at most n = {self.n}")
 
 
 def mixing_of(noise: NoiseLaw, case: UtilityCase, *, aware: bool) -> Floats:
-    """Return the weights of the posteriors of all counts s', given the exact count s, shape (n + 1, n + 1).
+    """Return the weights of a mixture of Beta posteriors for each exact count, shape (n + 1, n + 1).
 
-    A weight is the sum over noisy counts y of P(y | s) P(s' | y). If ``aware``, P(s' | y) is the posterior given the
-    noise; otherwise y is projected on the possible counts and plugged in.
+    Row s is for the exact count s. Its entry s' is the weight of the posterior of the count s': the sum over noisy
+    counts y of P(y | s) * P(s' | y). If ``aware``, P(s' | y) is the posterior probability of s' given the noisy count
+    y. Otherwise it is 1 for the possible count that is closest to y.
     """
     model, counts = case.model, np.arange(case.n + 1)
     reach = noise.radius(_NATS)
@@ -60,12 +63,11 @@ def mixing_of(noise: NoiseLaw, case: UtilityCase, *, aware: bool) -> Floats:
 
 
 def divergence(case: UtilityCase, weights: Floats, first: Floats, second: Floats) -> float:
-    """Return the Kullback-Leibler divergence of a mixture of Beta laws from the true posterior of the case's data.
+    """Return the Kullback-Leibler divergence KL(p || q) of the case's true posterior p and a mixture q of Beta laws.
 
     Args:
-        case: the prior and the data.
         weights: the weights of the components, shape (n_components,).
-        first, second: the shapes of the components.
+        first, second: the two parameters of each component, shape (n_components,).
     """
     own = case.alpha + case.successes, case.beta + case.n - case.successes
     true = stats.beta(*own)
@@ -87,7 +89,7 @@ def divergence(case: UtilityCase, weights: Floats, first: Floats, second: Floats
 
 
 def beta_divergence(a: float, b: float, other_a: float, other_b: float) -> float:
-    """Return the Kullback-Leibler divergence of Beta(other_a, other_b) from Beta(a, b)."""
+    """Return the Kullback-Leibler divergence KL(p || q) of p = Beta(a, b) and q = Beta(other_a, other_b)."""
     total = special.digamma(a + b)
     return float(
         special.betaln(other_a, other_b)
@@ -98,12 +100,14 @@ def beta_divergence(a: float, b: float, other_a: float, other_b: float) -> float
 
 
 def log_loss(case: UtilityCase, mixing: Floats, first: Floats, second: Floats) -> tuple[float, float]:
-    """Return mean and sd of the negative log-likelihood of held-out records under one draw, over data drawn from theta.
+    """Return mean and standard deviation of the negative log-likelihood of held-out records under one posterior draw.
+
+    They are taken over data sets, held-out records and draws. A record is a success with the probability
+    ``case.theta``.
 
     Args:
-        case: the prior and theta.
-        mixing: the weights of components given the exact count, shape (n + 1, n_components).
-        first, second: the shapes of the components.
+        mixing: for each exact count, the weights of the components, shape (n + 1, n_components).
+        first, second: the two parameters of each component, shape (n_components,).
     """
     weights = stats.binom.pmf(np.arange(case.n + 1), case.n, case.theta) @ mixing
     total = first + second

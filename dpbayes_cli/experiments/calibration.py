@@ -1,4 +1,4 @@
-"""Calibration: where true parameters rank among posterior draws, and how far posteriors are from the non-private one.
+"""Calibration: ranks of true parameters among posterior draws, and distances of posteriors from the non-private one.
 
 Source: Bernstein and Sheldon 2018, sec. 4 and Fig. 1.
 """
@@ -43,9 +43,9 @@ Method = Literal["noise-aware", "naive", "ops", "non-private"]
 
 SOURCE = "[B] Figure 1"
 _FALSE_ALARM = 0.001
-"""The probability with which a correct posterior fails a claim."""
+"""The probability that a claim fails by chance although the posteriors are correct."""
 _FALLEN = 0.75
-"""A KS distance counts as fallen if it is below this share of the earlier one."""
+"""The KS distance has fallen if at the largest n * epsilon it is below this share of its value at the smallest."""
 _STYLES = {
     "noise-aware": Style("tab:blue", "o"),
     "naive": Style("tab:red", "s"),
@@ -55,9 +55,11 @@ _STYLES = {
 
 
 class OpsSection(Section, frozen=True, kw_only=True):
-    """The baseline that releases posterior draws instead of noisy statistics."""
+    """Options of the method ``ops``, which releases posterior draws instead of noisy statistics."""
 
-    draws: Annotated[int, Meta(ge=2, le=10_000, description="draws; each costs epsilon / draws")] = 100
+    draws: Annotated[int, Meta(ge=2, le=10_000, description="number of released draws; each costs epsilon / draws")] = (
+        100
+    )
     power_applies_to: PowerTarget = field(default="likelihood", name="temper")
 
 
@@ -68,9 +70,11 @@ class CaseSection(Section, frozen=True, kw_only=True):
     domain: dict[str, Any] = field(default_factory=dict)
     prior: dict[str, Any] = field(default_factory=dict)
     parameter: Annotated[
-        str | None, Meta(description="the parameter whose rank is studied; default: the model's first")
+        str | None, Meta(description="parameter whose rank is studied; default: the first of the model")
     ] = None
-    support: Annotated[tuple[float, float] | None, Meta(description="with ops: public range of the parameter")] = None
+    support: Annotated[tuple[float, float] | None, Meta(description="for ops only: public range of the parameter")] = (
+        None
+    )
     unclamped: Annotated[
         dict[str, Any] | None,
         Meta(description="a domain with bounds so wide that nothing is clamped, for the non-private posterior"),
@@ -86,16 +90,18 @@ class CaseSection(Section, frozen=True, kw_only=True):
 
 
 class Calibration(SimulatedStudy, frozen=True, kw_only=True):
-    """A grid of cases x n x epsilon x methods, each point repeated ``trials`` times."""
+    """A grid of cases x n x epsilon x methods, with ``trials`` simulated releases at each point."""
 
     study: Literal["calibration"] = "calibration"
-    n: Annotated[tuple[Annotated[int, Meta(ge=1, le=10**9)], ...], Meta(min_length=1, description="record numbers")]
-    methods: Annotated[tuple[Method, ...], Meta(min_length=1, description="how posteriors are computed or drawn")]
+    n: Annotated[tuple[Annotated[int, Meta(ge=1, le=10**9)], ...], Meta(min_length=1, description="numbers of records")]
+    methods: Annotated[tuple[Method, ...], Meta(min_length=1, description="methods that compute or draw posteriors")]
     mechanism: Annotated[
         str, Meta(description="the mechanism that adds noise for the methods noise-aware and naive")
     ] = "laplace"
-    delta: Annotated[Exact | None, Meta(description="for gaussian only: the delta that goes with epsilon")] = None
-    mmd: Annotated[bool, Meta(description="whether to measure the distance to the non-private posterior")] = True
+    delta: Annotated[Exact | None, Meta(description="for gaussian only: delta of the (epsilon, delta) guarantee")] = (
+        None
+    )
+    mmd: Annotated[bool, Meta(description="whether to measure the MMD to the non-private posterior")] = True
     ops: OpsSection = field(default_factory=OpsSection)
     cases: Annotated[dict[str, CaseSection], Meta(min_length=1)]
 
@@ -109,14 +115,17 @@ class Calibration(SimulatedStudy, frozen=True, kw_only=True):
             name: Plot(f"{label}{gray}", name, label, _STYLES, "n", ("epsilon", "case"), scales="log log",
                        y_limits=limits)
             for name, label, gray, limits in (
-                ("ks", "KS distance of the ranks", "; grey: 95 % of uniform ranks", (0.005, 1.2)),
+                ("ks", "KS distance of the ranks", "; gray: 95 % band of uniform ranks", (0.005, 1.2)),
                 ("mmd", "MMD to the non-private posterior", "", None),
             )
         },
-        about="Parameters are drawn from the prior, complete records from the model, and noise from a mechanism.",
-        legend="`ks`: Kolmogorov-Smirnov distance between the ranks of the true parameter and the uniform law. "
-        f"`coverage`: how often the central {INTERVAL:.0%} interval holds the parameter. `mmd`: distance to the "
-        "non-private posterior under the kernel exp(-|x - y|^2 / 2); the unbiased estimate, 0 if it is negative.",
+        about="Parameters are drawn from the prior, complete records from the model, and noise from a mechanism. "
+        "`noise-aware` infers with the law of the noise; `naive` takes noisy statistics for exact. `ops` releases "
+        "posterior draws, and `non-private` infers from exact statistics.",
+        legend="`ks`: Kolmogorov-Smirnov distance between the law of the true parameter's ranks and the uniform law. "
+        f"`coverage`: how often the central {INTERVAL:.0%} interval contains the true parameter. `mmd`: maximum mean "
+        "discrepancy (MMD) to the non-private posterior under the kernel exp(-|x - y|^2 / 2), the root of an "
+        "unbiased estimate of its square; 0 if the estimate is negative.",
     )  # fmt: skip
 
     def __post_init__(self) -> None:
@@ -156,7 +165,7 @@ class Calibration(SimulatedStudy, frozen=True, kw_only=True):
         return GridPoint({**place, "method": method}, data, definition, self.seed)
 
     def _check_served(self, case: CaseSection, where: str) -> None:
-        """Refuse a model whose posterior cannot be inferred or drawn, and a parameter that it does not have."""
+        """Refuse a model, a parameter or a mechanism that this study cannot use."""
         kind = model_type(case.model)
         if not _is_studied(kind):
             served = [other for other in model_names() if _is_studied(model_type(other))]
@@ -172,13 +181,13 @@ class Calibration(SimulatedStudy, frozen=True, kw_only=True):
         mechanism = mechanism_type(self.mechanism)
         check_supports(mechanism, kind)
         if not mechanism.post_processing:
-            message = f"{self.mechanism!r} adds no noise, which this study needs"
+            message = f"this study needs noisy statistics, but {self.mechanism!r} adds no noise"
             raise SpecError(message, where="mechanism", hint="allowed: laplace, gaussian")
         if "ops" in self.methods and not supports(mechanism_type("ops"), kind):
-            raise SpecError(f"ops does not serve model {case.model!r}", where=where, hint="leave ops out of methods")
+            raise SpecError(f"ops does not support model {case.model!r}", where=where, hint="leave ops out of methods")
 
     def _check_plan(self, name: str, epsilon: str, mechanism: str) -> None:
-        """Refuse a release that cannot be priced; the error names its place in the study."""
+        """Refuse an epsilon to which a release cannot be calibrated; the error names the case."""
         case = self.cases[name]
         try:
             self.plan(case, case.model_on(case.domain), mechanism, epsilon, min(self.n))
@@ -191,10 +200,10 @@ class Calibration(SimulatedStudy, frozen=True, kw_only=True):
                 raise
 
     def plan(self, case: CaseSection, model: Model, mechanism: str, epsilon: str, n_records: int) -> Plan:
-        """Return the calibrated plan of a mechanism.
+        """Return the plan of a mechanism, calibrated to epsilon.
 
         Raises:
-            SpecError: no guarantee can be given.
+            SpecError: the mechanism cannot give this guarantee.
         """
         kind = mechanism_type(mechanism)
         stated: dict[str, Any] = {"epsilon": parse_decimal(epsilon)}
@@ -220,7 +229,7 @@ class Calibration(SimulatedStudy, frozen=True, kw_only=True):
                 wide = case.model_on(case.unclamped)
                 same, exact = measures.prior_predictive(wide, n, self.trials, records)
                 if not np.array_equal(same, thetas):
-                    message = "this domain must lead to the same parameters as the domain of the case"
+                    message = "with this domain the model has other parameters; only bounds may differ from the case's"
                     raise SpecError(message, where=f"cases.{point.case}.unclamped")
             rng = np.random.default_rng(of_reference)
             reference = measures.non_private_draws(wide, exact, n, self.draws, rng)
@@ -255,7 +264,7 @@ class Calibration(SimulatedStudy, frozen=True, kw_only=True):
         figures = {"ks": ks.figure(results, lambda axes: axes.axhspan(1e-4, band, color="0.9", zorder=0))}
         for name in self.cases:
             panels = [(name, epsilon, n) for epsilon in self.epsilon for n in self.n]
-            title = f"Ranks of the true parameter, {name}; grey: 95 % of uniform ranks"
+            title = f"Ranks of the true parameter, {name}; gray: 95 % band of uniform ranks"
             figures[f"ranks-{name}"] = stamped_panels(panels, len(self.n), draw, title)
         return {**figures, "mmd": mmd.figure(results)} if self.mmd else figures
 
@@ -267,7 +276,7 @@ class Calibration(SimulatedStudy, frozen=True, kw_only=True):
         return [*made, _nearer(aware, naive)] if self.mmd and naive and aware else made
 
     def _calibrated(self, own: Results, exact: Results) -> Claim:
-        """Claim uniform ranks: the number of points above the 95 % band is binomial, and no p-value is tiny."""
+        """Claim uniform ranks: no more points than chance explains are above the 95 % band, and no p-value is tiny."""
         from scipy import stats
 
         band = ks_band(self.trials)
@@ -279,8 +288,9 @@ class Calibration(SimulatedStudy, frozen=True, kw_only=True):
             SOURCE,
             "Noise-aware posteriors are as calibrated as non-private ones at every n and epsilon.",
             (above := sum(ks > band for ks in distances)) <= allowed and least >= _FALSE_ALARM / 2.0 / len(own),
-            f"largest KS distance {max(distances):.3f}{beside}; {above} of {len(own)} points above the 95 % band "
-            f"{band:.3f}, {0.05 * len(own):.1f} expected; least p-value {least:.2g}",
+            f"largest KS distance {max(distances):.3f}{beside}; {above} of {len(own)} points are above the 95 % band, "
+            f"which ends at {band:.3f}, and {0.05 * len(own):.1f} are expected by chance; the smallest p-value is "
+            f"{least:.2g}",
             "" if self.mechanism == "laplace" else f"noise of `{self.mechanism}`",
         )
 
@@ -290,13 +300,14 @@ class Calibration(SimulatedStudy, frozen=True, kw_only=True):
         band, falls = ks_band(self.trials), last < _FALLEN * first
         return Claim(
             SOURCE,
-            f"{name}: naive posteriors are too confident, and become calibrated only with n and epsilon.",
+            f"{name}: naive posteriors are too confident, and become calibrated only as n * epsilon grows.",
             first > ks_band(self.trials, 1.0 - _FALSE_ALARM) and falls,
-            f"KS distance {first:.3f} at n epsilon {low:g}, {last:.3f} at {high:g}; the band is {band:.3f}",
+            f"KS distance {first:.3f} at n * epsilon = {low:g}, and {last:.3f} at n * epsilon = {high:g}; the 95 % "
+            f"band ends at {band:.3f}",
             ""
             if falls
-            else "Naive posteriors see clamped records here, as in every release, and are biased at any n. "
-            "In the paper they see unclamped records, which is not private.",
+            else "Here naive posteriors see clamped records, as in every release, and are biased at any n. In the "
+            "paper they see unclamped records, which is not private.",
         )
 
 
@@ -309,15 +320,15 @@ def _dispersed(own: Results) -> Claim:
     caught = sum(each.measure("ks_p_value") < _FALSE_ALARM for each in own)
     return Claim(
         SOURCE,
-        "Posterior samples are never calibrated: they are too dispersed.",
+        "Released posterior draws are never calibrated: they are too dispersed.",
         caught == len(own) and min(coverages) > INTERVAL,
-        f"p-value below {_FALSE_ALARM:g} at {caught} of {len(own)} points; {INTERVAL:.0%} intervals hold the truth in "
-        f"{min(coverages):.1%} to {max(coverages):.1%}",
+        f"the p-value of uniform ranks is below {_FALSE_ALARM:g} at {caught} of {len(own)} points; {INTERVAL:.0%} "
+        f"intervals contain the true parameter in {min(coverages):.1%} to {max(coverages):.1%} of the trials",
     )
 
 
 def _nearer(own: Results, naive: Results) -> Claim:
-    """Compare the distances of both posteriors to the non-private one at each point."""
+    """Claim that noise-aware posteriors are at no point further from the non-private one than naive posteriors."""
     signs = {}
     for each in own:
         place = {name: each[name] for name in ("case", "n", "epsilon")}
@@ -328,10 +339,10 @@ def _nearer(own: Results, naive: Results) -> Claim:
     worse = [place for place, sign in signs.items() if sign > 0]
     return Claim(
         SOURCE,
-        "Noise-aware posteriors are at least as near to non-private posteriors as naive posteriors are.",
+        "Noise-aware posteriors are nowhere further from non-private posteriors than naive posteriors are.",
         not worse,
-        f"clearly nearer at {sum(sign < 0 for sign in signs.values())} of {len(signs)} points, clearly further at "
-        f"{len(worse)}" + (f" ({'; '.join(worse)})" if worse else ""),
-        "The bounds of the exponential model are public and fixed here, so that naive posteriors see clamped records "
-        "and can be compared there too.",
+        f"noise-aware posteriors are clearly nearer at {sum(sign < 0 for sign in signs.values())} of {len(signs)} "
+        f"points, and clearly further at {len(worse)}" + (f" ({'; '.join(worse)})" if worse else ""),
+        "Here the bounds of the exponential model are public and fixed. Naive posteriors therefore see clamped "
+        "records, and are compared for this model, too.",
     )

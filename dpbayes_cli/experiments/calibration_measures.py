@@ -1,11 +1,12 @@
 """Data drawn from the prior, ranks of true parameters among posterior draws, and distances between posteriors.
 
-The distance is the maximum mean discrepancy under the kernel exp(-|x - y|^2 / 2). Sums of the kernel over all pairs
-need no pairs if the samples lie close together: around a common center
+The distance is the maximum mean discrepancy under the kernel exp(-|x - y|^2 / 2). If all draws lie close together, the
+sum of the kernel over all pairs is computed from sums over single draws. With x and y measured from a common center,
 
     exp(-|x - y|^2 / 2) = sum over multi-indices a of f_a(x) f_a(y),  f_a(x) = exp(-|x|^2 / 2) x^a / sqrt(a!),
 
-whose terms of total degree k are at most reach^(2 k) / k!, so that a dozen degrees give all digits.
+and the terms of total degree k sum to at most r^(2 * k) / k!, where r is the largest distance of a draw from the
+center. For small r a dozen degrees give all digits.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ if TYPE_CHECKING:
     from dpbayes_cli.models.families.capabilities import ConjugatePosterior
 
 INTERVAL = 0.9
-"""The probability of the intervals whose coverage is measured."""
+"""The nominal probability of the intervals whose coverage is measured."""
 _NEGLIGIBLE = 1e-17
 
 
 def complete_policy(model: Model) -> RecordPolicy:
-    """Return the policy of complete records under replace-one neighbors, with a value of the domain as stand-in."""
+    """Return the policy for complete records: replace-one neighbors, and a value of the domain for invalid cells."""
     column = model.columns[0]
     if not isinstance(column, NumericColumn):
         return RecordPolicy(Neighbors.REPLACE_ONE, column.levels[-1])
@@ -41,7 +42,10 @@ def complete_policy(model: Model) -> RecordPolicy:
 def prior_predictive(
     model: ConjugatePosterior, n_records: int, trials: int, seed: np.random.SeedSequence
 ) -> tuple[Floats, Integers]:
-    """Return parameters and exact statistics of all trials; equal seeds draw equal records on any bounds."""
+    """Return the parameters and exact statistics of all trials, drawn from the prior and the model.
+
+    Equal seeds give equal records before clamping, whatever the bounds of the domain.
+    """
     rng = np.random.default_rng(seed)
     drawn = [model.simulate(n_records, rng) for _ in range(trials)]
     return np.array([theta for theta, _ in drawn]), np.array([value for _, value in drawn], dtype=np.int64)
@@ -50,7 +54,7 @@ def prior_predictive(
 def non_private_draws(
     model: ConjugatePosterior, values: Integers, n_records: int, n_draws: int, rng: np.random.Generator
 ) -> Floats:
-    """Draw from the conjugate posteriors of exact statistics, shape (n_trials, n_draws, n_parameters)."""
+    """Return draws from the posterior of each trial's exact statistics, shape (n_trials, n_draws, n_parameters)."""
     family, drawn = model.family(n_records), []
     for row in values.tolist():
         points = simulate_conjugate(family, model.sums(row, n_records), n_draws, rng)
@@ -59,29 +63,30 @@ def non_private_draws(
 
 
 def ranks_among(thetas: Floats, draws: Floats, rng: np.random.Generator) -> Floats:
-    """Return (number of draws below theta + a uniform number) / (number of draws + 1), shape (n_trials, n_parameters).
+    """Return the ranks of true parameters among posterior draws, between 0 and 1, shape (n_trials, n_parameters).
 
-    The rank is exactly uniform if theta and the draws are independent draws from one posterior.
+    A rank is (b + u) / (n_draws + 1), where b is the number of draws below the true parameter, and u is drawn uniformly
+    from [0, 1). It is exactly uniform if the true parameter and the draws are independent draws from one posterior.
 
     Args:
         thetas: the true parameters, shape (n_trials, n_parameters).
         draws: posterior draws, shape (n_trials, n_draws, n_parameters).
-        rng: the generator of the uniform numbers.
     """
     below = (draws < thetas[:, None, :]).sum(axis=1)
     return np.asarray((below + rng.random(below.shape)) / (draws.shape[1] + 1))
 
 
 def measure(ranks: Floats, sds: Floats, distances: Floats | None) -> dict[str, float | None]:
-    """Return the measures of a point.
+    """Return the measures of a grid point, by name.
 
-    ``ks`` is the Kolmogorov-Smirnov distance of the ranks from the uniform law; ``mean_sd`` the mean standard deviation
-    of the posteriors; ``mmd_squared`` the unbiased estimate of the mean squared distance to the non-private posterior.
+    ``ks`` is the Kolmogorov-Smirnov distance between the law of the ranks and the uniform law. ``mean_sd`` is the mean
+    standard deviation of the posteriors. ``mmd_squared`` is an unbiased estimate of the mean squared distance to the
+    non-private posterior.
 
     Args:
         ranks: the ranks of the parameter that is studied, shape (n_trials,).
-        sds: the standard deviations of its posteriors, the same shape.
-        distances: squared distances, the same shape; None if they are not measured.
+        sds: the standard deviations of this parameter under the posteriors, shape (n_trials,).
+        distances: squared distances to the non-private posterior, shape (n_trials,); None if they are not measured.
     """
     from scipy import stats
 
@@ -102,7 +107,7 @@ def measure(ranks: Floats, sds: Floats, distances: Floats | None) -> dict[str, f
 
 
 def ks_band(trials: int, probability: float = 0.95) -> float:
-    """Return the KS distance that the ranks of calibrated posteriors stay below with a probability."""
+    """Return the quantile of the KS distance of uniform ranks: they stay below it with the given probability."""
     from scipy import stats
 
     return float(stats.kstwo.ppf(probability, trials))
@@ -111,12 +116,12 @@ def ks_band(trials: int, probability: float = 0.95) -> float:
 def squared_mmds(draws: Floats, reference: Floats) -> Floats:
     """Return an unbiased estimate of the squared maximum mean discrepancy of two posteriors for every trial.
 
-    The mean of k(x_i, x_j) + k(y_i, y_j) - k(x_i, y_j) - k(x_j, y_i) over i != j is exactly zero for identical samples,
-    and can be negative.
+    The estimate is the mean of k(x_i, x_j) + k(y_i, y_j) - k(x_i, y_j) - k(x_j, y_i) over all pairs i != j. It is
+    exactly zero for identical samples, and can be negative.
 
     Args:
-        draws: independent draws, shape (n_trials, n_draws, n_parameters).
-        reference: draws of the other posterior; the longer array is cut to the length of the shorter one.
+        draws: independent draws x of the one posterior, shape (n_trials, n_draws, n_parameters).
+        reference: independent draws y of the other posterior; surplus draws of either array are ignored.
 
     Source: Gretton et al. 2012, eq. 4; Bernstein and Sheldon 2018, sec. 4 (the kernel).
     """
@@ -145,7 +150,7 @@ def _center(x: Floats, y: Floats) -> Floats:
 
 
 def _by_series(x: Floats, y: Floats, degree: int) -> Floats:
-    """Return the sums of k(x, x) + k(y, y) - 2 k(x, y) over all pairs, shape (n_trials,)."""
+    """Return the sum of k(x_i, x_j) + k(y_i, y_j) - 2 * k(x_i, y_j) over all pairs (i, j), shape (n_trials,)."""
     center, total = _center(x, y), np.zeros(len(x))
     both = np.moveaxis(np.stack([x - center, y - center]), 3, 0).copy()
     for sums in _feature_sums(np.exp(-0.5 * np.square(both).sum(axis=0)), both, degree):
@@ -154,11 +159,11 @@ def _by_series(x: Floats, y: Floats, degree: int) -> Floats:
 
 
 def _feature_sums(feature: Floats, coordinates: Floats, degree: int) -> Iterator[Floats]:
-    """Yield the sums over the draws of every f_a up to a total degree; see the module.
+    """Yield the sum of f_a over the draws, for every multi-index a up to a total degree; the module defines f_a.
 
     Args:
-        feature: the factor of f_a from the coordinates before these, shape (2, n_trials, n_draws).
-        coordinates: the remaining coordinates, shape (n_left, 2, n_trials, n_draws).
+        feature: the factor of f_a from the coordinates that are already multiplied, shape (2, n_trials, n_draws).
+        coordinates: the draws in the remaining coordinates, shape (n_left, 2, n_trials, n_draws).
         degree: the remaining degree.
     """
     for power in range(degree + 1):
@@ -170,7 +175,7 @@ def _feature_sums(feature: Floats, coordinates: Floats, degree: int) -> Iterator
 
 
 def _by_pairs(x: Floats, y: Floats) -> Floats:
-    """Return the same sums as ``_by_series``, pair by pair: for draws that lie far apart."""
+    """Return what ``_by_series`` returns, but sum pair by pair, which suits draws that lie far apart."""
     from scipy.spatial.distance import cdist
 
     def kernel(a: Floats, b: Floats) -> Floats:

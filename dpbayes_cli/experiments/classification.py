@@ -51,12 +51,13 @@ _STYLES = {
 }
 _COMPARISONS = (
     Comparison(SOURCE, "fourier-naive", "laplace-naive",
-               "consistent tables from the Fourier domain predict no better than noisy counts",
-               "Their noise follows from the exact joint sensitivity, which is below the paper's.", never=1),
-    Comparison(OURS, "ops", "laplace-naive", "one posterior sample predicts no better than noisy counts",
-               "Each table has its own likelihood power here, and the sampler is idealized.", never=1),
+               "plug-in tables from noisy Fourier coefficients predict no better than plug-in noisy counts",
+               "Here the noise of the coefficients follows from their exact joint sensitivity, which is smaller than "
+               "the paper's.", never=1),
+    Comparison(OURS, "ops", "laplace-naive", "one posterior draw predicts no better than plug-in noisy counts",
+               "Here each table has a likelihood power of its own, and the sampler is idealized.", never=1),
     Comparison(OURS, "laplace", "laplace-naive",
-               "a posterior that knows the noise predicts no worse than one that takes noisy counts for exact",
+               "the noise-aware posterior predicts no worse than a posterior that takes noisy counts for exact",
                never=-1),
 )  # fmt: skip
 
@@ -64,16 +65,16 @@ _RecordNumber = Annotated[int, Meta(ge=1, le=10_000_000)]
 
 
 class ClassificationCase(StudySection, frozen=True, kw_only=True):
-    """A Bayes net that predicts one of its variables, with records drawn from the prior or read from two files."""
+    """A Bayes net, the variable that it predicts, and records that are simulated or read from two files."""
 
     model: str
     domain: dict[str, Any]
     prior: dict[str, Any] = field(default_factory=dict)
-    n_train: Annotated[_RecordNumber | None, Meta(description="simulated records to learn from")] = None
-    n_test: Annotated[_RecordNumber | None, Meta(description="simulated records to predict")] = None
-    train: Annotated[str | None, Meta(description="the file to learn from, relative to the study")] = None
-    test: Annotated[str | None, Meta(description="the file to predict, relative to the study")] = None
-    epsilon: Annotated[tuple[Exact, ...], Meta(description="prices of this case, in place of the study's")] = ()
+    n_train: Annotated[_RecordNumber | None, Meta(description="number of simulated records to learn from")] = None
+    n_test: Annotated[_RecordNumber | None, Meta(description="number of simulated records to predict")] = None
+    train: Annotated[str | None, Meta(description="path of the file to learn from, relative to the study file")] = None
+    test: Annotated[str | None, Meta(description="path of the file to predict, relative to the study file")] = None
+    epsilon: Annotated[tuple[Exact, ...], Meta(description="epsilons of this case, in place of the study's")] = ()
     trials: Annotated[
         Annotated[int, Meta(ge=2, le=1_000_000)] | None, Meta(description="the largest number of trials of this case")
     ] = None
@@ -90,16 +91,17 @@ class ClassificationCase(StudySection, frozen=True, kw_only=True):
 
     @property
     def network(self) -> DiscreteBayesNet:
-        """The model; simulated records have no invalid cell, so that any value serves as stand-in."""
+        """The model. Simulated records have no invalid cell, so that any value can be the stand-in."""
         spec = build_spec({"model": self.model, "domain": self.domain, "prior": self.prior})
         model = cast("DiscreteBayesNet", spec.build_model())
         return model if self.train is not None else with_stand_ins(model)
 
     def check_predicts(self, where: str) -> None:
-        """Refuse a case that predicts nothing.
+        """Refuse a case whose model or columns this study cannot use.
 
         Raises:
-            SpecError: the model is no Bayes net, names no target, or reads files with a column without a stand-in.
+            SpecError: the model is no Bayes net or has no target, or a column of the files has no stand-in for invalid
+                cells.
         """
         of_networks = mechanism_type("fourier-laplace")
         if not supports(of_networks, model_type(self.model)):
@@ -107,21 +109,25 @@ class ClassificationCase(StudySection, frozen=True, kw_only=True):
             message = f"model {self.model!r} does not predict one column from others"
             raise SpecError(message, where=f"{where}.model", hint=f"allowed: {', '.join(served)}")
         if self.network.target is None:
-            raise SpecError("no variable is named to be predicted", where=f"{where}.domain.target", hint="target: NAME")
+            raise SpecError(
+                "the domain names no target, which is the variable to predict",
+                where=f"{where}.domain.target",
+                hint="target: NAME",
+            )
         open_ended = [column.role for column in self.network.variables if column.impute is None]
         if open_ended:
             raise SpecError(
                 "this study needs a public stand-in for cells that hold no valid value",
                 where=f"{where}.domain.variables.{open_ended[0]}",
-                hint="impute: VALUE, for every variable: the number of complete records is then public",
+                hint="state impute: VALUE for every variable; the number of complete records is then public",
             )
 
 
 class Classification(SimulatedStudy, frozen=True, kw_only=True):
-    """A grid of cases x epsilon x methods; the trials of a case have the same records at every price and method."""
+    """A grid of cases x epsilon x methods; within a case, all points have the same records in each trial."""
 
     study: Literal["classification"]
-    methods: Annotated[tuple[Method, ...], Meta(min_length=1, description="how posteriors are computed or drawn")]
+    methods: Annotated[tuple[Method, ...], Meta(min_length=1, description="methods that compute or draw posteriors")]
     cases: Annotated[dict[str, ClassificationCase], Meta(min_length=1)]
 
     layout: ClassVar = StudyLayout(
@@ -131,9 +137,9 @@ class Classification(SimulatedStudy, frozen=True, kw_only=True):
         shown=("case", "epsilon", "method", "accuracy", "accuracy_se", "log_score", "calibration_error", "cell_error"),
         plots={
             "accuracy": Plot("Accuracy of predictions; bars: two standard errors", "accuracy", "accuracy", _STYLES,
-                             across=("non-private", "non-private"), level=("majority", "commonest class"),
+                             across=("non-private", "non-private"), level=("majority", "most frequent class"),
                              share_y=False),
-            "cell-error": Plot("Error of the plug-in tables", "cell_error", "mean error of a cell, in records",
+            "cell-error": Plot("Error of the plug-in tables", "cell_error", "mean absolute error of a count",
                                _STYLES, scales="log log", share_y=False),
         },
         compared=(
@@ -141,13 +147,15 @@ class Classification(SimulatedStudy, frozen=True, kw_only=True):
             ("fourier-naive", "laplace-naive", "released_error"),
             ("fourier-naive", "laplace-naive", "cell_error"),
         ),
-        about="How well a release of a Bayes net predicts the class of new records. All methods and prices of a case "
-        "see the same records. `ops` is drawn in floats: an idealized form of what would be released.",
+        about="How well a release of a Bayes net predicts the class of new records. Within a case, all methods and "
+        "epsilons use the same records. `ops` is one posterior draw, computed in floats: an idealized form of a "
+        "release.",
         legend="`accuracy`: how often the most probable class is the true one. `log_score`: mean log probability of "
         "the true class. `calibration_error`: expected calibration error. `majority`: accuracy of always predicting "
-        "the commonest class. `released_error`, `cell_error`: mean distance of a table's cell from the exact count, "
-        "before and after the tables are made consistent (no negative counts, the known number of records, and with "
-        "Fourier margins that agree). Plus or minus one standard error of the mean.",
+        "the most frequent class. `released_error`: mean absolute difference between the noisy and the exact counts "
+        "of the tables. `cell_error`: this difference after the noisy tables have been made consistent. Consistent "
+        "counts are not negative, sum to the known number of records and, with the Fourier mechanism, agree on "
+        "common margins. One standard error of the mean follows each number.",
     )  # fmt: skip
 
     @classmethod
@@ -203,7 +211,7 @@ class Classification(SimulatedStudy, frozen=True, kw_only=True):
     def about_case(self, own: Results) -> str:
         case = self.cases[own[0]["case"]]
         learned = f"{case.n_train} records" if case.train is None else f"`{Path(case.train).name}`"
-        return f"`{case.model}`, learned from {learned}, {self._trials(case)} trials."
+        return f"The model `{case.model}` is learned from {learned}, in {self._trials(case)} trials."
 
     def claims(self, results: Results) -> list[Claim]:
         made = []
@@ -216,7 +224,7 @@ class Classification(SimulatedStudy, frozen=True, kw_only=True):
 
 
 def _scored(model: DiscreteBayesNet, records: NetworkRecords, draws: Floats) -> dict[str, Floats]:
-    """Return the scores of each trial, and the accuracy of the commonest class of the records learned from."""
+    """Return the scores of each trial, and the accuracy of always predicting the most frequent training class."""
     target = require_type(model.target, int)
     scores = [
         class_scores(class_probabilities(model.network, target, drawn, test), labels)
@@ -243,8 +251,8 @@ def _cost(name: str, own: Results) -> list[Claim]:
     return [
         Claim(
             SOURCE,
-            f"{name}: privacy costs every mechanism accuracy, and less of it at larger epsilon.",
+            f"{name}: every private method is less accurate than the non-private one, and by less at larger epsilon.",
             all(low <= high for low, high in ends.values()) and all(low < level for low, _ in ends.values()),
-            f"accuracy at epsilon {prices[0]} and {prices[-1]}: {pairs}; non-private {level:.3f}",
+            f"accuracy at epsilon {prices[0]} and at epsilon {prices[-1]}: {pairs}; without privacy {level:.3f}",
         )
     ]

@@ -1,4 +1,4 @@
-"""The cases of studies of one binary outcome, and their policies for invalid records."""
+"""Cases for studies of one binary outcome, and policies for their invalid records."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from dpbayes_cli.models.beta_bernoulli import BetaBernoulli
 
 COMPLETE = RecordPolicy(Neighbors.REPLACE_ONE, "0")
-"""Every record holds an outcome: the number of successes is the statistic."""
+"""The policy under which every record holds an outcome, so that the number of successes is the statistic."""
 DROPPED = RecordPolicy(Neighbors.REPLACE_ONE)
-"""Records may be invalid: both counts are the statistic."""
+"""The policy under which records may be invalid, so that the numbers of successes and failures are the statistic."""
 
 
 class CoinCase(StudySection, frozen=True, kw_only=True):

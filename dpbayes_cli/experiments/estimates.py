@@ -1,4 +1,4 @@
-"""Posteriors after releases of a binary outcome: draws, means and densities trial by trial, and what they cost."""
+"""Posteriors after simulated releases of a binary outcome: draws, means, densities, and privacy costs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _ORDER = Decimal(2)
 Estimates = tuple[dict[str, "Floats"], "Floats"]
-"""The draw and, if it is known, the posterior mean of each trial, by name; and the posterior sd of each trial."""
+"""Arrays by name, such as posterior draws and means; and an array of posterior sds. Each has one entry per trial."""
 
 
 class EstimationCase(CoinCase, frozen=True, kw_only=True):
@@ -37,7 +37,7 @@ class EstimationCase(CoinCase, frozen=True, kw_only=True):
 
     theta: Annotated[float, Meta(gt=0, lt=1, description="the true probability of success")]
     n: Annotated[
-        tuple[Annotated[int, Meta(ge=1, le=10_000_000)], ...], Meta(min_length=1, description="record numbers")
+        tuple[Annotated[int, Meta(ge=1, le=10_000_000)], ...], Meta(min_length=1, description="numbers of records")
     ]
     support: Annotated[tuple[float, float], Meta(description="for ops only: the public range of the parameter")]
     epsilon: Annotated[tuple[str, ...], Meta(description="the epsilons of this case, in place of the study's")] = ()
@@ -47,10 +47,13 @@ class EstimationCase(CoinCase, frozen=True, kw_only=True):
         self.state_exactly("epsilon")
 
     def step(self, method: str, epsilon: str | None, n_records: int) -> Step | None:
-        """Return the calibrated step of a release, which is of both counts in the paper; None for non-private methods.
+        """Return the calibrated step of a method's release; None for the non-private method, which has no epsilon.
+
+        The method ``laplace-paper`` releases the numbers of successes and failures, other methods only the number of
+        successes.
 
         Raises:
-            SpecError: no guarantee can be given.
+            SpecError: the mechanism cannot give this guarantee.
         """
         if epsilon is None:
             return None
@@ -74,15 +77,12 @@ def estimates(
     noise: np.random.Generator,
     rng: np.random.Generator,
 ) -> Estimates:
-    """Return the draws and means of a method for the exact counts of all trials.
+    """Simulate the release of a method in each trial, and return draws, means and sds of its posteriors.
 
     Args:
-        case: the prior.
-        method: the method.
-        step: the step of its release; None: the exact counts are known.
-        successes: the exact counts, shape (n_trials,).
-        n: the number of records.
-        noise, rng: the generators of the release and of draws.
+        step: the step of the method's release; None: the method uses the exact counts.
+        successes: the exact number of successes in each trial, shape (n_trials,).
+        noise, rng: the generator of the noise, and the generator of posterior draws.
     """
     if step is None:
         return _of_betas(np.column_stack([case.alpha + successes, case.beta + n - successes]), rng)
@@ -123,7 +123,11 @@ def _of_betas(shapes: Floats, rng: np.random.Generator) -> Estimates:
 
 
 def charges(step: Step | None) -> dict[str, float | None]:
-    """Return the pure epsilon of a release, and its divergence of order 2: exact, and as that epsilon implies."""
+    """Return the privacy cost of a release in three measures, which are None without a release.
+
+    ``charged`` is the pure epsilon, and ``rdp_2`` the Renyi divergence of order 2. ``rdp_2_bound`` is the bound on this
+    divergence that follows from epsilon alone.
+    """
     if step is None:
         return {"charged": None, "rdp_2": None, "rdp_2_bound": None}
     guarantee = step.guarantee
@@ -134,7 +138,7 @@ def charges(step: Step | None) -> dict[str, float | None]:
 
 
 def densities(case: EstimationCase, result: Result, theta: Floats, successes: int) -> list[Floats]:
-    """Return posterior densities on a grid: one for the given data if the method is ``ops``, else one per release."""
+    """Return posterior densities at ``theta``: one given ``successes`` for ``ops``, otherwise one per release."""
     n, method = result["n"], result["method"]
     step = case.step(method, result["epsilon"], n)
     if step is not None and method == "ops":

@@ -1,4 +1,4 @@
-"""Estimation: the error of a probability of success that is estimated from a release, by number of records.
+"""Estimation: the error of estimating a probability of success from a release, against the number of records.
 
 Source: Foulds et al. 2016, sec. 3.2, Fig. 1 and 2.
 """
@@ -26,16 +26,16 @@ Method = Literal["non-private", "laplace-paper", "laplace-naive", "laplace", "op
 
 POSTERIORS, ERRORS = "[F] Figure 1", "[F] Figure 2"
 _CLEAR = 3.0
-"""A difference of this many standard errors is called clear."""
+"""A difference beyond this many standard errors is called clear."""
 _PAPER_N, _FACTOR = 10, 3.0
-"""The number of records below which the paper finds posterior samples better, confirmed within this factor."""
+"""The paper finds posterior draws better below this number of records; the claim may be off by this factor."""
 _CLOSE, _NEGLIGIBLE, _ROUGHLY = 0.1, 0.01, 1.5
-"""Relative differences that count as close, and as none; the factor within which numbers are about the same."""
+"""The largest relative differences called close and negligible; the largest ratio called about the same."""
 _IMPROVED = (
-    ("plugged in, one noisy count estimates better than two", "laplace-naive", "laplace-paper"),
-    ("a count read with its noise estimates better than a plug-in count", "laplace", "laplace-naive"),
+    ("plug-in inference estimates better from one noisy count than from two", "laplace-naive", "laplace-paper"),
+    ("noise-aware inference estimates better than plug-in inference", "laplace", "laplace-naive"),
 )
-_PRIOR = "The paper does not state its prior; the errors at the smallest n depend on it."
+_PRIOR = "The paper does not state its prior, on which the errors at the smallest n depend."
 _STYLES = {
     "non-private": Style("0.2", "s"),
     "laplace": Style("tab:blue", "o"),
@@ -46,11 +46,11 @@ _STYLES = {
 
 
 class Estimation(SimulatedStudy, frozen=True, kw_only=True):
-    """A grid of cases x n x epsilon x methods; all methods see the same records."""
+    """A grid of cases x n x epsilon x methods; all methods use the same records."""
 
     study: Literal["estimation"]
     draws: Annotated[int, Meta(ge=1, le=1, description="posterior draws per trial")] = 1
-    trials: Annotated[int, Meta(ge=2, le=100_000, description="releases per point of the grid")] = 1000
+    trials: Annotated[int, Meta(ge=2, le=100_000, description="simulated releases per point of the grid")] = 1000
     methods: Annotated[tuple[Method, ...], Meta(min_length=1)]
     cases: Annotated[dict[str, EstimationCase], Meta(min_length=1)]
 
@@ -60,21 +60,22 @@ class Estimation(SimulatedStudy, frozen=True, kw_only=True):
         by_trial=("draw", "l1", "mean", "l1_mean", "released"),
         shown=("case", "n", "epsilon", "method", "l1", "l1_se", "l1_mean", "sd", "rdp_2"),
         plots={
-            "l1": Plot("L1 error of one draw, and (dashed) of the posterior mean", "l1", "L1 error", _STYLES, "n",
+            "l1": Plot("L1 error of one draw (solid) and of posterior means (dashed)", "l1", "L1 error", _STYLES, "n",
                        ("case", "epsilon"), dashed="l1_mean", scales="log log"),
-            "charge": Plot("Cost of one posterior sample at order 2, and (dashed) by its range", "rdp_2",
+            "charge": Plot("Renyi divergence of order 2 of one posterior draw (solid), and its bound (dashed)", "rdp_2",
                            "divergence of order 2", {"ops": _STYLES["ops"]}, "n", ("case", "epsilon"),
                            dashed="rdp_2_bound", scales="log log", share_y=False),
         },
-        about="The error of a probability of success that is estimated from a release, by one draw or by the mean of "
-        "the posterior. All methods and prices see the same records.\n\n"
-        "`laplace-paper`: both counts with Laplace noise, plugged in as exact after negative counts become zero. "
-        "`laplace-naive`: the number of successes alone, which has half the sensitivity. `laplace`: the same count, "
-        "read with its noise. `ops`: one draw of the posterior on its support under a power of the likelihood, drawn "
-        "in floats.",
-        legend="`l1`: mean absolute error of one draw, `l1_mean`: of the posterior mean, plus or minus one standard "
-        "error. `sd`: mean sd of the posterior that is drawn from. `rdp_2`: the charge at order 2, which is exact if "
-        "the law of a draw is known on its grid; `rdp_2_bound`: the charge that the range alone implies.",
+        about="A probability of success is estimated from a release, by one posterior draw or by the posterior mean; "
+        "this study measures the error. All methods and epsilons use the same records.\n\n"
+        "`laplace-paper`: the numbers of successes and failures with Laplace noise; negative counts become zero, and "
+        "inference takes the counts for exact. `laplace-naive`: plug-in inference from the number of successes "
+        "alone, which has half the sensitivity. `laplace`: noise-aware inference from this noisy number of "
+        "successes. `ops`: one draw of a tempered posterior, restricted to `support` and computed in floats.",
+        legend="`l1`: mean absolute error of one posterior draw. `l1_mean`: mean absolute error of the posterior "
+        "mean. One standard error follows each of the two. `sd`: mean standard deviation of the posteriors. `rdp_2`: "
+        "Renyi divergence of order 2 that a release costs. `rdp_2_bound`: the bound on this divergence that epsilon "
+        "alone implies.",
     )  # fmt: skip
 
     def grid(self) -> list[GridPoint]:
@@ -113,7 +114,7 @@ class Estimation(SimulatedStudy, frozen=True, kw_only=True):
         return {**figures, **{f"posteriors-{name}": self._posteriors(name, results) for name in drawn}}
 
     def _posteriors(self, name: str, results: Results) -> Figure:
-        """Draw the posteriors of the first releases, and the true posterior of the expected count, by method."""
+        """Plot the posteriors of each method's first releases, and the true posterior of the expected count."""
         case = self.cases[name]
         n, epsilon = case.n[0], (case.epsilon or self.epsilon)[0]
         theta, successes = np.linspace(0.002, 0.998, 499), round(n * case.theta)
@@ -154,14 +155,16 @@ def _shapes(at: str, theta: float, own: Results) -> list[Claim]:
             POSTERIORS,
             f"{at}: the tempered posterior is truncated and flatter than the true one.",
             flat > exact,
-            f"sd {flat:.4f} against {exact:.4f} at n = {results[0]['n']}",
+            f"sd {flat:.4f} against {exact:.4f} of the true posterior at n = {results[0]['n']}",
             _PRIOR,
         ),
         Claim(
             POSTERIORS,
-            f"{at}: posteriors of noisy counts are about as narrow as the true one, and scattered by the noise.",
+            f"{at}: plug-in posteriors of noisy counts are about as narrow as the true posterior, but the noise "
+            "shifts them.",
             0.5 * exact < narrow < 2.0 * exact and error > narrow,
-            f"mean sd {narrow:.4f} against {exact:.4f}; root mean square error of their means {error:.4f}",
+            f"mean sd {narrow:.4f} against {exact:.4f} of the true posterior; root mean square error of plug-in means "
+            f"{error:.4f}",
         ),
     ]
 
@@ -176,7 +179,7 @@ def _curves(at: str, case: EstimationCase, sizes: list[int], own: Results) -> li
         clear |= {n} if difference.sign(_CLEAR) < 0 else set()
     first, clearly = (next((n for n in sizes if {m for m in sizes if m >= n} <= them), None) for them in (lower, clear))
     errors = "; ".join(
-        f"n = {n}: {noise.measure('l1'):.4f} against {sampler.measure('l1'):.4f}"
+        f"{noise.measure('l1'):.4f} against {sampler.measure('l1'):.4f} at n = {n}"
         for n, noise, sampler in zip(sizes, laplace, sampled, strict=True)
         if n in {sizes[0], first, clearly, sizes[-1]}
     )
@@ -188,32 +191,34 @@ def _curves(at: str, case: EstimationCase, sizes: list[int], own: Results) -> li
     return [
         Claim(
             ERRORS,
-            f"{at}: posterior samples are better only at small n (about {_PAPER_N}); then Laplace noise overtakes "
-            "them.",
+            f"{at}: one posterior draw has the lower error only at small n, up to about {_PAPER_N}; at larger n, "
+            "Laplace noise gives the lower error.",
             clearly is not None and _PAPER_N / _FACTOR <= clearly <= _PAPER_N * _FACTOR,
-            f"Laplace noise has the lower L1 error from n = {first or 'nowhere'} on, by {_CLEAR:g} standard errors "
-            f"from n = {clearly or 'nowhere'} on; {errors}",
+            f"Laplace noise has the lower L1 error from n = {first or 'infinity'} on, and by {_CLEAR:g} standard "
+            f"errors from n = {clearly or 'infinity'} on; L1 errors under Laplace noise and of one draw: {errors}",
             _PRIOR,
         ),
         Claim(
             ERRORS,
-            f"{at}: with n the error of Laplace noise converges to that of the true posterior.",
+            f"{at}: as n grows, the error under Laplace noise converges to the error of the true posterior.",
             of_last < (1.0 + _CLOSE) * exact[-1],
-            f"L1 error {of_last:.5f} against {exact[-1]:.5f} at n = {last}: {of_last / exact[-1]:.2f} times",
+            f"L1 error {of_last:.5f} against {exact[-1]:.5f} of the true posterior at n = {last}, a ratio of "
+            f"{of_last / exact[-1]:.2f}",
         ),
         Claim(
             ERRORS,
-            f"{at}: posterior samples behave like the posterior of fewer records.",
+            f"{at}: one draw of the tempered posterior errs like a draw of the true posterior of fewer records.",
             expected / _ROUGHLY <= equal <= expected * _ROUGHLY and equal < 0.5 * last,
-            f"the L1 error {error:.4f} at n = {last} equals that of the true posterior at n = {equal:.4g}; by the "
-            f"asymptotic efficiency at the likelihood power T = {power:.4f}, 2 n / (1 + 1 / T) = {expected:.4g}",
-            "The error of the true posterior is interpolated between sizes.",
+            f"a draw has the L1 error {error:.4f} at n = {last}, and a draw of the true posterior has this error at n "
+            f"= {equal:.4g}; asymptotic theory gives 2 * n / (1 + 1 / T) = {expected:.4g} for the likelihood power T "
+            f"= {power:.4f}",
+            "The error of the true posterior is interpolated between the study's values of n.",
         ),
     ]
 
 
 def _improves(at: str, says: str, first: str, second: str, sizes: list[int], own: Results) -> Claim:
-    """Compare the errors of posterior means, trial by trial."""
+    """Claim that one method's posterior means have smaller errors than another's, compared trial by trial."""
     worse, better, gains = [], [], {}
     for n in sizes:
         pair = [own.one(n=n, method=method).trials["l1_mean"] for method in (first, second)]
@@ -223,15 +228,15 @@ def _improves(at: str, says: str, first: str, second: str, sizes: list[int], own
         better += [n] if gains[n] < -clear else []
     most = min(gains, key=lambda n: gains[n])
     errors = (f"{own.one(n=most, method=method).measure('l1_mean'):.3f} of `{method}`" for method in (first, second))
-    lower, higher = (", ".join(map(str, some)) or "nowhere" for some in (better, worse))
+    lower, higher = (", ".join(map(str, some)) or "none" for some in (better, worse))
     return Claim(
         OURS,
         f"{at}: {says}.",
         bool(better) and not worse,
-        f"L1 error of the posterior mean at n = {most}: {', '.join(errors)}; clearly lower at n = {lower}, clearly "
-        f"higher at n = {higher}",
-        "At small n the posterior mean that knows the noise stays near the prior's mean. A plug-in count is often "
-        "cut at zero, which happens to be near the truth of this study."
+        f"L1 error of the posterior mean at n = {most}: {', '.join(errors)}; the first is clearly lower at these n: "
+        f"{lower}; it is clearly higher at these n: {higher}",
+        "At small n the noise-aware posterior mean stays near the prior mean. A negative noisy count is plugged in "
+        "as zero, which happens to be near the true probability of this study."
         if worse
         else "",
     )
@@ -239,12 +244,14 @@ def _improves(at: str, says: str, first: str, second: str, sizes: list[int], own
 
 def _charge(at: str, own: Results) -> Claim:
     known = [each for each in own if each.measure("rdp_2") < each.measure("rdp_2_bound")]
-    shown = (f"n = {e['n']}: {e.measure('rdp_2'):.3g} against {e.measure('rdp_2_bound'):.3g}" for e in known)
+    shown = (
+        f"{e.measure('rdp_2'):.3g} against the bound {e.measure('rdp_2_bound'):.3g} at n = {e['n']}" for e in known
+    )
     return Claim(
         OURS,
-        f"{at}: the exact Renyi charge of a posterior sample, if it is computed, is below what its range implies.",
+        f"{at}: the exact Renyi divergence of one posterior draw is below the bound that epsilon alone implies.",
         bool(known),
-        f"divergence of order 2: {'; '.join(shown) or 'nowhere known'}",
+        f"divergence of order 2: {'; '.join(shown) or 'computed exactly at no n'}",
         "At larger n the exact curve takes too long to compute, and the bound is charged."
         if len(known) < len(own)
         else "",

@@ -1,4 +1,4 @@
-"""Public files that a study learns from or predicts, read as codes of columns with public domains."""
+"""Public data files of a study, read as integer codes of columns with public domains."""
 
 from __future__ import annotations
 
@@ -23,22 +23,24 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Integers
 
 POLICY = RecordPolicy(Neighbors.REPLACE_ONE)
-"""Every column has a stand-in, so that records are complete and their number is public."""
+"""The policy for files whose columns all have stand-ins: records are complete, and their number is public."""
 
 
 def absolute(base: Path, path: str | None) -> str | None:
-    """Return the absolute path of a file that is named relative to the directory of a study's file."""
+    """Return the absolute path of a file whose path is given relative to the directory of the study file."""
     return None if path is None else os.path.abspath(base / path)  # noqa: PTH100 - links stay as they are named
 
 
 def file_digest(path: str) -> str:
-    """Return the digest of a file's bytes, which is part of what the numbers depend on.
+    """Return the SHA-256 digest of a file, which identifies the data of a study.
 
     Raises:
         SourceError: the file cannot be read, or is a pipe or a device.
     """
     if locate(path).is_stream:
-        raise SourceError(f"{path!r} is not a regular file", hint="a study reads its data more than once")
+        raise SourceError(
+            f"{path!r} is not a regular file", hint="state a regular file; a study reads its data more than once"
+        )
     try:
         with Path(path).open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -50,8 +52,7 @@ def read_codes(path: str, columns: Sequence[AnyColumn]) -> Integers:
     """Return the codes of all records of a file in their order, shape (n_records, n_columns); -1 for an invalid cell.
 
     Args:
-        path: the file.
-        columns: the columns to read; the name of a column in the file is its role.
+        columns: the columns to read; the ``role`` of a column is its name in the file.
 
     Raises:
         SourceError: the file cannot be read, or lacks a column.

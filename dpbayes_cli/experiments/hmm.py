@@ -1,8 +1,8 @@
-"""Hidden Markov models: the likelihood of held-out records under a release of the others, against epsilon.
+"""Hidden Markov models: the likelihood of held-out records given a release of the other records, against epsilon.
 
-A cell is a sequence at a time step. With several states a release holds the noisy counts of every cell; those of
-held-out cells are noise alone. With one state there are no sequences: a release holds the noisy counts of all records
-together, and naive Bayes is learned from them.
+A cell is one time step of one sequence. If the model has several hidden states, noisy counts of every cell are
+released. Held-out cells have no records then, so that their noisy counts are pure noise. If the model has one hidden
+state, it is naive Bayes, and noisy counts of all records together are released.
 
 Source: Foulds et al. 2016, sec. 5 and Fig. 6.
 """
@@ -49,18 +49,19 @@ Method = Literal["non-private", "laplace", "laplace-naive", "ops", "gibbs"]
 SOURCE = "[F] Figures 3-7"
 MODEL = "hmm"
 _EFFORT = Effort(summary_draws=1 << 10, ess=100.0, mcmc_sweeps=80)
-"""On the log of events 200 sweeps gave the same log-likelihoods to four digits."""
+"""With 80 and with 200 sweeps, log-likelihoods on ``sample_data/events.csv.gz`` agreed to four digits."""
 _NOISE = (
-    "With one count per cell and noise of scale 2 features / epsilon, plug-in counts are far off at small epsilon; and "
-    "the sampler is idealized: no released chain draws it."
+    "At small epsilon, noise of scale 2 * features / epsilon in every cell makes plug-in counts useless. Moreover, "
+    "`ops` is idealized: no released chain draws from its posterior."
 )
-_PAID = "At the smallest epsilons plug-in counts are as far off as the chain."
-_BEHIND = "a chain that pays for every update predicts worse than"
+_PAID = "At the smallest epsilons plug-in counts predict as badly as `gibbs`."
+_BEHIND = "the chain `gibbs`, which pays for every update, predicts worse than"
 _COMPARISONS = (
-    Comparison(SOURCE, "laplace-naive", "ops", "Laplace noise beats one posterior sample", _NOISE, never=-1, some=1),
-    Comparison(OURS, "laplace", "ops", "read with its noise, Laplace noise beats one posterior sample",
+    Comparison(SOURCE, "laplace-naive", "ops", "plug-in noisy counts predict better than one posterior draw", _NOISE,
                never=-1, some=1),
-    Comparison(OURS, "laplace", "laplace-naive", "counts read with their noise predict better than plug-in counts",
+    Comparison(OURS, "laplace", "ops", "noise-aware inference predicts better than one posterior draw",
+               never=-1, some=1),
+    Comparison(OURS, "laplace", "laplace-naive", "noise-aware inference predicts better than plug-in counts",
                never=-1, some=1),
     Comparison(SOURCE, "laplace-naive", "gibbs", f"{_BEHIND} `laplace-naive`", _PAID, never=-1, some=1),
     Comparison(SOURCE, "ops", "gibbs", f"{_BEHIND} `ops`", _PAID, never=-1, some=1),
@@ -74,9 +75,9 @@ _STYLES = {
 
 
 class HmmCase(Section, frozen=True, kw_only=True):
-    """A file of records, each of a sequence and a time step, all with public values."""
+    """A file of records, each of which belongs to one sequence and one time step; all domains are public."""
 
-    records: Annotated[str, Meta(description="the file, relative to the study")]
+    records: Annotated[str, Meta(description="path of the file, relative to the study file")]
     domain: Annotated[dict[str, Any], Meta(description="domain of the model, without the number of states")]
     prior: dict[str, Any] = field(default_factory=dict)
 
@@ -89,18 +90,18 @@ class HiddenMarkovModels(SimulatedStudy, frozen=True, kw_only=True):
     """A grid of cases x numbers of states x epsilon x methods; all points of a case hold out the same cells."""
 
     study: Literal["hmm"]
-    trials: Annotated[int, Meta(ge=2, le=1_000, description="how many times cells are held out")] = 10
+    trials: Annotated[int, Meta(ge=2, le=1_000, description="number of trials; each holds out other cells")] = 10
     draws: Annotated[int, Meta(ge=2, le=10_000, description="posterior draws over which a prediction is averaged")] = (
         200
     )
-    held_out: Annotated[float, Meta(gt=0, lt=1, description="share of the cells that are predicted")] = 0.1
+    held_out: Annotated[float, Meta(gt=0, lt=1, description="share of the cells that are held out")] = 0.1
     states: Annotated[tuple[Annotated[int, Meta(ge=1, le=50)], ...], Meta(min_length=1)] = (2, 1)
     least_share: Annotated[
-        float, Meta(gt=0, lt=0.5, description="for ops: the public least probability of a value")
+        float, Meta(gt=0, lt=0.5, description="for ops only: public lower bound on emission probabilities")
     ] = 0.01
-    converged: Annotated[int, Meta(ge=2, le=100_000, description="sweeps after which ops takes its draw")] = 500
-    sweeps: Annotated[int, Meta(ge=2, le=100_000, description="sweeps that gibbs pays for")] = 200
-    methods: Annotated[tuple[Method, ...], Meta(min_length=1, description="the methods that predict")]
+    converged: Annotated[int, Meta(ge=2, le=100_000, description="for ops only: number of sweeps")] = 500
+    sweeps: Annotated[int, Meta(ge=2, le=100_000, description="for gibbs only: number of sweeps")] = 200
+    methods: Annotated[tuple[Method, ...], Meta(min_length=1, description="methods that predict")]
     cases: Annotated[dict[str, HmmCase], Meta(min_length=1)]
 
     layout: ClassVar = StudyLayout(
@@ -112,27 +113,28 @@ class HiddenMarkovModels(SimulatedStudy, frozen=True, kw_only=True):
             "log-likelihood": Plot("Log-likelihood of held-out records; bars: two standard errors", "log_likelihood",
                                    "log-likelihood of a held-out record", _STYLES, panels=("case", "states"),
                                    across=("non-private", "non-private")),
-            "shortfall": Plot("Log-likelihood that is lost by privacy; bars: two standard errors",
-                              "log_likelihood", "shortfall of the log-likelihood", _STYLES, panels=("case", "states"),
+            "shortfall": Plot("Loss of log-likelihood by privacy; bars: two standard errors",
+                              "log_likelihood", "loss of log-likelihood", _STYLES, panels=("case", "states"),
                               across=("non-private", "non-private"), short_of="non-private", scales="log symlog"),
         },
         compared=tuple((method, "non-private", "log_likelihood") for method in _STYLES),
-        about="The likelihood of held-out records under a release of the other records of a hidden Markov model. In "
-        "each trial other pairs of a sequence and a time step are held out: their records are removed, so that their "
-        "released counts are noise alone. With one state the model is naive Bayes, and counts of all records together "
-        "are released.\n\n"
+        about="The likelihood of held-out records of a hidden Markov model, given a release of the other records. In "
+        "each trial a random set of cells is held out; a cell is one time step of one sequence. The records of "
+        "held-out cells are removed, so that the noisy counts of these cells are pure noise. With one hidden state "
+        "the model is naive Bayes, and noisy counts of all records together are released.\n\n"
         "- `non-private`: the posterior of exact counts.\n"
-        "- `laplace`: counts with discrete Laplace noise, and the posterior that knows the noise.\n"
-        "- `laplace-naive`: the same release; negative counts become zero and the counts are plugged in as exact, as "
-        "in the paper.\n"
-        "- `ops`: **idealized**: one draw of the posterior under a power of the likelihood with emissions of at least "
-        "`least_share`, epsilon-DP only if it were exact. It is the end of a chain of `converged` sweeps in floats; "
-        "the first half runs at higher powers, as no release could.\n"
-        "- `gibbs`: the mechanism's chain in floats: `sweeps` sweeps from the prior, each update paid for, with "
-        "emissions of at least min(0.1, 0.5 / values) as in the mechanism; its last point predicts. With one state "
-        "every sweep is an independent draw, and one draw would do: that is `ops`.",
-        legend="Log-likelihoods are natural logarithms, plus or minus one standard error of the mean over trials, "
-        "which are splits of the same records. Differences are compared trial by trial.",
+        "- `laplace`: noise-aware inference from counts with discrete Laplace noise.\n"
+        "- `laplace-naive`: plug-in inference from the release of `laplace`, as in the paper: negative counts become "
+        "zero, and all counts are taken for exact.\n"
+        "- `ops`: **idealized**: one draw of the posterior under a power of the likelihood, with emission "
+        "probabilities of at least `least_share`. An exact draw would be epsilon-DP. Here it is the last point of a "
+        "chain of `converged` sweeps in floats, whose first half runs at higher powers, which no release could do.\n"
+        "- `gibbs`: the chain of the mechanism `gibbs` in floats. It starts from the prior, and pays for every "
+        "update of its `sweeps` sweeps. As in the mechanism, emission probabilities are at least min(0.1, 0.5 / "
+        "values). Its last point predicts. With one state every sweep is an independent draw, so that a single sweep "
+        "is enough: see `ops`.",
+        legend="Log-likelihoods are natural logarithms. One standard error of the mean over trials follows each. All "
+        "trials split the same records, in different ways; methods are compared trial by trial.",
     )  # fmt: skip
 
     def __post_init__(self) -> None:
@@ -168,27 +170,27 @@ class HiddenMarkovModels(SimulatedStudy, frozen=True, kw_only=True):
         return grid
 
     def _check_case(self, name: str, case: HmmCase) -> None:
-        """Refuse records that may be incomplete, features with too many values, and noise that cannot be priced."""
+        """Refuse columns without a stand-in, features with too many values, and an epsilon that noise cannot meet."""
         model = case.model(1)
         for column in model.columns:
             if column.impute is None:
                 raise SpecError(
                     f"{column.role}: this study needs a public stand-in for cells that hold no valid value",
                     where=f"cases.{name}.domain",
-                    hint="impute: VALUE, for every column: the number of records is then public",
+                    hint="state impute: VALUE for every column; the number of records is then public",
                 )
         if self.least_share * max(model.sizes) >= 1.0:
-            message = f"{max(model.sizes)} values of a feature cannot all have a share of {self.least_share:g}"
+            message = f"{max(model.sizes)} values of a feature cannot all have the probability {self.least_share:g}"
             raise SpecError(message, where="least_share")
         for epsilon in self.epsilon if "laplace" in self.methods else ():
             with errors_at(f"cases.{name}", f" (epsilon {epsilon})", ""):
                 _noise_laws(case.model(self.states[0]), epsilon)
 
     def trials_of(self, point: GridPoint) -> list[HmmTrial]:
-        """Return the trials of a point; a trial does not depend on the number of trials.
+        """Return the trials of a point; a larger number of trials leaves the first ones unchanged.
 
         Raises:
-            SpecError: the held-out cells leave nothing to learn from, or nothing to predict.
+            SpecError: a trial has no record to learn from, or no record to predict.
             SourceError: the file cannot be read.
         """
         case = self.cases[point.case]
@@ -202,7 +204,7 @@ class HiddenMarkovModels(SimulatedStudy, frozen=True, kw_only=True):
             train = tuple(np.where(held[:, :, None], 0, each) for each in counts)
             trials.append(HmmTrial(train, held, tuple(each[held] for each in counts)))
         if any(not trial.n_train or not trial.n_test for trial in trials):
-            raise SpecError("nothing to learn from, or nothing to predict", where=f"cases.{point.case}")
+            raise SpecError("a trial has no record to learn from, or no record to predict", where=f"cases.{point.case}")
         return trials
 
     def run(self, point: GridPoint) -> PointOutcome:
@@ -215,7 +217,7 @@ class HiddenMarkovModels(SimulatedStudy, frozen=True, kw_only=True):
         )
 
     def power_of(self, point: GridPoint) -> float | None:
-        """Return the power of the likelihood; None if the method uses the whole likelihood."""
+        """Return the power of the likelihood; None for methods whose posterior is not tempered."""
         sizes = self.cases[point.case].model(point["states"]).sizes
         if point["method"] == "ops":
             return draw_power(point.epsilon, sizes, self._least(point, sizes))
@@ -227,7 +229,7 @@ class HiddenMarkovModels(SimulatedStudy, frozen=True, kw_only=True):
         return [least_entry(size) if point["method"] == "gibbs" else self.least_share for size in sizes]
 
     def predictions(self, point: GridPoint, trials: Sequence[HmmTrial]) -> list[tuple[Sequence[Floats], Floats]]:
-        """Return the emissions and states by which each trial predicts; see ``HmmTrial.log_likelihood``."""
+        """Return draws of emissions and probabilities of states for each trial, as ``HmmTrial`` uses them."""
         model, power = self.cases[point.case].model(point["states"]), self.power_of(point)
         if power is not None:
             return self._chain_ends(point, model, trials, power)
@@ -251,7 +253,7 @@ class HiddenMarkovModels(SimulatedStudy, frozen=True, kw_only=True):
         noise: np.random.Generator,
         rng: np.random.Generator,
     ) -> tuple[Sequence[Floats], Floats]:
-        """Infer from exact counts, or from the counts of a simulated release if there are noise laws."""
+        """Infer from exact counts or, if noise laws are given, from the noisy counts of a simulated release."""
         exact = trial.train if model.states > 1 else tuple(each.sum(axis=(0, 1)) for each in trial.train)
         counts = tuple(
             each if law is None else each + law.simulate(noise, each.shape)
@@ -273,11 +275,11 @@ class HiddenMarkovModels(SimulatedStudy, frozen=True, kw_only=True):
     def _chain_ends(
         self, point: GridPoint, model: Hmm, trials: Sequence[HmmTrial], power: float
     ) -> list[tuple[Sequence[Floats], Floats]]:
-        """Run the chains of all trials, and predict by their last points.
+        """Run one chain per trial, and return the emissions and probabilities of states at its last point.
 
-        ``ops`` starts at higher powers of the likelihood: under the final power, chains from random states stay for
-        thousands of sweeps with all cells in one state. Earlier points of ``gibbs`` are public too, but averaging over
-        them would hold cells together as hidden states do.
+        ``ops`` begins with higher powers of the likelihood. At the final power, a chain from random states would keep
+        all cells in one hidden state for thousands of sweeps. All points of ``gibbs`` are public. Only the last one is
+        returned, because an average over points would be a mixture, which links cells as hidden states do.
         """
         as_released, half = point["method"] == "gibbs", self.converged / 2.0
         powers = [power ** min(1.0, i / half) for i in range(self.converged)] if model.states > 1 else [power]
@@ -293,8 +295,9 @@ class HiddenMarkovModels(SimulatedStudy, frozen=True, kw_only=True):
         return (
             f"{model.shape[0]} sequences, {model.shape[1]} time steps, features of {', '.join(map(str, model.sizes))} "
             f"values; {min(held):,.0f} to {max(held):,.0f} records are held out. If all values were equally likely, "
-            f"the log-likelihood of a record would be {-sum(map(math.log, model.sizes)):.4g}. Under the emissions of "
-            f"`ops` its range is R = {record_range(model.sizes, [self.least_share] * len(model.sizes)):.4g}."
+            f"the log-likelihood of a record would be {-sum(map(math.log, model.sizes)):.4g}. With the emissions of "
+            "`ops`, a record's log-likelihood varies by at most R = "
+            f"{record_range(model.sizes, [self.least_share] * len(model.sizes)):.4g}."
         )
 
     def figures(self, results: Results) -> dict[str, Any]:
@@ -317,7 +320,7 @@ def _noise_laws(model: Hmm, epsilon: str) -> list[NoiseLaw]:
     """Return the law of the noise that ``laplace`` adds to each feature's counts.
 
     Raises:
-        SpecError: no guarantee can be given.
+        SpecError: the mechanism cannot give this guarantee.
     """
     (step,) = mechanism_type("laplace")().plan(model, POLICY, EpsilonOptions(epsilon=parse_decimal(epsilon))).steps
     firsts = itertools.accumulate((part.size for part in step.statistic.parts[:-1]), initial=0)
@@ -326,7 +329,7 @@ def _noise_laws(model: Hmm, epsilon: str) -> list[NoiseLaw]:
 
 @lru_cache(maxsize=4)
 def _counts(path: str, model: Hmm) -> tuple[Integers, ...]:
-    """Return the counts of a file for each feature, shape (n_sequences, n_steps, n_values)."""
+    """Return, for each feature, the counts of its values in every cell, shape (n_sequences, n_steps, n_values)."""
     codes = read_codes(path, model.columns)
     flat = np.array(count_cells(model.statistic(POLICY), model.column_names, codes), dtype=np.int64)
     sizes = [model.shape[0] * model.shape[1] * size for size in model.sizes]

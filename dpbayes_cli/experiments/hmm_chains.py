@@ -1,15 +1,18 @@
-"""Chains on tempered posteriors of hidden Markov models whose emissions have a public least value, drawn in floats.
+"""Markov chains, in floats, on tempered posteriors of hidden Markov models with a lower bound on emissions.
 
-This is an idealized form of posterior sampling: for simulations only, never for a release. If every emission of a
-feature with V values is at least a0, the feature's log likelihood has the range R_f = log((1 - (V - 1) a0) / a0), and a
-record's has R = sum of R_f. The log ratio of two records' likelihoods has the range 2 R, which records that differ in
-every feature attain. Under the power T of the likelihood
+This is an idealized form of posterior sampling: for simulations only, never for a release. If all emission
+probabilities of a feature with V values are at least a0, the feature's log likelihood varies by at most R_f = log((1 -
+(V - 1) * a0) / a0). A record's log likelihood varies by at most R, the sum of R_f over its features. The log ratio of
+two records' likelihoods varies by at most 2 * R; it does vary by 2 * R if the records differ in every feature. Let T be
+the power of the likelihood.
 
-- one draw of the posterior costs epsilon = 2 T R: ``draw_power``;
-- an update of all states given emissions costs 2 T R, and so does an update of all emissions given states; transitions
-  do not touch records. A sweep costs 4 T R: ``chain_power``.
+- One draw of the posterior costs epsilon = 2 * T * R; ``draw_power`` solves this for T.
+- An update of all states given the emissions costs 2 * T * R, and so does an update of all emissions given the states.
+  Updates of transition probabilities depend on the states alone, and cost nothing. A sweep thus costs 4 * T * R;
+  ``chain_power`` solves this for T.
 
-All updates have the same power T, so that the stationary law of the chain is the posterior under this power.
+All updates use the same power T, so that the posterior under this power is the stationary law of the chain.
+
 
 Source: Foulds et al. 2016, sec. 4.1 and 5; Wang, Fienberg and Smola 2015; Chib 1996 (forward filtering, backward
 sampling); design notes, private Gibbs sampling (steps in two blocks).
@@ -35,7 +38,7 @@ if TYPE_CHECKING:
     from dpbayes_cli.models.hmm import Hmm
 
 _TRIES = 20
-"""The number of unrestricted proposals after which rows are drawn by a chain within the restriction."""
+"""After this many rejected proposals, a row is drawn by a Gibbs chain instead."""
 
 
 @dataclass(frozen=True)
@@ -43,9 +46,9 @@ class HmmTrial:
     """The records that one trial learns from, and the records that it predicts.
 
     Attributes:
-        train: for each feature the counts, shape (n_sequences, n_steps, n_values); 0 in held-out cells.
+        train: for each feature, the counts of its values, shape (n_sequences, n_steps, n_values); 0 in held-out cells.
         held: whether a cell is held out, shape (n_sequences, n_steps).
-        test: for each feature the counts of the held-out cells in their order, shape (n_held, n_values).
+        test: for each feature, the counts of its values in the held-out cells, shape (n_held, n_values).
     """
 
     train: tuple[Integers, ...]
@@ -64,8 +67,9 @@ class HmmTrial:
         """Return the log-likelihood per held-out record.
 
         Args:
-            emissions: for each feature draws of shape (n_draws, n_states, n_values).
-            states: the probabilities of states in each cell, shape (n_draws or 1, n_sequences, n_steps, n_states).
+            emissions: for each feature, draws of its emission probabilities, shape (n_draws, n_states, n_values).
+            states: the probabilities of the hidden states in each cell, shape (n_draws or 1, n_sequences, n_steps,
+                n_states).
         """
         counts = np.concatenate(self.test, axis=1)
         values = np.concatenate(emissions, axis=2)
@@ -74,13 +78,13 @@ class HmmTrial:
 
 @dataclass(frozen=True)
 class HmmDraw:
-    """One draw of all unknowns, for each of several trials.
+    """One draw of all parameters and hidden states, for each of several trials.
 
     Attributes:
-        emissions: for each feature, shape (n_trials, n_states, n_values).
-        transition: probabilities of the next state by row, shape (n_trials, n_states, n_states).
-        initial: shape (n_trials, n_states).
-        states: shape (n_trials, n_sequences, n_steps).
+        emissions: for each feature, the probabilities of its values, shape (n_trials, n_states, n_values).
+        transition: for each state, the probabilities of the next state, shape (n_trials, n_states, n_states).
+        initial: the probabilities of the first state, shape (n_trials, n_states).
+        states: the hidden states, shape (n_trials, n_sequences, n_steps).
     """
 
     emissions: tuple[Floats, ...]
@@ -90,7 +94,7 @@ class HmmDraw:
 
 
 def record_range(sizes: Sequence[int], least: Sequence[float]) -> float:
-    """Return R, the range of one record's log likelihood, from each feature's number of values and its a0."""
+    """Return R, by which a record's log likelihood varies; ``sizes`` and ``least`` are V and a0 of each feature."""
     return sum(math.log((1.0 - (size - 1) * low) / low) for size, low in zip(sizes, least, strict=True))
 
 
@@ -116,13 +120,11 @@ def run_chain(
     """Run one chain per trial, and return their last points.
 
     Args:
-        model: the priors.
-        counts: for each feature, shape (n_trials, n_sequences, n_steps, n_values).
+        counts: for each feature, the counts of its values, shape (n_trials, n_sequences, n_steps, n_values).
         powers: the power of the likelihood in each sweep.
-        least: a0, the least emission of each feature.
-        rng: the generator.
-        as_released: whether the chain starts from the prior and updates every second step at a time, as the mechanism
-            does; otherwise it starts from random states and updates whole sequences.
+        least: for each feature, a0, the lower bound on its emission probabilities.
+        as_released: if true, the chain starts from the prior, and updates the states of even time steps before those of
+            odd time steps, as the mechanism does. Otherwise it starts from random states, and updates whole sequences.
     """
     n, k = len(counts[0]), model.states
     cells = [each.reshape(n, -1, each.shape[-1]).astype(np.float64) for each in counts]
@@ -155,7 +157,7 @@ def _emissions(
 
 
 def _links(model: Hmm, states: Integers, rng: np.random.Generator) -> tuple[Floats, Floats]:
-    """Draw transition and initial probabilities given the states of some sequences."""
+    """Draw transition and initial probabilities given the hidden states of all sequences."""
     n, k = len(states), model.states
     where = np.eye(k)[states]
     pairs = where[:, :, :-1].reshape(n, -1, k).swapaxes(1, 2) @ where[:, :, 1:].reshape(n, -1, k)
@@ -164,9 +166,9 @@ def _links(model: Hmm, states: Integers, rng: np.random.Generator) -> tuple[Floa
 
 
 def draw_at_least(shape: Floats, least: float, rng: np.random.Generator) -> Floats:
-    """Draw rows from Dirichlet laws restricted to entries of at least ``least``, along the last axis.
+    """Draw probability vectors, along the last axis, from Dirichlet laws restricted to entries of at least ``least``.
 
-    Rows are exact draws by rejection; if proposals are seldom accepted, rows are drawn by ``draw_restricted``.
+    Draws are exact, by rejection. Vectors whose proposals are all rejected are drawn by ``draw_restricted`` instead.
     """
     flat = shape.reshape(-1, shape.shape[-1])
     rows, left = np.empty(flat.shape), np.arange(len(flat))
@@ -183,7 +185,7 @@ def draw_at_least(shape: Floats, least: float, rng: np.random.Generator) -> Floa
 def draw_in_blocks(
     states: Integers, log_likelihood: Floats, transition: Floats, initial: Floats, rng: np.random.Generator
 ) -> Integers:
-    """Redraw the states of even steps given those of odd steps, then of odd given even; see ``draw_paths``."""
+    """Redraw the states of even time steps given all others, then the states of odd time steps given all others."""
     drawn = states.copy()
     for block in (0, 1):
         share = state_shares(drawn, transition, initial)[:, :, block::2]
@@ -195,7 +197,7 @@ def draw_in_blocks(
 
 
 def state_shares(states: Integers, transition: Floats, initial: Floats) -> Floats:
-    """Return the probabilities of each state given the states before and after, without the records of the cell.
+    """Return the probabilities of each cell's states given the previous and next state, but not the cell's records.
 
     The shape is (n_trials, n_sequences, n_steps, n_states); see ``HmmDraw`` for the arguments.
     """

@@ -1,4 +1,4 @@
-"""Linear regression: the mean squared error of predictions, against the prior's variance and epsilon.
+"""Linear regression: the mean squared error of predictions, against prior variance and epsilon.
 
 Source: Zhang, Rubinstein and Dimitrakakis 2016, sec. 5.2 and Fig. 2.
 """
@@ -40,40 +40,40 @@ Method = Literal["non-private", "truncated-sampler", "noise-aware"]
 
 SOURCE = "[Z] Figure 2"
 _CLEAR = 2.0
-"""A difference of this many standard errors is called clear."""
-_OTHER_RECORDS = "These are other records than the paper's, whose census data are not public here."
+"""A difference beyond this many standard errors is called clear."""
+_OTHER_RECORDS = "The paper's census data are not available here, and this study uses other records."
 _IMPUTED = RecordPolicy(Neighbors.REPLACE_ONE, impute="0")
 """The policy for records whose invalid cells have been replaced."""
 _BETTER = Comparison(
     OURS,
     "noise-aware",
     "truncated-sampler",
-    "moments with Laplace noise, read with their noise, predict better than the sampler",
+    "noise-aware inference from second moments with Laplace noise predicts better than the sampler",
     never=1,
     some=-1,
 )
 
 
 class LinearCase(Section, frozen=True, kw_only=True):
-    """A number that is predicted from other numbers, all with public bounds.
+    """A numeric target that is predicted from numeric features, all with public bounds.
 
-    Numbers are scaled to [-1, 1], an intercept of 1 is added, and a row is divided by the root of its length, so that
-    its norm is at most 1. The prior is on the coefficients of such rows.
+    Numbers are scaled to [-1, 1], and an intercept of 1 is added to each row. A row of d entries is divided by sqrt(d),
+    so that its norm is at most 1. The prior is on the coefficients of these rows.
     """
 
-    records: Annotated[str, Meta(description="the file, relative to the study")]
+    records: Annotated[str, Meta(description="path of the file, relative to the study file")]
     target: NumberTarget
     features: Annotated[dict[str, FeatureSection], Meta(min_length=1)]
-    residual_sd: Annotated[
-        Positive, Meta(description="the known sd of the target given the features, in the target's units")
-    ]
+    residual_sd: Annotated[Positive, Meta(description="known standard deviation of the target given the features")]
     methods: Annotated[tuple[Method, ...], Meta(description="methods of this case, in place of the study's")] = ()
 
     def __post_init__(self) -> None:
         check_target(self.target.column, self.features)
         for name, feature in self.features.items():
             if feature.values or feature.origin is not None:
-                raise ValueError(f"{name}: a feature is a number with a lower and an upper bound, and no origin")
+                raise ValueError(
+                    f"{name}: a feature must be a number with a lower and an upper bound, and without origin"
+                )
         stand_ins = {name: feature.impute for name, feature in self.features.items()}
         for name, impute in {**stand_ins, self.target.column: self.target.impute}.items():
             if impute is None:
@@ -81,7 +81,7 @@ class LinearCase(Section, frozen=True, kw_only=True):
 
     @property
     def columns(self) -> tuple[NumericColumn, ...]:
-        """The target, then the features by their names: the order of ``linear-regression``."""
+        """The target, then the features in the order of their names, as in the model ``linear-regression``."""
         features = sorted(self.features.items())
         named = ((name, float(str(f.lower)), float(str(f.upper)), f.impute) for name, f in features)
         steps = self.target.target().steps
@@ -89,12 +89,12 @@ class LinearCase(Section, frozen=True, kw_only=True):
 
     @property
     def half_range(self) -> float:
-        """Half the range of the target, which is scaled to 1."""
+        """Half the width of the target's range, by which targets are scaled."""
         return (self.target.upper - self.target.lower) / 2.0
 
 
 class LinearTrial(NamedTuple):
-    """The records of one trial: numbers of the file with the target first, rows, and scaled targets."""
+    """The training records as numbers, target first; then rows and scaled targets for training and for testing."""
 
     numbers: Floats
     x: Floats
@@ -104,11 +104,11 @@ class LinearTrial(NamedTuple):
 
 
 class LinearRegressions(SimulatedStudy, frozen=True, kw_only=True):
-    """A grid of cases x prior variances x epsilon x methods; in each trial other records are learned from."""
+    """A grid of cases x prior variances x epsilon x methods; each trial has other training records."""
 
     study: Literal["linear-regression"]
     trials: Annotated[int, Meta(ge=2, le=10_000, description="trials per point of the grid")] = 50
-    draws: Annotated[int, Meta(ge=2, le=10_000, description="posterior draws of noise-aware inference")] = 200
+    draws: Annotated[int, Meta(ge=2, le=10_000, description="number of posterior draws in noise-aware inference")] = 200
     train_share: Annotated[float, Meta(gt=0, lt=1, description="share of the records to learn from")] = 0.1
     prior_variance: Annotated[tuple[Exact, ...], Meta(min_length=1, description="prior variances of a coefficient")]
     methods: Annotated[tuple[Method, ...], Meta(min_length=1)]
@@ -129,17 +129,19 @@ class LinearRegressions(SimulatedStudy, frozen=True, kw_only=True):
             )
         },
         compared=(("noise-aware", "truncated-sampler", "mse"),),
-        about="The error of predictions of a number by a linear regression whose coefficients have a normal prior of "
-        "variance v. In each trial other records are learned from, and the rest is predicted. The paper used 370,000 "
-        "census records (IPUMS); the records here are others, and the numbers are not to be compared.\n\n"
-        "`truncated-sampler` predicts by one epsilon-DP draw of a posterior within a ball, drawn in floats: an "
-        f"**idealized** form of what would be released. The ball holds {MASS:g} of the prior. Its radius Q and the "
-        "range R of a log likelihood ratio set the power of the likelihood, min(1, epsilon / R). `noise-aware` "
-        "predicts by the mean of the posterior given second moments with Laplace noise. It models the features as "
-        "normal vectors with the bounds of the study, and v is the prior variance too.",
-        legend="The best prior is found by looking at the results, which no custodian can do. Mean squared errors are "
-        "in squared units of the target, plus or minus one standard error of the mean over trials; `mean_mse`: error "
-        "of always predicting the mean of the target. `non-private` predicts by the mean of the whole posterior.",
+        about="A linear regression, whose coefficients have a normal prior of variance v, predicts a number; this "
+        "study measures the error. Each trial learns from a random part of the records, and predicts the rest. The "
+        "paper used 370,000 census records (IPUMS). The records here are others, so that the errors cannot be "
+        "compared with the paper's.\n\n"
+        "`truncated-sampler` predicts by one epsilon-DP draw of the posterior restricted to a ball, computed in "
+        f"floats: an **idealized** form of a release. The ball has the prior probability {MASS:g} and the radius Q. "
+        "On the ball, the log ratio of two records' likelihoods varies by at most R; the power of the likelihood is "
+        "min(1, epsilon / R). `noise-aware` predicts by the posterior mean given second moments with Laplace noise. "
+        "Its model takes the features for normal vectors, with the same bounds and the same prior variance v.",
+        legend="A custodian cannot choose the prior variance by such results, which are not private. Mean squared "
+        "errors are in squared units of the target; one standard error of the mean over trials follows each. "
+        "`mean_mse`: mean squared error of always predicting the mean of the training targets. `non-private` "
+        "predicts by the mean of the unrestricted, untempered posterior.",
     )  # fmt: skip
 
     def __post_init__(self) -> None:
@@ -183,7 +185,7 @@ class LinearRegressions(SimulatedStudy, frozen=True, kw_only=True):
         return PointOutcome.averaged(measured, measured, power=power)
 
     def trials_of(self, point: GridPoint) -> list[LinearTrial]:
-        """Return the records of each trial; a trial does not depend on the number of trials.
+        """Return the records of each trial; a larger number of trials leaves the first ones unchanged.
 
         Raises:
             SpecError: there are too few records.
@@ -202,7 +204,7 @@ class LinearRegressions(SimulatedStudy, frozen=True, kw_only=True):
         return [LinearTrial(numbers[train], rows[train], y[train], rows[test], y[test]) for train, test in parts]
 
     def _noise_aware(self, point: GridPoint, numbers: list[Floats], rng: np.random.Generator) -> Floats:
-        """Release noisy second moments in every trial, and return the posterior means of the coefficients."""
+        """Simulate a release of noisy second moments in each trial, and return the posterior means of coefficients."""
         case, mechanism, n = self.cases[point.case], mechanism_type("laplace")(), len(numbers[0])
         model = require_type(build_spec(document(case, point["prior_variance"])).build_model(), NoisyStatistics)
         (step,) = mechanism.plan(model, _IMPUTED, EpsilonOptions(epsilon=Decimal(point["epsilon"])), n).steps
@@ -219,8 +221,9 @@ class LinearRegressions(SimulatedStudy, frozen=True, kw_only=True):
         sd = case.residual_sd / case.half_range
         balls = (f"v = {v}: Q = {q:.3g}, R = {likelihood_range(q, sd):.4g}" for v, q in radii.items())
         return (
-            f"`{case.target.column}` from {', '.join(f'`{column.role}`' for column in case.columns[1:])}; residuals "
-            f"have the sd {case.residual_sd:g}. {'; '.join(balls)}."
+            f"The target `{case.target.column}` is predicted from "
+            f"{', '.join(f'`{column.role}`' for column in case.columns[1:])}; residuals have the standard deviation "
+            f"{case.residual_sd:g}. {'; '.join(balls)}."
         )
 
     def claims(self, results: Results) -> list[Claim]:
@@ -244,15 +247,16 @@ class LinearRegressions(SimulatedStudy, frozen=True, kw_only=True):
         return [
             Claim(
                 SOURCE,
-                f"{name}: as epsilon grows, the error of the posterior sampler falls to that without privacy.",
+                f"{name}: as epsilon grows, the error of the posterior sampler falls to the error without privacy.",
                 all(high <= max(0.1 * low, 0.0) for low, high in ends.values()),
                 f"excess mean squared error at epsilon {prices[0]} and {prices[-1]}: "
                 + "; ".join(f"v {variance}: {low:.3g}, {high:.3g}" for variance, (low, high) in ends.items()),
-                f"{_OTHER_RECORDS} The restriction to the ball and the spread of a single draw remain.",
+                f"{_OTHER_RECORDS} At any epsilon, the restriction to the ball and the randomness of a single draw "
+                "add to the error.",
             ),
             Claim(
                 SOURCE,
-                f"{name}: the sampler suits narrow priors: the cost of privacy grows with the prior's variance.",
+                f"{name}: the error that privacy adds to the posterior sampler grows with the prior variance.",
                 all(narrow < wide for narrow, wide in sides.values()),
                 f"excess mean squared error at v {variances[0]} and {variances[-1]}, by epsilon: "
                 + "; ".join(f"{epsilon}: {narrow:.3g}, {wide:.3g}" for epsilon, (narrow, wide) in sides.items()),
@@ -270,7 +274,8 @@ def _drawn(
 ) -> tuple[Floats, float]:
     """Return each trial's coefficients, and the power of the likelihood.
 
-    The coefficients are one draw within the ball under that power; without a price, the mean of the whole posterior.
+    With an epsilon, the coefficients are one draw of the posterior in the ball, under this power of the likelihood.
+    Without epsilon, they are the mean of the unrestricted posterior.
     """
     variance, sd, width = float(point["prior_variance"]), case.residual_sd / case.half_range, trials[0].x.shape[1]
     radius = ball_radius(variance, width)
@@ -283,7 +288,7 @@ def _drawn(
 
 
 def rows_of(case: LinearCase, numbers: Floats) -> Floats:
-    """Return rows of norm at most 1: an intercept and scaled numbers, divided by the root of the width."""
+    """Return rows of norm at most 1: an intercept and scaled numbers, divided by the square root of the width."""
     ends = np.array([(column.lower, column.upper) for column in case.columns[1:]])
     scaled = (2.0 * numbers[:, 1:] - ends.sum(axis=1)) / (ends[:, 1] - ends[:, 0])
     whole = np.column_stack([np.ones(len(numbers)), scaled])
@@ -291,10 +296,11 @@ def rows_of(case: LinearCase, numbers: Floats) -> Floats:
 
 
 def document(case: LinearCase, prior_variance: str) -> dict[str, Any]:
-    """Return the spec of a release with the known variance, and priors of slopes that match the rows' coefficients.
+    """Return the spec of a release whose prior of slopes is equivalent to the prior of the rows' coefficients.
 
-    A coefficient of a row of width d has the prior variance v. The slope of a number with half range h, for a target
-    with half range H, then has (v / d) (H / h)^2, which is variance / (slope_strength deviation^2) with deviation h.
+    Let a coefficient of rows of width d have the prior variance v. Then the slope of a feature with half range h, for a
+    target with half range H, has the prior variance (v / d) * (H / h)^2. The spec states this as variance /
+    (slope_strength * deviation^2) with deviation = h.
     """
     strength = (case.residual_sd / case.half_range) ** 2 * len(case.columns) / float(prior_variance)
     target, *features = case.columns
@@ -311,7 +317,7 @@ def document(case: LinearCase, prior_variance: str) -> dict[str, Any]:
 
 
 def scaled_coefficients(case: LinearCase, means: Floats) -> Floats:
-    """Return the coefficients of rows and scaled targets that match intercepts and slopes in units of the file."""
+    """Return the coefficients of scaled rows and targets, from intercepts and slopes in units of the file."""
     target, *features = case.columns
     middles = np.array([(column.lower + column.upper) / 2.0 for column in features])
     halves = np.array([(column.upper - column.lower) / 2.0 for column in features])

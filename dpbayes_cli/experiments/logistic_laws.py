@@ -1,9 +1,9 @@
-"""The law that each method draws from at a price, and idealized draws from posteriors of logistic regression.
+"""The law that each method of logistic regression draws from, and idealized draws from posteriors.
 
-Exact draws of these posteriors do not exist. For simulations only, Metropolis chains stand for them, on
-z = L'(w - mode) with LL' the Hessian at the mode, where the posterior is nearly standard normal. A chain starts from a
-draw of that law. Its steps alternate between a fresh draw of that law and a Langevin step, which suits heavier tails;
-each proposal is accepted or rejected, so that the posterior is invariant.
+There is no way to draw exactly from these posteriors. For simulations only, Metropolis chains approximate exact draws.
+A chain moves on z = L'(w - mode), where LL' is the Hessian at the mode, so that the law of z is nearly standard normal.
+It starts from a standard normal draw. Its proposals alternate between standard normal draws and Langevin steps, which
+suit heavier tails. Each proposal is accepted or rejected, so that the posterior is invariant.
 
 Source: Tierney 1994 (mixtures of kernels); Roberts and Tweedie 1996 (Metropolis-adjusted Langevin). Geumlek et al. 2017
     use 1,000 steps of slice sampling instead.
@@ -35,18 +35,18 @@ if TYPE_CHECKING:
     from dpbayes_cli.models.families.convex_loss import ConvexLossModel
 
 _SLOPE = 1.0
-"""The largest gradient of a record's loss, whose row has the norm one."""
+"""Upper bound on the norm of the gradient of a record's loss, for rows of norm one."""
 _SCALE = 1.3
-"""The standard deviation of a proposal, times d^(1/6); under a normal law three of four proposals are accepted."""
+"""Langevin proposals have the sd _SCALE / d^(1/6) in d dimensions; under a normal law 3 of 4 are accepted."""
 _NEWTON_STEPS = 100
 _OUTSIDE = 1e300
-"""The potential outside the ball. A chain that starts there moves freely, and never leaves the ball once inside."""
+"""The potential outside the ball. A chain that starts outside moves freely until it enters the ball for good."""
 _RECORDS_AT_ONCE = 1 << 12
-"""The records of one block, whose linear predictors fit into the processor's cache."""
+"""Number of records in a block, so that their linear predictors fit into the processor's cache."""
 
 
 class Price(NamedTuple):
-    """An exact epsilon: of Renyi divergence at an order, or of a guarantee at a delta."""
+    """A privacy cost in exact decimals: either a Renyi divergence of an order, or an epsilon at a delta."""
 
     epsilon: str
     order: str | None = None
@@ -54,17 +54,17 @@ class Price(NamedTuple):
 
     @property
     def family(self) -> str:
-        """The order or the delta in words."""
+        """The order or the delta as text, such as ``order 2`` or ``delta 0.000001``."""
         return f"order {self.order}" if self.order is not None else f"delta {self.delta}"
 
 
 class LogisticLaw(NamedTuple):
-    """The law with a density proportional to exp(-T sum of losses - (tau / 2) |w|^2), or a Langevin chain on it.
+    """A law with density proportional to exp(-T * (sum of losses) - (tau / 2) * |w|^2), or a Langevin chain on it.
 
     Attributes:
-        likelihood_power, tau: T and the prior precision.
+        likelihood_power, tau: the power T of the likelihood, and the prior precision.
         radius: the radius of the ball to which the coefficients are restricted; None: no restriction.
-        step_size, n_steps: of the chain whose last iterate is the draw; None: the draw is from the law itself.
+        step_size, n_steps: the chain's step size and number of steps; None: draws are from the law itself.
     """
 
     likelihood_power: float
@@ -90,7 +90,7 @@ class UnitRows(Design):
 
     @property
     def entries_per_row(self) -> int:
-        """The whole width: an indicator that is off is -0.5."""
+        """The number of nonzero entries per row, which is its width: an indicator that is off is -0.5, not 0."""
         return self.width
 
     @property
@@ -113,7 +113,7 @@ class UnitRows(Design):
 
 @dataclass(frozen=True)
 class _CappedChains(Calibrator):
-    """A calibrator of chains with a largest number of steps."""
+    """A calibrator of Langevin chains of at most ``most_steps`` steps."""
 
     most_steps: int = 1 << 30
 
@@ -122,13 +122,16 @@ class _CappedChains(Calibrator):
 
 
 def law_at(method: str, price: Price | None, model: ConvexLossModel, n_records: int, most_steps: int) -> LogisticLaw:
-    """Return the law that a method draws from at a price; without a price, the true posterior.
+    """Return the law that a method draws from at a privacy cost.
 
-    The model has rows of norm one, and ``most_steps`` is the largest number of steps of a Langevin chain.
+    Args:
+        price: the privacy cost; None: the result is the true posterior.
+        model: a model whose rows have norm one.
+        most_steps: the largest number of steps of a Langevin chain.
 
     Raises:
-        SpecError: the price is too small for any draw.
-        ValueError: the method has no such price.
+        SpecError: the privacy cost is too small for any draw.
+        ValueError: the method cannot be calibrated to this kind of privacy cost.
 
     Source: Geumlek, Song and Chaudhuri 2017, Algorithms 4 and 5, and Figure 3; Minami et al. 2016, Theorem 7;
         design notes, posteriors of convex losses.
@@ -148,10 +151,10 @@ def law_at(method: str, price: Price | None, model: ConvexLossModel, n_records: 
             rule = minami_likelihood_power(epsilon, float(price.delta), _SLOPE, tau)
             chain = chains.chain(min(UNTEMPERED, rule * BELOW_TARGET), tau)
         else:
-            raise ValueError("the rule of Minami et al. has a price at a delta")
+            raise ValueError("the rule of Minami et al. needs a privacy cost at a delta")
         return LogisticLaw(chain.likelihood_power, chain.tau, None, chain.step_size, chain.n_steps)
     if price.order is None:
-        raise ValueError(f"{method} has a price at an order")
+        raise ValueError(f"{method} needs a privacy cost at a Renyi order")
     order = float(price.order)
     if method == "rdp-diffuse":
         return LogisticLaw(min(UNTEMPERED, diffuse_likelihood_power(order, epsilon, _SLOPE, tau)), tau)
@@ -162,9 +165,10 @@ def law_at(method: str, price: Price | None, model: ConvexLossModel, n_records: 
 
 
 def divergences_of_range(range_: float, order: float) -> tuple[float, float]:
-    """Return the Renyi divergences that pure epsilon-DP and an epsilon-bounded range imply, at the same epsilon.
+    """Return two bounds on the Renyi divergence of an order: one from pure DP, one from a bounded range.
 
-    Both bounds hold for a draw of a restricted posterior, whose log likelihood ratios have a range of epsilon.
+    Both hold for a draw of a posterior that is restricted to a ball on which the log likelihood ratio of any two
+    records varies by at most ``range_``.
 
     Source: the limits at order 1 are epsilon tanh(epsilon / 2) and epsilon^2 / 8 (Cesar and Rogers 2021).
     """
@@ -173,7 +177,7 @@ def divergences_of_range(range_: float, order: float) -> tuple[float, float]:
 
 
 def restricted_range(epsilon: float, order: float) -> float:
-    """Return the largest range whose divergence at an order is within epsilon: the lower end of a bisection."""
+    """Return the largest range of log likelihood ratios, rounded down, whose Renyi divergence is at most epsilon."""
     low, high = 0.0, 4.0 * epsilon + 4.0 * math.sqrt(epsilon) + 4.0
     for _ in range(200):
         middle = (low + high) / 2.0
@@ -185,7 +189,7 @@ def restricted_range(epsilon: float, order: float) -> float:
 
 
 class FromTheEnd:
-    """Standard normal numbers of a chain, aligned at its end: chains of different lengths share their last numbers.
+    """Standard normal numbers for a chain: chains of different lengths use the same numbers in their last steps.
 
     Two chains with nearly the same step size then end nearly in the same place, and only their laws make a difference.
     """
@@ -201,7 +205,7 @@ class FromTheEnd:
 
 
 class LogisticPosterior(NamedTuple):
-    """A law without a chain, for sets of rows x, shape (n_sets, n, width), and classes y, shape (n_sets, n)."""
+    """The posteriors of sets of records, with rows x, shape (n_sets, n, width), and classes y, shape (n_sets, n)."""
 
     x: Floats
     y: Floats
@@ -212,9 +216,9 @@ class Drawn(NamedTuple):
     """The last states of chains, and their diagnostics.
 
     Attributes:
-        draws: shape (n_sets, width, n_chains).
+        draws: the last states, shape (n_sets, width, n_chains).
         acceptance: the share of accepted proposals.
-        r_hat: R-hat of the worst coordinate of z over the second half of the steps, all sets taken together.
+        r_hat: the largest R-hat of a coordinate of z over the second half of the steps, pooled over the sets.
     """
 
     draws: Floats
@@ -223,7 +227,7 @@ class Drawn(NamedTuple):
 
 
 def draw_posterior(posterior: LogisticPosterior, n_chains: int, steps: int, rng: np.random.Generator) -> Drawn:
-    """Run ``n_chains`` chains per set of records for a number of steps, at least four; return their last states."""
+    """Run ``n_chains`` chains of at least four steps per set of records, and return their last states."""
     sets, _, width = posterior.x.shape
     mode = mode_of(posterior)
     root = np.linalg.cholesky(_hessian(posterior, mode[:, :, None]))
@@ -255,9 +259,9 @@ def draw_posterior(posterior: LogisticPosterior, n_chains: int, steps: int, rng:
 
 
 class _Target:
-    """The potential of z, minus its value at the mode, and its gradient.
+    """A function that returns the potential of z, minus its value at the mode, and its gradient.
 
-    Linear predictors are in single precision, which changes the potential by some 1e-4.
+    Linear predictors are in single precision, which changes the potential by about 1e-4.
     """
 
     def __init__(self, posterior: LogisticPosterior, mode: Floats, back: Floats) -> None:
@@ -294,7 +298,7 @@ class _Target:
 
 
 def _r_hat(states: Floats) -> float:
-    """Return R-hat of the worst coordinate of states, shape (n, n_sets, width, n_chains)."""
+    """Return the largest R-hat of a coordinate, for states of shape (n, n_sets, width, n_chains)."""
     n = len(states)
     means = states.sum(axis=0) / n
     within = ((np.square(states).sum(axis=0) - n * means**2) / (n - 1)).mean(axis=2).sum(axis=0)
@@ -303,7 +307,7 @@ def _r_hat(states: Floats) -> float:
 
 
 def mode_of(posterior: LogisticPosterior) -> Floats:
-    """Return the most probable coefficients, shape (n_sets, width), by Newton's method with halved steps."""
+    """Return the most probable coefficients, shape (n_sets, width), by Newton's method with step halving."""
     w = np.zeros((len(posterior.x), posterior.x.shape[2], 1))
     energy, slope = _potential(posterior, w)
     for _ in range(_NEWTON_STEPS):

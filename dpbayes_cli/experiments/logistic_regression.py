@@ -46,25 +46,28 @@ Method = Literal["true-posterior", "rdp-concentrated", "rdp-diffuse", "ops", "gd
 
 SOURCE = "[G] Figure 3"
 _CLEAR = 2.0
-"""A difference of this many standard errors is called clear; one in twenty comparisons of equal methods errs."""
+"""Differences beyond this many standard errors are clear; equal methods differ clearly in 1 of 20 comparisons."""
 _CONVERGED = 1.05
 """The R-hat below which chains count as converged."""
 _WATCHED_CHAINS = 4
-"""Chains per trial with records of its own: the first gives the draw, the others tell whether it has converged."""
+"""Chains per trial if each trial has other records: the first gives the draw, the others serve to check convergence."""
 _GRID = 2.0**-40
 _SCORES = ("error", "nll", "commonest")
 _COMPARISONS = (
-    Comparison(SOURCE, "rdp-concentrated", "ops", "the concentrated posterior is below OPS in test error everywhere",
-               always=-1),
-    Comparison(SOURCE, "rdp-diffuse", "ops", "the diffuse posterior is below OPS in test error everywhere", always=-1),
+    Comparison(SOURCE, "rdp-concentrated", "ops",
+               "the concentrated posterior has a lower test error than OPS everywhere", always=-1),
+    Comparison(SOURCE, "rdp-diffuse", "ops",
+               "the diffuse posterior has a lower test error than OPS everywhere", always=-1),
     Comparison(SOURCE, "rdp-diffuse", "rdp-concentrated",
-               "the diffuse posterior is never above the concentrated one in test error",
-               "At the smallest epsilons both are near to guessing. A draw close to the prior then errs in half of the "
-               "cases, and a draw that is all noise may do worse than a draw that has shrunk.", never=1),
-    Comparison(OURS, "gdp-langevin", "rdp-diffuse", "the chain that is released is not above the ideal diffuse draw",
-               "Finite steps may lose accuracy; a short chain costs less, and gains likelihood power.", never=1),
+               "the diffuse posterior never has a higher test error than the concentrated one",
+               "At the smallest epsilons both posteriors are close to guessing. A diffuse draw is then nearly a draw "
+               "of the prior, and may do worse than a concentrated draw, which has shrunk towards zero.", never=1),
+    Comparison(OURS, "gdp-langevin", "rdp-diffuse",
+               "the released chain never has a higher test error than an exact draw of the diffuse posterior",
+               "A short chain approximates the posterior less well. However, it costs less, so that its likelihood "
+               "power can be larger.", never=1),
     Comparison(OURS, "gdp-langevin", "minami-langevin",
-               "the exact curve allows draws no worse than the rule of Minami et al.", never=1),
+               "the exact privacy curve never leads to a higher test error than the rule of Minami et al.", never=1),
 )  # fmt: skip
 _STYLES = {
     "rdp-concentrated": Style("tab:orange", "s"),
@@ -78,16 +81,18 @@ _RecordNumber = Annotated[int, Meta(ge=2, le=10_000_000)]
 
 
 class TwoClasses(Section, frozen=True, kw_only=True):
-    """The class that is predicted: one of two texts, or whether a number reaches a cut."""
+    """The class to predict: which of two texts a column holds, or whether its number is at least a cut."""
 
     column: Annotated[str, Meta(description="the column")]
-    values: Annotated[tuple[Level, Level] | None, Meta(description="its two texts, that of class 0 first")] = None
-    cut: Annotated[float | None, Meta(description="in place of values: class 1 is a number of at least this")] = None
+    values: Annotated[
+        tuple[Level, Level] | None, Meta(description="the two texts of the column; the first is class 0")
+    ] = None
+    cut: Annotated[float | None, Meta(description="in place of values: numbers of at least this are class 1")] = None
     impute: Annotated[str, Meta(description="the public value that an invalid cell counts as")]
 
     def __post_init__(self) -> None:
         if (self.values is None) == (self.cut is None):
-            raise ValueError("a target has values, or a cut")
+            raise ValueError("state either values or a cut for the target")
 
     def target(self) -> Column | CutColumn:
         if self.cut is not None:
@@ -96,21 +101,21 @@ class TwoClasses(Section, frozen=True, kw_only=True):
 
 
 class LogisticCase(Section, frozen=True, kw_only=True):
-    """A file to learn from, and another file or the rest of the same file to predict; see ``UnitRows`` for the rows."""
+    """A file with training records, and test records in another file or the rest of this file; see ``UnitRows``."""
 
-    train: Annotated[str, Meta(description="the file to learn from, relative to the study")]
-    test: Annotated[str | None, Meta(description="the file to predict; default: the rest of train")] = None
+    train: Annotated[str, Meta(description="path of the file to learn from, relative to the study file")]
+    test: Annotated[str | None, Meta(description="path of the file to predict; default: the rest of train")] = None
     n_train: Annotated[
-        _RecordNumber | None, Meta(description="number of records to learn from, chosen in each trial")
+        _RecordNumber | None, Meta(description="number of records to learn from, drawn at random in each trial")
     ] = None
     target: TwoClasses
     features: Annotated[dict[str, FeatureSection], Meta(min_length=1)]
-    beta: Annotated[Positive, Meta(description="the prior precision of n records is n beta")]
+    beta: Annotated[Positive, Meta(description="prior precision per record: with n records it is n * beta")]
 
     def __post_init__(self) -> None:
         check_target(self.target.column, self.features)
         if (self.test is None) == (self.n_train is None):
-            raise ValueError("state test, or n_train")
+            raise ValueError("state either test or n_train")
         for name, feature in self.features.items():
             if feature.impute is None:
                 raise ValueError(f"{name}: cells that hold no valid value need a public stand-in; state impute: VALUE")
@@ -139,7 +144,7 @@ class LogisticCase(Section, frozen=True, kw_only=True):
         """
         n = len(self.coded(self.train)[0])
         if self.n_train is not None and self.n_train >= n:
-            message = f"all {n} records would be learned from, and none predicted: n_train is {self.n_train}"
+            message = f"n_train is {self.n_train}; expected fewer than the {n} records of the file"
             raise SpecError(message, where="n_train")
         return self.n_train or n
 
@@ -155,7 +160,7 @@ class LogisticRecords(NamedTuple):
 
     Attributes:
         x, y: rows and classes to learn from, shapes (n_sets, n, width) and (n_sets, n).
-        test_x, test_y: rows and classes to predict, likewise.
+        test_x, test_y: rows and classes to predict, shapes (n_sets, n_test, width) and (n_sets, n_test).
     """
 
     x: Floats
@@ -165,16 +170,20 @@ class LogisticRecords(NamedTuple):
 
 
 class LogisticRegressions(SimulatedStudy, frozen=True, kw_only=True):
-    """Prices are epsilons of Renyi divergence at ``orders``, and pairs of ``epsilon_at_delta`` and ``delta``."""
+    """A grid of cases x privacy costs x methods.
+
+    A privacy cost is an epsilon of Renyi divergence at one of ``orders``, or one of ``epsilon_at_delta`` with
+    ``delta``.
+    """
 
     study: Literal["logistic-regression"]
     draws: Annotated[int, Meta(ge=1, le=1, description="posterior draws per trial")] = 1
     trials: Annotated[int, Meta(ge=2, le=10_000, description="trials per point of the grid")] = 50
     orders: Annotated[tuple[Exact, ...], Meta(description="orders of Renyi divergence; 1 is Kullback-Leibler")]
-    delta: Annotated[Exact, Meta(description="delta that goes with epsilon_at_delta")] = "1e-6"
+    delta: Annotated[Exact, Meta(description="delta of the guarantees in epsilon_at_delta")] = "1e-6"
     epsilon_at_delta: Annotated[tuple[Exact, ...], Meta(description="epsilons at delta")] = ()
     metropolis_steps: Annotated[
-        int, Meta(ge=10, le=100_000, description="steps of chains that stand for exact draws")
+        int, Meta(ge=10, le=100_000, description="steps of the chains that approximate exact draws")
     ] = 60
     langevin_steps: Annotated[
         int, Meta(ge=1, le=1_000_000, description="largest number of steps of released chains")
@@ -192,28 +201,29 @@ class LogisticRegressions(SimulatedStudy, frozen=True, kw_only=True):
             name: Plot(f"{title}; bars: two standard errors", measure, label, _STYLES, panels=("case", "price"),
                        across=("true-posterior", "true posterior"), level=level, scales=scales, share_y=False)
             for name, title, measure, label, level, scales in (
-                ("test-error", "Test error of one draw", "error", "test error", ("commonest", "commonest class"),
+                ("test-error", "Test error of one draw", "error", "test error", ("commonest", "most frequent class"),
                  "log linear"),
                 ("negative-log-likelihood", "Mean negative log-likelihood of one draw", "nll",
                  "negative log-likelihood", None, "log log"),
             )
         },
         compared=tuple((each.first, each.second, "nll") for each in _COMPARISONS),
-        about="The test error of one draw of the coefficients of a logistic regression. All methods and prices of a "
-        "case see the same records and the same random numbers; methods whose laws agree at a price have the same "
+        about="The test error of a logistic regression with one private draw of its coefficients. Within a case, all "
+        "methods use the same records and the same random numbers; methods that draw from the same law have the same "
         "results.\n\n"
-        "`rdp-concentrated`, `rdp-diffuse`, `ops` and the true posterior are **idealized**: exact draws of these "
-        "posteriors do not exist, and steps of a Metropolis-adjusted Langevin chain stand for them in this study. "
-        "`gdp-langevin` and `minami-langevin` are chains as they would be released and priced, apart from the random "
+        "`rdp-concentrated`, `rdp-diffuse`, `ops` and the true posterior are **idealized**: there is no way to draw "
+        "exactly from these posteriors, and this study approximates exact draws by Metropolis-adjusted Langevin "
+        "chains. `gdp-langevin` and `minami-langevin` are the chains that would be released, apart from the random "
         "number generator.\n\n"
-        "A price `order k` is an epsilon of Renyi divergence of order k (1: Kullback-Leibler); a price `delta d` is an "
-        "epsilon at that delta. `ops` draws from the ball of radius Q = 1 / beta under the likelihood power T, which "
-        "is pure epsilon-DP at epsilon = 2 T Q. Its divergence is the smaller of the bounds that pure epsilon-DP and a "
-        "bounded range of 2 T Q imply.",
-        legend="`error`: how often the sign of a linear predictor under one draw is wrong; `nll`: mean negative "
-        "log-likelihood. Both are over records that were not learned from, plus or minus one standard error of the "
-        "mean over trials. `commonest`: the error of always predicting the commonest class. `tau`: prior precision; "
-        "`step_size`, `n_steps`: of a released chain.",
+        "The column `price` says what `epsilon` is: at `order k`, a Renyi divergence of order k (order 1 is "
+        "Kullback-Leibler); at `delta d`, the epsilon of (epsilon, d)-DP. `ops` draws from the posterior restricted "
+        "to the ball of radius Q = 1 / beta, under the power T of the likelihood. Its draws are pure epsilon-DP with "
+        "epsilon = 2 * T * Q. Two bounds on their Renyi divergence follow, from pure DP and from a bounded range of "
+        "log ratios; the smaller one is charged.",
+        legend="`error`: share of the test records whose class one draw predicts wrongly. `nll`: mean negative "
+        "log-likelihood of a test record. One standard error of the mean over trials follows each of the two. "
+        "`commonest`: error of always predicting the most frequent class. `tau`: prior precision. `step_size`, "
+        "`n_steps`: step size and number of steps of a released chain.",
     )  # fmt: skip
 
     def __post_init__(self) -> None:
@@ -259,7 +269,7 @@ class LogisticRegressions(SimulatedStudy, frozen=True, kw_only=True):
         return grid
 
     def records_of(self, point: GridPoint) -> LogisticRecords:
-        """Return the records of all trials of a point; a trial does not depend on the number of trials.
+        """Return the records of all trials; a larger number of trials leaves the first ones unchanged.
 
         Raises:
             SourceError: a file cannot be read.
@@ -275,7 +285,7 @@ class LogisticRegressions(SimulatedStudy, frozen=True, kw_only=True):
         return LogisticRecords(x[train], y[train], x[test], y[test])
 
     def run(self, point: GridPoint) -> PointOutcome:
-        """Compute a point; the seed of the draws is the same for all laws, so that only the laws make differences."""
+        """Compute a point; all laws use the same seed of draws, so that differences come from the laws alone."""
         law, records = LogisticLaw(*point.details.values()), self.records_of(point)
         chains: dict[str, float | None] = {"acceptance": None, "r_hat": None}
         if law.n_steps is None:
@@ -298,7 +308,7 @@ class LogisticRegressions(SimulatedStudy, frozen=True, kw_only=True):
         return PointOutcome.averaged(trials, trials, **chains)
 
     def _released(self, point: GridPoint, law: LogisticLaw, records: LogisticRecords) -> Floats:
-        """Run the chain of a release with a seeded generator; shape (n_sets, width, n_draws)."""
+        """Return draws of the chain that would be released, with a seeded generator, shape (n_sets, width, n_draws)."""
         case = self.cases[point.case]
         n, steps, sets = case.n_learned, law.n_steps or 0, len(records.x)
         model = case.model(n)
@@ -314,15 +324,15 @@ class LogisticRegressions(SimulatedStudy, frozen=True, kw_only=True):
     def about_case(self, own: Results) -> str:
         case = self.cases[own[0]["case"]]
         n, watched = case.n_learned, [each for each in own if each.measures["r_hat"] is not None]
-        drawn = "other records" if case.test is None else "the same records; standard errors are those of the draws"
-        text = f"Learned from {n} records, in each trial {drawn}; prior precision n beta = {n * case.beta:g}."
+        drawn = "other ones in each trial" if case.test is None else "the same ones in all trials"
+        text = f"Learned from {n} records, {drawn}. The prior precision is n * beta = {n * case.beta:g}."
         if not watched:
             return text
         worst, least = max(e.measure("r_hat") for e in watched), min(e.measure("acceptance") for e in watched)
         verdict = "have converged" if worst <= _CONVERGED else "**have not converged everywhere**"
         return (
-            f"{text} The chains that stand for exact draws {verdict}: R-hat is at most {worst:.3f} over points and "
-            f"coordinates, and at least {least:.2f} of proposals are accepted."
+            f"{text} The chains that approximate exact draws {verdict}: R-hat is at most {worst:.3f} at all points "
+            f"and coordinates, and the share of accepted proposals is at least {least:.2f}."
         )
 
     def claims(self, results: Results) -> list[Claim]:

@@ -1,4 +1,4 @@
-"""Records of Bayes nets in every trial, and the draws of all tables that each method makes from their exact counts."""
+"""Records of the trials of a classification study, and each method's posterior draws of a Bayes net's tables."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ MECHANISMS = {
     "fourier-laplace": "fourier-laplace",
     "fourier-naive": "fourier-laplace",
 }
-"""The mechanism whose release a method reads."""
+"""For each method, the mechanism from whose release it infers."""
 
 
 @dataclass(frozen=True)
@@ -49,8 +49,8 @@ class NetworkRecords:
     Attributes:
         n_train: the number of records to learn from.
         counts: the exact counts of all tables, shape (n_trials, n_cells).
-        tests: for each trial the codes of the records to predict, shape (n_test, n_variables), without their labels.
-        labels: for each trial the codes of the true classes, -1 if a record has none, shape (n_test,).
+        tests: for each trial, the codes of the records to predict, with a missing class, shape (n_test, n_variables).
+        labels: for each trial, the codes of the true classes, -1 for an unknown class, shape (n_test,).
     """
 
     n_train: int
@@ -61,12 +61,12 @@ class NetworkRecords:
 
 @dataclass(frozen=True)
 class Posteriors:
-    """Draws from the posteriors of all trials, and the tables behind plug-in posteriors.
+    """Draws from the posteriors of all trials, and the tables from which plug-in posteriors are computed.
 
     Attributes:
-        draws: the draws of the cells of all tables, shape (n_trials, n_draws, n_cells).
+        draws: draws of the probabilities in all tables, shape (n_trials, n_draws, n_cells).
         released: for plug-in posteriors, the noisy tables, shape (n_trials, n_cells); otherwise None.
-        taken: for plug-in posteriors, the consistent tables that are plugged in, the same shape; otherwise None.
+        taken: for plug-in posteriors, the consistent tables that are taken for exact, of this shape; otherwise None.
     """
 
     draws: Floats
@@ -75,14 +75,14 @@ class Posteriors:
 
 
 def with_stand_ins(model: DiscreteBayesNet) -> DiscreteBayesNet:
-    """Return a Bayes net whose invalid cells count as the first value of their variable."""
+    """Return the Bayes net with the first value of each variable as the stand-in for its invalid cells."""
     return replace(model, variables=tuple(replace(each, impute=each.levels[0]) for each in model.variables))
 
 
 def simulated_records(
     model: DiscreteBayesNet, n_train: int, n_test: int, trials: int, rng: np.random.Generator
 ) -> NetworkRecords:
-    """Draw tables and records of each trial from the prior; a trial does not depend on the number of trials."""
+    """Simulate tables and records of each trial; a larger number of trials leaves the first ones unchanged."""
     counts, tests, labels = [], [], []
     for _ in range(trials):
         codes = np.concatenate(list(model.draw_records(model.draw_tables(rng), n_train + n_test, rng)))
@@ -94,7 +94,7 @@ def simulated_records(
 
 
 def read_files(train: str, test: str, model: DiscreteBayesNet, trials: int) -> NetworkRecords:
-    """Return the same records for every trial.
+    """Return the records of a training file and a test file, the same for every trial.
 
     Raises:
         SourceError: a file cannot be read.
@@ -114,17 +114,17 @@ def _read_files(train: str, test: str, model: DiscreteBayesNet) -> tuple[int, In
 
 
 def unlabelled(codes: Integers, model: DiscreteBayesNet) -> tuple[Integers, Integers]:
-    """Return records whose class is a missing cell, and their classes."""
+    """Return the records with a missing class, and their true classes."""
     hidden, target = codes.copy(), require_type(model.target, int)
     hidden[:, target] = -1
     return hidden, codes[:, target].copy()
 
 
 def plan_of(mechanism: str, epsilon: str, model: DiscreteBayesNet, n_records: int | None) -> tuple[Mechanism, Plan]:
-    """Return a mechanism and its calibrated plan.
+    """Return a mechanism and its plan, calibrated to epsilon.
 
     Raises:
-        SpecError: no guarantee can be given.
+        SpecError: the mechanism cannot give this guarantee.
     """
     planned = mechanism_type(mechanism)()
     options = planned.options_for(type(model))(epsilon=parse_decimal(epsilon))
@@ -147,7 +147,7 @@ def posteriors(point: GridPoint, model: DiscreteBayesNet, records: NetworkRecord
 
 
 def _released(point: GridPoint, model: DiscreteBayesNet, records: NetworkRecords) -> list[NoisyTables]:
-    """Simulate a release of each trial; the noise-aware and the plug-in method see the same release."""
+    """Simulate a release in each trial; noise-aware and plug-in methods infer from the same release."""
     name, n = MECHANISMS[point["method"]], records.n_train
     mechanism, plan = plan_of(name, point["epsilon"], model, n)
     (step,) = plan.steps
@@ -161,7 +161,7 @@ def _released(point: GridPoint, model: DiscreteBayesNet, records: NetworkRecords
 def _conjugate_draws(
     model: DiscreteBayesNet, counts: Floats | Integers, n_draws: int, rng: np.random.Generator
 ) -> Floats:
-    """Draw from the posteriors of counts as if they were exact, shape (n_trials, n_draws, n_cells)."""
+    """Return draws from posteriors that take the counts for exact, shape (n_trials, n_draws, n_cells)."""
     blank = model.split(np.zeros(counts.shape[1]))
     exact = [model.table(i, table, DiscreteLaplace(1.0), RecordCount("unbounded", 0)) for i, table in enumerate(blank)]
     repeated = np.repeat(np.asarray(counts, dtype=np.float64), n_draws, axis=0)
@@ -169,7 +169,7 @@ def _conjugate_draws(
 
 
 def _sampled(epsilon: float, model: DiscreteBayesNet, records: NetworkRecords, rng: np.random.Generator) -> Posteriors:
-    """Draw one set of tables per trial under powers of the likelihood; the tables share the price equally."""
+    """Draw all tables once per trial, each under a power of the likelihood; epsilon is split equally among them."""
     drawn = []
     for i, counts in enumerate(model.split(records.counts)):
         size = model.network.sizes[i]

@@ -1,4 +1,4 @@
-"""Figures of a study: panels with one line per method, under a stamped title, with one legend."""
+"""Figures of a study: panels with one line per method, one legend, and a title that says that they are not private."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _PANEL_INCHES, _LINE_INCHES, _LETTER_INCHES = 3.2, 0.7, 0.08
-"""The side of a panel; the widths of a line and of a letter in the legend."""
+"""The side of a panel; the widths of a legend entry's line and of one letter of its text."""
 _SHIFT = 0.02
-"""The horizontal distance of two methods, in powers of ten, so that their error bars do not overlap."""
+"""On the log10 scale, points of successive methods are this far apart, so that error bars do not overlap."""
 _COLORS = ("tab:red", "tab:orange", "tab:green", "tab:blue", "tab:purple")
 
 
@@ -35,20 +35,19 @@ class Plot:
     """A figure of a measure against a column, with one line per method.
 
     Attributes:
-        title: the title.
-        y: the measure, drawn with bars of two standard errors if these are known.
-        label: the name of the vertical axis.
+        y: the measure on the vertical axis; bars show two standard errors if these are known.
+        label: the label of the vertical axis.
         styles: the style of each method that has a line.
         x: the column of numbers on the horizontal axis.
         panels: columns; each combination of their values has a panel.
-        across: a method that is drawn as a horizontal line, and its label.
-        level: a measure that all methods share, drawn as a horizontal line, and its label.
-        dashed: another measure of the same methods, drawn dashed.
-        short_of: a method; the lines show how far ``y`` is below that method's.
+        across: a method that is drawn as a horizontal line, and the label of this line.
+        level: a measure that is equal for all methods, drawn as a horizontal line, and the label of this line.
+        dashed: a second measure of the methods, drawn as dashed lines.
+        short_of: a method; if given, the lines show its ``y`` minus the ``y`` of each other method.
         colored_by: a column; each of its values has lines in a color of its own.
-        scales: the scales of the two axes.
+        scales: the scales of the horizontal and the vertical axis, such as ``log linear``.
         y_limits: the limits of the vertical axis.
-        share_y: whether the panels have one vertical axis.
+        share_y: whether the vertical axes of all panels have the same limits.
     """
 
     title: str
@@ -67,7 +66,7 @@ class Plot:
     share_y: bool = True
 
     def figure(self, results: Results, finish: Callable[[Axes], object] = lambda _: None) -> Figure:
-        """Return the figure; ``finish`` draws more into each panel."""
+        """Return the figure; ``finish`` is called with the axes of each panel, and may draw more into it."""
 
         def draw(axes: Axes, place: dict[str, Any]) -> None:
             self._draw(axes, results.at(**place))
@@ -146,14 +145,13 @@ def stamped_panels(
     share_y: bool = True,
     panel: float = _PANEL_INCHES,
 ) -> Figure:
-    """Return a figure: a grid of panels under a stamped title, with one legend.
+    """Return a figure with a grid of panels, one legend, and a title that says that it is not private.
 
     Args:
-        panels: for each panel the arguments of ``draw`` after the axes.
+        panels: for each panel, the arguments of ``draw`` after the first.
         columns: the number of panels per row.
-        draw: draws one panel.
-        title: the title.
-        share_y: whether the panels have one vertical axis.
+        draw: a function that draws one panel; its first argument is the panel's axes.
+        share_y: whether the vertical axes of all panels have the same limits.
         panel: the width and height of a panel in inches.
     """
     keys = list(panels)
@@ -178,7 +176,7 @@ def stamped_panels(
 
 
 def figure_files(figures: Mapping[str, Figure], formats: Sequence[str]) -> dict[str, bytes]:
-    """Return figures as files by name, each in every format, with the stamp in title and metadata."""
+    """Return each figure as a file in each format, by name; title and metadata say that it is not private."""
     written: dict[str, Callable[[Figure], bytes]] = {
         "svg": lambda figure: f"<!-- {NOT_PRIVATE} -->\n{svg_text(figure)}".encode(),
         "png": lambda figure: png_bytes(figure, NOT_PRIVATE),

@@ -1,4 +1,4 @@
-"""Renyi curves: what a draw of a posterior costs at each order, and at which order the cost becomes infinite.
+"""Renyi curves: what one posterior draw costs at each order, and at which order the cost becomes infinite.
 
 Source: Geumlek, Song and Chaudhuri 2017, sec. 5.1 and Fig. 1.
 """
@@ -30,26 +30,26 @@ Records = Literal["complete", "dropped"]
 
 SOURCE = "[G] Figure 1"
 _GAP = 1e-3
-"""The distance from the asymptote at which the curve is evaluated."""
+"""The curve is evaluated at this distance below the order of its vertical asymptote."""
 _LARGEST_EPSILON = 2.0
 """The largest epsilon in the paper's figure."""
 
 
 class RenyiCase(CoinCase, frozen=True, kw_only=True):
-    """A prior, and the public number of records."""
+    """A Beta prior, and the public number of records."""
 
     n: Annotated[int, Meta(ge=1, le=10**9, description="number of records")]
 
 
 @dataclass(frozen=True)
 class Curve:
-    """The cost of one draw by order.
+    """The privacy cost of one posterior draw as a function of the Renyi order.
 
     Attributes:
         case: the prior and the number of records.
-        method: whether the weight is the power of the likelihood (r) or the divisor of the prior (m).
-        records: whether records may be invalid, and are dropped then.
-        weight: r or m.
+        records: ``complete``; or ``dropped``: records may be invalid, and invalid ones are left out.
+        weight: r, the power of the likelihood, for ``rdp-diffuse``; m, the divisor of the prior's parameters, for
+            ``rdp-concentrated``.
     """
 
     case: RenyiCase
@@ -59,7 +59,7 @@ class Curve:
 
     @property
     def r_and_m(self) -> tuple[float, float]:
-        """The power of the likelihood and the divisor of the prior."""
+        """The power r of the likelihood, and the divisor m of the prior's parameters."""
         weight = float(self.weight)
         return (weight, 1.0) if self.method == "rdp-diffuse" else (1.0, weight)
 
@@ -68,10 +68,10 @@ class Curve:
         return self.case.model.family(self.case.n).order_max(*self.r_and_m)
 
     def divergence(self, order: float) -> float:
-        """Return the cost of one draw at an order.
+        """Return the largest Renyi divergence of one draw between neighboring data sets, at an order.
 
-        If records are dropped, the counts of the other records may be zero. Both terms of the divergence are then
-        evaluated at the prior itself; see ``privacy.conjugate.DirichletFamily`` for complete records.
+        If invalid records are dropped, there may be data sets without valid records. Both terms of the divergence are
+        then evaluated at the prior. For complete records see ``privacy.conjugate.DirichletFamily``.
         """
         family, (r, m) = self.case.model.family(self.case.n), self.r_and_m
         if self.records == "complete" or order >= family.order_max(r, m):
@@ -85,13 +85,15 @@ class RenyiCurves(StudyFile, frozen=True, kw_only=True):
 
     study: Literal["renyi-curves"]
     weights: Annotated[
-        tuple[Exact, ...], Meta(min_length=1, description="r of rdp-diffuse, m of rdp-concentrated; 1: rdp-direct")
+        tuple[Exact, ...],
+        Meta(min_length=1, description="r of rdp-diffuse and m of rdp-concentrated; 1 means rdp-direct"),
     ]
     highest_order: Annotated[float, Meta(gt=1, le=256, description="the highest order that is studied")] = 20.0
-    points: Annotated[int, Meta(ge=2, le=10_000, description="orders per curve, in equal steps")] = 400
+    points: Annotated[int, Meta(ge=2, le=10_000, description="number of orders per curve, equally spaced")] = 400
     methods: Annotated[tuple[Method, ...], Meta(min_length=1)] = ("rdp-diffuse", "rdp-concentrated")
     records: Annotated[
-        tuple[Records, ...], Meta(min_length=1, description="whether records may be invalid, and are dropped then")
+        tuple[Records, ...],
+        Meta(min_length=1, description="dropped: records may be invalid, and invalid ones are left out"),
     ] = ("complete",)
     cases: Annotated[dict[str, RenyiCase], Meta(min_length=1)]
 
@@ -103,10 +105,10 @@ class RenyiCurves(StudyFile, frozen=True, kw_only=True):
         unit="point",
         shown=("case", "method", "records", "weight", "epsilon_at_2", "order_max"),
         plots={},
-        about="The cost of one draw of a Beta posterior: the largest Renyi divergence between neighbors, by order. "
-        "Nothing is random, and there are no data.",
-        legend="`order_max`: the order at and above which the divergence is infinite. With dropped records any number "
-        "of records may be invalid, and the number of invalid records may differ between neighbors.",
+        about="The privacy cost of one draw of a Beta posterior: the largest Renyi divergence between neighboring "
+        "data sets, as a function of the order. Nothing is simulated, and there are no data.",
+        legend="`order_max`: the smallest order at which the divergence is infinite. If `records` is `dropped`, any "
+        "number of records may be invalid, and neighboring data sets may have different numbers of invalid records.",
     )
 
     def __post_init__(self) -> None:
@@ -186,9 +188,9 @@ class RenyiCurves(StudyFile, frozen=True, kw_only=True):
                 holds = holds and less.order_max > more.order_max
                 holds = holds and all(less.divergence(order) <= more.divergence(order) for order in finite)
             parts.append(f"{method}, {records}: lambda* {', '.join(f'{curve.order_max:.4g}' for curve in some)}")
-        says = "smaller r or m improve epsilon at every order and stay finite at larger ones, but an asymptote remains."
+        says = "a smaller r or m lowers epsilon at every order, and moves the asymptote to a larger order."
         weights = ", ".join(sorted(self.weights, key=float))
-        return Claim(SOURCE, f"{name}: {says}", holds, f"at r, m = {weights}: {'; '.join(parts)}")
+        return Claim(SOURCE, f"{name}: {says}", holds, f"for r or m = {weights}: {'; '.join(parts)}")
 
     def about_case(self, own: Results) -> str:
         case = self.cases[own[0]["case"]]
@@ -205,10 +207,12 @@ def _asymptote(name: str, curve: Curve) -> Claim:
         f"{name}: direct sampling has a vertical asymptote at order {expected:g} under Beta({case.alpha:g}, "
         f"{case.beta:g}).",
         curve.order_max == expected and below < nearer < float("inf") == at,
-        f"lambda* = {curve.order_max:g}; epsilon {curve.divergence(2.0):.6f} at order 2, {below:.3f} at "
-        f"{expected - _GAP:g}, {nearer:.3f} at {expected - _GAP / 1e2:g}, {at:g} at {expected:g}",
-        "One posterior of the paper's pair may lie outside of the hull of possible posteriors. Its cost is then too "
-        "large for small priors, and the same as here for Beta(6, 12). The asymptote is the same in any case.",
+        f"the asymptote is at lambda* = {curve.order_max:g}; epsilon is {curve.divergence(2.0):.6f} at order 2, "
+        f"{below:.3f} at order {expected - _GAP:g}, {nearer:.3f} at order {expected - _GAP / 1e2:g}, and {at:g} at "
+        f"order {expected:g}",
+        "The paper's bound compares two posteriors, one of which may be impossible for every data set. The bound is "
+        "then too large for small priors; for Beta(6, 12) it equals the cost here. The asymptote is the same "
+        "as here.",
     )
 
 
@@ -218,7 +222,7 @@ def _dropped(name: str, complete: Curve, dropped: Curve) -> Claim:
         OURS,
         f"{name}: the true posterior costs more if invalid records are dropped.",
         more > less,
-        f"at order 2 {more:.3f} against {less:.3f} with complete records",
-        "Fewer records count, so that the posterior may be wider and one record may move it further. The mechanisms "
-        "refuse to drop records.",
+        f"at order 2 the cost is {more:.3f} against {less:.3f} with complete records",
+        "Fewer records may remain, so that the posterior may be wider, and one record may move it further. The "
+        "mechanisms of dpbayes refuse to drop records.",
     )

@@ -1,9 +1,10 @@
-"""Utility at Renyi prices: how far releases of one price are from the true posterior, and how well they predict.
+"""Utility at equal Renyi cost: how far releases are from the true posterior, and how well they predict.
 
-Given the exact count s of n records, every release is a mixture of Beta laws. A posterior draw has one component. A
-release with noise has one component per possible count s', whose weight is the mean posterior probability of s' over
-the noise. So the Kullback-Leibler divergence is an integral in one dimension, and the mean and variance of a
-log-likelihood have closed forms; see ``beta_mixtures``. The paper simulates 10,000 trials.
+Given the exact count s of n records, one draw after a release follows a mixture of Beta laws. For a released posterior
+draw, the mixture has one component. For a noisy count, it has one component per possible count s', whose weight is the
+posterior probability of s', averaged over the noise. So the Kullback-Leibler divergence is an integral in one
+dimension, and the mean and variance of a log-likelihood have closed forms; see ``beta_mixtures``. The paper simulates
+10,000 trials instead.
 
 Source: Geumlek, Song and Chaudhuri 2017, sec. 5.1 and Fig. 2.
 """
@@ -38,11 +39,11 @@ Method = Literal[
 
 SOURCE = "[G] Figure 2"
 _ROUNDING, _SMALL_DIVERGENCE = 1e-9, 0.01
-"""Divergences below these count as exactly zero, and as nearly zero."""
+"""Divergences below the first count as exactly zero, divergences below the second as nearly zero."""
 _MAX_PURE_EPSILON = Decimal(60)
-"""The largest pure epsilon of Laplace noise; beyond it the noise is zero."""
+"""The largest pure epsilon that is tried for Laplace noise, at which the noise is practically always zero."""
 _KL_LIMIT = 0.7
-"""The end of the vertical axis; the paper's figure ends at 0.6."""
+"""The upper end of the figure's vertical axis; in the paper it is 0.6."""
 _WEIGHTED = ("rdp-diffuse", "rdp-concentrated")
 _STYLES = {
     "rdp-diffuse": Style("tab:blue", "o"),
@@ -59,7 +60,9 @@ class RenyiUtility(StudyFile, frozen=True, kw_only=True):
 
     study: Literal["renyi-utility"]
     orders: Annotated[tuple[Exact, ...], Meta(min_length=1, description="orders of Renyi divergence")]
-    epsilon: Annotated[tuple[Exact, ...], Meta(min_length=1, description="prices at an order")]
+    epsilon: Annotated[
+        tuple[Exact, ...], Meta(min_length=1, description="Renyi divergences that a release may cost, at each order")
+    ]
     methods: Annotated[tuple[Method, ...], Meta(min_length=1)]
     cases: Annotated[dict[str, UtilityCase], Meta(min_length=1)]
 
@@ -78,17 +81,21 @@ class RenyiUtility(StudyFile, frozen=True, kw_only=True):
                  "negative log-likelihood", None),
             )
         },
-        about="The utility of releases of a binary outcome that cost the same at an order of Renyi divergence. "
-        "Expectations are computed, not simulated.\n\n"
-        "`rdp-diffuse`, `rdp-concentrated`: one draw of a posterior in which the data count for less, or the prior "
-        "counts for more. `gaussian-paper`: a count with Gaussian noise at the paper's price, which is twice the cost; "
-        "a negative count becomes zero, and the count is plugged in as exact. `gaussian-naive`: the same with noise "
-        "that costs the full price. `gaussian`, `laplace`: a count with that noise, whose law inference knows; "
-        "Laplace noise has the largest pure epsilon whose Renyi divergence stays within the price.",
-        legend="`kl`: Kullback-Leibler divergence of the law of one draw from the true posterior of the data. `nll`, "
-        "`nll_sd`: mean and sd of the negative log-likelihood of n held-out records under one draw, over data, "
-        "held-out records and draws. `parameter`: r, m, or the scale of the noise. `cost`: the divergence between "
-        "neighbors at the order, of `rdp-direct` only; empty if it is infinite.",
+        about="The utility of releases of a binary outcome that have the same cost, a Renyi divergence epsilon of an "
+        "order. Expectations are computed, not simulated.\n\n"
+        "`rdp-diffuse` (Algorithm 2 of the paper): one draw of a posterior in which the data count for less. "
+        "`rdp-concentrated` (Algorithm 3): one draw of a posterior in which the prior counts for more. `rdp-direct`: "
+        "one draw of the true posterior. `gaussian-naive`: a count with Gaussian noise; a negative count becomes "
+        "zero, and inference takes it for exact. `gaussian-paper`: the same with the noise of the paper, which "
+        "charges twice the true cost and adds more noise. `gaussian`, `laplace`: noise-aware inference from a count "
+        "with Gaussian or Laplace noise; the latter has the largest pure epsilon whose Renyi divergence is at most "
+        "the stated one.",
+        legend="`kl`: Kullback-Leibler divergence KL(p || q) of the true posterior p and the law q of one draw, "
+        "averaged over the noise. `nll`, `nll_sd`: mean and standard deviation of the negative log-likelihood of n "
+        "held-out records under one draw, over data sets, held-out records and draws. `parameter`: the power r of "
+        "the likelihood, the divisor m of the prior's parameters, or the scale of the noise. `cost`: for "
+        "`rdp-direct` only, the largest Renyi divergence of the order between neighboring data sets; empty if it is "
+        "infinite.",
     )  # fmt: skip
 
     def __post_init__(self) -> None:
@@ -139,16 +146,16 @@ class RenyiUtility(StudyFile, frozen=True, kw_only=True):
             if has((*_WEIGHTED, "gaussian-paper")):
                 made.append(at.truth())
             if has(("gaussian-paper", "gaussian-naive")):
-                made.append(at.below("half of the price the paper charges buys", "gaussian-naive", "gaussian-paper"))
+                made.append(at.below("noise calibrated to the true cost", "gaussian-naive", "gaussian-paper"))
             if has(("gaussian", "gaussian-naive")):
-                made.append(at.below("knowing the noise buys", "gaussian", "gaussian-naive"))
+                made.append(at.below("noise-aware inference", "gaussian", "gaussian-naive"))
         return [claim for claim in made if claim is not None]
 
     def about_case(self, own: Results) -> str:
         case = self.cases[own[0]["case"]]
         return (
-            f"Beta({case.alpha:g}, {case.beta:g}), {case.successes} successes in {case.n} records; records of other "
-            f"trials are drawn from theta = {case.theta:g}."
+            f"The prior is Beta({case.alpha:g}, {case.beta:g}). Divergences are for {case.successes} successes in "
+            f"{case.n} records; log-likelihoods are expectations under theta = {case.theta:g}."
         )
 
 
@@ -156,7 +163,7 @@ def plan_of(case: UtilityCase, method: str, order: str, epsilon: str | None) -> 
     """Return the calibrated plan of a release that costs epsilon at an order; None for the true posterior.
 
     Raises:
-        SpecError: the price cannot be met.
+        SpecError: no release has this cost.
     """
     if method == "rdp-direct" or epsilon is None:
         return None
@@ -172,7 +179,7 @@ def plan_of(case: UtilityCase, method: str, order: str, epsilon: str | None) -> 
 
 
 def _pure(order: Decimal, epsilon: Decimal) -> Decimal:
-    """Return the largest pure epsilon whose Renyi divergence at an order is within a price."""
+    """Return the largest pure epsilon whose Renyi divergence at an order is at most ``epsilon``."""
 
     def pure(share: float) -> Decimal:
         return max(Decimal(share) * _MAX_PURE_EPSILON, Decimal("1e-12"))
@@ -181,7 +188,7 @@ def _pure(order: Decimal, epsilon: Decimal) -> Decimal:
 
 
 class _Claims:
-    """The claims of one case at one order, with prices in rising order."""
+    """The claims about one case at one Renyi order; ``prices`` are the epsilons, smallest first."""
 
     def __init__(self, at: str, case: UtilityCase, prices: list[str], own: Results) -> None:
         self._at, self._case, self._prices, self._own = at, case, prices, own
@@ -196,10 +203,11 @@ class _Claims:
             least = {method: min(self._value(epsilon, method) for epsilon in prices) for method in _WEIGHTED}
             return Claim(
                 SOURCE,
-                f"{self._at}, beyond lambda*: the divergences of Algorithms 2 and 3 are bounded away from zero.",
+                f"{self._at}, at which direct sampling costs infinitely much: Algorithms 2 and 3 do not reach "
+                "divergence zero.",
                 min(least.values()) > _SMALL_DIVERGENCE,
-                f"least divergence {', '.join(f'`{method}` {value:.4f}' for method, value in least.items())}, at "
-                f"epsilon {prices[-1]}; the true posterior costs infinitely much",
+                f"smallest divergence at any epsilon up to {prices[-1]}: "
+                f"{', '.join(f'`{method}` {value:.4f}' for method, value in least.items())}",
             )
         beyond = [epsilon for epsilon in prices if float(epsilon) >= cost]
         short = [epsilon for epsilon in prices if float(epsilon) < cost]
@@ -209,10 +217,10 @@ class _Claims:
         before = min(self._value(short[-1], method) for method in _WEIGHTED)
         return Claim(
             SOURCE,
-            f"{self._at}, below lambda*: Algorithms 2 and 3 reach divergence zero once direct sampling is possible.",
+            f"{self._at}: Algorithms 2 and 3 reach divergence zero at the epsilon that direct sampling costs.",
             most <= _ROUNDING < before,
-            f"direct sampling costs {cost:.6f}; divergence {most:.1g} from epsilon {beyond[0]} on, at least "
-            f"{before:.2g} at {short[-1]}",
+            f"direct sampling costs {cost:.6f}; the divergence is at most {most:.1g} from epsilon {beyond[0]} on, and "
+            f"at least {before:.2g} at epsilon {short[-1]}",
         )
 
     def prior(self) -> Claim:
@@ -222,10 +230,11 @@ class _Claims:
         diffuse, concentrated = (self._value(self._prices[0], method) for method in _WEIGHTED)
         return Claim(
             SOURCE,
-            f"{self._at}: as epsilon falls Algorithm 2 degrades to the prior, with a modest divergence, and Algorithm "
-            "3 approaches a point, which is penalized heavily.",
+            f"{self._at}: as epsilon falls, Algorithm 2 approaches the prior, with a moderate divergence, and "
+            "Algorithm 3 approaches a point mass, with a large divergence.",
             abs(diffuse - to_prior) <= 0.05 * to_prior and concentrated > 2.0 * diffuse,
-            f"divergence at epsilon {self._prices[0]}: {diffuse:.3f} (the prior {to_prior:.3f}) and {concentrated:.3f}",
+            f"at epsilon {self._prices[0]} the divergence is {diffuse:.3f} for Algorithm 2 ({to_prior:.3f} for the "
+            f"prior) and {concentrated:.3f} for Algorithm 3",
         )
 
     def mode(self) -> Claim:
@@ -233,10 +242,11 @@ class _Claims:
         diffuse, concentrated = (self._value(first, method, "nll") for method in _WEIGHTED)
         return Claim(
             SOURCE,
-            f"{self._at}: held-out records favor Algorithm 3, which degrades only to the likelihood under the prior's "
-            "mode.",
+            f"{self._at}: at small epsilon held-out records favor Algorithm 3, which then predicts by the mode of the "
+            "prior.",
             concentrated < diffuse,
-            f"negative log-likelihood at epsilon {first}: {concentrated:.2f} against {diffuse:.2f} of Algorithm 2",
+            f"negative log-likelihood at epsilon {first}: {concentrated:.2f} for Algorithm 3, {diffuse:.2f} for "
+            "Algorithm 2",
         )
 
     def truth(self) -> Claim:
@@ -245,11 +255,13 @@ class _Claims:
         weighted = min(self._value(last, method) for method in _WEIGHTED)
         return Claim(
             SOURCE,
-            f"{self._at}: the Gaussian mechanism always adds noise and approaches the truth as epsilon grows.",
+            f"{self._at}: the Gaussian mechanism always adds noise, and approaches the true posterior as epsilon "
+            "grows.",
             0.0 < low < _SMALL_DIVERGENCE and low < high,
-            f"divergence {high:.3f} at epsilon {first}, {low:.2g} at {last}, where the better of Algorithms 2 and 3 "
-            f"has {weighted:.2g}",
-            "The probability that noise on integers is zero approaches one; the paper's noise is never zero.",
+            f"divergence {high:.3f} at epsilon {first}, and {low:.2g} at epsilon {last}; there the better one of "
+            f"Algorithms 2 and 3 has the divergence {weighted:.2g}",
+            "The noise here is discrete, and as epsilon grows it is zero with a probability that approaches one. The "
+            "paper's continuous noise is never zero.",
         )
 
     def below(self, what: str, first: str, second: str) -> Claim:
@@ -259,13 +271,14 @@ class _Claims:
         less, more = pairs[shown]
         return Claim(
             OURS,
-            f"{self._at}: {what} a smaller divergence: `{first}` against `{second}`.",
+            f"{self._at}: {what} lowers the divergence (`{first}` against `{second}`).",
             not against,
-            f"largest gain {more - less:.3f} at epsilon {shown} ({less:.3f} against {more:.3f}); larger at "
-            f"{len(against)} of {len(self._prices)} prices" + (f" ({', '.join(against)})" if against else ""),
-            "The law of one draw is averaged over the noise. A naive draw is spread by the noise once; a draw that "
-            "knows the noise is spread again by the wider posterior, and shrinks to the prior. Its intervals are "
-            "right, which a divergence of averages does not measure."
+            f"the largest decrease is {more - less:.3f}, at epsilon {shown} ({less:.3f} against {more:.3f}); the "
+            f"divergence is higher at {len(against)} of {len(self._prices)} epsilons"
+            + (f" ({', '.join(against)})" if against else ""),
+            "The divergence is that of the law of one draw, averaged over the noise. Noise spreads a draw of "
+            "`gaussian-naive` once. It spreads a draw of `gaussian` twice, because the posterior is wider, too. The "
+            "credible intervals of `gaussian` are right, but a divergence of averages does not measure this."
             if against and first == "gaussian"
             else "",
         )

@@ -1,6 +1,7 @@
-"""The files of a study: CSV files and figures, each stamped, and ``summary.md`` with claims and tables.
+"""The files of a study: CSV files, figures, and ``summary.md`` with claims and tables.
 
-The stamp of a CSV file is its first column, so that ``pandas.read_csv(path)`` needs no option.
+Each file says that it is not private. A CSV file says so in its first column, so that ``pandas.read_csv(path)`` needs
+no option.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _SIGNS = {1: "higher", -1: "lower", 0: "not clearly different"}
 
 
 def result_rows(study: Study, results: Results) -> list[dict[str, Any]]:
-    """Return the rows of ``results.csv``: the place, the number of trials and the measures of each point."""
+    """Return the rows of ``results.csv``: the columns, the number of trials and the measures of each point."""
     layout = study.layout
     return [
         {
@@ -32,7 +33,7 @@ def result_rows(study: Study, results: Results) -> list[dict[str, Any]]:
 
 
 def study_files(study: Study, results: Results, formats: Sequence[str] = ("svg",)) -> dict[str, bytes]:
-    """Return the files of a study by name, each stamped; a function of its finished points."""
+    """Return the contents of a study's files by name; equal results give equal files."""
     rows, layout = result_rows(study, results), study.layout
     files = {"results.csv": _stamped_csv(rows[0], (row.values() for row in rows))}
     if layout.unit:
@@ -48,7 +49,7 @@ def study_files(study: Study, results: Results, formats: Sequence[str] = ("svg",
 
 
 def summary(study: Study, results: Results, figures: Sequence[str]) -> str:
-    """Return the text of ``summary.md``, which links to the files of figures."""
+    """Return the text of ``summary.md``, which links to the files ``figures``."""
     layout = study.layout
     stated = ((key, getattr(study, key)) for key in study.__struct_fields__ if key not in {"study", "name"})
     settings = [f"`{key}`: {value}" for key, value in stated if isinstance(value, int | float | str)]
@@ -64,7 +65,7 @@ def summary(study: Study, results: Results, figures: Sequence[str]) -> str:
 
 
 def _stamped_csv(header: Iterable[str], table: Iterable[Iterable[Any]]) -> bytes:
-    """Return the bytes of a CSV file: floats in full, None as an empty cell."""
+    """Return the bytes of a CSV file: floats with all digits, None as an empty cell."""
     rows = ((NOT_PRIVATE, *(repr(value) if isinstance(value, float) else value for value in row)) for row in table)
     return csv_text([("stamp", *header), *rows]).encode("utf-8")
 
@@ -76,13 +77,13 @@ def _markdown_table(header: Sequence[str], rows: Iterable[Iterable[object]]) -> 
 
 def _claims_section(claims: Sequence[Claim]) -> str:
     if not claims:
-        return "## Claims\n\nThese points decide none of the papers' claims."
+        return "## Claims\n\nThese results decide no claim."
     rows = ((c.source, c.says, c.verdict if c.holds else f"**{c.verdict}**", c.measured, c.why) for c in claims)
     return f"## Claims\n\n{_markdown_table(('whose', 'what is shown', 'verdict', 'measured', 'why they differ'), rows)}"
 
 
 def _results_table(study: Study, own: Results) -> str:
-    """Return the results of a case as a table, without measures that no point has."""
+    """Return the results of a case as a table, without measures that were measured at no point."""
     columns, details = study.layout.columns[1:], study.layout.details
     names = [name for name in study.layout.measures if not name.endswith("_se")]
     measured = [name for name in names if any(each.measures[name] is not None for each in own)]
@@ -98,7 +99,7 @@ def _results_table(study: Study, own: Results) -> str:
 
 
 def _paired_differences(own: Results, first: str, second: str, measure: str) -> str:
-    """Return where a measure of two methods differs, and by how much; empty if no point has both methods."""
+    """Return the differences of two methods in a measure, as text; empty if no point has both methods."""
     differences = own.differences(first, second, measure)
     if not differences:
         return ""

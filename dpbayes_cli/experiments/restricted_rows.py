@@ -1,9 +1,9 @@
-"""Rows of probabilities whose entries have a public least value, drawn from a tempered posterior in floats.
+"""Draws, in floats, of rows of probabilities from tempered posteriors whose entries have a public lower bound.
 
-This is an idealized form of posterior sampling of a Bayes net: for simulations only, never for a release. If every
-entry is at least a0, the log likelihood ratio of two records under a table has the range
-R = 2 log((1 - (K - 1) a0) / a0) for K values and any number of rows, since a record takes part in one row. A draw under
-the power T = min(1, epsilon / R) of the likelihood is epsilon-DP.
+This is an idealized form of posterior sampling of a Bayes net: for simulations only, never for a release. Let a table
+have rows of K entries, all at least a0. Then the log ratio of two records' likelihoods under the table varies by at
+most R = 2 * log((1 - (K - 1) * a0) / a0), however many rows there are, because each record depends on one row only. A
+draw under the power T = min(1, epsilon / R) of the likelihood is epsilon-DP.
 
 Source: Wang, Fienberg and Smola 2015; Zhang, Rubinstein and Dimitrakakis 2016, sec. 4; Damien and Walker 2001
 (truncated Beta laws by pairs).
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
 
 _SWEEPS = 40
-"""Sweeps over a perfect matching of a row's entries, so that each entry meets every other many times."""
+"""Sweeps of the Gibbs chain; in each, a row's entries are paired at random, and each pair is redrawn."""
 _TINY = 1e-290
-"""The probability of a range below which the difference of two distribution functions has lost digits."""
+"""Below this probability of an interval, the difference of two distribution functions has too few digits."""
 
 
 def least_entry(n_values: int) -> float:
-    """Return the public least value of an entry in a row of ``n_values`` entries."""
+    """Return the public lower bound on the entries of a row of ``n_values`` entries."""
     return min(0.1, 0.5 / n_values)
 
 
@@ -39,13 +39,11 @@ def table_power(epsilon: float, n_values: int) -> float:
 def draw_restricted(shape: Floats, least: float, rng: np.random.Generator) -> Floats:
     """Draw rows from Dirichlet laws restricted to entries of at least ``least``, which is below 1 / n_values.
 
-    Rows of two values are exact draws. Longer rows are the end of a Gibbs chain that starts from equal entries and
-    redraws how random pairs of entries share their sum.
+    Rows of two entries are exact draws. Longer rows are the last state of a Gibbs chain that starts from equal entries.
+    An update redraws how a random pair of entries divides its sum.
 
     Args:
-        shape: the Dirichlet parameters, shape (n_rows, n_values), at least two values.
-        least: the least value of an entry.
-        rng: the generator.
+        shape: the Dirichlet parameters, shape (n_rows, n_values), with n_values at least two.
     """
     n_rows, n_values = shape.shape
     rows = np.full((n_rows, n_values), 1.0 / n_values)
@@ -64,7 +62,8 @@ def draw_restricted(shape: Floats, least: float, rng: np.random.Generator) -> Fl
 def draw_truncated_beta(a: Floats, b: Floats, low: Floats, high: Floats, rng: np.random.Generator) -> Floats:
     """Draw from Beta(a, b) restricted to [low, high], by inversion.
 
-    If the probability of the range underflows, the density is exponential at the nearer end to all digits.
+    If the probability of [low, high] underflows, an exponential draw from the more probable end is exact up to
+    rounding.
     """
     from scipy.special import betainc, betaincinv
 

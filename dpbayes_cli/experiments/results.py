@@ -1,4 +1,4 @@
-"""Points of a study's grid, what was measured at them, and claims that the measurements decide."""
+"""Points of a study's grid, their results, and claims that the results confirm or contradict."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
 
 OURS = "dpbayes"
-"""The source of a claim that no paper makes."""
+"""The source of claims that no paper makes."""
 CLEAR = 3.0
-"""Differences beyond this many standard errors are called clear: 1 in 370 comparisons of equal methods errs."""
+"""Differences beyond this many standard errors are clear; equal methods differ clearly in 1 of 370 comparisons."""
 _COLUMNS_WITHOUT_NAMES = {"case", "method", "price"}
 
 
@@ -27,9 +27,10 @@ class GridPoint:
     """One point in the grid of a study.
 
     Attributes:
-        place: the values of the study's columns; ``point["epsilon"]`` reads one. No number depends on a case's name.
-        data: what the simulated data depend on; all methods see the same data.
-        definition: what the numbers depend on; a point is recomputed if and only if its definition changes.
+        place: the point's values in the study's columns, which ``point[column]`` reads. Results do not depend on the
+            name of the case.
+        data: what the simulated data depend on; it is the same for all methods, which thus use the same data.
+        definition: everything that the results depend on; the point is recomputed if and only if this changes.
         seed: the seed of the study; 0 if nothing is random.
         details: further columns of the point's row in ``results.csv``.
     """
@@ -54,7 +55,7 @@ class GridPoint:
 
     @property
     def digest(self) -> str:
-        """The digest of the definition, which names the point's file."""
+        """The digest of the definition, which gives the point's file its name."""
         return digest("experiment cell", canonical_json(self.definition))
 
     def data_seed(self) -> np.random.SeedSequence:
@@ -62,7 +63,7 @@ class GridPoint:
         return self.seed_of("experiment data", self.data)
 
     def noise_seed(self, **released: Any) -> np.random.SeedSequence:
-        """Return the seed of a release's noise, which all methods that read the same release share."""
+        """Return the seed of the noise, which all methods that infer from the same release share."""
         return self.seed_of("experiment noise", {**self.data, **released})
 
     def inference_seed(self) -> np.random.SeedSequence:
@@ -70,12 +71,12 @@ class GridPoint:
         return np.random.SeedSequence([self.seed, int(self.digest, 16)])
 
     def seed_of(self, purpose: str, content: Mapping[str, Any]) -> np.random.SeedSequence:
-        """Return the seed for a purpose; equal contents share it."""
+        """Return the seed for a purpose; equal contents give equal seeds."""
         return np.random.SeedSequence([self.seed, int(digest(purpose, canonical_json(content)), 16)])
 
 
 def in_words(place: Mapping[str, Any]) -> str:
-    """Return a place in one line, such as ``coin, n 10, epsilon 0.1, naive``."""
+    """Return the values of some columns in one line, such as ``coin, n 10, epsilon 0.1, naive``."""
     return ", ".join(
         str(value) if name in _COLUMNS_WITHOUT_NAMES else f"{name.replace('_', ' ')} {value}"
         for name, value in place.items()
@@ -85,11 +86,11 @@ def in_words(place: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True)
 class PointOutcome:
-    """What was computed at a point.
+    """The results of one point.
 
     Attributes:
         measures: the numbers of the point, by name; None for a number that was not measured.
-        trials: the numbers of the point's trials, by name, each of shape (n_trials,).
+        trials: the numbers of single trials, by name, each array of shape (n_trials,).
     """
 
     measures: Mapping[str, float | None]
@@ -97,9 +98,10 @@ class PointOutcome:
 
     @classmethod
     def averaged(cls, trials: Mapping[str, Floats], names: Iterable[str], **measures: float | None) -> PointOutcome:
-        """Return the outcome with means of these trials and their standard errors ``name_se``, and other measures.
+        """Return an outcome whose measures are means over trials and their standard errors, and further ``measures``.
 
-        A name that ``trials`` lacks was not measured.
+        The mean of ``trials[name]`` is the measure ``name``, and its standard error is ``name_se``. Both are None for
+        names that ``trials`` lacks.
         """
         for name in names:
             values = trials.get(name)
@@ -119,7 +121,7 @@ def standard_error(values: Floats) -> float:
 
 
 class Difference(NamedTuple):
-    """A mean difference of two methods over trials that both saw, and its standard error."""
+    """The mean difference of two methods over the same trials, and its standard error."""
 
     value: float
     error: float
@@ -144,7 +146,7 @@ def mean_difference(first: Sequence[float], second: Sequence[float]) -> Differen
 
 @dataclass(frozen=True)
 class Result:
-    """A point and its outcome; ``result["epsilon"]`` reads the point's place."""
+    """A point and its results; ``result[column]`` reads the point's value in a column."""
 
     point: GridPoint
     measures: Mapping[str, float | None]
@@ -174,7 +176,7 @@ class Results(tuple[Result, ...]):
         return Results(each for each in self if all(each[column] == value for column, value in place.items()))
 
     def at(self, **place: Any) -> Results:
-        """Return the results of points with these values in these columns; an empty column matches every value."""
+        """Return the results of points with these values in these columns; None in a column matches every value."""
         return Results(each for each in self if all(each[column] in {value, None} for column, value in place.items()))
 
     def one(self, **place: Any) -> Result:
@@ -187,16 +189,16 @@ class Results(tuple[Result, ...]):
         return result
 
     def values(self, column: str) -> list[Any]:
-        """Return the distinct values of a column in their order, without None."""
+        """Return the distinct values of a column in the order of the results, without None."""
         return list(dict.fromkeys(each[column] for each in self if each[column] is not None))
 
     def places(self, *columns: str) -> list[dict[str, Any]]:
-        """Return the combinations of values of these columns that some result has; the first column varies slowest."""
+        """Return the combinations of values in these columns that occur; the first column varies slowest."""
         every = (dict(zip(columns, values, strict=True)) for values in product(*map(self.values, columns)))
         return [place for place in every if self.where(**place)]
 
     def differences(self, first: str, second: str, measure: str) -> dict[str, Difference]:
-        """Return the mean differences of two methods of a case by place, where the two draw from different laws."""
+        """Return the mean differences of two methods, except at points where both draw from the same law."""
         differences = {}
         for each in self.where(method=first):
             place = {name: value for name, value in each.point.place.items() if name not in {"case", "method"}}
@@ -207,14 +209,14 @@ class Results(tuple[Result, ...]):
 
 
 class Claim(NamedTuple):
-    """A statement about a figure, and whether the study finds the same.
+    """A statement, for example of a paper about its figure, and whether the results confirm it.
 
     Attributes:
         source: the paper and its figure, or ``OURS``.
         says: the statement.
-        holds: whether the study finds the same.
-        measured: the numbers that decide.
-        why: why the paper and the study differ, or another remark; may be empty.
+        holds: whether the results confirm the statement.
+        measured: the results that decide this, as text.
+        why: the reason if paper and study differ, or another remark; may be empty.
     """
 
     source: str
@@ -229,13 +231,14 @@ class Claim(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """A statement about the differences of two methods.
+    """A statement about the differences of two methods, which results confirm or contradict.
 
     Attributes:
         source, first, second, says: the paper or ``OURS``, the two methods, and the statement.
-        why: why the statement may fail.
-        never, always, some: the sign that no, every, or some clear difference of ``first`` minus ``second`` has; 0 if
-            any sign will do.
+        why: the likely reason if results contradict the statement.
+        never: the sign, 1 or -1, that no clear difference of ``first`` minus ``second`` may have; 0: both may occur.
+        always: the sign that the difference must clearly have at every point; 0: not required.
+        some: the sign that the difference must clearly have at one point or more; 0: not required.
     """
 
     source: str
@@ -248,13 +251,12 @@ class Comparison(NamedTuple):
     some: int = 0
 
     def claims(self, at: str, results: Results, measure: str, clear: float = CLEAR) -> list[Claim]:
-        """Return the claim about a measure; none if the two methods are not compared at any point.
+        """Return a list with the claim about a measure, which is empty if no point has both methods.
 
         Args:
-            at: the place of the results, with which the claim begins.
+            at: the name of the case, with which the claim begins.
             results: the results of one case.
-            measure: the measure to compare.
-            clear: how many standard errors make a difference clear.
+            clear: differences beyond this many standard errors are clear.
         """
         differences = results.differences(self.first, self.second, measure)
         if not differences:
@@ -263,5 +265,5 @@ class Comparison(NamedTuple):
         holds = not (self.never and self.never in signs)
         holds = holds and (not self.always or set(signs) == {self.always}) and (not self.some or self.some in signs)
         numbers = "; ".join(f"{place}: {each}" for place, each in differences.items())
-        measured = f"clearly lower at {signs.count(-1)}, higher at {signs.count(1)} of {len(signs)}: {numbers}"
+        measured = f"clearly lower at {signs.count(-1)}, higher at {signs.count(1)} of {len(signs)} points: {numbers}"
         return [Claim(self.source, f"{at}: {self.says}.", holds, measured, "" if holds else self.why)]

@@ -1,8 +1,8 @@
-"""Run the unfinished points of a study, on one process or on many; the numbers do not depend on how many.
+"""Compute the unfinished points of a study, in one process or several; results do not depend on their number.
 
-The directory of a study has one file per finished point, named by the digest of everything that the point's numbers
-depend on. So a killed run is resumed, and a changed study recomputes the points that changed and no others. A directory
-of another study is refused.
+The directory of a study has one file per finished point, named by the digest of everything that the point's results
+depend on. A killed run can therefore be resumed, and after a change of the study only the points that changed are
+computed again. The directory of another study is refused.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from dpbayes_cli.experiments.study import Study
 from dpbayes_cli.spec.yaml_reader import read_spec_file
 
 Progress = Callable[[GridPoint, float, int, int], None]
-"""Receives each computed point, its seconds, the number of finished points, and the number of all points."""
+"""A function of a computed point, its seconds, the number of finished points, and the number of all points."""
 _STUDY, _CELLS, _PARTIAL = "study.yaml", "cells", ".partial"
 
 
@@ -39,7 +39,7 @@ class FinishedPoint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     Attributes:
         stamp: the notice that study output is not private.
-        definition: what the numbers depend on; see ``GridPoint``.
+        definition: everything that the results depend on; see ``GridPoint``.
         measures: the numbers of the point, by name.
         trials: arrays with one number per trial, by name.
         seconds: how long the point took.
@@ -56,8 +56,8 @@ def run_study(study: Study, directory: Path, jobs: int, progress: Progress) -> R
     """Compute the points of a study that its directory lacks.
 
     Args:
-        study: the study.
-        directory: the directory of its points; created if it does not exist.
+        study: the study to run.
+        directory: the directory of the study; created if it does not exist.
         jobs: the number of processes.
         progress: called after every point that is computed.
 
@@ -65,7 +65,7 @@ def run_study(study: Study, directory: Path, jobs: int, progress: Progress) -> R
         The results of all points in the order of the study.
 
     Raises:
-        SpecError: the study cannot be simulated.
+        SpecError: a point of the study cannot be computed.
         OutputError: the directory belongs to another study, or cannot be written.
     """
     grid = study.grid()
@@ -114,7 +114,7 @@ def publish(directory: Path, study: Study, results: Results, formats: Sequence[s
 
 
 def study_yaml(study: Study) -> bytes:
-    """Return the canonical file of a study, stamped, with all defaults written out."""
+    """Return the file ``study.yaml``: all defaults are written out, and a first line says that it is not private."""
     import yaml
 
     stated = {key: value for key, value in msgspec.to_builtins(study).items() if value is not None}
@@ -126,7 +126,7 @@ def study_yaml(study: Study) -> bytes:
 
 
 def _computed(study: Study, missing: list[GridPoint], jobs: int) -> Iterator[tuple[GridPoint, FinishedPoint]]:
-    """Yield points as they are computed: in their order on one process, in any order on several."""
+    """Yield points as they are computed: in the order of the grid by one process, in any order by several."""
     if jobs == 1 or len(missing) < 2:
         yield from ((point, compute(study, point)) for point in missing)
         return
@@ -141,14 +141,14 @@ def _computed(study: Study, missing: list[GridPoint], jobs: int) -> Iterator[tup
             yield waiting[future], future.result()
     except BrokenProcessPool:
         raise DpbayesError(
-            "a worker process died", hint="finished points are kept: run again, with fewer --jobs if memory was short"
+            "a worker process died", hint="run again, with fewer --jobs if memory was short; finished points are kept"
         ) from None
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
 
 
 def _begin_worker() -> None:
-    """Leave interrupts to the parent process, and end when it ends."""
+    """Ignore interrupts, which the parent process handles, and end when the parent ends."""
     warnings.simplefilter("ignore")
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
@@ -176,8 +176,8 @@ def _open_directory(directory: Path, study: Study) -> None:
 
 
 def _check_same(directory: Path, study: Study) -> None:
-    """Refuse a path that is not the directory of a study of that name."""
-    hint = "choose another --out: an experiment only resumes in a directory of its own"
+    """Refuse a path that is not the directory of a study of the same name."""
+    hint = "choose another --out; a study can only be resumed in its own directory"
     if not directory.is_dir():
         raise OutputError(f"{str(directory)!r} exists and is not a directory", hint=hint)
     if not any(directory.iterdir()):
@@ -197,7 +197,7 @@ def _file(directory: Path, point: GridPoint) -> Path:
 
 
 def _finished(directory: Path, point: GridPoint) -> FinishedPoint | None:
-    """Return a finished point; None if its file is missing, torn, or of another definition."""
+    """Return a finished point; None if its file is missing or incomplete, or holds another definition."""
     try:
         stored = msgspec.json.decode(_file(directory, point).read_bytes(), type=FinishedPoint)
     except (OSError, msgspec.DecodeError):
@@ -206,7 +206,7 @@ def _finished(directory: Path, point: GridPoint) -> FinishedPoint | None:
 
 
 def _write_whole(path: Path, content: bytes) -> None:
-    """Write a file under another name, sync it and rename it, so that no reader sees a part of it."""
+    """Write a file under a temporary name, sync it and rename it, so that no reader sees an incomplete file."""
     partial = path.with_name(f"{path.name}.{os.getpid()}-{secrets.token_hex(4)}{_PARTIAL}")
     try:
         try:

@@ -1,4 +1,4 @@
-"""The kinds of studies by name, each imported when it is used; one line adds one."""
+"""The kinds of studies, by name. Each is imported when it is used; a new kind takes one new line."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def study_type(name: str) -> type[Study]:
 
 
 def build_study(document: dict[str, Any], base: Path = Path()) -> Study:
-    """Check a document as the kind of study that it states, ``calibration`` by default; see ``StudyFile.build``.
+    """Build the study that a document describes; without the key ``study`` its kind is ``calibration``.
 
     Raises:
         SpecError: there is no such kind, or a key is unknown, missing or has a wrong value.
@@ -45,15 +45,16 @@ def build_study(document: dict[str, Any], base: Path = Path()) -> Study:
 
 
 def read_study(path: Path, *, trials: int | None = None, seed: int | None = None, cases: tuple[str, ...] = ()) -> Study:
-    """Read a study file; paths in it are relative to it.
+    """Read a study file. Paths in the file are relative to its directory.
 
     Args:
-        path: the file.
-        trials, seed: replace those of the file unless None.
-        cases: keep these cases only; empty: all.
+        path: the study file.
+        trials, seed: values that replace those of the file; None: the values of the file.
+        cases: the names of the cases to keep; empty: all cases.
 
     Raises:
-        SpecError: the text is not plain YAML, a key is unknown, missing or has a wrong value, or a case is missing.
+        SpecError: the text is not plain YAML, a key is unknown, missing or has a wrong value, or there is no case of a
+            given name.
     """
     document = read_spec_file(path)
     document |= {key: value for key, value in {"trials": trials, "seed": seed}.items() if value is not None}

@@ -1,4 +1,4 @@
-"""The contract of studies: a file of cases, the grid of points, the computation of a point, claims, files and figures.
+"""What every kind of study provides: a file of cases, a grid of points, their computation, claims and figures.
 
 ``docs/CONTRIBUTING.md`` has the skeleton of a new study.
 """
@@ -39,12 +39,12 @@ class StudyLayout:
     """Columns, figures and texts of a kind of study.
 
     Attributes:
-        columns: the columns of ``results.csv`` that tell points apart; ``case`` is the first.
+        columns: the columns of ``results.csv`` that identify a point; ``case`` is the first.
         details: further columns that describe a point.
         measures: the columns of measured numbers.
-        by_trial: the measured columns of ``trials_file``, which has one row per trial.
-        trials_file: the name of that file.
-        unit: the name of a trial; empty: no such file is written.
+        by_trial: the measured columns of ``trials_file``.
+        trials_file: the name of the file with one row per trial.
+        unit: the word for a trial; empty: no ``trials_file`` is written.
         shown: the columns that the command prints.
         plots: the figures, by name.
         compared: pairs of methods, each with the measure whose differences the summary lists.
@@ -66,7 +66,7 @@ class StudyLayout:
 
 
 class Study(Protocol):
-    """A kind of study: its own layout, grid, computation and claims; ``StudyFile`` provides the rest."""
+    """A kind of study. It defines its layout, grid, computation and claims; ``StudyFile`` provides the rest."""
 
     layout: ClassVar[StudyLayout]
     __struct_fields__: ClassVar[tuple[str, ...]]
@@ -81,18 +81,18 @@ class Study(Protocol):
 
     @classmethod
     def build(cls, document: dict[str, Any], base: Path = Path()) -> Self:
-        """Check a document; see ``StudyFile.build``."""
+        """Build a study from a document; see ``StudyFile.build``."""
 
     def grid(self) -> list[GridPoint]:
-        """Return the points in the order of the file, after refusing points that cannot be computed.
+        """Return the points in the order of the file, after checking that each of them can be computed.
 
         Raises:
-            SpecError: a model, a method or a price cannot be studied; the error names its place in the study.
+            SpecError: a model, a method or an epsilon cannot be studied; the error names its place in the study.
             SourceError: a file cannot be read.
         """
 
     def run(self, point: GridPoint) -> PointOutcome:
-        """Compute one point; equal definitions give equal numbers, in any process.
+        """Compute one point; equal definitions give equal results, in any process.
 
         Raises:
             SpecError: the point cannot be computed; the message names it.
@@ -102,13 +102,13 @@ class Study(Protocol):
         """Return the claims that these results decide."""
 
     def figures(self, results: Results) -> dict[str, Figure]:
-        """Return the figures by name, each stamped."""
+        """Return the figures, by name; each says that it is not private."""
 
     def about_case(self, own: Results) -> str:
         """Return the paragraph of the summary before the table of a case; may be empty."""
 
     def label(self, point: GridPoint) -> str:
-        """Return the printed columns of a point in one line."""
+        """Return a line with the point's values in the columns that the command prints."""
 
 
 class StudySection(Section, frozen=True, kw_only=True):
@@ -126,11 +126,11 @@ class StudySection(Section, frozen=True, kw_only=True):
                 raise ValueError(f"{key} holds a value twice: {', '.join(map(str, values))}")
 
     def state_exactly(self, key: str, check: Callable[[Decimal], object] = check_epsilon) -> None:
-        """Write each exact number of a list in its one plain spelling, after a check of each.
+        """Check each exact number of a list, and write it in canonical form.
 
         Raises:
-            ValueError: a text is no plain decimal number, or the check raises it.
-            SpecError: the check raises it.
+            ValueError: a text is no plain decimal number, or ``check`` refuses a number.
+            SpecError: ``check`` refuses a number.
         """
         numbers = [exact_number(key, text) for text in getattr(self, key)]
         for number in numbers:
@@ -144,7 +144,7 @@ class StudyFile(StudySection, frozen=True, kw_only=True):
     Attributes:
         study: the kind of study.
         name: the name of this study.
-        cases: its cases, by name.
+        cases: the cases, by name.
     """
 
     study: str
@@ -157,18 +157,18 @@ class StudyFile(StudySection, frozen=True, kw_only=True):
 
     @classmethod
     def build(cls, document: dict[str, Any], base: Path = Path()) -> Self:
-        """Check a document case by case, and write out the defaults of models.
+        """Build a study from a document, with the defaults of models written out.
 
         Args:
             document: nested mappings and lists of texts.
             base: the directory that paths in the document are relative to.
 
         Raises:
-            SpecError: a key is unknown, missing or has a wrong value; the first is named, with its place.
+            SpecError: a key is unknown, missing or has a wrong value; the error names the place of the first such key.
         """
         cases = document.get("cases")
         if not isinstance(cases, dict) or not cases:
-            hint = "a case is NAME: {model: ..., domain: {...}, prior: {...}}"
+            hint = "write a case as NAME: {model: ..., domain: {...}, prior: {...}}"
             raise SpecError("no case is stated", where="cases", hint=hint)
         built, case_type = {}, get_args(get_type_hints(cls)["cases"])[1]
         for name, part in cases.items():
@@ -183,7 +183,7 @@ class StudyFile(StudySection, frozen=True, kw_only=True):
 
     @classmethod
     def complete_case(cls, case: Any, _place: str, _base: Path) -> Section:
-        """Return a case with its defaults written out and its paths made absolute; by default the case itself.
+        """Return a case with its defaults written out and its paths made absolute.
 
         Raises:
             SpecError: a value does not fit; the error names its place.
@@ -193,7 +193,7 @@ class StudyFile(StudySection, frozen=True, kw_only=True):
     def point(
         self, place: dict[str, Any], data: dict[str, Any], own: dict[str, Any], details: dict[str, Any] | None = None
     ) -> GridPoint:
-        """Return a point whose numbers depend on its data, on ``own`` and on the version; see ``GridPoint``."""
+        """Return a point whose definition is ``data``, ``own``, the kind of study, and the version of dpbayes."""
         definition = {**data, "version": dpbayes_cli.__version__, "study": self.study, **own}
         return GridPoint(place, data, definition, getattr(self, "seed", 0), details or {})
 
@@ -201,7 +201,7 @@ class StudyFile(StudySection, frozen=True, kw_only=True):
     def prices_and_methods(
         prices: Sequence[str], methods: Sequence[MethodType], free: MethodType
     ) -> Iterator[tuple[str | None, MethodType]]:
-        """Yield epsilon and method of every point of a case; the method without a price has one point."""
+        """Yield epsilon and method of every point of a case; the method ``free`` has one point, without epsilon."""
         if free in methods:
             yield None, free
         for epsilon in prices:
@@ -218,12 +218,12 @@ class StudyFile(StudySection, frozen=True, kw_only=True):
 
 
 class SimulatedStudy(StudyFile, frozen=True, kw_only=True):
-    """A grid of cases, prices and methods, each point repeated ``trials`` times."""
+    """A study with a grid of cases, epsilons and methods, and with ``trials`` simulated releases at each point."""
 
     seed: Annotated[int, Meta(ge=0, le=(1 << 62), description="seed of the whole study")] = 0
     trials: Annotated[int, Meta(ge=2, le=1_000_000, description="simulated releases per point of the grid")] = 300
     draws: Annotated[int, Meta(ge=2, le=10_000, description="posterior draws per trial")] = 199
-    epsilon: Annotated[tuple[Exact, ...], Meta(min_length=1, description="prices, exact")]
+    epsilon: Annotated[tuple[Exact, ...], Meta(min_length=1, description="epsilons, exact decimal numbers")]
     methods: tuple[str, ...]
 
     def __post_init__(self) -> None:
@@ -231,11 +231,11 @@ class SimulatedStudy(StudyFile, frozen=True, kw_only=True):
         self.state_exactly("epsilon")
         self.check_distinct("epsilon", "methods")
         if self.trials * self.draws > _MAX_DRAWS:
-            raise ValueError(f"trials times draws is {self.trials * self.draws}; allowed: at most {_MAX_DRAWS}")
+            raise ValueError(f"trials * draws is {self.trials * self.draws}; allowed: at most {_MAX_DRAWS}")
 
 
 def check_within(is_allowed: str, low: str, high: str) -> Callable[[Decimal], None]:
-    """Return a check of numbers in (low, high], which raises ValueError with the message ``is_allowed``."""
+    """Return a function that raises ValueError with the message ``is_allowed`` for numbers outside of (low, high]."""
 
     def check(number: Decimal) -> None:
         if not Decimal(low) < number <= Decimal(high):
@@ -245,10 +245,10 @@ def check_within(is_allowed: str, low: str, high: str) -> Callable[[Decimal], No
 
 
 def exact_number(key: str, text: str) -> Decimal:
-    """Return the exact number of a key.
+    """Return the exact number that the text of a key states.
 
     Raises:
-        ValueError: the text is no plain decimal number.
+        ValueError: the text is no plain decimal number; the message names the key.
     """
     try:
         return parse_decimal(text)
@@ -258,7 +258,7 @@ def exact_number(key: str, text: str) -> Decimal:
 
 @contextmanager
 def errors_at(place: str, detail: str = "", hint: str | None = None) -> Iterator[None]:
-    """Turn errors of a spec into errors at a place of the study, with a detail after the message, or with a hint.
+    """Raise a SpecError of the block with a place in the study, a detail after its message and a new hint if any.
 
     Raises:
         SpecError: the block raised one.

@@ -11,15 +11,14 @@ from dpbayes_cli.core.predictor import Predictor
 from dpbayes_cli.prediction.records import read_columns
 
 MAX_DRAWS = 1000
-"""The largest number of draws in an average; the standard error of an average probability is then below 1.6 %."""
+"""Probabilities are averages over at most this many draws, at which their standard error is below 1.6 %."""
 
 
 def predictor(bundle: Bundle, target: str | None) -> Predictor:
     """Return the predictor of a bundle; for a network ``target`` is the variable to predict.
 
     Raises:
-        SpecError: the model does not predict, the variable does not exist, or neither ``target`` nor the spec names
-            one.
+        SpecError: the model does not predict, the variable does not exist, or none is named.
     """
     model = bundle.model
     column = model.predicted_column(target)
@@ -29,10 +28,11 @@ def predictor(bundle: Bundle, target: str | None) -> Predictor:
 def held_out(bundle: Bundle, data: str, layout: dict[str, Any]) -> HeldOutScore | None:
     """Return the likelihood of a file's records; None if the model does not score whole records.
 
-    ``data`` is the file, a pattern, or ``-``. An empty layout stands for the layout in the spec of the release.
+    ``data`` is a path, a glob, ``-`` for standard input, or the address of a table. If ``layout`` is empty, the layout
+    in the spec of the release is used.
 
     Raises:
-        SpecError: the release holds no hidden states.
+        SpecError: the bundle has no posterior of hidden states.
         SourceError: the data cannot be read.
     """
     model = bundle.model
@@ -41,6 +41,6 @@ def held_out(bundle: Bundle, data: str, layout: dict[str, Any]) -> HeldOutScore 
         return None
     analysis = analysis_of(bundle)
     if analysis.states is None:
-        raise SpecError("the bundle holds no hidden states of sequences", where="model")
+        raise SpecError("the bundle has no posterior of hidden states", where="model")
     read_columns(bundle, model.columns, model.column_names, data, layout, take=likelihood.take)
     return likelihood.score(analysis.samples[:MAX_DRAWS], analysis.states)

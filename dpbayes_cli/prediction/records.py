@@ -1,4 +1,4 @@
-"""Read new records for a predictor: features as in the release, but targets as they are in the file."""
+"""Reading of new records for a predictor: features as in the release, but targets as they are in the file."""
 
 from __future__ import annotations
 
@@ -30,11 +30,9 @@ def read_codes(
     read: its codes are -1.
 
     Args:
-        bundle: the release.
-        predictor: its predictor.
-        data: the file, a pattern, or ``-``.
-        layout: the file's layout; empty: the layout in the spec of the release.
-        take: called with every block of codes, shape (n_records, n_columns).
+        data: a path, a glob, ``-`` for standard input, or the address of a table.
+        layout: the layout of the file; empty: the layout in the spec of the release.
+        take: a function that is called with each block of codes, shape (n_records, n_columns).
 
     Raises:
         SourceError: the data cannot be read.
@@ -62,9 +60,9 @@ def read_labeled(
 ) -> int:
     """Read new records with their targets; return the number of records. For arguments see ``read_codes``.
 
-    A target is taken as it is: there is no stand-in for an invalid one, and a number is neither clamped to its bounds
-    nor rounded. ``take`` gets blocks of codes and their targets, shape (n_records,): the codes of classes, -1 for an
-    invalid one, or numbers, NaN for an invalid one.
+    Targets are read as they are: there is no stand-in for an invalid target, and a number is neither clamped to its
+        bounds nor rounded. ``take`` is called with each block of codes and its targets, shape (n_records,). Targets are
+        codes of classes, with -1 for an invalid class, or numbers, with NaN for an invalid number.
 
     Raises:
         SourceError: the data cannot be read.
@@ -91,9 +89,9 @@ def read_columns(
     *,
     take: Callable[[Integers], None],
 ) -> int:
-    """Read new records of columns with these names in the file as codes; return the number of records.
+    """Read the columns that have these names in the file, as codes; return the number of records.
 
-    There is no stand-in for an invalid cell. For arguments see ``read_codes``.
+    An invalid cell gets the code -1. For other arguments see ``read_codes``.
 
     Raises:
         SourceError: the data cannot be read.

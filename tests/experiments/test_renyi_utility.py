@@ -125,7 +125,7 @@ def test_what_the_paper_shows_holds_at_a_few_prices(dpbayes: Cli, place: Path) -
     assert len(found) == 12
     assert all(claim["holds"] for claim in found.values() if claim["source"] == "[G] Figure 2")
     assert [says for says, claim in found.items() if not claim["holds"]] == [
-        says for says in found if "knowing the noise" in says
+        says for says in found if "noise-aware inference" in says
     ], "draws that know the noise are spread by it twice"
     assert not (place / "out" / "trials.csv").exists(), "nothing is simulated"
 
