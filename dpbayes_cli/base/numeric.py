@@ -22,7 +22,7 @@ _NUMBER = re.compile(r"[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]{1,3})?|\.[0-9]+([eE][+-]
 _EXACT = Context(prec=1000, traps=[Inexact])
 
 LEAST_DIVISOR = 1e-300
-"""The least divisor for parameters near 0: a draw may be as small as a double can be, or 0."""
+"""Divisors are at least this, because a drawn parameter may be 0 or as small as a double can be."""
 
 
 def parse_decimal(text: str) -> Decimal:
@@ -36,7 +36,7 @@ def parse_decimal(text: str) -> Decimal:
     """
     stripped = text.strip(" ")
     if len(stripped) > 60 or not _NUMBER.fullmatch(stripped):
-        raise ValueError("not a plain decimal number, such as 0.5, without a sign")
+        raise ValueError("not a plain decimal number without a sign, such as 0.5")
     value = Decimal(stripped)
     if len(value.as_tuple().digits) > 40:
         raise ValueError("more than 40 digits")

@@ -16,7 +16,7 @@ def import_driver(what: str, error: type[DpbayesError]) -> Any:
     """Import and return the driver; ``what`` names the ledger or table that needs it, for the message.
 
     Raises:
-        error: the driver is not installed.
+        error: the given exception; the driver is not installed.
     """
     try:
         import psycopg
@@ -28,7 +28,7 @@ def import_driver(what: str, error: type[DpbayesError]) -> Any:
 
 
 def connect(driver: Any, address: PostgresAddress, **settings: int) -> psycopg.Connection[Any]:
-    """Return a connection, which fails some 25 seconds after its server is gone."""
+    """Return a connection; it fails about 25 seconds after its server has become unreachable."""
     connection: psycopg.Connection[Any] = driver.connect(
         **address.parameters,
         autocommit=True,
