@@ -66,7 +66,7 @@ class NumberFamily(ABC):
 
     @abstractmethod
     def moments(self, coordinate: Floats, lower: float, upper: float) -> tuple[Floats, Floats]:
-        """Return E[v; inside] and E[v^2; inside] elementwise, with v the number, rescaled from the interval to [-1, 1]."""
+        """Return E[v; inside] and E[v^2; inside] elementwise; v is the number, with the interval scaled to [-1, 1]."""
 
 
 @dataclass(frozen=True)
