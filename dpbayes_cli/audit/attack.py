@@ -49,11 +49,10 @@ _MAX_DATA_SETS, _MAX_DATA_SETS_THOROUGH = 240, 2000
 _MAX_NUMBERS = 10_000_000
 _MAX_PAIRS = 3
 _TIMEOUT_FACTOR = 3.0
-"""A fresh process may have died: the audit waits for it this many times as long as it should take."""
+"""The audit waits for a fresh process this many times as long as its draws should take; the process may have died."""
 _DELTAS = ("0", "1e-6", "1e-3", "1e-2", "0.1")
 _EXACT_SHARE, _REPEATED_SHARE, _END_SHARE = 0.4, 0.15, 0.97
-"""The comparison of laws ends after the first share of the allotted time; repeated draws take the second share; the
-audit ends after the third."""
+"""Shares of the allotted time: when the comparison of laws ends, how long draws are repeated, and when the audit ends."""
 DOES_NOT_PROVE = (
     "Passing does not prove the guarantee: a lower bound below the claim may mean that the mechanism loses less "
     "privacy than claimed, or that the attack was weak. The proofs are in the docstrings of the code.",
@@ -95,8 +94,8 @@ class Audit:
     Attributes:
         guarantee: the claimed guarantee.
         n_records: the number of records in each data set.
-        kinds: the number of kinds of record with different statistics.
-        stars: the number of compared stars, and of all stars; see ``Star``.
+        kinds: the number of kinds of record; records of one kind have the same statistics.
+        stars: the number of compared stars and the number of all stars; see ``Star``.
         data_pairs: the number of pairs of data sets that were compared.
         checks: the checks of the mechanism's parts.
         claims: the attacks on whole releases, at several deltas.
@@ -160,7 +159,7 @@ class Clock:
 
 
 def _default_records(bounds: PrivateBounds | None) -> int:
-    """Return the default number of records; with private bounds, at least two of them lie beyond each quantile."""
+    """Return the default number of records; with private bounds, at least two records lie beyond each quantile."""
     if bounds is None:
         return N_RECORDS
     tails = [1 - bounds.upper, *([] if bounds.lower is None else [bounds.lower])]
@@ -251,7 +250,7 @@ class _Attack:
             break
         if done < sets.all_bases:
             self.missed.append(
-                f"most choices of the {self.n_records - 1} records that neighbors share: {done:,} of "
+                f"some choices of the {self.n_records - 1} records that neighbors share: only {done:,} of "
                 f"{sets.all_bases:,} were tried"
             )
         if bounds:

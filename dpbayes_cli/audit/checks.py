@@ -51,7 +51,7 @@ class WorstLoss:
     """The largest loss of one kind over pairs, relative to the allowed loss.
 
     Attributes:
-        measured, allowed: the measured and the allowed loss of the pair whose quotient of the two is largest.
+        measured, allowed: the two losses of the pair with the largest quotient measured / allowed.
         pair: the pair with the largest quotient; None if no pair has a finite allowed loss.
     """
 
@@ -109,7 +109,7 @@ class ExactComparison:
         self._renyi = {order: value * _ROUNDING + _ORDER_ROUNDING * order for order, value in rdp.items()}
 
     def compare_star(self, star: Star) -> Iterator[None]:
-        """Compare all pairs of a star; yield after each data set, which is compared with all earlier ones."""
+        """Compare each data set of a star with all earlier ones; yield after each data set."""
         statistic = self.planned.plan.steps[0].statistic
         for last, (_, evidence) in enumerate(star.sets):
             self._run(evidence)
@@ -194,8 +194,8 @@ class ExactComparison:
         if known:
             order = max(known, key=lambda o: self._orders[o].quotient)
             yield from self._orders[order].check(
-                f"Renyi divergence of the exact laws at order {order:g}, the closest to the claim of {len(known)} "
-                "orders"
+                f"Renyi divergence of the exact laws at order {order:g}; of {len(known)} orders, this is closest to "
+                "the claim"
             )
         yield from self._broken.values()
         if not self._broken and self._most is not None:

@@ -1,8 +1,8 @@
 """Made-up neighboring data sets of a few records, read by the engine that reads real data.
 
 A star is a group of data sets that share n - 1 records and differ in the last one, whose cells may be valid, far out of
-bounds or invalid. Any two data sets of a star are neighbors under replace-one. Each of them is also a neighbor, under
-add-remove, of the n - 1 shared records alone. All pairs of neighbors with n records occur in some star.
+bounds or invalid. Any two data sets of a star are neighbors under replace-one. Under add-remove, each data set of a
+star is also a neighbor of the n - 1 shared records alone. All pairs of neighbors with n records occur in some star.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Star:
     removed: ExactEvidence | None
 
     def pairs(self, last: int) -> Iterator[Pair]:
-        """Pair a data set with each earlier one; under add-remove neighbors, only with the shared records alone."""
+        """Yield a data set with each earlier one; under add-remove neighbors, with the shared records instead."""
         record, one = self.sets[last]
         if self.removed is not None:
             yield Pair(f"{self.described} with and without {record}", one, self.removed)

@@ -48,8 +48,8 @@ class Bound:
     Attributes:
         delta: the delta at which epsilon is bounded.
         epsilon: the lower bound of epsilon at this delta; 0 if nothing is proved.
-        often, seldom: the number of draws in the event, for the data set that makes it more likely and for the other
-            one.
+        often, seldom: the numbers of draws in the event, for the data set that makes the event more likely and for the
+            other data set.
         draws: the number of draws of each data set.
     """
 
@@ -69,10 +69,10 @@ class Bound:
 def event_scores(one: Floats, other: Floats) -> tuple[Floats, Floats]:
     """Return scores of the draws of two data sets, shape (n_draws, n_scores) each.
 
-    An event compares one score with a threshold. Some scores are single numbers of the draw. The next score is the
-    projection of the draw on the difference of the two means. The last score, for noise such as Laplace noise, is the
-    absolute distance of the draw from the second median less that from the first. Means, medians and scales are
-    estimated from the first half of the draws.
+    An event compares one score with a threshold. Most scores are single numbers of the draw. The last two scores
+    combine all numbers of the draw: one is the projection on the difference of the two means; the other, for noise such
+    as Laplace noise, is the distance from the second median minus the distance from the first median. Means, medians
+    and scales are estimated from the first half of the draws.
     """
     half = len(one) // 2
     first, second = one[:half], other[:half]
@@ -121,7 +121,7 @@ def best_event(one: Floats, other: Floats, *, delta: float = 0.0, epsilon: float
 
 
 def bound_loss(event: Event, one: Floats, other: Floats, delta: float, n_bounds: int) -> Bound:
-    """Return the lower bound that an event proves; it must not have been chosen by looking at the given draws.
+    """Return the lower bound that an event proves; the event must have been chosen on other draws.
 
     Privacy: the data are made up, so that they need no protection. The Clopper-Pearson bounds of all ``n_bounds``
         events hold together with ``CONFIDENCE``.

@@ -54,7 +54,7 @@ class CoupledChains:
         return require_type(self.planned.plan.final_step.law, Langevin)
 
     def compare_star(self, star: Star) -> Iterator[None]:
-        """Compare all pairs of a star; yield after each data set, which is compared with all earlier ones."""
+        """Compare each data set of a star with all earlier ones; yield after each data set."""
         whole = [evidence for _, evidence in star.sets] + ([] if star.removed is None else [star.removed])
         points = _points(np.concatenate([_rows(_matrix(evidence)) for evidence in whole]), self.law.width)
         computed = {}
@@ -112,7 +112,7 @@ class CoupledChains:
 
 
 def noise_streams(law: Langevin, evidence: ExactEvidence) -> list[Stream]:
-    """Return the parts of a chain whose exact law is known: the noise of one step, and of all steps without data."""
+    """Return the parts of a chain whose exact law is known: the noise of one step, and all steps without data."""
     matrix, shrinks, noise = _matrix(evidence), 1.0 - law.step_size * law.tau, law.arithmetic.noise
     one, no_data = replace(law, n_steps=1), DesignMatrix(matrix.rows, matrix.expected)
     start = one.draw(matrix, 1, np.zeros)[0]

@@ -20,7 +20,7 @@ _POINTS_PER_SCALE = 200.0
 """Number of points per noise scale at which a wide law is evaluated; this keeps Renyi divergences accurate to 1e-5."""
 _SUPPORT_SCALES = 60.0
 SHARES = np.linspace(0.0, 1.0, 27)[1:-1]
-"""Draws are compared with their law at its quantiles for these probabilities."""
+"""Draws are tested at the quantiles of their law for these probabilities."""
 _MAX_COMPONENTS = 32
 RENYI_ORDERS = tuple(float(order) for order in ORDERS if order <= 256)
 
@@ -30,7 +30,7 @@ class PrivacyLoss:
     """The privacy loss between two data sets, computed from the laws of all draws.
 
     Attributes:
-        up, down: the maxima, over outcomes, of the log ratio of the two probabilities and of its negative.
+        up, down: the largest log ratio of an outcome's two probabilities, and the largest negative log ratio.
         spread: for choices, the largest log ratio minus the smallest one; 0 for noise.
         renyi: Renyi divergences at ``RENYI_ORDERS``, in both directions, shape (2, n_orders).
     """
@@ -53,7 +53,7 @@ class Stream:
 
     Attributes:
         name: what is drawn.
-        again: draws one row, by the code of real releases.
+        again: draws one row, with the same code as a real release.
         thresholds: numbers with which each place of a row is compared, shape (n_places, n_thresholds).
         below: the probability that a drawn number is at most the threshold, for each threshold.
     """
@@ -154,7 +154,7 @@ Element = Choices | AddedNoise
 
 
 def privacy_loss(one: Sequence[Element], other: Sequence[Element]) -> PrivacyLoss | None:
-    """Return the privacy loss between the draws of two data sets; None if their kinds or their order differ."""
+    """Return the privacy loss between the draws of two data sets; None if the kinds or the order of draws differ."""
     if [element.shape for element in one] != [element.shape for element in other]:
         return None
     pairs = zip(one, other, strict=True)  # elements of one shape have one type

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
 
 SMALLEST_P = 1e-11
-"""Significance level of each test; an audit makes at most 10,000 tests, so it raises a false alarm with rate 1e-7."""
+"""Significance level of each test; an audit makes at most 10,000 tests, so its false-alarm rate is at most 1e-7."""
 _MAX_ROWS = 2000
 _MAX_STREAMS = 12
 _MIN_RELEASES = 48

@@ -8,7 +8,7 @@ import resource
 from dpbayes_cli.base.errors import DpbayesError
 
 _BASE_BYTES = 3 << 30
-"""On two cores, a release of the sample data with 14 columns reserves 2.4 GiB, and uses little of it."""
+"""On two cores, a release of the sample data with 14 columns reserves 2.4 GiB of memory and uses little of it."""
 _BYTES_PER_CORE = 256 << 20
 """DuckDB runs one thread per core; each thread needs a stack, and address space that the allocator reserves."""
 

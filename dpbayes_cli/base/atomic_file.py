@@ -3,7 +3,7 @@
 The partial directory is beside the target. Its writer locks it with ``flock``. The kernel releases the lock even if the
 writer is killed, and every process of the host sees the lock, also from another container. So a partial directory whose
 lock is free was abandoned, and the next writer to the same parent removes it. A process ID would not identify the
-writer: each container counts from 1.
+writer, because each container counts from 1.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from dpbayes_cli.base.mounts import network_file_system
 _RENAME_NOREPLACE = 1
 _AT_FDCWD = -100
 _HELD = re.compile(r"\..+\.held-[0-9a-f]{16}\.partial", re.DOTALL)
-"""Names of partial directories that may be removed if their lock is free. Two other kinds may be removed by their
-writer only: directories of earlier versions, which have no lock, and directories named ``unheld``. The latter are on
-network file systems, where other hosts may not see a lock."""
+"""Names of partial directories that may be removed if their lock is free. Only their writer may remove two other kinds
+of directory, those of earlier versions, which have no lock, and those named ``unheld``. The latter are on network file
+systems, where other hosts may not see a lock."""
 
 
 @contextmanager

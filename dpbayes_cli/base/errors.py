@@ -130,7 +130,8 @@ class OutputError(DpbayesError):
 class Interrupted(BaseException):
     """A signal ended the run (exit 128 + signal); a release that had begun can be finished.
 
-    It is not a subclass of Exception, because clean-up code of libraries may swallow those, and the run would go on.
+    It is not a subclass of Exception, because clean-up code of libraries may swallow exceptions, and the run would go
+    on.
 
     Attributes:
         message, hint, details: as for a ``DpbayesError``.

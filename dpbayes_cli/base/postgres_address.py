@@ -35,8 +35,8 @@ class PostgresAddress:
     """The server, database and schema of a ledger or a table.
 
     Attributes:
-        user, host, port, database: as in the text; the driver takes what is empty from environment variables. A host
-            may also be the directory of a socket.
+        user, host, port, database: parts of the address; for an empty part, the driver uses its environment variable. A
+            host may also be the directory of a socket.
         schema: the schema that holds the tables.
         options: further settings of the connection, none of them secret.
         table: the name of the table, empty for a ledger.

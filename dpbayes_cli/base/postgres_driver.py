@@ -16,7 +16,7 @@ def import_driver(what: str, error: type[DpbayesError]) -> Any:
     """Import and return the driver; ``what`` names the ledger or table that needs it, for the message.
 
     Raises:
-        error: the given exception; the driver is not installed.
+        error: the driver is not installed.
     """
     try:
         import psycopg

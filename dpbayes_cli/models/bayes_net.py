@@ -56,7 +56,7 @@ class BayesNet(DiscreteBayesNet):
     summary: ClassVar[str] = "a directed acyclic graph of discrete variables, Dirichlet priors on its tables"
     info: ClassVar[MethodInfo] = MethodInfo(
         releases="Noisy joint counts of each variable and its parents; fourier-laplace releases noisy parities "
-        "instead. From these, inference computes the posterior of every conditional probability table.",
+        "instead. From the released numbers, inference computes the posterior of every conditional probability table.",
         guarantee="The mechanism gives the guarantee. For |I| variables the L1 sensitivity is 2 |I| under replace-one "
         "and |I| under add-remove, because a record is in one cell of every table.",
         assumptions="The graph, the values and the cut points are public and chosen without looking at the records. A "
@@ -64,8 +64,8 @@ class BayesNet(DiscreteBayesNet):
         "impute, a public value replaces the invalid cell.",
         source="Zhang, Rubinstein and Dimitrakakis 2016, Algorithms 1 to 3.",
         corrections="The paper clips noisy counts and treats them as exact. Here inference accounts for the noise. If "
-        "several tables estimate the same totals, it combines their estimates. Variables may have more than two "
-        "values.",
+        "several tables estimate the same totals, inference combines their estimates. Variables may have more than "
+        "two values.",
         prefer_when="You have several questions about how columns depend on each other, and the graph is known.",
     )
     domain_type: ClassVar[type[Section]] = BayesNetDomain

@@ -64,7 +64,7 @@ class BetaBernoulli(BetaProbability):
     summary: ClassVar[str] = "probability of a binary outcome, Beta prior"
     info: ClassVar[MethodInfo] = MethodInfo(
         releases="The noisy number of successes; also the noisy number of failures, if the number of valid records is "
-        "private. From these, inference computes the posterior of theta, the probability of success.",
+        "private. From the released numbers, inference computes the posterior of theta, the probability of success.",
         guarantee="The mechanism gives the guarantee. The L1 sensitivity is 1 for complete records under replace-one "
         "(one count), 2 for dropped records under replace-one (two counts), and 1 under add-remove (two counts).",
         assumptions="Each record holds one binary outcome. Records are independent given theta. The two valid texts "
@@ -112,8 +112,8 @@ class BetaBernoulli(BetaProbability):
 
         Privacy: let t(x) be the contribution of a record. Under replace-one with complete records, t(x) is 0 or 1, so
             that the statistic changes by at most 1. Under replace-one with dropped records, t(x) is (1, 0), (0, 1) or
-            (0, 0), so that the L1 change is at most 2. A success replaced by a failure attains both. Under add-remove,
-            ||t(x)||_1 <= 1, attained by a success.
+            (0, 0), so that the L1 change is at most 2. A success replaced by a failure attains both bounds. Under
+            add-remove, ||t(x)||_1 <= 1, attained by a success.
         Source: design notes, correction to Foulds et al. and Zhang et al. (one number, not a pair, if n is public).
         """
         successes, failures = CountAt("outcome", SUCCESS), CountAt("outcome", FAILURE)

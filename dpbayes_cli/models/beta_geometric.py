@@ -42,9 +42,9 @@ class BetaGeometric(WholeNumber, BetaProbability):
     summary: ClassVar[str] = "probability of success from the failures before it, Beta prior"
     info: ClassVar[MethodInfo] = MethodInfo(
         releases="The noisy sum of the failures, each number clamped to a public bound; also the noisy number of "
-        "valid records, unless this number is public. From these, inference computes the posterior of the probability "
-        "of success. The mechanisms gibbs, ops and rdp-* release draws of that probability instead; map releases an "
-        "estimate of it.",
+        "valid records, unless this number is public. From the released numbers, inference computes the posterior of "
+        "the probability of success. The mechanisms gibbs, ops and rdp-* release draws of that probability instead; "
+        "map releases an estimate of it.",
         guarantee="The mechanism gives the guarantee. One record moves the sum by at most the public bound.",
         assumptions="Each record holds one whole number, the failures before the first success; larger numbers are "
         "clamped to the public bound or dropped. Attempts are independent and have the same probability of success. "

@@ -57,8 +57,8 @@ class DirichletCategorical(DirichletProbabilities, ConjugatePosterior):
     name: ClassVar[str] = "dirichlet-categorical"
     summary: ClassVar[str] = "probabilities of K categories, Dirichlet prior"
     info: ClassVar[MethodInfo] = MethodInfo(
-        releases="One noisy count for each of the K public categories. From these, inference computes the posterior "
-        "of theta, the vector of probabilities.",
+        releases="One noisy count for each of the K public categories. From the released numbers, inference computes "
+        "the posterior of theta, the vector of probabilities.",
         guarantee="The mechanism gives the guarantee. The L1 sensitivity is 2 under replace-one (one count falls, "
         "another rises) and 1 under add-remove.",
         assumptions="Each record holds one category from a public list. Records are independent given theta. With "

@@ -56,8 +56,8 @@ class GammaExponential(ConjugateNumber, GammaRate):
     summary: ClassVar[str] = "rate of a waiting time, Gamma prior"
     info: ClassVar[MethodInfo] = MethodInfo(
         releases="The noisy sum of the times, each clamped to a public bound; also the noisy number of valid records, "
-        "unless this number is public. From these, inference computes the posterior of the rate. The mechanisms ops "
-        "and rdp-* release draws of the rate instead.",
+        "unless this number is public. From the released numbers, inference computes the posterior of the rate. The "
+        "mechanisms ops and rdp-* release draws of the rate instead.",
         guarantee="The mechanism gives the guarantee. One record moves the sum of times by at most the public bound.",
         assumptions="Each record holds one non-negative number; larger numbers are clamped to the public bound or "
         "dropped. Numbers are rounded to a public grid of 2^20 steps. With impute:VALUE, an invalid cell counts as if "

@@ -40,8 +40,8 @@ class GammaPoisson(WholeNumber, GammaRate):
     summary: ClassVar[str] = "rate of a count, Gamma prior"
     info: ClassVar[MethodInfo] = MethodInfo(
         releases="The noisy sum of the counts, each clamped to a public bound; also the noisy number of valid "
-        "records, unless this number is public. From these, inference computes the posterior of the rate. The "
-        "mechanisms ops and rdp-* release draws of the rate instead.",
+        "records, unless this number is public. From the released numbers, inference computes the posterior of the "
+        "rate. The mechanisms ops and rdp-* release draws of the rate instead.",
         guarantee="The mechanism gives the guarantee. One record moves the sum of counts by at most the public bound.",
         assumptions="Each record holds one count; a count above the public bound is clamped to the bound or dropped. "
         "With impute:VALUE, an invalid cell counts as if it held VALUE.",

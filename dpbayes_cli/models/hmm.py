@@ -135,11 +135,12 @@ class Hmm(NoisyStatistics, LatentVariables):
         "sequences of hidden states, naive Bayes features of records given the state, Dirichlet priors"
     )
     info: ClassVar[MethodInfo] = MethodInfo(
-        releases="For each feature the noisy number of records of each sequence, time step and value. From these, "
-        "inference computes the posterior of emissions, transitions, and the state of every sequence at every step.",
+        releases="For each feature the noisy number of records of each sequence, time step and value. From the "
+        "released numbers, inference computes the posterior of emissions, transitions, and the state of every "
+        "sequence at every step.",
         guarantee="The mechanism gives the guarantee. For F features the L1 sensitivity is 2 F under replace-one and "
-        "F under add-remove, because a record is in one cell of each feature's table. It does not depend on the "
-        "number of sequences and steps.",
+        "F under add-remove, because a record is in one cell of each feature's table. The sensitivity does not depend "
+        "on the number of sequences and steps.",
         assumptions="All records of a sequence at a time step share its state; given the state, their features are "
         "independent. Sequences, time steps, values and the number of states are public. The number of records of a "
         "sequence at a step does not depend on the state. A record with an invalid cell is left out of the tables "
@@ -147,8 +148,8 @@ class Hmm(NoisyStatistics, LatentVariables):
         source="Foulds, Geumlek, Welling and Chaudhuri 2016, sec. 5 and Figures 3 to 7; Goldwater and Griffiths 2007 "
         "(transitions integrated out).",
         corrections="The paper replaces negative noisy counts by zero and then treats all counts as exact. This adds "
-        "records to empty cells. The option method: naive does the same; by default, inference accounts for the "
-        "noise. By default, the states of a sequence are drawn together; the paper draws them one by one, as does "
+        "records to cells that are empty. The option method: naive does so too; by default, inference accounts for "
+        "the noise. By default, the states of a sequence are drawn together; the paper draws them one by one, as does "
         "state_sampler: collapsed.",
         prefer_when="Several sequences go through a few regimes over time, with many records at each step.",
     )

@@ -47,9 +47,9 @@ class HuberRegression(ConvexNumberModel):
     summary: ClassVar[str] = "a number from features with Huber's loss, normal prior; predicts new records"
     info: ClassVar[MethodInfo] = MethodInfo(
         releases="Draws of the coefficients from a Gibbs posterior tempered for privacy, and nothing else.",
-        guarantee="The mechanism gives the guarantee. Let c be the largest norm of a row of the design: c^2 = norm^2 "
-        "+ 1 with an intercept. The scale is measured after the target has been scaled to [-1, 1]. The gradient of "
-        "one record's loss has norm at most c * threshold / scale, and its curvature is at most c^2 / scale^2.",
+        guarantee="The mechanism gives the guarantee. A row of the design has norm at most c; with an intercept, c^2 "
+        "= norm^2 + 1. The scale is measured after the target has been scaled to [-1, 1]. The gradient of one "
+        "record's loss has norm at most c * threshold / scale, and its curvature is at most c^2 / scale^2.",
         assumptions="The assumptions of logistic-regression apply. In addition, the target is clamped to public "
         "bounds. The loss is squared near zero and linear beyond the threshold.",
         source="Huber 1964; Minami, Arai, Sato and Nakagawa 2016.",

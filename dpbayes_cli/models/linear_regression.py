@@ -60,8 +60,8 @@ class LinearRegressionPrior(Section, frozen=True, kw_only=True):
     mean: Annotated[
         dict[str, Bound],
         Meta(
-            description="for each column the prior mean; the target's applies at the prior means of the features "
-            "[middle]"
+            description="for each column the prior mean; for the target, this is the mean at the prior means of the "
+            "features [middle]"
         ),
     ] = msgspec.field(default_factory=dict)
     deviation: Annotated[
@@ -97,8 +97,8 @@ class LinearRegression(JointNormal, NormalRegression):
     summary: ClassVar[str] = "coefficients and variance of a linear regression, conjugate prior"
     info: ClassVar[MethodInfo] = MethodInfo(
         releases="The noisy sums, squares and products of D columns, namely the target and its features; also the "
-        "noisy number of valid records, unless this number is public. From these, inference computes the joint "
-        "posterior of intercept, slopes and variance, in the units of the file.",
+        "noisy number of valid records, unless this number is public. From the released numbers, inference computes "
+        "the joint posterior of intercept, slopes and variance, in the units of the file.",
         guarantee="The mechanism gives the guarantee. In units of the columns' ranges, one record moves all released "
         "numbers together by at most (D + 1)^2 in L1. The squared L2 change is at most 4 (D + 1)^2 if D is odd, and 4 "
         "(D + 1)^2 - 4 if D is even. The record count adds nothing to these bounds.",
@@ -112,16 +112,16 @@ class LinearRegression(JointNormal, NormalRegression):
         "larger k all but excludes strongly correlated features. Each number is clamped to its public bounds and "
         "rounded to a grid of 2^14 steps; a record with an invalid number is invalid. Inference assumes that no "
         "number reaches its bounds, and warns if the posterior contradicts this. With noise, the posterior relies on "
-        "the normality of the features, which determines the variance of their squares. Without noise, it does not "
-        "rely on normality.",
+        "the normality of the features, which determines the variance of their squares. Without noise, the posterior "
+        "does not rely on normality.",
         source="Bernstein and Sheldon 2018, Alg. 1, and 2019 (regression from noisy second moments); Park and Casella "
         "2008 (scale mixture); Bartlett 1933; Zhang, Rubinstein and Dimitrakakis 2016, sec. 5.2 (known variance, ops).",
         corrections="Given the parameters, the spread of the sums depends on fourth moments of the features. "
         "Bernstein and Sheldon 2019 release these with noise, or state a prior of the features. This model states a "
-        "prior, because about D^4 / 24 more moments would share epsilon, and no law may have the noisy moments. "
-        "Inference does not repair noisy second moments, because it draws covariances from a law on positive definite "
-        "matrices. The plug-in posterior (method: naive) replaces negative eigenvalues by 0; the scale matrix of the "
-        "prior is added, which keeps the slopes finite.",
+        "prior, because about D^4 / 24 more moments would share epsilon, and there may be no law with the noisy "
+        "moments. Inference does not repair noisy second moments, because it draws covariances from a law on positive "
+        "definite matrices. The plug-in posterior (method: naive) replaces negative eigenvalues by 0; the scale "
+        "matrix of the prior is added, which keeps the slopes finite.",
         prefer_when="You predict one number from others, or want a slope. To learn how all numbers vary together, use "
         "`multivariate-normal`.",
     )

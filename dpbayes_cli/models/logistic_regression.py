@@ -39,9 +39,8 @@ class LogisticRegression(ConvexClassModel):
     has_probabilities: ClassVar[bool] = True
     info: ClassVar[MethodInfo] = MethodInfo(
         releases="Draws of the coefficients from a posterior tempered for privacy, and nothing else.",
-        guarantee="The mechanism gives the guarantee. Let c be the largest norm of a row of the design: c^2 = norm^2 "
-        "+ 1 with an intercept. The gradient of one record's loss has norm at most c, and its curvature is at most "
-        "c^2 / 4.",
+        guarantee="The mechanism gives the guarantee. A row of the design has norm at most c; with an intercept, c^2 "
+        "= norm^2 + 1. The gradient of one record's loss has norm at most c, and its curvature is at most c^2 / 4.",
         assumptions="Numbers have public bounds; texts have public lists of values. A record's features are clipped to "
         "a public norm. Coefficients refer to the scaled design, in which the bounds of a number become -1 and 1.",
         source="Geumlek, Song and Chaudhuri 2017, sec. 4; Minami, Arai, Sato and Nakagawa 2016.",

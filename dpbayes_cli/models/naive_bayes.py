@@ -49,8 +49,8 @@ class NaiveBayes(DiscreteBayesNet):
     )
     info: ClassVar[MethodInfo] = MethodInfo(
         releases="Noisy counts of the class, and noisy joint counts of the class and each feature; fourier-laplace "
-        "releases noisy parities instead. From these, inference computes the posterior of every conditional "
-        "probability table.",
+        "releases noisy parities instead. From the released numbers, inference computes the posterior of every "
+        "conditional probability table.",
         guarantee="The mechanism gives the guarantee. For m features the L1 sensitivity is 2 (m + 1) under replace-one "
         "and m + 1 under add-remove, because a record is in one cell of every table.",
         assumptions="Features are independent given the class. Values and cut points are public. A record with an "

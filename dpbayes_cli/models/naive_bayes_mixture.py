@@ -60,8 +60,7 @@ class NaiveBayesMixturePrior(Section, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class NaiveBayesMixture(LatentVariables):
-    """Hidden classes z_i ~ shares and independent features x_ij ~ theta_j[z_i], with Dirichlet priors on shares and
-    theta.
+    """Hidden classes z_i ~ shares; independent features x_ij ~ theta_j[z_i]; Dirichlet priors on all probabilities.
 
     Privacy: only a private chain reads the records; see ``PrivateGibbs``. Replacing a record changes the law of that
         record's class, and changes the counts in each feature's table by one record.
@@ -154,5 +153,5 @@ class NaiveBayesMixture(LatentVariables):
         return CodedColumns(self.variables)
 
     def predictive(self, mean: Sequence[float]) -> dict[str, float]:
-        """Return no prediction: the order of classes may differ between draws, so mean parameters have no meaning."""
+        """Return no prediction: the order of classes may differ between draws, so means over draws have no meaning."""
         return {}

@@ -65,8 +65,8 @@ class Normal(BoundedNumber):
     summary: ClassVar[str] = "mean and variance of a number, normal-inverse-gamma prior"
     info: ClassVar[MethodInfo] = MethodInfo(
         releases="The noisy sum of the numbers and the noisy sum of their squares; also the noisy number of valid "
-        "records, unless this number is public. From these, inference computes the joint posterior of mean and "
-        "variance.",
+        "records, unless this number is public. From the released numbers, inference computes the joint posterior of "
+        "mean and variance.",
         guarantee="The mechanism gives the guarantee. In units of the range, one record moves the sum, the sum of "
         "squares and the count together by at most 4, although their separate sensitivities add up to 5. The count "
         "adds nothing to this bound.",
@@ -75,11 +75,11 @@ class Normal(BoundedNumber):
         "normal. Inference treats the sum of many records as normal given the parameters. With impute:VALUE, an "
         "invalid cell counts as if it held VALUE.",
         source="Bernstein and Sheldon 2018, sec. 3.3 and Alg. 2-3; Park and Casella 2008 (scale mixture).",
-        corrections="The paper's listing omits a factor from the mean of a random sum, draws the truncated sum from "
-        "its prior, and treats the three regions of the sum as independent. In the paper's own example, this makes "
-        "variances 1.21 times too large. Here the mean and the covariance of the sums are the number of records times "
-        "the mean and the covariance of one clamped or dropped number. The sums are drawn from their law given the "
-        "released numbers.",
+        corrections="The paper's listing omits a factor from the mean of a random sum, and draws the truncated sum "
+        "from its prior. It also treats the three regions of the sum as independent, which makes variances 1.21 times "
+        "too large in the paper's own example. Here the mean and the covariance of the sums are the number of records "
+        "times the mean and the covariance of one clamped or dropped number. The sums are drawn from their law given "
+        "the released numbers.",
         prefer_when="You have a measurement of unknown mean and spread. If the spread is known, normal-mean spends "
         "all of the budget on the mean.",
     )

@@ -59,8 +59,8 @@ class NormalMean(ConjugateNumber):
     summary: ClassVar[str] = "mean of a number of known variance, normal prior"
     info: ClassVar[MethodInfo] = MethodInfo(
         releases="The noisy sum of the numbers, each clamped to public bounds; also the noisy number of valid "
-        "records, unless this number is public. From these, inference computes the posterior of the mean. The "
-        "mechanisms ops and rdp-* release draws of the mean instead.",
+        "records, unless this number is public. From the released numbers, inference computes the posterior of the "
+        "mean. The mechanisms ops and rdp-* release draws of the mean instead.",
         guarantee="The mechanism gives the guarantee. One record moves the sum by at most upper - lower.",
         assumptions="Each record holds one number, clamped to public bounds or dropped, and rounded to a public grid "
         "of 2^20 steps. The variance is known and public. With impute:VALUE, an invalid cell counts as if it held "

@@ -56,9 +56,9 @@ class ProbitRegression(ConvexClassModel):
     has_probabilities: ClassVar[bool] = True
     info: ClassVar[MethodInfo] = MethodInfo(
         releases="Draws of the coefficients from a posterior tempered for privacy, and nothing else.",
-        guarantee="The mechanism gives the guarantee. Let c be the largest norm of a row of the design: c^2 = norm^2 "
-        "+ 1 with an intercept. The gradient of one record's loss has norm at most c, and its curvature is at most "
-        "phi(0) * c^2 = 0.399 * c^2.",
+        guarantee="The mechanism gives the guarantee. A row of the design has norm at most c; with an intercept, c^2 "
+        "= norm^2 + 1. The gradient of one record's loss has norm at most c, and its curvature is at most phi(0) * "
+        "c^2 = 0.399 * c^2.",
         assumptions="The assumptions of logistic-regression apply, with the probit mean function Phi. The log "
         "likelihood is replaced by the canonical pseudo-likelihood y * t - A(t), where t is the linear predictor and "
         "A(t) = t * Phi(t) + phi(t); both have the mean function Phi.",

@@ -48,10 +48,10 @@ class QuantileRegression(ConvexNumberModel):
     summary: ClassVar[str] = "a quantile of a number from features, smoothed pinball loss, normal prior"
     info: ClassVar[MethodInfo] = MethodInfo(
         releases="Draws of the coefficients from a Gibbs posterior tempered for privacy, and nothing else.",
-        guarantee="The mechanism gives the guarantee. Let c be the largest norm of a row of the design: c^2 = norm^2 "
-        "+ 1 with an intercept. The scale is measured after the target has been scaled to [-1, 1]. The gradient of "
-        "one record's loss has norm at most c * max(level, 1 - level) / scale, and its curvature is at most c^2 / (2 "
-        "* smoothing * scale^2).",
+        guarantee="The mechanism gives the guarantee. A row of the design has norm at most c; with an intercept, c^2 "
+        "= norm^2 + 1. The scale is measured after the target has been scaled to [-1, 1]. The gradient of one "
+        "record's loss has norm at most c * max(level, 1 - level) / scale, and its curvature is at most c^2 / (2 * "
+        "smoothing * scale^2).",
         assumptions="The assumptions of logistic-regression apply. In addition, the target is clamped to public "
         "bounds.",
         source="Koenker and Bassett 1978; Minami, Arai, Sato and Nakagawa 2016.",

@@ -45,9 +45,9 @@ class Svm(ConvexClassModel):
     summary: ClassVar[str] = "a linear classifier with the smoothed hinge loss, normal prior; scores new records"
     info: ClassVar[MethodInfo] = MethodInfo(
         releases="Draws of the coefficients from a Gibbs posterior tempered for privacy, and nothing else.",
-        guarantee="The mechanism gives the guarantee. Let c be the largest norm of a row of the design: c^2 = norm^2 "
-        "+ 1 with an intercept. The gradient of one record's loss has norm at most c, and its curvature is at most "
-        "c^2 / smoothing.",
+        guarantee="The mechanism gives the guarantee. A row of the design has norm at most c; with an intercept, c^2 "
+        "= norm^2 + 1. The gradient of one record's loss has norm at most c, and its curvature is at most c^2 / "
+        "smoothing.",
         assumptions="The assumptions of logistic-regression apply, but the loss is not a likelihood: a record gets a "
         "score, not a probability.",
         source="Minami, Arai, Sato and Nakagawa 2016, sec. 3.",

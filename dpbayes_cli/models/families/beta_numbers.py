@@ -65,7 +65,7 @@ class GeometricNumbers(LogitOfBeta, LatticeFamily):
         return np.zeros_like(coordinate), 36.0 / np.maximum(np.logaddexp(0.0, coordinate), 1e-300)
 
     def transform(self, coordinate: Floats, frequencies: Floats | Complexes, lower: float, upper: float) -> Complexes:
-        """Sum a geometric series to p (1 - r^(upper + 1)) / (1 - r), where r = (1 - p) exp(i u)."""
+        """Return the sum of a geometric series: p (1 - r^(upper + 1)) / (1 - r), where r = (1 - p) exp(i u)."""
         log_ratio = 1j * frequencies - np.logaddexp(0.0, coordinate)
         is_near_one = np.abs(log_ratio) < 1e-12
         safe = np.where(is_near_one, 1.0, log_ratio)

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 class BoundedNumber(NoisyStatistics):
     """The capability of models whose records are one number each, between bounds that can be chosen privately.
 
-    The names of the integer statistic do not depend on the bounds. Its sensitivity depends on them only if numbers are
-    whole.
+    The names of the integer statistic do not depend on the bounds. The sensitivity of the statistic depends on the
+    bounds only if numbers are whole.
     """
 
     bound_keys: ClassVar[tuple[str, ...]] = ("upper",)

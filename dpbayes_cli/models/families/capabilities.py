@@ -126,8 +126,8 @@ class ScaledRegression:
         variance: the variance of the scaled target given the features.
         bounds: the bounds of the target and of the features, in the units of the file.
         prior_mean: the scaled prior means of target and features.
-        prior_precision: the prior precisions multiplied by the variance. The first belongs to the value of the
-            regression line at the prior means of the features, the others to the slopes.
+        prior_precision: the variance times the prior precisions, first of the regression line's value at the prior
+            means of the features, then of each slope.
         steps: the number of grid steps between bounds.
     """
 

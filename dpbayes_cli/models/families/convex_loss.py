@@ -30,7 +30,7 @@ _MAX_ENTRIES = 1 << 22
 class ConvexLossModel(Model):
     """A Gibbs posterior of a convex loss with bounded derivatives.
 
-    Its density is proportional to exp(-beta * sum_i loss(x_i'w; y_i) - tau * |w|^2 / 2).
+    The density of the posterior is proportional to exp(-beta * sum_i loss(x_i'w; y_i) - tau * |w|^2 / 2).
 
     Attributes:
         design: the map from a record's features to a row of bounded norm.

@@ -12,6 +12,6 @@ Bound = Annotated[float, Meta(ge=-MAX_BOUND, le=MAX_BOUND)]
 
 StandIn = Annotated[
     Annotated[str, Meta(extra_json_schema=YAML_SCALAR)] | None,
-    Meta(description="the public value that replaces an invalid cell; default: as on_invalid says"),
+    Meta(description="the public value that replaces an invalid cell; default: the rule on_invalid applies"),
 ]
 """The value of a column's key ``impute``."""

@@ -23,8 +23,8 @@ _SEPARATORS = "=|,"
 Concentrations = Annotated[
     Positive | dict[str, Positive | dict[str, Positive]],
     Meta(
-        description="one number for all tables, or for each variable a number or a mapping from value to number; they "
-        "apply to every row of a table"
+        description="for every row of a table: one number, or for each variable a number or a mapping from value to "
+        "number"
     ),
 ]
 

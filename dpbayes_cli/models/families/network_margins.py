@@ -29,7 +29,7 @@ class MarginEstimates:
         self._combined_margins: dict[frozenset[int], tuple[Floats, float]] = {}
 
     def for_table(self, i: int) -> tuple[Floats | None, Floats | None]:
-        """Estimate row totals of a table, and their variances, from other tables; None if no other table has them."""
+        """Estimate row totals of a table, and their variances, from other tables; None if no other table holds them."""
         parents = self._network.parents[i]
         if not parents:
             return None, None
@@ -43,7 +43,7 @@ class MarginEstimates:
         return margin.ravel(), np.full(margin.size, 1.0 / other_precision)
 
     def _combined(self, variables: frozenset[int]) -> tuple[Floats, float]:
-        """Return two sums over tables: of precision times margin, with axes ascending; and of precisions."""
+        """Return the sum over tables of precision times margin, with axes ascending, and the sum of precisions."""
         if variables not in self._combined_margins:
             axes = sorted(variables)
             tables = [i for i in self._tables_with[axes[0]] if variables <= set(self._network.families[i])]

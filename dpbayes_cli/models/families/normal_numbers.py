@@ -19,7 +19,7 @@ _MIN_QUADRATURE_SD = 0.5
 """From this sd on, quadrature of the density on [-1, 1] is accurate to double precision."""
 _MIN_OSCILLATING_SD = 4.0
 _MAX_SLOW_FREQUENCY = 64.0
-"""At higher frequencies, the characteristic function is computed by quadrature only if sd > ``_MIN_OSCILLATING_SD``."""
+"""At frequencies above this, quadrature of the characteristic function needs sd > ``_MIN_OSCILLATING_SD``."""
 
 
 @dataclass(frozen=True)

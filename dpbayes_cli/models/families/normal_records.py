@@ -61,7 +61,7 @@ class NormalRecords(RecordLaw):
         return np.stack([self.prior_mean + points[..., 0] * self._unit, variance], axis=-1)
 
     def moments(self, points: Floats) -> tuple[Floats, Floats]:
-        """Return mean and covariance of (2 v, v^2, 1), or zeros if dropped, with v the number scaled to [-1, 1]."""
+        """Return mean and covariance of (2 v, v^2, 1), where v is the scaled number; a dropped number adds zeros."""
         parameters = self.parameters(points)
         half, middle = (self.column.upper - self.column.lower) / 2.0, (self.column.upper + self.column.lower) / 2.0
         mean, sd = (parameters[..., 0] - middle) / half, np.sqrt(parameters[..., 1]) / half

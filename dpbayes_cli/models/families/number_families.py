@@ -1,8 +1,8 @@
 """Families of numbers with a conjugate prior, and the law of what a number of a family adds to the statistic.
 
-A family has a prior. For any interval, it has the probabilities below, inside and above the interval, and the first
-moments and the characteristic function inside. The law of a clamped or dropped number follows from these. A new model
-whose records are one number each implements a family.
+A family has a prior. For any interval, a family computes the probabilities below, inside and above the interval, and
+the first moments and the characteristic function of the numbers inside. The law of a clamped or dropped number follows
+from these. A new model whose records are one number each implements a family.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ class NumberLaw(ScalarLaw):
         return mean, covariance
 
     def characteristic(self, points: Floats, frequencies: Floats | Complexes) -> Complexes:
-        """Return the characteristic function of the contribution of a number clamped to, or inside, the bounds."""
+        """Return the characteristic function of what a clamped number, or a number inside the bounds, contributes."""
         middle, half = self._scale
         lower, upper = self.column.lower, self.column.upper
         width = (upper - lower) / 2.0

@@ -136,7 +136,7 @@ class NumberDomain(RegressionDomain, frozen=True, kw_only=True):
 
 
 class CoefficientPrior(Section, frozen=True, kw_only=True):
-    """Independent normal priors with mean zero on all coefficients of the scaled design; subclasses add a default."""
+    """Independent N(0, 1 / tau) priors on all coefficients of the scaled design; subclasses add a default for tau."""
 
     precision: Precision
 

@@ -31,9 +31,9 @@ class RegressionRecords(WishartRecords):
         level | variance ~ N(prior_mean_0, variance / strength),
 
     where the level is the value of the regression line at the prior means of the features. This is the conjugate prior
-    of linear regression. It is independent of the law of the features, whose covariance is inverse Wishart with D + k
-    degrees of freedom and the expectation diag(deviation^2). Without noise, the posterior is conjugate for any law of
-    the features.
+    of linear regression. The prior is independent of the law of the features, whose covariance is inverse Wishart with
+    D + k degrees of freedom and the expectation diag(deviation^2). Without noise, the posterior is conjugate for any
+    law of the features.
 
     Attributes:
         slope_strength: the weight of the prior of the slopes, in records.

@@ -44,7 +44,7 @@ class WishartRecords(RecordLaw):
 
     Numbers are scaled to [-1, 1]; the law ignores the bounds. Let L L' be the inverse of the prior scale matrix.
     Bartlett's decomposition writes the precision matrix as L A A' L', where A is lower triangular with independent
-    entries: the squares of its diagonal entries are chi-square variables, and the entries below the diagonal are
+    entries. The squares of the diagonal entries of A are chi-square variables, and the entries below the diagonal are
     normal. The coordinates are (mean - prior mean) * sqrt(strength) / deviation, then the logarithms of the chi-square
     variables, then the normal entries.
 
