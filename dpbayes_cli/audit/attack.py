@@ -1,4 +1,4 @@
-"""Audit a planned release in limited time: compare the exact laws of its draws, repeat them, and attack releases."""
+"""Audit a planned release in limited time: compare exact laws of its draws, repeat the draws, attack releases."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _TIMEOUT_FACTOR = 3.0
 """The audit waits for a fresh process this many times as long as its draws should take; the process may have died."""
 _DELTAS = ("0", "1e-6", "1e-3", "1e-2", "0.1")
 _EXACT_SHARE, _REPEATED_SHARE, _END_SHARE = 0.4, 0.15, 0.97
-"""Shares of the allotted time: when the comparison of laws ends, how long draws are repeated, and when the audit ends."""
+"""Shares of the allotted time: when comparing laws ends, how long draws are repeated, and when the audit ends."""
 DOES_NOT_PROVE = (
     "Passing does not prove the guarantee: a lower bound below the claim may mean that the mechanism loses less "
     "privacy than claimed, or that the attack was weak. The proofs are in the docstrings of the code.",

@@ -48,7 +48,7 @@ def check_at_most(name: str, measured: float, allowed: float, where: str = "") -
 
 @dataclass
 class WorstLoss:
-    """The largest loss of one kind over pairs, relative to the allowed loss.
+    """Keeps, of all compared pairs, the loss that is largest relative to the allowed loss.
 
     Attributes:
         measured, allowed: the two losses of the pair with the largest quotient measured / allowed.
@@ -202,7 +202,7 @@ class ExactComparison:
             yield Check(_RELEASED, True, "the same", "the same for all data sets")
 
     def pairs_to_attack(self, most: int) -> list[Pair]:
-        """Return the pair with the largest privacy loss, then pairs that change other components of the statistic."""
+        """Return the pair with the largest privacy loss, then pairs that differ in other parts of the statistic."""
         strongest = self._first if self._most is None else self._most[1]
         pairs = [] if strongest is None else [strongest]
         changed: set[int] = set().union(*(_changed_components(pair) for pair in pairs))

@@ -154,7 +154,7 @@ def compare_draws(known: Sequence[Stream], samples: Sequence[ProcessDraws]) -> I
         p = min(_law_p(stream, np.concatenate(rows)), *(_independence_p(stream, sample) for sample in rows))
         n = sum(map(len, rows))
         name = f"draws of {stream.name}, {n:,} in {len(rows)} processes"
-        yield Check(name, p > SMALLEST_P, f"p = {p:.2g}", f"a p above {SMALLEST_P:g}")
+        yield Check(name, p > SMALLEST_P, f"p = {p:.2g}", f"a p-value above {SMALLEST_P:g}")
         masses = np.diff(stream.below, axis=1, prepend=0.0, append=1.0)
         collision = float(np.prod((masses**2).sum(axis=1)))
         yield from _check_different(stream.name, [sample.tolist() for sample in rows], collision)

@@ -1,9 +1,9 @@
-r"""The public grammar of cells, the same in every engine: which texts mean which level.
+r"""The public grammar of cells, the same in every engine; it decides which texts mean the same level.
 
 A cell is stripped of spaces and tabs at both ends. An integer may be written with a sign, leading zeros and a zero
-fraction (``1``, ``+1``, ``01``, ``1.0``, ``1.`` are the same; ``1e0``, ``1_000`` and digits of other scripts are plain
-text). Everything else is compared exactly, letter by letter. The patterns are in the common subset of RE2, Java and
-Python's ``re``, so that an engine can evaluate them where the data are.
+fraction. So ``1``, ``+1``, ``01``, ``1.0`` and ``1.`` mean the same level, but ``1e0``, ``1_000`` and digits of other
+scripts are plain text. All other texts are compared letter by letter. The patterns are in the common subset of RE2,
+Java and Python's ``re``, so that an engine can evaluate them where the data are.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ class BetaGeometric(WholeNumber, BetaProbability):
     """
 
     name: ClassVar[str] = "beta-geometric"
-    summary: ClassVar[str] = "probability of success from the failures before it, Beta prior"
+    summary: ClassVar[str] = "probability of success from the number of failures before the first success, Beta prior"
     info: ClassVar[MethodInfo] = MethodInfo(
         releases="The noisy sum of the failures, each number clamped to a public bound; also the noisy number of "
         "valid records, unless this number is public. From the released numbers, inference computes the posterior of "

@@ -65,9 +65,9 @@ class DirichletCategorical(DirichletProbabilities, ConjugatePosterior):
         "impute:VALUE, an invalid cell counts as if it held VALUE.",
         source="Bernstein and Sheldon 2018, sec. 3 and Fig. 1 (multinomial); Zhang, Rubinstein and Dimitrakakis 2016, "
         "Alg. 1.",
-        corrections="Noise is drawn independently for each count. The code of Bernstein and Sheldon adds the same draw "
-        "to all counts, which is not private. The posterior uses the exact integer law of the counts, not a normal "
-        "approximation.",
+        corrections="Noise is drawn independently for each count. The code of Bernstein and Sheldon adds the same "
+        "draw to all counts, which is not private. The posterior uses the exact law of the integer counts, not a "
+        "normal approximation.",
         prefer_when="You ask one multiple-choice question about each person.",
     )
     domain_type: ClassVar[type[Section]] = DirichletCategoricalDomain

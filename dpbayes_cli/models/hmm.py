@@ -132,7 +132,7 @@ class Hmm(NoisyStatistics, LatentVariables):
 
     name: ClassVar[str] = "hmm"
     summary: ClassVar[str] = (
-        "sequences of hidden states, naive Bayes features of records given the state, Dirichlet priors"
+        "sequences of hidden states, features of records independent given the state, Dirichlet priors"
     )
     info: ClassVar[MethodInfo] = MethodInfo(
         releases="For each feature the noisy number of records of each sequence, time step and value. From the "

@@ -104,16 +104,15 @@ class LinearRegression(JointNormal, NormalRegression):
         "(D + 1)^2 - 4 if D is even. The record count adds nothing to these bounds.",
         assumptions="The target is normal given the features, and the features are jointly normal. Let k = "
         "variance_strength, let deviation_0 and mean_0 belong to the target, and let level be the value of the "
-        "regression line at the prior means of the features. Then the prior is variance ~ k * deviation_0^2 / "
-        "chi-square(2 + k), slope_j ~ N(0, variance / (slope_strength * deviation_j^2)) and level ~ N(mean_0, "
-        "variance / strength). This is the conjugate prior of linear regression. Independently of this prior, the "
-        "covariance of the features is inverse Wishart with D + k degrees of freedom and expectation "
-        "diag(deviation^2), and their means are N(mean, covariance / strength). The default k is 0.2, because a "
-        "larger k all but excludes strongly correlated features. Each number is clamped to its public bounds and "
-        "rounded to a grid of 2^14 steps; a record with an invalid number is invalid. Inference assumes that no "
-        "number reaches its bounds, and warns if the posterior contradicts this. With noise, the posterior relies on "
-        "the normality of the features, which determines the variance of their squares. Without noise, the posterior "
-        "does not rely on normality.",
+        "regression line at the prior means of the features. Then the conjugate prior of the regression is variance ~ "
+        "k * deviation_0^2 / chi-square(2 + k), slope_j ~ N(0, variance / (slope_strength * deviation_j^2)) and level "
+        "~ N(mean_0, variance / strength). Independently of this prior, the covariance of the features is inverse "
+        "Wishart with D + k degrees of freedom and expectation diag(deviation^2), and their means are N(mean, "
+        "covariance / strength). The default k is 0.2, because a larger k all but excludes strongly correlated "
+        "features. Each number is clamped to its public bounds and rounded to a grid of 2^14 steps; a record with an "
+        "invalid number is invalid. Inference assumes that no number reaches its bounds, and warns if the posterior "
+        "contradicts this. With noise, the posterior relies on the normality of the features, which determines the "
+        "variance of their squares. Without noise, the posterior does not rely on normality.",
         source="Bernstein and Sheldon 2018, Alg. 1, and 2019 (regression from noisy second moments); Park and Casella "
         "2008 (scale mixture); Bartlett 1933; Zhang, Rubinstein and Dimitrakakis 2016, sec. 5.2 (known variance, ops).",
         corrections="Given the parameters, the spread of the sums depends on fourth moments of the features. "

@@ -158,7 +158,7 @@ def record_count(policy: RecordPolicy, n_records: int | None) -> RecordCount:
         n_records: the public number of privacy units; None if this number is private.
 
     Raises:
-        SpecError: ``n_records`` is public under replace-one, but was not given.
+        SpecError: ``n_records`` is None under replace-one neighbors, where it must be public.
     """
     if policy.neighbors is Neighbors.ADD_REMOVE or (policy.contributions > 1 and n_records is None):
         return RecordCount("unbounded")

@@ -28,7 +28,7 @@ StateProbabilities = tuple[Any, ...]
 
 
 class SiteEvidence(ABC):
-    """The exact evidence at every site; only the updates of the chain see it."""
+    """The exact evidence at every site; only the updates of a chain read it."""
 
     @abstractmethod
     def scores(self, tables: Sequence[Integers], sites: Integers) -> Integers:

@@ -35,7 +35,7 @@ class VariableSection(Section, frozen=True, kw_only=True):
     values: Annotated[tuple[Level, ...], Meta(description="the valid texts, in order")] = ()
     cuts: Annotated[
         tuple[Annotated[float, Meta(ge=-_MAX_CUT, le=_MAX_CUT)], ...],
-        Meta(description="ascending points at which a number is cut, instead of values"),
+        Meta(description="ascending cut points of a number, instead of values"),
     ] = ()
     impute: StandIn = None
     weight: Annotated[

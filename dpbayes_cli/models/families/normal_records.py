@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 class NormalRecords(RecordLaw):
     """The law of what a normal number, clamped or dropped at its bounds, adds to the statistic of ``Normal``.
 
-    The first coordinate is mean - prior mean, divided by a typical prior standard deviation of the mean. The second
-    coordinate is log(1 / variance).
+    The first coordinate is (mean - prior mean) / unit, where unit is a typical prior standard deviation of the mean.
+    The second coordinate is log(1 / variance).
 
     Attributes:
         prior_mean, strength, shape, rate: the prior; see ``Normal``.

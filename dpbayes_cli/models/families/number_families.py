@@ -1,4 +1,4 @@
-"""Families of numbers with a conjugate prior, and the law of what a number of a family adds to the statistic.
+"""Families of numbers with a conjugate prior, and the law of what one number adds to the statistic.
 
 A family has a prior. For any interval, a family computes the probabilities below, inside and above the interval, and
 the first moments and the characteristic function of the numbers inside. The law of a clamped or dropped number follows

@@ -26,7 +26,9 @@ class FeatureSection(Section, frozen=True, kw_only=True):
     values: Annotated[tuple[Level, ...], Meta(description="the valid texts; each becomes an indicator")] = ()
     lower: Annotated[Bound | None, Meta(description="the lower bound of a number, instead of values")] = None
     upper: Annotated[Bound | None, Meta(description="the upper bound of a number, instead of values")] = None
-    origin: Annotated[Bound | None, Meta(description="the number that is scaled to 0; default: the middle")] = None
+    origin: Annotated[
+        Bound | None, Meta(description="the number that is scaled to 0; default: the middle of the bounds")
+    ] = None
     impute: StandIn = None
 
     def __post_init__(self) -> None:

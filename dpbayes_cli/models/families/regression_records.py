@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
 
 _MIN_EIGENVALUE = 1e-12
-"""Smaller eigenvalues of a correlation matrix are rounding errors."""
+"""Eigenvalues of a correlation matrix below this are rounding errors."""
 
 
 @dataclass(frozen=True)

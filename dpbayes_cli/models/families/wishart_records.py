@@ -96,7 +96,7 @@ class WishartRecords(RecordLaw):
 
     @cached_property
     def _scale(self) -> Floats:
-        """The square roots of the prior scale, so that the covariance has the expectation diag(deviation^2)."""
+        """The square roots of the diagonal prior scale matrix; the covariance has the expectation diag(deviation^2)."""
         return np.asarray(self.deviation) * float(np.sqrt(self.freedom - self.size - 1.0))
 
     @cached_property
