@@ -70,7 +70,7 @@ class Star:
     removed: ExactEvidence | None
 
     def pairs(self, last: int) -> Iterator[Pair]:
-        """Yield pairs of a data set and each earlier one; under add-remove, its pair with the shared records instead."""
+        """Yield pairs of a data set and each earlier one; under add-remove, its pair with the shared records."""
         record, one = self.sets[last]
         if self.removed is not None:
             yield Pair(f"{self.described} with and without {record}", one, self.removed)
