@@ -228,7 +228,7 @@ def _changed_components(pair: Pair) -> set[int]:
 
 
 def _claimed_range(guarantee: Guarantee) -> float:
-    """Return the sum of the log-ratio ranges that the guarantee claims for choices; infinite if it claims none."""
+    """Return the sum of the log-ratio ranges that the guarantee claims for choices; infinite if it claims no range."""
     parts = guarantee.parts if isinstance(guarantee, Composition) else (guarantee,)
     ranges = [float(part.epsilon) for part in parts if isinstance(part, BoundedRange)]
     return sum(ranges) if ranges else math.inf

@@ -69,10 +69,10 @@ class Bound:
 def event_scores(one: Floats, other: Floats) -> tuple[Floats, Floats]:
     """Return scores of the draws of two data sets, shape (n_draws, n_scores) each.
 
-    An event compares one score with a threshold. Most scores are single numbers of a draw. The last two scores combine
-    all numbers of the draw: one is the projection on the difference of the two means; the other, for noise such as
-    Laplace noise, is the distance from the second median minus the distance from the first median. Means, medians and
-    scales are estimated from the first half of the draws.
+    An event compares one score with a threshold. Most scores are single numbers of a draw. The last score but one is
+    the projection of the draw on the difference of the two means. The last score, for noise such as Laplace noise, is
+    the distance from the second median minus the distance from the first median. Means, medians and scales are
+    estimated from the first half of the draws.
     """
     half = len(one) // 2
     first, second = one[:half], other[:half]

@@ -25,9 +25,9 @@ from dpbayes_cli.base.mounts import network_file_system
 _RENAME_NOREPLACE = 1
 _AT_FDCWD = -100
 _HELD = re.compile(r"\..+\.held-[0-9a-f]{16}\.partial", re.DOTALL)
-"""Names of partial directories that may be removed if their lock is free. Only their writer may remove two other kinds
-of directory, those of earlier versions, which have no lock, and those named ``unheld``. The latter are on network file
-systems, where other hosts may not see a lock."""
+"""Names of partial directories that may be removed if their lock is free. Directories of earlier versions have no lock,
+and those named ``unheld`` are on network file systems, where other hosts may not see a lock; only their writer may
+remove both kinds."""
 
 
 @contextmanager
@@ -65,7 +65,7 @@ def new_file(target: Path) -> Iterator[Path]:
 
 
 def is_partial(name: str) -> bool:
-    """Return whether a name is that of a partial directory which other writers may remove."""
+    """Return whether a name belongs to a partial directory that other writers may remove."""
     return _HELD.fullmatch(name) is not None
 
 

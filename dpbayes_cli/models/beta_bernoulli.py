@@ -72,9 +72,9 @@ class BetaBernoulli(BetaProbability):
         source="Foulds et al. 2016, sec. 3.2; Zhang, Rubinstein and Dimitrakakis 2016, Alg. 1; Bernstein and Sheldon "
         "2018, sec. 3 and Fig. 1 (binomial).",
         corrections="If n is public and records are complete, the statistic is one number with sensitivity 1, where "
-        "the papers release a pair of counts with sensitivity 2. This halves the noise for the same epsilon. If "
-        "invalid records are dropped, the number of valid records is private: both counts are released, and the "
-        "posterior averages over that number.",
+        "the papers release a pair of counts with sensitivity 2. The smaller sensitivity halves the noise for the "
+        "same epsilon. If invalid records are dropped, the number of valid records is private: both counts are "
+        "released, and the posterior averages over that number.",
         prefer_when="You ask one yes/no question about each person.",
     )
     domain_type: ClassVar[type[Section]] = BetaBernoulliDomain

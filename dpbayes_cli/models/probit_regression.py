@@ -64,7 +64,8 @@ class ProbitRegression(ConvexClassModel):
         "A(t) = t * Phi(t) + phi(t); both have the mean function Phi.",
         source="Geumlek, Song and Chaudhuri 2017, sec. 4.2.",
         corrections="The paper lists probit and complementary log-log as instances of its theorem, which needs the "
-        "canonical form. The log likelihoods of these two models have unbounded gradients and are refused.",
+        "canonical form. The log likelihoods of probit and complementary log-log models have unbounded gradients and "
+        "are refused.",
         prefer_when="You want a probit mean function. Otherwise use logistic-regression, which has the smaller "
         "curvature.",
     )

@@ -1,4 +1,4 @@
-"""Models of jointly normal numbers: columns, second moments, and the noisy observation of these."""
+"""Models of jointly normal numbers: columns, second moments, and their noisy observation."""
 
 from __future__ import annotations
 

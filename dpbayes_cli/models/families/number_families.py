@@ -2,7 +2,7 @@
 
 A family has a prior. For any interval, a family computes the probabilities below, inside and above the interval, and
 the first moments and the characteristic function of the numbers inside. The law of a clamped or dropped number follows
-from these. A new model whose records are one number each implements a family.
+from these quantities. A new model whose records are one number each implements a family.
 """
 
 from __future__ import annotations

@@ -111,7 +111,7 @@ class RegressionRecords(WishartRecords):
         """Draw from the conjugate regression posterior given the nearest positive semidefinite second moments.
 
         The prior adds positive numbers to the diagonal of the moments. Thus slopes are finite and the residual sum of
-        squares is bounded from below, even if the moments are singular. In case these numbers are lost by rounding,
+        squares is bounded from below, even if the moments are singular. In case the added numbers are lost by rounding,
         eigenvalues of the features' correlation matrix are raised to at least 1e-12.
         """
         posterior = self.conjugate(observed, n_records)
