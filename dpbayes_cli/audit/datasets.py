@@ -33,7 +33,7 @@ _MAX_KINDS = 64
 _MAX_DATA_SETS = 240
 _MAX_LEVELS = 6
 _RARE = (2, 1, 4)
-"""If there are too many stars, the shared records are of at most two kinds: the numbers of records of the second kind."""
+"""Numbers of shared records of a second kind, if there are too many stars to compare all combinations of kinds."""
 _FAR = ("-1000000000000", "1000000000000")
 
 Key = tuple[int, ...]
