@@ -96,7 +96,7 @@ def test_units_with_several_records_are_not_simulated(dpbayes: Cli) -> None:
 @pytest.mark.parametrize(
     ("document", "reason"),
     [
-        (regression("logistic-regression", privacy={"mu": "4"}), "A convex loss is not a law of records"),
+        (regression("logistic-regression", privacy={"mu": "4"}), "A convex loss defines no law of records"),
         (CONFIGS / "clinic-classes.yaml", "Posteriors of hidden states"),
         (CONFIGS / "events-hmm.yaml", "Posteriors of hidden states"),
     ],

@@ -1,1 +1,1 @@
-"""Empirical attacks on a mechanism: on its parts, then on whole releases. Reads no real data."""
+"""Empirical attacks on the parts of a mechanism, and on whole releases of made-up data."""

@@ -1,4 +1,4 @@
-"""Audit a planned release in limited time: compare the exact laws of its draws, repeat them, and attack releases."""
+"""Audit a planned release in limited time: compare exact laws of its draws, repeat the draws, attack releases."""
 
 from __future__ import annotations
 
@@ -44,20 +44,20 @@ FALSE_ALARM = 1e-6
 _MAX_DRAWS, _MAX_DRAWS_THOROUGH = 20_000, 200_000
 _MIN_DRAWS = 200
 _FIRST_BATCH, _FIRST_SAMPLER_BATCH = 16, 2000
-"""Sizes of the first batch of releases; samplers compute their law once a batch."""
+"""Number of releases in the first batch; larger for samplers, which compute their law once for each batch."""
 _MAX_DATA_SETS, _MAX_DATA_SETS_THOROUGH = 240, 2000
 _MAX_NUMBERS = 10_000_000
 _MAX_PAIRS = 3
 _TIMEOUT_FACTOR = 3.0
-"""How long to wait for a fresh process, which may have died, in units of the time that it may take."""
+"""The audit waits for a fresh process this many times as long as its draws should take; the process may have died."""
 _DELTAS = ("0", "1e-6", "1e-3", "1e-2", "0.1")
 _EXACT_SHARE, _REPEATED_SHARE, _END_SHARE = 0.4, 0.15, 0.97
-"""Shares of the allotted time: the end of the comparison of laws, the length of repeats, and the end of the audit."""
+"""Shares of the allotted time: when comparing laws ends, how long draws are repeated, and when the audit ends."""
 DOES_NOT_PROVE = (
     "Passing does not prove the guarantee: a lower bound below the claim may mean that the mechanism loses less "
     "privacy than claimed, or that the attack was weak. The proofs are in the docstrings of the code.",
     "The attacks use data sets of a few records, read by the embedded engine. If the laws of the draws are not known "
-    "exactly, the audit misses losses that show only in more draws, such as a delta of 1e-6.",
+    "exactly, the audit misses rare losses, such as a delta of 1e-6, which would need more draws to show.",
     "The audit does not examine time, memory, or what other users of the machine can see.",
 )
 
@@ -73,7 +73,7 @@ class AuditedClaim:
         epsilon: the claimed epsilon.
         bound: the lower bound of epsilon at the delta.
         delta_at_epsilon: the lower bound of delta at the claimed epsilon.
-        pair: the data sets, in words.
+        pair: a description of the two data sets.
     """
 
     epsilon: float
@@ -94,10 +94,10 @@ class Audit:
     Attributes:
         guarantee: the claimed guarantee.
         n_records: the number of records in each data set.
-        kinds: the number of kinds of record.
-        stars: how many stars were compared, and how many there are; see ``Star``.
+        kinds: the number of kinds of record; records of one kind have the same statistics.
+        stars: the number of compared stars and the number of all stars; see ``Star``.
         data_pairs: the number of pairs of data sets that were compared.
-        checks: the checks of the parts.
+        checks: the checks of the mechanism's parts.
         claims: the attacks on whole releases, at several deltas.
         not_attacked: what the audit did not cover, one phrase each.
     """
@@ -118,7 +118,7 @@ class Audit:
 
     @property
     def pair(self) -> str:
-        """The data sets of the first attacked pair, in words."""
+        """A description of the first attacked pair of data sets."""
         return self.claims[0].pair if self.claims else ""
 
     @property
@@ -127,7 +127,7 @@ class Audit:
         parts = [f"{c.name}: measured {c.measured}; expected {c.allowed}" for c in self.checks if not c.ok]
         return parts + [
             f"the guarantee claims epsilon {claim.epsilon:.4g} at delta {claim.bound.delta:g}, but epsilon is at least "
-            f"{claim.bound.epsilon:.4g}, and delta at the claimed epsilon at least {claim.delta_at_epsilon:.3g} "
+            f"{claim.bound.epsilon:.4g}, and delta at the claimed epsilon is at least {claim.delta_at_epsilon:.3g} "
             f"({claim.pair})"
             for claim in self.claims
             if not claim.ok
@@ -136,11 +136,11 @@ class Audit:
 
 @dataclass
 class Clock:
-    """The time of an audit.
+    """Measures the time that an audit takes.
 
     Attributes:
         seconds: the time that the audit may take.
-        progress: called with the share that has passed.
+        progress: see ``Progress``.
     """
 
     seconds: float
@@ -159,7 +159,7 @@ class Clock:
 
 
 def _default_records(bounds: PrivateBounds | None) -> int:
-    """Return the default number of records; with private bounds, two records must lie beyond each quantile."""
+    """Return the default number of records; with private bounds, at least two records lie beyond each quantile."""
     if bounds is None:
         return N_RECORDS
     tails = [1 - bounds.upper, *([] if bounds.lower is None else [bounds.lower])]
@@ -182,11 +182,11 @@ def audit(
         n_records: the number of records in each data set; None: the spec's number, else a few.
         draws: the number of releases of each data set; None: as many as the time allows.
         thorough: whether to take more time, and compare more data sets.
-        processes: how many fresh processes draw too; None: ``PROCESSES``.
-        progress: called with the share of the time that has passed.
+        processes: the number of fresh processes that also draw; None: ``PROCESSES``.
+        progress: see ``Progress``.
 
     Raises:
-        SpecError: the request has no privacy cost, or no neighbors with so few records.
+        SpecError: the request cannot be priced, or all valid records have the same statistic.
     """
     n = n_records or spec.records or _default_records(spec.private_bounds)
     clock = Clock(SECONDS_THOROUGH if thorough else SECONDS, progress)
@@ -212,7 +212,10 @@ class _Attack:
         sets = DataSets(self.planned, self.n_records, directory, most)
         first = sets.star(sets.bases()[0])
         if sets.n_kinds < 2 and first.removed is None:
-            raise SpecError("all valid records count the same in this domain, so no data sets differ", where="domain")
+            raise SpecError(
+                "all valid records of this domain have the same statistic, so there is nothing to attack",
+                where="domain",
+            )
         (_, evidence), seconds = first.sets[0], _REPEATED_SHARE * self.clock.seconds
         checks = [
             Check(f"reading of the made-up record {record}", False, "an error", "no error for any record")
@@ -247,11 +250,11 @@ class _Attack:
             break
         if done < sets.all_bases:
             self.missed.append(
-                f"neighbors share {self.n_records - 1} records: {done:,} of the {sets.all_bases:,} possible sets of "
-                "these were tried, the others were not"
+                f"some choices of the {self.n_records - 1} records that neighbors share: only {done:,} of "
+                f"{sets.all_bases:,} were tried"
             )
         if bounds:
-            self.missed.append("statistics with private bounds other than the dictated or drawn ones")
+            self.missed.append("statistics at private bounds that the audit neither dictated nor drew")
         return exact, done
 
     def _repeated(self, evidence: ExactEvidence, seconds: float, waiting: list[Any]) -> Iterator[Check]:
@@ -277,7 +280,7 @@ class _Attack:
             left = math.inf if draws else (_END_SHARE - self.clock.passed) / (len(pairs) - i)
             one, other = self._drawn(pair, most, self.clock.passed + left)
             if len(one) < most:
-                self.missed.append(f"losses that show only in more than {len(one):,} releases: {pair.described}")
+                self.missed.append(f"losses that need more than {len(one):,} releases to show: {pair.described}")
             if len(one) >= _MIN_DRAWS:
                 yield from self._claims(pair, one, other, len(pairs))
 
@@ -285,7 +288,7 @@ class _Attack:
         released: tuple[list[Floats], list[Floats]] = ([], [])
         n, at_once = 0, self.planned.plan.final_step.law.draws_at_once
         size = _FIRST_SAMPLER_BATCH if at_once else _FIRST_BATCH
-        while n < most and (self.clock.before(share, "releasing neighboring data sets") or not n):
+        while n < most and (self.clock.before(share, "releasing from neighboring data sets") or not n):
             size = min(size, most - n)
             start = time.monotonic()
             for rows, evidence in zip(released, (pair.one, pair.other), strict=True):

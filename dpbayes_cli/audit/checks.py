@@ -1,4 +1,4 @@
-"""Exact checks: sensitivities, and the laws of all draws of neighboring data sets, against the claimed guarantee."""
+"""Exact checks: compare sensitivities, and the laws of all draws of neighbors, with the claimed guarantee."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from dpbayes_cli.workflow.pricing import PlannedRelease
 _ROUNDING = 1.0 + 1e-9
 _ORDER_ROUNDING = 1e-11
 """The float error of a Renyi divergence at order a is at most this times a."""
-_RANGE = "range of the log ratios of the choices' laws"
+_RANGE = "range of the log ratios of choices"
 _RELEASED = "released values under dictated outcomes"
 
 
@@ -32,7 +32,7 @@ class Check:
     Attributes:
         name: the checked quantity.
         ok: whether the measured value is allowed.
-        measured, allowed: in words.
+        measured, allowed: descriptions of the measured and the allowed value.
     """
 
     name: str
@@ -48,11 +48,11 @@ def check_at_most(name: str, measured: float, allowed: float, where: str = "") -
 
 @dataclass
 class WorstLoss:
-    """The largest loss of one kind over pairs, relative to the allowed loss.
+    """Keeps, of all compared pairs, the loss that is largest relative to the allowed loss.
 
     Attributes:
-        measured, allowed: the values of the pair with the largest quotient.
-        pair: that pair; None if there is no finite allowed loss.
+        measured, allowed: the two losses of the pair with the largest quotient measured / allowed.
+        pair: the pair with the largest quotient; None if no pair has a finite allowed loss.
     """
 
     measured: float = -math.inf
@@ -61,7 +61,7 @@ class WorstLoss:
 
     @property
     def quotient(self) -> float:
-        """The measured loss in units of the allowed loss."""
+        """The measured loss divided by the allowed loss."""
         return -math.inf if self.pair is None else self.measured / max(self.allowed, 1e-300)
 
     def take(self, measured: float, allowed: float, pair: Pair) -> None:
@@ -70,7 +70,7 @@ class WorstLoss:
             self.measured, self.allowed, self.pair = measured, allowed, pair
 
     def check(self, name: str) -> Iterator[Check]:
-        """Yield the check, if there is a pair."""
+        """Yield the check of the largest loss; nothing if there is no pair."""
         if self.pair is not None:
             exceeds = self.measured > self.allowed
             yield check_at_most(name, self.measured, self.allowed, f" ({self.pair.described})" if exceeds else "")
@@ -109,7 +109,7 @@ class ExactComparison:
         self._renyi = {order: value * _ROUNDING + _ORDER_ROUNDING * order for order, value in rdp.items()}
 
     def compare_star(self, star: Star) -> Iterator[None]:
-        """Compare all pairs of a star; yield each time that a data set was compared with all earlier ones."""
+        """Compare each data set of a star with all earlier ones; yield after each data set."""
         statistic = self.planned.plan.steps[0].statistic
         for last, (_, evidence) in enumerate(star.sets):
             self._run(evidence)
@@ -122,7 +122,7 @@ class ExactComparison:
             yield
 
     def compare_statistics(self, star: Star) -> None:
-        """Compare only the statistics of a star's data sets, with their sensitivities."""
+        """Check the sensitivities on all pairs of a star, without comparing laws."""
         for last in range(len(star.sets)):
             for pair in star.pairs(last):
                 self._sensitivity(self.planned.plan.steps[0].statistic, pair)
@@ -149,7 +149,9 @@ class ExactComparison:
         if one.released != other.released:
             self._add_difference(_RELEASED, pair)
         if any(not getattr(element, "whole", True) for element in one.elements):
-            self.missed.add("exact laws on lattices of more than 65,536 points, apart from log ratios at the corners")
+            self.missed.add(
+                "the exact laws on lattices of more than 65,536 points, except for log ratios at the corners"
+            )
         self._take(loss, pair)
 
     def _take(self, loss: PrivacyLoss, pair: Pair) -> None:
@@ -192,14 +194,15 @@ class ExactComparison:
         if known:
             order = max(known, key=lambda o: self._orders[o].quotient)
             yield from self._orders[order].check(
-                f"Renyi divergence of the exact laws, {len(known)} orders; closest to the claim at order {order:g}"
+                f"Renyi divergence of the exact laws at order {order:g}; of {len(known)} orders, this is closest to "
+                "the claim"
             )
         yield from self._broken.values()
         if not self._broken and self._most is not None:
             yield Check(_RELEASED, True, "the same", "the same for all data sets")
 
     def pairs_to_attack(self, most: int) -> list[Pair]:
-        """Return the pair that loses the most, then pairs that change other components of the statistic."""
+        """Return the pair with the largest privacy loss, then pairs that differ in other parts of the statistic."""
         strongest = self._first if self._most is None else self._most[1]
         pairs = [] if strongest is None else [strongest]
         changed: set[int] = set().union(*(_changed_components(pair) for pair in pairs))
@@ -213,7 +216,7 @@ class ExactComparison:
 
 
 def _changes(one: ExactEvidence, other: ExactEvidence) -> list[int]:
-    """Return the absolute change of each component; for histograms, of each code's count."""
+    """Return the absolute change of each component of the statistic; a histogram has one component for each code."""
     if one.histogram or other.histogram:
         codes = sorted(one.histogram.keys() | other.histogram.keys())
         return [abs(one.histogram.get(code, 0) - other.histogram.get(code, 0)) for code in codes]
@@ -225,7 +228,7 @@ def _changed_components(pair: Pair) -> set[int]:
 
 
 def _claimed_range(guarantee: Guarantee) -> float:
-    """Return the sum of the log-ratio ranges that the guarantee claims for choices; infinite if it claims none."""
+    """Return the sum of the log-ratio ranges that the guarantee claims for choices; infinite if it claims no range."""
     parts = guarantee.parts if isinstance(guarantee, Composition) else (guarantee,)
     ranges = [float(part.epsilon) for part in parts if isinstance(part, BoundedRange)]
     return sum(ranges) if ranges else math.inf

@@ -1,8 +1,8 @@
 """Made-up neighboring data sets of a few records, read by the engine that reads real data.
 
-The data sets of a star share n - 1 records, and each has one more record, of its own kind: a valid record, a number at,
-within or far beyond its bounds, or an invalid cell. Any two data sets of a star are neighbors by replacement, and each
-is a neighbor of the n - 1 shared records by removal. Together, all stars contain all neighbors.
+A star is a group of data sets that share n - 1 records and differ in the last one, whose cells may be valid, far out of
+bounds or invalid. Any two data sets of a star are neighbors under replace-one. Under add-remove, each data set of a
+star is also a neighbor of the n - 1 shared records alone. All pairs of neighbors with n records occur in some star.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ _MAX_KINDS = 64
 _MAX_DATA_SETS = 240
 _MAX_LEVELS = 6
 _RARE = (2, 1, 4)
-"""If there are too many stars to compare all: how many of the shared records are of a second kind."""
+"""Numbers of shared records of a second kind, if there are too many stars to compare all combinations of kinds."""
 _FAR = ("-1000000000000", "1000000000000")
 
 Key = tuple[int, ...]
-"""A data set: the kinds of its records, in ascending order."""
+"""A data set, given by the kinds of its records in ascending order."""
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,8 @@ class Pair:
     """Two neighboring data sets.
 
     Attributes:
-        described: the two data sets, in words.
-        one, other: the statistics of each.
+        described: a description of the two data sets.
+        one, other: the statistics of the first and of the second data set.
     """
 
     described: str
@@ -59,9 +59,9 @@ class Star:
     """Data sets that differ in one record.
 
     Attributes:
-        described: the shared records, in words.
-        sets: by kind of record, in words, the statistics of the data set with one more record of this kind.
-        removed: the statistics of the shared records alone, under add-remove neighbors; else None.
+        described: a description of the shared records.
+        sets: for each data set a description of its last record, and its statistics.
+        removed: under add-remove neighbors, the statistics of the shared records alone; else None.
     """
 
     described: str
@@ -69,7 +69,7 @@ class Star:
     removed: ExactEvidence | None
 
     def pairs(self, last: int) -> Iterator[Pair]:
-        """Yield a data set paired with each earlier one; under add-remove, paired with the shared records alone."""
+        """Yield pairs of a data set and each earlier one; under add-remove, its pair with the shared records."""
         record, one = self.sets[last]
         if self.removed is not None:
             yield Pair(f"{self.described} with and without {record}", one, self.removed)
@@ -83,9 +83,9 @@ class DataSets:
     """The data sets with which a planned release is attacked.
 
     Attributes:
-        planned: the release to attack; its spec names the layout.
-        n_records: the number of records of each; under add-remove neighbors, of the larger one.
-        directory: where the files are written; the records are of no person.
+        planned: the release to attack.
+        n_records: the number of records in a data set; under add-remove neighbors, in the larger one of a pair.
+        directory: where the files with made-up records are written.
         most: the maximal number of data sets.
     """
 
@@ -94,7 +94,7 @@ class DataSets:
     directory: Path
     most: int = _MAX_DATA_SETS
     unreadable: list[str] = field(default_factory=list)
-    """The records that cannot be read without an error."""
+    """The made-up records that cause an error when they are read."""
     _read_before: dict[Key, ExactEvidence] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -116,7 +116,7 @@ class DataSets:
 
     @property
     def n_kinds(self) -> int:
-        """The number of kinds of record with different statistics."""
+        """The number of kinds of record; records of one kind have the same statistics."""
         return len(self.kinds)
 
     @property
@@ -125,7 +125,7 @@ class DataSets:
         return math.comb(self.n_kinds + self.n_records - 2, self.n_records - 1)
 
     def bases(self) -> list[Key]:
-        """Return the shared records of each star, for all stars or for a selection of at most ``most`` data sets."""
+        """Return the shared records of all stars, or of a selection of stars with about ``most`` data sets."""
         size, kinds = self.n_records - 1, range(self.n_kinds)
         most = max(2, self.most // self.n_kinds)
         if self.all_bases <= most or math.comb(self.n_kinds + self.n_records - 1, self.n_records) <= self.most:
@@ -141,7 +141,7 @@ class DataSets:
         return list(itertools.islice(dict.fromkeys(base for base in turns if base is not None), most))
 
     def star(self, base: Key) -> Star:
-        """Return a star, with each data set read once."""
+        """Return the star with given shared records; read each of its data sets only once."""
         sets = [(_named(self.kinds[kind][0]), self._evidence((*base, kind))) for kind in range(self.n_kinds)]
         removal = self.planned.policy.neighbors is Neighbors.ADD_REMOVE
         shared = " + ".join(f"{count} x {_named(self.kinds[kind][0])}" for kind, count in sorted(Counter(base).items()))
@@ -178,7 +178,7 @@ def _named(cells: Cells) -> str:
 
 
 def identity(evidence: ExactEvidence) -> object:
-    """Return a hashable value that is equal for equal evidence of one release."""
+    """Return a hashable key of evidence; equal evidence has equal keys."""
     design = evidence.design
     if isinstance(design, DesignMatrix):
         blocks = ((x.toarray() if hasattr(x, "toarray") else x, y) for x, y in design.blocks)
@@ -203,7 +203,7 @@ def _kinds(planned: PlannedRelease) -> Iterator[Cells]:
 
 
 def _cells(column: AnyColumn) -> list[str]:
-    """Return cells of every kind: both ends of the domain, then cells between, beyond it, and invalid ones."""
+    """Return cells of every kind: both ends of the domain, cells between, cells out of bounds, and invalid cells."""
     if isinstance(column, Column):
         levels = [*column.levels[-1:], *column.levels[:-1]][:_MAX_LEVELS]
         nothing = "no level"

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
 
 CONFIDENCE = 1.0 - 5e-7
-"""Confidence of all events of an audit together; tests of draws share the rest of the rate of false alarms."""
+"""Confidence that all lower bounds of an audit hold; the tests of draws use the rest of the false-alarm rate."""
 _THRESHOLDS = 400
 _MAX_SCORES = 64
 _MAX_EXPONENT = 700.0
@@ -47,8 +47,9 @@ class Bound:
 
     Attributes:
         delta: the delta at which epsilon is bounded.
-        epsilon: the lower bound of epsilon at delta, with ``CONFIDENCE``; 0 if nothing is proved.
-        often, seldom: how often the event happened under the data set that makes it more likely, and under the other.
+        epsilon: the lower bound of epsilon at this delta; 0 if nothing is proved.
+        often, seldom: the numbers of draws in the event, for the data set that makes the event more likely and for the
+            other data set.
         draws: the number of draws of each data set.
     """
 
@@ -66,11 +67,12 @@ class Bound:
 
 
 def event_scores(one: Floats, other: Floats) -> tuple[Floats, Floats]:
-    """Return the scores of two data sets' draws, on which events are defined, shape (n_draws, n_scores) each.
+    """Return scores of the draws of two data sets, shape (n_draws, n_scores) each.
 
-    The scores are single numbers of a draw; the projection on the difference of the means of the first halves, in units
-    of the standard deviations; and the difference of the absolute distances from the two medians, for noise such as
-    Laplace's.
+    An event compares one score with a threshold. Most scores are single numbers of a draw. The last score but one is
+    the projection of the draw on the difference of the two means. The last score, for noise such as Laplace noise, is
+    the distance from the second median minus the distance from the first median. Means, medians and scales are
+    estimated from the first half of the draws.
     """
     half = len(one) // 2
     first, second = one[:half], other[:half]
@@ -119,10 +121,10 @@ def best_event(one: Floats, other: Floats, *, delta: float = 0.0, epsilon: float
 
 
 def bound_loss(event: Event, one: Floats, other: Floats, delta: float, n_bounds: int) -> Bound:
-    """Return the lower bound that an event proves on draws other than those on which it was chosen.
+    """Return the lower bound that an event proves; the event must have been chosen on other draws.
 
-    Privacy: none is needed; the data are of no person. Both probabilities lie within their Clopper-Pearson bounds with
-        ``CONFIDENCE`` over all ``n_bounds`` events together.
+    Privacy: the data are made up, so that they need no protection. The Clopper-Pearson bounds of all ``n_bounds``
+        events hold together with ``CONFIDENCE``.
     Source: Clopper and Pearson 1934; Jagielski, Ullman and Oprea 2020.
     """
     happened = event.count(one), event.count(other)
@@ -134,7 +136,7 @@ def bound_loss(event: Event, one: Floats, other: Floats, delta: float, n_bounds:
 
 
 def clopper_pearson(successes: int, n: int, n_bounds: int) -> tuple[float, float]:
-    """Return the bounds of a probability; all ``2 * n_bounds`` of them hold together with ``CONFIDENCE``."""
+    """Return the lower and upper bound of a probability; ``n_bounds`` such pairs hold together with ``CONFIDENCE``."""
     alpha = (1.0 - CONFIDENCE) / (2.0 * n_bounds)
     low = 0.0 if successes == 0 else float(betaincinv(successes, n - successes + 1, alpha))
     high = 1.0 if successes == n else float(betaincinv(successes + 1, n - successes, 1.0 - alpha))

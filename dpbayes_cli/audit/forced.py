@@ -1,8 +1,9 @@
 """Run a release with dictated outcomes: record the exact law of each draw, and what is released.
 
-A release may depend on the data only through the laws of its draws. So each draw is replaced by an outcome that is
-fixed beforehand, and its law is recorded. On two neighboring data sets, the draws must come in the same order: then the
-privacy loss follows from the laws. The released values must be equal, because they are a function of the outcomes.
+A release may depend on the data only through the laws of its draws. So the audit replaces each draw by an outcome that
+is fixed beforehand, and records the law of the draw. Two neighboring data sets must lead to the same draws in the same
+order; then the privacy loss follows from the laws. They must also lead to the same released values, because these may
+depend only on the outcomes.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ _MAX_FLIPPED = 1 << 12
 
 
 class UnknownDrawError(Exception):
-    """A release draws in a way that the audit does not know."""
+    """The release draws in a way that the audit does not know."""
 
 
 @dataclass(frozen=True)
@@ -51,8 +52,7 @@ class DictatedRun:
     """A release with dictated outcomes.
 
     Attributes:
-        elements: the laws of its draws, in their order.
-        released: all released numbers.
+        elements: the law of each draw, in the order of the draws.
     """
 
     elements: tuple[Element, ...]
@@ -63,7 +63,8 @@ class DictatedOutcomes:
     """Stands in for every draw: returns an outcome that is fixed beforehand, and records the law of the draw.
 
     Args:
-        path: 0: the outcomes are the ends of every range, in turn; else random outcomes, the same for all data sets.
+        path: 0 for outcomes at the ends of their ranges; any other number is the seed of random outcomes. In both cases
+            all data sets get the same outcomes.
     """
 
     def __init__(self, path: int) -> None:
@@ -80,7 +81,7 @@ class DictatedOutcomes:
         return [self._last_or_random(weights.n_cells) for _ in range(size)]
 
     def points(self, lattice: SimplexLattice, size: int) -> list[tuple[int, ...]]:
-        """Stand in for ``SimplexLattice.draw``: a corner of the lattice."""
+        """Stand in for ``SimplexLattice.draw``, and return corners of the lattice."""
         k = len(lattice.tables)
         cover = SharesCover(k, lattice.resolution, lattice.least)
         whole = cover.n_points <= _MAX_POINTS
@@ -124,7 +125,7 @@ class DictatedOutcomes:
         return self._last_or_random(weights.n_cells)
 
     def noise(self, law: NoiseLaw, values: Sequence[int]) -> list[int]:
-        """Stand in for the ``release`` of a noise law: its result is dictated, not the noise."""
+        """Stand in for ``NoiseLaw.release``; the sums of values and noise are dictated, not the noise."""
         self.elements.append(AddedNoise(law, tuple(values)))
         return [self._path] * len(values)
 
@@ -135,8 +136,8 @@ def run_dictated(planned: PlannedRelease, evidence: ExactEvidence, path: int, me
     Args:
         planned: the release.
         evidence: the statistics of made-up data.
-        path: which outcomes; see ``DictatedOutcomes``.
-        memory: a cache of weights, for all data sets.
+        path: see ``DictatedOutcomes``.
+        memory: a cache of weights that the runs on all data sets share.
 
     Raises:
         UnknownDrawError: the release draws in a way that the audit does not know.
@@ -177,7 +178,7 @@ def run_dictated(planned: PlannedRelease, evidence: ExactEvidence, path: int, me
 
 
 def _method(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that gets the instance as its first argument when it is set on a class."""
+    """Wrap a bound method, so that as an attribute of a class it receives the instance as its first argument."""
     return lambda *arguments: function(*arguments)  # noqa: PLW0108 - a bound method would not get it
 
 
@@ -216,5 +217,5 @@ def _index(cover: SharesCover) -> dict[tuple[int, ...], int]:
 
 
 def _corners(cover: SharesCover) -> Integers:
-    """Return the corners of a large lattice, where the log ratios of one record are largest and smallest."""
+    """Return the corners of a large lattice; there the log ratio between neighbors is largest or smallest."""
     return np.eye(cover.n_shares, dtype=np.int64) * (cover.most - cover.least)

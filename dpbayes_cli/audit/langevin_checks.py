@@ -1,4 +1,4 @@
-"""Checks of Langevin chains: gradients of neighbors, chains coupled by the same noise, and the noise itself."""
+"""Checks of Langevin chains: neighbors' gradients, neighbors' chains with the same noise, and the noise itself."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _EPSILONS = ("0.01", "0.1", "0.5", "1", "2", "4")
 
 @dataclass
 class CoupledChains:
-    """The largest differences of neighbors' gradients and chains over all pairs so far.
+    """The largest difference of neighbors' gradients, and of their chains, over all pairs so far.
 
     Attributes:
         planned: the release to attack.
@@ -54,7 +54,7 @@ class CoupledChains:
         return require_type(self.planned.plan.final_step.law, Langevin)
 
     def compare_star(self, star: Star) -> Iterator[None]:
-        """Compare all pairs of a star; yield each time that a data set was compared with all earlier ones."""
+        """Compare each data set of a star with all earlier ones; yield after each data set."""
         whole = [evidence for _, evidence in star.sets] + ([] if star.removed is None else [star.removed])
         points = _points(np.concatenate([_rows(_matrix(evidence)) for evidence in whole]), self.law.width)
         computed = {}
@@ -72,7 +72,7 @@ class CoupledChains:
             yield
 
     def _gradients_and_ends(self, evidence: ExactEvidence, points: Floats) -> tuple[Floats, Floats]:
-        """Return the gradients at points, and the last states of chains with the same noise for all data."""
+        """Return the gradients at points, and the last states of chains that use the same noise for all data sets."""
         law, matrix, rng = self.law, _matrix(evidence), np.random.default_rng(0)
         with ExitStack() as stack:
             gradient = Gradient(matrix, law.loss, stack, points.shape[1])(points)
@@ -99,8 +99,12 @@ class CoupledChains:
             delta = gaussian_delta(mu, float(epsilon))
             allowed = float(guarantee.delta_at(Decimal(epsilon)))
             if delta > allowed * _ROUNDING + 1e-15:
-                yield check_at_most(f"delta at epsilon {epsilon} of the chain at that difference", delta, allowed)
-        yield check_at_most("mu of the chain at that difference", mu, float(stated["mu"]) * _ROUNDING)
+                yield check_at_most(
+                    f"delta at epsilon {epsilon} of a chain with the measured difference of gradients", delta, allowed
+                )
+        yield check_at_most(
+            "mu of a chain with the measured difference of gradients", mu, float(stated["mu"]) * _ROUNDING
+        )
 
     def pairs_to_attack(self, most: int) -> list[Pair]:
         """Return the pair whose gradients differ most."""
@@ -143,7 +147,7 @@ def _rows(matrix: DesignMatrix) -> Floats:
 
 
 def _points(rows: Floats, width: int) -> Floats:
-    """Return random points, and points far out along the rows, where losses are steepest."""
+    """Return random points, and points far from zero in the directions of the rows, where losses are steepest."""
     points = np.random.default_rng(0).normal(size=(width, _POINTS))
     for i, row in enumerate(np.unique(rows, axis=0)[: _POINTS // 8]):
         ends = [length / max(float(row @ row), 1e-12) for length in (30.0, -30.0, 1e4, -1e4)]

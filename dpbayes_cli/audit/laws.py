@@ -1,4 +1,4 @@
-"""The laws of a release's draws: their privacy loss between neighbors, and the streams that test draws against them."""
+"""The laws of a release's draws: the privacy loss between neighbors, and streams of draws to be tested."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
 
 _POINTS_PER_SCALE = 200.0
-"""Number of points per scale at which a wide law is evaluated: its Renyi divergences have a relative error of 1e-5."""
+"""Number of points per noise scale at which a wide law is evaluated; this keeps Renyi divergences accurate to 1e-5."""
 _SUPPORT_SCALES = 60.0
 SHARES = np.linspace(0.0, 1.0, 27)[1:-1]
-"""The probabilities at whose quantiles draws are compared with their law."""
+"""Draws are tested at the quantiles of their law for these probabilities."""
 _MAX_COMPONENTS = 32
 RENYI_ORDERS = tuple(float(order) for order in ORDERS if order <= 256)
 
 
 @dataclass(frozen=True)
 class PrivacyLoss:
-    """The privacy loss between two data sets, from the laws of all draws together.
+    """The privacy loss between two data sets, computed from the laws of all draws.
 
     Attributes:
-        up, down: the largest log ratio of an outcome's probabilities, and of its inverse.
-        spread: the range of the log ratios of choices over the outcomes.
+        up, down: the largest log ratio of an outcome's two probabilities, and the largest negative log ratio.
+        spread: for choices, the largest log ratio minus the smallest one; 0 for noise.
         renyi: Renyi divergences at ``RENYI_ORDERS``, in both directions, shape (2, n_orders).
     """
 
@@ -41,7 +41,7 @@ class PrivacyLoss:
     renyi: Any = 0.0
 
     def __add__(self, other: PrivacyLoss) -> PrivacyLoss:
-        """Return the loss of both draws together."""
+        """Return the privacy loss of two draws together."""
         return PrivacyLoss(
             self.up + other.up, self.down + other.down, self.spread + other.spread, self.renyi + other.renyi
         )
@@ -53,9 +53,9 @@ class Stream:
 
     Attributes:
         name: what is drawn.
-        again: draws one row, by the code that draws for users.
-        thresholds: thresholds for each place of a row, shape (n_places, n_thresholds).
-        below: the probabilities of numbers at or below the thresholds, same shape.
+        again: draws one row, with the same code as a real release.
+        thresholds: numbers with which each place of a row is compared, shape (n_places, n_thresholds).
+        below: the probability that a drawn number is at most the threshold, for each threshold.
     """
 
     name: str
@@ -66,14 +66,14 @@ class Stream:
 
 @dataclass(frozen=True)
 class Choices:
-    """Independent choices, each among the same number of outcomes.
+    """Independent choices, which all have the same number of outcomes.
 
     Attributes:
         name: what is chosen.
         logs: log probabilities, shape (n_places, n_outcomes).
-        again: draws again, one index for each place; None: the indices are not known.
-        times: the number of draws of this law.
-        whole: whether these are all outcomes; if not, only the ranges of log ratios are known.
+        again: repeats the choices, and returns the index of each chosen outcome; None if the indices are not known.
+        times: how many times the choices are made.
+        whole: whether ``logs`` holds all outcomes; if not, only the ranges of log ratios are known.
     """
 
     name: str
@@ -88,7 +88,7 @@ class Choices:
         return (self.name, *self.logs.shape, self.times)
 
     def loss(self, other: Choices) -> PrivacyLoss:
-        """Return the privacy loss between these choices and another data set's."""
+        """Return the privacy loss between the choices on two data sets."""
         if self.logs is other.logs or np.array_equal(self.logs, other.logs):
             return PrivacyLoss()
         with np.errstate(invalid="ignore"):
@@ -102,7 +102,7 @@ class Choices:
         return PrivacyLoss(float(high), float(-low), float(high - low), renyi)
 
     def stream(self) -> Stream | None:
-        """Return the stream of these choices; None if they cannot be drawn again."""
+        """Return a stream that repeats these choices; None if they cannot be repeated."""
         if self.again is None:
             return None
         below = np.cumsum(np.exp(self.logs[:_MAX_COMPONENTS]), axis=1)
@@ -115,7 +115,7 @@ class AddedNoise:
     """Independent noise on integers.
 
     Attributes:
-        law: the law of each noise.
+        law: the noise law, the same for all integers.
         values: the integers to which the noise is added.
     """
 
@@ -128,12 +128,12 @@ class AddedNoise:
         return self.law, len(self.values)
 
     def loss(self, other: AddedNoise) -> PrivacyLoss:
-        """Return the privacy loss between these values and another data set's, with the same noise."""
+        """Return the privacy loss between the noisy values of two data sets."""
         distances = [abs(a - b) for a, b in zip(self.values, other.values, strict=True) if a != b]
         return sum((_shift_loss(self.law, distance) for distance in distances), PrivacyLoss())
 
     def stream(self) -> Stream:
-        """Return the stream of the noise."""
+        """Return a stream that repeats the noise."""
         support, masses, step = _support(self.law)
         sums = np.cumsum(masses)
         places = np.unique(np.searchsorted(sums, SHARES))
@@ -154,7 +154,7 @@ Element = Choices | AddedNoise
 
 
 def privacy_loss(one: Sequence[Element], other: Sequence[Element]) -> PrivacyLoss | None:
-    """Return the privacy loss between the draws of two data sets; None if these are not the same draws in order."""
+    """Return the privacy loss between the draws of two data sets; None if the kinds or the order of draws differ."""
     if [element.shape for element in one] != [element.shape for element in other]:
         return None
     pairs = zip(one, other, strict=True)  # elements of one shape have one type
@@ -162,7 +162,7 @@ def privacy_loss(one: Sequence[Element], other: Sequence[Element]) -> PrivacyLos
 
 
 def _divergences(logs: Floats, ratios: Floats) -> Floats:
-    """Return the Renyi divergences of laws, summed over places, from log probabilities and log ratios."""
+    """Return Renyi divergences, summed over places, from log probabilities and log ratios."""
     orders = np.array(RENYI_ORDERS)
     terms = logs + (orders - 1.0)[:, None, None] * ratios
     largest = np.maximum(terms.max(axis=2), -1e300)
@@ -172,7 +172,7 @@ def _divergences(logs: Floats, ratios: Floats) -> Floats:
 
 @lru_cache(maxsize=256)
 def _support(law: NoiseLaw) -> tuple[Integers, Floats, int]:
-    """Return the integers that carry a law's mass, their masses, and their spacing, over which a wide law is smooth."""
+    """Return integers that carry a law's mass, their masses, and their spacing, which exceeds 1 for a wide law."""
     step = max(1, math.floor(law.scale / _POINTS_PER_SCALE))
     reach = math.ceil(_SUPPORT_SCALES * law.scale / step) + 2
     support = np.arange(-reach, reach + 1) * step

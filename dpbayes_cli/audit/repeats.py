@@ -1,7 +1,7 @@
-"""Draw many times, here and in fresh processes: draws must follow their law, and sequences must differ.
+"""Draw many times, in this process and in fresh ones: draws must follow their law, and no sequence may recur.
 
-Draws of one process reveal a generator that restarts at every release; draws of two processes reveal one that restarts
-with the process.
+Draws of one process reveal a random generator that restarts at every release. Draws of two processes reveal a random
+generator that restarts with the process.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
 
 SMALLEST_P = 1e-11
-"""Level of one test: an audit makes at most ten thousand tests, so one audit in 1e7 raises a false alarm."""
+"""Significance level of each test; an audit makes at most 10,000 tests, so its false-alarm rate is at most 1e-7."""
 _MAX_ROWS = 2000
 _MAX_STREAMS = 12
 _MIN_RELEASES = 48
@@ -70,8 +70,8 @@ def _with_final_step(planned: PlannedRelease, final_step: Step) -> PlannedReleas
 def draw_releases(planned: PlannedRelease, evidence: ExactEvidence, n_draws: int) -> Floats:
     """Return the released numbers of many releases of the same evidence, shape (n_draws, n_numbers).
 
-    A release of k draws is one row with all k. Draws of samplers and of independent chains are made in large batches;
-    all others are separate releases.
+    A release of k draws is one row with all k draws. Samplers and independent chains make many draws at once; with
+    other mechanisms, each row is a separate release.
     """
     final_step = planned.plan.final_step
     if not final_step.law.draws_at_once:
@@ -100,7 +100,7 @@ def draw_streams(planned: PlannedRelease, evidence: ExactEvidence) -> list[Strea
 
 
 def draw_repeatedly(planned: PlannedRelease, evidence: ExactEvidence, seconds: float) -> ProcessDraws:
-    """Draw rows from every stream, and whole releases, for about the given time in all."""
+    """Draw rows from every stream, and whole releases; all together take about the given time."""
     known = draw_streams(planned, evidence)
     share = seconds / (len(known) + 1)
     rows = tuple(np.array(_repeat(stream.again, _MAX_ROWS, share), dtype=np.float64) for stream in known)
@@ -119,7 +119,7 @@ def _repeat(draw: Any, most: int, seconds: float) -> list[Any]:
 def fresh_processes(
     spec: ReleaseSpec, n_records: int, evidence: ExactEvidence, seconds: float, count: int
 ) -> Iterator[list[Any]]:
-    """Start to draw in fresh processes, and yield their pending results; the processes end with the context."""
+    """Start to draw in fresh processes, and yield their pending results; the processes end when the block ends."""
     import msgspec
 
     if not count:
@@ -131,7 +131,7 @@ def fresh_processes(
 
 
 def _begin() -> None:
-    """Ignore interrupts: the parent handles them, and ends its workers."""
+    """Ignore interrupts: the parent process handles them, and ends the fresh processes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
@@ -143,7 +143,7 @@ def _in_fresh_process(
 
 
 def compare_draws(known: Sequence[Stream], samples: Sequence[ProcessDraws]) -> Iterator[Check]:
-    """Yield checks of the draws of processes, against their law and against each other.
+    """Yield checks that draws follow their law, and that the draws of two processes differ.
 
     Args:
         known: the streams that the processes drew.
@@ -154,7 +154,7 @@ def compare_draws(known: Sequence[Stream], samples: Sequence[ProcessDraws]) -> I
         p = min(_law_p(stream, np.concatenate(rows)), *(_independence_p(stream, sample) for sample in rows))
         n = sum(map(len, rows))
         name = f"draws of {stream.name}, {n:,} in {len(rows)} processes"
-        yield Check(name, p > SMALLEST_P, f"p = {p:.2g}", f"a p above {SMALLEST_P:g}")
+        yield Check(name, p > SMALLEST_P, f"p = {p:.2g}", f"a p-value above {SMALLEST_P:g}")
         masses = np.diff(stream.below, axis=1, prepend=0.0, append=1.0)
         collision = float(np.prod((masses**2).sum(axis=1)))
         yield from _check_different(stream.name, [sample.tolist() for sample in rows], collision)
@@ -167,7 +167,7 @@ def compare_draws(known: Sequence[Stream], samples: Sequence[ProcessDraws]) -> I
 
 
 def _check_different(name: str, rows: list[list[Any]], collision: float) -> Iterator[Check]:
-    """Yield a failed check if two processes drew the same; ``collision`` is the chance that two draws are equal."""
+    """Yield a failed check if two processes drew equal sequences; single draws agree with probability ``collision``."""
     for i in range(len(rows)):
         for j in range(i):
             n = min(len(rows[i]), len(rows[j]))
@@ -179,14 +179,14 @@ def _check_different(name: str, rows: list[list[Any]], collision: float) -> Iter
 
 
 def _law_p(stream: Stream, rows: Floats) -> float:
-    """Return a p-value of the law: exact binomial tails at every threshold of every place, with a union bound."""
+    """Return a p-value of the law: a union bound over exact binomial tests, one for each place and threshold."""
     counts = (rows[:, :, None] <= stream.thresholds[None]).sum(axis=0)
     tails = _tails(counts, len(rows), stream.below)
     return min(1.0, float(tails.min()) * tails.size)
 
 
 def _independence_p(stream: Stream, rows: Floats) -> float:
-    """Return a p-value of the independence of successive rows, and of adjacent places of a row."""
+    """Return a p-value for the independence of successive rows, and of adjacent places of a row."""
     middle = stream.below.shape[1] // 2
     low, p = rows <= stream.thresholds[:, middle], stream.below[:, middle]
     n = len(rows) // 2

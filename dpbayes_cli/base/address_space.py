@@ -8,9 +8,9 @@ import resource
 from dpbayes_cli.base.errors import DpbayesError
 
 _BASE_BYTES = 3 << 30
-"""A release of the sample data with 14 columns takes 2.4 GiB on two cores, and touches little of it."""
+"""On two cores, a release of the sample data with 14 columns reserves 2.4 GiB of memory and uses little of it."""
 _BYTES_PER_CORE = 256 << 20
-"""DuckDB runs one thread per core; each needs a stack and a reserve of the allocator."""
+"""DuckDB runs one thread per core; each thread needs a stack, and address space that the allocator reserves."""
 
 
 def needed_address_space() -> int:
@@ -31,5 +31,6 @@ def check_address_space() -> None:
             raise DpbayesError(
                 f"this command needs {needed >> 20} MiB of address space on this machine, but the limit is "
                 f"{soft >> 20} MiB",
-                hint=f"ulimit {option} {needed >> 10}, or ulimit {option} unlimited; most of it is never touched",
+                hint=f"ulimit {option} {needed >> 10}, or ulimit {option} unlimited; most of this is only reserved, "
+                "never used",
             )

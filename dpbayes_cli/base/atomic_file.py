@@ -1,8 +1,9 @@
-"""Files and directories that exist whole or not at all: made in a partial directory beside the target, then renamed.
+"""Files and directories that exist whole or not at all: they are written to a partial directory and then renamed.
 
-The writer locks its partial directory with ``flock``. The kernel releases the lock however the writer ends, and every
-process of the host sees it, in whichever container. So a partial directory whose lock is free was abandoned, and the
-next writer to the same parent removes it. A process ID would not identify the writer: each container counts from 1.
+The partial directory is beside the target. Its writer locks it with ``flock``. The kernel releases the lock even if the
+writer is killed, and every process of the host sees the lock, also from another container. So a partial directory whose
+lock is free was abandoned, and the next writer to the same parent removes it. A process ID would not identify the
+writer, because each container counts from 1.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ from dpbayes_cli.base.mounts import network_file_system
 _RENAME_NOREPLACE = 1
 _AT_FDCWD = -100
 _HELD = re.compile(r"\..+\.held-[0-9a-f]{16}\.partial", re.DOTALL)
-"""Names of partial directories that may be removed if their lock is free. Two kinds are removed by their writer only:
-directories of earlier versions, which have no lock, and directories named ``unheld``, which are on network file
-systems, where other hosts may not see a lock."""
+"""Names of partial directories that may be removed if their lock is free. Directories of earlier versions have no lock,
+and those named ``unheld`` are on network file systems, where other hosts may not see a lock; only their writer may
+remove both kinds."""
 
 
 @contextmanager
 def locked_directory(target: Path) -> Iterator[Path]:
-    """Yield an empty locked directory beside a target, readable by its owner only; remove it afterwards if it exists.
+    """Yield an empty locked directory beside a target, readable by its owner only; remove it afterwards.
 
     Raises:
         OSError: the directory cannot be made.
@@ -64,7 +65,7 @@ def new_file(target: Path) -> Iterator[Path]:
 
 
 def is_partial(name: str) -> bool:
-    """Return whether a name is that of a partial directory which other writers may remove."""
+    """Return whether a name belongs to a partial directory that other writers may remove."""
     return _HELD.fullmatch(name) is not None
 
 

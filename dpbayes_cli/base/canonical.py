@@ -1,7 +1,8 @@
 """Canonical JSON, which writes each document in exactly one way, and its digest.
 
-The ledger hashes this form, and IDs of releases and seeds of post-processing are derived from it, so it must not change
-between versions: keys sorted, no white space, ASCII only, no NaN, floats in Python's shortest round-trip form.
+Keys are sorted, there is no white space and no NaN, all characters are ASCII, and floats have Python's shortest
+round-trip form. The ledger hashes this form, and IDs of releases and seeds of post-processing are derived from it, so
+it must not change between versions.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ def canonical_json(document: Any) -> bytes:
 
 
 def digest_of_blocks(purpose: str, size: int, blocks: Iterable[bytes]) -> str:
-    """Return the ``digest`` of one part of ``size`` bytes that comes in blocks."""
+    """Return the ``digest`` of one part of ``size`` bytes, given in blocks."""
     hasher = hashlib.sha256(f"dpbayes/{purpose}/1".encode("ascii") + size.to_bytes(8, "big"))
     for block in blocks:
         hasher.update(block)
@@ -31,7 +32,7 @@ def digest_of_blocks(purpose: str, size: int, blocks: Iterable[bytes]) -> str:
 
 
 def digest(purpose: str, *parts: bytes) -> str:
-    """Return a SHA-256 in hexadecimal that depends on the purpose, the parts and where each part ends."""
+    """Return a hexadecimal SHA-256 digest of the purpose and the parts; it also depends on where each part ends."""
     hasher = hashlib.sha256(f"dpbayes/{purpose}/1".encode("ascii"))
     for part in parts:
         hasher.update(len(part).to_bytes(8, "big") + part)

@@ -1,9 +1,9 @@
-r"""The public grammar of cells, the same in every engine: which texts mean which level.
+r"""The public grammar of cells, the same in every engine; it decides which texts mean the same level.
 
 A cell is stripped of spaces and tabs at both ends. An integer may be written with a sign, leading zeros and a zero
-fraction (``1``, ``+1``, ``01``, ``1.0``, ``1.`` are the same; ``1e0``, ``1_000`` and digits of other scripts are plain
-text). Everything else is compared exactly, letter by letter. The patterns are in the common subset of RE2, Java and
-Python's ``re``, so that an engine can evaluate them where the data are.
+fraction. So ``1``, ``+1``, ``01``, ``1.0`` and ``1.`` mean the same level, but ``1e0``, ``1_000`` and digits of other
+scripts are plain text. All other texts are compared letter by letter. The patterns are in the common subset of RE2,
+Java and Python's ``re``, so that an engine can evaluate them where the data are.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 BLANKS = " \t"
 MAX_CELL_BYTES = 4096
-"""A cell with more bytes, in UTF-8 and with the blanks around it, counts as missing."""
+"""A cell of more bytes than this, in UTF-8 and including blanks at its ends, counts as missing."""
 INTEGER = r"^(?:\+|(-))?0*([0-9]+)(?:\.0*)?$"
 INTEGER_REPLACEMENT = r"\1\2"
 
@@ -23,7 +23,7 @@ WHOLE = r"[+-]?[0-9]+(?:\.0*)?"
 
 _INTEGER = re.compile(INTEGER, re.ASCII)
 CONTROL_CHARACTERS = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-"""Characters that could fake a line, control a terminal or change the reading direction; no name or level has them."""
+"""Characters that could fake a line, control a terminal or change the reading direction; not allowed in names."""
 _FORBIDDEN_IN_LEVELS = re.compile(f"{CONTROL_CHARACTERS.pattern}|[\ufeff\ufffd]")
 
 
@@ -38,8 +38,8 @@ def parse_number(text: str, *, integers: bool = False) -> float | None:
     """Return the number in a cell, None if the cell holds no number.
 
     A number has ASCII digits, and may have a sign, a point and an exponent. NaN, infinities, underscores and numbers
-    beyond the largest double (``1e400``) do not count. With ``integers``, ``2.0`` counts, but ``2.5`` and ``2e0`` do
-    not.
+    beyond the largest double (``1e400``) are not accepted. With ``integers``, ``2.0`` is accepted, but ``2.5`` and
+    ``2e0`` are not.
     """
     stripped = text.strip(BLANKS)
     if not re.fullmatch(WHOLE if integers else NUMBER, stripped, re.ASCII):

@@ -15,7 +15,7 @@ from typing import Any
 from dpbayes_cli.base.cell_grammar import NUMBER
 
 _RISKY = re.compile("[=+\\-@\t'\uff1d\uff0b\uff0d\uff20]..*", re.DOTALL)
-"""Texts that spreadsheets take for formulas, also with full-width characters."""
+"""Texts that a spreadsheet may take for formulas; some begin with a full-width character."""
 _PLAIN = re.compile(f"{NUMBER}|[+-]?(?:inf|nan)", re.ASCII)
 
 

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 _BLOCK_VECTORS = 64
-"""Vectors of the engine in a block: 131,072 rows."""
+"""Number of DuckDB's vectors in a block; together they hold 131,072 rows."""
 _INTERRUPT_SECONDS = 10.0
-"""How long to wait for an interrupted query to end."""
+"""Longest time to wait for an interrupted query to end."""
 
 
 @lru_cache(maxsize=1)
@@ -83,11 +83,11 @@ def stream(
     abort: Callable[[], None],
     take: Callable[[Sequence[NDArray[Any]]], None],
 ) -> None:
-    """Run a query as in ``fetch``, but pass its rows on in blocks, so that only one block is in memory.
+    """Run a query as in ``fetch``, but hand over its rows in blocks, so that only one block is in memory.
 
     Args:
         engine, query, abort: see ``fetch``.
-        take: called with every block: one array for each column.
+        take: called with each block, which is one array for each column.
     """
 
     def work() -> None:

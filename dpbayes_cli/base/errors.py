@@ -11,7 +11,7 @@ from difflib import get_close_matches
 from typing import ClassVar
 
 _MAX_CHARGES = 20
-"""Releases that a message lists."""
+"""Largest number of releases that a message lists."""
 
 
 class DpbayesError(Exception):
@@ -122,7 +122,7 @@ class VerificationError(DpbayesError):
 
 
 class OutputError(DpbayesError):
-    """The result cannot be written where it was asked for (exit 8)."""
+    """The result cannot be written to the requested place (exit 8)."""
 
     exit_code = 8
 
@@ -130,7 +130,8 @@ class OutputError(DpbayesError):
 class Interrupted(BaseException):
     """A signal ended the run (exit 128 + signal); a release that had begun can be finished.
 
-    It is not a subclass of Exception: clean-up code of libraries swallows exceptions, and the run would not end.
+    It is not a subclass of Exception, because clean-up code of libraries may swallow exceptions, and the run would go
+    on.
 
     Attributes:
         message, hint, details: as for a ``DpbayesError``.

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """Return an empty figure; ``width`` and ``height`` in inches."""
+    """Return an empty figure; ``width`` and ``height`` are in inches."""
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained")

@@ -53,7 +53,7 @@ def network_file_system(path: Path) -> str:
 
 
 def is_mount_point(path: Path, table: str) -> bool:
-    """Return whether something is mounted at a path itself; ``table`` as in ``file_system``."""
+    """Return whether a path is a mount point; ``table`` is as in ``file_system``."""
     return os.path.realpath(path) in {point for point, _ in _mounts(table)}
 
 

@@ -22,7 +22,7 @@ _NUMBER = re.compile(r"[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]{1,3})?|\.[0-9]+([eE][+-]
 _EXACT = Context(prec=1000, traps=[Inexact])
 
 LEAST_DIVISOR = 1e-300
-"""The least divisor for parameters near 0: a draw may be as small as a double can be, or 0."""
+"""Divisors are at least this, because a drawn parameter may be 0 or as small as a double can be."""
 
 
 def parse_decimal(text: str) -> Decimal:
@@ -36,7 +36,7 @@ def parse_decimal(text: str) -> Decimal:
     """
     stripped = text.strip(" ")
     if len(stripped) > 60 or not _NUMBER.fullmatch(stripped):
-        raise ValueError("not a plain decimal number, such as 0.5, without a sign")
+        raise ValueError("not a plain decimal number without a sign, such as 0.5")
     value = Decimal(stripped)
     if len(value.as_tuple().digits) > 40:
         raise ValueError("more than 40 digits")
@@ -77,8 +77,8 @@ def exact_difference(left: Decimal, right: Decimal) -> Decimal:
 def log_gamma_ratio(x: ArrayLike, shift: ArrayLike) -> Floats:
     """Return log Gamma(x + shift) - log Gamma(x), also accurate if the two terms nearly cancel.
 
-    At x = 1e8 both terms are near 1.7e9, and their floating-point difference is wrong by 1e-7. Here the relative error
-    stays near 1e-15.
+    At x = 1e8, log Gamma(x) is near 1.7e9, and plain subtraction of the two terms would be wrong by 1e-7. The relative
+    error of this function stays near 1e-15.
 
     Args:
         x: positive numbers, any shape.

@@ -21,12 +21,13 @@ _OPTIONS = {
     "channel_binding", "gssencmode", "krbsrvname", "passfile", "require_auth", "sslcert", "sslcrl", "sslkey",
     "sslmode", "sslrootcert",
 }  # fmt: skip
-"""Settings that a URL may hold after the question mark. Not ``options``, which could make commits less durable."""
+"""Settings that an address may hold after the question mark. The setting ``options`` is not among them, because it
+could make commits less durable."""
 _FORM = "postgresql://USER@HOST:PORT/DATABASE"
 _FORM_OF_TABLE = f"{_FORM}/TABLE, or /SCHEMA.TABLE"
 _PASSWORDS = "put the password in $PGPASSWORD or in the file that $PGPASSFILE names"
 _MALFORMED = "is not valid"
-_SHOWN_TO_OTHERS = "holds a password, which other users of this machine can read; it was not used"
+_SHOWN_TO_OTHERS = "holds a password, which other users of this machine can read; the password was not used"
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,8 @@ class PostgresAddress:
     """The server, database and schema of a ledger or a table.
 
     Attributes:
-        user, host, port, database: as stated; if empty, as the environment states. A host may be a directory.
+        user, host, port, database: parts of the address; for an empty part, the driver uses its environment variable. A
+            host may also be the directory of a socket.
         schema: the schema that holds the tables.
         options: further settings of the connection, none of them secret.
         table: the name of the table, empty for a ledger.
@@ -50,7 +52,7 @@ class PostgresAddress:
 
     @property
     def location(self) -> str:
-        """The address without options, to be shown; it cannot hold a password."""
+        """The address without options; it may be shown, because it cannot hold a password."""
         user = f"{quote(self.user, safe='')}@" if self.user else ""
         host = f"[{self.host}]" if ":" in self.host else quote(self.host, safe="")
         port = f":{self.port}" if self.port else ""
@@ -109,7 +111,7 @@ class _AddressKind:
     error: type[DpbayesError]
 
     def refusal(self, why: str, hint: str | None = None) -> DpbayesError:
-        """Return the error; by default, the hint shows the form."""
+        """Return the error for an invalid address; by default, its hint shows the form of a valid one."""
         shown = f"{self.form}; {_PASSWORDS}" if hint is None else hint
         return self.error(f"the address of the {self.what} {why}", hint=shown)
 

@@ -28,7 +28,7 @@ def import_driver(what: str, error: type[DpbayesError]) -> Any:
 
 
 def connect(driver: Any, address: PostgresAddress, **settings: int) -> psycopg.Connection[Any]:
-    """Return a connection, which fails some 25 seconds after its server is gone."""
+    """Return a connection; it fails about 25 seconds after its server has become unreachable."""
     connection: psycopg.Connection[Any] = driver.connect(
         **address.parameters,
         autocommit=True,

@@ -13,7 +13,7 @@ def disable_core_dumps() -> None:
     """Write no core file if this process crashes, and let only root attach to it.
 
     A limit of zero does not stop a core dump that the kernel pipes to a program, so the process is made undumpable too.
-    Swap and hibernation are up to root.
+    Only root can keep memory out of swap and hibernation images.
     """
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if sys.platform == "linux":

@@ -16,7 +16,9 @@ from dpbayes_cli.models.families.network_domain import Concentrations, VariableS
 class NodeSection(VariableSection, frozen=True, kw_only=True):
     """A variable with its parents."""
 
-    parents: Annotated[tuple[str, ...], Meta(max_length=16, description="the variables that this one depends on")] = ()
+    parents: Annotated[
+        tuple[str, ...], Meta(max_length=16, description="the variables on which this variable depends")
+    ] = ()
 
 
 class BayesNetDomain(Section, frozen=True, kw_only=True):
@@ -24,7 +26,7 @@ class BayesNetDomain(Section, frozen=True, kw_only=True):
 
     variables: Annotated[
         dict[str, NodeSection],
-        Meta(min_length=1, description="each column's values or cuts, and its parents"),
+        Meta(min_length=1, description="for each column its values or cuts, and its parents"),
     ]
     target: Annotated[str | None, Meta(description="the variable to predict by default")] = None
 
@@ -53,16 +55,17 @@ class BayesNet(DiscreteBayesNet):
     name: ClassVar[str] = "bayes-net"
     summary: ClassVar[str] = "a directed acyclic graph of discrete variables, Dirichlet priors on its tables"
     info: ClassVar[MethodInfo] = MethodInfo(
-        releases="Noisy joint counts of each variable and its parents (with fourier-laplace: noisy parities of them), "
-        "and the posterior of every conditional probability table that is inferred from them.",
+        releases="Noisy joint counts of each variable and its parents; fourier-laplace releases noisy parities "
+        "instead. From the released numbers, inference computes the posterior of every conditional probability table.",
         guarantee="The mechanism gives the guarantee. For |I| variables the L1 sensitivity is 2 |I| under replace-one "
         "and |I| under add-remove, because a record is in one cell of every table.",
         assumptions="The graph, the values and the cut points are public and chosen without looking at the records. A "
-        "record with an invalid cell is left out only of the tables with that column; with impute, the cell counts as "
-        "a public value.",
+        "record with an invalid cell is left out of the tables with that column, but counts in all others. With "
+        "impute, a public value replaces the invalid cell.",
         source="Zhang, Rubinstein and Dimitrakakis 2016, Algorithms 1 to 3.",
-        corrections="The paper clips noisy counts and treats them as exact. Here inference accounts for the noise, and "
-        "combines the estimates of the same totals from several tables. Variables may have more than two values.",
+        corrections="The paper clips noisy counts and treats them as exact. Here inference accounts for the noise. If "
+        "several tables estimate the same totals, inference combines their estimates. Variables may have more than "
+        "two values.",
         prefer_when="You have several questions about how columns depend on each other, and the graph is known.",
     )
     domain_type: ClassVar[type[Section]] = BayesNetDomain

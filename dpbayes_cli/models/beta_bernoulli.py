@@ -34,7 +34,7 @@ class BetaBernoulliDomain(Section, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if (self.success is None) != (self.failure is None):
-            raise ValueError("state both success and failure, or neither (then 1 and 0)")
+            raise ValueError("state both success and failure, or neither; their defaults are 1 and 0")
         check_levels(self.levels)
 
     @property
@@ -63,18 +63,18 @@ class BetaBernoulli(BetaProbability):
     name: ClassVar[str] = "beta-bernoulli"
     summary: ClassVar[str] = "probability of a binary outcome, Beta prior"
     info: ClassVar[MethodInfo] = MethodInfo(
-        releases="The noisy number of successes, and the posterior of theta, the probability of success, that is "
-        "inferred from it. If the number of valid records is private, also the noisy number of failures.",
+        releases="The noisy number of successes; also the noisy number of failures, if the number of valid records is "
+        "private. From the released numbers, inference computes the posterior of theta, the probability of success.",
         guarantee="The mechanism gives the guarantee. The L1 sensitivity is 1 for complete records under replace-one "
         "(one count), 2 for dropped records under replace-one (two counts), and 1 under add-remove (two counts).",
         assumptions="Each record holds one binary outcome. Records are independent given theta. The two valid texts "
-        "are public. With impute:VALUE, the custodian states that VALUE is a fair stand-in.",
+        "are public. With impute:VALUE, an invalid cell counts as if it held VALUE.",
         source="Foulds et al. 2016, sec. 3.2; Zhang, Rubinstein and Dimitrakakis 2016, Alg. 1; Bernstein and Sheldon "
         "2018, sec. 3 and Fig. 1 (binomial).",
         corrections="If n is public and records are complete, the statistic is one number with sensitivity 1, where "
-        "the papers release a pair of counts with sensitivity 2. This halves the noise for the same epsilon. If "
-        "invalid records are dropped, the number of valid records is private: both counts are released, and the "
-        "posterior averages over that number.",
+        "the papers release a pair of counts with sensitivity 2. The smaller sensitivity halves the noise for the "
+        "same epsilon. If invalid records are dropped, the number of valid records is private: both counts are "
+        "released, and the posterior averages over that number.",
         prefer_when="You ask one yes/no question about each person.",
     )
     domain_type: ClassVar[type[Section]] = BetaBernoulliDomain
@@ -107,11 +107,13 @@ class BetaBernoulli(BetaProbability):
         return {self.success: mean[0], self.failure: 1.0 - mean[0]}
 
     def statistic(self, policy: RecordPolicy) -> Statistic:
-        """Return the number of successes and, unless it follows from a public number of records, of failures.
+        """Return the number of successes; also the number of failures, unless the public number of records determines
+        it.
 
-        Privacy: replace-one, complete: t(x) in {0, 1}, so |t - t'| <= 1, attained by success against failure.
-            replace-one, dropped records: t(x) in {(1,0), (0,1), (0,0)}, so the L1 change is at most 2, attained by
-            success against failure. add-remove: ||t(x)||_1 <= 1, attained by a success.
+        Privacy: let t(x) be the contribution of a record. Under replace-one with complete records, t(x) is 0 or 1, so
+            that the statistic changes by at most 1. Under replace-one with dropped records, t(x) is (1, 0), (0, 1) or
+            (0, 0), so that the L1 change is at most 2. A success replaced by a failure attains both bounds. Under
+            add-remove, ||t(x)||_1 <= 1, attained by a success.
         Source: design notes, correction to Foulds et al. and Zhang et al. (one number, not a pair, if n is public).
         """
         successes, failures = CountAt("outcome", SUCCESS), CountAt("outcome", FAILURE)
@@ -123,7 +125,7 @@ class BetaBernoulli(BetaProbability):
         return Statistic(("successes", "failures"), (successes, failures), sensitivity, witness, sensitivity)
 
     def natural(self, theta: Any, arithmetic: Arithmetic) -> tuple[Any, Any]:
-        """Return logit theta and log(1 - theta), the factors of the successes and of n in the log likelihood."""
+        """Return the coefficients of the successes and of n in the log likelihood: logit(theta) and log(1 - theta)."""
         failing = arithmetic.log(1 - theta)
         return arithmetic.log(theta) - failing, failing
 

@@ -39,19 +39,20 @@ class BetaGeometric(WholeNumber, BetaProbability):
     """
 
     name: ClassVar[str] = "beta-geometric"
-    summary: ClassVar[str] = "probability of success from the failures before it, Beta prior"
+    summary: ClassVar[str] = "probability of success from the number of failures before the first success, Beta prior"
     info: ClassVar[MethodInfo] = MethodInfo(
-        releases="The noisy sum of the failures, each number clamped to a public bound; the noisy number of valid "
-        "records, unless it is public; and the posterior of the probability of success that is inferred from them. The "
-        "mechanisms gibbs, ops and rdp-* release draws of that probability instead; map releases an estimate.",
+        releases="The noisy sum of the failures, each number clamped to a public bound; also the noisy number of "
+        "valid records, unless this number is public. From the released numbers, inference computes the posterior of "
+        "the probability of success. The mechanisms gibbs, ops and rdp-* release draws of that probability instead; "
+        "map releases an estimate of it.",
         guarantee="The mechanism gives the guarantee. One record moves the sum by at most the public bound.",
         assumptions="Each record holds one whole number, the failures before the first success; larger numbers are "
         "clamped to the public bound or dropped. Attempts are independent and have the same probability of success. "
-        "With impute:VALUE, the custodian states that VALUE is a fair stand-in.",
+        "With impute:VALUE, an invalid cell counts as if it held VALUE.",
         source="Bernstein and Sheldon 2018, sec. 3.3 and Alg. 2-3; Geumlek, Song and Chaudhuri 2017, sec. 3.",
-        corrections="Inference accounts for the clamping: the likelihood is exact, by inversion of the characteristic "
-        "function. The paper uses a normal approximation. Draws by gibbs, map, ops and rdp-* ignore the clamping: they "
-        "are too large if many numbers exceed the bound.",
+        corrections="Inference accounts for the clamping: it computes the exact likelihood by inverting the "
+        "characteristic function. The paper uses a normal approximation. The mechanisms gibbs, map, ops and rdp-* "
+        "ignore the clamping; the released probabilities are too large if many numbers exceed the bound.",
         prefer_when="You count the attempts until a first success: applications until admission, contacts until an "
         "answer.",
     )
@@ -81,13 +82,13 @@ class BetaGeometric(WholeNumber, BetaProbability):
 
     @property
     def default_support(self) -> tuple[float, float]:
-        """From 0.1 to 0.9; from less than 0.1 if the bound exceeds the mean number of failures at 0.1."""
+        """The interval from 0.1 to 0.9; if the bound on the failures exceeds 9, the lower end is 1 / (1 + bound)."""
         return (min(0.1, 1.0 / (1.0 + self.upper)), 0.9)
 
     def natural(self, theta: Any, arithmetic: Arithmetic) -> tuple[Any, Any]:
-        """Return log(1 - theta) and log theta, the factors of sum x and n in the log likelihood."""
+        """Return the coefficients of sum(x) and n in the log likelihood: log(1 - theta) and log(theta)."""
         return arithmetic.log(1 - theta), arithmetic.log(theta)
 
     def family(self, n_records: int) -> BetaFailuresFamily:
-        """Return the family of Beta posteriors; the data change the second parameter."""
+        """Return the family of Beta posteriors; only their second parameter depends on the sum of the failures."""
         return BetaFailuresFamily(self.alpha, self.beta, 1.0, float(self.upper), n_records)

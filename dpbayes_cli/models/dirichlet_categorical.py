@@ -57,17 +57,17 @@ class DirichletCategorical(DirichletProbabilities, ConjugatePosterior):
     name: ClassVar[str] = "dirichlet-categorical"
     summary: ClassVar[str] = "probabilities of K categories, Dirichlet prior"
     info: ClassVar[MethodInfo] = MethodInfo(
-        releases="One noisy count for each of the K public categories, and the posterior of theta, the vector of "
-        "probabilities, that is inferred from them.",
+        releases="One noisy count for each of the K public categories. From the released numbers, inference computes "
+        "the posterior of theta, the vector of probabilities.",
         guarantee="The mechanism gives the guarantee. The L1 sensitivity is 2 under replace-one (one count falls, "
         "another rises) and 1 under add-remove.",
         assumptions="Each record holds one category from a public list. Records are independent given theta. With "
-        "impute:VALUE, the custodian states that VALUE is a fair stand-in.",
+        "impute:VALUE, an invalid cell counts as if it held VALUE.",
         source="Bernstein and Sheldon 2018, sec. 3 and Fig. 1 (multinomial); Zhang, Rubinstein and Dimitrakakis 2016, "
         "Alg. 1.",
-        corrections="Noise is drawn independently for each count. The code of Bernstein and Sheldon adds the same draw "
-        "to all counts, which is not private. The posterior uses the exact integer law of the counts, not a normal "
-        "approximation.",
+        corrections="Noise is drawn independently for each count. The code of Bernstein and Sheldon adds the same "
+        "draw to all counts, which is not private. The posterior uses the exact law of the integer counts, not a "
+        "normal approximation.",
         prefer_when="You ask one multiple-choice question about each person.",
     )
     domain_type: ClassVar[type[Section]] = DirichletCategoricalDomain
@@ -95,7 +95,7 @@ class DirichletCategorical(DirichletProbabilities, ConjugatePosterior):
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """The column of answers; its levels are the categories in the order of the spec."""
+        """The column of categories; its levels have the order of the spec."""
         return (Column("answer", self.labels),)
 
     @property
@@ -110,9 +110,9 @@ class DirichletCategorical(DirichletProbabilities, ConjugatePosterior):
     def statistic(self, policy: RecordPolicy) -> Statistic:
         """Return the K counts.
 
-        Privacy: t(x) is a unit vector, or zero for a dropped record. replace-one: two unit vectors differ by at most
-            2 in L1 and sqrt 2 in L2, a unit vector and zero by 1; attained by two different categories. add-remove:
-            ||t(x)||_1 <= 1, attained by any category.
+        Privacy: a record contributes a unit vector t(x), or zero if it is dropped. Under replace-one, two unit vectors
+            differ by at most 2 in L1 and sqrt(2) in L2, attained by two different categories; a unit vector and zero
+            differ by 1. Under add-remove, ||t(x)||_1 <= 1, attained by any category.
         Source: design notes, additive noise on counts of K categories.
         """
         add_remove = policy.neighbors is Neighbors.ADD_REMOVE

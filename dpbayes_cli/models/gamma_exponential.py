@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from dpbayes_cli.models.families.gamma_numbers import ExponentialTimes
 
 STEPS = 1 << 20
-"""Grid steps between the bounds."""
+"""Number of grid steps between 0 and the upper bound."""
 
 
 class GammaExponentialDomain(Section, frozen=True, kw_only=True):
@@ -55,18 +55,18 @@ class GammaExponential(ConjugateNumber, GammaRate):
     name: ClassVar[str] = "gamma-exponential"
     summary: ClassVar[str] = "rate of a waiting time, Gamma prior"
     info: ClassVar[MethodInfo] = MethodInfo(
-        releases="The noisy sum of the times, each clamped to a public bound; the noisy number of valid records, "
-        "unless it is public; and the posterior of the rate that is inferred from them. The mechanisms ops and rdp-* "
-        "release draws of the rate instead.",
+        releases="The noisy sum of the times, each clamped to a public bound; also the noisy number of valid records, "
+        "unless this number is public. From the released numbers, inference computes the posterior of the rate. The "
+        "mechanisms ops and rdp-* release draws of the rate instead.",
         guarantee="The mechanism gives the guarantee. One record moves the sum of times by at most the public bound.",
         assumptions="Each record holds one non-negative number; larger numbers are clamped to the public bound or "
-        "dropped. Numbers are rounded to a public grid of 2^20 steps. With impute:VALUE, the custodian states that "
-        "VALUE is a fair stand-in.",
+        "dropped. Numbers are rounded to a public grid of 2^20 steps. With impute:VALUE, an invalid cell counts as if "
+        "it held VALUE.",
         source="Bernstein and Sheldon 2018, sec. 3.3; Geumlek, Song and Chaudhuri 2017, sec. 3.",
-        corrections="Inference accounts for the clamping: the likelihood of clamped times is exact, by inversion of "
-        "the characteristic function. Bernstein and Sheldon use a normal approximation, and a bound that depends on "
-        "the true parameter; here the bound is public. Draws by ops and rdp-* ignore the clamping: they are too large "
-        "if many times exceed the bound.",
+        corrections="Inference accounts for the clamping: it computes the exact likelihood by inverting the "
+        "characteristic function. Bernstein and Sheldon use a normal approximation, and a bound that depends on the "
+        "true parameter; here the bound is public. Draws by ops and rdp-* ignore the clamping; the drawn rates are "
+        "too large if many times exceed the bound.",
         prefer_when="You ask how long something takes, and no time is censored.",
     )
     domain_type: ClassVar[type[Section]] = GammaExponentialDomain
@@ -101,9 +101,9 @@ class GammaExponential(ConjugateNumber, GammaRate):
         return {"mean": 1.0 / max(mean[0], LEAST_DIVISOR)}
 
     def natural(self, theta: Any, arithmetic: Arithmetic) -> tuple[Any, Any]:
-        """Return -rate and log rate, the factors of sum x and n in the log likelihood."""
+        """Return the coefficients of sum(x) and n in the log likelihood: -rate and log(rate)."""
         return -theta, arithmetic.log(theta)
 
     def family(self, n_records: int) -> GammaRateFamily:
-        """Return the family of Gamma posteriors; the data change the rate."""
+        """Return the family of Gamma posteriors; only their rate depends on the sum of the times."""
         return GammaRateFamily(self.shape, self.rate, self.upper, n_records)

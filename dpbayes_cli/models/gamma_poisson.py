@@ -39,16 +39,16 @@ class GammaPoisson(WholeNumber, GammaRate):
     name: ClassVar[str] = "gamma-poisson"
     summary: ClassVar[str] = "rate of a count, Gamma prior"
     info: ClassVar[MethodInfo] = MethodInfo(
-        releases="The noisy sum of the counts, each clamped to a public bound; the noisy number of valid records, "
-        "unless it is public; and the posterior of the rate that is inferred from them. The mechanisms ops and rdp-* "
-        "release draws of the rate instead.",
+        releases="The noisy sum of the counts, each clamped to a public bound; also the noisy number of valid "
+        "records, unless this number is public. From the released numbers, inference computes the posterior of the "
+        "rate. The mechanisms ops and rdp-* release draws of the rate instead.",
         guarantee="The mechanism gives the guarantee. One record moves the sum of counts by at most the public bound.",
-        assumptions="Each record holds one count; a count above the public bound is clamped to it or dropped. With "
-        "impute:VALUE, the custodian states that VALUE is a fair stand-in.",
+        assumptions="Each record holds one count; a count above the public bound is clamped to the bound or dropped. "
+        "With impute:VALUE, an invalid cell counts as if it held VALUE.",
         source="Geumlek, Song and Chaudhuri 2017, sec. 3.2; Foulds et al. 2016, sec. 3.1.",
-        corrections="Inference accounts for the clamping: the likelihood of clamped counts is exact, by inversion of "
-        "the characteristic function. Draws by ops and rdp-* ignore the clamping: they are too small if many counts "
-        "exceed the bound.",
+        corrections="Inference accounts for the clamping: it computes the exact likelihood by inverting the "
+        "characteristic function. Draws by ops and rdp-* ignore the clamping; the drawn rates are too small if many "
+        "counts exceed the bound.",
         prefer_when="You ask how often something happens to each person: visits, relapses, claims.",
     )
     prior_type: ClassVar[type[Section]] = GammaPoissonPrior
@@ -75,9 +75,9 @@ class GammaPoisson(WholeNumber, GammaRate):
         return {"mean": mean[0]}
 
     def natural(self, theta: Any, arithmetic: Arithmetic) -> tuple[Any, Any]:
-        """Return log rate and -rate, the factors of sum x and n in the log likelihood."""
+        """Return the coefficients of sum(x) and n in the log likelihood: log(rate) and -rate."""
         return arithmetic.log(theta), -theta
 
     def family(self, n_records: int) -> GammaShapeFamily:
-        """Return the family of Gamma posteriors; the data change the shape."""
+        """Return the family of Gamma posteriors; only their shape depends on the sum of the counts."""
         return GammaShapeFamily(self.shape, self.rate, float(self.upper), n_records)

@@ -40,7 +40,7 @@ _MAX_STATES = 50
 
 
 class AxisSection(Section, frozen=True, kw_only=True):
-    """The column with the sequence, or with the time step, of a record."""
+    """The column that holds each record's sequence, or the column that holds its time step."""
 
     column: Annotated[str, Meta(description="the name of the column")]
     values: Annotated[tuple[Level, ...], Meta(min_length=1, description="the valid texts, in order")]
@@ -57,9 +57,13 @@ class AxisSection(Section, frozen=True, kw_only=True):
 class HmmDomain(Section, frozen=True, kw_only=True):
     """Sequences, time steps, features and the number of states, all public."""
 
-    sequence: Annotated[AxisSection, Meta(description="the column with the sequence, and all sequences")]
-    time: Annotated[AxisSection, Meta(description="the column with the time step, and all time steps in order")]
-    features: Annotated[dict[str, VariableSection], Meta(min_length=1, description="each column's values or cuts")]
+    sequence: Annotated[AxisSection, Meta(description="the column of the sequence, and the names of all sequences")]
+    time: Annotated[
+        AxisSection, Meta(description="the column of the time step, and the names of all time steps in order")
+    ]
+    features: Annotated[
+        dict[str, VariableSection], Meta(min_length=1, description="for each column its values or cuts")
+    ]
     states: Annotated[int, Meta(ge=1, le=_MAX_STATES, description="the number of hidden states")]
 
     def __post_init__(self) -> None:
@@ -69,7 +73,7 @@ class HmmDomain(Section, frozen=True, kw_only=True):
         self.graph()
 
     def graph(self) -> Network:
-        """Return the graph of the tables of counts: each feature by sequence and time step."""
+        """Return the graph of the tables of counts; the parents of each feature are the sequence and the time step."""
         axes = (self.sequence.column, self.time.column)
         columns = [
             self.sequence.as_column(),
@@ -85,7 +89,8 @@ class HmmPrior(Section, frozen=True, kw_only=True):
     initial: Annotated[Positive, Meta(description="concentration for the first state")] = 1.0
     transition: Annotated[Positive, Meta(description="concentration for a state's successor")] = 1.0
     stay: Annotated[
-        Annotated[float, Meta(ge=0.0, le=1e9)], Meta(description="added to the concentration for staying in a state")
+        Annotated[float, Meta(ge=0.0, le=1e9)],
+        Meta(description="number that is added to the concentration for staying in a state"),
     ] = 0.0
     emission: Annotated[Positive, Meta(description="concentration for the values of a feature")] = 1.0
 
@@ -94,11 +99,11 @@ class HmmInference(InferenceOptions, frozen=True, kw_only=True):
     """The inference options of Markov chains on hidden states."""
 
     mcmc_sweeps: Annotated[
-        Annotated[int, Meta(ge=50, le=100_000)], option(INFERENCE, "sweeps of each Markov chain after warming up")
+        Annotated[int, Meta(ge=50, le=100_000)], option(INFERENCE, "sweeps of each Markov chain after its warm-up")
     ] = 120
     state_sampler: Annotated[
         Literal["blocked", "collapsed"],
-        option(INFERENCE, "how states are drawn: blocked (together), collapsed (one by one)"),
+        option(INFERENCE, "blocked draws the states of a sequence together, collapsed one by one"),
     ] = "blocked"
 
 
@@ -109,9 +114,9 @@ class Hmm(NoisyStatistics, LatentVariables):
     Source: Foulds et al. 2016, sec. 5.
 
     Attributes:
-        network: the graph of the tables of counts: the sequence, the time step, and each feature given both.
+        network: the graph of the tables of counts; the parents of each feature are the sequence and the time step.
         axes: the columns of the sequence and of the time step.
-        weights: the share of each feature's table of the noise budget, relative to the other tables.
+        weights: for each feature the weight of its table; tables share the noise budget in proportion to weights.
         initial, transition, stay, emission: the prior concentrations; see ``HmmPrior``.
     """
 
@@ -127,25 +132,25 @@ class Hmm(NoisyStatistics, LatentVariables):
 
     name: ClassVar[str] = "hmm"
     summary: ClassVar[str] = (
-        "sequences of hidden states, naive Bayes features of records given the state, Dirichlet priors"
+        "sequences of hidden states, features of records independent given the state, Dirichlet priors"
     )
     info: ClassVar[MethodInfo] = MethodInfo(
-        releases="For each feature the noisy number of records of each sequence, time step and value; and the "
-        "posterior of emissions, transitions, and the state of every sequence at every step that is inferred from "
-        "these numbers.",
-        guarantee="The mechanism gives the guarantee. For F features the L1 sensitivity is 2 F under replace-one and F "
-        "under add-remove: a record is in one cell of each feature's table, whatever the number of sequences and "
-        "steps.",
+        releases="For each feature the noisy number of records of each sequence, time step and value. From the "
+        "released numbers, inference computes the posterior of emissions, transitions, and the state of every "
+        "sequence at every step.",
+        guarantee="The mechanism gives the guarantee. For F features the L1 sensitivity is 2 F under replace-one and "
+        "F under add-remove, because a record is in one cell of each feature's table. The sensitivity does not depend "
+        "on the number of sequences and steps.",
         assumptions="All records of a sequence at a time step share its state; given the state, their features are "
         "independent. Sequences, time steps, values and the number of states are public. The number of records of a "
-        "sequence at a step does not depend on the state. A record with an invalid cell is left out only of the tables "
-        "with that column.",
+        "sequence at a step does not depend on the state. A record with an invalid cell is left out of the tables "
+        "with that column, but counts in all others.",
         source="Foulds, Geumlek, Welling and Chaudhuri 2016, sec. 5 and Figures 3 to 7; Goldwater and Griffiths 2007 "
         "(transitions integrated out).",
-        corrections="The paper replaces negative noisy counts by zero and treats the others as exact, which adds "
-        "records to empty cells; the option method: naive does the same. By default inference accounts for the noise. "
-        "States are drawn a whole sequence at a time; the paper draws them one by one, as state_sampler: collapsed "
-        "does.",
+        corrections="The paper replaces negative noisy counts by zero and then treats all counts as exact. This adds "
+        "records to cells that are empty. The option method: naive does so too; by default, inference accounts for "
+        "the noise. By default, the states of a sequence are drawn together; the paper draws them one by one, as does "
+        "state_sampler: collapsed.",
         prefer_when="Several sequences go through a few regimes over time, with many records at each step.",
     )
     domain_type: ClassVar[type[Section]] = HmmDomain
@@ -190,7 +195,7 @@ class Hmm(NoisyStatistics, LatentVariables):
 
     @property
     def columns(self) -> tuple[Column | CutColumn, ...]:
-        """Sequence, time step and features."""
+        """The columns of the sequence, the time step and the features."""
         return (*self.axes, *self.features)
 
     @property
@@ -222,7 +227,7 @@ class Hmm(NoisyStatistics, LatentVariables):
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """Emissions, feature by feature and state by state; transitions, row by row; the first state."""
+        """Emissions by feature and state, then transitions by row, then the probabilities of the first state."""
         states = self.over_time.state_names
         return (
             *(
@@ -257,7 +262,8 @@ class Hmm(NoisyStatistics, LatentVariables):
     def statistic(self, policy: RecordPolicy) -> Statistic:
         """Return, for each feature, the number of records of each sequence, time step and value.
 
-        Privacy: see ``table_statistic``: the L1 sensitivity of F features is 2 F under replace-one, F under add-remove.
+        Privacy: see ``table_statistic``: for F features the L1 sensitivity is 2 F under replace-one and F under
+            add-remove.
         Source: Foulds et al. 2016, sec. 5; design notes, HMM with naive Bayes emissions.
         """
         return table_statistic(self.network, self.columns, self.weights, policy, len(self.axes))
@@ -278,12 +284,12 @@ class Hmm(NoisyStatistics, LatentVariables):
     def observed(
         self, counts: tuple[Any, ...], noises: tuple[NoiseLaw | None, ...], *, complete: bool
     ) -> NoisySequences:
-        """Return the counts, exact or noisy, as an observation of sequences.
+        """Return exact or noisy counts as an observation of sequences.
 
         Args:
             counts: for each feature, shape (n_sequences, n_steps, n_values).
-            noises: for each feature the law of the noise; None: the counts are exact.
-            complete: whether every record counts in the tables of all features.
+            noises: for each feature the law of the noise, or None if its counts are exact.
+            complete: whether every record is counted in the tables of all features.
         """
         import numpy as np
 
@@ -297,7 +303,7 @@ class Hmm(NoisyStatistics, LatentVariables):
         )
 
     def simulated(self, policy: RecordPolicy, n_records: int, rng: np.random.Generator) -> Simulated:
-        """Draw parameters from the prior, states, and the exact counts of valid records; see ``NoisyStatistics``.
+        """Simulate parameters from the prior, states, and exact counts of valid records; see ``NoisyStatistics``.
 
         Records are spread unevenly over sequences and time steps.
         """

@@ -22,7 +22,7 @@ class HuberDomain(NumberDomain, frozen=True, kw_only=True):
 
     threshold: Annotated[
         Annotated[float, Meta(ge=1e-3, le=1e3)],
-        Meta(description="the residual, in scales, beyond which the loss is linear"),
+        Meta(description="the loss is linear for residuals larger than this, in units of the scale"),
     ] = 1.345
 
     @property
@@ -37,23 +37,24 @@ class HuberPrior(CoefficientPrior, frozen=True, kw_only=True):
 
 
 class HuberRegression(ConvexNumberModel):
-    """Gibbs posterior of Huber's loss of (x'w - y) / scale, y scaled to [-1, 1], w ~ N(0, I / tau).
+    """Gibbs posterior of Huber's loss of (x'w - y) / scale, with y scaled to [-1, 1] and w ~ N(0, I / tau).
 
-    Privacy: gradient and curvature are bounded, whatever the record; see ``ConvexLossModel.curvature``.
+    Privacy: gradient and curvature are bounded for every record; see ``ConvexLossModel.curvature``.
     Source: Huber 1964; Minami et al. 2016 (Lipschitz convex losses); mechanisms: squared loss with clipped gradient.
     """
 
     name: ClassVar[str] = "huber-regression"
     summary: ClassVar[str] = "a number from features with Huber's loss, normal prior; predicts new records"
     info: ClassVar[MethodInfo] = MethodInfo(
-        releases="Draws of the coefficients from a Gibbs posterior tempered for privacy; nothing else.",
-        guarantee="The mechanism gives the guarantee. The gradient of one record's loss has at most the norm c "
-        "threshold / scale, and its curvature is at most c^2 / scale^2, where c^2 = norm^2 + 1 with an intercept. The "
-        "scale is that of a target scaled to [-1, 1].",
-        assumptions="The same as for logistic-regression; in addition the target is clamped to public bounds. The loss "
-        "is squared near zero and linear beyond the threshold.",
+        releases="Draws of the coefficients from a Gibbs posterior tempered for privacy, and nothing else.",
+        guarantee="The mechanism gives the guarantee. A row of the design has norm at most c; with an intercept, c^2 "
+        "= norm^2 + 1. The scale is measured after the target has been scaled to [-1, 1]. The gradient of one "
+        "record's loss has norm at most c * threshold / scale, and its curvature is at most c^2 / scale^2.",
+        assumptions="The assumptions of logistic-regression apply. In addition, the target is clamped to public "
+        "bounds. The loss is squared near zero and linear beyond the threshold.",
         source="Huber 1964; Minami, Arai, Sato and Nakagawa 2016.",
-        corrections="The gradient of the squared loss is clipped; with clipped residuals the loss would not be convex.",
+        corrections="The gradient of the squared loss is clipped, not the residuals; with clipped residuals the loss "
+        "would not be convex.",
         prefer_when="You predict a number, and a few extreme records would force wide bounds on linear-regression.",
     )
     domain_type: ClassVar[type[Section]] = HuberDomain

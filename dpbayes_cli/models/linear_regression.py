@@ -29,8 +29,8 @@ class Target(Section, frozen=True, kw_only=True):
     """The target, with its public bounds."""
 
     column: Annotated[str, Meta(min_length=1, description="the name of the column in the file")]
-    lower: Annotated[Bound, Meta(description="lower numbers are clamped to this")]
-    upper: Annotated[Bound, Meta(description="higher numbers are clamped to this")]
+    lower: Annotated[Bound, Meta(description="the lower bound, to which lower numbers are clamped")]
+    upper: Annotated[Bound, Meta(description="the upper bound, to which higher numbers are clamped")]
 
     def __post_init__(self) -> None:
         check_bounds(self.lower, self.upper)
@@ -50,7 +50,9 @@ class LinearRegressionDomain(Section, frozen=True, kw_only=True):
     ]
     variance: Annotated[
         Positive | None,
-        Meta(description="the variance of the target given the features, if it is known; ops needs it [unknown]"),
+        Meta(
+            description="the variance of the target given the features, if known; ops needs a known variance [unknown]"
+        ),
     ] = None
 
 
@@ -59,7 +61,10 @@ class LinearRegressionPrior(Section, frozen=True, kw_only=True):
 
     mean: Annotated[
         dict[str, Bound],
-        Meta(description="for each column the prior mean; for the target at the prior means of the features [middle]"),
+        Meta(
+            description="for each column the prior mean; for the target, this is the mean at the prior means of the "
+            "features [middle]"
+        ),
     ] = msgspec.field(default_factory=dict)
     deviation: Annotated[
         dict[str, Positive],
@@ -85,7 +90,7 @@ class LinearRegression(JointNormal, NormalRegression):
 
     The columns are the target, then the features in alphabetical order; each is clamped to public bounds.
 
-    Privacy: that of ``JointNormal.statistic``, for the target and all features.
+    Privacy: see ``JointNormal.statistic``; its columns are the target and all features.
 
     Source: Bernstein and Sheldon 2018 sec. 3.2 (Alg. 1) and 2019; Zhang et al. 2016 sec. 5.2.
     """
@@ -93,30 +98,31 @@ class LinearRegression(JointNormal, NormalRegression):
     name: ClassVar[str] = "linear-regression"
     summary: ClassVar[str] = "coefficients and variance of a linear regression, conjugate prior"
     info: ClassVar[MethodInfo] = MethodInfo(
-        releases="The noisy sums, squares and products of D columns, which are a target and its features; the noisy "
-        "number of valid records, unless it is public; and the joint posterior of intercept, slopes and variance, in "
-        "the units of the file, that is inferred from them.",
-        guarantee="The mechanism gives the guarantee. In units of the ranges, one record moves all of these together "
-        "by at most (D + 1)^2 in L1, and by at most 4 (D + 1)^2 in squared L2, less 4 if D is even. The record count "
-        "adds nothing to these bounds.",
-        assumptions="The target is normal given the features, and the features are jointly normal. With k = "
-        "variance_strength, the prior is: variance ~ k deviation_0^2 / chi-square(2 + k); slope_j ~ N(0, variance / "
-        "(slope_strength deviation_j^2)); at the prior means of the features, the regression line is at the prior mean "
-        "of the target + N(0, variance / strength). This is the conjugate prior of linear regression. Independently of "
-        "it, the covariance of the features is inverse Wishart with D + k degrees of freedom and expectation "
-        "diag(deviation^2), and their means are N(mean, covariance / strength). The default k is 0.2, because a larger "
-        "k all but excludes strongly correlated features. Each number is clamped to its public bounds and rounded to a "
-        "grid of 2^14 steps; a record with an invalid number is invalid. Inference assumes that no number reaches its "
-        "bounds, and warns if the posterior contradicts this. With noise, the posterior depends on the normality of "
-        "the features through the variance of their squares; without noise it does not.",
+        releases="The noisy sums, squares and products of D columns, namely the target and its features; also the "
+        "noisy number of valid records, unless this number is public. From the released numbers, inference computes "
+        "the joint posterior of intercept, slopes and variance, in the units of the file.",
+        guarantee="The mechanism gives the guarantee. In units of the columns' ranges, one record moves all released "
+        "numbers together by at most (D + 1)^2 in L1. The squared L2 change is at most 4 (D + 1)^2 if D is odd, and 4 "
+        "(D + 1)^2 - 4 if D is even. The record count adds nothing to these bounds.",
+        assumptions="The target is normal given the features, and the features are jointly normal. Let k = "
+        "variance_strength, let deviation_0 and mean_0 belong to the target, and let level be the value of the "
+        "regression line at the prior means of the features. Then the conjugate prior of the regression is variance ~ "
+        "k * deviation_0^2 / chi-square(2 + k), slope_j ~ N(0, variance / (slope_strength * deviation_j^2)) and level "
+        "~ N(mean_0, variance / strength). Independently of this prior, the covariance of the features is inverse "
+        "Wishart with D + k degrees of freedom and expectation diag(deviation^2), and their means are N(mean, "
+        "covariance / strength). The default k is 0.2, because a larger k all but excludes strongly correlated "
+        "features. Each number is clamped to its public bounds and rounded to a grid of 2^14 steps; a record with an "
+        "invalid number is invalid. Inference assumes that no number reaches its bounds, and warns if the posterior "
+        "contradicts this. With noise, the posterior relies on the normality of the features, which determines the "
+        "variance of their squares. Without noise, the posterior does not rely on normality.",
         source="Bernstein and Sheldon 2018, Alg. 1, and 2019 (regression from noisy second moments); Park and Casella "
         "2008 (scale mixture); Bartlett 1933; Zhang, Rubinstein and Dimitrakakis 2016, sec. 5.2 (known variance, ops).",
-        corrections="Given the parameters, the spread of the sums depends on fourth moments of the features. Bernstein "
-        "and Sheldon 2019 release these with noise, or state a prior of the features. Here there is a prior, because "
-        "about D^4 / 24 more moments would share epsilon, and noisy moments may be the moments of no law. The noisy "
-        "second moments are not repaired: covariances are drawn from a law on positive definite matrices. The plug-in "
-        "posterior (method: naive) is repaired: eigenvalues are cut at 0, and the scale matrix of the prior, which is "
-        "added, keeps the slopes finite.",
+        corrections="Given the parameters, the spread of the sums depends on fourth moments of the features. "
+        "Bernstein and Sheldon 2019 release fourth moments with noise, or state a prior of the features. This model "
+        "states a prior, because about D^4 / 24 more moments would share epsilon, and there may be no law with the "
+        "noisy moments. Inference does not repair noisy second moments, because it draws covariances from a law on "
+        "positive definite matrices. The plug-in posterior (method: naive) replaces negative eigenvalues by 0; the "
+        "scale matrix of the prior is added, which keeps the slopes finite.",
         prefer_when="You predict one number from others, or want a slope. To learn how all numbers vary together, use "
         "`multivariate-normal`.",
     )
@@ -152,7 +158,8 @@ class LinearRegression(JointNormal, NormalRegression):
             raise SpecError(f"the target {target.column!r} is also a feature; remove it there", where="domain.features")
         if INTERCEPT in features:
             raise SpecError(
-                f"no feature may have the name {INTERCEPT!r}, which is that of a coefficient", where="domain.features"
+                f"no feature may have the name {INTERCEPT!r}, because a coefficient has this name",
+                where="domain.features",
             )
         bounds = (
             (target.column, target.lower, target.upper),
@@ -175,7 +182,7 @@ class LinearRegression(JointNormal, NormalRegression):
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """The intercept, the slopes in the order of the features, and the variance unless it is known."""
+        """The intercept, the slopes in the order of the features, and the variance, unless the variance is known."""
         slopes = tuple(f"beta[{name}]" for name in (INTERCEPT, *self.features))
         return slopes if self.variance is not None else (*slopes, "variance")
 
@@ -192,7 +199,7 @@ class LinearRegression(JointNormal, NormalRegression):
         return RegressionPredictor(self.columns, self.column_names, column, self.complete_draws(draws))
 
     def complete_draws(self, draws: "Floats") -> "Floats":
-        """Return draws with the variance as last column, even if it is known; see ``predict_normal``.
+        """Return draws whose last column is the variance, even if the variance is known; see ``predict_normal``.
 
         Args:
             draws: draws of the reported parameters, shape (n_draws, n_parameters).
@@ -212,7 +219,7 @@ class LinearRegression(JointNormal, NormalRegression):
             raise SpecError(
                 "posterior draws need a known variance of the target given the features",
                 where="domain.variance",
-                hint="state it without looking at the data, or infer it with --mechanism laplace",
+                hint="state the variance without looking at the data, or infer it with --mechanism laplace",
             )
         ends = tuple((low, high) for _, low, high in self.bounds)
         slopes = (s**2 * self.slope_strength for s in law.deviation[1:])
@@ -231,7 +238,7 @@ class LinearRegression(JointNormal, NormalRegression):
 
 @dataclass(frozen=True)
 class RegressionPredictor(IntervalPredictor):
-    """Predicts by mixtures of normal laws over the draws, each with its intercept, slopes and variance."""
+    """Predicts the target by a mixture of normal laws, one for each draw of intercept, slopes and variance."""
 
     def intervals(self, features: "Floats", levels: Sequence[float]) -> "tuple[Floats, Floats, Floats]":
         from dpbayes_cli.inference.predictive.predict_normal import predictive_intervals

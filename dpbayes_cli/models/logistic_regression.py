@@ -28,9 +28,9 @@ class LogisticPrior(CoefficientPrior, frozen=True, kw_only=True):
 
 
 class LogisticRegression(ConvexClassModel):
-    """P(y = 1 | x) = sigma(x'w), w ~ N(0, I / tau).
+    """P(y = 1 | x) = sigma(x'w), with w ~ N(0, I / tau).
 
-    Privacy: gradient and curvature are bounded, whatever the record; see ``ConvexLossModel.curvature``.
+    Privacy: gradient and curvature are bounded for every record; see ``ConvexLossModel.curvature``.
     Source: Geumlek, Song and Chaudhuri 2017, sec. 4.2; Minami et al. 2016, sec. 4.
     """
 
@@ -38,15 +38,14 @@ class LogisticRegression(ConvexClassModel):
     summary: ClassVar[str] = "the probability of a class from features, normal prior; classifies new records"
     has_probabilities: ClassVar[bool] = True
     info: ClassVar[MethodInfo] = MethodInfo(
-        releases="Draws of the coefficients from a posterior tempered for privacy; nothing else.",
-        guarantee="The mechanism gives the guarantee. The gradient of one record's loss has at most the norm c, where "
-        "c^2 = norm^2 + 1 with an intercept, and its curvature is at most c^2 / 4.",
+        releases="Draws of the coefficients from a posterior tempered for privacy, and nothing else.",
+        guarantee="The mechanism gives the guarantee. A row of the design has norm at most c; with an intercept, c^2 "
+        "= norm^2 + 1. The gradient of one record's loss has norm at most c, and its curvature is at most c^2 / 4.",
         assumptions="Numbers have public bounds; texts have public lists of values. A record's features are clipped to "
-        "a public norm. Coefficients refer to the scaled design, in which a number runs from -1 to 1 between its "
-        "bounds.",
+        "a public norm. Coefficients refer to the scaled design, in which the bounds of a number become -1 and 1.",
         source="Geumlek, Song and Chaudhuri 2017, sec. 4; Minami, Arai, Sato and Nakagawa 2016.",
-        corrections="With an intercept the Lipschitz constant of the loss is L = sqrt(1 + norm^2), not norm as in the "
-        "papers.",
+        corrections="With an intercept the Lipschitz constant of the loss is L = sqrt(1 + norm^2), and not norm, as "
+        "the papers state.",
         prefer_when="You predict one of two classes from many columns, and want probabilities.",
     )
     domain_type: ClassVar[type[Section]] = LogisticDomain

@@ -34,7 +34,7 @@ class MultivariateNormalDomain(Section, frozen=True, kw_only=True):
 
 
 class MultivariateNormalPrior(Section, frozen=True, kw_only=True):
-    """Normal-inverse-Wishart prior: E[covariance] = diag(deviation^2), mean ~ N(mean, covariance / strength)."""
+    """Normal-inverse-Wishart prior: E[covariance] = diag(deviation^2); the mean is N(mean, covariance / strength)."""
 
     mean: Annotated[
         dict[str, Bound],
@@ -46,7 +46,7 @@ class MultivariateNormalPrior(Section, frozen=True, kw_only=True):
     strength: Annotated[Positive, Meta(description="weight of the prior mean, in records")] = 1.0
     freedom: Annotated[
         Annotated[float, Meta(gt=0.0, le=1e6)] | None,
-        Meta(description="degrees of freedom of the inverse Wishart prior, above columns + 1 [columns + 3]"),
+        Meta(description="degrees of freedom of the inverse Wishart prior, for D columns more than D + 1 [D + 3]"),
     ] = None
 
 
@@ -62,20 +62,21 @@ class MultivariateNormal(JointNormal):
     name: ClassVar[str] = "multivariate-normal"
     summary: ClassVar[str] = "mean vector and covariance matrix, normal-inverse-Wishart prior"
     info: ClassVar[MethodInfo] = MethodInfo(
-        releases="The noisy sums, squares and products of D columns; the noisy number of valid records, unless it is "
-        "public; and the joint posterior of the means and the covariance matrix that is inferred from them.",
-        guarantee="The mechanism gives the guarantee. In units of the ranges, one record moves all of these together "
-        "by at most (D + 1)^2 in L1, and by at most 4 (D + 1)^2 in squared L2, less 4 if D is even. The record count "
-        "adds nothing to these bounds.",
+        releases="The noisy sums, squares and products of D columns; also the noisy number of valid records, unless "
+        "this number is public. From the released numbers, inference computes the joint posterior of the means and "
+        "the covariance matrix.",
+        guarantee="The mechanism gives the guarantee. In units of the columns' ranges, one record moves all released "
+        "numbers together by at most (D + 1)^2 in L1. The squared L2 change is at most 4 (D + 1)^2 if D is odd, and 4 "
+        "(D + 1)^2 - 4 if D is even. The record count adds nothing to these bounds.",
         assumptions="Each record holds D numbers. Each number is clamped to its public bounds and rounded to a public "
         "grid of 2^14 steps; a record with an invalid number is invalid. Inference assumes that no number reaches its "
         "bounds, and warns if the posterior contradicts this. Inference also treats the sums of many records as normal "
-        "given the parameters. With impute:VALUE, the custodian states that VALUE is a fair stand-in in every column. "
+        "given the parameters. With impute:VALUE, an invalid cell of any column counts as if it held VALUE. "
         "The bounds must be stated; they cannot be chosen privately.",
         source="Bernstein and Sheldon 2018, sec. 3.2 and Alg. 1; Park and Casella 2008 (scale mixture); Bartlett 1933.",
-        corrections="The noisy matrix of second moments need not be positive definite, and is not repaired: covariance "
-        "matrices are drawn from a law on positive definite matrices, given the released numbers. The plug-in "
-        "posterior (method: naive) is repaired by cutting eigenvalues at 0.",
+        corrections="The noisy matrix of second moments need not be positive definite. Inference does not repair it, "
+        "because it draws covariance matrices from a law on positive definite matrices, given the released numbers. "
+        "The plug-in posterior (method: naive) replaces negative eigenvalues by 0.",
         prefer_when="You have several measurements of each person, and want to know how they vary together.",
     )
     domain_type: ClassVar[type[Section]] = MultivariateNormalDomain
@@ -101,7 +102,8 @@ class MultivariateNormal(JointNormal):
         freedom = len(columns) + 3.0 if stated_prior.freedom is None else stated_prior.freedom
         if not freedom > len(columns) + 1:
             raise SpecError(
-                f"freedom is {freedom:g}; the prior covariance has a mean only above {len(columns) + 1}",
+                f"freedom is {freedom:g}, expected more than {len(columns) + 1}; otherwise the prior covariance has "
+                "no mean",
                 where="prior.freedom",
             )
         bounds = tuple((name, box.lower, box.upper) for name, box in columns)

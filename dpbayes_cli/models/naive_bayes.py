@@ -16,15 +16,17 @@ from dpbayes_cli.models.families.network_domain import Concentrations, VariableS
 class NaiveBayesDomain(Section, frozen=True, kw_only=True):
     """The class and the features."""
 
-    target: Annotated[str, Meta(description="the variable that is the class")]
-    variables: Annotated[dict[str, VariableSection], Meta(min_length=2, description="each column's values or cuts")]
+    target: Annotated[str, Meta(description="the name of the class variable")]
+    variables: Annotated[
+        dict[str, VariableSection], Meta(min_length=2, description="for each column its values or cuts")
+    ]
 
     def __post_init__(self) -> None:
         check_variables(self.variables, self.parents, self.target)
 
     @property
     def parents(self) -> list[tuple[str, ...]]:
-        """The parents of each variable: none for the class, the class for a feature."""
+        """The parents of each variable: the class has no parent, and each feature has the class as its parent."""
         return [() if name == self.target else (self.target,) for name in self.variables]
 
 
@@ -46,16 +48,19 @@ class NaiveBayes(DiscreteBayesNet):
         "a class, and features independent given the class; Dirichlet priors; classifies new records"
     )
     info: ClassVar[MethodInfo] = MethodInfo(
-        releases="Noisy counts of the class, and of the class with each feature (with fourier-laplace: noisy parities "
-        "of these), and the posterior of every conditional probability table that is inferred from them.",
+        releases="Noisy counts of the class, and noisy joint counts of the class and each feature; fourier-laplace "
+        "releases noisy parities instead. From the released numbers, inference computes the posterior of every "
+        "conditional probability table.",
         guarantee="The mechanism gives the guarantee. For m features the L1 sensitivity is 2 (m + 1) under replace-one "
-        "and m + 1 under add-remove: a record is in one cell of every table.",
+        "and m + 1 under add-remove, because a record is in one cell of every table.",
         assumptions="Features are independent given the class. Values and cut points are public. A record with an "
-        "invalid cell is left out only of the tables with that column; with impute, the cell counts as a public value.",
+        "invalid cell is left out of the tables with that column, but counts in all others. With impute, a public "
+        "value replaces the invalid cell.",
         source="Zhang, Rubinstein and Dimitrakakis 2016, Algorithms 1 to 3 and Figure 1.",
         corrections="The paper clips noisy counts and treats them as exact. Here inference accounts for the noise, "
         "and combines the class totals of all tables. Variables may have more than two values.",
-        prefer_when="You predict one column from many others with a small budget; small tables need little of it.",
+        prefer_when="You predict one column from many others, and the budget is small; the small tables of this model "
+        "need little budget.",
     )
     domain_type: ClassVar[type[Section]] = NaiveBayesDomain
     prior_type: ClassVar[type[Section]] = NaiveBayesPrior

@@ -32,7 +32,9 @@ _MAX_CLASSES = 50
 class NaiveBayesMixtureDomain(Section, frozen=True, kw_only=True):
     """The features, and the number of classes."""
 
-    variables: Annotated[dict[str, VariableSection], Meta(min_length=1, description="each column's values or cuts")]
+    variables: Annotated[
+        dict[str, VariableSection], Meta(min_length=1, description="for each column its values or cuts")
+    ]
     classes: Annotated[int, Meta(ge=1, le=_MAX_CLASSES, description="the number of hidden classes")]
 
     def __post_init__(self) -> None:
@@ -58,10 +60,10 @@ class NaiveBayesMixturePrior(Section, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class NaiveBayesMixture(LatentVariables):
-    """Hidden class z_i ~ shares; features x_ij ~ theta_j[z_i], independent; Dirichlet priors on all probabilities.
+    """Hidden classes z_i ~ shares; independent features x_ij ~ theta_j[z_i]; Dirichlet priors on all probabilities.
 
-    Privacy: only a private chain reads the records; see ``PrivateGibbs``. If a record is replaced, this changes the law
-        of its class, and the counts of the table of each feature by one record.
+    Privacy: only a private chain reads the records; see ``PrivateGibbs``. Replacing a record changes the law of that
+        record's class, and changes the counts in each feature's table by one record.
     Source: Foulds et al. 2016, sec. 4.1 (latent variables each associated with one data point).
 
     Attributes:
@@ -79,14 +81,14 @@ class NaiveBayesMixture(LatentVariables):
     info: ClassVar[MethodInfo] = MethodInfo(
         releases="Draws of the class probabilities and of each class's feature tables, from a private chain. The "
         "class of each record is part of the chain's state and is not released.",
-        guarantee="The mechanism gives the guarantee. If a record is replaced, an update changes only the law of the "
-        "class of this record.",
-        assumptions="Records are complete: every invalid cell has a stand-in. Given its class, a record's features "
-        "are independent. Values, cut points and the number of classes are public. All records are kept in memory as "
-        "codes of one to four bytes a cell.",
+        guarantee="The mechanism gives the guarantee. Replacing a record changes only one law from which an update "
+        "draws: the law of that record's class.",
+        assumptions="Records are complete: a public value replaces every invalid cell. Given its class, a record's "
+        "features are independent. Values, cut points and the number of classes are public. All records are kept in "
+        "memory, with one to four bytes per cell.",
         source="Foulds, Geumlek, Welling and Chaudhuri 2016, sec. 4.1; Goodman 1974 (latent classes).",
-        corrections="Classes are numbered by frequency, the most frequent first, because the model leaves their order "
-        "open: without a rule it could switch between draws.",
+        corrections="The model does not determine the order of the classes, so that the order could differ between "
+        "draws. Therefore classes are numbered by frequency; class 1 is the most frequent class.",
         prefer_when="You look for groups of records, and no column states the group. The model has no small statistic "
         "to which noise could be added.",
     )
@@ -128,7 +130,7 @@ class NaiveBayesMixture(LatentVariables):
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """Tables, feature by feature and class by class, then the class probabilities; classes are numbered from 1."""
+        """Tables by feature and class, then the class probabilities; classes are numbered from 1."""
         names = [str(k + 1) for k in range(self.classes)]
         return (
             *(
@@ -151,5 +153,5 @@ class NaiveBayesMixture(LatentVariables):
         return CodedColumns(self.variables)
 
     def predictive(self, mean: Sequence[float]) -> dict[str, float]:
-        """Return no prediction: classes may switch between draws, so that mean parameters describe no record."""
+        """Return no prediction: the order of classes may differ between draws, so means over draws have no meaning."""
         return {}

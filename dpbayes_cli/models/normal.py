@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from dpbayes_cli.models.families.normal_records import NormalRecords
 
 STEPS = 1 << 14
-"""Grid steps between the bounds: the sum of the squares of a billion codes stays below 2^60."""
+"""Number of grid steps between the bounds; the sum of the squares of a billion codes stays below 2^60."""
 
 
 class NormalDomain(Section, frozen=True, kw_only=True):
@@ -32,21 +32,23 @@ class NormalDomain(Section, frozen=True, kw_only=True):
 
     lower: Annotated[Bound, Meta(description="the lower bound")]
     upper: Annotated[Bound, Meta(description="the upper bound")]
-    out_of_bounds: Annotated[Outside, Meta(description="clamp numbers outside to the bound, or drop the record")] = (
-        "clamp"
-    )
+    out_of_bounds: Annotated[
+        Outside, Meta(description="clamp a number out of bounds to the nearer bound, or drop its record")
+    ] = "clamp"
 
     def __post_init__(self) -> None:
         check_bounds(self.lower, self.upper)
 
 
 class NormalPrior(Section, frozen=True, kw_only=True):
-    """Normal-inverse-gamma prior: 1 / variance ~ Gamma(shape, rate), mean ~ N(mean, variance / strength)."""
+    """Normal-inverse-gamma prior: 1 / variance is Gamma(shape, rate), and the mean is N(mean, variance / strength)."""
 
-    mean: Annotated[Bound, Meta(description="prior mean of the mean")] = 0.0
+    mean: Annotated[Bound, Meta(description="the prior expectation of the mean")] = 0.0
     strength: Annotated[Positive, Meta(description="weight of the prior mean, in records")] = 1.0
     shape: Annotated[Positive, Meta(description="shape of the Gamma prior of 1 / variance")] = 2.0
-    rate: Annotated[Positive, Meta(description="rate of the same prior: shape times a typical variance")] = 2.0
+    rate: Annotated[
+        Positive, Meta(description="rate of the Gamma prior of 1 / variance: the shape times a typical variance")
+    ] = 2.0
 
 
 @dataclass(frozen=True)
@@ -62,19 +64,22 @@ class Normal(BoundedNumber):
     name: ClassVar[str] = "normal"
     summary: ClassVar[str] = "mean and variance of a number, normal-inverse-gamma prior"
     info: ClassVar[MethodInfo] = MethodInfo(
-        releases="The noisy sum of the numbers and of their squares; the noisy number of valid records, unless it is "
-        "public; and the joint posterior of mean and variance that is inferred from them.",
-        guarantee="The mechanism gives the guarantee. In units of the range, one record moves sum, squares and count "
-        "together by at most 4, although their separate sensitivities add up to 5. The count costs nothing.",
+        releases="The noisy sum of the numbers and the noisy sum of their squares; also the noisy number of valid "
+        "records, unless this number is public. From the released numbers, inference computes the joint posterior of "
+        "mean and variance.",
+        guarantee="The mechanism gives the guarantee. In units of the range, one record moves the sum, the sum of "
+        "squares and the count together by at most 4, although their separate sensitivities add up to 5. The count "
+        "adds nothing to this bound.",
         assumptions="Each record holds one number, rounded to a public grid of 2^14 steps between public bounds; a "
-        "number outside the bounds is clamped to them or dropped. Before rounding and clamping, numbers are normal. "
-        "Inference treats the sum of many records as normal given the parameters. With impute:VALUE, the custodian "
-        "states that VALUE is a fair stand-in.",
+        "number out of bounds is clamped to the nearer bound or dropped. Before rounding and clamping, numbers are "
+        "normal. Inference treats the sum of many records as normal given the parameters. With impute:VALUE, an "
+        "invalid cell counts as if it held VALUE.",
         source="Bernstein and Sheldon 2018, sec. 3.3 and Alg. 2-3; Park and Casella 2008 (scale mixture).",
-        corrections="The paper's listing omits a factor from the mean of a random sum, draws the truncated sum from "
-        "its prior, and treats its three regions as independent, which makes variances 1.21 times too large in its own "
-        "example. Here the mean and the covariance of the sums are those of one clamped or dropped number, times the "
-        "number of records, and the sums are drawn from their law given the released numbers.",
+        corrections="The paper's listing omits a factor from the mean of a random sum, and draws the truncated sum "
+        "from its prior. It also treats the three regions of the sum as independent, which makes variances 1.21 times "
+        "too large in the paper's own example. Here the mean and the covariance of the sums are the number of records "
+        "times the mean and the covariance of one clamped or dropped number. The sums are drawn from their law given "
+        "the released numbers.",
         prefer_when="You have a measurement of unknown mean and spread. If the spread is known, normal-mean spends "
         "all of the budget on the mean.",
     )
@@ -110,9 +115,9 @@ class Normal(BoundedNumber):
         return {"mean": mean[0]}
 
     def statistic(self, policy: RecordPolicy) -> Statistic:
-        """Return the sum, the sum of squares and, if it is private, the number of valid records.
+        """Return the sum and the sum of squares; also the number of valid records, if that number is private.
 
-        Privacy: see ``second_moments`` for one column: L1 sensitivity 4 S^2, S the number of grid steps.
+        Privacy: see ``second_moments``: for one column with S grid steps, the L1 sensitivity is 4 S^2.
         Source: design notes, integer statistics on a public grid.
         """
         return second_moments(self.columns, policy)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from dpbayes_cli.models.families.normal_numbers import NormalNumbers
 
 STEPS = 1 << 20
-"""Grid steps between the bounds."""
+"""Number of grid steps between the bounds."""
 
 
 class NormalMeanDomain(Section, frozen=True, kw_only=True):
@@ -31,9 +31,9 @@ class NormalMeanDomain(Section, frozen=True, kw_only=True):
     lower: Annotated[Bound, Meta(description="the lower bound")]
     upper: Annotated[Bound, Meta(description="the upper bound")]
     variance: Annotated[Positive, Meta(description="the known variance of a record")]
-    out_of_bounds: Annotated[Outside, Meta(description="clamp numbers outside to the bound, or drop the record")] = (
-        "clamp"
-    )
+    out_of_bounds: Annotated[
+        Outside, Meta(description="clamp a number out of bounds to the nearer bound, or drop its record")
+    ] = "clamp"
 
     def __post_init__(self) -> None:
         check_bounds(self.lower, self.upper)
@@ -58,17 +58,17 @@ class NormalMean(ConjugateNumber):
     name: ClassVar[str] = "normal-mean"
     summary: ClassVar[str] = "mean of a number of known variance, normal prior"
     info: ClassVar[MethodInfo] = MethodInfo(
-        releases="The noisy sum of the numbers, each clamped to public bounds; the noisy number of valid records, "
-        "unless it is public; and the posterior of the mean that is inferred from them. The mechanisms ops and rdp-* "
-        "release draws of the mean instead.",
+        releases="The noisy sum of the numbers, each clamped to public bounds; also the noisy number of valid "
+        "records, unless this number is public. From the released numbers, inference computes the posterior of the "
+        "mean. The mechanisms ops and rdp-* release draws of the mean instead.",
         guarantee="The mechanism gives the guarantee. One record moves the sum by at most upper - lower.",
         assumptions="Each record holds one number, clamped to public bounds or dropped, and rounded to a public grid "
-        "of 2^20 steps. The variance is known and public. With impute:VALUE, the custodian states that VALUE is a "
-        "fair stand-in.",
+        "of 2^20 steps. The variance is known and public. With impute:VALUE, an invalid cell counts as if it held "
+        "VALUE.",
         source="Geumlek, Song and Chaudhuri 2017, sec. 3.3; Foulds et al. 2016, sec. 3.1.",
-        corrections="On a support [low, high] of the mean, the range of the log likelihood ratio is (upper - "
-        "lower)(high - low) / variance. For symmetric bounds this is half of 2 Delta, the bound of the papers. "
-        "Inference accounts for the clamping; draws by ops and rdp-* ignore it.",
+        corrections="If the mean is restricted to [low, high], the log likelihood ratio of two records varies with "
+        "the mean by at most (upper - lower) * (high - low) / variance. For symmetric bounds, this is half of 2 * "
+        "Delta, the bound in the papers. Inference accounts for the clamping; draws by ops and rdp-* do not.",
         prefer_when="You want the mean of a measurement whose spread is well known.",
     )
     domain_type: ClassVar[type[Section]] = NormalMeanDomain
@@ -114,7 +114,7 @@ class NormalMean(ConjugateNumber):
         return (self.lower, self.upper)
 
     def natural(self, theta: Any, arithmetic: Arithmetic) -> tuple[Any, Any]:
-        """Return mean / variance and -mean^2 / (2 variance), the factors of sum x and n in the log likelihood."""
+        """Return the coefficients of sum(x) and n in the log likelihood: mean / variance, -mean^2 / (2 * variance)."""
         variance = arithmetic.number(self.variance)
         return theta / variance, -theta * theta / (2 * variance)
 

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 class ProbitDomain(ClassDomain, frozen=True, kw_only=True):
     """Features, a target of two classes, and the loss."""
 
-    likelihood: Annotated[str, Meta(description="canonical: the only one with bounded gradients")] = "canonical"
+    likelihood: Annotated[str, Meta(description="canonical is the only choice, because its gradients are bounded")] = (
+        "canonical"
+    )
 
     def __post_init__(self) -> None:
         if self.likelihood != "canonical":
@@ -41,9 +43,11 @@ class ProbitPrior(CoefficientPrior, frozen=True, kw_only=True):
 
 
 class ProbitRegression(ConvexClassModel):
-    """Loss A(t) - y t, A(t) = t Phi(t) + phi(t), with the mean function Phi; w ~ N(0, I / tau).
+    """Gibbs posterior of the loss A(t) - y * t, where t = x'w, A(t) = t * Phi(t) + phi(t), and w ~ N(0, I / tau).
 
-    Privacy: gradient and curvature are bounded, whatever the record; see ``ConvexLossModel.curvature``.
+    The mean function of this loss is Phi.
+
+    Privacy: gradient and curvature are bounded for every record; see ``ConvexLossModel.curvature``.
     Source: Geumlek, Song and Chaudhuri 2017, sec. 4.2, corrected: the theorem needs the canonical form.
     """
 
@@ -51,14 +55,17 @@ class ProbitRegression(ConvexClassModel):
     summary: ClassVar[str] = "the probability of a class, probit mean function, pseudo-likelihood, normal prior"
     has_probabilities: ClassVar[bool] = True
     info: ClassVar[MethodInfo] = MethodInfo(
-        releases="Draws of the coefficients from a posterior tempered for privacy; nothing else.",
-        guarantee="The mechanism gives the guarantee. The gradient of one record's loss has at most the norm c, where "
-        "c^2 = norm^2 + 1 with an intercept, and its curvature is at most phi(0) c^2 = 0.399 c^2.",
-        assumptions="The same as for logistic-regression, but the log likelihood is replaced by the canonical "
-        "pseudo-likelihood y t - A(t), A(t) = t Phi(t) + phi(t), which has the same mean function, Phi.",
+        releases="Draws of the coefficients from a posterior tempered for privacy, and nothing else.",
+        guarantee="The mechanism gives the guarantee. A row of the design has norm at most c; with an intercept, c^2 "
+        "= norm^2 + 1. The gradient of one record's loss has norm at most c, and its curvature is at most phi(0) * "
+        "c^2 = 0.399 * c^2.",
+        assumptions="The assumptions of logistic-regression apply, with the probit mean function Phi. The log "
+        "likelihood is replaced by the canonical pseudo-likelihood y * t - A(t), where t is the linear predictor and "
+        "A(t) = t * Phi(t) + phi(t); both have the mean function Phi.",
         source="Geumlek, Song and Chaudhuri 2017, sec. 4.2.",
         corrections="The paper lists probit and complementary log-log as instances of its theorem, which needs the "
-        "canonical form. The true log likelihoods of these two have unbounded gradients and are refused.",
+        "canonical form. The log likelihoods of probit and complementary log-log models have unbounded gradients and "
+        "are refused.",
         prefer_when="You want a probit mean function. Otherwise use logistic-regression, which has the smaller "
         "curvature.",
     )

@@ -23,7 +23,7 @@ class QuantileDomain(NumberDomain, frozen=True, kw_only=True):
     level: Annotated[Annotated[float, Meta(ge=0.01, le=0.99)], Meta(description="the level of the quantile")] = 0.5
     smoothing: Annotated[
         Annotated[float, Meta(ge=1e-3, le=10.0)],
-        Meta(description="half the width over which the kink of the loss is smoothed, in scales"),
+        Meta(description="half the width over which the kink of the loss is smoothed, in units of the scale"),
     ] = 0.5
 
     @property
@@ -38,20 +38,22 @@ class QuantilePrior(CoefficientPrior, frozen=True, kw_only=True):
 
 
 class QuantileRegression(ConvexNumberModel):
-    """Gibbs posterior of the smoothed pinball loss of (x'w - y) / scale, y scaled to [-1, 1], w ~ N(0, I / tau).
+    """Gibbs posterior of a smoothed pinball loss of (x'w - y) / scale, with y scaled to [-1, 1] and w ~ N(0, I / tau).
 
-    Privacy: gradient and curvature are bounded, whatever the record; see ``ConvexLossModel.curvature``.
+    Privacy: gradient and curvature are bounded for every record; see ``ConvexLossModel.curvature``.
     Source: Koenker and Bassett 1978; Minami et al. 2016 (Lipschitz convex losses).
     """
 
     name: ClassVar[str] = "quantile-regression"
     summary: ClassVar[str] = "a quantile of a number from features, smoothed pinball loss, normal prior"
     info: ClassVar[MethodInfo] = MethodInfo(
-        releases="Draws of the coefficients from a Gibbs posterior tempered for privacy; nothing else.",
-        guarantee="The mechanism gives the guarantee. The gradient of one record's loss has at most the norm c "
-        "max(level, 1 - level) / scale, and its curvature is at most c^2 / (2 smoothing scale^2), where c^2 = norm^2 + "
-        "1 with an intercept. The scale is that of a target scaled to [-1, 1].",
-        assumptions="The same as for logistic-regression; in addition the target is clamped to public bounds.",
+        releases="Draws of the coefficients from a Gibbs posterior tempered for privacy, and nothing else.",
+        guarantee="The mechanism gives the guarantee. A row of the design has norm at most c; with an intercept, c^2 "
+        "= norm^2 + 1. The scale is measured after the target has been scaled to [-1, 1]. The gradient of one "
+        "record's loss has norm at most c * max(level, 1 - level) / scale, and its curvature is at most c^2 / (2 * "
+        "smoothing * scale^2).",
+        assumptions="The assumptions of logistic-regression apply. In addition, the target is clamped to public "
+        "bounds.",
         source="Koenker and Bassett 1978; Minami, Arai, Sato and Nakagawa 2016.",
         corrections="The kink of the loss is smoothed by averaging over a uniform law, because Langevin steps need a "
         "bounded curvature.",

@@ -35,20 +35,21 @@ class SvmPrior(CoefficientPrior, frozen=True, kw_only=True):
 
 
 class Svm(ConvexClassModel):
-    """Gibbs posterior of the smoothed hinge loss of x'w, w ~ N(0, I / tau); it gives scores, not probabilities.
+    """Gibbs posterior of a smoothed hinge loss of x'w, with w ~ N(0, I / tau); it gives scores, not probabilities.
 
-    Privacy: gradient and curvature are bounded, whatever the record; see ``ConvexLossModel.curvature``.
+    Privacy: gradient and curvature are bounded for every record; see ``ConvexLossModel.curvature``.
     Source: Minami et al. 2016 (Lipschitz convex losses).
     """
 
     name: ClassVar[str] = "svm"
     summary: ClassVar[str] = "a linear classifier with the smoothed hinge loss, normal prior; scores new records"
     info: ClassVar[MethodInfo] = MethodInfo(
-        releases="Draws of the coefficients from a Gibbs posterior tempered for privacy; nothing else.",
-        guarantee="The mechanism gives the guarantee. The gradient of one record's loss has at most the norm c, where "
-        "c^2 = norm^2 + 1 with an intercept, and its curvature is at most c^2 / smoothing.",
-        assumptions="The same as for logistic-regression, but the loss is not a likelihood: a record gets a score, not "
-        "a probability.",
+        releases="Draws of the coefficients from a Gibbs posterior tempered for privacy, and nothing else.",
+        guarantee="The mechanism gives the guarantee. A row of the design has norm at most c; with an intercept, c^2 "
+        "= norm^2 + 1. The gradient of one record's loss has norm at most c, and its curvature is at most c^2 / "
+        "smoothing.",
+        assumptions="The assumptions of logistic-regression apply, but the loss is not a likelihood: a record gets a "
+        "score, not a probability.",
         source="Minami, Arai, Sato and Nakagawa 2016, sec. 3.",
         corrections="The kink of the hinge is smoothed, because Langevin steps need a bounded curvature.",
         prefer_when="You need only the class, and records far from the boundary should have no influence on it.",

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LogitOfBeta(NumberFamily):
-    """A family of numbers whose parameter is a probability with a Beta prior; the coordinate is its logit."""
+    """A family of numbers whose parameter is a probability with a Beta prior; the coordinate is logit(probability)."""
 
     alpha: float
     beta: float
 
     @property
     def prior_range(self) -> tuple[float, float]:
-        """The logits of the 1e-12 and 1 - 1e-12 quantiles."""
+        """The logits of the prior's 1e-12 and 1 - 1e-12 quantiles."""
         low = max(float(betaincinv(self.alpha, self.beta, 1e-12)), 1e-300)
         high = max(float(betaincinv(self.beta, self.alpha, 1e-12)), 1e-300)
         return math.log(low / (1.0 - low)), -math.log(high / (1.0 - high))
@@ -65,7 +65,7 @@ class GeometricNumbers(LogitOfBeta, LatticeFamily):
         return np.zeros_like(coordinate), 36.0 / np.maximum(np.logaddexp(0.0, coordinate), 1e-300)
 
     def transform(self, coordinate: Floats, frequencies: Floats | Complexes, lower: float, upper: float) -> Complexes:
-        """Return p (1 - r^(upper + 1)) / (1 - r), r = (1 - p) exp(i u), the sum of a geometric series."""
+        """Return the sum of a geometric series: p (1 - r^(upper + 1)) / (1 - r), where r = (1 - p) exp(i u)."""
         log_ratio = 1j * frequencies - np.logaddexp(0.0, coordinate)
         is_near_one = np.abs(log_ratio) < 1e-12
         safe = np.where(is_near_one, 1.0, log_ratio)

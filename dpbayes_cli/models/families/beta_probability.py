@@ -24,7 +24,7 @@ class BetaProbability(OneParameterFamily, ConjugatePosterior):
 
     @property
     def default_support(self) -> tuple[float, float]:
-        """The truncation that the papers use, a0 = 0.1."""
+        """The interval from a0 to 1 - a0, with a0 = 0.1 as in the papers."""
         return (0.1, 0.9)
 
     def log_prior(self, theta: Any, arithmetic: Arithmetic) -> Any:

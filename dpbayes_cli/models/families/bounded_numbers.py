@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 class BoundedNumber(NoisyStatistics):
     """The capability of models whose records are one number each, between bounds that can be chosen privately.
 
-    The integer statistic has the same names for all bounds and, unless numbers are whole, the same sensitivity.
+    The names of the integer statistic do not depend on the bounds. The sensitivity of the statistic depends on the
+    bounds only if numbers are whole.
     """
 
     bound_keys: ClassVar[tuple[str, ...]] = ("upper",)
@@ -62,15 +63,16 @@ class BoundedNumber(NoisyStatistics):
 
 
 class ConjugateNumber(BoundedNumber, OneParameterFamily, ConjugatePosterior):
-    """The capability of models of one number a record whose conjugate update adds the sum of the numbers.
+    """The capability of models of one number per record whose conjugate update adds the sum of the numbers.
 
-    Posterior draws treat a clamped number as the number itself, so that the likelihood is conjugate. If many numbers
-    are out of bounds, these draws are biased. Privacy does not depend on it: every code is between the public bounds.
+    Posterior draws treat clamped numbers as if they were the original ones, so that the likelihood is conjugate. If
+    many numbers are out of bounds, the draws are biased. The bias does not affect privacy, because every code is
+    between the public bounds.
     """
 
     @classmethod
     def build(cls, domain: Section, prior: Section) -> Self:
-        """Build the model; its fields have the names of the keys of both sections."""
+        """Build the model; its fields are named like the keys of the domain and the prior."""
         return cast(Self, cast(Any, cls)(**asdict(domain), **asdict(prior)))
 
     @property
@@ -93,10 +95,10 @@ class ConjugateNumber(BoundedNumber, OneParameterFamily, ConjugatePosterior):
         return (self.total(values, n_records),)
 
     def statistic(self, policy: RecordPolicy) -> Statistic:
-        """Return the sum of the codes and, if it is private, the number of valid records.
+        """Return the sum of the codes; also the number of valid records, if that number is private.
 
-        Privacy: see ``sum_statistic``: the L1 sensitivity is the number of grid steps, or twice that if a record may be
-            the null record.
+        Privacy: see ``sum_statistic``: the L1 sensitivity is the number of grid steps, or twice this number if a record
+            may be the null record.
         Source: design notes, integer statistics on a public grid.
         """
         return sum_statistic(self.column, policy)

@@ -49,9 +49,9 @@ def floats() -> Arithmetic:
 
 
 class OneParameterFamily(BoundedStatistics):
-    """The capability of models with the log likelihood t a(theta) + n b(theta) of n complete records.
+    """The capability of models in which n complete records have the log likelihood t * a(theta) + n * b(theta).
 
-    Here t is the sum over the records of one bounded statistic, and ``a`` is monotone in theta.
+    Here t is the sum of one bounded statistic over the records, and ``a`` is monotone in theta.
     """
 
     @property
@@ -94,7 +94,7 @@ class ConjugatePosterior(NoisyStatistics):
 
     @property
     def parameter_range(self) -> tuple[float, float]:
-        """The interval of each reported parameter; by default that of a probability."""
+        """The interval of each reported parameter; by default [0, 1]."""
         return 0.0, 1.0
 
     @abstractmethod
@@ -102,11 +102,11 @@ class ConjugatePosterior(NoisyStatistics):
         """Return the conjugate family for a public number of complete records."""
 
     def sums(self, values: Sequence[int], n_records: int) -> tuple[Fraction, ...]:
-        """Return the exact sums of the natural statistics, in the units of the data; by default the integer values."""
+        """Return the exact sums of the natural statistics, in the units of the data; by default, the integer values."""
         return tuple(map(Fraction, values))
 
     def simulate(self, n_records: int, rng: np.random.Generator) -> Simulated:
-        """Draw parameters from the prior, and the integer statistic of complete records under replace-one."""
+        """Simulate parameters from the prior, and the integer statistic of complete records under replace-one."""
         any_stand_in = ""  # makes records complete; drawn records are valid, so that none is replaced by it
         return self.simulated(RecordPolicy(Neighbors.REPLACE_ONE, any_stand_in), n_records, rng)
 
@@ -114,7 +114,7 @@ class ConjugatePosterior(NoisyStatistics):
         return self.family(n_records).moments_by_row(self.sums(values, n_records), 1.0, 1.0)
 
     def reported(self, point: tuple[float, ...]) -> tuple[float, ...]:
-        """Return the reported parameters at a point of the family."""
+        """Return the reported parameters, given a point of the family."""
         return point
 
 
@@ -126,8 +126,8 @@ class ScaledRegression:
         variance: the variance of the scaled target given the features.
         bounds: the bounds of the target and of the features, in the units of the file.
         prior_mean: the scaled prior means of target and features.
-        prior_precision: the prior precisions, times the variance, of the line's level at the prior means of the
-            features, and of the slopes.
+        prior_precision: the variance times the prior precisions, first of the regression line's value at the prior
+            means of the features, then of each slope.
         steps: the number of grid steps between bounds.
     """
 
@@ -151,14 +151,14 @@ class NormalRegression(NoisyStatistics):
 
 
 def record_count(policy: RecordPolicy, n_records: int | None) -> RecordCount:
-    """Return what is known about the number of records that count.
+    """Return what is known about the number of valid records.
 
     Args:
         policy: the neighbors, and the number of records that a privacy unit may have.
-        n_records: the public number of privacy units; None if it is private.
+        n_records: the public number of privacy units; None if this number is private.
 
     Raises:
-        SpecError: ``n_records`` is public under replace-one, but was not given.
+        SpecError: ``n_records`` is None under replace-one neighbors, where it must be public.
     """
     if policy.neighbors is Neighbors.ADD_REMOVE or (policy.contributions > 1 and n_records is None):
         return RecordCount("unbounded")

@@ -23,12 +23,14 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
 
 _MAX_ENTRIES = 1 << 22
-"""The number of entries of a design, or of predictions of single draws, that are in memory at once."""
+"""Largest number of entries of the design matrix, or of predictions, that are in memory at once."""
 
 
 @dataclass(frozen=True)
 class ConvexLossModel(Model):
-    """A Gibbs posterior exp(-beta sum_i loss(x_i'w; y_i) - tau |w|^2 / 2) of a convex loss with bounded derivatives.
+    """A Gibbs posterior of a convex loss with bounded derivatives.
+
+    The density of the posterior is proportional to exp(-beta * sum_i loss(x_i'w; y_i) - tau * |w|^2 / 2).
 
     Attributes:
         design: the map from a record's features to a row of bounded norm.
@@ -41,7 +43,7 @@ class ConvexLossModel(Model):
     has_probabilities: ClassVar[bool] = False
     """Whether the loss is a negative log (pseudo-)likelihood, so that a class has a probability."""
     counts_incomplete_records: ClassVar[bool] = True
-    not_simulated: ClassVar[str] = "A convex loss is not a law of records, so that no data sets can be simulated."
+    not_simulated: ClassVar[str] = "A convex loss defines no law of records, so data sets cannot be simulated."
 
     design: Design
     target: Column | NumericColumn
@@ -56,7 +58,7 @@ class ConvexLossModel(Model):
 
     @property
     def columns(self) -> tuple[Column | NumericColumn, ...]:
-        """The features, then the target."""
+        """The columns of the features, then the column of the target."""
         return DesignRows(self.design, self.target).columns
 
     @property
@@ -80,18 +82,19 @@ class ConvexLossModel(Model):
         return CoefficientPredictor(self.columns, self.column_names, column, draws, self)
 
     def curvature(self, n_records: int, touched: int) -> Curvature:
-        """Return the bounds on gradients and Hessians of the potential of ``n_records`` records.
+        """Return bounds on gradients and Hessians of the summed loss of ``n_records`` records.
 
-        Privacy: a row has at most the norm c. Hence the gradient of the loss of one record has at most the norm
-            slope c, its Hessian has at most the norm curvature c^2, and the sum of n Hessians has at most n times this
-            norm. An invalid record adds nothing.
+        Privacy: a row of the design has norm at most c, and the loss has first and second derivatives of at most
+            ``slope_bound`` and ``curvature_bound``. Hence the gradient of one record's loss has norm at most
+            slope_bound * c, its Hessian has norm at most curvature_bound * c^2, and the sum of n Hessians has norm at
+            most n * curvature_bound * c^2. An invalid record adds nothing.
         Source: design notes, posteriors of convex losses.
         """
         c = self.design.row_norm
         return Curvature(self.loss.slope_bound * c, self.loss.curvature_bound * c * c * n_records, touched)
 
     def predicted(self, draws: Floats, x: Any) -> Floats:
-        """Return what each draw predicts for each row: a probability of class 1, a score, or a number; see ``mean``.
+        """Return what each draw predicts for each row: a probability of class 1, a score, or a number.
 
         Args:
             draws: coefficients, shape (n_draws, width).
@@ -104,7 +107,7 @@ class ConvexLossModel(Model):
 
     @abstractmethod
     def mean(self, t: Floats) -> Floats:
-        """Return the predictions of linear predictors."""
+        """Convert linear predictors to predictions, elementwise."""
 
 
 class ConvexClassModel(ConvexLossModel):
@@ -121,24 +124,24 @@ class ConvexNumberModel(ConvexLossModel):
     target: NumericColumn
 
     def mean(self, t: Floats) -> Floats:
-        """Return the numbers in units of the target."""
+        """Convert scaled numbers to the units of the target."""
         low, high = self.target.lower, self.target.upper
         return (low + high) / 2.0 + (high - low) / 2.0 * t
 
 
 @dataclass(frozen=True)
 class CoefficientPredictor(Predictor):
-    """Predicts the target from released draws of coefficients, by the mean of their predictions."""
+    """Predicts the target of a record by the mean of what the released draws of coefficients predict."""
 
     model: ConvexLossModel
 
     @property
     def note(self) -> str:
-        """The caution that there are no intervals, or no probabilities."""
+        """A note that predictions have no intervals, or are not probabilities."""
         target, name = self.model.target, self.model.name
         if isinstance(target, NumericColumn):
             predicted = "a number" if self.level is None else f"the {self.level:g} quantile"
-            return f"{name} predicts {predicted} and has no predictive law: there is no interval"
+            return f"{name} predicts {predicted} without a predictive law, so it gives no interval"
         if not self.model.has_probabilities:
             return f"{name} predicts scores, not probabilities: a score above 0 means {target.levels[1]!r}"
         return ""

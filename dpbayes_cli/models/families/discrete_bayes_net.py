@@ -1,4 +1,4 @@
-"""Discrete Bayesian networks: their tables as a statistic, as a conjugate family, and as a noisy observation."""
+"""Discrete Bayesian networks: the statistic, the conjugate family and the noisy observation of their tables."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _BLOCK = 1 << 17
 _COMPARED_PARAMETERS, _MIN_TRIALS = 4000, 3
-"""Enough data sets are simulated to compare 4,000 parameters; at least three data sets."""
+"""Simulations draw as many data sets as are needed to compare 4,000 parameters, and at least three."""
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,8 @@ class DiscreteBayesNet(ConjugatePosterior):
     """The capability of networks of discrete variables with a Dirichlet prior on each row of each table.
 
     Attributes:
-        concentrations: for each variable the concentration of each of its values, the same in all rows of its table.
-        weights: the share of each variable's table of the noise budget, relative to the other tables.
+        concentrations: for each variable the prior concentrations of its values, which apply to all rows of its table.
+        weights: for each variable the weight of its table; tables share the noise budget in proportion to weights.
         target: the index of the variable to predict, or None.
     """
 
@@ -90,7 +90,7 @@ class DiscreteBayesNet(ConjugatePosterior):
 
     @property
     def tables(self) -> NetworkTables:
-        """The parameters as tables."""
+        """The section of the posterior that arranges the parameters in tables."""
         return NetworkTables(self.network, self.target)
 
     def sections(self) -> tuple[NetworkTables]:
@@ -98,11 +98,11 @@ class DiscreteBayesNet(ConjugatePosterior):
 
     @property
     def compared(self) -> tuple[int, ...]:
-        """The first parameter of every row of every table."""
+        """The indices of the parameters that simulations compare: the first parameter of each row of a table."""
         return self.tables.row_heads
 
     def simulation_trials(self, trials: int) -> int:
-        """Return a smaller number of data sets for larger networks; each data set has many parameters to compare."""
+        """Return a smaller number of data sets for larger networks, which have more parameters to compare."""
         return min(trials, max(_MIN_TRIALS, _COMPARED_PARAMETERS // len(self.parameters)))
 
     def predicted_column(self, requested: str | None) -> int:
@@ -120,7 +120,7 @@ class DiscreteBayesNet(ConjugatePosterior):
         return NetworkPredictor(self.columns, self.column_names, column, draws, self.network)
 
     def predictive(self, mean: Sequence[float]) -> dict[str, float]:
-        """Return the probabilities of the values of the target; empty if these depend on parents."""
+        """Return the probabilities of the values of the target; nothing if the target has parents."""
         if self.target is None or self.network.parents[self.target]:
             return {}
         first = sum(self.network.n_cells[: self.target])
@@ -141,7 +141,7 @@ class DiscreteBayesNet(ConjugatePosterior):
     ) -> NoisyTables:
         """Return the noisy tables, each with the estimates of its row totals from the other tables.
 
-        Tables share margins if no record is dropped: then all tables count the same records.
+        The estimates use only tables from which no record is dropped, because these tables count the same records.
         """
         import numpy as np
 
@@ -184,7 +184,7 @@ class DiscreteBayesNet(ConjugatePosterior):
         return NoisyTable(concentration, shares, observed.reshape(rows, -1), noise, total, margin, margin_variance)
 
     def split(self, values: Any) -> list[Any]:
-        """Return one array for each table, from an array of all cells; see ``NetworkTables``."""
+        """Split an array of all cells into one array for each table; see ``NetworkTables``."""
         return self.tables.split(values)
 
     def simulated(self, policy: RecordPolicy, n_records: int, rng: np.random.Generator) -> Simulated:
@@ -193,7 +193,7 @@ class DiscreteBayesNet(ConjugatePosterior):
     def simulated_statistic(
         self, statistic: Statistic, policy: RecordPolicy, n_records: int, rng: np.random.Generator
     ) -> Simulated:
-        """Draw the tables from the prior, and the exact value of a statistic of ``n_records`` valid records."""
+        """Simulate tables from the prior, and valid records; return the tables and the records' exact statistic."""
         import numpy as np
 
         theta = self.draw_tables(rng)
@@ -203,7 +203,7 @@ class DiscreteBayesNet(ConjugatePosterior):
         return tuple(float(x) for table in theta for x in table.ravel()), tuple(values.tolist())
 
     def draw_tables(self, rng: np.random.Generator) -> list[Floats]:
-        """Draw the tables from the prior, each in its shape."""
+        """Draw the tables from the prior."""
         return [
             rng.dirichlet(self.concentrations[i], size=self.network.shape(i)[:-1]) for i in range(len(self.network))
         ]
@@ -258,14 +258,14 @@ def table_statistic(
     Args:
         network: the graph of the variables.
         columns: the column of each variable.
-        weights: the share of each counted table of the noise budget, relative to the other tables.
-        policy: the policy, of which the neighbors matter.
-        first: the index of the first table that is counted.
+        weights: the weight of each counted table; tables share the noise budget in proportion to weights.
+        policy: the policy; only its neighbors have an effect here.
+        first: the index of the first counted table.
 
-    Privacy: a record adds a unit vector to each table if its cells in the table's columns are valid, else zero.
-        replace-one: each table changes by at most 2 in L1 and sqrt 2 in L2 (two cells; one cell if one record is
-        invalid there), so that T tables change by 2 T and sqrt(2 T); attained by records that differ in every
-        variable. add-remove: each table changes by 1; attained by any valid record.
+    Privacy: a record adds a unit vector to each table if its cells in the table's columns are valid, else zero. Under
+        replace-one, at most two cells of each table change by 1, so that the table changes by at most 2 in L1 and
+        sqrt(2) in L2; T tables together change by at most 2 T and sqrt(2 T). Two records that differ in every variable
+        attain these bounds. Under add-remove, each table changes by at most 1; any valid record attains this.
     Source: design notes, discrete Bayes nets.
     """
     add_remove = policy.neighbors is Neighbors.ADD_REMOVE

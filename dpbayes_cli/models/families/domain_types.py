@@ -8,10 +8,10 @@ from dpbayes_cli.core.section import YAML_SCALAR
 
 MAX_BOUND = 1e12
 Bound = Annotated[float, Meta(ge=-MAX_BOUND, le=MAX_BOUND)]
-"""A public bound of a number, or the prior mean of a number."""
+"""A finite number in a spec: a public bound, or a prior mean."""
 
 StandIn = Annotated[
     Annotated[str, Meta(extra_json_schema=YAML_SCALAR)] | None,
-    Meta(description="the public stand-in for an invalid cell; default: on_invalid decides"),
+    Meta(description="the public value that replaces an invalid cell; default: the rule on_invalid applies"),
 ]
-"""The ``impute`` of a column."""
+"""The value of a column's key ``impute``."""

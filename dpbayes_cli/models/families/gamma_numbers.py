@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LogOfGamma(NumberFamily):
-    """A family of numbers whose parameter is a rate with a Gamma prior; the coordinate is its logarithm."""
+    """A family of numbers whose parameter is a rate with a Gamma prior; the coordinate is the log of the rate."""
 
     shape: float
     rate: float
 
     @property
     def prior_range(self) -> tuple[float, float]:
-        """The logarithms of the 1e-12 and 1 - 1e-12 quantiles."""
+        """The logarithms of the prior's 1e-12 and 1 - 1e-12 quantiles."""
         low = max(float(gammaincinv(self.shape, 1e-12)), 1e-300)
         return float(np.log(low / self.rate)), float(np.log(gammainccinv(self.shape, 1e-12) / self.rate))
 
@@ -79,13 +79,13 @@ class ExponentialTimes(LogOfGamma):
         return np.zeros_like(decay), -np.expm1(-decay), np.exp(-decay)
 
     def transform(self, coordinate: Floats, frequencies: Floats | Complexes, lower: float, upper: float) -> Complexes:
-        """Return rate (1 - exp(-(rate - i u) upper)) / (rate - i u), shifted by the middle of the interval."""
+        """Return rate (1 - exp(-(rate - i u) upper)) / (rate - i u), times exp(-i u upper / 2)."""
         rate = np.exp(coordinate)
         exponent = (1j * frequencies - rate) * upper
         return np.asarray(rate * upper * np.expm1(exponent) / exponent * np.exp(-0.5j * frequencies * upper))
 
     def moments(self, coordinate: Floats, lower: float, upper: float) -> tuple[Floats, Floats]:
-        """Return the moments of 2 x / upper - 1 below the bound, by incomplete gamma functions."""
+        """Compute the moments of 2 x / upper - 1, restricted to x below the bound, by incomplete gamma functions."""
         decay = upper * np.exp(coordinate)
         inside, first, second = (
             gammainc(k + 1.0, decay) * factor / decay**k for k, factor in ((0, 1.0), (1, 1.0), (2, 2.0))

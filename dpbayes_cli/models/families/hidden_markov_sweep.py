@@ -47,7 +47,7 @@ class HiddenMarkovStructure(LatentStructure):
         shape: the numbers of sequences and of time steps.
         first: the prior concentration for the first state.
         transition: the prior concentration for each successor of a state.
-        stay: what is added to the concentration for staying in a state.
+        stay: the number that is added to the concentration for staying in a state.
     """
 
     shape: tuple[int, int] = (1, 1)

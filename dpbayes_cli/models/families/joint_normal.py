@@ -1,4 +1,4 @@
-"""Models of jointly normal numbers: columns, second moments, and the noisy observation of these."""
+"""Models of jointly normal numbers: columns, second moments, and their noisy observation."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from dpbayes_cli.models.families.wishart_records import WishartRecords
 
 STEPS = 1 << 14
-"""Grid steps between the bounds: the sum of a billion products of codes stays below 2^60."""
+"""Number of grid steps between the bounds; a sum of a billion products of codes stays below 2^60."""
 
 
 class NumberBounds(Section, frozen=True, kw_only=True):
     """The public bounds of a number."""
 
-    lower: Annotated[Bound, Meta(description="lower numbers are clamped to this")]
-    upper: Annotated[Bound, Meta(description="higher numbers are clamped to this")]
+    lower: Annotated[Bound, Meta(description="the lower bound, to which lower numbers are clamped")]
+    upper: Annotated[Bound, Meta(description="the upper bound, to which higher numbers are clamped")]
 
     def __post_init__(self) -> None:
         check_bounds(self.lower, self.upper)
@@ -70,12 +70,12 @@ class JointNormal(NoisyStatistics):
 
     @abstractmethod
     def law(self, counted: bool) -> WishartRecords:
-        """Return the law of a record's contribution; ``counted`` if the statistic has the number of valid records."""
+        """Return the law of a record's contribution; with ``counted``, it includes the count of valid records."""
 
     def statistic(self, policy: RecordPolicy) -> Statistic:
-        """Return the sums, squares and products and, if it is private, the number of valid records.
+        """Return the sums, squares and products; also the number of valid records, if that number is private.
 
-        Privacy: see ``second_moments``: L1 sensitivity (D + 1)^2 S^2 for D columns, S the number of grid steps.
+        Privacy: see ``second_moments``: the L1 sensitivity is (D + 1)^2 S^2 for D columns and S grid steps.
         Source: design notes, integer statistics on a public grid.
         """
         return second_moments(self.columns, policy)
@@ -99,7 +99,7 @@ class JointNormal(NoisyStatistics):
 def prior_by_column(
     bounds: Sequence[tuple[str, float, float]], mean: Mapping[str, float], deviation: Mapping[str, float]
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Return the prior mean and deviation of each column, by default the middle and a sixth of its range.
+    """Return the prior mean and deviation of each column; by default, the middle and a sixth of the column's range.
 
     Raises:
         SpecError: the prior names an unknown column.

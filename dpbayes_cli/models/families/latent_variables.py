@@ -2,8 +2,8 @@
 
 A site is a place with one hidden state: a time step of a sequence, or a record. All records of a site share its state,
 and a record is at one site. Given the state, the features of a record are independent; the emission of a state is the
-vector of a feature's probabilities. The states have a prior, given transition probabilities or class probabilities
-(``StateProbabilities``); it does not involve the records.
+vector of a feature's probabilities. The prior of the states depends on transition probabilities or class probabilities
+(``StateProbabilities``), and not on the records.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
 
 StateProbabilities = tuple[Any, ...]
-"""Arrays of probabilities: of transitions and of first states, or of classes."""
+"""Arrays of probabilities, either of transitions and first states or of classes."""
 
 
 class SiteEvidence(ABC):
-    """The exact evidence at every site; only the updates of the chain see it."""
+    """The exact evidence at every site; only the updates of a chain read it."""
 
     @abstractmethod
     def scores(self, tables: Sequence[Integers], sites: Integers) -> Integers:
-        """Return for each site and state the sum, over the site's records and features, of the table entries.
+        """Return, for each site and state, the sum of the table entries of the site's records over all features.
 
         Args:
             tables: for each feature, integers of shape (n_states, n_values).
@@ -44,7 +44,7 @@ class SiteEvidence(ABC):
 
     @abstractmethod
     def counts(self, states: Integers, n_states: int) -> list[Integers]:
-        """Return for each feature how many records in each state have each value, shape (n_states, n_values).
+        """Count, for each feature, the records with each state and value, shape (n_states, n_values).
 
         Args:
             states: the state of every site.
@@ -75,12 +75,12 @@ class LatentStructure(ABC):
     def update_blocks(self, n_records: int) -> tuple[Integers, ...]:
         """Return the sites in blocks, in the order of a sweep.
 
-        Given the states outside a block, the states of the block are independent, so that they are drawn together.
+        The states of a block are independent given all other states, so that they can be drawn together.
         """
 
     @abstractmethod
     def draw_state_probabilities(self, states: Integers | None, rng: np.random.Generator) -> StateProbabilities:
-        """Draw the probabilities of states given the states of all sites, or (None) from the prior."""
+        """Draw the probabilities of states given the states of all sites; if these are None, draw from the prior."""
 
     @abstractmethod
     def draw_states(self, probabilities: StateProbabilities, n_records: int, rng: np.random.Generator) -> Integers:
@@ -88,7 +88,7 @@ class LatentStructure(ABC):
 
     @abstractmethod
     def log_prior(self, probabilities: StateProbabilities, states: Integers, sites: Integers) -> Floats:
-        """Return the log prior of each state at sites of one block given the others, shape (n_some, n_states)."""
+        """Return the log prior of each state at sites of one block, given all other sites, shape (n_some, n_states)."""
 
     @abstractmethod
     def relabeled(self, probabilities: StateProbabilities, order: Integers) -> Sequence[Floats]:
@@ -106,7 +106,7 @@ class LatentVariables(Model):
     """
 
     not_simulated: ClassVar[str] = (
-        "Posteriors of hidden states need long Markov chains, so that plans and pages simulate none."
+        "Posteriors of hidden states need long Markov chains, so they are not simulated for plans and reports."
     )
 
     @property

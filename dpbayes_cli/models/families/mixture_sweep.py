@@ -57,7 +57,7 @@ class MixtureStructure(LatentStructure):
         return n_records
 
     def update_blocks(self, n_records: int) -> tuple[Integers, ...]:
-        """Return the records in blocks, which bound the memory of an update; all records are independent."""
+        """Return the records in blocks that bound the memory of an update; all records are independent."""
         return tuple(np.arange(i, min(i + _BLOCK, n_records)) for i in range(0, n_records, _BLOCK))
 
     def draw_state_probabilities(self, states: Integers | None, rng: np.random.Generator) -> StateProbabilities:

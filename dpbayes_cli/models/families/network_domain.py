@@ -23,8 +23,8 @@ _SEPARATORS = "=|,"
 Concentrations = Annotated[
     Positive | dict[str, Positive | dict[str, Positive]],
     Meta(
-        description="a number for all tables, or for each variable a number or a mapping from value to number; the "
-        "same in every row of a table"
+        description="for every row of a table: one number, or for each variable a number or a mapping from value to "
+        "number"
     ),
 ]
 
@@ -35,12 +35,12 @@ class VariableSection(Section, frozen=True, kw_only=True):
     values: Annotated[tuple[Level, ...], Meta(description="the valid texts, in order")] = ()
     cuts: Annotated[
         tuple[Annotated[float, Meta(ge=-_MAX_CUT, le=_MAX_CUT)], ...],
-        Meta(description="ascending points at which a number is cut, instead of values"),
+        Meta(description="ascending cut points of a number, instead of values"),
     ] = ()
     impute: StandIn = None
     weight: Annotated[
         Annotated[float, Meta(ge=1e-3, le=1e3)],
-        Meta(description="the table's share of the noise budget, relative to other tables"),
+        Meta(description="weight of the variable's table; tables share the noise budget in proportion to weights"),
     ] = 1.0
 
     def __post_init__(self) -> None:
@@ -113,7 +113,7 @@ def concentrations_by_variable(stated: Any, network: Network) -> tuple[tuple[flo
     """Return the prior concentrations of the values of each variable.
 
     Raises:
-        SpecError: a variable or a value is unknown, or one is left out.
+        SpecError: the prior names an unknown variable or value, or leaves one out.
     """
     by_variable = by_key(stated, network.names, "prior.concentration", "variable")
     return tuple(
@@ -123,7 +123,7 @@ def concentrations_by_variable(stated: Any, network: Network) -> tuple[tuple[flo
 
 
 def by_key(stated: Any, keys: Sequence[str], where: str, what: str) -> tuple[Any, ...]:
-    """Return the entry for each key of a mapping with exactly these keys; anything else is the entry of all keys.
+    """Return one entry for each key; if ``stated`` is not a mapping, it is the entry of every key.
 
     Raises:
         SpecError: the mapping has an unknown key, or lacks one.

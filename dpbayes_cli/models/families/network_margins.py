@@ -29,7 +29,7 @@ class MarginEstimates:
         self._combined_margins: dict[frozenset[int], tuple[Floats, float]] = {}
 
     def for_table(self, i: int) -> tuple[Floats | None, Floats | None]:
-        """Return the row totals of a table, estimated from other tables, and variances; None if no other has them."""
+        """Estimate row totals of a table, and their variances, from other tables; None if no other table holds them."""
         parents = self._network.parents[i]
         if not parents:
             return None, None
@@ -43,7 +43,7 @@ class MarginEstimates:
         return margin.ravel(), np.full(margin.size, 1.0 / other_precision)
 
     def _combined(self, variables: frozenset[int]) -> tuple[Floats, float]:
-        """Return two sums over tables: of precision times margin, axes in ascending order, and of precisions."""
+        """Return the sum over tables of precision times margin, with axes ascending, and the sum of precisions."""
         if variables not in self._combined_margins:
             axes = sorted(variables)
             tables = [i for i in self._tables_with[axes[0]] if variables <= set(self._network.families[i])]
@@ -53,7 +53,7 @@ class MarginEstimates:
         return self._combined_margins[variables]
 
     def _margin(self, i: int, axes: Sequence[int]) -> tuple[Floats, float]:
-        """Return the margin of a table on variables in ascending order, and the precision of each of its cells."""
+        """Return the margin of a table, with variables in ascending order, and the precision of the margin's cells."""
         family = self._network.families[i]
         summed = tuple(k for k, j in enumerate(family) if j not in axes)
         kept = [j for j in family if j in axes]

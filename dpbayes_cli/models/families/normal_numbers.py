@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(48)
 _MIN_QUADRATURE_SD = 0.5
-"""For this sd and larger ones, quadrature of the density on [-1, 1] is exact in double precision."""
+"""From this sd on, quadrature of the density on [-1, 1] is accurate to double precision."""
 _MIN_OSCILLATING_SD = 4.0
 _MAX_SLOW_FREQUENCY = 64.0
-"""At higher frequencies quadrature of the characteristic function needs an sd above ``_MIN_OSCILLATING_SD``."""
+"""At frequencies above this, quadrature of the characteristic function needs sd > ``_MIN_OSCILLATING_SD``."""
 
 
 @dataclass(frozen=True)
@@ -159,7 +159,7 @@ def interval_transform(
 
 
 def _beyond(mean: Floats, sd: float, frequencies: Floats | Complexes, end: float) -> Complexes:
-    """Return E[exp(i u x); x on the side of an end of the interval that is away from the mean]."""
+    """Return E[exp(i u x)] restricted to x on the far side of ``end``, as seen from the mean."""
     z = (end - mean) / sd
     outward = np.where(z >= 0, 1.0, -1.0)
     argument = 1j * (np.abs(z) - 1j * outward * frequencies * sd) / np.sqrt(2.0)

@@ -21,12 +21,14 @@ if TYPE_CHECKING:
 class NormalRecords(RecordLaw):
     """The law of what a normal number, clamped or dropped at its bounds, adds to the statistic of ``Normal``.
 
-    The coordinates are log(1 / variance) and, before it, (mean - prior mean) / a typical prior sd of the mean.
+    The first coordinate is (mean - prior mean) / unit, where unit is a typical prior standard deviation of the mean.
+    The second coordinate is log(1 / variance).
 
     Attributes:
         prior_mean, strength, shape, rate: the prior; see ``Normal``.
         counted: whether the statistic includes the number of valid records.
-        inside: whether the law is conditional on a number inside the bounds, because others do not count as records.
+        inside: whether the law is conditional on numbers inside the bounds; all other numbers are then left out of the
+            record count.
     """
 
     prior_mean: float
@@ -59,7 +61,7 @@ class NormalRecords(RecordLaw):
         return np.stack([self.prior_mean + points[..., 0] * self._unit, variance], axis=-1)
 
     def moments(self, points: Floats) -> tuple[Floats, Floats]:
-        """Return mean and covariance of (2 v, v^2, 1), v the number scaled to [-1, 1]; zero if it is dropped."""
+        """Return mean and covariance of (2 v, v^2, 1), where v is the scaled number; a dropped number adds zeros."""
         parameters = self.parameters(points)
         half, middle = (self.column.upper - self.column.lower) / 2.0, (self.column.upper + self.column.lower) / 2.0
         mean, sd = (parameters[..., 0] - middle) / half, np.sqrt(parameters[..., 1]) / half
@@ -84,7 +86,7 @@ class NormalRecords(RecordLaw):
         return first * scale, covariance * scale**2
 
     def complete_data_sd(self, points: Floats, n_records: Floats) -> Floats:
-        """Return the sds in the normal-inverse-gamma posterior after n records with typical sums."""
+        """Return the sds of the normal-inverse-gamma posterior after n records whose sums equal their expectations."""
         variance = np.exp(-points[..., 1])
         shape, rate = self.shape + n_records / 2.0, self.rate + n_records * variance / 2.0
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -93,7 +95,7 @@ class NormalRecords(RecordLaw):
         return np.stack([of_mean, of_variance], axis=-1)
 
     def draw_plug_in(self, observed: Floats, n_records: float, size: int, rng: np.random.Generator) -> Floats:
-        """Draw from the normal-inverse-gamma posterior of the nearest possible sums."""
+        """Draw from the normal-inverse-gamma posterior given the nearest possible sums."""
         scale, n = float(self.column.steps) ** 2, n_records
         half, middle = (self.column.upper - self.column.lower) / 2.0, (self.column.upper + self.column.lower) / 2.0
         if self.counted:

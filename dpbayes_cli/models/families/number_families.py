@@ -1,8 +1,8 @@
-"""Families of numbers with a conjugate prior, and the law of what a number of a family adds to the statistic.
+"""Families of numbers with a conjugate prior, and the law of what one number adds to the statistic.
 
-A family states its prior and, for an interval, the probabilities below, inside and above it, and the first moments and
-the characteristic function inside. The law of a clamped or dropped number follows. A new model whose records are one
-number each implements a family.
+A family has a prior. For any interval, a family computes the probabilities below, inside and above the interval, and
+the first moments and the characteristic function of the numbers inside. The law of a clamped or dropped number follows
+from these quantities. A new model whose records are one number each implements a family.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Complexes, Floats
 
 _MAX_ADDENDS = 384
-"""A quadrature rule replaces sums of more addends."""
+"""Sums of more terms than this are replaced by a quadrature rule."""
 _leggauss = cache(np.polynomial.legendre.leggauss)
 
 
@@ -66,7 +66,7 @@ class NumberFamily(ABC):
 
     @abstractmethod
     def moments(self, coordinate: Floats, lower: float, upper: float) -> tuple[Floats, Floats]:
-        """Return E[v; inside] and E[v^2; inside] of v in [-1, 1], the number scaled to the interval, elementwise."""
+        """Return E[v; inside] and E[v^2; inside] elementwise; v is the number, with the interval scaled to [-1, 1]."""
 
 
 @dataclass(frozen=True)
@@ -76,8 +76,9 @@ class NumberLaw(ScalarLaw):
     Attributes:
         family: the family of the number.
         column: the public bounds and the grid of the number.
-        centered: whether a number adds (2 code - steps, steps) to the statistic, or only its code.
-        inside: whether the law is conditional on a number inside the bounds, because others do not count as records.
+        centered: whether a number adds (2 * code - steps, steps) to the statistic, or only its code.
+        inside: whether the law is conditional on numbers inside the bounds; all other numbers are then left out of the
+            record count.
     """
 
     family: NumberFamily
@@ -109,7 +110,7 @@ class NumberLaw(ScalarLaw):
 
     @property
     def _scale(self) -> tuple[float, float]:
-        """The contribution of a number in the middle of the bounds, and half the range of contributions."""
+        """The contribution of a number halfway between the bounds, and half the range of contributions."""
         half = float(self.column.steps) if self.centered else self.column.steps / 2.0
         return (0.0 if self.centered else half), half
 
@@ -127,7 +128,7 @@ class NumberLaw(ScalarLaw):
         return self.family.complete_data_sd(points[..., 0], n_records)[..., None]
 
     def moments(self, points: Floats) -> tuple[Floats, Floats]:
-        """Return mean and covariance of a record's contribution to (sum, valid), or to the sum alone."""
+        """Return mean and covariance of a record's contribution to (sum, valid records), or to the sum alone."""
         below, inside, above = self.family.masses(points[..., 0], self.column.lower, self.column.upper)
         first, second = self.family.moments(points[..., 0], self.column.lower, self.column.upper)
         if self.column.outside == "clamp":
@@ -146,7 +147,7 @@ class NumberLaw(ScalarLaw):
         return mean, covariance
 
     def characteristic(self, points: Floats, frequencies: Floats | Complexes) -> Complexes:
-        """Return the characteristic function of the contribution of a clamped number, or of one inside the bounds."""
+        """Return the characteristic function of what a clamped number, or a number inside the bounds, contributes."""
         middle, half = self._scale
         lower, upper = self.column.lower, self.column.upper
         width = (upper - lower) / 2.0
@@ -170,13 +171,13 @@ class NumberLaw(ScalarLaw):
 
 
 class LatticeFamily(NumberFamily):
-    """A family of the numbers 0, 1, 2, .., on intervals whose lower bound is 0."""
+    """A family of laws on the numbers 0, 1, 2, ..., for intervals whose lower bound is 0."""
 
     lattice: ClassVar[bool] = True
 
     @abstractmethod
     def log_pmf(self, coordinate: Floats, numbers: Floats) -> Floats:
-        """Return log P(number) for coordinates and numbers that broadcast; numbers between integers interpolate."""
+        """Return log P(number), continued smoothly between integers, for coordinates and numbers that broadcast."""
 
     @abstractmethod
     def survival(self, coordinate: Floats, number: float) -> Floats:
@@ -184,14 +185,14 @@ class LatticeFamily(NumberFamily):
 
     @abstractmethod
     def reach(self, coordinate: Floats) -> tuple[Floats, Floats]:
-        """Return the ends of an interval outside which the probability is below 1e-15, elementwise."""
+        """Return the ends of an interval whose outside has a probability below 1e-15, elementwise."""
 
     def masses(self, coordinate: Floats, lower: float, upper: float) -> tuple[Floats, Floats, Floats]:
         above = self.survival(coordinate, upper)
         return np.zeros_like(above), 1.0 - above, above
 
     def _nodes(self, coordinate: Floats, upper: float) -> tuple[Floats, Floats]:
-        """Return the numbers inside the interval, or the nodes of a quadrature rule, and their weights, (..., m)."""
+        """Return the numbers inside the interval, or the nodes of a quadrature rule, with weights, shape (..., m)."""
         low, high = self.reach(coordinate[..., None])
         low, high = np.floor(np.maximum(low, 0.0)), np.minimum(np.ceil(high), upper)
         width = int(max((high - low).max(initial=0.0), 0.0)) + 1

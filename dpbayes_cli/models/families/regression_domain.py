@@ -14,7 +14,7 @@ from dpbayes_cli.core.section import Level, Positive, Section
 from dpbayes_cli.models.families.domain_types import Bound, StandIn
 
 STEPS = 1 << 16
-"""Grid steps between the bounds of a number."""
+"""Number of grid steps between the bounds of a number."""
 MAX_DESIGN_COLUMNS = 10_000
 
 Precision = Annotated[Positive, Meta(description="tau: the prior precision of every coefficient")]
@@ -26,7 +26,9 @@ class FeatureSection(Section, frozen=True, kw_only=True):
     values: Annotated[tuple[Level, ...], Meta(description="the valid texts; each becomes an indicator")] = ()
     lower: Annotated[Bound | None, Meta(description="the lower bound of a number, instead of values")] = None
     upper: Annotated[Bound | None, Meta(description="the upper bound of a number, instead of values")] = None
-    origin: Annotated[Bound | None, Meta(description="the number that is scaled to 0; default: the middle")] = None
+    origin: Annotated[
+        Bound | None, Meta(description="the number that is scaled to 0; default: the middle of the bounds")
+    ] = None
     impute: StandIn = None
 
     def __post_init__(self) -> None:
@@ -84,11 +86,11 @@ class NumberTarget(Section, frozen=True, kw_only=True):
 
 
 class RegressionDomain(Section, frozen=True, kw_only=True):
-    """The features of a regression; a subclass states the kind of target, and its subclass the loss."""
+    """The features of a regression; subclasses state the kind of target, and their subclasses the loss."""
 
     target: Any
     features: Annotated[
-        dict[str, FeatureSection], Meta(min_length=1, description="for each column its values, or its bounds")
+        dict[str, FeatureSection], Meta(min_length=1, description="for each feature its values, or its bounds")
     ]
     intercept: Annotated[bool, Meta(description="whether the design has a column of ones")] = True
     norm: Annotated[
@@ -126,17 +128,17 @@ class NumberDomain(RegressionDomain, frozen=True, kw_only=True):
     target: NumberTarget
     scale: Annotated[
         Positive | None,
-        Meta(description="the scale of residuals, in units of the target; default: a twentieth of its range"),
+        Meta(description="the scale of residuals, in units of the target; default: a twentieth of the target's range"),
     ] = None
 
     @property
     def relative_scale(self) -> float:
-        """The scale of residuals of the target scaled to [-1, 1]."""
+        """The scale of residuals, after the target has been scaled to [-1, 1]."""
         return 0.1 if self.scale is None else 2.0 * self.scale / (self.target.upper - self.target.lower)
 
 
 class CoefficientPrior(Section, frozen=True, kw_only=True):
-    """Independent normal priors with mean zero on all coefficients of the scaled design; a subclass has the default."""
+    """Independent N(0, 1 / tau) priors on all coefficients of the scaled design; subclasses add a default for tau."""
 
     precision: Precision
 
@@ -160,12 +162,12 @@ NUMBER_SPEC: Mapping[str, str] = {**_SPEC, "target.column": "days", "lower": "0"
 
 
 def class_example(**more: Any) -> Example:
-    """Return an example with a target of two classes, with more keys of the domain."""
+    """Return an example with a target of two classes, and with additional keys of the domain."""
     return _example({"column": "y", "values": ["no", "yes"]}, more)
 
 
 def number_example(**more: Any) -> Example:
-    """Return an example with a target that is a number, with more keys of the domain."""
+    """Return an example with a target that is a number, and with additional keys of the domain."""
     return _example({"column": "y", "lower": -5.0, "upper": 5.0}, more)
 
 

@@ -1,4 +1,4 @@
-"""The law of a record's contribution to second moments, in terms of a linear regression of target on features."""
+"""The law of what a record adds to second moments, parametrized by the linear regression of target on features."""
 
 from __future__ import annotations
 
@@ -14,29 +14,30 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
 
 _MIN_EIGENVALUE = 1e-12
-"""Smaller eigenvalues of a correlation matrix are rounding errors."""
+"""Eigenvalues of a correlation matrix below this are rounding errors."""
 
 
 @dataclass(frozen=True)
 class RegressionRecords(WishartRecords):
     """Target and features are jointly normal; the reported parameters are the regression of the target on the features.
 
-    In Bartlett's coordinates, with the target first, variance = scale_0^2 / A_00^2 and slope_j = -(scale_0 A_j0) /
-    (scale_j A_00) for scaled numbers: they need only the first column of A, and no matrix inverse. Under an inverse
-    Wishart law this column is independent of the features' part of A, so that its prior can be stated separately. With
-    k = freedom - D - 1 degrees of freedom, the prior is
+    In Bartlett's coordinates, with the target first, scaled numbers have the variance scale_0^2 / A_00^2 and the slopes
+    slope_j = -(scale_0 A_j0) / (scale_j A_00). These formulas need only the first column of A, and no matrix inverse.
+    Under an inverse Wishart law, this column is independent of the other columns, so that its prior can be stated
+    separately. With k = freedom - D - 1 degrees of freedom, the prior is
 
-        variance ~ k deviation_0^2 / chi-square(2 + k),
-        slope_j | variance ~ N(0, variance / (slope_strength deviation_j^2)),
-        level | variance ~ N(prior_mean_0, variance / strength), the line's level at the features' prior means,
+        variance ~ k * deviation_0^2 / chi-square(2 + k),
+        slope_j | variance ~ N(0, variance / (slope_strength * deviation_j^2)),
+        level | variance ~ N(prior_mean_0, variance / strength),
 
-    independent of the law of the features, whose covariance is inverse Wishart with D + k degrees of freedom and the
-    expectation diag(deviation^2). This is the conjugate prior of linear regression; without noise the posterior is the
-    conjugate one, whatever the law of the features.
+    where the level is the value of the regression line at the prior means of the features. This is the conjugate prior
+    of linear regression. The prior is independent of the law of the features, whose covariance is inverse Wishart with
+    D + k degrees of freedom and the expectation diag(deviation^2). Without noise, the posterior is conjugate for any
+    law of the features.
 
     Attributes:
         slope_strength: the weight of the prior of the slopes, in records.
-        variance: the known variance of the scaled target given the features; None if it has the prior above.
+        variance: the known variance of the scaled target given the features; None if the variance has the prior above.
     """
 
     slope_strength: float = 1.0
@@ -44,7 +45,7 @@ class RegressionRecords(WishartRecords):
 
     @property
     def dimension(self) -> int:
-        """The number of coordinates of the joint law, less one if the variance is known."""
+        """The number of coordinates of the joint law, minus one if the variance is known."""
         return super().dimension - (self.variance is not None)
 
     @cached_property
@@ -73,7 +74,7 @@ class RegressionRecords(WishartRecords):
         return lower
 
     def parameters(self, points: Floats) -> Floats:
-        """Return intercept, slopes and, unless it is known, variance, in the units of the columns."""
+        """Return intercept and slopes in the units of the columns; also the variance, unless it is known."""
         d, first = self.size, self._lower(points)[..., :, 0]
         slopes = -self._scale[0] * first[..., 1:] / (first[..., :1] * self._scale[1:])
         mean = np.asarray(self.prior_mean) + np.asarray(self.deviation) / self.strength**0.5 * points[..., :d]
@@ -89,7 +90,7 @@ class RegressionRecords(WishartRecords):
         return np.concatenate([intercept[..., None], slopes, *last], axis=-1)
 
     def complete_data_sd(self, points: Floats, n_records: Floats) -> Floats:
-        """Return the sds in the conjugate regression posterior after n records with typical sums."""
+        """Return the sds of the conjugate regression posterior after n records whose sums equal their expectations."""
         half, middle = self.half_and_middle
         mean, covariance = self.scaled(points)
         variance = (self._scale[0] / self._lower(points)[..., 0, 0]) ** 2
@@ -109,9 +110,9 @@ class RegressionRecords(WishartRecords):
     def draw_plug_in(self, observed: Floats, n_records: float, size: int, rng: np.random.Generator) -> Floats:
         """Draw from the conjugate regression posterior given the nearest positive semidefinite second moments.
 
-        The prior adds to the diagonal of the moments. Thus slopes are finite and the residual sum of squares is
-        bounded from below, even if the moments are singular. If rounding hides the prior, eigenvalues of the
-        correlation matrix of the features are cut at 1e-12.
+        The prior adds positive numbers to the diagonal of the moments. Thus slopes are finite and the residual sum of
+        squares is bounded from below, even if the moments are singular. In case the added numbers are lost by rounding,
+        eigenvalues of the features' correlation matrix are raised to at least 1e-12.
         """
         posterior = self.conjugate(observed, n_records)
         root = np.sqrt(np.diagonal(posterior.scale)[1:])

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
 
 _MAX_LOG_CHI_SQUARE = 200.0
-"""A search may reach larger logarithms of chi-square variables, although their probability is negligible."""
+"""Logarithms of chi-square variables are limited to this, because a search may try values of negligible probability."""
 _MAX_SHARE_OUT_OF_BOUNDS = 1e-3
-"""A larger expected share of numbers out of bounds leads to a warning."""
+"""Inference warns if it expects a larger share of a column's numbers to be out of bounds."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +29,7 @@ class NormalInverseWishart:
         n_records: the number of records on which the posterior is based.
         location: the posterior location of the mean vector, shape (D,).
         strength: the weight of the location, in records.
-        scale: the scale matrix, positive definite except for rounding, shape (D, D).
+        scale: the scale matrix, positive definite up to rounding errors, shape (D, D).
     """
 
     n_records: float
@@ -40,12 +40,13 @@ class NormalInverseWishart:
 
 @dataclass(frozen=True)
 class WishartRecords(RecordLaw):
-    """The law of what a normal vector adds to sums, sums of squares and products, and the number of valid records.
+    """The law of what a normal vector adds to sums, sums of squares, sums of products and the count of valid records.
 
-    Numbers are scaled to [-1, 1]; the law ignores the bounds. With L L' the inverse of the prior scale, Bartlett's
-    decomposition writes the precision as L A A' L', where A is lower triangular with independent entries. The
-    coordinates are (mean - prior mean) sqrt(strength) / deviation, the logarithms of the chi-square variables whose
-    roots are the diagonal of A, and the normal entries below the diagonal.
+    Numbers are scaled to [-1, 1]; the law ignores the bounds. Let L L' be the inverse of the prior scale matrix.
+    Bartlett's decomposition writes the precision matrix as L A A' L', where A is lower triangular with independent
+    entries. The squares of the diagonal entries of A are chi-square variables, and the entries below the diagonal are
+    normal. The coordinates are (mean - prior mean) * sqrt(strength) / deviation, then the logarithms of the chi-square
+    variables, then the normal entries.
 
     Attributes:
         prior_mean, deviation: prior mean and standard deviation of the scaled numbers.
@@ -68,12 +69,12 @@ class WishartRecords(RecordLaw):
 
     @property
     def dimension(self) -> int:
-        """The number of coordinates: D of the mean, and D (D + 1) / 2 of the covariance."""
+        """The number of coordinates: D for the mean, and D (D + 1) / 2 for the covariance."""
         return self.size * (self.size + 3) // 2
 
     @cached_property
     def _pairs(self) -> tuple[Integers, Integers, Floats]:
-        """For each component the indices of its two factors, where 0 is the constant 1, and its weight."""
+        """For each component of the statistic the indices of its two factors (0: the constant 1), and its weight."""
         pairs = []
         for i in range(1, self.size + 1):
             pairs.append((0, i, 2.0))
@@ -85,7 +86,7 @@ class WishartRecords(RecordLaw):
 
     @cached_property
     def half_and_middle(self) -> tuple[Floats, Floats]:
-        """Half the range, and the middle, of each column."""
+        """Half the range of each column, and its middle."""
         ends = np.array([(column.lower, column.upper) for column in self.columns])
         return (ends[:, 1] - ends[:, 0]) / 2.0, ends.mean(axis=1)
 
@@ -95,7 +96,7 @@ class WishartRecords(RecordLaw):
 
     @cached_property
     def _scale(self) -> Floats:
-        """The prior scale of the covariance: its expectation is the square of the deviations."""
+        """The square roots of the diagonal prior scale matrix; the covariance has the expectation diag(deviation^2)."""
         return np.asarray(self.deviation) * float(np.sqrt(self.freedom - self.size - 1.0))
 
     @cached_property
@@ -103,7 +104,7 @@ class WishartRecords(RecordLaw):
         return np.asarray(self.deviation) ** 2 * max(self.freedom - self.size - 1.0, 1e-3)
 
     def draw_prior(self, size: int, rng: np.random.Generator) -> Floats:
-        """Draw points from the prior: coordinates of the mean, of the diagonal, and below it."""
+        """Draw points from the prior: coordinates of the mean, of the diagonal of A, and of A below the diagonal."""
         d = self.size
         points = np.hstack([np.zeros((size, d)), self._draw_entries(size, rng)])
         points[:, :d] = (self._root(points) @ rng.standard_normal((size, d, 1)))[..., 0] / np.asarray(self.deviation)
@@ -115,7 +116,7 @@ class WishartRecords(RecordLaw):
         return np.hstack([diagonal, rng.standard_normal((size, d * (d - 1) // 2))])
 
     def _entries(self, points: Floats) -> tuple[Floats, Floats]:
-        """Return the logarithms of the squared diagonal of A, and the entries below it."""
+        """Return the logarithms of the squared diagonal of A, and the entries below the diagonal."""
         return points[..., self.size : 2 * self.size], points[..., 2 * self.size :]
 
     def log_prior(self, points: Floats) -> Floats:
@@ -139,7 +140,7 @@ class WishartRecords(RecordLaw):
         return lower
 
     def _root(self, points: Floats) -> Floats:
-        """Return R with covariance R R', the inverse of the precision factor."""
+        """Return R, the inverse of a factor of the precision; the covariance is R R'."""
         return np.swapaxes(_inverse(self._lower(points)), -1, -2) * self._scale[:, None]
 
     def scaled(self, points: Floats) -> tuple[Floats, Floats]:
@@ -186,7 +187,7 @@ class WishartRecords(RecordLaw):
         return mu, sigma
 
     def complete_data_sd(self, points: Floats, n_records: Floats) -> Floats:
-        """Return the sds in the normal-inverse-Wishart posterior after n records with typical sums."""
+        """Return the posterior sds after n records whose sums equal their expectations (normal-inverse-Wishart)."""
         d = self.size
         _, covariance = self.scaled(points)
         half, _ = self.half_and_middle
