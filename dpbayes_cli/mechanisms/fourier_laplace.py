@@ -72,8 +72,8 @@ class FourierLaplace(NoiseMechanism):
         "those tables.",
         guarantee="Pure epsilon-DP. The noise scale is sensitivity / epsilon. The sensitivity is the largest number of "
         "patterns whose parity differs between two records: 2^(k-1) for one table of k bits. With on_invalid: drop, "
-        "or with add-remove neighbors, sums of signs (-1 for an odd record, +1 for an even one) and the number of "
-        "valid records are released instead.",
+        "or with add-remove neighbors, sums of signs (-1 for a record in which the pattern is odd, +1 for any other) "
+        "and the number of valid records are released instead.",
         assumptions="A record with an invalid cell in any variable counts in no table. Variables with more than two "
         "values are coded in binary; a code that stands for no value is a cell without records.",
         source="Barak, Chaudhuri, Dwork, Kale, McSherry and Talwar 2007; Zhang, Rubinstein and Dimitrakakis 2016, "

@@ -28,7 +28,7 @@ from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
 
 _METROPOLIS = (
     "Metropolis' rule always accepts a better point, so that staying can have probability 0 under one data set but not "
-    "under its neighbor: it is not epsilon-DP for any epsilon"
+    "under its neighbor: the chain is not epsilon-DP for any epsilon"
 )
 
 
@@ -80,13 +80,13 @@ class Gibbs(DrawMechanism):
         "(sampling.draws) costs nothing more.",
         guarantee="Pure epsilon-DP of the chain that runs, whether or not it has mixed. Each update has a bounded "
         "range, and accounts are charged the Renyi curve: k updates of range e cost k e^2 / 8 in zCDP. The hidden "
-        "states of all sites are drawn for the cost of one update, because a record is at one site only. For the same "
-        "reason all rows of a table are drawn for the cost of one update. The number of sweeps is public, and the "
-        "chain is charged before it starts.",
+        "states of all sites are drawn for the cost of one update, because a record is at one site only. Likewise all "
+        "rows of a table are drawn for the cost of one update, because a record counts in one row only. The number of "
+        "sweeps is public, and the chain is charged before it starts.",
         assumptions="Records are complete and their number is public. The operating system's random numbers are "
-        "secret. The running time of the chain depends on the counts: nobody measures it, and bundle and ledger do not "
-        "state it. Privacy does not assume that the chain has converged to the tempered posterior, and it is not "
-        "known whether it has.",
+        "secret. The running time of the chain depends on the counts: it is assumed that nobody measures this time, "
+        "and bundle and ledger do not state it. Privacy does not assume that the chain has converged to the tempered "
+        "posterior, and it is not known whether it has.",
         source="Foulds, Geumlek, Welling and Chaudhuri 2016, sec. 4.1 and supplement; McSherry and Talwar 2007; Cesar "
         "and Rogers 2021 (Renyi curve of bounded range); Barker 1965; Neal 2001.",
         corrections="(1) The papers propose random-scan updates and treat them as amplified by subsampling. But the "

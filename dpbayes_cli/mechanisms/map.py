@@ -189,8 +189,8 @@ class Map(DrawMechanism):
         "of a cell, or a point of a lattice of probability vectors. Nothing else is released. An estimate is not a "
         "posterior sample: the spread of estimates does not show how uncertain the parameter is.",
         guarantee="With sampling.selection: exponential (the default), pure epsilon-DP, and each estimate has bounded "
-        "range epsilon / k. Its rho in zCDP is then a quarter of what pure epsilon-DP alone implies. With "
-        "permute-and-flip, only pure epsilon-DP.",
+        "range epsilon / k. The rho of an estimate in zCDP is then a quarter of what pure (epsilon / k)-DP alone "
+        "implies. With permute-and-flip, only pure epsilon-DP.",
         assumptions="Records are complete and their number is public. The operating system's random numbers are "
         "secret. The prior was chosen without looking at the data.",
         source="Zhang, Rubinstein and Dimitrakakis 2016, Algorithm 3; McSherry and Talwar 2007; Durfee and Rogers 2019 "

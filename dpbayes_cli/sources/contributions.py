@@ -25,7 +25,7 @@ MAX_DUPLICATES = 1 << 20
 """If a unit has more equal records than this, the surplus is ignored, because each record in the choice takes
 memory."""
 OUT_OF_BOUNDS = -1
-"""The code, before imputation, of an out-of-bounds number for which the record is dropped instead of imputed."""
+"""The code, before imputation, of a number out of bounds, which drops its record instead of being imputed."""
 
 
 def _unit_expression(cells: Cells) -> str:

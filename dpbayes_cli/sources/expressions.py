@@ -38,9 +38,9 @@ _MAX_PLAIN_LENGTH = 300
 _SIGNIFICANT_DIGITS = 800
 """The rounding of a decimal to a double depends on its first 767 digits, and on whether any later digit is not 0."""
 _TOO_LARGE = str(((1 << 54) - 1) << 970).rstrip("0")
-"""The digits of the smallest number that overflows a double: 0.179... * 10^309."""
+"""The digits of the smallest number that overflows a double, about 0.17977 * 10^309."""
 _TO_ZERO = str(5**1075).rstrip("0")
-"""The digits of the largest number that a double rounds to zero: 0.247... * 10^-323."""
+"""The digits of the largest number that a double rounds to zero, about 0.24703 * 10^-323."""
 
 EVERY_RECORD = -1
 """The key under which ``keys_query`` counts each record."""

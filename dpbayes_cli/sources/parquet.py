@@ -28,7 +28,7 @@ _PART_ROWS = 8_000_000
 _VECTOR_ROWS = 2048
 """The engine reads this many rows at once."""
 _MAX_VECTOR_BYTES = 16 << 20
-"""A column is read page by page if its cells in the rows that are read at once may have more bytes together."""
+"""A column is read page by page if it may have more bytes than this in the rows that are read at once."""
 _MAX_UNPACKED_BYTES = 32 << 20
 """If a column of a row group has more bytes, one thread reads the lengths of its cells, so that one column at a time is
 unpacked."""

@@ -98,8 +98,8 @@ def plan_walk(
 ) -> tuple[BarkerKernel, ChainCost, Decimal]:
     """Return a planned walk (grid, reach, likelihood power), its cost, and the range of a step.
 
-    With the chosen reach, a walk that accepts every proposal ends at a distance from its start whose standard deviation
-    is half of the support.
+    The reach is chosen so that a walk that accepts every proposal moves by half of the support (one standard
+    deviation).
 
     Raises:
         SpecError: the support is missing or wrong, or epsilon is too small.

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 SITES_TOUCHED = 2
 """A replaced record leaves one site and one row of a table, and joins others: rounding errors count twice."""
 _MAX_LINK_NATS = 512
-"""Log probabilities of states given the links are cut off at minus this number of nats, where the state is never
-chosen."""
+"""Log probabilities of states given the links are cut off at minus this number of nats, so that utilities fit into 64
+bits."""
 _MAX_FINENESS = 256
 """A lattice gets finer with the number of tempered records per row, but only up to this number: a finer lattice would
 take too long."""

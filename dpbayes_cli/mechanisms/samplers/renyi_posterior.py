@@ -33,7 +33,7 @@ from dpbayes_cli.privacy.kinds import Points, RenyiCurve
 
 _DOWN = Context(prec=12, rounding=ROUND_FLOOR)
 _MARGIN = 1e-10
-"""The relative margin that is added to a divergence in floats, whose rounding error is below 1e-12."""
+"""A divergence d in floats, whose rounding error is below 1e-12, is raised to d * (1 + _MARGIN) + _MARGIN / 1000."""
 
 
 @dataclass(frozen=True)

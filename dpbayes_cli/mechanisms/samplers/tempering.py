@@ -45,8 +45,8 @@ class Tempering:
         scores of two neighbors differ by a function of theta whose range is at most R. A constant added to all scores
         does not change the law, so that the symmetric sensitivity of u is R / 2, and the exponential mechanism has the
         weights exp(epsilon u / (2 * R / 2)) = exp(epsilon u / R). With weights exp(T u) the range of the log ratio is
-        at most T R, and rounding adds less than ``extra``. So T is the largest power with T R + extra <= epsilon / k
-        for each of k draws. T is rounded down; R and the charge are rounded up.
+        at most T R, and rounding adds less than ``extra``. So T is chosen such that T R + extra <= epsilon / k for each
+        of k draws. T is rounded down; R and the charge are rounded up.
     Source: McSherry and Talwar 2007; Zhang et al. 2016 Alg. 3; Foulds et al. 2016 sec. 3.1.
 
     Attributes:
