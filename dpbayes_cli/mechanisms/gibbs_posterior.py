@@ -27,7 +27,7 @@ class GibbsPosterior(DrawMechanism):
     """
 
     name: ClassVar[str] = "gibbs-posterior"
-    summary: ClassVar[str] = "posterior draws of a convex loss by an accounted Langevin chain; Gaussian DP"
+    summary: ClassVar[str] = "posterior draws under a convex loss by a private Langevin chain; Gaussian DP"
     example: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "privacy": {"epsilon": "1", "delta": "1e-6"},
         "sampling": {"draws": 3},
@@ -67,7 +67,7 @@ class GibbsPosterior(DrawMechanism):
         """Find the likelihood power, the prior precision, the step size and the number of steps.
 
         Raises:
-            SpecError: the cost is not stated, or no chain fits it.
+            SpecError: the cost is not stated, or no chain keeps within it.
         """
         langevin = require_type(options, GibbsPosteriorOptions)
         chains = chain_calibrator(require_type(model, ConvexLossModel), policy, langevin, n_records)

@@ -53,7 +53,7 @@ class MapRangeOptions(MapOptions, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class ModeEstimate(Sampler):
-    """Points of a public grid, drawn with the scores T * log posterior; a subclass defines the grid.
+    """A choice of points of a public grid with the scores T * log posterior; a subclass defines the grid.
 
     Attributes:
         law: the posterior to the power T, which applies to the prior too.

@@ -28,7 +28,7 @@ class ConcentratedOptions(RenyiChainOptions, frozen=True, kw_only=True):
 
 
 class RdpConcentrated(RenyiMechanism):
-    """Draw from the posterior with the prior's parameters divided by m, as large as the budget allows.
+    """Draw from the posterior with the prior's parameters divided by the largest m <= 1 that the budget allows.
 
     Privacy: see ``RenyiMechanism``: the whole Renyi curve of that posterior is charged.
     Source: Geumlek, Song and Chaudhuri 2017, Algorithm 3.

@@ -229,7 +229,7 @@ def share_read() -> float | None:
 
 @contextmanager
 def opened(path: Path | None) -> Iterator[BinaryIO]:
-    """Open a file (``None``: standard input) for reading bytes; a ``.gz`` file is decompressed.
+    """Open a file, or standard input for None, to read its bytes; a ``.gz`` file is decompressed.
 
     Raises:
         SourceError: the file cannot be opened, read or decompressed; the message does not repeat the library's.

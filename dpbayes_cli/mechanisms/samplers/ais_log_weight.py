@@ -51,7 +51,7 @@ class NoisyLogWeight:
         return self.law.scale / 2.0**self.bits
 
     def release(self, exact: int) -> float:
-        """Return the noisy log weight in nats; the exact one is in the units of the increments."""
+        """Return the noisy log weight in nats; ``exact`` is in the units of the increments."""
         return int(self.law.release([exact >> self.shift])[0]) / 2.0**self.bits
 
 

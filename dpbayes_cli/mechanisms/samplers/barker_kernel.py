@@ -114,7 +114,7 @@ def plan_walk(
 
 
 def plan_parameters(walk: BarkerKernel, cost: ChainCost, spread: Decimal, kernel: str) -> dict[str, Any]:
-    """Return the parameters that the plan of a walk states."""
+    """Return what a plan states about a walk."""
     return {
         **cost.plan_parameters(kernel),
         "range": float(spread),

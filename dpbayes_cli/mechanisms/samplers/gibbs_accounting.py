@@ -79,7 +79,7 @@ class ChainCost:
     log_weight_epsilon: Decimal = Decimal(0)
 
     def plan_parameters(self, kernel: str) -> dict[str, Any]:
-        """Return the parameters of the cost that a plan states."""
+        """Return what a plan states about the cost of a chain."""
         spent = exact_difference(self.guarantee.epsilon, self.log_weight_epsilon)
         parameters = {
             "kernel": kernel,

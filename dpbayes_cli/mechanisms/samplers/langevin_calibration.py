@@ -128,7 +128,7 @@ class Calibrator:
         """Return the chain with the largest likelihood power, up to 1, whose cost stays within a target.
 
         Raises:
-            SpecError: no likelihood power fits.
+            SpecError: no likelihood power keeps the cost within the target.
         """
         tau = self.model.precision
         power = largest_likelihood_power(lambda r: self.cost(r, tau), target, UNTEMPERED)

@@ -84,7 +84,7 @@ def require_divergence(epsilon: Decimal | None) -> Decimal:
 
 
 def renyi_bound(family: ConjugateFamily, order: float, r: float, m: float) -> Decimal:
-    """Return an upper bound, finite precision included, on the Renyi divergence of one draw at an order."""
+    """Return an upper bound on the Renyi divergence of one draw at an order, including finite precision."""
     return round_up(
         family.divergence(order, r, m) * (1.0 + _MARGIN) + _MARGIN * 1e-3 + family.n_coordinates * curve_slack(order)
     )
@@ -96,7 +96,7 @@ def largest_parameter(cost: Callable[[float], Decimal], target: Decimal) -> floa
     The cost must increase with the parameter.
 
     Raises:
-        SpecError: no parameter fits.
+        SpecError: no parameter keeps the cost within the target.
     """
     if cost(1.0) <= target:
         return 1.0
@@ -145,7 +145,7 @@ class RenyiMechanism(DrawMechanism):
         """Return the chain on the posterior of a convex loss, and what the plan states about its calibration.
 
         Raises:
-            SpecError: no chain fits.
+            SpecError: no chain keeps the cost within the budget.
         """
 
     @classmethod

@@ -120,7 +120,7 @@ class ScalarSampler(Sampler):
         return cell_weights(self.logs(values), self.exact_log(values))
 
     def draw(self, values: Sequence[int], size: int) -> list[tuple[float, ...]]:
-        """Draw cells exactly, and from each cell a uniform point."""
+        """Draw cells exactly, then a uniform point in each drawn cell."""
         low, width = self.support[0], float(self._width)
         return [(low + width * (cell + uniform_fraction()),) for cell in self.weights(values).draw(size)]
 
