@@ -204,7 +204,8 @@ class Gibbs(DrawMechanism):
         last = "" if step.draws == 1 else f"{step.draws} "
         how = (
             f"the last {last}of {parameters['sweeps']} sweeps of a private chain with {parameters['updates']} priced "
-            f"updates at likelihood power {parameters['likelihood_power']:.3g}; its guarantee holds mixed or not"
+            f"updates at likelihood power {parameters['likelihood_power']:.3g}; its guarantee holds whether "
+            "or not it has mixed"
         )
         return Plan((step,), step.guarantee, parameters, how, _warnings(step, parameters))
 

@@ -236,7 +236,7 @@ def plan_chains(
     how = (
         f"the last iterate of {chains} of {n_steps} steps of size {step_size:.3g} from 0, at likelihood "
         f"power {power:.4g} and prior precision tau = {tau:.4g}; the guarantee holds for this "
-        f"chain, mixed or not. Public bounds on its bias: at most {start_left:.2g} of the distance "
+        f"chain, whether or not it has mixed. Public bounds on its bias: at most {start_left:.2g} of the distance "
         f"from the start remains, and a variance is inflated at most {inflation:.3g} times"
     )
     return Plan((step,), guarantee, parameters, how, _warnings(n_steps, start_left, inflation))
