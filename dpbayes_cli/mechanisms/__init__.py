@@ -1,1 +1,1 @@
-"""One mechanism a file. No mechanism imports another mechanism or a model."""
+"""Each file holds one mechanism. No mechanism imports another mechanism or a model."""

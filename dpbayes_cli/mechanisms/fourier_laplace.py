@@ -32,52 +32,59 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Integers
 
 _MAX_BITS, _MAX_PARITIES = 12, 1 << 15
-"""The largest numbers of bits of one table and of parities of all tables: linear programming takes seconds."""
+"""The largest number of bits of a table, and the largest number of parities of all tables together. At these sizes
+linear programming takes seconds."""
 
 
 @dataclass(frozen=True)
 class ParityTransform:
-    """The released transform of the tables: the number of records in which each pattern is odd, or sums of signs.
+    """The transform of the tables that is released: for each pattern of bits, the number of records in which it is odd.
 
-    If records may be null, it is ``signed``: signs are summed, and the valid records are counted.
+    If records may be null, ``signed`` is True. Then a sum of signs is released for each pattern, -1 for a record in
+    which it is odd and +1 for any other valid record, and the valid records are counted.
     """
 
     parities: Parities
     signed: bool
 
     def coefficients(self, tables: Sequence[Integers]) -> Integers:
-        """Return the components of the statistic, from the tables of one set of records."""
+        """Return the components of the statistic for the tables of a data set."""
         return self.parities.coefficients(tables, signed=self.signed)
 
 
 class FourierLaplace(NoiseMechanism):
-    """Add independent discrete Laplace noise to the parities of a network's tables, each counted once.
+    """Add independent discrete Laplace noise to the parities of a network's tables.
+
+    A parity that several tables share is released once.
 
     Privacy: pure epsilon-DP: the noise is calibrated to the L1 sensitivity of all parities together. The sensitivity is
-        a maximum over the sets of variables that a record changes (``parity_sensitivity``), or a bound on this maximum
-        if the network is too densely connected to compute it.
+        the maximum over the sets of variables in which two records may differ (``parity_sensitivity``), or a bound on
+        this maximum if the network is too densely connected to compute it.
     Source: Barak et al. 2007; Zhang, Rubinstein and Dimitrakakis 2016, Algorithm 2, with the true sensitivity.
     """
 
     name: ClassVar[str] = "fourier-laplace"
     summary: ClassVar[str] = "discrete Laplace noise on parities of a network's tables; consistent tables; pure epsilon"
     info: ClassVar[MethodInfo] = MethodInfo(
-        releases="For every pattern of bits inside a table, the noisy number of records in which it is odd, once, "
-        "however many tables share it. From these numbers tables are rebuilt, linear programming finds the nearest "
-        "non-negative tables that agree on every shared margin, and the posterior is inferred from them.",
+        releases="For every pattern of bits of a table, the noisy number of records in which an odd number of these "
+        "bits is 1. A pattern that several tables share is released once. Tables are rebuilt from these numbers, "
+        "linear programming finds the nearest non-negative tables that agree on all shared margins, and inference uses "
+        "those tables.",
         guarantee="Pure epsilon-DP. The noise scale is sensitivity / epsilon. The sensitivity is the largest number of "
-        "patterns that are odd in the bits in which two records differ, 2^(k-1) for one table of k bits. With "
-        "on_invalid: drop or add-remove neighbors, sums of signs and the number of valid records are released instead.",
-        assumptions="A record with an invalid cell in any variable counts as null, in every table. Variables with more "
-        "than two values are coded in binary; codes without a value are cells without records.",
+        "patterns whose parity differs between two records: 2^(k-1) for one table of k bits. With on_invalid: drop, "
+        "or with add-remove neighbors, sums of signs (-1 for a record in which the pattern is odd, +1 for any other) "
+        "and the number of valid records are released instead.",
+        assumptions="A record with an invalid cell in any variable counts in no table. Variables with more than two "
+        "values are coded in binary; a code that stands for no value is a cell without records.",
         source="Barak, Chaudhuri, Dwork, Kale, McSherry and Talwar 2007; Zhang, Rubinstein and Dimitrakakis 2016, "
         "Algorithm 2.",
-        corrections="The papers charge for all patterns. But a record moves at most half of the patterns of one table, "
-        "and the sensitivity counts exactly which patterns move together. Integers and exact integer noise replace "
-        "scaled real coefficients. The posterior treats the noise of a rebuilt cell, a sum of many noises, as normal.",
-        prefer_when="The tables must agree, or they are small, overlap and have two-valued variables, as in a chain. "
-        "In wide tables, or with many values, half of the parities move but only two cells: there `laplace` is more "
-        "accurate.",
+        corrections="The papers calibrate the noise to the number of all patterns. But replacing a record changes at "
+        "most half of the patterns of a table; here the sensitivity is the largest number of patterns that change "
+        "together. Exact integers replace scaled real coefficients and real noise. Inference treats the noise of a "
+        "rebuilt cell as normal, because it is a sum of many noise variables.",
+        prefer_when="The tables must agree; or they are small, they overlap, and their variables have two values, as "
+        "in a chain. In large tables a replaced record changes half of the parities but only two cells: there "
+        "`laplace` is more accurate.",
     )
     requires: ClassVar[tuple[type, ...]] = (DiscreteBayesNet,)
     options_type: ClassVar[type[Options]] = EpsilonOptions
@@ -124,7 +131,8 @@ class FourierLaplace(NoiseMechanism):
         """
         if len(set(require_type(model, DiscreteBayesNet).weights)) > 1:
             raise SpecError(
-                "tables share parities and their noise scale: weights cannot be used", where="domain.variables"
+                "all parities have the same noise scale, so the tables of this mechanism cannot have different weights",
+                where="domain.variables",
             )
         statistic = self.statistic(model, policy)
         guarantee = PureDP(require_type(options, EpsilonOptions).stated_epsilon())
@@ -135,11 +143,12 @@ class FourierLaplace(NoiseMechanism):
     def observation(
         self, model: Model, policy: RecordPolicy, released: Sequence[int], noise: NoiseLaw, n_records: int | None
     ) -> NoisyTables:
-        """Return the tables that are rebuilt from noisy parities; all cells of a table have noise of the same variance.
+        """Return the tables that are rebuilt from noisy parities.
 
-        The transform is orthogonal, so that the noise of the 2^b cells of a rebuilt table is uncorrelated if the total
-        is not known. The noise of a cell is a sum of 2^b - 1 or 2^b noises, and treated as normal and independent. A
-        table of two cells with a known total holds a single unknown number, with its exact noise law.
+        All cells of a table have noise of the same variance. If the total is not known, the noise of the 2^b cells is
+        uncorrelated, because the transform is orthogonal. The noise of a cell is a sum of 2^b - 1 or 2^b noise
+        variables; it is treated as normal and as independent between cells. A table of two cells with a known total has
+        a single unknown count, whose exact noise law is used.
         """
         network = require_type(model, DiscreteBayesNet)
         complete = _complete(network, policy)
@@ -171,10 +180,10 @@ def _complete(model: DiscreteBayesNet, policy: RecordPolicy) -> bool:
 
 @lru_cache(maxsize=8)
 def _parities(network: Network) -> Parities:
-    """Return the patterns of a network's tables.
+    """Return the parities of a network's tables.
 
     Raises:
-        SpecError: a table, or all tables together, have too many patterns.
+        SpecError: a table has too many parities, or all tables together have.
     """
     for i, name in enumerate(network.names):
         bits = sum(n_bits(network.sizes[j]) for j in network.families[i])
@@ -199,7 +208,9 @@ _sensitivity = lru_cache(maxsize=8)(sensitivity_l1)
 
 @lru_cache(maxsize=8)
 def _names(network: Network, complete: bool) -> tuple[str, ...]:
-    """Return the names of the components: the variables of a pattern, with their bits if a variable has several.
+    """Return the names of the components.
+
+    A name lists the variables of a pattern, and the bits of a variable that has several.
 
     Raises:
         SpecError: two components would have the same name.

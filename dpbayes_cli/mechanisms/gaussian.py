@@ -20,7 +20,7 @@ from dpbayes_cli.privacy.laws.discrete_gaussian import DiscreteGaussian
 
 
 class GaussianOptions(Options, frozen=True, kw_only=True):
-    """The cost as rho of zCDP, or as (epsilon, delta)."""
+    """The privacy cost, stated as rho of zCDP or as (epsilon, delta)."""
 
     epsilon: Epsilon = None
     delta: Delta = None
@@ -39,20 +39,20 @@ class Gaussian(NoiseMechanism):
     example: ClassVar[Mapping[str, Mapping[str, Any]]] = {"privacy": {"rho": "0.1"}}
     first_spec: ClassVar[Mapping[str, str]] = {"privacy.epsilon": "1", "privacy.delta": "1e-6"}
     info: ClassVar[MethodInfo] = MethodInfo(
-        releases="The model's integer statistic plus independent discrete Gaussian noise on every component. Any "
-        "number of posterior samples, any prior and any further analysis of it are free.",
+        releases="The model's integer statistic plus independent discrete Gaussian noise on every component. Posterior "
+        "samples under any prior, and any other analysis of the released statistic, cost nothing more.",
         guarantee="rho-zCDP with rho = squared L2 sensitivity / (2 sigma^2). State --rho, or --eps and --delta, from "
         "which rho is computed. There is no pure epsilon: the account must be kept in zCDP, RDP or (epsilon, delta).",
-        assumptions="One record per person, or as the privacy unit states. The operating system's random numbers are "
-        "secret. Nothing is assumed about the analyst.",
+        assumptions="Each person has one record, or as many as the privacy unit allows. The operating system's random "
+        "numbers are secret. Nothing is assumed about the analyst.",
         source="Canonne, Kamath and Steinke 2020, Theorem 14 (discrete Gaussian); Bun and Steinke 2016 (zCDP); "
         "Geumlek, Song and Chaudhuri 2017, sec. 5.1.",
-        corrections="Geumlek et al. state lambda Delta^2 / sigma^2 for Gaussian noise; the correct value is half of "
-        "that. Noise is an exact integer, drawn by OpenDP, whose own privacy map must agree with the plan before "
-        "anything is charged.",
-        prefer_when="There are many components (for K categories the noise grows with sqrt 2 instead of 2), or many "
-        "releases from one account of zCDP or (epsilon, delta). For one small statistic under pure epsilon use "
-        "`laplace`.",
+        corrections="Geumlek et al. state the Renyi divergence lambda * Delta^2 / sigma^2 for Gaussian noise at order "
+        "lambda; the correct value is half of this. The noise is an exact integer drawn by OpenDP, whose own privacy "
+        "map must agree with the plan before anything is charged.",
+        prefer_when="There are many components (the counts of K categories have L2 sensitivity sqrt 2 but L1 "
+        "sensitivity 2), or many releases are charged to one account in zCDP or (epsilon, delta). For one small "
+        "statistic under pure epsilon use `laplace`.",
     )
     options_type: ClassVar[type[Options]] = GaussianOptions
 
@@ -60,7 +60,7 @@ class Gaussian(NoiseMechanism):
         """Calibrate the noise to the sensitivity of the model's statistic.
 
         Raises:
-            SpecError: neither rho nor (epsilon, delta) was stated, or both.
+            SpecError: not exactly one of rho and (epsilon, delta) is stated.
             DpbayesError: OpenDP's privacy map disagrees with the plan.
         """
         rho = _rho(require_type(options, GaussianOptions))

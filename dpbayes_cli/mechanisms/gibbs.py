@@ -28,7 +28,7 @@ from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
 
 _METROPOLIS = (
     "Metropolis' rule always accepts a better point, so that staying can have probability 0 under one data set but not "
-    "under its neighbor: no finite pure epsilon holds"
+    "under its neighbor: the chain is not epsilon-DP for any epsilon"
 )
 
 
@@ -39,7 +39,7 @@ class ExactOptions(ChainOptions, frozen=True, kw_only=True):
 
 
 class ExactRangeOptions(ExactOptions, frozen=True, kw_only=True):
-    """The same options for a model whose parameter has one public range."""
+    """The options of a model whose sweep is one exact draw and whose parameter has one public range."""
 
     support: Support = None
 
@@ -58,13 +58,13 @@ class WalkOptions(ExactRangeOptions, frozen=True, kw_only=True):
 
 
 class Gibbs(DrawMechanism):
-    """Run a Markov chain whose state is public and whose updates are priced, and release its last points.
+    """Run a Markov chain whose points are all public and whose updates are all paid for, and release its last points.
 
     Privacy: given everything drawn before, every update that reads data is an exponential mechanism whose bounded-range
         parameter was fixed in the plan. The number of updates is fixed, and the whole chain is charged before it
-        starts: epsilons add, and curves of bounded range add, whether or not the chain has mixed. See ``PrivateGibbs``,
-        ``BarkerKernel`` and, for sweeps that are one exact draw, ``ScalarSampler``, ``SimplexSampler`` and
-        ``DagSampler``.
+        starts. The epsilons of the updates add up, and so do their Renyi curves, whether or not the chain has mixed.
+        See ``PrivateGibbs``, ``BarkerKernel`` and, for sweeps that are one exact draw, ``ScalarSampler``,
+        ``SimplexSampler`` and ``DagSampler``.
     Source: Foulds et al. 2016, sec. 4.1; McSherry and Talwar 2007; Cesar and Rogers 2021.
     """
 
@@ -76,33 +76,36 @@ class Gibbs(DrawMechanism):
     }
     info: ClassVar[MethodInfo] = MethodInfo(
         releases="The last points of a Markov chain: parameters and, for hidden Markov models, the state of every "
-        "sequence at every step. The point of every sweep is public and paid for, so that releasing more of the last "
-        "sweeps (sampling.draws) costs nothing more.",
-        guarantee="Pure epsilon-DP of the chain that runs, mixed or not, with the Renyi curve of its bounded ranges: k "
-        "updates of range e cost k e^2 / 8 in zCDP. A sweep over hidden states costs one update, whatever the number "
-        "of sites, because a record is at one of them; so does a sweep over the tables. The number of sweeps is "
-        "public, and the chain is charged before it starts.",
+        "sequence at every step. The points of all sweeps are paid for, so that releasing more of them "
+        "(sampling.draws) costs nothing more.",
+        guarantee="Pure epsilon-DP of the chain that runs, whether or not it has mixed. Each update has a bounded "
+        "range, and accounts are charged the Renyi curve: k updates of range e cost k e^2 / 8 in zCDP. The hidden "
+        "states of all sites are drawn for the cost of one update, because a record is at one site only. Likewise all "
+        "rows of a table are drawn for the cost of one update, because a record counts in one row only. The number of "
+        "sweeps is public, and the chain is charged before it starts.",
         assumptions="Records are complete and their number is public. The operating system's random numbers are "
-        "secret, and nobody measures how long the chain runs, which depends on the counts: bundle and ledger do not "
-        "state it. Privacy does not assume that the chain has reached the tempered posterior, and nobody knows whether "
-        "it has.",
+        "secret. The running time of the chain depends on the counts: it is assumed that nobody measures this time, "
+        "and bundle and ledger do not state it. Privacy does not assume that the chain has converged to the tempered "
+        "posterior, and it is not known whether it has.",
         source="Foulds, Geumlek, Welling and Chaudhuri 2016, sec. 4.1 and supplement; McSherry and Talwar 2007; Cesar "
         "and Rogers 2021 (Renyi curve of bounded range); Barker 1965; Neal 2001.",
-        corrections="(1) The papers propose a random-scan update as a private update amplified by subsampling. But the "
-        "public state shows which record was used, so that there is no amplification under pure epsilon. The Renyi "
-        "divergence of such an update is at most log(1 - 1/n + (1/n) exp((l - 1) D_l)) / (l - 1) at order l, with D_l "
-        "that of the update without subsampling, and n such updates do not compose in parallel. Random-scan updates "
-        "are not offered. (2) Metropolis-Hastings has no pure epsilon: let the proposed point be better by 0.1 under X "
-        "and worse by 0.1 under a neighbor X'. Staying has probability 0 under X and 1 - exp(-0.1) > 0 under X'. "
-        "Barker's rule (kernel: barker) is the exponential mechanism on the two points. (3) A replaced record may "
-        "leave one site and join another, which changes two hidden states: both are charged. (4) A chain of real "
-        "numbers cannot run on a computer: here states and shares are drawn by exact integers and decimals. (5) "
-        "Annealing (kernel: annealed) costs about half as much for the same last likelihood power, because updates at "
-        "power b have b times the range. The importance weights of annealed importance sampling are functions of the "
-        "exact data: the log weight is released with its own noise and at its own cost (log_weight_epsilon), or not at "
-        "all.",
-        prefer_when="You need hidden states that no noisy statistic holds, as in mixtures. Otherwise `laplace` pays "
-        "once and runs any chain for free: plan shows its noise at the same epsilon.",
+        corrections="(1) The papers propose random-scan updates and treat them as amplified by subsampling. But the "
+        "public state shows which record was used, so that there is no amplification under pure epsilon. At order l "
+        "the Renyi divergence of a random-scan update is at most log(1 - 1/n + (1/n) exp((l - 1) D_l)) / (l - 1), "
+        "where D_l is the divergence of the update without subsampling. Moreover, n such updates do not compose in "
+        "parallel. Random-scan updates are not offered. (2) Metropolis-Hastings is not epsilon-DP for any epsilon. Let "
+        "the log density of the proposed point exceed that of the current point by 0.1 under X, and be 0.1 below it "
+        "under a neighbor X'. Then staying has probability 0 under X and 1 - exp(-0.1) > 0 under X'. Barker's rule "
+        "(kernel: barker) is the exponential mechanism on the two points. (3) A replaced record may leave one site and "
+        "join another, which affects the draws of two hidden states: both are charged. (4) The papers' chains move in "
+        "real numbers, which a computer cannot draw exactly: here hidden states and probabilities are drawn with "
+        "exact integers and decimals. (5) An annealed chain (kernel: annealed) raises the likelihood power step by "
+        "step. It costs about half as much as a chain that runs at the last power throughout, because the range of an "
+        "update is proportional to its power. The importance weight of annealed importance sampling depends on the "
+        "exact data: its log is released with noise and at a cost of its own (log_weight_epsilon), or not at all.",
+        prefer_when="The model has hidden states that cannot be inferred from a noisy statistic, as in mixtures. "
+        "Otherwise prefer `laplace`, which pays once; chains on its noisy statistic are free. `plan` shows the noise "
+        "scale that `laplace` has at the same epsilon.",
     )
     requires: ClassVar[tuple[type, ...]] = (
         OneParameterFamily,
@@ -114,7 +117,7 @@ class Gibbs(DrawMechanism):
 
     @classmethod
     def options_for(cls, model: type[Model]) -> type[Options]:
-        """Return the option type, by the kinds of chain that a model has."""
+        """Return the class of options, which depends on the kinds of chain that the model allows."""
         if issubclass(model, LatentVariables):
             return private_gibbs.PrivateGibbsOptions
         if issubclass(model, OneParameterFamily):
@@ -122,7 +125,7 @@ class Gibbs(DrawMechanism):
         return ExactRangeOptions if takes_support(model) else ExactOptions
 
     def statistic(self, model: Model, policy: RecordPolicy) -> Statistic:
-        """Return the statistic that the chain reads, the empty one if it reads records."""
+        """Return the statistic that the chain reads; the empty statistic if the chain reads records."""
         if isinstance(model, LatentVariables):
             read = model.chain_input(policy)
             return NO_STATISTIC if isinstance(read, CodedColumns) else read
@@ -170,7 +173,7 @@ class Gibbs(DrawMechanism):
         return self._planned(step, request.epsilon, barker_kernel.plan_parameters(walk, cost, spread, kernel))
 
     def _exact(self, model: Model, policy: RecordPolicy, request: DrawRequest, stated_sweeps: int | None) -> Plan:
-        """Plan sweeps that are one exact draw of all parameters each."""
+        """Plan a chain in which every sweep is one exact draw of all parameters."""
         sweeps = stated_sweeps or request.draws
         if request.draws > sweeps:
             raise SpecError(
@@ -193,7 +196,7 @@ class Gibbs(DrawMechanism):
         return self._planned(step, request.epsilon, parameters)
 
     def _planned(self, step: Step, epsilon: Decimal, parameters: dict[str, Any]) -> Plan:
-        """Return the plan of a chain, together with the scale of Laplace noise at the same cost."""
+        """Return the plan of a chain; it also states the scale that Laplace noise would have at the same epsilon."""
         scale = laplace_scale(step.statistic, epsilon)
         parameters = {**parameters, "draws": step.draws}
         if scale is not None:
@@ -201,7 +204,8 @@ class Gibbs(DrawMechanism):
         last = "" if step.draws == 1 else f"{step.draws} "
         how = (
             f"the last {last}of {parameters['sweeps']} sweeps of a private chain with {parameters['updates']} priced "
-            f"updates at likelihood power {parameters['likelihood_power']:.3g}; its guarantee holds mixed or not"
+            f"updates at likelihood power {parameters['likelihood_power']:.3g}; its guarantee holds whether "
+            "or not it has mixed"
         )
         return Plan((step,), step.guarantee, parameters, how, _warnings(step, parameters))
 
@@ -222,8 +226,10 @@ def _warnings(step: Step, parameters: dict[str, Any]) -> tuple[str, ...]:
         return ()
     noise = ""
     if "laplace_scale" in parameters:
-        noise = f"; at the same epsilon laplace adds noise of scale {parameters['laplace_scale']:.3g}, only once"
+        noise = (
+            f"; at the same epsilon laplace adds noise of scale {parameters['laplace_scale']:.3g} to the statistic once"
+        )
     return (
         f"the chain pays for {parameters['updates']} updates, which limits its likelihood power to "
-        f"{parameters['likelihood_power']:.2g}: each record counts as that fraction of one{noise}",
+        f"{parameters['likelihood_power']:.2g}: each record counts as that fraction of a record{noise}",
     )

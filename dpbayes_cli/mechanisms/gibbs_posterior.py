@@ -1,4 +1,4 @@
-"""Gibbs posterior: draws of coefficients by a Langevin chain, private by the guarantee of the chain that runs."""
+"""Gibbs posterior: draws of coefficients by a Langevin chain, whose own guarantee makes the draws private."""
 
 from __future__ import annotations
 
@@ -18,14 +18,16 @@ from dpbayes_cli.models.families.convex_loss import ConvexLossModel
 
 
 class GibbsPosterior(DrawMechanism):
-    """Draw from exp(-beta sum of losses - tau |w|^2 / 2) by noisy gradient descent, and release the last iterate.
+    """Draw w from exp(-beta * loss(w) - tau * |w|^2 / 2) by noisy gradient descent, and release the last iterate.
 
-    Privacy: mu-Gaussian differential privacy of the chain that runs, for every horizon; see ``descent_mu``.
+    ``loss(w)`` is the sum of the records' losses.
+
+    Privacy: mu-Gaussian differential privacy of the chain that runs, for any number of steps; see ``descent_mu``.
     Source: Minami et al. 2016; Geumlek et al. 2017, sec. 4; Gopi, Lee and Liu 2022; Bok, Su and Altschuler 2024.
     """
 
     name: ClassVar[str] = "gibbs-posterior"
-    summary: ClassVar[str] = "posterior draws of a convex loss by an accounted Langevin chain; Gaussian DP"
+    summary: ClassVar[str] = "posterior draws under a convex loss by a private Langevin chain; Gaussian DP"
     example: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "privacy": {"epsilon": "1", "delta": "1e-6"},
         "sampling": {"draws": 3},
@@ -33,36 +35,39 @@ class GibbsPosterior(DrawMechanism):
     first_spec: ClassVar[Mapping[str, str]] = {"privacy.epsilon": "1", "privacy.delta": "1e-6"}
     info: ClassVar[MethodInfo] = MethodInfo(
         releases="k draws of the coefficients, each the last iterate of its own Langevin chain on the posterior of the "
-        "loss at likelihood power beta with prior precision tau. Nothing else: no summary, no diagnostics of the "
-        "chain.",
-        guarantee="mu-Gaussian differential privacy of the chain that runs, from a public start with a public step "
-        "size and number of steps, whether or not it has mixed; k draws cost sqrt(k) mu. There is no pure epsilon: the "
+        "loss at likelihood power beta with prior precision tau. Nothing else is released, neither a summary nor "
+        "diagnostics of the chain.",
+        guarantee="The chain that runs is mu-Gaussian differentially private, whether or not it has mixed; its start, "
+        "step size and number of steps are public. Together k draws cost sqrt(k) * mu. There is no pure epsilon: the "
         "account must be kept in Gaussian DP, zCDP, RDP or (epsilon, delta).",
         assumptions="Rows have a bounded norm by construction. The number of records is public, or a public limit is "
-        "stated. The guarantee holds for the chain as it runs in double precision, tails included: on a lattice, with "
-        "exact noise that is widened to cover rounding. Slopes of the loss are assumed correct to 2^-44 of the largest "
-        "slope, and logarithms x of random numbers to 2^-49 (1 + x). The operating system's random numbers are secret.",
+        "stated. The guarantee holds for the chain as it runs in double precision, tails included: each step is "
+        "rounded to a public lattice, and exact noise is widened to cover rounding errors. It is assumed that a "
+        "computed slope of the loss has an error of at most 2^-44 times the largest slope, and that a computed "
+        "logarithm x of a random number has an error of at most 2^-49 * (1 + x). The operating system's random numbers "
+        "are secret.",
         source="Minami, Arai, Sato and Nakagawa 2016; Geumlek, Song and Chaudhuri 2017, sec. 4; Gopi, Lee and Liu "
         "2022; Bok, Su and Altschuler 2024.",
-        corrections="The papers' guarantees hold for exact draws, which no sampler gives; here the chain itself is "
-        "accounted. For the same (epsilon, delta) the exact Gaussian curve allows a larger likelihood power than "
-        "Minami et al.: 1.27 times at (1, 1e-6). Their Corollary 8 does not follow from their Theorem 7 beyond epsilon "
-        "1; Proposition 13 lost a square.",
+        corrections="The papers' guarantees hold for exact draws, which no sampler gives; here the guarantee is that "
+        "of the chain itself. For the same (epsilon, delta) the exact Gaussian curve allows a larger likelihood power "
+        "than Minami et al., by a factor of 1.27 at (1, 1e-6). Their Corollary 8 does not follow from their Theorem 7 "
+        "if epsilon exceeds 1, and their Proposition 13 lacks a square.",
         prefer_when="You want posterior draws for regression or classification with a convex loss. For linear "
-        "regression with few columns, `laplace` or `gaussian` on its moments give a whole posterior.",
+        "regression with few columns, `laplace` and `gaussian` release noisy moments, from which the whole posterior "
+        "is inferred.",
     )
     requires: ClassVar[tuple[type, ...]] = (ConvexLossModel,)
     options_type: ClassVar[type[Options]] = GibbsPosteriorOptions
 
     def statistic(self, model: Model, policy: RecordPolicy) -> Statistic:
-        """Return the empty statistic: the chain reads rows."""
+        """Return the empty statistic, because the chain reads rows."""
         return NO_STATISTIC
 
     def plan(self, model: Model, policy: RecordPolicy, options: Options, n_records: int | None = None) -> Plan:
         """Find the likelihood power, the prior precision, the step size and the number of steps.
 
         Raises:
-            SpecError: the cost is not stated, or no chain fits it.
+            SpecError: the cost is not stated, or no chain keeps within it.
         """
         langevin = require_type(options, GibbsPosteriorOptions)
         chains = chain_calibrator(require_type(model, ConvexLossModel), policy, langevin, n_records)

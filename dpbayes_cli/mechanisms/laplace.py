@@ -25,18 +25,20 @@ class Laplace(NoiseMechanism):
     name: ClassVar[str] = "laplace"
     summary: ClassVar[str] = "discrete Laplace noise on integer statistics; pure epsilon"
     info: ClassVar[MethodInfo] = MethodInfo(
-        releases="The model's integer statistic plus independent discrete Laplace noise on every component. Any "
-        "number of posterior samples, any prior and any further analysis of it are free.",
-        guarantee="Pure epsilon-DP: delta is 0. The noise scale, in counts, is the L1 sensitivity (how far one record "
-        "can move all statistics together) divided by epsilon.",
-        assumptions="One record per person, or as the privacy unit states. The operating system's random numbers are "
-        "secret. Nothing is assumed about the analyst.",
+        releases="The model's integer statistic plus independent discrete Laplace noise on every component. Posterior "
+        "samples under any prior, and any other analysis of the released statistic, cost nothing more.",
+        guarantee="Pure epsilon-DP: delta is 0. The noise scale is the L1 sensitivity divided by epsilon. The L1 "
+        "sensitivity is the largest change that one record can cause: the sum of the absolute changes of all "
+        "components.",
+        assumptions="Each person has one record, or as many as the privacy unit allows. The operating system's random "
+        "numbers are secret. Nothing is assumed about the analyst.",
         source="Foulds et al. 2016, eq. 16-17; Zhang, Rubinstein and Dimitrakakis 2016, Alg. 1; Bernstein and Sheldon "
         "2018, sec. 3.1; Ghosh, Roughgarden and Sundararajan 2009 (discrete Laplace).",
         corrections="The papers add real-valued noise to real-valued sums, but floating-point draws do not give pure "
-        "epsilon-DP (Mironov 2012). Here statistics are exact integers and OpenDP draws the noise exactly; its own "
-        "privacy map must agree with the plan before anything is charged.",
-        prefer_when="Almost always for counts: one release answers every later request for posterior inference.",
+        "epsilon-DP (Mironov 2012). Here statistics are exact integers and OpenDP draws the noise exactly. OpenDP's "
+        "own privacy map must agree with the plan before anything is charged.",
+        prefer_when="The statistic consists of counts: then `laplace` is almost always best, and one release serves "
+        "all later posterior inference.",
     )
     options_type: ClassVar[type[Options]] = EpsilonOptions
 

@@ -1,4 +1,4 @@
-"""MAP: a private estimate of the posterior mode, chosen from a finite public cover of the parameter space."""
+"""MAP: a private estimate of the posterior mode, chosen from a finite public grid of parameters."""
 
 from __future__ import annotations
 
@@ -35,30 +35,30 @@ if TYPE_CHECKING:
 
 _MAX_SCORE_ERROR = 0.1
 _MAX_POINTS = 1 << 16
-"""Points of a lattice that are enumerated; permute-and-flip may have to visit all of them."""
+"""The largest number of lattice points for permute-and-flip, which may have to visit all of them."""
 
 
 class MapOptions(EpsilonOptions, frozen=True, kw_only=True):
-    """The options that every model has."""
+    """The options for every model."""
 
     draws: NumberOfEstimates = 1
     selection: Selection = "exponential"
 
 
 class MapRangeOptions(MapOptions, frozen=True, kw_only=True):
-    """The options of a model whose parameter has one public range."""
+    """The options for a model whose parameter has one public range."""
 
     support: Support = None
 
 
 @dataclass(frozen=True)
 class ModeEstimate(Sampler):
-    """Points of a public cover, drawn with scores T log posterior; a subclass knows the cover.
+    """A choice of points of a public grid with the scores T * log posterior; a subclass defines the grid.
 
     Attributes:
-        law: the posterior, prior included, to the power T.
+        law: the posterior to the power T, which applies to the prior too.
         selection: how a point is chosen.
-        error: a bound on the error of a score in floats, for any data.
+        error: a bound, for any data, on the rounding error of a score in floats.
     """
 
     law: ScalarSampler | SimplexSampler
@@ -75,25 +75,25 @@ class ModeEstimate(Sampler):
 
     @abstractmethod
     def point(self, index: int) -> tuple[float, ...]:
-        """Return the parameters of a point of the cover."""
+        """Return the parameters of a point of the grid."""
 
     def draw(self, values: Sequence[int], size: int) -> list[tuple[float, ...]]:
-        """Draw points of the cover; the points themselves are the estimates."""
+        """Draw points of the grid; the points themselves are the estimates."""
         if self.selection == "exponential":
             return self.draw_exponentially(values, size)
         weights = self.coin_weights(values)
         return [self.point(permute_and_flip(weights)) for _ in range(size)]
 
     def is_possible(self, draw: Sequence[float]) -> bool:
-        """Return whether an estimate is a point of the cover."""
+        """Return whether an estimate is a point of the grid."""
         return self.law.is_possible(draw)
 
 
 class GridEstimate(ModeEstimate):
-    """A mode on the midpoints of the cells of a public support.
+    """An estimate of the mode of one parameter: the midpoint of a cell of the public support.
 
-    Privacy: the exponential choice draws with the integer weights of ``ScalarSampler``, and has its guarantee at any
-        likelihood power; the other choice has that of ``permute_and_flip`` with e = T R + ``GRID_SLACK``.
+    Privacy: the exponential selection draws with the integer weights of ``ScalarSampler``, whose guarantee holds at any
+        likelihood power. Permute-and-flip has the guarantee of ``permute_and_flip`` with e = T R + ``GRID_SLACK``.
     Source: Zhang et al. 2016 Alg. 3; McKenna and Sheldon 2020.
     """
 
@@ -113,7 +113,7 @@ class GridEstimate(ModeEstimate):
         return (low + (high - low) * ((index + 0.5) / self.law.n_cells),)
 
     def moments(self, values: Sequence[int]) -> tuple[float, float]:
-        """Return the moments of the estimate's law."""
+        """Return the mean and standard deviation of an estimate."""
         if self.selection == "exponential":
             return self.law.moments(values)
         return weighted_moments(flip_law(self.law.logs(values)), self.law.cells)
@@ -127,18 +127,18 @@ class GridEstimate(ModeEstimate):
 
 
 class SharesEstimate(ModeEstimate):
-    """A mode of a vector of shares on a public lattice.
+    """An estimate of the mode of a probability vector: a point of a public lattice.
 
-    Privacy: the exponential choice has the guarantee of ``SimplexSampler`` at any likelihood power; the other choice
-        has that of ``permute_and_flip`` with e = T R + ``GRID_SLACK``, because a replaced record moves the scores by
-        T (log theta_j - log theta_i).
+    Privacy: the exponential selection has the guarantee of ``SimplexSampler`` at any likelihood power. Permute-and-flip
+        has the guarantee of ``permute_and_flip`` with e = T R + ``GRID_SLACK``, because a replaced record changes the
+        scores by T (log theta_j - log theta_i).
     Source: Zhang et al. 2016 Alg. 3, Lemma 2; McKenna and Sheldon 2020.
     """
 
     law: SimplexSampler
 
     def draw_exponentially(self, values: Sequence[int], size: int) -> list[tuple[float, ...]]:
-        """Draw lattice points by their product weights."""
+        """Draw lattice points exactly."""
         return self.law.draw(values, size)
 
     def _scores(self, values: Sequence[int]) -> Floats:
@@ -147,7 +147,7 @@ class SharesEstimate(ModeEstimate):
         return np.asarray(logs @ np.array(list(map(float, self.law.exponents(values)))))
 
     def coin_weights(self, values: Sequence[int]) -> FlipWeights:
-        """Return the weights of the enumerated points."""
+        """Return the weights of all lattice points."""
         points, cover = _points(self.law.cover), self.law.cover
         with localcontext(EXACT):
             shares = [Decimal(k) / cover.resolution for k in range(cover.least, cover.most + 1)]
@@ -160,12 +160,12 @@ class SharesEstimate(ModeEstimate):
         return flip_weights(self._scores(values), exact, self.error)
 
     def point(self, index: int) -> tuple[float, ...]:
-        """Return the shares of a point."""
+        """Return the probabilities at a lattice point."""
         cover = self.law.cover
         return tuple((k + cover.least) / cover.resolution for k in _points(cover)[index].tolist())
 
     def moments(self, values: Sequence[int]) -> tuple[float, float]:
-        """Return the moments of the first share."""
+        """Return the mean and standard deviation of the first probability."""
         if self.selection == "exponential":
             return self.law.moments(values)
         shares = (_points(self.law.cover)[:, 0] + self.law.cover.least) / self.law.cover.resolution
@@ -173,38 +173,40 @@ class SharesEstimate(ModeEstimate):
 
 
 class Map(DrawMechanism):
-    """Choose a point of a finite public cover of the parameter space by its posterior density.
+    """Choose points of a finite public grid of parameters by their posterior density.
 
-    Privacy: scores T u with u = log posterior, T = epsilon / (k R), R the range over the cover of the difference of two
-        neighbors' log likelihoods (symmetric sensitivity R / 2, see ``Tempering``). The exponential choice has bounded
-        range epsilon / k an estimate; permute-and-flip is pure epsilon / k-DP, and has no such range.
+    Privacy: for k estimates the score of a point is T u, where u is its log posterior and T = epsilon / (k R). R is the
+        range over the grid of the difference of two neighbors' log likelihoods (u has symmetric sensitivity R / 2, see
+        ``Tempering``). With exponential selection each estimate has bounded range epsilon / k. With permute-and-flip
+        each estimate is pure (epsilon / k)-DP, but its bounded range may exceed epsilon / k.
     Source: Zhang, Rubinstein and Dimitrakakis 2016, Algorithm 3; McSherry and Talwar 2007; McKenna and Sheldon 2020.
     """
 
     name: ClassVar[str] = "map"
     summary: ClassVar[str] = "a private estimate of the posterior's mode; pure epsilon, bounded range"
     info: ClassVar[MethodInfo] = MethodInfo(
-        releases="k estimates of the posterior mode (MAP), each a point of a public cover of the parameter space: the "
-        "midpoints of the cells of a grid, or a lattice of shares. An estimate is not a posterior sample: the spread "
-        "of estimates does not show how uncertain the parameter is, and nothing else is released.",
-        guarantee="With sampling.selection: exponential (the default), pure epsilon-DP with bounded range epsilon / k "
-        "per estimate, a quarter of the rho of pure epsilon. With permute-and-flip, pure epsilon-DP and nothing "
-        "better.",
+        releases="k estimates of the posterior mode (MAP), each a point of a public grid of parameters: the midpoint "
+        "of a cell, or a point of a lattice of probability vectors. Nothing else is released. An estimate is not a "
+        "posterior sample: the spread of estimates does not show how uncertain the parameter is.",
+        guarantee="With sampling.selection: exponential (the default), pure epsilon-DP, and each estimate has bounded "
+        "range epsilon / k. The rho of an estimate in zCDP is then a quarter of what pure (epsilon / k)-DP alone "
+        "implies. With permute-and-flip, only pure epsilon-DP.",
         assumptions="Records are complete and their number is public. The operating system's random numbers are "
         "secret. The prior was chosen without looking at the data.",
         source="Zhang, Rubinstein and Dimitrakakis 2016, Algorithm 3; McSherry and Talwar 2007; Durfee and Rogers 2019 "
         "(bounded range); McKenna and Sheldon 2020 (permute-and-flip).",
-        corrections="The sensitivity is R / 2, with R = sup - inf of the log likelihood ratio, not its largest "
-        "absolute value: a constant added to all utilities changes no probability, so the weight is exp(epsilon u / "
-        "R). Points are drawn exactly, in integers or in decimals with unlimited exponents. Permute-and-flip is never "
-        "worse than the exponential mechanism at the same epsilon. But the exponential mechanism only differs in that "
-        "it may visit a point twice, which hardly happens on a fine cover: there the two laws are almost equal. The "
-        "exponential choice composes better and works on lattices that are too large to enumerate, so it is the "
-        "default. Every table of a network has its own share of epsilon and its own cover, instead of one cover of all "
-        "parameters together.",
+        corrections="The sensitivity is R / 2, where R = sup - inf of the log likelihood ratio, instead of the largest "
+        "absolute log likelihood ratio: a constant added to all utilities changes no probability. So the weight of a "
+        "point with utility u is exp(epsilon u / R). Points are drawn exactly, in integers or in decimals with "
+        "unlimited exponents. Permute-and-flip is never worse than the exponential mechanism at the same epsilon. But "
+        "the two differ only in that the exponential mechanism may visit a point twice, which hardly happens on a fine "
+        "grid. The exponential mechanism composes better and works on lattices that are too large to enumerate, so it "
+        "is the default. Every table of a network has its own share of epsilon and its own grid, instead of one grid "
+        "of all parameters together.",
         prefer_when="You want one number, such as a setting or a synthetic parameter, and epsilon is large: the "
-        "estimate approaches the mode as epsilon grows, while `ops` remains a posterior sample. For intervals, or many "
-        "parameters, `laplace` is more accurate. Permute-and-flip suits a coarse cover and an account in pure epsilon.",
+        "estimate approaches the mode as epsilon grows, while a draw of `ops` remains a posterior sample. For "
+        "intervals, or many parameters, `laplace` is more accurate. Permute-and-flip suits a coarse grid and an "
+        "account in pure epsilon.",
     )
     requires: ClassVar[tuple[type, ...]] = (OneParameterFamily, DirichletProbabilities, DiscreteBayesNet)
     options_type: ClassVar[type[Options]] = MapOptions
@@ -212,7 +214,7 @@ class Map(DrawMechanism):
 
     @classmethod
     def options_for(cls, model: type[Model]) -> type[Options]:
-        """Return the class of options; it has a field for the parameter's range if the parameter has one."""
+        """Return the class of options, with a field for the public range if the parameter has one."""
         return MapRangeOptions if takes_support(model) else MapOptions
 
     def plan(self, model: Model, policy: RecordPolicy, options: Options, n_records: int | None = None) -> Plan:
@@ -271,7 +273,7 @@ class Map(DrawMechanism):
 
 
 def _error(law: SimplexSampler, n_records: int) -> float:
-    """Return a bound on the error of a score in floats; each of K terms and K sums has a relative error of 2^-52."""
+    """Return a bound on the error of a score in floats; its K terms and K additions have relative errors of 2^-52."""
     largest = float(law.likelihood_power) * (n_records + sum(abs(a - 1.0) for a in law.concentration))
     largest_log = math.log(law.cover.resolution / law.cover.least)
     return 1e-12 + 2.0**-50 * (len(law.concentration) + 2) * largest * largest_log

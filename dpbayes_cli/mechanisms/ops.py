@@ -17,14 +17,14 @@ from dpbayes_cli.models.families.discrete_bayes_net import DiscreteBayesNet
 
 
 class OpsOptions(EpsilonOptions, frozen=True, kw_only=True):
-    """The options that every model has."""
+    """The options for every model."""
 
     draws: NumberOfDraws = 1
     power_applies_to: PowerAppliesTo = "likelihood"
 
 
 class OpsRangeOptions(OpsOptions, frozen=True, kw_only=True):
-    """The options of a model whose parameter has one public range."""
+    """The options for a model whose parameter has one public range."""
 
     support: Support = None
 
@@ -40,22 +40,24 @@ class Ops(DrawMechanism):
     name: ClassVar[str] = "ops"
     summary: ClassVar[str] = "posterior samples, tempered and truncated; pure epsilon, bounded range"
     info: ClassVar[MethodInfo] = MethodInfo(
-        releases="k draws from the posterior, truncated to a public range of the parameter and tempered by "
-        "T = min(1, epsilon / (k R)). Nothing else: no statistic, no summary; more draws cost more.",
-        guarantee="Pure epsilon-DP, and bounded range epsilon / k for each draw with its Renyi curve: accounts in "
-        "(epsilon, delta), RDP or zCDP are charged the curve, and many draws cost far less than their sum.",
+        releases="k draws from the posterior, truncated to a public range of the parameter. The likelihood is raised "
+        "to the power T = min(1, epsilon / (k R)), where R is the range of the log likelihood ratio of two records. "
+        "Nothing else is released, neither a statistic nor a summary. More draws cost more.",
+        guarantee="Pure epsilon-DP, and each draw has bounded range epsilon / k. Accounts in (epsilon, delta), RDP or "
+        "zCDP are charged the Renyi curve of the draws, so that many draws cost far less there than the sum of their "
+        "epsilons.",
         assumptions="Records are complete and their number is public. The operating system's random numbers are "
         "secret.",
         source="Wang, Fienberg and Smola 2015; Foulds et al. 2016, sec. 2.2 and 3.1; Zhang, Rubinstein and "
         "Dimitrakakis 2016, sec. 4; Cesar and Rogers 2021 (Renyi curve of bounded range).",
-        corrections="The papers draw real numbers, which floating point cannot; here a cell of a public grid is drawn "
-        "by exact integer weights. R = sup - inf of the log likelihood ratio replaces 2 Delta, and is never larger. "
-        "Only the likelihood needs tempering (power_applies_to: joint gives the papers' form). Every table of a "
-        "network has its own share of epsilon and its own likelihood power, whatever the number of its rows. "
-        "Regression lines stay within the target's bounds on the whole box of the features, so that R does not grow "
-        "with their number.",
-        prefer_when="You want a single synthetic parameter, or many small releases from an account of a Renyi curve. "
-        "For anything else `laplace` is more accurate at the same epsilon.",
+        corrections="The papers draw real numbers, which floating point cannot do exactly; here a cell of a public "
+        "grid is drawn with exact integer weights. R = sup - inf of the log likelihood ratio replaces the papers' 2 "
+        "Delta, and is never larger. Only the likelihood needs tempering (with power_applies_to: joint the prior is "
+        "tempered too, as in the papers). Every table of a network has its own share of epsilon and its own likelihood "
+        "power, which does not depend on the number of its rows. For features within their bounds regression lines "
+        "stay within the target's bounds, so that R does not grow with the number of features.",
+        prefer_when="You want a single synthetic parameter, or many small releases charged to an account in (epsilon, "
+        "delta), RDP or zCDP. For anything else `laplace` is more accurate at the same epsilon.",
     )
     requires: ClassVar[tuple[type, ...]] = (
         OneParameterFamily,
@@ -67,7 +69,7 @@ class Ops(DrawMechanism):
 
     @classmethod
     def options_for(cls, model: type[Model]) -> type[Options]:
-        """Return the option type: with the range of the parameter, if there is one."""
+        """Return the class of options, with a field for the public range if the parameter has one."""
         return OpsRangeOptions if takes_support(model) else OpsOptions
 
     def plan(self, model: Model, policy: RecordPolicy, options: Options, n_records: int | None = None) -> Plan:

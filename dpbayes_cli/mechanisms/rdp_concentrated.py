@@ -1,4 +1,4 @@
-"""RDP-concentrated: samples of a posterior whose prior counts for more."""
+"""RDP-concentrated: samples of a posterior with a strengthened prior."""
 
 from __future__ import annotations
 
@@ -22,35 +22,35 @@ from dpbayes_cli.privacy.conjugate import ConjugateFamily
 
 
 class ConcentratedOptions(RenyiChainOptions, frozen=True, kw_only=True):
-    """The options of a convex loss: this rule keeps a stated likelihood power."""
+    """The options for a convex loss, where a likelihood power may be stated."""
 
     likelihood_power: LikelihoodPower = None
 
 
 class RdpConcentrated(RenyiMechanism):
-    """Draw from the posterior with the prior's parameters divided by m, the largest m that fits.
+    """Draw from the posterior with the prior's parameters divided by the largest m <= 1 that the budget allows.
 
-    Privacy: that of ``RenyiMechanism``: the whole Renyi curve of the posterior that is drawn from.
+    Privacy: see ``RenyiMechanism``: the whole Renyi curve of that posterior is charged.
     Source: Geumlek, Song and Chaudhuri 2017, Algorithm 3.
     """
 
     name: ClassVar[str] = "rdp-concentrated"
-    summary: ClassVar[str] = "posterior samples with the prior made 1/m times stronger; a Renyi curve"
+    summary: ClassVar[str] = "posterior samples with the prior's parameters divided by m <= 1; a Renyi curve"
     info: ClassVar[MethodInfo] = renyi_info(
-        releases="k draws from the posterior whose prior's parameters are divided by m, the largest m in (0, 1] "
-        "whose divergence at the stated order stays within epsilon.",
+        releases="k draws from the posterior with the prior's parameters divided by m. Here m is the largest value in "
+        "(0, 1] at which the Renyi divergence at the stated order stays within epsilon.",
         algorithm="Algorithm 3",
-        prefer_when="You want posterior samples at a stated Renyi cost and trust the prior: the samples shrink towards "
-        "it.",
+        prefer_when="You want posterior samples at a stated Renyi cost, and you trust the prior: the samples shrink "
+        "towards the prior.",
     )
 
     chain_options: ClassVar[type[RenyiChainOptions]] = ConcentratedOptions
 
     def choose(self, family: ConjugateFamily, order: float, epsilon: Decimal | None) -> tuple[float, float]:
-        """Return r = 1 and the largest m that fits."""
+        """Return r = 1 and the largest m at which the divergence stays within epsilon."""
         return 1.0, largest_parameter(lambda m: renyi_bound(family, order, 1.0, m), require_divergence(epsilon))
 
     def chain(self, chains: Calibrator, options: RenyiChainOptions) -> tuple[CalibratedChain, dict[str, Any]]:
-        """Return the chain of Algorithm 4."""
+        """Return the Langevin chain that Algorithm 4 calibrates."""
         likelihood_power = require_type(options, ConcentratedOptions).likelihood_power
         return calibrate_concentrated(chains, options.order, likelihood_power)

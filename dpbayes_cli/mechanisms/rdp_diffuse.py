@@ -1,4 +1,4 @@
-"""RDP-diffuse: samples of a posterior whose data count for less."""
+"""RDP-diffuse: samples of a posterior with a weakened likelihood."""
 
 from __future__ import annotations
 
@@ -20,26 +20,25 @@ from dpbayes_cli.privacy.conjugate import ConjugateFamily
 
 
 class RdpDiffuse(RenyiMechanism):
-    """Draw from the posterior with the likelihood to the power r, the largest r that fits.
+    """Draw from the posterior with the likelihood to the largest power r <= 1 that the budget allows.
 
-    Privacy: that of ``RenyiMechanism``: the whole Renyi curve of the posterior that is drawn from.
+    Privacy: see ``RenyiMechanism``: the whole Renyi curve of that posterior is charged.
     Source: Geumlek, Song and Chaudhuri 2017, Algorithm 2.
     """
 
     name: ClassVar[str] = "rdp-diffuse"
-    summary: ClassVar[str] = "posterior samples with the likelihood weakened to its power r; a Renyi curve"
+    summary: ClassVar[str] = "posterior samples with the likelihood raised to a power r <= 1; a Renyi curve"
     info: ClassVar[MethodInfo] = renyi_info(
-        releases="k draws from the posterior whose likelihood is raised to the power r, the largest r in (0, 1] "
-        "whose divergence at the stated order stays within epsilon.",
+        releases="k draws from the posterior with the likelihood raised to the power r. Here r is the largest value in "
+        "(0, 1] at which the Renyi divergence at the stated order stays within epsilon.",
         algorithm="Algorithm 2",
-        prefer_when="You want posterior samples at a stated Renyi cost; the posterior stays centered between prior and "
-        "data, and is wider.",
+        prefer_when="You want posterior samples at a stated Renyi cost, and a wider posterior is acceptable.",
     )
 
     def choose(self, family: ConjugateFamily, order: float, epsilon: Decimal | None) -> tuple[float, float]:
-        """Return the largest r that fits and m = 1."""
+        """Return the largest r at which the divergence stays within epsilon, and m = 1."""
         return largest_parameter(lambda r: renyi_bound(family, order, r, 1.0), require_divergence(epsilon)), 1.0
 
     def chain(self, chains: Calibrator, options: RenyiChainOptions) -> tuple[CalibratedChain, dict[str, Any]]:
-        """Return the chain of Algorithm 5."""
+        """Return the Langevin chain that Algorithm 5 calibrates."""
         return calibrate_diffuse(chains, options.order)

@@ -17,21 +17,21 @@ from dpbayes_cli.privacy.conjugate import ConjugateFamily
 class RdpDirect(RenyiMechanism):
     """Draw from the true posterior and charge its Renyi curve.
 
-    Privacy: that of ``RenyiMechanism``: the whole Renyi curve of the posterior that is drawn from.
+    Privacy: see ``RenyiMechanism``: the whole Renyi curve of that posterior is charged.
     Source: Geumlek, Song and Chaudhuri 2017, Algorithm 1.
     """
 
     name: ClassVar[str] = "rdp-direct"
-    summary: ClassVar[str] = "samples of the true posterior; a Renyi curve, finite below lambda*"
+    summary: ClassVar[str] = "samples of the true posterior; a Renyi curve, finite below an order lambda*"
     example: ClassVar[Mapping[str, Mapping[str, Any]]] = {"privacy": {"order": "1.1"}, "sampling": {"draws": 3}}
     first_spec: ClassVar[Mapping[str, str]] = dict.fromkeys(
         ("prior.alpha", "prior.beta", "prior.concentration", "prior.shape", "prior.rate"), "300"
     )
-    """The prior determines the cost of a draw, so the first spec has a strong one, whatever its family."""
+    """The prior determines the cost of a draw, so the first spec has a strong prior of any family."""
     info: ClassVar[MethodInfo] = renyi_info(
         releases="k draws from the true posterior: nothing is tempered, and the prior determines the cost.",
         algorithm="Algorithm 1",
-        prefer_when="The strong prior is meant seriously and the posterior must not be changed; `plan` shows its cost.",
+        prefer_when="You believe the strong prior, and the posterior must not be changed. `plan` shows the cost.",
     )
 
     def choose(self, family: ConjugateFamily, order: float, epsilon: Decimal | None) -> tuple[float, float]:
@@ -46,5 +46,5 @@ class RdpDirect(RenyiMechanism):
         return 1.0, 1.0
 
     def chain(self, chains: Calibrator, options: RenyiChainOptions) -> tuple[CalibratedChain, dict[str, Any]]:
-        """Return the chain of Algorithm 1."""
+        """Return the Langevin chain on the untempered posterior."""
         return untempered_chain(chains, options.order)

@@ -1,1 +1,3 @@
-"""Readers whose records are local, and engines that evaluate integer statistics. Knows no model and no noise."""
+"""Readers of local records, and engines that evaluate integer statistics where the records are stored.
+
+No file here names a model or a noise law."""

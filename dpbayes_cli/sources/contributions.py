@@ -1,4 +1,4 @@
-"""Bounded contributions: of each privacy unit, at most a stated number of records is kept, chosen by a keyed hash.
+"""Bounded contributions: at most a stated number of records of each privacy unit is kept, chosen by a keyed hash.
 
 The hash depends on the unit, on the codes of the record and on a secret key, never on the order of records. So every
 engine keeps the same records, however the data are partitioned, and a unit with too many records affects no other unit.
@@ -22,13 +22,14 @@ if TYPE_CHECKING:
     from dpbayes_cli.core.columns import AnyColumn
 
 MAX_DUPLICATES = 1 << 20
-"""At most this many equal records of a unit take part in the choice, because each takes memory."""
+"""If a unit has more equal records than this, the surplus is ignored, because each record in the choice takes
+memory."""
 OUT_OF_BOUNDS = -1
-"""The code, before imputation, of a number out of bounds that drops its record: no stand-in replaces the number."""
+"""The code, before imputation, of a number out of bounds, which drops its record instead of being imputed."""
 
 
 def _unit_expression(cells: Cells) -> str:
-    """Return the expression of a record's unit: the text without surrounding blanks, integers in normal form."""
+    """Return an expression for a record's privacy unit: its text in normal form, without surrounding blanks."""
     if cells.unit is None:
         raise TypeError("the source names no column of privacy units")
     trimmed = without_blanks(cells.unit)
@@ -39,16 +40,17 @@ def _unit_expression(cells: Cells) -> str:
 class BoundedReader:
     """Hands the kept records to a reader.
 
-    Privacy: whether a record is kept is a function of the key and of the records of its own unit: replacing the records
-        of one unit changes at most ``max_contributions`` kept records, all of them its own. If the hash acts as a
-        random number, every choice of ``max_contributions`` of a unit's records is equally likely; of equal records,
-        which are interchangeable, at most ``MAX_DUPLICATES`` take part.
+    Privacy: whether a record is kept depends only on the key and on the records of its own unit. So replacing the
+        records of one unit changes at most ``max_contributions`` kept records, all of which belong to this unit. If the
+        hash acts as a random number, all subsets of ``max_contributions`` records of a unit are equally likely. Equal
+        records are interchangeable, and at most ``MAX_DUPLICATES`` of them take part.
     Source: design notes, conventions (privacy units).
 
     Args:
         reader: takes the kept records.
         bound: the unit's column, the contribution bound and the key.
-        part, parts: the index of the part of the units to read, and the number of parts; one part is in memory.
+        part, parts: the index of the part of the units to read, and the number of parts; memory holds one part at a
+            time.
     """
 
     def __init__(self, reader: Reader, bound: UnitBound, part: int = 0, parts: int = 1) -> None:
@@ -87,7 +89,8 @@ class BoundedReader:
 def _distinct_code(cell: str, column: AnyColumn) -> str:
     """Return the expression of a code as text, empty if the cell is invalid.
 
-    A number out of bounds that drops its record gets another code than a cell that a stand-in may replace.
+    If numbers out of bounds drop their records, such a number has the code ``OUT_OF_BOUNDS``, so that it differs from
+    an invalid cell, which a stand-in may replace.
     """
     code = f"CAST({code_expression(cell, column)} AS VARCHAR)"
     if not isinstance(column, NumericColumn) or column.outside == "clamp":
@@ -97,7 +100,7 @@ def _distinct_code(cell: str, column: AnyColumn) -> str:
 
 
 class UnitCounter:
-    """Counts the units of all records, for guarantees under which their number is public."""
+    """Counts the privacy units of all records, for guarantees under which the number of units is public."""
 
     columns: Sequence[AnyColumn] = ()
 

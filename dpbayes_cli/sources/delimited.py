@@ -23,16 +23,17 @@ _READER = (
     "auto_detect=false, header=false, columns={'line': 'VARCHAR'}, delim='\x01', quote='', escape='', "
     f"new_line='\\n', max_line_size={4 * MAX_RECORD_BYTES}, buffer_size={16 * MAX_RECORD_BYTES}"
 )
-"""DuckDB's reader sees one column, ended by a line feed; sanitized lines cannot hold the delimiter that it is given."""
+"""DuckDB's reader gets whole lines as one column: sanitized lines cannot hold its delimiter, the byte 1."""
 _MAX_SEPARATE_CELLS = 3
-"""Up to this many cells of a line are extracted one by one; for more cells, the line is split once."""
+"""Up to this many cells of a line are extracted one by one; if more cells are read, the line is split once."""
 _PIPE_BYTES = 1 << 20
 _PART_BYTES = 1 << 26
-"""Units are read in one part for every 64 MiB of files: ten million short records, which take 2 GB of memory."""
+"""Privacy units are divided into one part for every 64 MiB of files: ten million short records, which take 2 GB of
+memory."""
 
 
 class DelimitedSource(Source):
-    """Text files whose records are physical lines (or parsed records, if quoted texts may span lines)."""
+    """Text files; a record is a physical line or, if quoted texts may span lines, a parsed record."""
 
     def __init__(self, location: Location, dialect: Dialect, unit: UnitBound | None = None) -> None:
         super().__init__(unit)
@@ -70,7 +71,7 @@ class DelimitedSource(Source):
             pass  # the engine starts, or aborts, before anything is charged
 
     def count_records(self) -> int | None:
-        """Count the records of regular files; None for a stream."""
+        """Return the number of records of regular files; None for a stream."""
         return None if self.is_stream else sum(block.count(b"\n") for block in self._blocks())
 
     def scan(self, reader: Reader) -> None:
@@ -135,11 +136,11 @@ def _short(text: str) -> str:
 
 
 class _Pipe:
-    """A pipe that a thread feeds.
+    """A pipe into which a thread writes the records.
 
     Attributes:
-        reader: the descriptor of its reading end.
-        records: the number of records fed so far.
+        reader: the file descriptor of the reading end.
+        records: the number of records written so far.
     """
 
     def __init__(self) -> None:
@@ -151,7 +152,7 @@ class _Pipe:
         self._done = False
 
     def feed(self, blocks: Iterator[bytes]) -> None:
-        """Write all blocks, then close the writing end."""
+        """Write all blocks, then close the writing end of the pipe."""
         try:
             with open(self._writer, "wb", buffering=0) as sink:  # noqa: PTH123 - a descriptor
                 for block in blocks:
@@ -167,14 +168,14 @@ class _Pipe:
             self._done = True
 
     def cut(self) -> None:
-        """End the stream for the engine, even while the feeding thread waits; the reading end stays open."""
+        """End the engine's input, even while the writing thread waits; the reading end of the pipe stays open."""
         if not self._done:
             null = os.open(os.devnull, os.O_WRONLY)
             os.dup2(null, self._writer)
             os.close(null)
 
     def check(self) -> None:
-        """Raise the error that ended the feeding thread, without a library's text, which might quote a cell."""
+        """Raise the error that ended the writing thread, but without a library's message, which might quote a cell."""
         if isinstance(self._error, DpbayesError):
             raise self._error
         if self._error is not None:
@@ -183,10 +184,10 @@ class _Pipe:
 
 @contextmanager
 def _piped(blocks: Iterator[bytes]) -> Iterator[_Pipe]:
-    """Feed blocks into a pipe from a thread.
+    """Write blocks into a pipe from a thread.
 
     Raises:
-        SourceError: the blocks could not be read to the end; it replaces the engine's own error.
+        SourceError: the blocks could not be read to the end; this error replaces the engine's own error.
     """
     pipe = _Pipe()
     feeder = Thread(target=pipe.feed, args=(blocks,), name="feeder", daemon=True)

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 Rows = list[tuple[Any, ...]]
 Kind = Literal["text", "integer", "decimal", "double", "boolean"]
-"""The kind of a column's type. Values of every kind but double have the same text in every engine."""
+"""The kind of a column's type. Every engine writes a value as the same text, unless it is a double."""
 
 
 class EngineSource(Source):
-    """One table in an engine that evaluates statistics next to the records; see ``expressions``.
+    """One table in an engine, which evaluates statistics itself; see ``expressions``.
 
     No record leaves the engine, so requests that read records one by one are refused.
     """
@@ -55,7 +55,7 @@ class EngineSource(Source):
         return self._count(None)
 
     def count(self) -> int | None:
-        """Count the units, or the rows if each row is a unit."""
+        """Return the number of privacy units, or of rows if each row is a unit."""
         return self._count(self._unit)
 
     def scan(self, reader: Reader) -> None:
@@ -119,14 +119,14 @@ class EngineSource(Source):
 
     @abstractmethod
     def _relation(self, named: Mapping[str, str]) -> str:
-        """Return the query of the records: one row each, with texts that compare by bytes under the new names."""
+        """Return a query of one row per record; its columns have the new names and hold texts that compare by bytes."""
 
     @abstractmethod
     def _rows(self, query: str) -> Rows:
-        """Run a query and return its few rows.
+        """Run a query that has few rows, and return them.
 
         Raises:
-            SourceError: the engine fails; the message leaves out the reason, which might quote a cell.
+            SourceError: the engine fails; the message does not give the engine's reason, which might quote a cell.
         """
 
 
@@ -134,9 +134,9 @@ def short_text(cell: str, in_utf8: str, text: str) -> str:
     """Return an expression for a cell's text, NULL if the cell is too long.
 
     Args:
-        cell: the stored cell, whose length is checked first because that is cheap.
-        in_utf8: the cell in UTF-8, in which all engines measure.
-        text: the expression of the text.
+        cell: the expression of the stored cell; its length is checked first, because this is cheap.
+        in_utf8: the expression of the cell in UTF-8, whose length all engines compare with the limit.
+        text: the expression of the cell's text.
     """
     fits = f"octet_length({in_utf8}) <= {MAX_CELL_BYTES}"
     return f"CASE WHEN octet_length({cell}) <= {MAX_CELL_BYTES} THEN CASE WHEN {fits} THEN {text} END END"
@@ -144,7 +144,7 @@ def short_text(cell: str, in_utf8: str, text: str) -> str:
 
 @contextmanager
 def replaced_errors(failure: SourceError, kind: type[Exception] = Exception) -> Iterator[None]:
-    """Raise this failure instead of an engine's errors, whose text might quote a cell."""
+    """Raise ``failure`` instead of an engine's errors, whose text might quote a cell."""
     try:
         yield
     except SourceError:
@@ -154,14 +154,14 @@ def replaced_errors(failure: SourceError, kind: type[Exception] = Exception) -> 
 
 
 def _check_kind(kind: str, column: AnyColumn | None) -> None:
-    """Refuse a type without a unique text form, or one that the declared domain cannot match.
+    """Refuse a type without a unique text form, or a type that the declared domain cannot match.
 
     Args:
-        kind: the kind of the type, or its name.
-        column: the column's domain; None: it holds the privacy units.
+        kind: the kind of the column's type, or the type's name if it has no kind.
+        column: the column's domain; None if the column holds the privacy units.
 
     Raises:
-        SourceError: the column is nested, binary, a date, or a double to be compared as text.
+        SourceError: the column is nested, binary, a date, or a double that would be compared as text.
         SpecError: the column is boolean and the domain is not.
     """
     if kind == "boolean" and column is not None:

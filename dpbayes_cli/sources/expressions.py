@@ -1,9 +1,8 @@
-"""Statistics as Ibis expressions, compiled for PostgreSQL, Spark and DuckDB, and evaluated next to the records.
+"""Statistics as Ibis expressions, which are compiled for PostgreSQL, Spark and DuckDB.
 
-Cells get the same codes as in ``statements``, whose hand-tuned SQL for the embedded engine does without Ibis: importing
-Ibis and compiling the first query take 0.3 to 1.4 s, as long as a whole release of a small file.
-
-Expressions are compiled in stages, each a query of the one before, so that a shared expression is computed once.
+Cells get the same codes as in ``statements``, whose SQL for the embedded engine is written by hand: importing Ibis and
+compiling the first query take 0.3 to 1.4 s, as long as a whole release of a small file. A query is compiled in stages,
+each of which reads the stage before, so that a shared expression is computed once.
 """
 
 from __future__ import annotations
@@ -29,18 +28,19 @@ Expression = Any
 """An Ibis expression, whose types are not checked here."""
 
 _END = "|"
-"""A mark after every text to match. Engines differ on the end of a text, and on backslashes: patterns use neither."""
+"""A mark that is appended to a text before it is matched. Engines treat $ and backslashes in patterns differently, so
+patterns end with this mark and have no backslashes."""
 _WHOLE = "^[+-]?[0-9]+([.]0*)?[|]$"
 _NUMBER = "^[+-]?([0-9]+([.][0-9]*)?|[.][0-9]+)([eE][+-]?[0-9]{1,3})?[|]$"
 _PLAIN = "^[+-]?([0-9]+([.][0-9]*)?|[.][0-9]+)[|]$"
 _MAX_PLAIN_LENGTH = 300
 """A number without exponent of at most this length neither overflows a double nor is rounded to zero."""
 _SIGNIFICANT_DIGITS = 800
-"""How a decimal is rounded to a double depends on 767 digits, and on whether another digit than 0 follows."""
+"""The rounding of a decimal to a double depends on its first 767 digits, and on whether any later digit is not 0."""
 _TOO_LARGE = str(((1 << 54) - 1) << 970).rstrip("0")
-"""The digits of the smallest number that rounds beyond the largest double, 0.179.. times ten to the 309th."""
+"""The digits of the smallest number that overflows a double, about 0.17977 * 10^309."""
 _TO_ZERO = str(5**1075).rstrip("0")
-"""The digits of the largest number that rounds to zero, 0.247.. times ten to the -323rd."""
+"""The digits of the largest number that a double rounds to zero, about 0.24703 * 10^-323."""
 
 EVERY_RECORD = -1
 """The key under which ``keys_query`` counts each record."""
@@ -48,7 +48,7 @@ _MAX_PRODUCT = 1 << 62
 
 
 class _SparkOptions(Config):  # type: ignore[misc] # from Ibis
-    """Options of Ibis' compiler for Spark; they stand here because Ibis' own backend for Spark would import pandas."""
+    """The options of Ibis' compiler for Spark; the backend of Ibis that also defines them would import pandas."""
 
     treat_nan_as_null: bool = False
 
@@ -58,10 +58,10 @@ class Statements:
 
     Args:
         dialect: the engine's SQL.
-        relation: a query of one row per record: the columns as texts ``text_0``, ``text_1``, ...; if units are bounded,
-            also ``owner``, the text of the record's unit.
+        relation: a query of one row per record with the columns ``text_0``, ``text_1``, ... and, if contributions are
+            bounded, ``owner``, the text of the record's privacy unit.
         columns: the columns' domains.
-        bound: the contribution bound; None: each record is a unit of its own.
+        bound: the contribution bound; None if each record is a privacy unit.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Statements:
         self._schema = ibis.schema(dict.fromkeys(names, "string"))
 
     def tally_query(self, policy: RecordPolicy, monomials: Sequence[Monomial]) -> str:
-        """Return the query of one row: the number of records, of valid records, and sums of products of their codes.
+        """Return a query of one row: the numbers of records and of valid records, and the sums of products of codes.
 
         Raises:
             SourceError: the grid is so fine that a product of codes exceeds 64 bits.
@@ -95,15 +95,15 @@ class Statements:
         return self._query(rows.agg(records=rows.count(), valid=rows.count(where=is_valid), **sums))
 
     def code_query(self, policy: RecordPolicy) -> str:
-        """Return the query of one row per code that occurs in the only column: (code or NULL, number of records)."""
+        """Return a query of the only column, with one row (code or NULL, number of records) per code that occurs."""
         rows = self._coded(policy)
         return self._query(rows.group_by("code_0").agg(n=rows.count()))
 
     def keys_query(self, policy: RecordPolicy, tables: Sequence[TableCounts], *, whole_records: bool) -> str:
-        """Return the query of one row per nonempty cell of contingency tables: (key, number of records).
+        """Return a query with one row (key, number of records) per nonempty cell of contingency tables.
 
-        The key numbers the cells of all tables one after the other, each table in C order; the key ``EVERY_RECORD``
-        counts all records. A record is read once, and counts in one cell of every table.
+        Keys number the cells of all tables consecutively, each table in C order. The row with the key ``EVERY_RECORD``
+        holds the number of all records. A record is read once, and counts in one cell of every table.
         """
         rows = self._coded(policy)
         code = {column.role: rows[name] for column, name in zip(self._columns, self._codes, strict=True)}
@@ -119,7 +119,7 @@ class Statements:
         return self._query(rows.group_by("key").agg(n=rows.count()))
 
     def count_query(self) -> str:
-        """Return the query of one row: the number of units, or of records if each record is a unit."""
+        """Return a query of one row: the number of privacy units, or of records if each record is a unit."""
         rows = self._rows if self._bound is None else self._shaped(self._trimmed())
         return self._query(rows.agg(n=rows.count() if self._bound is None else rows.unit.nunique()))
 
@@ -139,7 +139,7 @@ class Statements:
         return ibis.table(self._schema, name=f"stage_{len(self._stages) - 1}")
 
     def _add(self, query: Expression) -> Expression:
-        """Add a stage; return its rows."""
+        """Add a stage to the query; return its rows."""
         self._stages.append(self._compiled(query))
         self._schema = query.schema()
         return self._rows
@@ -151,7 +151,7 @@ class Statements:
         return ibis.and_(*(rows[name].notnull() for name in self._codes))
 
     def _coded(self, policy: RecordPolicy) -> Expression:
-        """Add the stages of the codes of the kept records, NULL if a cell is invalid."""
+        """Add the stages that compute the codes of the kept records, NULL if a cell is invalid."""
         rows = self._raw_codes(self._numbers(self._parts(self._shaped(self._trimmed()))))
         if self._bound is not None:
             rows = self._kept(rows, self._bound)
@@ -163,12 +163,14 @@ class Statements:
         return self._add(rows.select(**codes))
 
     def _trimmed(self) -> Expression:
-        """Add the stage of the texts without surrounding blanks."""
+        """Add the stage that removes the blanks around texts."""
         trim = _function("trim" if self._dialect == "duckdb" else "btrim", ("string", "string"), "string")
         return self._add(self._rows.select(**{name: trim(self._rows[name], BLANKS) for name in self._schema}))
 
     def _shaped(self, rows: Expression) -> Expression:
-        """Add the stage of normal forms of levels and units, and of the shapes of numbers: 1 is plain, 2 any other."""
+        """Add the stage that brings levels and units into normal form and classifies numbers.
+
+        The shape of a number is 1 if it is short and has no exponent, and 2 otherwise."""
         shaped = {}
         for i, column in enumerate(self._columns):
             text = rows[f"text_{i}"]
@@ -188,7 +190,7 @@ class Statements:
         return self._add(rows.select(**shaped))
 
     def _parts(self, rows: Expression) -> Expression:
-        """Add the stage of digits and point of each number of shape 2, which is 0.DIGITS times ten to the POINT."""
+        """Add the stage that writes each number of shape 2 as 0.DIGITS * 10^POINT."""
         parts = {}
         for i in self._numeric:
             text = rows[f"text_{i}"]
@@ -205,9 +207,9 @@ class Statements:
         return self._add(rows.mutate(**parts))
 
     def _numbers(self, rows: Expression) -> Expression:
-        """Add the stage of the numbers, rounded as ``float`` rounds a text, NULL if a cell is not a number.
+        """Add the stage that turns texts into doubles, rounded as by ``float``; NULL if a cell is not a number.
 
-        No text that is cast overflows a double or rounds to zero: some engines would fail there.
+        Texts that overflow a double or round to zero are not cast, because some engines would fail on them.
         """
         cell = {f"text_{i}": rows[f"text_{i}"] for i in range(len(self._columns)) if i not in self._numeric}
         for i in self._numeric:
@@ -227,7 +229,7 @@ class Statements:
         return self._add(rows.select(**cell, **self._unit(rows)))
 
     def _raw_codes(self, rows: Expression) -> Expression:
-        """Add the stage of the codes before imputation."""
+        """Add the stage that computes the codes before imputation."""
         codes = {}
         for i, column in enumerate(self._columns):
             if isinstance(column, NumericColumn):
@@ -243,7 +245,7 @@ class Statements:
         return self._add(rows.select(**codes, **self._unit(rows)))
 
     def _kept(self, rows: Expression, bound: UnitBound) -> Expression:
-        """Add the stages that keep the records of each unit that ``BoundedReader`` keeps.
+        """Add the stages that keep the same records of each privacy unit as ``BoundedReader``.
 
         Privacy: see ``BoundedReader``. Records with the same codes are interchangeable, so they are numbered in any
             order.
@@ -273,9 +275,10 @@ def _normal_text(text: Expression) -> Expression:
 
 
 def _grid_code(number: Expression, column: NumericColumn) -> Expression:
-    """Return the code of a number, in the IEEE operations of ``NumericColumn.code``.
+    """Return the code of a number, computed by the IEEE operations of ``NumericColumn.code``.
 
-    A number next to the lower bound is not divided: some engines fail if a quotient rounds to zero.
+    A number very close to the lower bound gets the code 0 without a division, because some engines fail if a quotient
+    rounds to zero.
     """
     lower, upper = _double(column.lower), _double(column.upper)
     above = number - lower
@@ -294,12 +297,12 @@ def _grid_code(number: Expression, column: NumericColumn) -> Expression:
 
 
 def _double(number: float) -> Expression:
-    """Return a double, cast from text because some engines read a literal with a point as a decimal."""
+    """Return a double. It is cast from text, because some engines read a literal with a point as a decimal."""
     return ibis.literal(repr(number)).cast("float64")
 
 
 def _cast_text(dialect: Dialect, text: Expression, kind: str) -> Expression:
-    """Return the number that a text stands for; callers ignore the result if the text is no number."""
+    """Return the number that a text stands for; callers ignore the result if the text is not a number."""
     return text.cast(kind) if dialect == "postgres" else text.try_cast(kind)
 
 

@@ -1,8 +1,8 @@
 """Physical lines as records: bytes become sanitized blocks of whole lines, and no record affects another.
 
-DuckDB's CSV reader guesses the line ending from neighboring lines, drops lines that are not UTF-8 or too long, and
-splits on a lone carriage return, so one person's cell could change another's record. Here a record ends at a line
-feed and nowhere else, and every byte that the engine could take for more than text is replaced within its record.
+DuckDB's CSV reader guesses the line ending from neighboring lines, drops lines that are too long or not UTF-8, and
+splits lines at a lone carriage return. So one person's cell could change another person's record. Here a record ends
+only at a line feed, and every byte that the engine could take for more than text is replaced within its record.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import BinaryIO
 
 BLOCK = 1 << 20
 MAX_RECORD_BYTES = 1 << 20
-"""A record of more bytes is invalid."""
+"""A record with more bytes than this is invalid."""
 
 INVALID = b"\x02"
-"""Stands for any control byte inside a record; no declared level can hold it, so the cell is invalid."""
+"""Replaces any control byte inside a record. No declared level can hold this character, so the cell is invalid."""
 
 _BOM = b"\xef\xbb\xbf"
 _CONTROLS = bytes(b for b in range(0x20) if b not in (0x09, 0x0A)) + b"\x7f"
@@ -23,9 +23,10 @@ _TABLE = bytes.maketrans(_CONTROLS, INVALID * len(_CONTROLS))
 
 
 def first_line(stream: BinaryIO) -> bytes | None:
-    """Return the first physical line without its ending or byte-order mark, or None if there is none.
+    """Return the first physical line without its ending or byte-order mark; None if the stream is empty.
 
-    A line of more than ``MAX_RECORD_BYTES`` bytes is cut a few bytes later, so the caller sees that it is too long.
+    A line of more than ``MAX_RECORD_BYTES`` bytes is cut a few bytes after this limit, so that the caller sees that the
+    line is too long.
     """
     line = stream.readline(MAX_RECORD_BYTES + 8)
     if not line:
@@ -41,17 +42,18 @@ def holds_control(line: bytes) -> bool:
 def record_blocks(stream: BinaryIO, *, skip_header: bool, quote: bytes = b"") -> Iterator[bytes]:
     """Yield blocks of whole sanitized records, each record ended by one line feed.
 
-    A line feed ends a record; a carriage return before it belongs to the ending. One byte-order mark at the beginning
-    of any record is removed (files that begin with one are often joined). Control bytes and other byte-order marks
-    become ``INVALID``, bytes that are not UTF-8 become U+FFFD, a record longer than ``MAX_RECORD_BYTES`` becomes
-    ``INVALID`` alone. The number of records yielded is the number of physical lines (a last line without a line feed
-    counts, an empty remainder does not). Memory is bounded by the block and the longest record.
+    A line feed ends a record; a carriage return before the line feed belongs to the ending. One byte-order mark at the
+    beginning of any record is removed, because files that begin with such a mark are often joined. Control bytes and
+    other byte-order marks become ``INVALID``, bytes that are not UTF-8 become U+FFFD, and a record longer than
+    ``MAX_RECORD_BYTES`` becomes the single character ``INVALID``. The number of records is the number of physical
+    lines; a last line without a line feed counts if it is not empty. Memory use is bounded by the size of a block plus
+    ``MAX_RECORD_BYTES``.
 
     Args:
         stream: binary, buffered.
         skip_header: whether the first line is a header and not a record.
-        quote: if it is one byte, records are parsed instead of physical: a line feed between the file's odd quotes and
-            the next ones belongs to its record, as ``INVALID``.
+        quote: the quote character, one byte, if quoted texts may span lines; otherwise empty. A line feed after an odd
+            number of quotes does not end the record and becomes ``INVALID``.
     """
     carry = b""
     overlong = quoted = False
@@ -81,7 +83,7 @@ def _extend(carry: bytes, tail: bytes, overlong: bool) -> tuple[bytes, bool]:
 
 
 def _finish(carry: bytes, overlong: bool, head: bytes) -> bytes:
-    """Join an unfinished record with the block that ends it; the result ends in a line feed."""
+    """Join an unfinished record with the piece that ends the record; the result ends with a line feed."""
     if overlong:
         _, newline, rest = head.partition(b"\n")
         return INVALID + newline + rest + b"\n"
@@ -89,7 +91,7 @@ def _finish(carry: bytes, overlong: bool, head: bytes) -> bytes:
 
 
 def _hide_quoted_newlines(block: bytes, quote: bytes, quoted: bool) -> tuple[bytes, bool]:
-    """Replace the line feeds inside quotes; ``quoted`` says whether the block begins inside."""
+    """Replace the line feeds inside quotes; ``quoted`` says whether the block begins inside quotes."""
     if quote not in block:
         return (block.replace(b"\n", INVALID) if quoted else block), quoted
     parts = block.split(quote)
@@ -99,7 +101,7 @@ def _hide_quoted_newlines(block: bytes, quote: bytes, quoted: bool) -> tuple[byt
 
 
 def _sanitized(lines: bytes) -> bytes:
-    """Make whole lines harmless, each independently of the others."""
+    """Replace the bytes of whole lines that the engine could take for more than text, in each line independently."""
     position = 0
     while len(lines) - position > MAX_RECORD_BYTES:
         end = lines.rfind(b"\n", position, position + MAX_RECORD_BYTES + 1)

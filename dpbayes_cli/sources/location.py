@@ -29,12 +29,12 @@ _PARQUET = (".parquet", ".parq", ".pq")
 
 @dataclass(frozen=True)
 class Location:
-    """The place of the data.
+    """The files, or standard input, that hold the data.
 
     Attributes:
-        text: the user's text.
-        paths: the files that it names, sorted, each once; empty for standard input.
-        pattern: whether the text was a pattern.
+        text: the paths or globs as the user wrote them.
+        paths: the files that the text names, sorted, each once; empty for standard input.
+        pattern: whether the text was a glob.
     """
 
     text: str
@@ -54,12 +54,12 @@ class Location:
 
     @property
     def size(self) -> int:
-        """The size of regular files in bytes; compressed files count with their unpacked size."""
+        """The total size of regular files in bytes; a compressed file counts with its unpacked size."""
         return sum(_unpacked_size(path) for path in self.paths)
 
     @property
     def format(self) -> str:
-        """``parquet`` or ``csv``, by the names of the files."""
+        """The format of the files, ``parquet`` or ``csv``, according to their names."""
         kinds = {"parquet" if path.suffix.lower() in _PARQUET else "csv" for path in self.paths}
         if len(kinds) > 1:
             raise SourceError("the files have different formats", hint="name files of one format")
@@ -79,11 +79,12 @@ class Location:
 class RemoteLocation(Location):
     """Data outside the file system, named by an address that holds no secret.
 
-    Without ``address``, only Spark can find them: Parquet files in another file system, or a table of its catalog.
+    Without ``address`` only Spark can find the data: Parquet files in another file system, or a table of Spark's
+    catalog.
 
     Attributes:
         table: the name of the table in Spark's catalog; empty for files and PostgreSQL.
-        address: the table on a PostgreSQL server; the text is this address without options.
+        address: the address of a table on a PostgreSQL server; ``text`` is this address without its options.
     """
 
     table: str = ""
@@ -113,7 +114,7 @@ def _unpacked_size(path: Path) -> int:
 
 
 def is_remote(text: str) -> bool:
-    """Return whether a text is an address or a table's name instead of a path."""
+    """Return whether a text is an address or the name of a table, instead of a path."""
     return is_address(text) or text.startswith(_TABLE) or _REMOTE.match(text) is not None
 
 
@@ -121,7 +122,7 @@ def locate_for_spark(*texts: str) -> Location:
     """Return the location for Spark of local files, ``table:NAME``, or an address such as ``s3a://``.
 
     Raises:
-        SourceError: there is nothing, the table's name is malformed, or an address may hold a secret.
+        SourceError: there is no such file, the table's name is malformed, or an address may hold a secret.
     """
     if len(texts) != 1 or not is_remote(texts[0]):
         return locate(*texts)
@@ -147,11 +148,11 @@ def locate(*texts: str) -> Location:
     Several files form one data set; their order does not matter.
 
     Args:
-        texts: one or more paths and globs; or ``-`` or the address of a table, alone.
+        texts: one or more paths and globs; or only ``-``; or only the address of a table.
 
     Raises:
-        SourceError: an unsupported address, no such file, a directory, no permission; or one of several texts is a
-            stream or a table.
+        SourceError: an address is not supported, a file does not exist or cannot be read, a path is a directory, or one
+            of several texts is a stream or a table.
     """
     if len(texts) == 1:
         return _locate_one(texts[0])
@@ -159,7 +160,9 @@ def locate(*texts: str) -> Location:
     if any(location.is_stream for location in locations):
         raise SourceError("several files are named, and one of them is a pipe", hint="name regular files")
     if not all(location.paths for location in locations):
-        raise SourceError("several sources are named, not all of them files", hint="name one table, or several files")
+        raise SourceError(
+            "several sources are named, but only files can be combined", hint="name one table, or several files"
+        )
     paths = _distinct(sorted({path for location in locations for path in location.paths}))
     return Location(" ".join(texts), paths, pattern=True)
 
@@ -186,7 +189,7 @@ def _locate_one(text: str) -> Location:
 
 
 def _distinct(paths: list[Path]) -> tuple[Path, ...]:
-    """Return each file once: a file may have several names, and its records must not count twice."""
+    """Return each file once: a file with several names must not count several times."""
     distinct: dict[tuple[int, int], Path] = {}
     for path in paths:
         status = path.stat()
@@ -216,7 +219,7 @@ _OPEN_FILES: list[BinaryIO] = []
 
 
 def share_read() -> float | None:
-    """Return the share, 0 to 1, of the current file on disk that has been read; None if no file is being read."""
+    """Return the fraction of the current file on disk that has been read; None if no file is being read."""
     try:
         descriptor = _OPEN_FILES[-1].fileno()
         return os.lseek(descriptor, 0, os.SEEK_CUR) / max(os.fstat(descriptor).st_size, 1)
@@ -226,10 +229,10 @@ def share_read() -> float | None:
 
 @contextmanager
 def opened(path: Path | None) -> Iterator[BinaryIO]:
-    """Open a file (``None``: standard input) for reading bytes; a ``.gz`` file is decompressed.
+    """Open a file, or standard input for None, to read its bytes; a ``.gz`` file is decompressed.
 
     Raises:
-        SourceError: the file cannot be opened, read or decompressed; the text of the cause is discarded.
+        SourceError: the file cannot be opened, read or decompressed; the message does not repeat the library's.
     """
     import gzip
     import zlib

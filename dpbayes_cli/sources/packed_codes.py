@@ -1,8 +1,9 @@
 """Records as codes: the engine turns every cell into its code and packs the codes of a record into a few integers.
 
-These integers stream out of the engine in blocks of a public size. Contingency tables of many columns are counted
-from the blocks in one pass: with bitmaps (one bit per record, one bitmap per level) or, for large tables, by the index
-of the cell. Counts add up over blocks and files, so neither order nor partitioning of the records matters.
+The engine hands over these integers in blocks of a public size. All contingency tables are counted from the blocks in
+one pass. For a small table, each level of a column has a bitmap with one bit per record, and the bits of intersections
+are counted. For a large table, the index of each record's cell is computed. Counts add up over blocks and files, so
+neither the order nor the partitioning of the records matters.
 """
 
 from __future__ import annotations
@@ -31,11 +32,13 @@ if TYPE_CHECKING:
 
 _PACKED_BITS = 62
 _MAX_BITMAP_CELLS = 256
-"""Larger tables are counted by the index of the cell, because bitmaps take one bit per record and cell."""
+"""Tables with more cells are counted by the index of the cell, because bitmaps take one bit per record and cell."""
 
 
 class PackedCodes(ABC):
-    """Reads codes of records block by block; an invalid cell has the code after the last one of its column.
+    """Reads codes of records block by block.
+
+    The code of an invalid cell is one more than the largest code of its column.
 
     Args:
         columns: the columns to read.
@@ -85,7 +88,7 @@ class PackedCodes(ABC):
 
     @abstractmethod
     def _take(self, block: Block, numbers: Sequence[Floats]) -> None:
-        """Take a block of records, and for each plain column its numbers, shape (n_records,)."""
+        """Take a block of records, and the numbers of each column in ``plain``, shape (n_records,)."""
 
 
 class CodeReader(PackedCodes):
@@ -126,10 +129,10 @@ class NumberReader(CodeReader):
 
 
 class TableTally(PackedCodes):
-    """Counts of contingency tables over the records; the files of a data set add up.
+    """Counts contingency tables; the counts of all files of a data set add up.
 
     Args:
-        columns: columns of levels and of cut numbers.
+        columns: columns of levels, or of numbers that are cut into intervals.
         statistic: the statistic to evaluate.
         policy: states the stand-in for an invalid cell.
     """
@@ -179,7 +182,7 @@ def _counted(block: Block, table: TableCounts, axes: Sequence[int], whole: Words
 
 
 def _packs(widths: Sequence[int]) -> list[list[tuple[int, int]]]:
-    """Distribute codes over integers; return for each integer its columns and where their bits begin."""
+    """Distribute codes over integers; return for each integer its columns and the position of each one's lowest bit."""
     packs: list[list[tuple[int, int]]] = [[]]
     used = 0
     for i, width in enumerate(widths):
@@ -192,7 +195,7 @@ def _packs(widths: Sequence[int]) -> list[list[tuple[int, int]]]:
 
 
 class Block:
-    """The codes of a block of records, and the bitmaps of their levels, computed when needed."""
+    """The codes of a block of records, and a bitmap for each level, which is computed when needed."""
 
     def __init__(
         self, packed: Sequence[NDArray[Any]], packs: Sequence[Sequence[tuple[int, int]]], sizes: Sequence[int]
@@ -227,7 +230,7 @@ class Block:
         return _bitmap(mask)
 
     def _unpacked(self, column: int) -> Integers:
-        """Return the codes of a column without keeping them: the codes of a thousand columns would take a gigabyte."""
+        """Return the codes of a column, which are not kept: the codes of a thousand columns would take a gigabyte."""
         p, shift = self._where[column]
         codes: Integers = (self._packed[p] >> shift) & ((1 << self._sizes[column].bit_length()) - 1)
         return codes

@@ -21,18 +21,19 @@ if TYPE_CHECKING:
 
 _LONG = ("VARCHAR", "ENUM")
 _INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
-"""Types whose text is the normal form of an integer."""
+"""Types whose values are written as integers in normal form."""
 _TEXTUAL = (*_LONG, *_INTEGERS, "HUGEINT", "UBIGINT", "UHUGEINT", "FLOAT", "DOUBLE", "DECIMAL", '"NULL"')
 _EXACT_INTEGERS = {"FLOAT": 1 << 24, "DOUBLE": 1 << 53}
 _PART_ROWS = 8_000_000
 _VECTOR_ROWS = 2048
 """The engine reads this many rows at once."""
 _MAX_VECTOR_BYTES = 16 << 20
-"""Cells of one column in the rows read at once may have this many bytes; longer cells are read page by page."""
+"""A column is read page by page if it may have more bytes than this in the rows that are read at once."""
 _MAX_UNPACKED_BYTES = 32 << 20
-"""If a column of a row group is larger, its lengths are read by one thread, which unpacks one column at a time."""
+"""If a column of a row group has more bytes, one thread reads the lengths of its cells, so that one column at a time is
+unpacked."""
 _REPAGED_ROWS = 1_000_000
-"""About this many rows of long cells are copied at a time, still compressed."""
+"""About this many rows with long cells are copied at a time; they stay compressed."""
 
 
 class ParquetSource(Source):
@@ -110,12 +111,12 @@ class ParquetSource(Source):
                         parts.close()
 
     def _parts_of(self, engine: duckdb.DuckDBPyConnection, file: int, files: ExitStack) -> Iterator[str]:
-        """Yield relations of an open file's records: one, or several groups of rows if cells are long.
+        """Yield one relation of all records of an open file or, if cells are long, one relation per group of rows.
 
         Args:
-            engine: an open cursor.
             file: the file's descriptor.
-            files: its exit closes the files of a relation and lets the engine use all threads again.
+            files: a stack whose exit closes the temporary files of a relation and lets the engine use all threads
+                again.
         """
         wanted = dict.fromkeys([*self._names, *([] if self._unit_name is None else [self._unit_name])])
         texts = {name: text_column(engine, _literal(file), name) for name in wanted}
@@ -144,7 +145,7 @@ class ParquetSource(Source):
 
 
 def _literal(descriptor: int) -> str:
-    """Return the SQL literal of an open file by its descriptor, so that no name acts as a pattern."""
+    """Return an SQL literal that names an open file by its descriptor, so that no file name acts as a pattern."""
     return f"'/dev/fd/{descriptor}'"
 
 
@@ -153,10 +154,10 @@ def _relation(descriptor: int, options: str = "") -> str:
 
 
 def _is_long(engine: duckdb.DuckDBPyConnection, file: int, name: str, column: TextColumn) -> bool:
-    """Return whether the rows that the engine reads at once may hold too many bytes of a column.
+    """Return whether a column may have too many bytes in the rows that the engine reads at once.
 
     The query needs only the lengths of the texts, so the engine does not copy the texts. The result changes how the
-    file is read, but not the counts.
+    file is read, but not what is counted.
     """
     largest = max((chunk.unpacked for chunk in column.chunks), default=0)
     if largest * _VECTOR_ROWS <= _MAX_VECTOR_BYTES:
@@ -190,15 +191,15 @@ def _text(name: str, kind: str) -> str:
 
 
 def _check_type(name: str, column: AnyColumn | None) -> None:
-    """Refuse a type without a text form, or one that the declared domain cannot match.
+    """Refuse a type without a text form, or a type that the declared domain cannot match.
 
     Args:
         name: the name of the type.
-        column: the column's domain; None: it holds the privacy units.
+        column: the column's domain; None if the column holds the privacy units.
 
     Raises:
         SourceError: the column is nested, binary, a date, or holds privacy units as booleans.
-        SpecError: the column is boolean and the domain is not, or its floats cannot distinguish the levels.
+        SpecError: the column is boolean and the domain is not, or floats cannot distinguish the declared levels.
     """
     if name == "BOOLEAN" and column is not None:
         check_boolean(column)

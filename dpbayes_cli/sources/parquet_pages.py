@@ -1,8 +1,8 @@
 """Copies a text column of a Parquet file into a new file, in which each page of the original is a row group.
 
-DuckDB reads 2,048 rows at once. If these lie in several pages, it copies a dictionary's entry for every cell: 2,048
-cells of 1 MiB become 2 GiB, from a file of a few kilobytes. It never reads across row groups. So each page becomes a
-row group, with the dictionary before it; the pages are copied unchanged, still compressed.
+DuckDB reads 2,048 rows at once. If these rows lie in several pages, DuckDB copies an entry of the dictionary for every
+cell: from a file of a few kilobytes, 2,048 cells of 1 MiB become 2 GiB. But DuckDB never reads across row groups. So
+each page becomes a row group of its own, after a copy of the dictionary. Pages are copied unchanged, still compressed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 _MAGIC = b"PAR1"
 _CODECS = {"UNCOMPRESSED": 0, "SNAPPY": 1, "GZIP": 2, "LZO": 3, "BROTLI": 4, "LZ4": 5, "ZSTD": 6, "LZ4_RAW": 7}
 _DICTIONARY_PAGE, _DATA_PAGES = 2, {0: 5, 3: 8}
-"""Types of pages; for the data pages, also the header field that begins with the number of values."""
+"""The type of dictionary pages; and for each type of data pages the header field whose first entry is the number of
+values."""
 _MAX_HEADER_BYTES = 1 << 20
 _BYTE_ARRAY, _UTF8, _OPTIONAL, _ENCODINGS = 6, 0, 1, [0, 2, 3, 6, 7, 8]
 
@@ -45,14 +46,14 @@ class Chunk:
 
 @dataclass(frozen=True)
 class TextColumn:
-    """A column of variable-length texts in an open Parquet file: whether it must have a value, and its chunks."""
+    """A column of variable-length texts in an open Parquet file; ``required`` means that no value may be null."""
 
     required: bool
     chunks: tuple[Chunk, ...]
 
 
 def text_column(engine: duckdb.DuckDBPyConnection, file: str, name: str) -> TextColumn | None:
-    """Return a column of variable-length texts, or None if the column is of another type or nested.
+    """Return a column of variable-length texts; None if the column is nested or has another type.
 
     Args:
         engine: an open cursor.
@@ -82,7 +83,7 @@ def _chunks(engine: duckdb.DuckDBPyConnection, file: str, leaf: int) -> tuple[Ch
 
 
 def repaged(source: int, column: TextColumn, groups: range) -> int:
-    """Copy row groups of a text column to a file in memory, whose only column is ``cell``; return its descriptor.
+    """Copy row groups of a text column to a file in memory with the only column ``cell``; return the file's descriptor.
 
     Args:
         source: the descriptor of the original file.
@@ -90,7 +91,7 @@ def repaged(source: int, column: TextColumn, groups: range) -> int:
         groups: the indices of the row groups to copy.
 
     Raises:
-        SourceError: a page has an unreadable header, or is missing.
+        SourceError: the header of a page cannot be read, or a page is missing.
     """
     target = os.memfd_create("column", os.MFD_CLOEXEC)
     try:
@@ -125,7 +126,7 @@ def _footer(column: TextColumn, groups: list[bytes], n_rows: int) -> bytes:
 
 
 def _copy_page(source: int, target: int, dictionary: _Page | None, page: _Page, codec: int) -> tuple[bytes, int]:
-    """Copy a page after its dictionary; return the metadata of the new row group, and its number of rows."""
+    """Copy a page and the dictionary before it; return the metadata and the number of rows of the new row group."""
     begin = os.lseek(target, 0, os.SEEK_END)
     parts = [page] if dictionary is None else [dictionary, page]
     for part in parts:
@@ -171,7 +172,7 @@ _TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _ST
 
 
 def _read_struct(content: bytes, position: int) -> tuple[dict[int, Any], int]:
-    """Return the fields of a struct by number, and the position after it; binaries and doubles become None."""
+    """Return the fields of a struct by number, and the position after the struct; binaries and doubles become None."""
     fields: dict[int, Any] = {}
     number = 0
     while kind := content[position]:
@@ -242,7 +243,7 @@ def _listed(kind: int, values: list[bytes]) -> tuple[int, bytes]:
 
 
 def _struct(*fields: tuple[int, tuple[int, bytes]]) -> bytes:
-    """Return a struct; its fields must be in ascending order, with numbers less than 16 apart."""
+    """Return an encoded struct; the numbers of its fields must ascend by less than 16."""
     written, last = b"", 0
     for number, (kind, value) in fields:
         written += bytes([(number - last) << 4 | kind]) + value

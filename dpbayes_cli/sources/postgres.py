@@ -1,4 +1,4 @@
-"""A table in PostgreSQL, read by its server in one read-only snapshot; only integers come back."""
+"""A table in PostgreSQL: the server reads one snapshot of it, and only integers leave the server."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _CANCEL_TIMEOUT_SECONDS = 5.0
 _STATEMENT_TIMEOUT = "12h"
-"""Ends statements whose connection was lost."""
+"""The time after which the server ends a statement, for example if the connection was lost."""
 _SESSION = """
 SELECT set_config('search_path', 'pg_catalog, pg_temp', false), set_config('statement_timeout', %s, false),
   set_config('standard_conforming_strings', 'on', false), set_config('extra_float_digits', '1', false),
@@ -31,7 +31,7 @@ _KINDS: dict[str, Kind] = {
 
 
 class PostgresSource(EngineSource):
-    """A table or a view; a record is a row of one snapshot, taken at the check and kept until the end."""
+    """A table or a view; a record is a row of one snapshot, which is taken by ``check`` and kept until the end."""
 
     dialect = "postgres"
 
@@ -81,7 +81,7 @@ class PostgresSource(EngineSource):
         return f"{_quoted(self._address.schema)}.{_quoted(self._address.table)}"
 
     def _connected(self) -> psycopg.Connection[Any]:
-        """Connect, and begin the one transaction of this source."""
+        """Connect, and begin the only transaction of this source."""
         if self._connection is not None:
             return self._connection
         where = self._address.location

@@ -1,4 +1,4 @@
-"""The interface of sources and readers: the relation of the records, the reader, and the contribution bound."""
+"""The interface between sources and readers: the cells of the records, the reader, and the contribution bound."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Cells:
-    """The relation of the records, and the SQL expressions of their cells.
+    """The relation of the records, and SQL expressions for their cells.
 
     Attributes:
         relation: the FROM clause; one row per record.
         texts: for each column the expression of its cell's text.
         unit: the expression of the text that names the record's privacy unit, if contributions are bounded.
-        first: for a single column of levels, a cheaper expression that finds the level of most records.
-        integers: the expressions of integer columns as integers, by column index.
-        doubles: the expressions of double columns as doubles, by column index; their texts read back as the same
-            numbers.
+        first: if one column of levels is read, a cheap expression that gives the level of most records.
+        integers: for columns of integers, expressions with integer values, by column index.
+        doubles: for columns of doubles, expressions with double values, by column index; a double's text reads back as
+            the same number.
     """
 
     relation: str
@@ -40,7 +40,7 @@ class Reader(Protocol):
 
     @property
     def columns(self) -> Sequence[AnyColumn]:
-        """The columns to read; records with the same codes are interchangeable."""
+        """The columns to read; records with the same codes in these columns are interchangeable."""
         ...
 
     @property
@@ -61,7 +61,7 @@ class UnitBound:
 
     Attributes:
         column: the name of the column of privacy units.
-        max_contributions: the maximal number of records of a unit that are kept.
+        max_contributions: the largest number of records of a unit that are kept.
         key: the secret key of the keyed hash, new for every reading of the data.
     """
 

@@ -1,8 +1,8 @@
 """The grammar of a record: how one line of text becomes fields, in Python and as a DuckDB expression.
 
-A line without quotes is split at every delimiter. A line that holds a quote must match the strict grammar: a field has
-either no quotes, or is a quoted text with doubled quotes inside and optional blanks around it. A line that does not
-match, or has another number of fields than the header, is one invalid record: all of its cells are missing.
+A line without quotes is split at every delimiter. A line that holds a quote must match a strict grammar: each field
+either has no quotes, or is a quoted text with doubled quotes inside and optional blanks around. A line that does not
+match, or whose number of fields differs from the header's, is one invalid record: all of its cells are missing.
 """
 
 from __future__ import annotations
@@ -19,14 +19,15 @@ _MAX_PATTERN_FIELDS = 256
 
 @dataclass(frozen=True)
 class Dialect:
-    """How the text of a file is laid out; stated by the user, never guessed from the data.
+    """The layout of a text file, which the user states; it is never guessed from the data.
 
     Attributes:
         delimiter: one printable ASCII character or a tab.
         quote: one printable ASCII character.
         header: whether the first line holds the names of the columns.
         names: the names of the columns, if there is no header.
-        quoted_newlines: whether a quoted text may span lines; then neighbors are defined on parsed records.
+        quoted_newlines: whether a quoted text may span lines; if so, neighbors differ in a parsed record instead of a
+            line.
     """
 
     delimiter: str = ","
@@ -46,7 +47,7 @@ class Dialect:
 def split_record(line: str, dialect: Dialect) -> list[str] | None:
     """Split one line into the texts of its fields, quotes removed; return None if the line is malformed.
 
-    It splits header lines, and is the reference for tests of the SQL expressions.
+    Header lines are split by this function, which is also the reference for tests of the SQL expressions.
     """
     if dialect.quote not in line:
         return line.split(dialect.delimiter)
@@ -81,13 +82,15 @@ def cell_expression(line: str, index: int, width: int, dialect: Dialect) -> str:
 
 
 def line_settles(width: int, dialect: Dialect, levels: Sequence[str]) -> bool:
-    """Return whether a line that equals a level is a valid record: one field, no delimiter or quote in a level."""
+    """Return whether every line that equals a level is a valid record.
+
+    This requires that records have one field, and that no level holds a delimiter or a quote."""
     marks = (dialect.delimiter, dialect.quote)
     return width == 1 and not any(mark in level for level in levels for mark in marks)
 
 
 def _quoted_fields(line: str, dialect: Dialect) -> tuple[str, str]:
-    """Return the expressions for whether a line with quotes is well-formed, and for its fields, quotes included."""
+    """Return two expressions for a line with quotes: whether it is well-formed, and its fields with their quotes."""
     field, d = dialect.field_pattern, re.escape(dialect.delimiter)
     whole = literal(f"(?:{field})(?:{d}(?:{field}))*")
     delimited_field = literal(f"{d}({field})")
@@ -99,8 +102,8 @@ def _quoted_fields(line: str, dialect: Dialect) -> tuple[str, str]:
 def split_relation(relation: str, line: str, width: int, dialect: Dialect) -> str:
     """Return the relation of the records' ``fields``, a list of texts with their quotes, NULL for a malformed record.
 
-    Each record is split once instead of once per cell; ``field_text`` gives the text of a field. ``relation`` is the
-    FROM clause of one row per line; for the other arguments see ``cell_expression``.
+    Each record is split once instead of once per cell; ``field_text`` gives the text of a field. ``relation`` is a FROM
+    clause with one row per line; for the other arguments see ``cell_expression``.
     """
     matches, quoted = _quoted_fields(line, dialect)
     plain = f"string_split({line}, {literal(dialect.delimiter)})"

@@ -1,4 +1,4 @@
-"""A data source: before the charge only public facts are checked; after it the records are read once, as integers."""
+"""A data source: before the charge only public facts are checked; after the charge the records are read as integers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dpbayes_cli.sources.reader import Reader, UnitBound
 
 
 def unreadable() -> SourceError:
-    """Return the error for data that the engine cannot read; it gives no reason, because that might quote a cell."""
+    """Return the error for data that the engine cannot read; its message gives no reason, which might quote a cell."""
     return SourceError("the engine could not read the data", hint="is the file complete?")
 
 
@@ -23,9 +23,9 @@ class Source(ABC):
     ``statistics`` reads the records once. No message depends on a record.
 
     Attributes:
-        is_stream: whether the records can be read only once.
+        is_stream: whether the data can be read only once.
         hands_over_records: whether records can be read one by one; see ``scan``.
-        record_unit: the kind of a record, for the report: physical line, parsed record or row.
+        record_unit: what a record is, for the report: a physical line, a parsed record or a row.
     """
 
     is_stream = False
@@ -38,36 +38,37 @@ class Source(ABC):
 
     @abstractmethod
     def check(self, columns: Sequence[AnyColumn], names: Sequence[str | None]) -> None:
-        """Resolve the columns and refuse what cannot work.
+        """Find the columns that the model reads, and refuse data that cannot match the declared domain.
 
         Args:
             columns: the columns that the model reads.
-            names: their names in the file; None if the file has one column.
+            names: the names of these columns in the file; None for the only column of a file.
 
         Raises:
-            SourceError: no such column, a malformed header, files that differ, a type that cannot be read as text.
+            SourceError: a column is missing, the header is malformed, the files differ in their columns, or a type
+                cannot be read as text.
             SpecError: the declared domain cannot match the column's type.
         """
 
     @property
     def parts(self) -> int:
-        """The number of parts into which the units are divided, so that each part fits into memory."""
+        """The number of parts into which the privacy units are divided, so that each part fits into memory."""
         return 1
 
     @abstractmethod
     def count_records(self) -> int | None:
-        """Count the records; return None for a stream, which cannot be read twice."""
+        """Return the number of records; None for a stream, which cannot be read twice."""
 
     @abstractmethod
     def scan(self, reader: Reader) -> None:
         """Hand all records to a reader, in one pass.
 
         Raises:
-            SourceError: the data cannot be read to the end; the message tells nothing about a record.
+            SourceError: the data cannot be read to the end; the message reveals nothing about a record.
         """
 
     def count(self) -> int | None:
-        """Count the units, or the records if each is a unit; return None for a stream."""
+        """Return the number of privacy units, or of records if each record is a unit; None for a stream."""
         from dpbayes_cli.sources.contributions import UnitCounter
 
         if self._unit is None or self.is_stream:
@@ -77,9 +78,10 @@ class Source(ABC):
         return counter.units
 
     def read(self, reader: Reader) -> None:
-        """Hand the records to a reader: all of them in one pass, or the kept ones of each unit; see ``scan``.
+        """Hand the records to a reader: all records or, if contributions are bounded, the kept records of each unit.
 
-        Units are kept in memory, so large files are read several times, each time for one part of the units.
+        Choosing the kept records takes memory for each unit, so that large files are read several times, each time for
+        one part of the units.
         """
         from dpbayes_cli.sources.contributions import BoundedReader
 
@@ -91,7 +93,7 @@ class Source(ABC):
             self.scan(BoundedReader(reader, self._unit, part, parts))
 
     def statistics(self, statistic: Statistic, policy: RecordPolicy) -> ExactEvidence:
-        """Evaluate a statistic exactly, in one pass; see ``read``."""
+        """Evaluate a statistic exactly; see ``read``."""
         from dpbayes_cli.sources.packed_codes import TableTally
         from dpbayes_cli.sources.statements import Tally
 
@@ -105,10 +107,11 @@ class Source(ABC):
 
 
 def column_index(names: list[str], wanted: str | None) -> int:
-    """Return the index of a column among the names in the file; no message repeats these names.
+    """Return the index of a column among the names in the file; error messages do not list these names.
 
     Raises:
-        SourceError: the column is missing, named twice, or not stated although there are several.
+        SourceError: the column is missing, several columns have its name, or no name is stated although there are
+            several columns.
     """
     if wanted is None:
         if len(names) != 1:

@@ -14,11 +14,11 @@ def source_for(
     """Return the source that reads a location.
 
     Args:
-        location: the place of the data.
+        location: the files or the table to read.
         dialect: the layout of text files.
-        form: ``csv`` or ``parquet``; None: decided by the file names.
-        unit: the contribution bound; None: each record is a unit of its own.
-        master: the Spark master that reads the data; None: the embedded engine, or the server of a table, reads them.
+        form: ``csv`` or ``parquet``; None if the file names decide.
+        unit: the contribution bound; None if each record is a privacy unit.
+        master: the master of the Spark session that reads the data; None for any other engine.
     """
     if master is not None:
         from dpbayes_cli.sources.spark import SparkSource

@@ -1,7 +1,8 @@
-"""Parquet files or a table, read by Spark; only integers come back from its session.
+"""Parquet files or a table that Spark reads; only integers leave the Spark session.
 
 Text files are refused, because Spark splits them into lines differently from the embedded reader. Spark takes seconds
-to start. Its messages on standard error could quote a cell, so its standard error is discarded for good.
+to start. Spark's messages on standard error could quote a cell, so its standard error is discarded until the process
+ends.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ _KINDS: dict[str, Kind] = {
     "double": "double",
 }  # fmt: skip
 _MAX_PLAIN_SCALE = 6
-"""Spark may write decimals with more digits after the point with an exponent; the embedded reader never does."""
+"""Spark may write decimals of a larger scale (digits after the point) with an exponent; the embedded reader never
+does."""
 _GLOB = set("*?[]{}\\,")
 _SETTINGS = {
     "spark.ui.enabled": "false",
@@ -47,7 +49,7 @@ _LOCAL_SETTINGS = {
     "spark.io.encryption.enabled": "true",
     "spark.driver.memory": "2g",
 }
-"""For a Spark that runs in this process: it serves nobody else, and encrypts its temporary files on disk."""
+"""Settings of a local Spark, which serves nobody else and encrypts its temporary files on disk."""
 _LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 """These loggers of Spark write the text of every query error to standard error."""
 _VIEW = "dpbayes_records"
@@ -81,7 +83,7 @@ class SparkSource(EngineSource):
         return {name: _kind(kind) for name, kind in types.items()}
 
     def _frame(self, session: SparkSession) -> DataFrame:
-        """Return the records as a data frame; nothing is read yet."""
+        """Return the records as a data frame, without reading any record yet."""
         if isinstance(self._location, RemoteLocation):
             if self._location.table:
                 return session.table(self._location.table)
@@ -95,7 +97,7 @@ class SparkSource(EngineSource):
         reader = session.read.option("mergeSchema", "false").option("recursiveFileLookup", "true")
         frame = reader.parquet(*(f"file://{path}" for path in paths))
         if len(frame.inputFiles()) != len(paths):
-            raise SourceError("Spark does not read all of the files", hint="read them without --engine")
+            raise SourceError("Spark would not read all of the files", hint="read them without --engine")
         schemas = [reader.parquet(f"file://{path}").dtypes for path in paths] if len(paths) > 1 else []
         if any(dict(schema) != dict(schemas[0]) for schema in schemas):
             raise SourceError("the files have different schemas")
@@ -153,7 +155,7 @@ def _session(master: str) -> SparkSession:
 
 @contextmanager
 def _silence() -> Iterator[None]:
-    """Redirect standard error to nowhere, so that processes started here inherit that."""
+    """Redirect standard error to the null device, also for all processes that are started later."""
     kept, null = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     try:
         os.dup2(null, 2)

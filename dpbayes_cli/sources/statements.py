@@ -19,18 +19,20 @@ if TYPE_CHECKING:
     import duckdb
 
 Monomial = tuple[int, ...]
-"""A product of codes, by the ascending column indices of its factors."""
+"""A product of codes, given by the column indices of its factors in ascending order."""
 
 _MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "?", ".", "-")
-"""Common spellings of a missing value: invalid like any text that is not a level, but recognized faster."""
+"""Common spellings of a missing value. They are invalid like any text that is not a level, but are recognized
+faster."""
 _INTEGER_TEXT = re.compile("0|-?[1-9][0-9]{0,18}")
-"""The text of a 64-bit integer in normal form."""
+"""A pattern for the text of an integer in normal form, of at most 19 digits."""
 _MAX_FILTERS = 16
-"""Up to this many levels, comparisons and one filter per count are fastest; for more, an enum and GROUP BY are."""
+"""Up to this many levels, comparisons and one filter per count are fastest; beyond it, an enum and GROUP BY are
+faster."""
 
 
 def _normal_levels(column: Column) -> tuple[dict[str, int], dict[str, int]]:
-    """Return the codes by the levels' normal forms; and by normal forms and declared spellings together."""
+    """Return two tables of codes: by the normal forms of levels, and by normal forms and declared spellings."""
     normal = {normal_cell(level): code for code, level in enumerate(column.levels)}
     return normal, {**dict(zip(column.levels, normal.values(), strict=True)), **normal}
 
@@ -38,8 +40,8 @@ def _normal_levels(column: Column) -> tuple[dict[str, int], dict[str, int]]:
 def _fast_level_code(first: str, text: str, column: Column) -> str:
     """Return an expression for the code of a cell's level, NULL if the cell is invalid.
 
-    The cheap text ``first`` is compared with common spellings; only if it does not decide is the normal form of
-    ``text`` computed, because CASE is lazy in DuckDB and coalesce is not (0.6 s against 3.0 s for 10 million records).
+    First the cheap expression ``first`` is compared with common spellings. The normal form of ``text`` is computed only
+    if no spelling matches: CASE is lazy in DuckDB, unlike coalesce (0.6 s against 3.0 s for 10 million records).
     ``text`` appears only once, because an expression that appears twice is computed for every record in advance.
     """
     normal, usual = _normal_levels(column)
@@ -63,15 +65,15 @@ def _cast(text: str, codes: Mapping[str, int]) -> str:
 
 
 def counting_query(relation: str, text: str, column: Column, impute: int | None, first: str | None = None) -> str:
-    """Return a query of one row per level, (code or NULL, number of records), in one pass over a relation.
+    """Return a query with one row (code or NULL, number of records) per level, which reads a relation once.
 
     Args:
         relation: the FROM clause; one row per record.
-        text: the expression of the cell's text in that relation.
+        text: the expression of the cell's text in the relation.
         column: the column's domain.
-        impute: the code of the stand-in for an invalid cell; None: NULL.
-        first: a cheaper expression, which gives the level of most cells; the text is only computed for the others.
-            None: the text is computed for every cell.
+        impute: the code of the stand-in for an invalid cell; None if invalid cells are counted under NULL.
+        first: a cheap expression that gives the level of most cells, so that ``text`` is computed only for the other
+            cells; None if ``text`` is computed for every cell.
     """
     if first is None:  # compute the text once, not once per comparison
         relation, text, first = f"(SELECT {text} AS cell FROM {relation})", "cell", "cell"
@@ -104,9 +106,9 @@ def _is_number(trimmed: str, column: NumericColumn | CutColumn) -> str:
 
 
 def _code(number: str, column: NumericColumn, impute: int | None) -> str:
-    """Return an expression for a number's code, by the IEEE operations of ``NumericColumn.code``.
+    """Return an expression for a number's code.
 
-    So every engine gives the same integer.
+    It has the IEEE operations of ``NumericColumn.code``, so that every engine gives the same integer.
     """
     lower, upper = _double(column.lower), _double(column.upper)
     nearest = f"floor(({number} - {lower}) / {_double(column.step)} + 0.5)"
@@ -120,12 +122,12 @@ def _code(number: str, column: NumericColumn, impute: int | None) -> str:
 def code_expression(cell: str, column: AnyColumn, *, direct: bool = False) -> str:
     """Return a DuckDB expression for the code of a cell, NULL if it is invalid.
 
-    The expression is small: a query may hold a thousand of them, and each takes memory.
+    The expression is short, because a query may hold a thousand such expressions, and each takes memory.
 
     Args:
-        cell: the expression of the cell, a column's name.
+        cell: the name of the SQL column that holds the cell.
         column: the column's domain.
-        direct: whether the cell is an integer, or, in a numeric column, a double, instead of a text.
+        direct: whether the SQL column has integers (or doubles, for a numeric domain) instead of texts.
     """
     trimmed, cast_cell = without_blanks(cell), f"CAST({cell} AS DOUBLE)"
     parsed = f"TRY_CAST({trimmed} AS DOUBLE)"
@@ -151,7 +153,7 @@ def plain_number_expression(cell: str, column: AnyColumn) -> str:
     """Return a DuckDB expression for a number as it is in the file, NaN if it is invalid or not finite.
 
     Args:
-        cell: the expression of the cell's text, a column's name.
+        cell: the name of the SQL column that holds the cell's text.
         column: a numeric column.
     """
     if not isinstance(column, NumericColumn):
@@ -173,8 +175,8 @@ class Tally:
         policy: states the stand-in for an invalid cell.
 
     Attributes:
-        columns: the columns to read; for a histogram, the column with the histogram's grid.
-        sums: whether products of codes are summed; else codes are counted.
+        columns: the columns to read; for a histogram, the numeric column with the histogram's grid as its domain.
+        sums: whether products of codes are summed; otherwise codes are counted.
         monomials: the products of codes to sum.
     """
 
@@ -198,7 +200,7 @@ class Tally:
         self.add(fetch(engine, self.query(cells), abort))
 
     def query(self, cells: Cells) -> str:
-        """Return the query whose rows ``add`` takes, in one pass over the records."""
+        """Return a query whose rows ``add`` takes; it reads the records once."""
         imputes = [impute_code(column, self._policy) for column in self.columns]
         if not self._numbers:
             column = cast(Column, self.columns[0])
@@ -213,7 +215,7 @@ class Tally:
         return f"SELECT count(*), count(*) FILTER ({whole}){sums} FROM {codes}"
 
     def add(self, rows: Iterable[tuple[Any, ...]]) -> None:
-        """Add the rows of one query: (code or NULL, count), or the numbers of records and of valid ones, and sums."""
+        """Add the rows of one query: (code or NULL, count), or (number of records, number of valid records, sums)."""
         if not self.sums:
             self._counts.update(dict(rows))
             return
@@ -236,13 +238,13 @@ class Tally:
     def _value(self, expression: Expression) -> int:
         if isinstance(expression, CountAt):
             if expression.role != self.columns[0].role:
-                raise ValueError("the statistic reads a column that was not counted")
+                raise ValueError("the statistic reads a column whose codes were not counted")
             return self._counts[expression.level]
         return sum(weight * self._counts[part] for part, weight in _expansion(expression, self._numbers).items())
 
 
 def _expansion(expression: Expression, columns: Sequence[NumericColumn]) -> dict[Monomial, int]:
-    """Return the integer weights of products of plain codes whose sum is a product of codes, centered or not."""
+    """Return a product of codes, centered or not, as a sum of products of plain codes with integer weights."""
     if not isinstance(expression, ProductOf):
         return {}
     indices = {column.role: i for i, column in enumerate(columns)}

@@ -242,7 +242,7 @@ def test_a_support_that_cannot_be_assumed_must_be_stated() -> None:
 
 def test_shares_whose_support_holds_no_lattice_point_are_refused() -> None:
     model = DirichletCategorical(("a", "b", "c"), (1.0, 1.0, 1.0))
-    with pytest.raises(SpecError, match="too narrow to hold a point"):
+    with pytest.raises(SpecError, match="too narrow: it holds no point"):
         plan_of(Ops(), model, COMPLETE, Decimal(1), n_records=10, support=(0.333, 1 - 2 * 0.333))
 
 

@@ -1,1 +1,1 @@
-"""Exact draws and private chains, and what they cost. Knows no mechanism and no model by name."""
+"""Exact draws and private chains, and what they cost. No file here names a mechanism or a model."""

@@ -1,9 +1,9 @@
-"""The log importance weight of an annealed chain, released with noise at its own cost: annealed importance sampling.
+"""Annealed importance sampling: the log importance weight of a chain, released with noise at its own cost.
 
-A chain that starts from the prior and rises through powers T_1 < ... < T_m of the likelihood L has the weight prod
-L(x_t)^(T_t - T_t-1), where x_t is the point before the sweeps at T_t. The mean weight is the evidence: the prior mean
-of the likelihood to the power T_m. The points are public but the likelihood is not: so noise is added to the log
-weight.
+Let a chain start from the prior and rise through the powers T_1 < ... < T_m of the likelihood L. Its weight is the
+product over t of L(x_t)^(T_t - T_(t-1)), where x_t is the point before the sweeps at T_t, and T_0 = 0. The mean weight
+is the prior mean of the likelihood to the power T_m (the evidence if T_m = 1). The points are public, but the
+likelihood depends on the data: so noise is added to the log weight.
 """
 
 from __future__ import annotations
@@ -27,16 +27,17 @@ _GRID_BITS = 24
 class NoisyLogWeight:
     """The law of the noise on a log weight.
 
-    Privacy: from T_t-1 to T_t a record adds to the log weight one increment for each feature, an entry of a public
-        table by the share of its value. Whatever the public points are, replacing the record moves the sum over all t
-        by at most D, the sum over t and features of the tables' ranges: up to rounding, T log(most / least) per
-        feature. The log weight is an exact integer, floored to a grid, which adds at most one unit to D. Discrete
-        Laplace noise of scale D / epsilon makes it pure epsilon-DP given the points, which are charged separately.
+    Privacy: when the power rises from T_(t-1) to T_t, a record adds one increment for each feature to the log weight:
+        the entry of a public table for the current probability of its value. The points are public. Whatever they are,
+        replacing the record changes the log weight by at most D, the sum of the ranges of all tables: up to rounding, T
+        log(most / least) per feature. The log weight is an exact integer. Rounding it down to the grid adds at most one
+        unit to D. Discrete Laplace noise of scale D / epsilon makes the log weight pure epsilon-DP given the points,
+        which are charged separately.
     Source: Neal 2001; Foulds et al. 2016, supplement; design notes, additive noise.
 
     Attributes:
         law: the noise law, in units of the grid.
-        shift: the number of bits that are floored away.
+        shift: the number of low bits that rounding down drops.
         bits: the number of fractional bits that remain.
     """
 
@@ -50,15 +51,15 @@ class NoisyLogWeight:
         return self.law.scale / 2.0**self.bits
 
     def release(self, exact: int) -> float:
-        """Return a log weight with noise, in nats, from the exact one in the units of the tables."""
+        """Return the noisy log weight in nats; ``exact`` is in the units of the increments."""
         return int(self.law.release([exact >> self.shift])[0]) / 2.0**self.bits
 
 
 def noisy_log_weight(increments: Sequence[Integers], bits: int, epsilon: Decimal) -> NoisyLogWeight:
-    """Return the law of the noise for tables of increments, one per rise and feature, in units of 2^-bits nats.
+    """Return the noise law for tables of increments in units of 2^-bits nats, one table per rise and feature.
 
     Raises:
-        SpecError: epsilon is too small for 64-bit integers.
+        SpecError: epsilon is so small that the noise exceeds 64-bit integers.
     """
     shift = max(0, bits - _GRID_BITS)
     largest = sum(int(table.max() - table.min()) for table in increments)
@@ -66,10 +67,10 @@ def noisy_log_weight(increments: Sequence[Integers], bits: int, epsilon: Decimal
 
 
 def check_log_weight(epsilon: Decimal, whole: Decimal, *, annealed: bool) -> None:
-    """Refuse an epsilon for the log weight that a chain of the whole epsilon cannot spend.
+    """Refuse a log weight that the chain does not compute, or that leaves no epsilon for the chain.
 
     Raises:
-        SpecError: the chain is not annealed, or nothing remains for it.
+        SpecError: the chain is not annealed, or the log weight takes the whole epsilon.
     """
     where = "sampling.log_weight_epsilon"
     if not annealed:

@@ -1,7 +1,7 @@
 """A random walk on a public grid of one parameter, by Barker's rule: each step is an exponential mechanism.
 
-Metropolis' rule always accepts a better point: "rejected" then has probability zero under one data set but not under
-its neighbor. Barker's rule accepts with probability p(proposed) / (p(proposed) + p(current)), which is never 0.
+Metropolis' rule always accepts a better point: a rejection can have probability 0 under one data set but not under its
+neighbor. Barker's rule accepts with probability p(proposed) / (p(proposed) + p(current)), which is never 0.
 """
 
 from __future__ import annotations
@@ -26,24 +26,25 @@ from dpbayes_cli.privacy.lattice import LATTICE_SLACK, WIDE, choose_index
 
 DEFAULT_STEPS = 200
 _MAX_CELLS = 1 << 12
-"""Largest number of cells of the grid: all pairs within reach are compared."""
+"""The largest number of cells of the grid, because the plan evaluates each in exact decimals."""
 
 
 @dataclass(frozen=True)
 class BarkerKernel(Chain):
     """A walk of a fixed number of steps from the middle of the grid; its path is public.
 
-    Privacy: a step proposes a cell by public coins, symmetrically, and chooses between it and the current one with
-        weights exp(T u). Replacing a record moves the difference of the two log weights by at most T times the width of
-        the records' statistic times |a(proposed) - a(current)|. The bounded range of a step is the largest such product
-        over all pairs of cells within reach. The weights are decimals whose rounding adds less than ``LATTICE_SLACK``.
-        A proposal off the grid is rejected publicly, without reading data.
+    Privacy: a step proposes a cell by public random numbers, symmetrically, and chooses between the proposed and the
+        current cell by their tempered posterior weights. Replacing a record changes the difference of the two log
+        weights by at most T * width * |a(proposed) - a(current)|, where a(theta) is the natural parameter and ``width``
+        the range of one record's statistic. The bounded range of a step is the largest such product over all pairs of
+        cells within reach. The weights are decimals whose rounding adds less than ``LATTICE_SLACK``. A proposal off the
+        grid is rejected publicly, without reading data.
     Source: Foulds et al. 2016, sec. 4.1 and supplement; Barker 1965.
 
     Attributes:
         posterior: the law that the walk leaves invariant; each stage sets its own likelihood power.
-        stages: likelihood powers with numbers of steps.
-        reach: the farthest proposal, in cells.
+        stages: the likelihood power and the number of steps of each stage.
+        reach: the largest distance from the current cell to a proposal, in cells.
     """
 
     posterior: ScalarSampler
@@ -51,7 +52,7 @@ class BarkerKernel(Chain):
     reach: int
 
     def run(self, evidence: ExactEvidence, size: int) -> Draws:
-        """Return the last points of a walk, each at a uniform place in its cell."""
+        """Return the last points of a walk, each drawn uniformly from its cell."""
         rng, cell, path = public_generator(), self.posterior.n_cells // 2, []
         for stage in self.stages:
             score = lru_cache(None)(
@@ -74,10 +75,10 @@ def barker_weights(current: Decimal, proposed: Decimal) -> Sequence[Decimal]:
 
 
 def local_spread(posterior: ScalarSampler, reach: int) -> Decimal:
-    """Return the range of one record's log ratio between cells within reach, rounded up.
+    """Return the bounded range of one step at likelihood power 1, rounded up.
 
-    Privacy: width of the statistic times the largest |a(theta_i) - a(theta_j)|, |i - j| <= reach; ``a`` is monotone, so
-        that only pairs at the full reach matter.
+    Privacy: the range is ``width`` times the largest |a(theta_i) - a(theta_j)| with |i - j| <= reach, see
+        ``BarkerKernel``. As ``a`` is monotone, only pairs with |i - j| = reach matter.
     Source: see ``BarkerKernel``.
     """
     _, width, steps = posterior.model.grid
@@ -97,7 +98,8 @@ def plan_walk(
 ) -> tuple[BarkerKernel, ChainCost, Decimal]:
     """Return a planned walk (grid, reach, likelihood power), its cost, and the range of a step.
 
-    The reach lets a free walk of all steps cross the support.
+    The reach is chosen so that a walk that accepts every proposal moves by half of the support (one standard
+    deviation).
 
     Raises:
         SpecError: the support is missing or wrong, or epsilon is too small.
@@ -112,7 +114,7 @@ def plan_walk(
 
 
 def plan_parameters(walk: BarkerKernel, cost: ChainCost, spread: Decimal, kernel: str) -> dict[str, Any]:
-    """Return the parameters that the plan of a walk states."""
+    """Return what a plan states about a walk."""
     return {
         **cost.plan_parameters(kernel),
         "range": float(spread),

@@ -1,4 +1,4 @@
-"""Noise calibrated to a statistic, whose parts may have their own shares of the budget, and its release."""
+"""Noise calibrated to a statistic, whose parts may have their own shares of the budget."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ def calibrated_noise(
     """Return noise calibrated to a statistic: as a whole, or part by part if its parts have different weights.
 
     Args:
-        statistic: the statistic to add noise to.
         total: the budget.
         calibrate: returns the law for a sensitivity and a share of the budget.
         sensitivity: returns the sensitivity of the statistic, or of a part.
 
-    Privacy: parts of equal weights get the noise of one law, by the sensitivity of the whole; see ``noise_by_parts``.
+    Privacy: if all weights are equal, one law is calibrated to the sensitivity of the whole statistic; otherwise see
+        ``noise_by_parts``.
     Source: design notes, budget per node.
     """
     parts = statistic.parts

@@ -1,4 +1,4 @@
-"""Draws of a vector of shares, or of a network's tables, each table with its own sampler and share of the budget."""
+"""Draws of a probability vector, or of a network's tables, whose budget is divided between the tables."""
 
 from __future__ import annotations
 
@@ -18,28 +18,29 @@ from dpbayes_cli.models.families.capabilities import DirichletProbabilities
 from dpbayes_cli.models.families.discrete_bayes_net import DiscreteBayesNet
 
 ROWS_TOUCHED = 2
-"""A replaced record leaves one row of a table and joins another: the rounding of both rows counts."""
+"""A replaced record leaves one row of a table and joins another: the rounding errors of both rows count."""
 
 _UP_TO_15_DIGITS = Context(prec=15, rounding=ROUND_CEILING)
-"""Shares are rounded down. The charge for their sum is rounded up to 15 digits, but never above the request."""
+"""Each table's share of epsilon is rounded down. The charge for all tables is rounded up to 15 digits, but never above
+the requested epsilon."""
 
 OneRow = Callable[[tuple[float, ...], DrawRequest, Decimal], tuple[Sampler, Tempering, dict[str, Any]]]
-"""Returns the sampler, the tempering and the plan parameters of a row, from its concentrations, the request for its
-table, and the largest number of rows in which one record counts."""
+"""A function of the concentrations of a row, the request for its table, and the number of rows that a replaced record
+may change. It returns the sampler, the tempering and the plan parameters of the row."""
 
 
 @dataclass(frozen=True)
 class DagSampler(Sampler):
-    """The law of the rows of a network's tables, drawn independently.
+    """The law of a network's tables, whose rows are drawn independently.
 
-    Privacy: rows are independent, so that log ratios of neighbors add up, and so do tables. A replaced record takes one
-        count from a row of a table and gives one to the same or another row. If there are two rows, the log ratio of
-        the one changes by T log theta_k and that of the other by T log theta_k', each of range T R / 2; in one row both
-        changes together have the range T R.
+    Privacy: rows and tables are independent, so that their log ratios of neighbors add up. A replaced record takes one
+        count from a row of a table and adds one to the same or another row. If these are two rows, the log ratio of one
+        changes by T log theta_k and the log ratio of the other by T log theta_k'; each change has range T R / 2. If it
+        is the same row, both changes together have range T R.
     Source: Zhang, Rubinstein and Dimitrakakis 2016, Lemma 3; design notes, discrete Bayes nets node by node.
 
     Attributes:
-        laws: for each table the sampler of one of its rows.
+        laws: for each table the sampler that all of its rows share.
         rows: the number of rows of each table.
         widths: the number of values in a row of each table.
     """
@@ -54,15 +55,15 @@ class DagSampler(Sampler):
         return [tuple(share for row in drawn for share in row[i]) for i in range(size)]
 
     def moments(self, values: Sequence[int]) -> tuple[float, float]:
-        """Return the moments of the first parameter."""
+        """Return the mean and standard deviation of the first parameter."""
         return self.laws[0].moments(values[: self.widths[0]])
 
     def moments_by_row(self, values: Sequence[int]) -> list[tuple[float, float]]:
-        """Return the moments of the first parameter of every row."""
+        """Return the mean and standard deviation of the first parameter of every row."""
         return [law.moments(counts) for law, counts in self._rows(values)]
 
     def is_possible(self, draw: Sequence[float]) -> bool | None:
-        """Return whether every row of the tables can be drawn by its law."""
+        """Return whether every row of the tables is a possible draw; None if a sampler cannot tell."""
         if len(draw) != sum(rows * width for rows, width in zip(self.rows, self.widths, strict=True)):
             return False
         possible = [law.is_possible(row) for law, row in self._rows(draw)]
@@ -77,9 +78,9 @@ class DagSampler(Sampler):
 
 
 def discrete_sampler(model: Model, request: DrawRequest, one_row: OneRow) -> tuple[Sampler, Decimal, dict[str, Any]]:
-    """Return the sampler of one vector of shares or of a network, the cost of all draws, and the plan's parameters.
+    """Return the sampler of a probability vector or of a network, the cost of all draws, and the plan's parameters.
 
-    The tables of a network divide epsilon in proportion to their weights, rounded down.
+    Each table of a network gets a share of epsilon in proportion to its weight, rounded down.
 
     Raises:
         SpecError: no guarantee can be given.

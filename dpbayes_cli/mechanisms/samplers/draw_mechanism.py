@@ -12,7 +12,7 @@ from dpbayes_cli.core.statistic import ExactEvidence
 
 
 class DrawMechanism(Mechanism):
-    """A mechanism that releases the planned draws, whose prior is part of the request."""
+    """A mechanism that releases draws of parameters; the prior is part of the request."""
 
     example: ClassVar[Mapping[str, Mapping[str, Any]]] = {"privacy": {"epsilon": "1"}, "sampling": {"draws": 3}}
     needs_n: ClassVar[bool] = True

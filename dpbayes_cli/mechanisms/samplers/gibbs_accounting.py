@@ -20,8 +20,9 @@ from dpbayes_cli.privacy.kinds import BoundedRange
 ANNEALING_LEVELS = 10
 """Number of powers of an annealed chain: 1/10, 2/10, ..., 1."""
 _MARGIN, _EXTRA_FACTOR = Decimal("1e-8"), 16
-"""A chain stays below its budget by a relative 1e-8 and by 16 times the rounding error of its updates. So the shares of
-the budget can be short decimals; each share is compared with the cost of its updates."""
+"""The cost of a chain stays below its budget by the fraction 1e-8 of the budget plus 16 times the bound on the rounding
+errors of its updates. Shares of the budget can then be short decimals, and each share still covers the cost of its
+updates."""
 _TEN_DIGITS = Context(prec=10)
 
 
@@ -37,7 +38,7 @@ class Update:
     """One kind of update in a sweep.
 
     Attributes:
-        spread: the range of a log ratio of neighbors at a likelihood power of one.
+        spread: the bounded range of the update at likelihood power 1.
         extra: a bound on the effect of rounding on this range, at any power.
         times: the number of updates of this kind in a sweep.
     """
@@ -48,7 +49,7 @@ class Update:
     times: int = 1
 
     def cost_of_sweeps(self, likelihood_power: Decimal, sweeps: int) -> Decimal:
-        """Return the cost of the updates of some sweeps, rounded up."""
+        """Return the cost of all updates of this kind in a number of sweeps, rounded up."""
         one_update = UP.add(UP.multiply(likelihood_power, self.spread), self.extra)
         return UP.multiply(one_update, Decimal(self.times * sweeps))
 
@@ -66,9 +67,9 @@ class ChainCost:
     """The cost of a chain, whose updates are planned and priced before it starts.
 
     Attributes:
-        likelihood_power: that of the last sweeps.
+        likelihood_power: the likelihood power of the last sweeps.
         updates: the number of priced updates.
-        log_weight_epsilon: the part of the guarantee's epsilon that is not spent on updates.
+        log_weight_epsilon: the part of the guarantee's epsilon that pays for the noisy log weight.
     """
 
     likelihood_power: Decimal
@@ -78,7 +79,7 @@ class ChainCost:
     log_weight_epsilon: Decimal = Decimal(0)
 
     def plan_parameters(self, kernel: str) -> dict[str, Any]:
-        """Return the parameters of the cost that a plan states."""
+        """Return what a plan states about the cost of a chain."""
         spent = exact_difference(self.guarantee.epsilon, self.log_weight_epsilon)
         parameters = {
             "kernel": kernel,
@@ -100,7 +101,7 @@ def powers(sweeps: int, draws: int, *, annealed: bool) -> list[tuple[Decimal, in
     """Return the powers of a chain with the number of sweeps at each; all draws come from sweeps at power one.
 
     Raises:
-        SpecError: there are fewer sweeps than draws, or fewer at power one.
+        SpecError: there are more draws than sweeps, or more draws than sweeps at power one.
     """
     if draws > sweeps:
         raise SpecError(
@@ -115,7 +116,7 @@ def powers(sweeps: int, draws: int, *, annealed: bool) -> list[tuple[Decimal, in
     counts = [per_level] * (levels - 1) + [per_level + rest]
     if draws > counts[-1]:
         raise SpecError(
-            f"{draws} draws need as many sweeps at full power; only {counts[-1]} of {sweeps} annealed sweeps have it",
+            f"{draws} draws need as many sweeps at full power; only {counts[-1]} of {sweeps} annealed sweeps run at it",
             where="sampling.draws",
             hint="use more sweeps, fewer draws, or kernel: gibbs",
         )
@@ -130,9 +131,9 @@ def price_chain(epsilon: Decimal, updates: Sequence[Update], schedule: Sequence[
         updates: the kinds of update in every sweep.
         schedule: for each stage of the chain, its power and its number of sweeps.
 
-    Privacy: an update of likelihood power b T is an exponential mechanism whose log ratio has a range of at most
-        b T R + extra. The chain is the adaptive composition of its updates, whose number, order and costs are fixed
-        before it starts, and its whole state is public: epsilons add, and so do the Renyi curves of bounded range.
+    Privacy: an update at likelihood power p is an exponential mechanism of bounded range at most p * spread + extra.
+        The chain is the adaptive composition of its updates: their number, order and costs are fixed before it starts,
+        and all of its points are public. So the epsilons of the updates add up, and so do their Renyi curves.
     Source: Foulds et al. 2016, sec. 4.1; Cesar and Rogers 2021; Neal 2001 (rising powers).
 
     Raises:

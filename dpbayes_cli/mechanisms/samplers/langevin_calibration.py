@@ -32,21 +32,23 @@ from dpbayes_cli.privacy.noisy_descent import Curvature, certificate, descent_mu
 UNTEMPERED = 1.0
 """The likelihood power of the untempered posterior; a larger power would count every record more than once."""
 _CONTRACTION_NATS = 3.0
-"""The default number of steps makes (1 - h tau)^T at most exp(-3): 5 % of the distance from the start remains."""
+"""The default number T of steps of size h makes (1 - h tau)^T at most exp(-3): 5 % of the distance from the start
+remains."""
 _MAX_WORK = 1.2e10
-"""Entries of the design that the default number of steps visits at most: half a minute of work."""
+"""The default number of steps visits at most this many entries of the design matrix: half a minute of work."""
 _MIN_STEPS = 100
 _MAX_INFLATION = 4.0
-"""A larger inflation of a variance gives a warning; a step size of 1 / M inflates variances at most 2 times."""
+"""If the step size inflates a posterior variance by a larger factor, the plan warns; a step size of 1 / M inflates it
+at most 2 times."""
 _MAX_STEP_TIMES_SMOOTHNESS = 2.0 * (1.0 - 1e-5)
-"""A step contracts if its size times M is below 2; the margin covers rounding errors."""
+"""A step contracts if its size times the smoothness M is below 2; the margin covers rounding errors."""
 BELOW_TARGET = 1.0 - 1e-10
-"""The share of a target at which calibration aims; the rest is more than the rounding up of costs takes."""
+"""Calibration aims at this fraction of a target cost, so that rounding costs up does not exceed the target."""
 _MAX_WIDENING = 0.1
-"""The largest relative widening of a chain's noise to cover the rounding of double precision."""
+"""A chain is refused if its noise must be wider by a larger fraction to cover the rounding of double precision."""
 _DEFAULT_GAMMA = 0.01
 _COEFFICIENT_RESOLUTION = 1 << 10
-"""Released coefficients are rounded to multiples of a power of two, the largest below 1 / (1024 sqrt(M))."""
+"""Released coefficients are rounded to multiples of the largest power of two that is at most 1 / (1024 sqrt(M))."""
 
 
 class LangevinOptions(EpsilonOptions, frozen=True, kw_only=True):
@@ -83,7 +85,7 @@ class Calibrator:
 
     Attributes:
         n_records: the declared number of records, which determines M, the step size and the number of steps.
-        curvature: the bounds on loss and rows.
+        curvature: the bounds on the derivatives of the loss and on the norm of a row.
     """
 
     model: ConvexLossModel
@@ -92,7 +94,7 @@ class Calibrator:
     curvature: Curvature
 
     def chain(self, power: float, tau: float) -> CalibratedChain:
-        """Return the chain with a likelihood power and a prior precision, and its cost.
+        """Return the chain for a likelihood power and a prior precision, with its cost.
 
         Raises:
             SpecError: the stated step size is 2 / M or more.
@@ -101,7 +103,7 @@ class Calibrator:
         step_size = 1.0 / smoothness if self.options.step_size is None else self.options.step_size
         if not step_size * smoothness < _MAX_STEP_TIMES_SMOOTHNESS:
             raise SpecError(
-                f"the step size is {step_size:g}; the chain contracts below 2 / M = {2.0 / smoothness:.6g}",
+                f"the step size is {step_size:g}; it must be below 2 / M = {2.0 / smoothness:.6g}",
                 where="sampling.step_size",
                 hint="use a smaller step size; the default is 1 / M",
             )
@@ -110,7 +112,7 @@ class Calibrator:
         return CalibratedChain(power, tau, step_size, n_steps, mu)
 
     def horizon(self, step_size: float, tau: float) -> int:
-        """Return the default number of steps: as many as contraction needs, within a bounded amount of work."""
+        """Return the default number of steps: as many as contraction needs, but no more than the work limit allows."""
         wanted = math.ceil(_CONTRACTION_NATS / (step_size * tau))
         visits = self.n_records * self.model.design.entries_per_row * self.options.draws
         return max(1, min(wanted, max(_MIN_STEPS, int(_MAX_WORK / visits))))
@@ -126,7 +128,7 @@ class Calibrator:
         """Return the chain with the largest likelihood power, up to 1, whose cost stays within a target.
 
         Raises:
-            SpecError: no likelihood power fits.
+            SpecError: no likelihood power keeps the cost within the target.
         """
         tau = self.model.precision
         power = largest_likelihood_power(lambda r: self.cost(r, tau), target, UNTEMPERED)
@@ -155,8 +157,8 @@ def chain_calibrator(
     """Return the calibrator of a request.
 
     Raises:
-        SpecError: the number of records is private and no ``max_records`` is stated, or it is unknown; or a total
-            variation is stated without a certificate.
+        SpecError: the number of records is unknown, or it is private and no ``max_records`` is stated; or gamma is
+            stated without a certificate.
     """
     if policy.contributions > 1:
         raise SpecError(
@@ -234,7 +236,7 @@ def plan_chains(
     how = (
         f"the last iterate of {chains} of {n_steps} steps of size {step_size:.3g} from 0, at likelihood "
         f"power {power:.4g} and prior precision tau = {tau:.4g}; the guarantee holds for this "
-        f"chain, mixed or not. Public bounds on its bias: at most {start_left:.2g} of the distance "
+        f"chain, whether or not it has mixed. Public bounds on its bias: at most {start_left:.2g} of the distance "
         f"from the start remains, and a variance is inflated at most {inflation:.3g} times"
     )
     return Plan((step,), guarantee, parameters, how, _warnings(n_steps, start_left, inflation))
@@ -258,11 +260,11 @@ def _warnings(n_steps: int, start_left: float, inflation: float) -> tuple[str, .
     if start_left > 1.0001 * math.exp(-_CONTRACTION_NATS):
         warnings.append(
             f"{n_steps} steps are few for the chain's contraction rate: up to {start_left:.2g} of the distance "
-            "from the start remains in directions where the data are weak; the guarantee does not depend on it"
+            "from the start remains in directions where the data are weak; the guarantee holds all the same"
         )
     if inflation > _MAX_INFLATION:
         warnings.append(
             f"the stated step size is large: in the narrowest direction the posterior variance is up to "
-            f"{inflation:.3g} times too large; the guarantee does not depend on it"
+            f"{inflation:.3g} times too large; the guarantee holds all the same"
         )
     return tuple(warnings)

@@ -26,7 +26,7 @@ from dpbayes_cli.privacy.noisy_descent import (
 )
 
 DEFAULT_ORDER = Decimal(2)
-"""The order of a stated divergence if no order is stated."""
+"""The default order of the Renyi divergence that a stated epsilon bounds."""
 
 
 class GibbsPosteriorOptions(LangevinOptions, frozen=True, kw_only=True):
@@ -44,7 +44,7 @@ def target_mu(options: GibbsPosteriorOptions) -> float:
     """Return the mu that one draw may cost.
 
     Raises:
-        SpecError: not exactly one of mu, rho and (epsilon, delta) is stated, or a delta without its epsilon.
+        SpecError: not exactly one of mu, rho and (epsilon, delta) is stated, or delta is stated without epsilon.
     """
     lacks_epsilon = options.delta is not None and options.epsilon is None
     if [options.mu, options.rho, options.epsilon].count(None) != 2 or lacks_epsilon:
@@ -66,7 +66,7 @@ def epsilon_and_delta(options: GibbsPosteriorOptions) -> tuple[float, float]:
     """Return the stated (epsilon, delta).
 
     Raises:
-        SpecError: one of them is missing; no chain has a pure epsilon.
+        SpecError: epsilon or delta is missing; no chain has a pure epsilon.
     """
     epsilon = float(options.stated_epsilon())
     if options.delta is None:
@@ -79,9 +79,9 @@ def epsilon_and_delta(options: GibbsPosteriorOptions) -> tuple[float, float]:
 
 
 def gdp_rule(chains: Calibrator, options: GibbsPosteriorOptions) -> tuple[CalibratedChain, dict[str, Any]]:
-    """Calibrate by Gaussian DP: the largest likelihood power, or the least precision for a stated one.
+    """Calibrate by Gaussian DP: find the largest likelihood power or, if a power is stated, the least prior precision.
 
-    Privacy: the cost of the chain that runs, see ``descent_mu``.
+    Privacy: the charge is the cost of the chain that runs, see ``descent_mu``.
     Source: Gopi, Lee and Liu 2022 (mu = D / sqrt(tau) for exact draws); Bok, Su and Altschuler 2024 for the chain.
     """
     _check_no_order(options)
@@ -93,10 +93,10 @@ def minami_rule(chains: Calibrator, options: GibbsPosteriorOptions) -> tuple[Cal
     """Calibrate by Theorem 7 of Minami et al., solved for the likelihood power.
 
     Raises:
-        SpecError: the exact curve does not confirm the rule's likelihood power.
+        SpecError: mu, rho or a likelihood power is stated, or the cost of the chain exceeds (epsilon, delta).
 
-    Privacy: the charge is the cost of the chain that runs. The rule only chooses the likelihood power, at which this
-        cost must imply the stated (epsilon, delta) by the exact curve.
+    Privacy: the charge is the cost of the chain that runs. The rule only chooses the likelihood power. The exact
+        Gaussian curve of the chain at this power must imply the stated (epsilon, delta).
     Source: Minami, Arai, Sato and Nakagawa 2016, Theorem 7. The plan also states the likelihood power of Corollary 8,
         and whether Theorem 7 confirms it.
     """
@@ -110,7 +110,10 @@ def minami_rule(chains: Calibrator, options: GibbsPosteriorOptions) -> tuple[Cal
     corollary = minami_corollary(*per_draw, slope, tau)
     chain = chains.chain(power, tau)
     if gaussian_delta_above(chain.mu * math.sqrt(options.draws), epsilon) > delta:
-        raise SpecError("the exact curve does not confirm the rule's likelihood power", where="sampling.calibration")
+        raise SpecError(
+            "at the likelihood power of this rule the chain costs more than epsilon and delta",
+            where="sampling.calibration",
+        )
     confirmed = minami_delta(per_draw[0], corollary, slope, tau) <= per_draw[1] * (1.0 + 1e-9)
     return chain, {"corollary_8": {"likelihood_power": corollary, "confirmed_by_theorem_7": confirmed}}
 
@@ -119,9 +122,9 @@ def calibrate_diffuse(chains: Calibrator, order: Decimal | None) -> tuple[Calibr
     """Calibrate by Algorithm 5 of Geumlek et al.: the largest likelihood power, up to 1.
 
     Raises:
-        SpecError: no epsilon is stated, or the chain exceeds the divergence at the order.
+        SpecError: no epsilon is stated, or the chain's Renyi divergence at the order exceeds it.
 
-    Privacy: the charge is the cost of the chain that runs; the rule's likelihood power must keep it within epsilon.
+    Privacy: the charge is the cost of the chain that runs; it must stay within epsilon at the rule's likelihood power.
     Source: Geumlek, Song and Chaudhuri 2017, Theorem 17 and Algorithm 5.
     """
     at_order, epsilon = _divergence(chains, order)
@@ -136,9 +139,9 @@ def calibrate_concentrated(
     """Calibrate by Algorithm 4 of Geumlek et al.: the smallest prior precision, at least that of the prior.
 
     Raises:
-        SpecError: no epsilon is stated, or the chain exceeds the divergence at the order.
+        SpecError: no epsilon is stated, or the chain's Renyi divergence at the order exceeds it.
 
-    Privacy: the charge is the cost of the chain that runs; the precision of the rule must keep it within epsilon.
+    Privacy: the charge is the cost of the chain that runs; it must stay within epsilon at the rule's precision.
     Source: Geumlek, Song and Chaudhuri 2017, Theorem 16 and Algorithm 4.
     """
     at_order, epsilon = _divergence(chains, order)
@@ -152,11 +155,13 @@ def geumlek_rule(chains: Calibrator, options: GibbsPosteriorOptions) -> tuple[Ca
     """Calibrate by a rule of Geumlek et al.: concentrated if a likelihood power is stated, otherwise diffuse.
 
     Raises:
-        SpecError: the cost is not stated as an epsilon at an order.
+        SpecError: the cost is not stated as a Renyi divergence epsilon at an order.
     """
     if options.mu is not None or options.rho is not None or options.delta is not None:
         raise SpecError(
-            "the rules of Geumlek et al. need an epsilon at an order", where="privacy", hint="--eps 0.1 --order 8"
+            "the rules of Geumlek et al. need a Renyi divergence epsilon at an order",
+            where="privacy",
+            hint="--eps 0.1 --order 8",
         )
     if options.likelihood_power is None:
         return calibrate_diffuse(chains, options.order)
@@ -164,7 +169,7 @@ def geumlek_rule(chains: Calibrator, options: GibbsPosteriorOptions) -> tuple[Ca
 
 
 def _divergence(chains: Calibrator, order: Decimal | None) -> tuple[float, float]:
-    """Return the order, and the largest allowed divergence of one draw at this order."""
+    """Return the order, and the Renyi divergence that one draw may have at this order."""
     return float(order or DEFAULT_ORDER), float(chains.options.stated_epsilon()) / chains.options.draws
 
 
@@ -193,7 +198,7 @@ def untempered_chain(chains: Calibrator, order: Decimal | None) -> tuple[Calibra
     Raises:
         SpecError: an epsilon is stated, and the chain costs more.
 
-    Privacy: the cost of the chain that runs.
+    Privacy: the charge is the cost of the chain that runs.
     Source: Geumlek, Song and Chaudhuri 2017, Algorithm 1.
     """
     options, at_order = chains.options, float(order or DEFAULT_ORDER)

@@ -1,9 +1,9 @@
 """The tempered posterior of a regression line of known variance, on a public grid of lines that stay within bounds.
 
-All numbers are scaled to [-1, 1]. A line has a level, its height in the middle of the features' bounds, and slopes. On
-the box of the features its heights are between level - sum |slope_j| and level + sum |slope_j|. The support is the set
-of lines that stay between two public heights there: an L1 ball. The grid is a lattice in this ball, small enough to
-enumerate.
+All numbers are scaled to [-1, 1]. A line has slopes and a level, which is its height at the midpoints of the features'
+bounds. For features within their bounds, the line's heights are between level - sum |slope_j| and level + sum
+|slope_j|. The support is the set of lines whose heights stay between two public bounds: an L1 ball. The grid is a
+lattice in this ball, small enough to enumerate.
 """
 
 from __future__ import annotations
@@ -31,19 +31,20 @@ if TYPE_CHECKING:
 MAX_POINTS = 1 << 17
 _MAX_RESOLUTION = 256
 _COARSEST = 6
-"""The least number of grid steps from the middle of the support to its corners; a coarser grid resolves no slope."""
+"""The least number of grid steps from the center of the support to its corners; a coarser grid does not resolve
+slopes."""
 _COARSENED_RESOLUTION = 12
 _MAX_LOG_TERMS = 1e13
 
 
 @dataclass(frozen=True)
 class LineCover:
-    """The public lattice of lines: level = middle + reach k_0 / G, slope_j = reach k_j / G, sum of all |k| <= G.
+    """The public lattice of lines with level = middle + step * k_0 and slope_j = step * k_j, where sum |k| <= G.
 
     Attributes:
         n_features: the number of slopes.
         resolution: G.
-        low, high: the heights between which a line stays, scaled, -1 <= low < high <= 1.
+        low, high: the scaled bounds on a line's heights, -1 <= low < high <= 1.
     """
 
     n_features: int
@@ -53,31 +54,32 @@ class LineCover:
 
     @property
     def middle(self) -> Fraction:
-        """The height halfway between the two heights."""
+        """The height halfway between ``low`` and ``high``."""
         return (self.low + self.high) / 2
 
     @property
     def step(self) -> Fraction:
-        """The distance between neighboring levels, or slopes."""
+        """The distance between neighboring levels, and between neighboring slopes."""
         return (self.high - self.low) / (2 * self.resolution)
 
     def spread(self, variance: Fraction) -> Fraction:
-        """Return R, the range of the log ratio of two records in scaled numbers, for a scaled variance w.
+        """Return R, the range over all lines of the log likelihood ratio of two records, for the scaled variance w.
 
-        Privacy: f = log p(y | x) - log p(y' | x') = [(y' - b')^2 - (y - b)^2] / (2 w), with b and b' a line's heights
-            at the two records. Let c and c' be the heights of a second line. From one line to the other f changes by at
-            most [g(c', b') + g(b, c)] / (2 w), g(p, q) = max over |y| <= 1 of (q - y)^2 - (p - y)^2 = q^2 - p^2 + 2 |q
-            - p|: each record has its own term. For heights in [low, high], g is largest at the ends: for q > p it is (q
-            - p)(q + p + 2), which grows with q and falls with p as long as q, -p <= 1; for q < p the signs change. So f
-            varies by at most (high - low)(2 + |low + high|) / w, for any number of features. This is attained by two
-            lines that cross from low to high and from high to low along one feature, by records at its two ends, and by
-            y and y' at the farther end.
+        Privacy: let b and b' be the heights of a line at two records (x, y) and (x', y'). The log likelihood ratio is f
+            = log p(y | x) - log p(y' | x') = [(y' - b')^2 - (y - b)^2] / (2 w). Let c and c' be the heights of a second
+            line. Each record contributes one term, so that f differs between the two lines by at most [g(c', b') + g(b,
+            c)] / (2 w). Here g(p, q) is the maximum of (q - y)^2 - (p - y)^2 over |y| <= 1, which is q^2 - p^2 + 2 |q -
+            p|. For q > p, g = (q - p)(q + p + 2) grows with q and falls with p, because both are in [-1, 1]; the case q
+            < p follows by a change of signs. So g is largest if p and q are low and high, and f varies by at most (high
+            - low)(2 + |low + high|) / w, for any number of features. The bound is attained: along one feature one line
+            goes from low to high and the other from high to low, the records are at the two ends of this feature, and y
+            and y' are both at the end of [-1, 1] that is farther from (low + high) / 2.
         Source: Zhang et al. 2016 sec. 5.2 and assumption 1 (bounded support); Wang, Fienberg and Smola 2015.
         """
         return (self.high - self.low) * (2 + abs(self.low + self.high)) / variance
 
     def points(self) -> Integers:
-        """Return the lattice's k, shape (n_points, n_features + 1), in lexical order."""
+        """Return the integers k of all lattice points, shape (n_points, n_features + 1), in lexical order."""
         return lattice_ball(self.n_features + 1, self.resolution)
 
 
@@ -102,10 +104,10 @@ def lattice_ball(dimension: int, radius: int) -> Integers:
 class LinearRegressionSampler(Sampler):
     """The tempered posterior of a regression line on the lattice of lines within bounds.
 
-    Privacy: weights exp(-T sum of (y - height)^2 / (2 variance)) times a base measure that no record changes. Replacing
-        a record changes the log weights by a function of range T R at most, R that of ``LineCover.spread``. The sum of
-        squares is an exact integer form of the integer statistic; the rounding of decimals and of weights to integers
-        adds less than ``GRID_SLACK``.
+    Privacy: the weight of a line is exp(-T * sum of (y - height)^2 / (2 * variance)) times a base measure that does not
+        depend on the data. Replacing a record changes the log weights by a function of range at most T * R, where R is
+        ``LineCover.spread``. The sum of squares is computed exactly from the integer statistic. Rounding the log
+        weights to decimals and the weights to integers adds less than ``GRID_SLACK``.
     Source: Zhang et al. 2016 sec. 5.2; Wang, Fienberg and Smola 2015; design notes, sampling in finite precision.
     """
 
@@ -118,7 +120,7 @@ class LinearRegressionSampler(Sampler):
     cover: LineCover
 
     def second_moments(self, values: Sequence[int]) -> list[list[int]]:
-        """Return the sums of products of (1, target, features), above the diagonal, in units of 1 / (2 steps^2)."""
+        """Return the upper triangle of the sums of products of (1, target, features), in units of 1 / (2 * steps^2)."""
         d, left = len(self.line.bounds), iter(values)
         moments = [[0] * (d + 1) for _ in range(d + 1)]
         moments[0][0] = 2 * self.n_records * self.line.steps**2
@@ -153,7 +155,7 @@ class LinearRegressionSampler(Sampler):
         return [EXACT.fma(power, Decimal(s), p) for s, p in zip(squares, prior, strict=True)]
 
     def _log_prior(self) -> list[Decimal]:
-        """Return the log prior of all points: floats that are the same for all data, and used as exact numbers."""
+        """Return the log prior of all points: floats that do not depend on the data and are used as exact numbers."""
         cover, line = self.cover, self.line
         k = cover.points() * float(cover.step)
         level = float(cover.middle) + k[:, 0] + k[:, 1:] @ np.array(line.prior_mean[1:]) - line.prior_mean[0]
@@ -162,7 +164,7 @@ class LinearRegressionSampler(Sampler):
         return list(map(Decimal, (-0.5 * power / line.variance * penalty).tolist()))
 
     def weights(self, values: Sequence[int]) -> CellWeights:
-        """Return the integer weights of the points, determined by exact integer statistics."""
+        """Return the integer weights of the points, computed from exact integer statistics."""
         logs = self.exact_logs(values)
         return cell_weights(np.array(logs, dtype=np.float64), logs.__getitem__)
 
@@ -172,7 +174,7 @@ class LinearRegressionSampler(Sampler):
         return len(draw) == points.shape[1] and bool(np.isclose(points, np.asarray(draw), rtol=1e-12).all(axis=1).any())
 
     def coarsened(self) -> LinearRegressionSampler:
-        """Return the law on a coarser lattice; its likelihood power and its cost are the same."""
+        """Return the sampler on a coarser lattice, at the same likelihood power and cost."""
         return replace(self, cover=replace(self.cover, resolution=min(self.cover.resolution, _COARSENED_RESOLUTION)))
 
     def coefficients(self) -> Floats:
@@ -189,12 +191,12 @@ class LinearRegressionSampler(Sampler):
         return [tuple(coefficients[point].tolist()) for point in self.weights(values).draw(size)]
 
     def moments(self, values: Sequence[int]) -> tuple[float, float]:
-        """Return the moments of the intercept under the law on the lattice."""
+        """Return the mean and standard deviation of a drawn intercept."""
         masses = normalized(np.array(self.exact_logs(values), dtype=np.float64))
         return weighted_moments(masses, self.coefficients()[:, 0])
 
     def nonprivate_sd(self, values: Sequence[int]) -> float:
-        """Return the posterior standard deviation of the intercept without privacy, cover or tempering."""
+        """Return the intercept's standard deviation under the untempered posterior on all lines."""
         line, unit = self.line, 2.0 * self.line.steps**2
         upper = np.array([[m / unit for m in row] for row in self.second_moments(values)])
         moments = np.delete(np.delete(upper + np.triu(upper, 1).T, 1, axis=0), 1, axis=1)

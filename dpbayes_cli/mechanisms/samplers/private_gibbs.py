@@ -1,7 +1,8 @@
 """A private Gibbs chain on hidden states: its plan, its cost, and the chain that runs.
 
-The whole state of the chain is public: the state of every site, the emissions, the links. Data enter only through two
-updates of every sweep, and each is an exponential mechanism.
+All points of the chain are public: the hidden state of every site (a record, or a time step of a sequence), the
+    emissions (probabilities of the features' values in each state), and the links (probabilities of the states or of
+    transitions). Data enter only the updates of states and of emissions, and each of these is an exponential mechanism.
 """
 
 from __future__ import annotations
@@ -34,11 +35,13 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Integers
 
 SITES_TOUCHED = 2
-"""A replaced record leaves one site, and one row of a table, and joins another: the rounding of both counts."""
+"""A replaced record leaves one site and one row of a table, and joins others: rounding errors count twice."""
 _MAX_LINK_NATS = 512
-"""The links' part of a utility is cut off at this number of nats, far beyond the window of any choice."""
+"""Log probabilities of states given the links are cut off at minus this number of nats, so that utilities fit into 64
+bits."""
 _MAX_FINENESS = 256
-"""Largest number of tempered records per row that a lattice is refined for; finer rows would take too long."""
+"""A lattice gets finer with the number of tempered records per row, but only up to this number: a finer lattice would
+take too long."""
 DEFAULT_SWEEPS = 200
 
 
@@ -54,25 +57,27 @@ class PrivateGibbsOptions(ChainOptions, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class PrivateGibbs(Chain):
-    """A chain of Gibbs sweeps for the prior times the likelihood to the power T, with emissions on public lattices.
+    """A chain of Gibbs sweeps on the prior times the likelihood to the power T, with emissions on public lattices.
 
     A sweep draws the states given emissions and links, one update block after another, then the emissions given the
-    states, then the links given the states. States and emissions cost the same at one likelihood power, so that half of
-    the budget goes to each. The range of the current emissions, which is public, is often below R. But a likelihood
-    power that followed the emissions would give updates that leave no common law invariant.
+    states, then the links given the states. At the same likelihood power states and emissions cost the same, so that
+    each gets half of the budget. The current emissions are public and often have a smaller range than R. But if the
+    likelihood power were adapted to them, the updates would leave no common law invariant.
 
-    Privacy: R = sum over features of 2 log(most / least share). States: a site's utilities are integers. They add up
-        the links' part and one part for every record of the site: the sum over features f of L_f[share of its value],
-        where L_f is T log(share) in units of 2^-bits, rounded. Over the states one record's part has a range of at most
-        r = sum_f (L_f[most] - L_f[least]) <= T R / 2 + F 2^-bits, F the number of features. A record replaced within a
-        site changes its utilities by the difference of two such parts, of range 2 r. A record that leaves one site and
-        joins another changes the utilities of both sites, by parts of range r each. In one block sites are drawn
-        independently, and the ranges add up to 2 r. In two blocks each block is an exponential mechanism of range r,
-        given the outcome of the earlier one. Two mechanisms of range r never cost more than one of range 2 r: 2 (r^2 /
-        8) < (2 r)^2 / 8, and two pure r-DP mechanisms are together 2 r-DP, so that their curve is at most the largest
-        curve of pure 2 r-DP. Emissions: given the public states a replaced record takes one count from a row of each
-        feature's table and gives one to the same or another row: range 2 T log(most / least) per feature, see
-        ``DagSampler``. Links: their law depends on public states alone, and is free.
+    Privacy: R is the sum over features of 2 log(most / least), where most and least are the largest and the smallest
+        probability on the feature's lattice. States: the utilities of a site are integers. They are sums of a part that
+        depends on the links and of one part for every record of the site. A record's part is the sum over features f of
+        L_f[probability of its value], where L_f is T log(probability), rounded to units of 2^-bits. Over the states a
+        record's part has a range of at most r = sum_f (L_f[most] - L_f[least]) <= T R / 2 + F * 2^-bits, where F is the
+        number of features. If a record is replaced by one at the same site, the utilities of the site change by the
+        difference of two such parts, of range 2 r. If it is replaced by one at another site, the utilities of both
+        sites change, each by a part of range r. If both sites are in one block, they are drawn independently, and the
+        ranges add up to 2 r. If they are in two blocks, each block is an exponential mechanism of range r, given the
+        outcome of the earlier block. Two mechanisms of range r never cost more than one of range 2 r: 2 (r^2 / 8) < (2
+        r)^2 / 8, and two pure r-DP mechanisms are together 2 r-DP, so that their curve is at most the largest curve of
+        pure 2 r-DP. Emissions: given the public states, a replaced record takes one count from a row of each feature's
+        table and adds one to the same or another row. The range is 2 T log(most / least) per feature, see
+        ``DagSampler``. Links: their law depends only on the public states, so that drawing them costs nothing.
     Source: Foulds et al. 2016, sec. 4.1; design notes, private Gibbs sampling.
 
     Attributes:
@@ -125,7 +130,7 @@ class PrivateGibbs(Chain):
         return total
 
     def start(self) -> tuple[Integers, ...]:
-        """Return emissions drawn from their prior, as lattice counts, shape (n_states, n_values) per feature."""
+        """Return emissions drawn from the prior, as in ``Point``, shape (n_states, n_values) per feature."""
         nothing = [np.zeros((self.structure.n_states, len(a)), dtype=np.int64) for a in self.structure.emissions]
         return self._rows(nothing, Decimal(0))
 
@@ -173,7 +178,7 @@ class PrivateGibbs(Chain):
 
     @property
     def n_states(self) -> int:
-        """The number of hidden states in a draw; 0 if they are not released."""
+        """The number of hidden states in a draw; 0 if draws hold no hidden states."""
         return self.structure.n_sites(self.n_records) if self.structure.releases_states else 0
 
 
@@ -183,7 +188,8 @@ class Point:
 
     Attributes:
         states: the state of every site, shape (n_sites,).
-        emissions: for each feature the counts on the lattice, shape (n_states, n_values).
+        emissions: for each feature the emission probabilities as integers k of its lattice {k / G}, shape (n_states,
+            n_values).
     """
 
     states: Integers
@@ -192,14 +198,14 @@ class Point:
 
 
 def log_table(cover: SharesCover, likelihood_power: Decimal, bits: int) -> Integers:
-    """Return T log(k / G) for the counts least, ..., most of a lattice, rounded to units of 2^-bits."""
+    """Return T log(k / G) for k = least, ..., most of a lattice {k / G}, rounded to units of 2^-bits."""
     unit = EXACT.multiply(likelihood_power, Decimal(1 << bits))
     shares = (EXACT.divide(Decimal(k), Decimal(cover.resolution)) for k in range(cover.least, cover.most + 1))
     return np.array([int(EXACT.multiply(unit, log_share(share)).to_integral_value()) for share in shares], np.int64)
 
 
 def increment_table(cover: SharesCover, before: Decimal, after: Decimal, bits: int) -> Integers:
-    """Return the increment of the log weight per record for a rise of the power, by the share of its value."""
+    """Return what a record adds to the log weight when the power rises, for each probability on the lattice."""
     return log_table(cover, after, bits) - log_table(cover, before, bits)
 
 
@@ -242,8 +248,8 @@ def plan_latent(
 def updates_of(covers: tuple[SharesCover, ...], bits: int) -> list[Update]:
     """Return the priced updates of a sweep: the states, and the emissions of every feature.
 
-    Privacy: see ``PrivateGibbs``; rounding moves the range of a record's part by 2^-bits per feature, at each of two
-        sites, and the choice at each of these sites adds ``CHOICE_SLACK``.
+    Privacy: see ``PrivateGibbs``; at each of two sites, rounding adds at most 2^-bits per feature to the range of a
+        record's part, and the choice of the state adds ``CHOICE_SLACK``.
     Source: see ``PrivateGibbs``.
     """
     rounding = Decimal(SITES_TOUCHED * len(covers)) / Decimal(1 << bits)
@@ -270,7 +276,7 @@ def _fractional_bits(covers: tuple[SharesCover, ...], n_records: int) -> int:
 
 
 def plan_parameters(chain: PrivateGibbs, cost: ChainCost, kernel: str) -> dict[str, Any]:
-    """Return the parameters of a chain that a plan states."""
+    """Return what a plan states about a chain."""
     spread = sum((cover.spread for cover in chain.covers), Decimal(0))
     supports = sorted({(c.least / c.resolution, c.most / c.resolution) for c in chain.covers})
     return {
@@ -284,7 +290,7 @@ def plan_parameters(chain: PrivateGibbs, cost: ChainCost, kernel: str) -> dict[s
 
 
 def working_memory(chain: PrivateGibbs) -> int:
-    """Return the bytes for states and the utilities of one update block: a public number."""
+    """Return the memory in bytes, a public number, for the states and for the utilities of one update block."""
     n, k = chain.structure.n_sites(chain.n_records), chain.structure.n_states
     largest = max((len(block) for block in chain.structure.update_blocks(chain.n_records)), default=0)
     return 8 * (3 * n + 8 * largest * k)

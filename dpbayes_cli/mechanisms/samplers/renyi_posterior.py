@@ -33,14 +33,14 @@ from dpbayes_cli.privacy.kinds import Points, RenyiCurve
 
 _DOWN = Context(prec=12, rounding=ROUND_FLOOR)
 _MARGIN = 1e-10
-"""Relative and absolute margin for the rounding error of a divergence in floats (below 1e-12)."""
+"""A divergence d in floats, whose rounding error is below 1e-12, is raised to d * (1 + _MARGIN) + _MARGIN / 1000."""
 
 
 @dataclass(frozen=True)
 class ConjugateSampler(Sampler):
     """The posterior with the likelihood to the power r and the prior's parameters divided by m.
 
-    Privacy: that of ``RenyiMechanism``.
+    Privacy: see ``RenyiMechanism``.
     Source: Geumlek, Song and Chaudhuri 2017, Algorithms 1-3.
     """
 
@@ -61,20 +61,20 @@ class ConjugateSampler(Sampler):
         return len(draw) == len(self.model.parameters) and all(low <= value <= high for value in draw)
 
     def moments(self, values: Sequence[int]) -> tuple[float, float]:
-        """Return the moments of the conjugate posterior."""
+        """Return the mean and standard deviation of the first parameter."""
         return self.moments_by_row(values)[0]
 
     def moments_by_row(self, values: Sequence[int]) -> list[tuple[float, float]]:
-        """Return the moments of the conjugate posterior, row by row."""
+        """Return the mean and standard deviation of the first parameter of every row."""
         family = self.model.family(self.n_records)
         return family.moments_by_row(self.model.sums(values, self.n_records), self.r, self.m)
 
 
 def require_divergence(epsilon: Decimal | None) -> Decimal:
-    """Return a stated epsilon.
+    """Return the stated epsilon.
 
     Raises:
-        SpecError: there is none.
+        SpecError: no epsilon is stated.
     """
     if epsilon is None:
         raise SpecError(
@@ -84,17 +84,19 @@ def require_divergence(epsilon: Decimal | None) -> Decimal:
 
 
 def renyi_bound(family: ConjugateFamily, order: float, r: float, m: float) -> Decimal:
-    """Return an upper bound on the Renyi divergence of one draw at an order, finite precision included."""
+    """Return an upper bound on the Renyi divergence of one draw at an order, including finite precision."""
     return round_up(
         family.divergence(order, r, m) * (1.0 + _MARGIN) + _MARGIN * 1e-3 + family.n_coordinates * curve_slack(order)
     )
 
 
 def largest_parameter(cost: Callable[[float], Decimal], target: Decimal) -> float:
-    """Return the largest parameter in (0, 1] whose cost, which increases with it, stays within a target.
+    """Return the largest parameter in (0, 1] whose cost stays within a target.
+
+    The cost must increase with the parameter.
 
     Raises:
-        SpecError: no parameter fits.
+        SpecError: no parameter keeps the cost within the target.
     """
     if cost(1.0) <= target:
         return 1.0
@@ -119,10 +121,10 @@ class RenyiChainOptions(LangevinOptions, frozen=True, kw_only=True):
 
 
 class RenyiMechanism(DrawMechanism):
-    """Draw from a conjugate posterior at the cost of its Renyi curve; a subclass chooses how the posterior is changed.
+    """Draw from a conjugate posterior at the cost of its Renyi curve; a subclass chooses r and m.
 
-    Privacy: the Renyi divergence of every order below lambda*, the supremum over all neighboring complete data sets,
-        plus what the public grid and its integers add; the whole curve is charged.
+    Privacy: the whole Renyi curve is charged. At every order below lambda* it is the supremum of the divergence over
+        all neighboring complete data sets, plus a bound on the effect of the public grid and of integer weights.
     Source: Geumlek, Song and Chaudhuri 2017, Algorithms 1-3; corrected, see ``privacy.conjugate``.
     """
 
@@ -140,23 +142,23 @@ class RenyiMechanism(DrawMechanism):
 
     @abstractmethod
     def chain(self, chains: Calibrator, options: RenyiChainOptions) -> tuple[CalibratedChain, dict[str, Any]]:
-        """Return the chain on the posterior of a convex loss, and the plan's parameters of its rule.
+        """Return the chain on the posterior of a convex loss, and what the plan states about its calibration.
 
         Raises:
-            SpecError: no chain fits.
+            SpecError: no chain keeps the cost within the budget.
         """
 
     @classmethod
     def options_for(cls, model: type[Model]) -> type[Options]:
-        """Return the option type: the chain's for a convex loss."""
+        """Return the class of options; for a convex loss these are the options of a chain."""
         return cls.chain_options if issubclass(model, ConvexLossModel) else cls.options_type
 
     def statistic(self, model: Model, policy: RecordPolicy) -> Statistic:
-        """Return the model's statistic; the empty one for a convex loss, whose rows are read."""
+        """Return the model's statistic; for a convex loss it is empty, because the chain reads rows."""
         return NO_STATISTIC if isinstance(model, ConvexLossModel) else super().statistic(model, policy)
 
     def plan(self, model: Model, policy: RecordPolicy, options: Options, n_records: int | None = None) -> Plan:
-        """Choose r and m and price the draws; for a convex loss find the chain.
+        """Choose r and m and price the draws; for a convex loss, calibrate a Langevin chain instead.
 
         Raises:
             SpecError: records are not complete, or no posterior fits the cost.
@@ -182,26 +184,28 @@ class RenyiMechanism(DrawMechanism):
 
 
 def renyi_info(releases: str, algorithm: str, prefer_when: str) -> MethodInfo:
-    """Return the info of a Renyi mechanism: the texts of all three, and those given for this one."""
+    """Return the info of a Renyi mechanism; the texts that are not arguments are the same for all three mechanisms."""
     return MethodInfo(
         releases=releases,
-        guarantee="A Renyi curve, finite below a stated order lambda*, and charged as a whole. It has no pure epsilon: "
-        "the account must be kept in (epsilon, delta), or in RDP at an order below lambda*. With a convex loss: "
-        "mu-Gaussian differential privacy of the chain that draws, see gibbs-posterior; lambda* is infinite.",
-        assumptions="Records are complete and their number is public (with a convex loss: as for gibbs-posterior). The "
-        "operating system's random numbers are secret. The prior was chosen without looking at the data.",
+        guarantee="A Renyi curve, which is finite at orders below a stated lambda* and is charged as a whole. There is "
+        "no pure epsilon: the account must be kept in (epsilon, delta), or in RDP at an order below lambda*. With a "
+        "convex loss the chain that draws is mu-Gaussian differentially private, see gibbs-posterior, and lambda* is "
+        "infinite.",
+        assumptions="Records are complete and their number is public. With a convex loss the assumptions of "
+        "gibbs-posterior hold instead. The operating system's random numbers are secret. The prior was chosen without "
+        "looking at the data.",
         source=f"Geumlek, Song and Chaudhuri 2017, {algorithm} and Theorem 15; Mironov 2017.",
-        corrections="Conjugate posteriors: neighbors share n - 1 records. The paper also admits pairs that do not, and "
-        "compares vertices only, so that its divergence is 6 to 44 % too large. For Dirichlet priors the supremum "
-        "takes O(K) steps, not O(K^3). Draws are exact on a public grid; what that adds to the divergence (below "
-        "1e-14) is charged. Convex losses: the paper prices exact draws, which no chain gives; here the chain that "
-        "runs is priced.",
+        corrections="For conjugate posteriors, neighbors share n - 1 records. The paper compares only vertices of the "
+        "set of statistics, and also those of data sets that share fewer records, so that its divergence is 6 to 44 % "
+        "too large. For Dirichlet priors the supremum takes O(K) steps, not O(K^3). Draws are exact on a public grid, "
+        "whose effect on the divergence (below 1e-14) is charged. For convex losses, the paper prices exact draws, "
+        "which no chain gives; here the chain that runs is priced.",
         prefer_when=prefer_when,
     )
 
 
 def _curve(family: ConjugateFamily, r: float, m: float, options: RenyiOptions) -> Points:
-    """Return the whole curve of all draws on the grid of orders below lambda*, the requested order included."""
+    """Return the Renyi curve of all draws together at the standard orders below lambda* and at the requested order."""
     limit, requested = family.order_max(r, m), options.order or DEFAULT_ORDER
     orders = sorted({*(order for order in ORDERS if order <= LARGEST_ORDER), requested})
     bounds = {

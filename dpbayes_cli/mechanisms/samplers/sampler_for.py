@@ -1,4 +1,4 @@
-"""Exact draws of all parameters from a tempered posterior: each draw is a choice with a planned bounded range."""
+"""Exact draws of all parameters from a tempered posterior: each draw has a planned bounded range."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from dpbayes_cli.privacy.lattice import LATTICE_SLACK
 
 
 def takes_support(model: type[Model]) -> bool:
-    """Return whether one public range holds the parameter; each table of a network has its own range."""
+    """Return whether the user may state one public range of the parameter; networks have a range per table."""
     return issubclass(model, OneParameterFamily | DirichletProbabilities | NormalRegression)
 
 
 def exact_sampler(model: Model, request: DrawRequest) -> tuple[Sampler, BoundedRange, dict[str, Any]]:
     """Return the sampler of the requested draws, the cost of all draws, and the plan's parameters.
 
-    Privacy: the epsilon of the cost bounds the sum of the ranges of the draws; see ``ScalarSampler``,
+    Privacy: the epsilon of the cost is an upper bound on the sum of the draws' bounded ranges; see ``ScalarSampler``,
         ``SimplexSampler``, ``DagSampler`` and ``LinearRegressionSampler``.
     Source: Wang, Fienberg and Smola 2015.
 

@@ -33,18 +33,21 @@ if TYPE_CHECKING:
 
 _CURVE_ORDERS = (2, 4, 8, 16, 32, 64)
 _CURVE_WORK = 1 << 26
-"""Density evaluations that an exact curve may take, about a second; if it needs more, the general bound is charged."""
+"""The largest number of density evaluations for an exact curve, about a second. If a curve needs more, the general
+bound is charged."""
 MAX_LOG_TERMS = 1e14
-"""Terms of a log density up to this size leave an error below half a nat, which suffices to locate the likely cells."""
+"""If the terms of a log density are at most this large, its rounding error is below half a nat, and likely cells can be
+found."""
 
 
 @dataclass(frozen=True)
 class ScalarSampler(Sampler):
     """The tempered posterior of one parameter on the midpoints of equal cells of its public support.
 
-    Privacy: weights exp(T (t a(theta_i) + n b(theta_i))) times a base measure that no record changes. One record moves
-        t by at most the width of its range, so that the log ratio of two neighbors' laws varies over the cells by at
-        most T R, R = width (a(high) - a(low)); the rounding of weights to integers adds less than ``GRID_SLACK``.
+    Privacy: let t be the sum of the records' statistics. The weight of cell i is exp(T (t a(theta_i) + n b(theta_i)))
+        times a base measure that does not depend on the data. Replacing a record changes t by at most ``width``, the
+        range of a record's statistic. So the log ratio of two neighbors' laws varies over the cells by at most T R,
+        where R = width * |a(high) - a(low)|. The rounding of weights to integers adds less than ``GRID_SLACK``.
     Source: Wang, Fienberg and Smola 2015; Foulds et al. 2016 sec. 3.1; Zhang et al. 2016 sec. 4.
     """
 
@@ -62,11 +65,11 @@ class ScalarSampler(Sampler):
 
     @property
     def magnitude(self) -> float:
-        """A bound on the sum of the sizes of a log density's terms, for any data: its rounding error is 2^-50 of this.
+        """A bound, for any data, on the sum of the absolute terms of a log density.
 
-        Theta itself is rounded, which matters where a density is steep, for example at a probability close to one. So
-        the magnitude includes, for each term, its sensitivity to theta: its change when theta changes by a factor 1 +
-        2^-40, divided by 2^-40.
+        The rounding error of the log density is 2^-50 of this bound. Theta itself is rounded, which matters if the
+        density is steep, for example at a probability close to one. So for each term the bound includes the change of
+        the term when theta changes by a factor 1 + 2^-40, divided by 2^-40.
         """
         theta = np.linspace(*self.support, 1001)
         least, width, steps = self.model.grid
@@ -113,11 +116,11 @@ class ScalarSampler(Sampler):
         return exact
 
     def weights(self, values: Sequence[int]) -> CellWeights:
-        """Return the integer weights of the cells, determined by exact integer statistics."""
+        """Return the integer weights of the cells, computed from exact integer statistics."""
         return cell_weights(self.logs(values), self.exact_log(values))
 
     def draw(self, values: Sequence[int], size: int) -> list[tuple[float, ...]]:
-        """Draw cells exactly, and spread each draw over its cell."""
+        """Draw cells exactly, then a uniform point in each drawn cell."""
         low, width = self.support[0], float(self._width)
         return [(low + width * (cell + uniform_fraction()),) for cell in self.weights(values).draw(size)]
 
@@ -126,7 +129,7 @@ class ScalarSampler(Sampler):
         return len(draw) == 1 and self.support[0] <= draw[0] <= self.support[1]
 
     def moments(self, values: Sequence[int]) -> tuple[float, float]:
-        """Return the moments of the law on the cells."""
+        """Return the mean and standard deviation of a drawn cell's midpoint."""
         return weighted_moments(normalized(self.logs(values)), self.cells)
 
 
@@ -136,7 +139,7 @@ def grid_sampler(
     """Return the tempered posterior of a family on a public grid, and its tempering; see ``calibrate_power``.
 
     Raises:
-        SpecError: the support is missing or wrong, epsilon is too small, or floats cannot screen the cells.
+        SpecError: the support is missing or wrong, epsilon is too small, or the log density is too large for floats.
     """
     n = request.n_records
     low, high = support = public_support(model, request.support)
@@ -159,12 +162,13 @@ def grid_sampler(
 
 @lru_cache(maxsize=64)
 def exact_curve(sampler: ScalarSampler) -> Points:
-    """Return the Renyi curve of one draw, the maximum over all neighboring statistics; empty if that takes too long.
+    """Return the Renyi curve of one draw: the maximum over all neighbors; empty if computing it takes too long.
 
-    Privacy: the laws P_S and P_S' of two sums on the grid are in one exponential family in T a(theta). With C the log
-        of the sum over cells their divergence at order l is [C(l S + (1 - l) S') - l C(S)] / (l - 1) + C(S'). For a
-        fixed S it grows with |S - S'|, so that only pairs at the full width of one record are compared, in both
-        directions. The result is rounded up, and the effect of integer weights is added.
+    Privacy: the laws on the grid for two sums S and S' of the statistic are in one exponential family with natural
+        statistic T a(theta). Let C(S) be the log of the sum of the cells' weights. The Renyi divergence of the two laws
+        at order l is [C(l S + (1 - l) S') - l C(S)] / (l - 1) + C(S'). For a fixed S it grows with |S - S'|. So only
+        sums that differ by the full range of one record are compared, in both directions. The result is rounded up, and
+        the effect of integer weights is added.
     Source: design notes, exact RDP of the tempered truncated posterior; Geumlek et al. 2017 (the formula).
     """
     _, _, steps = sampler.model.grid
@@ -189,7 +193,7 @@ def _largest_divergence(sampler: ScalarSampler, order: int, pairs: int) -> float
     tilt = float(sampler.likelihood_power) * sampler.model.natural(theta, floats())[0]
 
     def log_partition(totals: Floats) -> Floats:
-        """Return the log of the sum over cells for each total."""
+        """Return the log of the sum of the cells' weights for each total."""
         result, size = [], max(1, (1 << 21) // len(base))
         for start in range(0, len(totals), size):
             logs = base + np.multiply.outer(totals[start : start + size], tilt)

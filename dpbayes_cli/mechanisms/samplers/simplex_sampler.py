@@ -1,8 +1,8 @@
-"""The tempered posterior of a vector of shares on a public lattice, and the range of one record's log ratio on it.
+"""The tempered posterior of a probability vector on a public lattice.
 
-A sampler does not depend on the number of records: all rows of a network's table share one sampler. A replaced record
-takes one count from a row and gives one to the same or another row, so that the log ratio of a whole table varies by at
-most ``SharesCover.spread`` times the likelihood power.
+The probabilities of the vector are called shares. A sampler does not depend on the number of records, so that all rows
+of a network's table have the same sampler. A replaced record takes one count from a row and adds one to the same or
+another row. So the log ratio of a whole table varies by at most ``SharesCover.spread`` times the likelihood power.
 """
 
 from __future__ import annotations
@@ -26,17 +26,18 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
 
 _MAX_SHARES = 64
-"""The largest number of shares that ``LATTICE_SLACK`` covers; their convolutions take a second."""
+"""The largest length of a probability vector: ``LATTICE_SLACK`` is proved up to this length, and convolutions take a
+second."""
 
 
 @dataclass(frozen=True)
 class SharesCover:
-    """The public lattice {k / G : sum k = G, k_j >= least} of vectors of shares.
+    """The public lattice {k / G : sum k = G, k_j >= least} of probability vectors.
 
     Attributes:
-        n_shares: K.
+        n_shares: the length of a vector.
         resolution: G.
-        least: the smallest count of a coordinate.
+        least: the smallest k_j.
     """
 
     n_shares: int
@@ -45,12 +46,12 @@ class SharesCover:
 
     @property
     def most(self) -> int:
-        """The largest count of a coordinate."""
+        """The largest k_j."""
         return self.resolution - (self.n_shares - 1) * self.least
 
     @property
     def spread(self) -> Decimal:
-        """R: the range over the lattice of log theta_i - log theta_j, 2 log(most / least), rounded up."""
+        """R = 2 log(most / least), rounded up: the range of log theta_i - log theta_j over the lattice."""
         return UP.multiply(Decimal(2), UP.ln(UP.divide(Decimal(self.most), Decimal(self.least)))) + Decimal("1e-25")
 
     @property
@@ -59,12 +60,12 @@ class SharesCover:
         return math.comb(self.most - self.least + self.n_shares - 1, self.n_shares - 1)
 
     def plan_parameters(self) -> dict[str, Any]:
-        """Return the parameters of the lattice that a plan states."""
+        """Return what a plan states about the lattice."""
         ends = [self.least / self.resolution, self.most / self.resolution]
         return {"support": ends, "resolution": self.resolution}
 
     def points(self) -> Integers:
-        """Return the counts of all points in excess of their least, shape (n_points, n_shares), in lexical order."""
+        """Return k - least for all lattice points k / G, shape (n_points, n_shares), in lexical order."""
         free = self.most - self.least
         rows = np.zeros((1, 0), dtype=np.int64)
         for _ in range(self.n_shares - 1):
@@ -77,11 +78,11 @@ class SharesCover:
 
 @dataclass(frozen=True)
 class SimplexSampler(Sampler):
-    """The tempered Dirichlet posterior of a vector of shares on a public lattice.
+    """The tempered Dirichlet posterior of a probability vector on a public lattice.
 
-    Privacy: replacing a record divides a weight by theta_i^T and multiplies it by theta_j^T. The log of this factor
-        varies over the lattice by at most T R, R = 2 log(largest / smallest share); the rounding of decimals adds less
-        than ``LATTICE_SLACK``.
+    Privacy: replacing a record divides the weight of a point theta by theta_i^T and multiplies it by theta_j^T. The log
+        of this factor varies over the lattice by at most T R, where R is ``SharesCover.spread``. The rounding of
+        decimals adds less than ``LATTICE_SLACK``.
     Source: Foulds et al. 2016 sec. 3.1; Zhang et al. 2016 Lemma 2; design notes, truncated Dirichlet.
     """
 
@@ -91,7 +92,7 @@ class SimplexSampler(Sampler):
     power_applies_to: PowerTarget
 
     def exponents(self, values: Sequence[int]) -> list[Decimal]:
-        """Return the power of each share in the tempered posterior density."""
+        """Return the exponent of each probability in the tempered posterior density."""
         power = self.likelihood_power
         of_prior = power if self.power_applies_to == "joint" else Decimal(1)
         return [
@@ -100,7 +101,7 @@ class SimplexSampler(Sampler):
         ]
 
     def lattice(self, values: Sequence[int]) -> SimplexLattice:
-        """Return the law that exact counts determine."""
+        """Return the law of the lattice points for exact counts."""
         cover = self.cover
 
         @cache
@@ -125,7 +126,7 @@ class SimplexSampler(Sampler):
         return inside and [k / cover.resolution for k in counts] == list(draw)
 
     def moments(self, values: Sequence[int]) -> tuple[float, float]:
-        """Return the moments of the first share under the law on the lattice."""
+        """Return the mean and standard deviation of the first probability."""
         shares, tables = centered_tables(self.cover, list(map(float, self.exponents(values))))
         rest = tables[-1]
         for table in tables[1:-1]:
@@ -141,10 +142,11 @@ def log_share(share: Decimal) -> Decimal:
 
 
 def centered_tables(cover: SharesCover, exponents: Sequence[float]) -> tuple[Floats, list[Floats]]:
-    """Return the shares of a coordinate, and float tables of share^exponent that do not underflow at likely shares.
+    """Return the possible shares of a coordinate, and for each exponent a float table of share^exponent.
 
-    A factor exp(-tilt share) of every coordinate does not change a law of shares that add up to one. With the right
-    tilt the most likely shares of the coordinates add up to one.
+    The tables are scaled so that likely shares do not underflow. For this, share^exponent is multiplied by exp(-tilt *
+    share) for every coordinate, which does not change the law, because shares add up to one. The tilt is chosen so that
+    the shares at which the tables have their maxima add up to one.
     """
     shares = np.arange(cover.least, cover.most + 1) / cover.resolution
     tilt = _tilt(exponents, float(shares[0]), float(shares[-1]))
@@ -164,10 +166,10 @@ def _tilt(exponents: Sequence[float], least: float, most: float) -> float:
 
 
 def simplex_cover(n_shares: int, support: tuple[float, float] | None, n_records: int) -> SharesCover:
-    """Return the public lattice for a number of shares and of records.
+    """Return the public lattice for probability vectors of a given length and a number of records.
 
     Raises:
-        SpecError: there are too many shares, or the support holds no lattice point.
+        SpecError: the vectors are too long, or the support holds no lattice point.
     """
     k = n_shares
     if k > _MAX_SHARES:
@@ -177,14 +179,14 @@ def simplex_cover(n_shares: int, support: tuple[float, float] | None, n_records:
     a0 = support[0] if support else min(0.1, 0.5 / k)
     if not 0.0 < a0 < 1.0 / k or (support and abs(support[1] - (1.0 - (k - 1) * a0)) > 1e-9):
         raise SpecError(
-            f"the support of shares must be [a0, 1 - {k - 1} a0] with 0 < a0 < 1 / {k}", where="sampling.support"
+            f"the support of probabilities must be [a0, 1 - {k - 1} a0] with 0 < a0 < 1 / {k}", where="sampling.support"
         )
     wanted_resolution = 1 << math.ceil(math.log2(max(8.0 * math.sqrt(n_records), 8.0 * k, 2.0 / a0)))
     resolution = min(1024 if k <= 8 else 512, max(64, wanted_resolution))
     cover = SharesCover(k, resolution, math.ceil(Decimal(a0) * resolution))
     if cover.most <= cover.least:
         raise SpecError(
-            "the support is too narrow to hold a point of the grid that is drawn from",
+            "the support is too narrow: it holds no point of the grid",
             where="sampling.support",
             hint="state a smaller lower end",
         )

@@ -40,18 +40,19 @@ class DrawRequest:
 class Tempering:
     """A likelihood power with its cost.
 
-    Privacy: let f = log p(x | theta) - log p(x' | theta) for neighboring records and R = sup f - inf f over the cover;
-        data are complete, so that there are no null records. The scores u = log posterior of two neighbors differ by a
-        function of theta of range R. A constant added to all scores changes no law, so that the symmetric sensitivity
-        is R / 2, and exp(epsilon u / R) is the exponential mechanism's exp(epsilon u / (2 R / 2)). With weights exp(T
-        u) the range of the log ratio is at most T R, and rounding adds less than ``extra``: T R + extra <= epsilon / k
-        for each of k draws, with T rounded down and R and the charge rounded up.
+    Privacy: let f = log p(x | theta) - log p(x' | theta) for two records x and x', and R = sup f - inf f over the
+        public grid. Data are complete, so that there are no null records. Let the score u be the log posterior; the
+        scores of two neighbors differ by a function of theta whose range is at most R. A constant added to all scores
+        does not change the law, so that the symmetric sensitivity of u is R / 2, and the exponential mechanism has the
+        weights exp(epsilon u / (2 * R / 2)) = exp(epsilon u / R). With weights exp(T u) the range of the log ratio is
+        at most T R, and rounding adds less than ``extra``. So T is chosen such that T R + extra <= epsilon / k for each
+        of k draws. T is rounded down; R and the charge are rounded up.
     Source: McSherry and Talwar 2007; Zhang et al. 2016 Alg. 3; Foulds et al. 2016 sec. 3.1.
 
     Attributes:
         likelihood_power: T.
-        spread: R, an upper bound of the range over the public cover.
-        charged: the epsilon of all draws together.
+        spread: R, rounded up.
+        charged: the epsilon that is charged for all draws together.
     """
 
     likelihood_power: Decimal
@@ -59,7 +60,7 @@ class Tempering:
     charged: Decimal
 
     def plan_parameters(self, request: DrawRequest) -> dict[str, Any]:
-        """Return the parameters that a plan states."""
+        """Return what a plan states about the likelihood power."""
         return {
             "likelihood_power": float(self.likelihood_power),
             "range": float(self.spread),
@@ -75,7 +76,7 @@ def calibrate_power(request: DrawRequest, spread: Decimal, extra: Decimal, most:
         request: the number of draws and their budget.
         spread: R, see ``Tempering``.
         extra: a bound on the effect of rounding on the range of a log ratio.
-        most: the largest useful likelihood power: 1 for samples of a posterior, None for its mode.
+        most: the largest useful likelihood power: 1 for posterior samples; None (no limit) for estimates of the mode.
 
     Raises:
         SpecError: epsilon is too small.
@@ -97,7 +98,7 @@ def calibrate_power(request: DrawRequest, spread: Decimal, extra: Decimal, most:
 
 
 def weighted_moments(masses: Floats, values: Floats) -> tuple[float, float]:
-    """Return the mean and standard deviation of a law with these masses, which add up to one."""
+    """Return the mean and standard deviation of values with the given probabilities."""
     mean = float(masses @ values)
     return mean, math.sqrt(float(masses @ (values - mean) ** 2))
 
