@@ -108,7 +108,7 @@ def test_a_model_that_is_not_simulated_says_why(document: dict[str, Any] | Path,
 
 
 def test_power_of_an_adversary_in_words() -> None:
-    assert "at most 13.6 times in 100" in power_text(PureDP(Decimal(1)))
+    assert "at most 13.6 %" in power_text(PureDP(Decimal(1)))
     assert power_text(PureDP(Decimal(100))) == ""
 
 

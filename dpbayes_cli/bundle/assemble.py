@@ -155,7 +155,7 @@ def _finite(value: Decimal) -> float | None:
 
 
 def _not_below(value: Decimal) -> float:
-    """Return a float for JSON, whose shortest decimal form is the cost or just above it."""
+    """Return a float whose shortest decimal form, which JSON shows, is the value or slightly above it."""
     near = float(value)
     return near if Decimal(repr(near)) >= value else math.nextafter(near, math.inf)
 
@@ -188,8 +188,8 @@ def _privacy_unit(spec: ReleaseSpec, record_unit: str) -> str:
     unit = spec.privacy.unit
     if unit is None:
         return f"one record ({record_unit})"
-    counted = "one record" if unit.max_contributions == 1 else f"at most {unit.max_contributions:,} records"
-    return f"one value of the column {unit.column!r}, with {counted} counted"
+    counted = "one is" if unit.max_contributions == 1 else f"at most {unit.max_contributions:,} are"
+    return f"all records with one value of the column {unit.column!r}, of which {counted} counted"
 
 
 def _software() -> dict[str, str]:

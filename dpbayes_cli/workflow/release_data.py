@@ -29,7 +29,7 @@ def source_of(layout: SourceSection, location: Location, unit: UnitSection | Non
     Args:
         layout: the format of the files, and the engine that reads them.
         location: the files or the table.
-        unit: the privacy unit and its contribution bound; None: all records count.
+        unit: the privacy unit and its contribution bound; None if all records count.
     """
     dialect = Dialect(layout.delimiter, layout.quote, layout.header, layout.columns, layout.quoted_newlines)
     bound = None if unit is None else UnitBound(unit.column, unit.max_contributions)
@@ -47,7 +47,7 @@ class ReleaseData:
 
     @property
     def hands_over_records(self) -> bool:
-        """Whether single records can be read, not only statistics; the source is not opened to answer."""
+        """Whether the source gives access to single records and not only to statistics; it is not opened for this."""
         return self._unopened().hands_over_records
 
     def open_source(self) -> Source:
@@ -86,7 +86,7 @@ class ReleaseData:
 
 
 def check_count(stated: int, counted: int | None, charged: str = "") -> None:
-    """Check that the data have the stated number of records; ``charged`` ends the message.
+    """Check that the data have the stated number of records; ``charged`` is appended to the error message.
 
     Raises:
         SourceError: the numbers differ.
