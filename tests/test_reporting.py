@@ -78,7 +78,7 @@ def test_expected_widths_of_models(config: str, parameters: list[str] | None, dp
         page = dpbayes("report", "out", "--format", "html").out
         assert "The number of records is private" in page
         planned = dpbayes("report", "out", "--format", "html", "--records", "1000").out
-        assert "1,000 valid records from the model" in planned
+        assert "1,000 valid records are drawn from the model" in planned
     if config == "clinic-age-draw":
         assert expected.drawn_sd is not None
         assert expected.drawn_nonprivate_sd is not None

@@ -64,7 +64,7 @@ def test_untouched_bundle_verifies(name: str, dpbayes: Cli, coin: Path) -> None:
     assert alone.code == 2
     alone = dpbayes("verify", "out", "--no-ledger")
     assert alone.code == 0
-    assert "not checked: whether the ledger charged it" in alone.err
+    assert "not checked: whether a ledger charged this release" in alone.err
     text = dpbayes("verify", "out").out
     assert "- the ledger verifies, charged this release in entry 2" in text
 

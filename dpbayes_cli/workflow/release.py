@@ -1,8 +1,8 @@
 """Release a posterior in four steps: reserve, draw, seal, publish.
 
-No other code writes anything to disk that depends on the data. The charge is durable before a record is read, the draw
-is final before anything is computed from it, and everything written depends on the data through the draw alone. If a
-run is killed at any point, repeating the call finishes the same release.
+No other code writes to disk what it computed from records. The charge is durable before a record is read, the draw is
+final before anything is computed from it, and everything written depends on the data through the draw alone. If a run
+is killed at any point, repeating the call finishes the same release.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def release(prepared: PreparedRelease, ledger: Ledger, say: Say) -> PublishedRel
 
     Raises:
         BudgetError, LedgerError, SourceError, OutputError: see ``errors``. If the account was charged already, the
-        charge stays, and repeating the call finishes the release.
+            charge stays, and repeating the call finishes the release.
 
     Privacy: the guarantee of the plan. The charge is durable before the first record is read. Between the engine and
         the mechanism, exact statistics exist in this process alone. Everything written depends on the data through the

@@ -31,7 +31,7 @@ def test_a_table_shows_every_mean_in_its_row_and_panel() -> None:
         assert [y for _, y in panel] == sorted(y for _, y in panel)
     assert picture.caption == (
         "Posterior means and 90 % intervals of the probabilities of income given education, sex "
-        "(a row for each combination, in this order)."
+        "(a row for each combination of their values, in this order)."
     )
     assert picture == table_plot("income", ["<=50K", ">50K"], parents, cells, "table")
 

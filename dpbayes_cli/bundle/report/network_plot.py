@@ -58,8 +58,8 @@ def network_plot(
 def shown_variables(parents: Sequence[Sequence[int]], target: int | None) -> tuple[int, ...]:
     """Return the variables that are drawn, each after its parents.
 
-    At most ``MAX_VARIABLES`` are drawn: the target and the first variables of its Markov blanket, or the first
-        variables if there is no target.
+    If there are more than ``MAX_VARIABLES``, only the target and the first variables of its Markov blanket are drawn,
+    or the first variables if there is no target.
 
     Args:
         parents: the parents of each variable.
