@@ -78,7 +78,7 @@ def assemble(
 
     Args:
         analysis: the posterior that was computed from the draw.
-        account_delta: the delta of the account, at which epsilon is stated; 0 if the account has no delta.
+        account_delta: the account's delta, at which the document states epsilon; 0 if the account has no delta.
         ledger: the entry that charged the account.
     """
     model, final_step = analysis.model, plan.final_step
@@ -130,7 +130,8 @@ def guarantee_part(guarantee: Guarantee, neighbors: Neighbors, delta: Decimal) -
 
     Args:
         neighbors: the neighboring relation of the guarantee.
-        delta: the delta at which epsilon is stated if the guarantee has no pure epsilon; 0 if the account has no delta.
+        delta: the delta at which epsilon is stated unless the guarantee has a pure epsilon; 0 if the account has no
+            delta.
     """
     statement = guarantee.statement(max(delta, guarantee.delta)) if not guarantee.epsilon.is_finite() else None
     points = getattr(guarantee, "points", ())

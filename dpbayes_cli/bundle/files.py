@@ -69,7 +69,7 @@ def analysis_of_draw(
 
 
 def tables_csv(document: ReleaseDocument, analysis: Analysis) -> bytes | None:
-    """Return the bytes of ``tables.csv``: the count and the posterior of each cell of a network.
+    """Return the bytes of ``tables.csv``, with the count and the posterior of each cell of a network's tables.
 
     The result is None if the model is not a network, or if posterior draws were released instead of counts.
     """
@@ -85,7 +85,8 @@ def tables_csv(document: ReleaseDocument, analysis: Analysis) -> bytes | None:
 
 
 def states_csv(over_time: StatesOverTime, states: States) -> bytes:
-    """Return the bytes of ``states.csv``: sequence, step, the most likely state, and the probability of each state.
+    """Return the bytes of ``states.csv``: for each sequence and step, the likeliest state and every state's
+    probability.
 
     Args:
         over_time: the names of sequences, steps and states.
@@ -119,6 +120,6 @@ def rounded_states(states: Floats) -> States:
 
 
 def statistics_csv(document: ReleaseDocument) -> bytes:
-    """Return the bytes of ``statistics.csv``: name, value, noise_scale."""
+    """Return the bytes of ``statistics.csv``, with the columns name, value and noise_scale."""
     rows = [[statistic.name, statistic.value, repr(statistic.noise_scale)] for statistic in document.statistics]
     return csv_text([["name", "value", "noise_scale"], *rows]).encode("utf-8")

@@ -71,7 +71,7 @@ def by_chain(analysis: Analysis) -> Floats:
 
 
 def elements_by_variable(parameters: Sequence[str]) -> dict[str, list[tuple[str | None, int]]]:
-    """Return the labels and column indices of the elements of each variable; the label of a scalar is None.
+    """Return, for each variable, the label and the column index of each element; a scalar has the label None.
 
     Args:
         parameters: names such as ``mean`` or ``theta[a]``, whose label is ``a``.

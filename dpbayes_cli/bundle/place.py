@@ -31,7 +31,7 @@ from dpbayes_cli.core.model_sections import StatesOverTime, section_of
 
 
 def check_place(target: Path, *, sealed: bool) -> None:
-    """Refuse a target that cannot hold the bundle, before anything is charged.
+    """Refuse a target at which the bundle cannot be written; called before anything is charged.
 
     Args:
         sealed: whether the draw of the release is sealed; if it is, the target may exist, as it may hold this bundle.

@@ -41,7 +41,6 @@ class Bundle:
 
     Attributes:
         document: the release.
-        spec: the release request.
         model: the model of the spec, with the privately found bounds if there are any.
         mechanism: the mechanism of the release.
     """

@@ -182,7 +182,7 @@ def _set_field(deployment: dict[str, Any], path: str, text: str) -> None:
 
 
 def _leaves(part: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the fields of an entry with their paths; for a list of objects, the fields of its first item."""
+    """Yield the fields of an entry with their paths; a list of objects counts as its first item."""
     for name, value in part.items():
         path = f"{above}.{name}" if above else name
         inner = value[0] if isinstance(value, list) and value and isinstance(value[0], dict) else value

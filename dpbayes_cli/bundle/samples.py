@@ -29,7 +29,7 @@ _LIBRARIES = {"netcdf": ("h5netcdf", "h5py")}
 
 
 def check_format(form: str) -> None:
-    """Refuse a format whose libraries are not installed, before anything is charged.
+    """Refuse a format whose libraries are not installed; called before anything is charged.
 
     Raises:
         SpecError: a library is missing.

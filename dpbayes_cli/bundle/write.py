@@ -24,7 +24,7 @@ def check_target(target: Path) -> None:
     except UnicodeEncodeError:
         raise OutputError(f"the name {str(target)!r} is not valid UTF-8", hint="choose another --out") from None
     if os.path.lexists(target):
-        raise OutputError(f"{str(target)!r} exists already", hint="choose another --out; nothing is ever replaced")
+        raise OutputError(f"{str(target)!r} exists already", hint="choose another --out: dpbayes replaces no files")
     if os.path.lexists(target.absolute().parent / "release.json"):
         raise OutputError(f"{str(target)!r} lies inside a bundle", hint="choose another --out: bundles do not change")
     if is_partial(target.name):

@@ -89,7 +89,6 @@ def plan_mechanism(spec: ReleaseSpec, n_records: int, trials: int, seed: int) ->
     """Return the plan of a release request, with simulated releases.
 
     Args:
-        spec: the request.
         n_records: the number of records to plan for.
         trials: the number of releases to simulate; 0 simulates none.
         seed: the seed of the simulation.
@@ -246,8 +245,6 @@ def guarantee_in_full(guarantee: Guarantee, neighbors: Neighbors, delta: Decimal
     """Return a guarantee in every notion of privacy, as a JSON object; notions that do not apply are null.
 
     Args:
-        guarantee: the guarantee.
-        neighbors: the neighbor relation of the guarantee.
         delta: the delta at which epsilon is stated if the guarantee has no pure epsilon.
     """
 

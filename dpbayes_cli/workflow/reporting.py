@@ -37,7 +37,6 @@ def build_report_context(
     """Return what a page shows in addition to its bundle.
 
     Args:
-        bundle: the release.
         budget: the account before and after the release, or a sentence that says why it is unknown; None if no ledger
             was given.
         records: the number of records to simulate if the true number is private.
@@ -88,7 +87,6 @@ def nonprivate_widths(
     """Return, for each parameter, the median over simulated data sets of its posterior width without noise.
 
     Args:
-        spec: the release request.
         model: the model with the bounds that the request states, even if private bounds were drawn.
         n_records: the number of records in a data set, all of them valid.
         trials: the number of data sets.
@@ -140,7 +138,6 @@ def budget_around(document: ReleaseDocument, ledger: Ledger) -> BudgetChange | s
     """Return the account before and after the entry that charged a release, or why it is unknown.
 
     Args:
-        document: the release.
         ledger: the ledger, which is verified first.
 
     Raises:

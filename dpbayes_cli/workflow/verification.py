@@ -85,7 +85,6 @@ def verify_bundle(directory: Path, ledger: Ledger | None) -> Verification:
     """Check the schema, files, guarantee and statistics of a bundle, and that the ledger charged it.
 
     Args:
-        directory: the bundle.
         ledger: the ledger that charged the release; None checks the bundle only.
 
     Raises:
@@ -167,7 +166,7 @@ def _check_derived(result: Verification, plan: Plan, derived: ReleaseDocument) -
     document, spec = result.document, result.bundle.spec
     derived = _as_stated(result, plan, parse_document(derived.payload()))
     if document.software.keys() != derived.software.keys():
-        result.findings.append("software: its keys are not the software that a release lists")
+        result.findings.append("software: the list of packages differs from the list in a release")
     exempt = {"schema_version", "software", "spec"}  # earlier versions write the spec differently; it was compared
     is_earlier = document.schema_version != derived.schema_version
     if document.software != derived.software or is_earlier:

@@ -104,7 +104,6 @@ def inline_svg(figure: Figure, name: str, label: str, min_scale: float = 0.0) ->
 
     Args:
         figure: a figure in the placeholder colors of this module.
-        name: the name of the picture.
         min_scale: the smallest number of pixels per point; on a screen too narrow for it, the figure scrolls.
     """
     with warnings.catch_warnings():
@@ -121,8 +120,7 @@ def inline_svg(figure: Figure, name: str, label: str, min_scale: float = 0.0) ->
 
 
 def _adapted(tag: str, name: str) -> str:
-    """Return an SVG tag with the page's colors in place of placeholders, and the figure's name before each
-    identifier."""
+    """Return an SVG tag with the page's colors, and with identifiers that begin with the figure's name."""
     tag = _COLOR.sub(lambda color: f"var(--{_ROLES[color[0]]})", tag)
     tag = _NAME.sub(lambda start: f"{start[0]}{name}-", tag)
     return _PRECISE.sub(r"\1", tag).replace("xlink:href", "href")

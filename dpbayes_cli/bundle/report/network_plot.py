@@ -32,7 +32,6 @@ def network_plot(
     """Return the picture of a network, or of a part of it if it is large.
 
     Args:
-        names: the variables' names.
         sizes: the number of values of each variable.
         parents: the indices of the parents of each variable.
         target: the variable to mark, or None.

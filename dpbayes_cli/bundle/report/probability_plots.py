@@ -109,7 +109,7 @@ def emissions_plot(feature: str, values: Sequence[str], cells: Mapping[str, Floa
 
 
 def drawn_values(mean: Floats) -> Integers:
-    """Return the indices of the values that are plotted, in ascending order: all values, or the most likely ones.
+    """Return the ascending indices of the plotted values: all values, or the most likely values if there are many.
 
     Args:
         mean: shape (n_states, n_values).
@@ -132,7 +132,6 @@ def _draw_panels(
 
     Args:
         cells: mean, q05 and q95 of every probability, each of shape (n_panels, n_rows).
-        labels: the labels of the rows.
         titles: the title and the color of each panel.
         sizes: the width of a panel and the total width of the margins, in inches, and the relative gap between panels.
         has_bars: whether a bar reaches from 0 to each mean.

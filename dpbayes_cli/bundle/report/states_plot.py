@@ -83,7 +83,7 @@ def states_plot(sequences: Column, steps: Column, probabilities: Floats, name: s
     """Return a plot of the most likely state of the first sequences at their first steps.
 
     Args:
-        sequences, steps: the columns of the two axes; their levels label the rows and the columns.
+        sequences, steps: the data columns whose levels label the rows and the columns of the plot.
         probabilities: the probabilities of each state, shape (n_sequences, n_steps, n_states).
     """
     shape = min(len(sequences.levels), MAX_SEQUENCES), min(len(steps.levels), MAX_STEPS)

@@ -57,7 +57,7 @@ def has_units(document: ReleaseDocument) -> bool:
 
 
 def odds_text(guarantee: ReleasedGuarantee) -> str:
-    """Return what a pure guarantee means for a reader who is undecided about one person; empty for other kinds."""
+    """Return what a pure guarantee means for a reader who is undecided about one person; empty for other guarantees."""
     epsilon = guarantee.epsilon
     if epsilon is None or guarantee.delta > 0 or not 0 <= epsilon <= 10:
         return ""
