@@ -105,7 +105,8 @@ _CONSISTENT = {
     "counts they are nearest to the noisy counts in L1; they were computed on the cliques of a junction tree",
     "local": "locally consistent: they are non-negative, and any two tables agree on the variables that they share; "
     "but the tables need not be marginals of one table over all variables",
-    "independent": "computed as if the variables were independent, because the solver found no consistent tables",
+    "independent": "computed as if the variables were independent, because the nearest consistent tables were not "
+    "found",
 }
 
 
@@ -152,7 +153,7 @@ def describe_draws(
         for k in range(n_parameters)
     )
     how = (
-        f"{n_draws} private estimate{'s' * (n_draws > 1)} of the posterior mode, whose uncertainty is unknown"
+        f"{n_draws} private estimate{'s' * (n_draws > 1)} of the posterior mode, with unknown uncertainty"
         if estimates
         else f"{n_draws} private posterior draws; the summary describes these draws, not the whole posterior"
     )

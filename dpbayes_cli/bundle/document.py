@@ -97,8 +97,10 @@ class Noise(_Part, frozen=True, kw_only=True):
 
 
 class ParameterSummary(_Part, frozen=True, kw_only=True):
-    """The summary of one parameter's posterior. For a single released draw, and for point estimates, all fields except
-    ``mean`` are null."""
+    """The summary of one parameter's posterior.
+
+    For a single released draw, and for point estimates, all fields except ``mean`` are null.
+    """
 
     mean: float
     sd: float | None
@@ -244,8 +246,7 @@ class ReleaseDocument(_Part, frozen=True, kw_only=True):
 
 
 class Version1Document(ReleaseDocument, frozen=True, kw_only=True):
-    """A document of version 1; its ``spec`` and ``parameters`` have today's names in memory, and the old names on
-    disk."""
+    """A document of version 1, with today's names in memory and the old names on disk."""
 
     schema_version: Literal[1] = 1  # type: ignore[assignment]
 

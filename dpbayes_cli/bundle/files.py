@@ -85,8 +85,7 @@ def tables_csv(document: ReleaseDocument, analysis: Analysis) -> bytes | None:
 
 
 def states_csv(over_time: StatesOverTime, states: States) -> bytes:
-    """Return the bytes of ``states.csv``: for each sequence and step, the likeliest state and every state's
-    probability.
+    """Return the bytes of ``states.csv``: the most likely state, and all probabilities, by sequence and step.
 
     Args:
         over_time: the names of sequences, steps and states.
@@ -109,7 +108,7 @@ def inferred_states_csv(analysis: Analysis) -> bytes | None:
 
 
 def rounded_states(states: Floats) -> States:
-    """Return probabilities of hidden states as a document holds them: rounded to 6 significant digits, within 0 and 1.
+    """Return probabilities of hidden states as a document holds them: rounded to 6 significant digits, from 0 to 1.
 
     Args:
         states: shape (n_sequences, n_steps, n_states).

@@ -15,7 +15,10 @@ from dpbayes_cli.spec.source_section import SourceSection
 
 
 def locate_data(layout: SourceSection, *texts: str) -> Location:
-    """Return the location of one data set, named by one or more texts, for the engine that reads it.
+    """Return the location of one data set for the engine that reads it.
+
+    Args:
+        texts: the paths of the files, or the address of the table.
 
     Raises:
         SourceError: there is no such data set, or it cannot be read.

@@ -89,8 +89,8 @@ def verify_bundle(directory: Path, ledger: Ledger | None) -> Verification:
 
     Raises:
         OutputError: there is no bundle.
-        VerificationError: the release document cannot be read, or no guarantee or draw like the stated one follows from
-            its request.
+        VerificationError: the release document is invalid, its request has no guarantee, or its draw does not fit the
+            request.
         LedgerError: the ledger cannot be read.
     """
     bundle = read_bundle(directory)
@@ -204,7 +204,7 @@ def _check_derived(result: Verification, plan: Plan, derived: ReleaseDocument) -
 
 
 def _as_stated(result: Verification, plan: Plan, derived: ReleaseDocument) -> ReleaseDocument:
-    """Return the derived document, with the assumption on chains in its earlier words if the bundle states it so."""
+    """Return the derived document, with ``EARLIER_CHAIN`` as its assumption on chains if the bundle states this one."""
     current = plan.final_step.law.assumptions
     if not current or EARLIER_CHAIN not in result.document.assumptions:
         return derived
@@ -241,7 +241,7 @@ def _check_values(result: Verification, plan: Plan) -> None:
 
 
 def _is_possible(law: StepLaw, values: list[float]) -> bool | None:
-    """Return whether a draw is possible; None if all its values are finite and the law cannot tell more."""
+    """Return whether a draw is possible under its law; None if its values are finite and the law cannot tell."""
     return law.is_possible(values) if all(math.isfinite(value) for value in values) else False
 
 

@@ -48,8 +48,9 @@ class Expected:
 
 @dataclass(frozen=True)
 class BudgetChange:
-    """An account just before and just after it was charged for a release. An amount is a text for each budget
-    component.
+    """An account just before and just after it was charged for a release.
+
+    An amount is a text for each budget component.
 
     Attributes:
         total, remaining: the total budget, and the part that remains after the release.
