@@ -78,7 +78,7 @@ def test_expected_widths_of_models(config: str, parameters: list[str] | None, dp
         page = dpbayes("report", "out", "--format", "html").out
         assert "The number of records is private" in page
         planned = dpbayes("report", "out", "--format", "html", "--records", "1000").out
-        assert "1,000 valid records from the model" in planned
+        assert "1,000 valid records are drawn from the model" in planned
     if config == "clinic-age-draw":
         assert expected.drawn_sd is not None
         assert expected.drawn_nonprivate_sd is not None
@@ -108,7 +108,7 @@ def test_a_model_that_is_not_simulated_says_why(document: dict[str, Any] | Path,
 
 
 def test_power_of_an_adversary_in_words() -> None:
-    assert "at most 13.6 times in 100" in power_text(PureDP(Decimal(1)))
+    assert "at most 13.6 %" in power_text(PureDP(Decimal(1)))
     assert power_text(PureDP(Decimal(100))) == ""
 
 

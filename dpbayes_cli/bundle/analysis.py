@@ -23,20 +23,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Analysis:
-    """A posterior of the parameters that a model names.
+    """The posterior of a model's parameters, as samples and summaries.
 
     Attributes:
-        model: the model, with the released bounds if these were found privately.
+        model: the model, with the privately found bounds if there are any.
         marginals: the summary of each parameter.
         samples: shape (n_samples, n_parameters).
         predictive: the posterior predictive probability of each level.
-        posterior: the posterior of all components, and how it was computed.
-        drawn: whether these samples were released, so that nobody can draw more of them.
+        posterior: the full result of the inference.
+        drawn: whether the samples are the released draws, so that further samples would cost privacy budget.
         estimates: whether the samples are point estimates instead of draws from a posterior.
-        chains: all samples by Markov chain, shape (n_chains, n_samples_per_chain, n_parameters); None if the samples
-            are independent.
-        counts: for a network, the count of each cell, shape (n_parameters,); None for other models.
-        counted: for a network, how the counts were computed from the noisy ones.
+        chains: the samples of each Markov chain, shape (n_chains, n_samples_per_chain, n_parameters); None if the
+            samples are independent.
+        counts: for a network, the count of each cell of its tables, shape (n_parameters,); None for other models.
+        counted: for a network, how ``counts`` were computed from the noisy counts; empty for other models.
         states: for hidden Markov models, the probability of each state, shape (n_sequences, n_steps, n_states); None
             for other models.
     """
@@ -65,12 +65,12 @@ def analyze(
     """Infer the posterior of a model's parameters.
 
     Args:
-        spec: the release request: policy, method and number of samples.
-        model: the model with its prior, and with the released bounds if these were found privately.
+        spec: the release request, which states the policy, the inference method and the number of samples.
+        model: the model with its prior, and with the privately found bounds if there are any.
         mechanism: the mechanism that privatized the statistics.
         released: the privatized statistics and the law of their noise.
         n_records: the public number of records; None if it is private.
-        seed: the seed of the sampling; equal seeds give equal results.
+        seed: the seed of the posterior samples; equal seeds give equal results.
     """
     import numpy as np
 
@@ -99,22 +99,24 @@ def analyze(
 
 
 _CONSISTENT = {
-    "full": "consistent: marginals of the non-negative table over all variables that is nearest in L1",
-    "junction-tree": "consistent: marginals of the non-negative table over all variables that is nearest in L1, "
-    "computed over the cliques of a junction tree",
-    "local": "locally consistent: non-negative tables, any two of which agree on the variables that they share; they "
-    "need not be marginals of one table over all variables",
-    "independent": "products of the shares of each variable alone; the nearest consistent tables were not found",
+    "full": "consistent: they are marginals of one non-negative table over all variables, and among such counts they "
+    "are nearest to the noisy counts in L1",
+    "junction-tree": "consistent: they are marginals of one non-negative table over all variables, and among such "
+    "counts they are nearest to the noisy counts in L1; they were computed on the cliques of a junction tree",
+    "local": "locally consistent: they are non-negative, and any two tables agree on the variables that they share; "
+    "but the tables need not be marginals of one table over all variables",
+    "independent": "computed as if the variables were independent, because the nearest consistent tables were not "
+    "found",
 }
 
 
 def _counts(observation: NoisyObservation) -> tuple[Floats | None, str]:
-    """Return the count of each cell of a network, and how the counts were computed."""
+    """Return the count of each cell of a network's tables, and how the counts were computed."""
     import numpy as np
 
     if not isinstance(observation, NoisyTables):
         return None, ""
-    tables, how = [table.observed for table in observation.tables], "noisy counts, as drawn"
+    tables, how = [table.observed for table in observation.tables], "the noisy counts as they were drawn"
     if observation.scope is not None:
         from dpbayes_cli.inference.tables.infer_tables import consistent_tables
 
@@ -128,11 +130,12 @@ def describe_draws(
 ) -> Analysis:
     """Summarize posterior draws or point estimates that were released; nothing is inferred.
 
-    Estimates have a mean, but no width and no predictive probabilities: they differ only because of privacy.
+    For estimates, only the mean is computed: their spread shows the randomness of the mechanism and not the uncertainty
+        about the parameters.
 
     Args:
         model: the model whose parameters were drawn.
-        draws: one list of parameters per draw, at least one.
+        draws: the parameters of each draw; there is at least one draw.
         states: the hidden states of each draw; empty for models without hidden states.
         estimates: whether the draws are point estimates.
     """
@@ -150,7 +153,7 @@ def describe_draws(
         for k in range(n_parameters)
     )
     how = (
-        f"{n_draws} private estimate{'s' * (n_draws > 1)} of the posterior mode, whose uncertainty is unknown"
+        f"{n_draws} private estimate{'s' * (n_draws > 1)} of the posterior mode, with unknown uncertainty"
         if estimates
         else f"{n_draws} private posterior draws; the summary describes these draws, not the whole posterior"
     )
@@ -167,7 +170,7 @@ def describe_draws(
 
 
 def _shares_of_states(model: Model, states: Sequence[Sequence[int]]) -> Floats | None:
-    """Return the share of the draws in which each sequence is in each state at each step."""
+    """Return, for each sequence and step, the share of the draws in each state."""
     import numpy as np
 
     over_time = section_of(model.sections(), StatesOverTime)

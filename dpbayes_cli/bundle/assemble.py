@@ -78,7 +78,7 @@ def assemble(
 
     Args:
         analysis: the posterior that was computed from the draw.
-        account_delta: the delta of the account, at which epsilon is stated; 0 if the account has no delta.
+        account_delta: the account's delta, at which the document states epsilon; 0 if the account has no delta.
         ledger: the entry that charged the account.
     """
     model, final_step = analysis.model, plan.final_step
@@ -130,7 +130,8 @@ def guarantee_part(guarantee: Guarantee, neighbors: Neighbors, delta: Decimal) -
 
     Args:
         neighbors: the neighboring relation of the guarantee.
-        delta: the delta at which epsilon is stated if the guarantee has no pure epsilon; 0 if the account has no delta.
+        delta: the delta at which epsilon is stated unless the guarantee has a pure epsilon; 0 if the account has no
+            delta.
     """
     statement = guarantee.statement(max(delta, guarantee.delta)) if not guarantee.epsilon.is_finite() else None
     points = getattr(guarantee, "points", ())
@@ -155,7 +156,7 @@ def _finite(value: Decimal) -> float | None:
 
 
 def _not_below(value: Decimal) -> float:
-    """Return a float for JSON, whose shortest decimal form is the cost or just above it."""
+    """Return a float whose shortest decimal form, which JSON shows, is the value or slightly above it."""
     near = float(value)
     return near if Decimal(repr(near)) >= value else math.nextafter(near, math.inf)
 
@@ -188,8 +189,8 @@ def _privacy_unit(spec: ReleaseSpec, record_unit: str) -> str:
     unit = spec.privacy.unit
     if unit is None:
         return f"one record ({record_unit})"
-    counted = "one record" if unit.max_contributions == 1 else f"at most {unit.max_contributions:,} records"
-    return f"one value of the column {unit.column!r}, with {counted} counted"
+    counted = "one is" if unit.max_contributions == 1 else f"at most {unit.max_contributions:,} are"
+    return f"all records with one value of the column {unit.column!r}, of which {counted} counted"
 
 
 def _software() -> dict[str, str]:

@@ -17,17 +17,17 @@ _RECORDS = {
     "private, and this bundle depends on it only through the noisy statistics.",
 }
 _UNITS = {
-    Neighbors.REPLACE_ONE: "Neighboring data sets differ in the records of one privacy unit, in some or all of them; "
-    "the number of units is public, and how many records a unit has is private.",
+    Neighbors.REPLACE_ONE: "Neighboring data sets differ in some or all records of one privacy unit; the number of "
+    "units is public, and the number of records of each unit is private.",
     Neighbors.ADD_REMOVE: "Neighboring data sets differ by one added or removed privacy unit with all its records; the "
     "numbers of units and of records are private, and this bundle depends on them only through the noisy statistics.",
 }
 _WEAKENED = {
     "gdp": "k mu",
     "zcdp": "k^2 rho",
-    "composition": "k epsilon for the pure steps and k^2 rho for the others",
+    "composition": "k epsilon for the steps with a pure guarantee and k^2 rho for the other steps",
 }
-"""The guarantee of a person with k records, by the kind of the guarantee; k epsilon for other kinds."""
+"""The guarantee that a person with k records has, by the kind of the guarantee; for other kinds it is k epsilon."""
 _DROPPED = "not counted, and their number is private"
 
 
@@ -37,7 +37,7 @@ def assumptions(
     """Return the assumptions of the guarantee and of the posterior.
 
     Args:
-        record_unit: the kind of a record of the source.
+        record_unit: what a record of the source is, such as a physical line.
         has_private_bounds: whether the release found the bounds of the data privately.
     """
     relation = _RECORDS if spec.privacy.unit is None else _UNITS
@@ -51,14 +51,14 @@ def assumptions(
     ]
     if has_private_bounds:
         sentences += [
-            "The bounds are quantiles of the data, which the first step of this release found privately; the range "
-            "that was searched for them was chosen without looking at the records.",
-            "The posterior treats the bounds as fixed in advance: it ignores the little that the bounds say about the "
-            "data.",
+            "The bounds are quantiles of the data, which the first step of this release found privately. The range in "
+            "which it searched for them was chosen without looking at the records.",
+            "The posterior treats the bounds as fixed in advance: it makes no use of the small amount of information "
+            "about the data that the bounds contain.",
         ]
     sentences.append(_about_invalid(spec, columns, plan))
     if any(isinstance(column, NumericColumn) and column.outside == "drop" for column in columns):
-        sentences.append("Records with a number outside its bounds were not counted; the posterior allows for this.")
+        sentences.append("Records with a number outside its bounds were not counted; the posterior accounts for this.")
     return [
         *sentences,
         "The operating system's random numbers are secret and unpredictable, and nobody observes the custodian's "
@@ -73,15 +73,16 @@ def _about_people(spec: ReleaseSpec, kind: str) -> str:
     unit = spec.privacy.unit
     if unit is None:
         weaker = f"A person with k records has a weaker guarantee: {_WEAKENED.get(kind, 'k epsilon')}."
-        none = "The Renyi curve guarantees nothing to a person with several records."
+        none = "A person with several records has no stated guarantee, because the Renyi curve covers one record only."
         return f"Each person has at most one record. {none if kind == 'rdp' else weaker}"
     limit = unit.max_contributions
-    kept = "one record was" if limit == 1 else f"at most {limit:,} records were"
+    kept = "one was" if limit == 1 else f"at most {limit:,} were"
     return (
         f"The column {unit.column!r} identifies people: no two people have the same value, and all records of a person "
-        f"are well-formed and hold the same value. Of the records with one value {kept} kept, chosen by a hash with a "
-        "secret key, whatever their order. All malformed records and records without a value together form one unit. "
-        "A value stands for the same person in all data that are charged to the account."
+        f"are well-formed and hold the same value. Of the records that share a value, {kept} kept; a hash with a "
+        "secret key chose which, whatever the order of the records. All malformed records and all records without a "
+        "value in this column together form one unit. A value stands for the same person in all data that are charged "
+        "to the account."
     )
 
 

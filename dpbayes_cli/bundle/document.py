@@ -17,7 +17,8 @@ from dpbayes_cli.spec.version_1 import with_former_names, with_todays_names
 
 SCHEMA_VERSION = 2
 _MAX_CONTAINERS = 9_000_000
-"""The largest number of lists and objects: each takes many times its two characters in memory."""
+"""The largest number of lists and objects in the JSON. In memory, each takes many times the two characters that it
+takes in the file."""
 
 
 def _about(description: str) -> Meta:
@@ -37,7 +38,7 @@ class ReleasedStatistic(_Part, frozen=True, kw_only=True):
         Meta(
             ge=-(2**62),
             le=2**62,
-            description="the exact count plus noise, which may be negative or above the number of records",
+            description="the exact count plus noise; the sum may be negative or above the number of records",
         ),
     ]
     noise_scale: Annotated[float, _about("scale of the noise, in counts")]
@@ -50,7 +51,9 @@ class ReleasedGuarantee(_Part, frozen=True, kw_only=True, omit_defaults=True):
     """A privacy guarantee."""
 
     kind: Kind
-    epsilon: Annotated[float | None, _about("the epsilon that holds at delta; null if there is none")]
+    epsilon: Annotated[
+        float | None, _about("the epsilon of the guarantee at this delta; null if there is no such epsilon")
+    ]
     delta: float
     neighbors: Neighbors
     rho: Annotated[float | None, _about("zCDP")] = None
@@ -59,7 +62,9 @@ class ReleasedGuarantee(_Part, frozen=True, kw_only=True, omit_defaults=True):
         list[Annotated[list[float], Meta(min_length=2, max_length=2)]] | None,
         _about("pairs of an order and an upper bound on the Renyi divergence"),
     ] = None
-    order_max: Annotated[float | None, _about("the Renyi divergence is not bounded at or above this order")] = None
+    order_max: Annotated[float | None, _about("no bound on the Renyi divergence holds at this order or above it")] = (
+        None
+    )
     parts: Annotated["list[ReleasedGuarantee]", _about("the guarantee of each step of a composition, in order")] = []
 
 
@@ -73,12 +78,14 @@ class ReleasedBounds(_Part, frozen=True, kw_only=True):
 class Noise(_Part, frozen=True, kw_only=True):
     """The exact law of the noise, which is independent for each statistic."""
 
-    law: Annotated[str, _about("a registered law: discrete-laplace, discrete-gaussian, or that of a plug-in")]
+    law: Annotated[
+        str, _about("the name of the law: discrete-laplace, discrete-gaussian, or the name that a plug-in registers")
+    ]
     scale: Annotated[
         Annotated[float, Meta(gt=0.0, le=1e15)] | None,
         Meta(
-            description="P(z) on the integers is proportional to exp(-|z| / scale), or exp(-z^2 / (2 scale^2)); null "
-            "if the statistics have different scales: see the noise_scale of each",
+            description="The probability of an integer z is proportional to exp(-|z| / scale) for discrete-laplace, "
+            "and to exp(-z^2 / (2 * scale^2)) for discrete-gaussian; null if noise_scale differs between statistics",
         ),
     ]
     parameters: Annotated[
@@ -90,7 +97,10 @@ class Noise(_Part, frozen=True, kw_only=True):
 
 
 class ParameterSummary(_Part, frozen=True, kw_only=True):
-    """The summary of one parameter's posterior; of a single released draw only ``mean``, which is the draw."""
+    """The summary of one parameter's posterior.
+
+    For a single released draw, and for point estimates, all fields except ``mean`` are null.
+    """
 
     mean: float
     sd: float | None
@@ -102,8 +112,8 @@ class ParameterSummary(_Part, frozen=True, kw_only=True):
 class Width(_Part, frozen=True, kw_only=True):
     """The two parts of a posterior standard deviation: sd^2 = sd_data^2 + sd_noise^2."""
 
-    sd_data: Annotated[float, _about("the sd that would remain, on average, if the exact statistics were known")]
-    sd_noise: Annotated[float, _about("the sd that the noise on the statistics adds")]
+    sd_data: Annotated[float, _about("the standard deviation that would remain if the exact statistics were known")]
+    sd_noise: Annotated[float, _about("the standard deviation that the noise on the statistics adds")]
 
 
 class InferenceReport(_Part, frozen=True, kw_only=True):
@@ -112,7 +122,9 @@ class InferenceReport(_Part, frozen=True, kw_only=True):
     method: Literal["noise-aware", "chain", "naive", "posterior-draws", "estimates"]
     how: str
     exact: bool
-    monte_carlo_error: Annotated[float, _about("standard error of the reported means, in units of their sd")]
+    monte_carlo_error: Annotated[
+        float, _about("the largest Monte Carlo standard error of a mean, in posterior standard deviations")
+    ]
     diagnostics: dict[str, float | None]
     warnings: list[str]
     samples: int
@@ -134,8 +146,8 @@ class LedgerReference(_Part, frozen=True, kw_only=True):
 class SealedDraw(_Part, frozen=True, kw_only=True):
     """The privatized values, which the ledger seals before anything is computed from them.
 
-    Privacy: nothing that depends on a draw may run before it is sealed. Otherwise a failure, a kill or a wait could
-        reveal something about a draw that nobody paid for, and the next attempt would draw again.
+    Privacy: no code that depends on a draw may run before the draw is sealed. Otherwise the failure or the running time
+        of that code could reveal something about the draw, and the next attempt would draw again at no further charge.
     """
 
     schema_version: Literal[1] = 1
@@ -150,7 +162,7 @@ class SealedDraw(_Part, frozen=True, kw_only=True):
     bounds: ReleasedBounds | UnsetType = UNSET
 
     def payload(self) -> bytes:
-        """Return the bytes that are sealed."""
+        """Return the bytes that the ledger seals."""
         return msgspec.json.encode(self)
 
     @property
@@ -168,33 +180,35 @@ class ReleaseDocument(_Part, frozen=True, kw_only=True):
     created: Annotated[str, _about("when the data were read, UTC")]
     model: str
     mechanism: str
-    spec: Annotated[dict[str, Any], _about("the release request in full, defaults included, without paths")]
-    record_unit: Annotated[str, _about("what one record of the data source is")]
+    spec: Annotated[dict[str, Any], _about("the release request with all defaults and without paths")]
+    record_unit: Annotated[str, _about("the kind of record in the data source, such as a physical line")]
     privacy_unit: Annotated[str, _about("the unit in which neighboring data sets differ")]
     n_records: Annotated[
         Annotated[int, Meta(ge=0, le=2**62)] | None,
         _about("the public number of records; null if it is private"),
     ]
-    statistics: Annotated[list[ReleasedStatistic], _about("empty if draws or estimates were released")]
+    statistics: Annotated[
+        list[ReleasedStatistic], _about("the released statistics; empty if draws or estimates were released")
+    ]
     meanings: Annotated[
         dict[str, str],
-        _about("for each statistic or table of statistics: what a record adds to it, before the noise"),
+        _about("what a record adds to each statistic, or to each table of statistics, before the noise"),
     ]
-    noise: Annotated[Noise | None, _about("null if draws or estimates were released")]
-    draws: Annotated[list[list[float]], _about("the released posterior draws or estimates, one list each")]
+    noise: Annotated[Noise | None, _about("the law of the noise; null if draws or estimates were released")]
+    draws: Annotated[list[list[float]], _about("the released posterior draws or estimates, each a list of parameters")]
     drawn_states: Annotated[
         list[list[int]] | UnsetType,
-        _about("the hidden states of each draw, numbered from 0, sequence by sequence; absent if the model has none"),
+        _about("the hidden states of each draw, numbered from 0, sequence by sequence; absent without hidden states"),
     ] = UNSET
     log_weight: Annotated[
         float | UnsetType,
-        _about("the noisy log importance weight of an annealed chain; absent unless requested"),
+        _about("the noisy log importance weight of an annealed chain; absent if it was not requested"),
     ] = UNSET
     parameters: Annotated[dict[str, Any], _about("the parameters that the mechanism's calibration chose")]
-    sensitivity_l1: Annotated[int | None, _about("null if a private chain reads the rows instead of a statistic")]
+    sensitivity_l1: Annotated[int | None, _about("the L1 sensitivity; null if a private chain reads rows")]
     bounds: Annotated[
         ReleasedBounds | UnsetType,
-        _about("the bounds that the first step found privately; absent if the request states them"),
+        _about("the bounds that the first step found privately; absent if the request states bounds"),
     ] = UNSET
     guarantee: ReleasedGuarantee
     posterior: dict[str, ParameterSummary]
@@ -208,8 +222,8 @@ class ReleaseDocument(_Part, frozen=True, kw_only=True):
     states: Annotated[
         list[list[list[Annotated[float, Meta(ge=0.0, le=1.0)]]]] | UnsetType,
         Meta(
-            description="for hidden Markov models: the probability of each state, by sequence, step and state, "
-            "6 digits; absent for other models"
+            description="for hidden Markov models: the probability of each state, in lists by sequence, step and "
+            "state, with 6 digits; absent for other models"
         ),
     ] = UNSET
     assumptions: list[str]
@@ -232,7 +246,7 @@ class ReleaseDocument(_Part, frozen=True, kw_only=True):
 
 
 class Version1Document(ReleaseDocument, frozen=True, kw_only=True):
-    """A document of version 1: ``spec`` and ``parameters`` have today's names in memory, and the old names on disk."""
+    """A document of version 1, with today's names in memory and the old names on disk."""
 
     schema_version: Literal[1] = 1  # type: ignore[assignment]
 
@@ -249,7 +263,7 @@ class Version1Document(ReleaseDocument, frozen=True, kw_only=True):
 
 
 class _Versioned(msgspec.Struct):
-    """The schema version, which is read first."""
+    """The schema version, which is read before the rest of the document."""
 
     schema_version: int
 
@@ -261,13 +275,15 @@ def parse_document(content: bytes) -> ReleaseDocument:
         VerificationError: the content is not a release document, or a later version wrote it.
     """
     if content.count(b"[") + content.count(b"{") > _MAX_CONTAINERS:
-        raise VerificationError("release.json has more lists and objects than any release has")
+        raise VerificationError("release.json has too many lists and objects to be a release document")
     try:
         version = msgspec.json.decode(content, type=_Versioned).schema_version
     except (msgspec.DecodeError, RecursionError):
         raise VerificationError("release.json is not a release document") from None
     if version not in {1, SCHEMA_VERSION}:
-        raise VerificationError(f"the bundle has schema version {version}; this dpbayes reads 1 to {SCHEMA_VERSION}")
+        raise VerificationError(
+            f"the bundle has schema version {version}; this dpbayes reads versions 1 to {SCHEMA_VERSION}"
+        )
     try:
         if version == 1:
             return msgspec.json.decode(content, type=Version1Document).with_todays_names()

@@ -1,4 +1,4 @@
-"""The content of a bundle's CSV files, and the analysis of a draw: functions of public values alone."""
+"""Compute a bundle's CSV files and the analysis of a draw, from public values alone."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 RELEASE, STATISTICS, TABLES, REPORT = "release.json", "statistics.csv", "tables.csv", "report.md"
 STATES = "states.csv"
 States = list[list[list[float]]]
-"""Probabilities by sequence, step and state."""
+"""The probabilities of hidden states, indexed by sequence, step and state."""
 
 
 def payload_of(document: ReleaseDocument | SealedDraw) -> Payload:
@@ -69,9 +69,9 @@ def analysis_of_draw(
 
 
 def tables_csv(document: ReleaseDocument, analysis: Analysis) -> bytes | None:
-    """Return the bytes of ``tables.csv``: the count and the posterior of each cell of a network.
+    """Return the bytes of ``tables.csv``, with the count and the posterior of each cell of a network's tables.
 
-    None if the model is not a network, or if posterior draws were released instead of counts.
+    The result is None if the model is not a network, or if posterior draws were released instead of counts.
     """
     tables = section_of(analysis.model.sections(), NetworkTables)
     if tables is None or analysis.counts is None:
@@ -85,7 +85,7 @@ def tables_csv(document: ReleaseDocument, analysis: Analysis) -> bytes | None:
 
 
 def states_csv(over_time: StatesOverTime, states: States) -> bytes:
-    """Return the bytes of ``states.csv``: sequence, step, the most likely state, and the probability of each state.
+    """Return the bytes of ``states.csv``: the most likely state, and all probabilities, by sequence and step.
 
     Args:
         over_time: the names of sequences, steps and states.
@@ -108,7 +108,7 @@ def inferred_states_csv(analysis: Analysis) -> bytes | None:
 
 
 def rounded_states(states: Floats) -> States:
-    """Return probabilities of hidden states as a document holds them: with 6 significant digits and from 0 to 1.
+    """Return probabilities of hidden states as a document holds them: rounded to 6 significant digits, from 0 to 1.
 
     Args:
         states: shape (n_sequences, n_steps, n_states).
@@ -119,6 +119,6 @@ def rounded_states(states: Floats) -> States:
 
 
 def statistics_csv(document: ReleaseDocument) -> bytes:
-    """Return the bytes of ``statistics.csv``: name, value, noise_scale."""
+    """Return the bytes of ``statistics.csv``, with the columns name, value and noise_scale."""
     rows = [[statistic.name, statistic.value, repr(statistic.noise_scale)] for statistic in document.statistics]
     return csv_text([["name", "value", "noise_scale"], *rows]).encode("utf-8")

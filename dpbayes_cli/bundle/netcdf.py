@@ -1,7 +1,7 @@
 """Posterior samples for ArviZ: a netCDF file with a group ``posterior`` over chains and draws.
 
 h5netcdf writes the file, because ArviZ takes seconds to import. The file is built in memory, because HDF5 does not
-survive a full disk, and a bundle that is written again must have the same bytes.
+recover from a full disk, and because a bundle that is written again must have the same bytes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _ELEMENT = re.compile(r"([^\[\]]+)\[(.*)\]", re.DOTALL)
 _N_CHAINS = 4
 _MIN_DRAWS = 4
-"""The smallest number of draws of a chain that says anything about convergence."""
+"""The smallest number of draws per chain for which convergence diagnostics can be computed."""
 
 
 def netcdf_bytes(analysis: Analysis, labels: Mapping[str, str]) -> bytes:
@@ -28,7 +28,7 @@ def netcdf_bytes(analysis: Analysis, labels: Mapping[str, str]) -> bytes:
     Parameters like ``theta[a]`` and ``theta[b]`` become one variable ``theta`` with a coordinate ``theta_label``.
 
     Args:
-        labels: the attributes of the group.
+        labels: texts that become attributes of the group ``posterior``.
     """
     import io
 
@@ -71,7 +71,7 @@ def by_chain(analysis: Analysis) -> Floats:
 
 
 def elements_by_variable(parameters: Sequence[str]) -> dict[str, list[tuple[str | None, int]]]:
-    """Return the labels and column indices of the elements of each variable; the label of a scalar is None.
+    """Return, for each variable, the label and the column index of each element; a scalar has the label None.
 
     Args:
         parameters: names such as ``mean`` or ``theta[a]``, whose label is ``a``.

@@ -1,4 +1,4 @@
-"""Write a bundle to its target, or verify the bundle that is there: a bundle on disk is always complete."""
+"""Write a bundle to its target, or verify the bundle that the target already holds. A bundle on disk is complete."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ from dpbayes_cli.core.model_sections import StatesOverTime, section_of
 
 
 def check_place(target: Path, *, sealed: bool) -> None:
-    """Refuse a target that cannot hold the bundle, before anything is charged.
+    """Refuse a target at which the bundle cannot be written; called before anything is charged.
 
     Args:
-        sealed: whether the release is sealed, so that its bundle may exist already.
+        sealed: whether the draw of the release is sealed; if it is, the target may exist, as it may hold this bundle.
 
     Raises:
         OutputError: the bundle cannot be written, or the target exists and the release is not sealed.
@@ -50,26 +50,29 @@ def place_bundle(
     published: Mapping[str, str] | None,
     say: Callable[[str], None],
 ) -> dict[str, str]:
-    """Write the bundle, or verify the bundle that is there.
+    """Write the bundle, or verify the bundle that the target already holds.
 
     Args:
         document: the sealed release.
         analyze: returns the posterior of the release; called only if files are written.
-        published: the digests of the release's files, if they were published before; otherwise None.
+        published: the digest of each file if the release was published before; otherwise None.
         say: called with messages for the user.
 
     Returns:
-        The digest of each file.
+        The digest of each file, by file name.
 
     Raises:
-        OutputError: something else is at the target, or the bundle there is damaged.
+        OutputError: the target exists and does not hold this bundle, or holds a damaged copy of it.
     """
     if not os.path.lexists(target):
         try:
             with new_directory(target, datetime.fromisoformat(document.created)) as directory:
                 digests = render(document, analyze(), directory)
             if published is not None and digests != published:
-                say("other versions wrote the published files: samples or report may differ from them in detail")
+                say(
+                    "the published files were written by other software versions; the samples or the report that were "
+                    "written now may differ from them in detail"
+                )
             return digests
         except OutputError:
             if not os.path.lexists(target):
@@ -107,7 +110,7 @@ def render(document: ReleaseDocument, analysis: Analysis, directory: Path) -> di
 
 
 def max_file_bytes(document: ReleaseDocument, name: str) -> int:
-    """Return the largest size of a file of the release's bundle, in bytes."""
+    """Return the largest size in bytes that a file of a bundle may have."""
     report = document.inference
     if name != report.samples_file:
         return MAX_TEXT_BYTES
@@ -115,7 +118,7 @@ def max_file_bytes(document: ReleaseDocument, name: str) -> int:
 
 
 def _verify(target: Path, digests: Mapping[str, str], document: ReleaseDocument) -> None:
-    """Refuse a bundle on disk if one of its files is missing or does not have its digest."""
+    """Refuse a bundle on disk if one of its files is missing or has another digest than expected."""
     for name, expected in digests.items():
         try:
             digest = file_digest(target / name, max_file_bytes(document, name))

@@ -32,7 +32,7 @@ MAX_TEXT_BYTES = 256 << 20
 _BLOCK_BYTES = 1 << 20
 _NO_FILE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO}
 _ESCAPED = re.compile(r"\\u(?:00[0189]|007f|202[89a-e]|206[6-9])|(?<!\\)\\[bfr]", re.IGNORECASE)
-"""JSON escapes of the characters of ``CONTROL_CHARACTERS``; a line feed and a tab are harmless."""
+"""The JSON escapes of the characters in ``CONTROL_CHARACTERS``. Escapes of a line feed or a tab are allowed."""
 
 
 @dataclass(frozen=True)
@@ -41,8 +41,7 @@ class Bundle:
 
     Attributes:
         document: the release.
-        spec: the release request.
-        model: the model of the spec, with the released bounds if these were found privately.
+        model: the model of the spec, with the privately found bounds if there are any.
         mechanism: the mechanism of the release.
     """
 
@@ -57,7 +56,7 @@ def read_bundle(bundle: Path) -> Bundle:
 
     Raises:
         OutputError: there is no bundle at this path.
-        VerificationError: release.json holds no valid release document or spec, or its content does not fit its spec.
+        VerificationError: release.json holds no valid release document or spec, or the document contradicts the spec.
     """
     return bundle_of(read_document(bundle))
 
@@ -66,7 +65,7 @@ def bundle_of(document: ReleaseDocument) -> Bundle:
     """Build the spec, the model and the mechanism that a document states.
 
     Raises:
-        VerificationError: release.json holds no valid spec, or its content does not fit its spec.
+        VerificationError: release.json holds no valid spec, or the document contradicts the spec.
     """
     try:
         spec = stored_spec(document.spec)
@@ -79,15 +78,17 @@ def bundle_of(document: ReleaseDocument) -> Bundle:
     asks_log_weight = bool(document.draws) and spec.options.value("log_weight_epsilon") is not None
     holds = {
         "the bounds that its spec asks for": (spec.bounds is None) == (bounds_of(document) is None),
-        "its spec in full": canonical_json(_without_nulls(spec.stated_in_full))
+        "its spec with all defaults": canonical_json(_without_nulls(spec.stated_in_full))
         == canonical_json(_without_nulls(in_full(document.spec, spec))),
         "the statistics that its spec asks for": _has_statistics(document, spec, expected_names),
-        "the posterior of the parameters of its spec": list(document.posterior) == parameters
+        "a posterior of exactly the parameters that its spec names": list(document.posterior) == parameters
         and (not document.width or list(document.width) == parameters),
-        "draws of the parameters of its spec": all(len(draw) == len(parameters) for draw in document.draws),
-        "the states of the sequences of its spec": _has_states(document, over_time),
-        "the states of its draws": _has_drawn_states(document, over_time),
-        "a log weight exactly if its spec asks for one": has_log_weight == asks_log_weight,
+        "a value in each draw for each parameter of its spec": all(
+            len(draw) == len(parameters) for draw in document.draws
+        ),
+        "a probability of each state for each sequence and step": _has_states(document, over_time),
+        "the hidden states of each of its draws": _has_drawn_states(document, over_time),
+        "a log weight, or holds one although its spec asks for none": has_log_weight == asks_log_weight,
     }
     for content, is_held in holds.items():
         if not is_held:
@@ -102,7 +103,8 @@ def analysis_of(bundle: Bundle) -> Analysis:
 
 
 def _has_statistics(document: ReleaseDocument, spec: ReleaseSpec, expected_names: Sequence[str]) -> bool:
-    """Return whether a document has its draws or its statistics, and the number of records exactly if it is public."""
+    """Return whether a document holds draws or else the expected statistics, and the number of records if it is public
+    but not if it is private."""
     names = [statistic.name for statistic in document.statistics]
     replaces_one = spec.policy.neighbors is Neighbors.REPLACE_ONE
     if (document.n_records is not None) != replaces_one and not (replaces_one and spec.policy.contributions > 1):
@@ -113,7 +115,7 @@ def _has_statistics(document: ReleaseDocument, spec: ReleaseSpec, expected_names
 
 
 def _has_states(document: ReleaseDocument, over_time: StatesOverTime | None) -> bool:
-    """Return whether the state probabilities of a document, if it has any, have the shape that its model says."""
+    """Return whether a document holds no state probabilities, or holds them in the shape that its model requires."""
     if isinstance(document.states, msgspec.UnsetType):
         return True
     if over_time is None:
@@ -125,7 +127,8 @@ def _has_states(document: ReleaseDocument, over_time: StatesOverTime | None) -> 
 
 
 def _has_drawn_states(document: ReleaseDocument, over_time: StatesOverTime | None) -> bool:
-    """Return whether each draw of a document has one state per site, or none if the model has no states."""
+    """Return whether each draw has a valid state for each sequence and step, or no states if the model has no
+    states."""
     states = document.released_states
     if over_time is None or not document.draws:
         return not states
@@ -135,7 +138,7 @@ def _has_drawn_states(document: ReleaseDocument, over_time: StatesOverTime | Non
 
 
 def _without_nulls(spec: dict[str, Any]) -> dict[str, Any]:
-    """Return a spec without null values, because earlier versions did not write all of them."""
+    """Return a spec without its null values, because earlier versions left some of them out."""
     return {
         key: {name: value for name, value in part.items() if value is not None} if isinstance(part, dict) else part
         for key, part in spec.items()
@@ -163,7 +166,7 @@ def open_regular(path: Path) -> int | None:
     """Open a regular file for reading, following no link; return its descriptor, or None if there is no such file.
 
     Raises:
-        OutputError: the file exists but cannot be opened now.
+        OutputError: the file exists but cannot be opened.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -181,11 +184,11 @@ def file_digest(path: Path, max_bytes: int) -> str | None:
     """Return the digest of a regular file, following no link; None if there is no such file.
 
     Args:
-        max_bytes: the largest size in bytes that is read.
+        max_bytes: the largest size in bytes that the file may have.
 
     Raises:
         VerificationError: the file is larger than ``max_bytes``.
-        OutputError: the file exists but cannot be opened now.
+        OutputError: the file exists but cannot be opened.
     """
     descriptor = open_regular(path)
     if descriptor is None:
@@ -202,8 +205,8 @@ def read_file(path: Path) -> bytes | None:
     """Return the content of a regular file, following no link; None if there is no such file.
 
     Raises:
-        VerificationError: the file is larger than any file of a bundle.
-        OutputError: the file exists but cannot be opened now.
+        VerificationError: the file is larger than ``MAX_TEXT_BYTES``.
+        OutputError: the file exists but cannot be opened.
     """
     descriptor = open_regular(path)
     if descriptor is None:

@@ -43,7 +43,7 @@ _ALLOWED = {
     "deployment_model.release_type": ("One release", "Many releases"),
     "deployment_model.data_source_type": ("Static", "Dynamic"),
 }
-"""The texts that a field allows; other fields allow any text."""
+"""The allowed texts of some fields; all other fields allow any text."""
 _WIDTH = 110
 
 
@@ -51,10 +51,11 @@ def registry_yaml(document: ReleaseDocument, texts: Mapping[str, str]) -> bytes:
     """Return the bytes of the entry.
 
     Args:
-        texts: texts of the custodian by field, as a path below ``deployment`` such as ``basic.name``.
+        texts: the custodian's texts by field. The name of a field is its path below ``deployment``, such as
+            ``basic.name``.
 
     Raises:
-        SpecError: the entry has no text field of this path, or the field does not allow this text.
+        SpecError: the entry has no text field with this path, or the field does not allow this text.
     """
     entry = registry_entry(document)
     for path, text in texts.items():
@@ -100,14 +101,14 @@ def registry_entry(document: ReleaseDocument) -> dict[str, Any]:
                 "trust_assumptions": " ".join(document.assumptions),
                 "actors": None,
                 "release_type": None,
-                "release_type_details": "One release of an account in a ledger. The total of the account bounds the "
-                "cost of all its releases together, and does not renew with time.",
+                "release_type_details": "One release, charged to an account in a ledger. The account has a fixed "
+                "total, which bounds the cost of all its releases together and is not renewed over time.",
                 "data_source_type": None,
                 "access_type": "Non-interactive",
             },
             "implementation": {
-                "preprocessing_and_hyperparameter_tuning": "None outside the mechanism: the custodian states that "
-                "domain, bounds, prior and options were chosen without looking at the records.",
+                "preprocessing_and_hyperparameter_tuning": "None, except by the mechanism itself: the custodian "
+                "states that domain, bounds, prior and options were chosen without looking at the records.",
                 "mechanisms": f"{document.mechanism}: {mechanism.info.releases} {mechanism.info.corrections} "
                 + "Computed with "
                 + ", ".join(f"{name} {version}" for name, version in document.software.items())
@@ -145,8 +146,8 @@ def _parameters(guarantee: ReleasedGuarantee) -> dict[str, float]:
 
 def _domain(document: ReleaseDocument) -> str:
     count = "any number of" if document.n_records is None else f"{document.n_records:,}"
-    unit = "privacy units with records" if has_units(document) else "records"
-    return f"All data sets of {count} {unit} ({document.record_unit}), whatever they contain."
+    unit = "privacy units, each with its records" if has_units(document) else "records"
+    return f"All data sets of {count} {unit}, whatever they contain. A record is one {document.record_unit}."
 
 
 def _unprotected(document: ReleaseDocument) -> str:
@@ -181,7 +182,7 @@ def _set_field(deployment: dict[str, Any], path: str, text: str) -> None:
 
 
 def _leaves(part: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the fields of an entry with their paths; for a list of objects, the fields of its first item."""
+    """Yield the fields of an entry with their paths; a list of objects counts as its first item."""
     for name, value in part.items():
         path = f"{above}.{name}" if above else name
         inner = value[0] if isinstance(value, list) and value and isinstance(value[0], dict) else value

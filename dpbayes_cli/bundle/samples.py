@@ -21,14 +21,15 @@ if TYPE_CHECKING:
     from dpbayes_cli.bundle.document import InferenceReport, ReleaseDocument
 
 _MAX_NUMBER_BYTES = {"parquet": 16, "csv": 26, "netcdf": 16}
-"""The largest size of a number: that of -2.2250738585072014e-308 with separators, or twice that of a double."""
+"""An upper bound on the bytes per number. In CSV, the longest number is -2.2250738585072014e-308 with its separator;
+for the other formats, the bound is twice the size of a double."""
 _MAX_COLUMN_BYTES = 1 << 16
-"""The largest size of the metadata of a column, without its name."""
+"""An upper bound on the bytes of a column's metadata without its name."""
 _LIBRARIES = {"netcdf": ("h5netcdf", "h5py")}
 
 
 def check_format(form: str) -> None:
-    """Refuse a format whose libraries are not installed, before anything is charged.
+    """Refuse a format whose libraries are not installed; called before anything is charged.
 
     Raises:
         SpecError: a library is missing.
@@ -45,7 +46,7 @@ def check_format(form: str) -> None:
 def sample_labels(document: ReleaseDocument, report: InferenceReport) -> dict[str, str]:
     """Return the metadata of a samples file, for formats that can hold texts.
 
-    The report says how the samples were computed; that of ``dpbayes infer`` may differ from that of the release.
+    ``report`` says how the samples were computed; ``dpbayes infer`` may pass another report than the document's own.
     """
     return {
         "release_id": document.release_id,
@@ -57,9 +58,10 @@ def sample_labels(document: ReleaseDocument, report: InferenceReport) -> dict[st
 
 
 def write_samples(path: Path, analysis: Analysis, form: str, labels: Mapping[str, str]) -> None:
-    """Write the posterior samples; a table has one column per parameter and one row per sample.
+    """Write the posterior samples to a new file.
 
-    The file must not exist, and no other process may write to its directory.
+    A CSV or Parquet file has one column per parameter and one row per sample. The file must not exist, and no other
+    process may write to its directory.
 
     Args:
         path: the file to create.
@@ -82,7 +84,7 @@ def write_samples(path: Path, analysis: Analysis, form: str, labels: Mapping[str
 
 
 def max_samples_bytes(form: str, parameters: Sequence[str], n_samples: int) -> int:
-    """Return the largest size in bytes of a file of samples that any version of the libraries may write."""
+    """Return an upper bound on the size in bytes of a samples file, whichever versions of the libraries wrote it."""
     names = sum(len(name.encode("utf-8", "replace")) for name in parameters)
     return _MAX_NUMBER_BYTES[form] * n_samples * len(parameters) + _MAX_COLUMN_BYTES * (len(parameters) + 1) + 8 * names
 
@@ -100,7 +102,7 @@ def are_samples(path: Path, form: str, parameters: Sequence[str], n_samples: int
     """Return whether a file holds finite samples, with one column per parameter and one row per sample.
 
     Args:
-        form: parquet, csv or netcdf; netcdf files are not opened.
+        form: parquet, csv or netcdf; for netcdf, the file is not opened and the result is True.
         n_samples: the expected number of rows.
     """
     if form == "netcdf":

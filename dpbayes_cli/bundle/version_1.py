@@ -1,4 +1,4 @@
-"""Names of parameters in version 1 of the release document that are other names today."""
+"""Translate the names of parameters between version 1 of the release document and today's version."""
 
 from __future__ import annotations
 
@@ -11,19 +11,20 @@ _RENAMED = {
     "temper": "power_applies_to",
 }
 _RENAMED_OF_CHAINS = {"rho": "likelihood_power", "step": "step_size", "steps": "n_steps"}
-"""For Langevin chains alone; elsewhere, rho is the parameter of zero-concentrated differential privacy."""
+"""Renamed for Langevin chains only; in other mechanisms, rho is the parameter of zero-concentrated differential
+privacy."""
 _CHAINS = frozenset({"gibbs-posterior", "rdp-concentrated", "rdp-diffuse", "rdp-direct"})
 _MECHANISMS = _CHAINS | {"gibbs", "map", "ops"}
-"""The mechanisms whose parameters were renamed; plug-ins keep their names."""
+"""The mechanisms whose parameters were renamed; the parameters of plug-ins keep their names."""
 
 
 def parameters_today(mechanism: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parameters of a document of version 1 with the names of today."""
+    """Return the parameters of a version 1 document under today's names."""
     return _renamed(parameters, _names(mechanism, parameters))
 
 
 def parameters_formerly(mechanism: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parameters of a document with the names of version 1."""
+    """Return the parameters of a document under their names of version 1."""
     return _renamed(parameters, {new: old for old, new in _names(mechanism, parameters).items()})
 
 
@@ -34,7 +35,7 @@ def _names(mechanism: str, parameters: Mapping[str, Any]) -> Mapping[str, str]:
 
 
 def _renamed(parameters: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-    """Return parameters and their parts with other names; variables, the keys of ``tables``, keep their names."""
+    """Rename parameters, also within their parts; the keys of ``tables`` are variables and keep their names."""
     found = {names.get(key, key): value for key, value in parameters.items()}
     for part in ("certificate", "corollary_8"):
         if isinstance(values := found.get(part), dict):

@@ -1,4 +1,4 @@
-"""Write a bundle next to its target, sync it to disk, then rename it without replacing anything."""
+"""Write a bundle next to its target, sync it to disk, then rename it to the target, which must not exist."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dpbayes_cli.base.errors import OutputError
 
 
 def check_target(target: Path) -> None:
-    """Refuse a target if a file cannot be written next to it.
+    """Refuse a target that exists or cannot be written.
 
     Raises:
         OutputError: the target exists, or its directory is missing or not writable.
@@ -24,7 +24,7 @@ def check_target(target: Path) -> None:
     except UnicodeEncodeError:
         raise OutputError(f"the name {str(target)!r} is not valid UTF-8", hint="choose another --out") from None
     if os.path.lexists(target):
-        raise OutputError(f"{str(target)!r} exists already", hint="choose another --out; nothing is ever replaced")
+        raise OutputError(f"{str(target)!r} exists already", hint="choose another --out: dpbayes replaces no files")
     if os.path.lexists(target.absolute().parent / "release.json"):
         raise OutputError(f"{str(target)!r} lies inside a bundle", hint="choose another --out: bundles do not change")
     if is_partial(target.name):
@@ -42,11 +42,11 @@ def check_target(target: Path) -> None:
 def new_directory(target: Path, moment: datetime | None = None) -> Iterator[Path]:
     """Yield a private directory next to the target, which becomes the target if the block ends without an error.
 
-    Its files are synced to disk first, with mode 0600; the directory gets mode 0700. If the block raises an error, the
-    directory is removed, and nothing becomes visible.
+    Before that, its files get mode 0600, the directory gets mode 0700, and all are synced to disk. If the block raises
+    an error, the directory is removed, and nothing becomes visible.
 
     Args:
-        moment: the modification time that all files get; None: leave their times.
+        moment: the modification time that all files get; None leaves their times unchanged.
 
     Raises:
         OutputError: the bundle cannot be written, or the target exists by now.
@@ -75,10 +75,10 @@ def scratch_directory(target: Path) -> Iterator[Path]:
 
 
 def publish_file(target: Path, content: bytes) -> None:
-    """Write one file, completely or not at all, for its owner alone.
+    """Write a file completely or not at all, readable by its owner alone.
 
     Raises:
-        OutputError: the bundle cannot be written, or the target exists.
+        OutputError: the file cannot be written, or the target exists.
     """
     try:
         with new_file(target) as partial:
@@ -88,7 +88,7 @@ def publish_file(target: Path, content: bytes) -> None:
 
 
 def write_new(path: Path, content: bytes) -> None:
-    """Write a file that must not exist, for its owner alone, following no link."""
+    """Write a new file, readable by its owner alone; neither replace a file nor follow a link."""
     flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
     with open(os.open(path, flags, 0o600), "wb") as file:  # noqa: PTH123 - a descriptor
         file.write(content)

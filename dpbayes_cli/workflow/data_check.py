@@ -33,7 +33,7 @@ def count_valid(spec: ReleaseSpec, location: Location) -> dict[str, int]:
 
 
 def _count_statistic(spec: ReleaseSpec, location: Location, model: Model) -> dict[str, int]:
-    """Count the records that the model's statistic counts, and all others as invalid."""
+    """Count records with the model's statistic; all records that it does not count are invalid."""
     dropping = RecordPolicy(Neighbors.ADD_REMOVE)  # every level is counted, nothing is imputed
     statistic = require_type(model, BoundedStatistics).statistic(dropping)
     with closing(ReleaseData(spec, location, model)) as data:
@@ -47,7 +47,7 @@ def _count_statistic(spec: ReleaseSpec, location: Location, model: Model) -> dic
 
 
 def _count_levels(spec: ReleaseSpec, location: Location, model: Model) -> dict[str, int]:
-    """Count the records of each level of each variable, and the records with an invalid cell in it."""
+    """Count, for each variable, the records of each level and the records with an invalid cell."""
     columns = [replace(column, impute=None) for column in model.columns if not isinstance(column, NumericColumn)]
     tables = tuple(TableCounts((column.role,), (len(column.levels),)) for column in columns)
     counting = Statistic((), tables, 0, Witness(None, None), 0)

@@ -34,23 +34,26 @@ _METHODS: tuple[Literal["noise-aware", "naive"], ...] = ("noise-aware", "naive")
 
 @dataclass(frozen=True)
 class Expectation:
-    """A summary of simulated releases of one request, with parameters and data drawn from the model and its prior.
+    """A summary of simulated releases of one request.
 
-    A released posterior draw comes from a posterior that is wider than without privacy. A point estimate has no
-    posterior, and the spread of its law vanishes for large epsilon however few the records are. So its distance from
-    the true parameter is stated instead, which for large epsilon tends to the width of the posterior.
+    The parameters are drawn from the prior, and the data from the model. Posterior draws are released from a
+    distribution that is wider than the posterior without privacy. A point estimate has no posterior, and for large
+    epsilon the spread of the estimate vanishes, however few the records are. For estimates, ``posterior_sd`` is
+    therefore their distance from the true parameter, which tends to the width of the posterior for large epsilon.
 
     Attributes:
         n_records: the number of records, all of them valid.
         trials: the number of simulated releases.
-        noise_scale: the scale of the noise in counts, None if no noise is added; the largest one if it depends on
-            private bounds.
-        posterior_sd: the root mean square standard deviation of the posterior (of the law that is drawn from) of the
-            first parameter, or of the first parameters of all rows of a network's tables; for point estimates the
-            root mean square distance of one estimate from the true parameter.
-        nonprivate_sd: the same for the posterior without privacy.
+        noise_scale: the scale of the noise in counts; None if no noise is added. If the scale depends on private
+            bounds, this is its largest value.
+        posterior_sd: the standard deviation of the first parameter in the posterior (in the distribution of the draws,
+            if draws are released), as a root mean square over the simulated releases; for a network, also over the
+            first parameter of each table row. For point estimates, the root mean square distance of an estimate from
+            the true parameter.
+        nonprivate_sd: the root mean square standard deviation of the same parameters in the posterior without privacy.
         inflation: ``posterior_sd / nonprivate_sd``.
-        coverage: by inference method, the share of 90 % intervals that hold the parameter; None if nothing is inferred.
+        coverage: for each inference method, the share of 90 % intervals that hold the true parameter; None if no
+            posterior is inferred.
         sd_of: whether ``posterior_sd`` is the width of a posterior or the error of an estimate.
     """
 
@@ -69,10 +72,10 @@ class MechanismPlan:
     """One mechanism's plan for a release request.
 
     Attributes:
-        mechanism: its name.
-        plan: the plan, None if the mechanism refuses the request.
-        expected: a summary of simulated releases, None if nothing was simulated.
-        refusal: why there is no plan, or an empty text.
+        mechanism: the name of the mechanism.
+        plan: the plan; None if the mechanism refuses the request.
+        expected: a summary of simulated releases; None if nothing was simulated.
+        refusal: why the mechanism refuses the request; empty if there is a plan.
     """
 
     mechanism: str
@@ -85,13 +88,12 @@ def plan_mechanism(spec: ReleaseSpec, n_records: int, trials: int, seed: int) ->
     """Return the plan of a release request, with simulated releases.
 
     Args:
-        spec: the request.
         n_records: the number of records to plan for.
-        trials: how many releases to simulate, 0 for none.
+        trials: the number of releases to simulate; 0 simulates none.
         seed: the seed of the simulation.
 
     Raises:
-        SpecError: the request cannot be given a guarantee.
+        SpecError: no guarantee can be given for the request.
     """
     return _simulate_priced(price(spec, n_records), n_records, trials, seed)
 
@@ -105,13 +107,13 @@ def plan_every_mechanism(document: dict[str, Any], n_records: int, trials: int, 
     """Return the plans of every mechanism that serves the model, the narrowest posterior first, refusals last.
 
     Args:
-        document: the spec, with options of any of these mechanisms; each mechanism gets those that it reads.
+        document: the spec, which may hold options of several mechanisms; each mechanism gets the options that it reads.
         n_records: the number of records to plan for.
-        trials: how many releases to simulate, 0 for none.
+        trials: the number of releases to simulate; 0 simulates none.
         seed: the seed of the simulation.
 
     Raises:
-        SpecError: the document is not a spec of any of them.
+        SpecError: the document is not a valid spec.
     """
     plans: list[MechanismPlan] = []
     model = None
@@ -130,9 +132,9 @@ def plan_every_mechanism(document: dict[str, Any], n_records: int, trials: int, 
 def simulate_plan(planned: PlannedRelease, n_records: int, trials: int, seed: int) -> Expectation | None:
     """Return a summary of simulated releases: parameters from the prior, records from the model, noise from its law.
 
-    Plans with the same seed and model see the same parameters and records, if the model draws them alike for all of
-    them. The result is None for models that are not simulated, for chains, which take too long, and if the exact
-    posterior is not known.
+    For one seed and model, all mechanisms see the same parameters and records, unless the model draws them differently
+    for different mechanisms. The result is None if the model cannot be simulated, if the mechanism is a private chain,
+    which would take too long, or if the exact posterior is not known.
     """
     import numpy as np
 
@@ -163,7 +165,8 @@ def simulate_plan(planned: PlannedRelease, n_records: int, trials: int, seed: in
 def _simulate_sampler(
     law: Sampler, planned: PlannedRelease, n_records: int, trials: int, rng: np.random.Generator
 ) -> Expectation | None:
-    """Simulate draws of a law that knows the standard deviation of the first parameter without privacy."""
+    """Simulate releases of a sampler that computes the first parameter's standard deviation with and without
+    privacy."""
     trials = min(trials, _MAX_SLOW_TRIALS) if law.slow_moments else trials
     model = require_type(planned.model, NoisyStatistics)
     data = [model.simulated(planned.policy, n_records, rng)[1] for _ in range(trials)]
@@ -182,7 +185,7 @@ def _simulate_noise(
     data_rng: np.random.Generator,
     release_rng: np.random.Generator,
 ) -> Expectation:
-    """Simulate noisy releases; noise and inference use ``release_rng``."""
+    """Simulate releases with noise; ``release_rng`` draws the noise and the posterior samples."""
     from dpbayes_cli.inference.posterior import Effort
     from dpbayes_cli.inference.solve import infer
 
@@ -238,12 +241,10 @@ def _root_mean_square(values: list[float]) -> float:
 
 
 def guarantee_in_full(guarantee: Guarantee, neighbors: Neighbors, delta: Decimal) -> dict[str, Any]:
-    """Return a guarantee in every notion of privacy, as a JSON object; null if a notion does not apply.
+    """Return a guarantee in every notion of privacy, as a JSON object; notions that do not apply are null.
 
     Args:
-        guarantee: the guarantee.
-        neighbors: its neighbor relation.
-        delta: the delta at which to state epsilon, if it is not pure epsilon.
+        delta: the delta at which epsilon is stated if the guarantee has no pure epsilon.
     """
 
     def number(value: Decimal) -> float | None:

@@ -26,16 +26,16 @@ from dpbayes_cli.workflow.release_data import ReleaseData
 
 @dataclass(frozen=True)
 class ReleaseOptions:
-    """How a release is named, paid for and where it is written.
+    """How a release is named and paid for, and where it is written.
 
     Attributes:
-        label: the user's name for it, or None.
+        label: the user's name for the release, or None.
         fresh: whether to pay for a new draw, even if the request was released before.
-        same_data: whether the data at another path are stated to be the same.
-        open_account: whether to open the account if there is none.
-        purpose: the reason, for the history of the ledger.
+        same_data: whether the user states that another path holds the same data.
+        open_account: whether to open the account if it does not exist.
+        purpose: the reason for the release, which the ledger records.
         out: the directory of the bundle; None: ``dpbayes-<id>`` in the working directory.
-        analyst: who asks, for accounts with limits per analyst.
+        analyst: who asks for the release; an account may have a limit for each analyst.
     """
 
     label: str | None = None
@@ -74,7 +74,7 @@ class PreparedRelease(PlannedRelease):
 
     Attributes:
         charge: the account, the request and its privacy cost.
-        data: the data; open already if the plan needs the number of records.
+        data: the data; they are open already if their records had to be counted.
         out: the directory of the bundle; None: ``dpbayes-<id>`` in the working directory.
     """
 
@@ -92,14 +92,15 @@ class PreparedRelease(PlannedRelease):
 
 
 def prepare(spec: ReleaseSpec, location: Location, options: ReleaseOptions, ledger: Ledger) -> PreparedRelease:
-    """Return a priced release and its charge; uses public inputs only.
+    """Return a priced release and its charge, computed from public inputs alone.
 
-    If the plan needs the number of records, it is the stated one, that of an earlier draw of the same request, or the
-    count of a regular file, which is public under replace-one.
+    If the mechanism needs the number of records, it gets the number of an earlier draw of the same request, the number
+    that the request states, or the count of a regular file, in this order. Under replace-one neighbors, this count is
+    public.
 
     Raises:
-        SpecError: the spec is wrong, or cannot be given a guarantee.
-        SourceError: the records must be counted, and the data cannot be used.
+        SpecError: the spec is wrong, or no guarantee can be given for it.
+        SourceError: the records must be counted, but the data cannot be used.
     """
     account = _account(spec, location)
     check_format(spec.inference.format)
@@ -154,6 +155,7 @@ def _account(spec: ReleaseSpec, location: Location) -> str:
 
 
 def _has_public_count(spec: ReleaseSpec, model: Model) -> bool:
-    """Return whether the number of valid records is public; if not, a mechanism that needs it refuses the request."""
+    """Return whether the number of valid records is public; if not, mechanisms that need this number refuse the
+    request."""
     complete = model.counts_incomplete_records or all(has_stand_in(spec.policy, c) for c in model.columns)
     return spec.privacy.neighbors is Neighbors.REPLACE_ONE and complete

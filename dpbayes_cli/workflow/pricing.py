@@ -18,8 +18,8 @@ from dpbayes_cli.sources.imputation import impute_code
 from dpbayes_cli.spec.release_spec import ReleaseSpec
 
 _MAX_DRAWN_NUMBERS = 4_000_000
-"""The largest payload that the ledger seals holds this many numbers, whatever their values. The limit is checked before
-the draw, because a later refusal would depend on what was drawn."""
+"""At most this many numbers may be drawn, so that the ledger can seal them whatever their values. The limit is checked
+before the draw, because a later refusal would depend on the drawn values."""
 
 
 @dataclass(frozen=True)
@@ -28,11 +28,11 @@ class PlannedRelease:
 
     Attributes:
         spec: the release request.
-        model: the model of the spec; over the whole range of values until private bounds are drawn.
-        mechanism: the mechanism that releases its statistic or its draws.
+        model: the model of the spec. Until private bounds are drawn, it covers the whole range of values.
+        mechanism: the mechanism that releases the model's statistic or posterior draws.
         policy: the neighbor relation, and how invalid records count.
         plan: the calibrated and priced steps.
-        n_records: the public number of records that the plan needs, or None.
+        n_records: the public number of records if the plan needs it; otherwise None.
     """
 
     spec: ReleaseSpec
@@ -45,16 +45,18 @@ class PlannedRelease:
 
     @property
     def known_records(self) -> int | None:
-        """The public number of records: the one that the plan uses, else the stated one; None if neither is known."""
+        """The public number of records that the plan uses or, failing that, the spec states; None if neither is
+        known."""
         return self.spec.records if self.n_records is None else self.n_records
 
     def at_bounds(self, bounds: tuple[float, float] | None) -> Self:
-        """Return the release with the private bounds that were drawn, at the same privacy cost; itself if None.
+        """Return the release with the private bounds that were drawn; its privacy cost does not change.
 
-        Two calls in a row with the same bounds return the same object, so model and plan are made once.
+        If ``bounds`` is None, the release itself is returned. Two calls in a row with the same bounds return the same
+        object, so that model and plan are built only once.
 
         Raises:
-            SpecError: the law cannot choose these bounds.
+            SpecError: the step that draws private bounds cannot return these bounds.
         """
         if bounds is None:
             return self
@@ -65,12 +67,12 @@ class PlannedRelease:
         return self._last[bounds]
 
     def with_bounded_model(self, model: Model) -> Self:
-        """Return the release with a model between private bounds, at the same privacy cost.
+        """Return the release with a model that has private bounds; the privacy cost does not change.
 
-        Privacy: nothing is refused here. A refusal would reveal something about bounds that were drawn but not sealed,
-            and the next attempt would draw again. If the noise between these bounds cannot be calibrated, the noise of
-            the whole range is used: it was planned before the charge, and bounds inside the range never have a larger
-            sensitivity.
+        Privacy: this method refuses no bounds. A refusal would reveal something about bounds that were drawn but not
+            sealed, and the next attempt would draw again. If the noise cannot be calibrated to these bounds, the noise
+            for the whole range is used. It was planned before the charge, and the sensitivity between narrower bounds
+            is never larger.
         Source: design notes, integer statistics on a public grid.
         """
         choice, whole = self.plan.steps[0], self.plan
@@ -92,10 +94,10 @@ def price(spec: ReleaseSpec, n_records: int | None = None, model: Model | None =
     Args:
         spec: the release request.
         n_records: the public number of records, if the mechanism needs it and the spec does not state it.
-        model: the model of the spec, if it is built already; before private bounds are drawn.
+        model: the model of the spec if it is built already, without private bounds.
 
     Raises:
-        SpecError: the spec is wrong, or cannot be given a guarantee.
+        SpecError: the spec is wrong, or no guarantee can be given for it.
     """
     model = model or spec.build_model()
     if model.column_names and spec.column is not None:

@@ -1,7 +1,8 @@
-"""Release a posterior in four steps: reserve, draw, seal, publish. No other code takes data to disk.
+"""Release a posterior in four steps: reserve, draw, seal, publish.
 
-A charge is durable before a record is read, a draw is final before anything is computed from it, and all that is
-written is a function of the draw. If a run is killed at any point, the same call finishes the same release.
+No other code writes to disk what it computed from records. The charge is durable before a record is read, the draw is
+final before anything is computed from it, and everything written depends on the data through the draw alone. If a run
+is killed at any point, repeating the call finishes the same release.
 """
 
 from __future__ import annotations
@@ -49,9 +50,9 @@ class PublishedRelease:
     Attributes:
         document: the release document.
         bundle: the directory of the bundle.
-        remaining: what the account has left, by component.
-        replayed: whether the release was shown again from the ledger, without opening the data.
-        sequence, head: the last entry of the ledger: the receipt.
+        remaining: the budget that the account has left, by component.
+        replayed: whether an earlier release was shown again from the ledger, without opening the data.
+        sequence, head: the number and the hash of the ledger's last entry, which are the receipt.
     """
 
     document: ReleaseDocument
@@ -63,19 +64,20 @@ class PublishedRelease:
 
 
 def release(prepared: PreparedRelease, ledger: Ledger, say: Say) -> PublishedRelease:
-    """Release a posterior, or show again what was released before; return the published release.
+    """Release a posterior, or show an earlier release of the same request again; return the published release.
 
     Args:
         prepared: the priced request, its data and its charge; its context closes the data.
-        ledger: the ledger that charges and seals it.
+        ledger: the ledger that charges and seals the release.
         say: called with messages for the user.
 
     Raises:
-        BudgetError, LedgerError, SourceError, OutputError: see ``errors``; a charge that was made stays, and the same
-            call finishes the release.
+        BudgetError, LedgerError, SourceError, OutputError: see ``errors``. If the account was charged already, the
+            charge stays, and repeating the call finishes the release.
 
-    Privacy: the guarantee of the plan. The charge is durable before the first record is read; exact statistics live in
-        this process alone, from the engine to the mechanism; everything written is a function of the sealed payload.
+    Privacy: the guarantee of the plan. The charge is durable before the first record is read. Between the engine and
+        the mechanism, exact statistics exist in this process alone. Everything written depends on the data through the
+        sealed payload alone.
     Source: architecture, the ledger's protocol.
     """
     check_address_space()
@@ -119,8 +121,8 @@ def release(prepared: PreparedRelease, ledger: Ledger, say: Say) -> PublishedRel
 
 
 def _check_price(prepared: PreparedRelease, record: ReleaseRecord) -> None:
-    """Refuse to draw if the release now costs something else than was charged, for example because the number of
-    records changed."""
+    """Refuse to draw if the release now has another cost than was charged, for example because the number of records
+    changed."""
     if prepared.plan.guarantee != record.guarantee:
         raise BudgetError(
             f"release {record.release_id} is unfinished and was charged {price_text(record.guarantee)}, "
@@ -149,9 +151,9 @@ def _draw(prepared: PreparedRelease, source: Source) -> bytes:
 
 
 def privatize(planned: PlannedRelease, evidence: ExactEvidence) -> Payload | Draws:
-    """Draw the payload of a release from exact evidence.
+    """Draw the payload of a release from the exact statistics or records.
 
-    Privacy: the guarantee of the plan, for one call. An audit calls this again and again, on made-up data.
+    Privacy: the guarantee of the plan, for one call. An audit calls this function many times, on made-up data.
     Source: see the mechanism.
 
     Raises:
@@ -167,7 +169,7 @@ def privatize(planned: PlannedRelease, evidence: ExactEvidence) -> Payload | Dra
 
 
 def read_evidence(planned: PlannedRelease, source: Source) -> ExactEvidence:
-    """Return what the plan's first step needs: the exact statistic, the rows of a design, or the codes of records."""
+    """Return what the plan's first step needs: the exact statistic, the rows of a design matrix, or encoded records."""
     step, policy = planned.plan.steps[0], planned.policy
     if step.rows is None:
         return source.statistics(step.statistic, policy)
@@ -179,8 +181,8 @@ def read_evidence(planned: PlannedRelease, source: Source) -> ExactEvidence:
 def _draw_with_private_bounds(planned: PlannedRelease, law: PrivateBounds, evidence: ExactEvidence) -> Payload:
     """Draw the bounds from a histogram, then the noisy statistic between them, computed from the same histogram.
 
-    Privacy: the guarantee of the plan, which composes both steps: the second step may depend on the result of the
-        first, and has its guarantee whatever that result was.
+    Privacy: the guarantee of the plan, which composes both steps. The second step may depend on the result of the first
+        step, because its guarantee holds whatever that result is.
     Source: Smith 2011; design notes, composition of what is fixed in advance.
     """
     lower, upper = law.choose(evidence.histogram)
@@ -198,7 +200,8 @@ def _describe(
 ) -> tuple[ReleaseDocument, Callable[[], Analysis]]:
     """Return the document of a sealed draw and a function that returns its posterior; both use public inputs only.
 
-    A published document is used as it is, and read like any other bundle if its files are written again.
+    If the release is published already, its document is used unchanged, and its posterior is computed as for any
+    bundle.
     """
     if reservation.document is not None:
         document = parse_document(reservation.document)

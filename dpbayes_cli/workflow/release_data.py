@@ -15,7 +15,10 @@ from dpbayes_cli.spec.source_section import SourceSection
 
 
 def locate_data(layout: SourceSection, *texts: str) -> Location:
-    """Return the location of one data set, named by one or more texts, for the engine that reads it.
+    """Return the location of one data set for the engine that reads it.
+
+    Args:
+        texts: the paths of the files, or the address of the table.
 
     Raises:
         SourceError: there is no such data set, or it cannot be read.
@@ -29,7 +32,7 @@ def source_of(layout: SourceSection, location: Location, unit: UnitSection | Non
     Args:
         layout: the format of the files, and the engine that reads them.
         location: the files or the table.
-        unit: the privacy unit and its contribution bound; None: all records count.
+        unit: the privacy unit and its contribution bound; None if all records count.
     """
     dialect = Dialect(layout.delimiter, layout.quote, layout.header, layout.columns, layout.quoted_newlines)
     bound = None if unit is None else UnitBound(unit.column, unit.max_contributions)
@@ -47,7 +50,7 @@ class ReleaseData:
 
     @property
     def hands_over_records(self) -> bool:
-        """Whether single records can be read, not only statistics; the source is not opened to answer."""
+        """Whether the source gives access to single records and not only to statistics; it is not opened for this."""
         return self._unopened().hands_over_records
 
     def open_source(self) -> Source:
@@ -86,7 +89,7 @@ class ReleaseData:
 
 
 def check_count(stated: int, counted: int | None, charged: str = "") -> None:
-    """Check that the data have the stated number of records; ``charged`` ends the message.
+    """Check that the data have the stated number of records; ``charged`` is appended to the error message.
 
     Raises:
         SourceError: the numbers differ.

@@ -1,7 +1,6 @@
-"""The part of a report that is not in the bundle: the guarantee priced again, expected widths without privacy, the
-account.
+"""Compute what a report shows in addition to its bundle: the recomputed guarantee, expected widths and the account.
 
-Nothing here reads data. Seeds are digests of the release request, so the same bundle gives the same page.
+Nothing here reads data. The seeds are digests of the release request, so that the same bundle gives the same page.
 """
 
 from __future__ import annotations
@@ -26,20 +25,21 @@ from dpbayes_cli.workflow.pricing import PlannedRelease, price
 
 _MIN_TRIALS, _MAX_TRIALS = 3, 50
 _MAX_TOTAL_PARAMETERS, _MAX_TOTAL_RECORDS = 4000, 2_000_000
-"""The largest number of records in all simulated data sets together; if it is exceeded, there are fewer trials."""
+"""Over all simulated data sets together, the largest number of parameters and of records. Larger models or data sets
+get fewer trials."""
 _MAX_PARAMETERS, _MAX_RECORDS = 20_000, 10**6
-"""The largest number of records of one data set that is simulated."""
+"""For a model with more parameters or a data set with more records, nothing is simulated."""
 
 
 def build_report_context(
     bundle: Bundle, *, budget: BudgetChange | str | None = None, records: int | None = None
 ) -> ReportContext:
-    """Return the part of a page that the bundle does not hold.
+    """Return what a page shows in addition to its bundle.
 
     Args:
-        bundle: the release.
-        budget: the account before and after the release, or why it is not known; None: leave it out.
-        records: the number of records to simulate, if their number is private.
+        budget: the account before and after the release, or a sentence that says why it is unknown; None if no ledger
+            was given.
+        records: the number of records to simulate if the true number is private.
     """
     document, spec = bundle.document, bundle.spec
     model = bundle.model if spec.bounds is None else None
@@ -56,11 +56,11 @@ def build_report_context(
 
 
 def simulate_expected(planned: PlannedRelease, n_records: int | None) -> Expected:
-    """Return the posterior widths to expect without privacy, simulated from the prior and the model alone.
+    """Return the expected posterior widths without privacy, simulated from the prior and the model alone.
 
     Args:
         planned: the release request, with the bounds that it states.
-        n_records: the public number of records, or the number to simulate; None: it is private.
+        n_records: the number of records to simulate; None if it is private and the user stated none.
     """
     spec, model, plan = planned.spec, planned.model, planned.plan
     absent = _why_not_simulated(spec, model, plan, n_records)
@@ -84,10 +84,9 @@ def simulate_expected(planned: PlannedRelease, n_records: int | None) -> Expecte
 def nonprivate_widths(
     spec: ReleaseSpec, model: NoisyStatistics, n_records: int, trials: int
 ) -> dict[str, ExpectedWidth]:
-    """Return the median width of each parameter's posterior without noise, over simulated data sets.
+    """Return, for each parameter, the median over simulated data sets of its posterior width without noise.
 
     Args:
-        spec: the release request.
         model: the model with the bounds that the request states, even if private bounds were drawn.
         n_records: the number of records in a data set, all of them valid.
         trials: the number of data sets.
@@ -116,13 +115,13 @@ def nonprivate_widths(
 
 
 def _why_not_simulated(spec: ReleaseSpec, model: Model, plan: Plan, n_records: int | None) -> str:
-    """Return why no data set is simulated; empty if some can be."""
+    """Return why nothing is simulated; empty if a simulation is possible."""
     if model.not_simulated:
         return model.not_simulated
     if not plan.final_step.law.can_be_simulated:
         return "Posteriors of hidden states need long Markov chains, so they are not simulated for a page."
     if spec.policy.contributions > 1:
-        return "Privacy units have several records, and the number of records is private."
+        return "A privacy unit may have several records, and the number of records is private."
     if n_records is None:
         return "The number of records is private; to simulate N records: `dpbayes report --records N`."
     if len(model.parameters) > _MAX_PARAMETERS or n_records > _MAX_RECORDS:
@@ -136,10 +135,9 @@ def _seed(spec: ReleaseSpec, n_records: int, what: str) -> int:
 
 
 def budget_around(document: ReleaseDocument, ledger: Ledger) -> BudgetChange | str:
-    """Return the account before and after the entry that charged a release, or a sentence that says why not.
+    """Return the account before and after the entry that charged a release, or why it is unknown.
 
     Args:
-        document: the release.
         ledger: the ledger, which is verified first.
 
     Raises:

@@ -1,7 +1,7 @@
 """Verify a bundle: derive everything in it again from its release request and its draw, and compare.
 
-The draw cannot be compared with the data, which may not be read a second time; it is checked that the draw is possible.
-The ledger tells whether the release was charged.
+The draw cannot be compared with the data, which may not be read a second time; only its possibility is checked. The
+ledger tells whether the release was charged.
 """
 
 from __future__ import annotations
@@ -39,20 +39,20 @@ from dpbayes_cli.spec.stored_spec import digest_of_request
 from dpbayes_cli.workflow.pricing import PlannedRelease, price
 
 _IMPOSSIBLE_NATS = 80.0
-"""Noise that is less than e^-80 times as likely as zero noise counts as impossible: its probability is below 1e-27 over
-a million statistics."""
+"""Noise that is less than e^-80 times as likely as zero noise counts as impossible. The probability that any of a
+million statistics has such noise is below 1e-27."""
 _COMPUTED_FIELDS = ("posterior", "width", "posterior_predictive", "inference", "states")
-"""Fields computed in floating point, which other versions of libraries may round differently."""
+"""Fields computed in floating point, whose last digits may differ between versions of libraries."""
 _WORDED_FIELDS = ("assumptions", "corrections", "meanings", "privacy_unit", "tables")
-"""Fields with texts, which another version of dpbayes may word differently."""
+"""Fields with texts that another version of dpbayes may word differently."""
 EARLIER_CHAIN = (
     "Inside the chain floating-point numbers of double precision stand in for real ones: the gradient's sum, the "
     "normal numbers (quantiles of 54 secret bits) and the iterates. The released draws are rounded to a public grid."
 )
-"""The assumption stated by bundles from before the noise of chains was exact."""
+"""The assumption that bundles state if their version of dpbayes did not yet draw the noise of chains exactly."""
 _MAX_STRANGE_FILES = 20
 _MAX_VERSIONS = 200
-"""The number of characters that are printed of a list of software versions."""
+"""A list of software versions is cut to this number of characters in a message."""
 _CREATED = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z")
 _RELEASE_ID = re.compile(r"[0-9a-f]{16}")
 
@@ -85,12 +85,12 @@ def verify_bundle(directory: Path, ledger: Ledger | None) -> Verification:
     """Check the schema, files, guarantee and statistics of a bundle, and that the ledger charged it.
 
     Args:
-        directory: the bundle.
-        ledger: where it was charged; None: check the bundle only.
+        ledger: the ledger that charged the release; None checks the bundle only.
 
     Raises:
         OutputError: there is no bundle.
-        VerificationError: its release document cannot be read as a release.
+        VerificationError: the release document is invalid, its request has no guarantee, or its draw does not fit the
+            request.
         LedgerError: the ledger cannot be read.
     """
     bundle = read_bundle(directory)
@@ -114,7 +114,7 @@ def verify_bundle(directory: Path, ledger: Ledger | None) -> Verification:
     _check_values(result, plan)
     files = _check_files(result, directory, analysis)
     if ledger is None:
-        result.unchecked.append("whether the ledger charged it and published these files: no ledger was given")
+        result.unchecked.append("whether a ledger charged this release and published these files: no ledger was given")
     else:
         _check_ledger(result, spec, plan, ledger, files)
     return result
@@ -134,7 +134,8 @@ def _planned(bundle: Bundle) -> PlannedRelease:
 
 
 def _check_draw(document: ReleaseDocument, plan: Plan) -> None:
-    """Refuse a draw whose law or number of draws is not the plan's, before anything is computed from it."""
+    """Refuse a draw whose noise law or number of draws differs from the plan, before anything is computed from the
+    draw."""
     step = plan.final_step
     if not step.law.adds_noise:
         if document.noise is not None or len(document.draws) != step.draws:
@@ -161,11 +162,11 @@ def _draw_of(document: ReleaseDocument) -> SealedDraw:
 
 
 def _check_derived(result: Verification, plan: Plan, derived: ReleaseDocument) -> None:
-    """Compare the document with the one that follows from request and draw."""
+    """Compare the document with the document that follows from the request and the draw."""
     document, spec = result.document, result.bundle.spec
     derived = _as_stated(result, plan, parse_document(derived.payload()))
     if document.software.keys() != derived.software.keys():
-        result.findings.append("software: its keys are not those of a release")
+        result.findings.append("software: the list of packages differs from the list in a release")
     exempt = {"schema_version", "software", "spec"}  # earlier versions write the spec differently; it was compared
     is_earlier = document.schema_version != derived.schema_version
     if document.software != derived.software or is_earlier:
@@ -198,18 +199,18 @@ def _check_derived(result: Verification, plan: Plan, derived: ReleaseDocument) -
     )
     derivable = [name for name in document.__struct_fields__ if name not in exempt or name == "spec"]
     result.checked.append(
-        f"recomputed from the request and the draw, these fields are the same: {', '.join(derivable)}"
+        f"these fields are the same when recomputed from the request and the draw: {', '.join(derivable)}"
     )
 
 
 def _as_stated(result: Verification, plan: Plan, derived: ReleaseDocument) -> ReleaseDocument:
-    """Return the derived document, with the assumption that bundles of earlier chains state."""
+    """Return the derived document, with ``EARLIER_CHAIN`` as its assumption on chains if the bundle states this one."""
     current = plan.final_step.law.assumptions
     if not current or EARLIER_CHAIN not in result.document.assumptions:
         return derived
     result.unchecked.append(
-        "the far tail of the Gaussian curve: this chain was drawn with normal numbers that ended at 8.4 standard "
-        "deviations, so with a tiny probability its draw is impossible under neighboring data"
+        "the far tail of the Gaussian guarantee: this chain used normal numbers of at most 8.4 standard deviations, so "
+        "with a tiny probability its draw is impossible under neighboring data"
     )
     assumptions = [EARLIER_CHAIN if each in current else each for each in derived.assumptions]
     return msgspec.structs.replace(derived, assumptions=assumptions)
@@ -222,7 +223,9 @@ def _check_values(result: Verification, plan: Plan) -> None:
         if False in possible:
             result.findings.append("draws: some are impossible under their law")
         elif None in possible:
-            result.unchecked.append("whether the draws are possible under their law; they are finite")
+            result.unchecked.append(
+                "whether the draws are possible under their law: it is only known that they are finite"
+            )
         else:
             result.checked.append("the draws are possible under their law")
         return
@@ -238,7 +241,7 @@ def _check_values(result: Verification, plan: Plan) -> None:
 
 
 def _is_possible(law: StepLaw, values: list[float]) -> bool | None:
-    """Return None if the draw is finite and the law cannot tell whether it is possible."""
+    """Return whether a draw is possible under its law; None if its values are finite and the law cannot tell."""
     return law.is_possible(values) if all(math.isfinite(value) for value in values) else False
 
 
@@ -250,7 +253,7 @@ def _max_records(spec: ReleaseSpec, n_records: int | None) -> float:
 
 
 def _limits(statistic: Statistic, model: Model, n_records: float) -> Iterator[tuple[float, float]]:
-    """Yield the smallest and the largest exact value of each component for this number of records."""
+    """Yield the smallest and the largest possible exact value of each component, given the number of records."""
     if statistic.transform is not None:
         yield from [(-n_records, n_records)] * len(statistic.names)
         return
@@ -297,7 +300,8 @@ def _check_files(result: Verification, bundle: Path, analysis: Analysis) -> dict
     for name in strange[:_MAX_STRANGE_FILES]:
         result.findings.append(f"{name!r} does not belong to the bundle")
     result.checked.append(
-        f"written again from release.json, these are the same: {', '.join(sorted(set(rendered) - result.uncertain))}"
+        "these files are the same when written again from release.json: "
+        f"{', '.join(sorted(set(rendered) - result.uncertain))}"
     )
     return {name: digested for name, digested in digests.items() if digested is not None}
 

@@ -121,4 +121,4 @@ def test_posterior_width_splits_into_data_and_privacy(dpbayes: Cli) -> None:
     width, theta = document.width["theta"], document.posterior["theta"]
     assert width.sd_data**2 + width.sd_noise**2 == pytest.approx((theta.sd or 0) ** 2)
     assert width.sd_noise > width.sd_data  # at epsilon 0.02 and 1,000 records privacy dominates
-    assert b"because of privacy" in report_markdown(document)
+    assert b"sd from privacy" in report_markdown(document)

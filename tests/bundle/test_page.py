@@ -88,7 +88,7 @@ def test_the_page_of_an_exact_posterior(dpbayes: Cli) -> None:
     assert set(page.sections()) == set(SECTIONS) - absent
     assert page.attributes("aside") == []
     labels = [attributes["aria-label"] for attributes in page.attributes("svg")]
-    assert [label.split(" ")[0] for label in labels] == ["Delta", "Renyi", "Posterior"]
+    assert [label.split(" ")[0] for label in labels] == ["Delta", "Upper", "Posterior"]
     assert labels[2].startswith("Posterior density of theta: median 0.")
     document = read_document(Path("out"))
     shown = page.text()
@@ -152,7 +152,7 @@ def test_the_page_of_posterior_draws(dpbayes: Cli) -> None:
     content, page = page_of()
     check(content, page)
     assert {"width-of-the-posterior", "diagnostics"} & set(page.sections()) == {"width-of-the-posterior"}
-    assert "privacy's share of the variance is" in page.text()
+    assert "Privacy's share of the variance is" in page.text()
     label = page.attributes("svg")[-1]["aria-label"]
     document = read_document(Path("out"))
     assert label.startswith("Released draws of ")

@@ -31,7 +31,7 @@ def test_a_table_shows_every_mean_in_its_row_and_panel() -> None:
         assert [y for _, y in panel] == sorted(y for _, y in panel)
     assert picture.caption == (
         "Posterior means and 90 % intervals of the probabilities of income given education, sex "
-        "(a row for each combination, in this order)."
+        "(a row for each combination of their values, in this order)."
     )
     assert picture == table_plot("income", ["<=50K", ">50K"], parents, cells, "table")
 
@@ -76,7 +76,7 @@ def test_emissions_show_every_mean_in_the_panel_of_its_state() -> None:
         assert f"var(--hue-{k + 1})" in picture.svg
     assert {"state 1", "state 2", "state 3", *(f"kind {k}" for k in range(5))} <= set(texts(picture))
     best = int(cells["mean"][1].argmax())
-    assert f"state 2 mostly kind {best} ({cells['mean'][1, best]:.2f})" in picture.svg
+    assert f"kind {best} in state 2 ({cells['mean'][1, best]:.2f})" in picture.svg
     assert picture.caption == "Posterior means and 90 % intervals of the probabilities of type in each state."
 
 
@@ -85,7 +85,8 @@ def test_many_states_and_values_plot_the_first_and_the_likeliest() -> None:
     picture = emissions_plot("type", [f"kind {k}" for k in range(40)], cells, "emissions-0")
     check_picture(picture, labelled=True)
     assert [len(panel) for panel in markers(picture)] == [MAX_EMISSIONS] * MAX_STATES
-    assert picture.caption.endswith("Shown: the first 8 of 10 states and the 24 of 40 values most likely in a state.")
+    shown = "Shown: the first 8 of 10 states and the 24 of 40 values that are most likely in some state."
+    assert picture.caption.endswith(shown)
     assert len(picture.svg) < 200_000
     mean = np.array([np.arange(30.0), np.zeros(30)])
     mean[1, 0] = 99.0

@@ -128,7 +128,7 @@ def test_page_shows_the_budget_before_and_after(dpbayes: Cli, coin: Path, ledger
     assert "it was charged epsilon 0.75" in page
     assert page == dpbayes("report", "second", "--format", "html", "--ledger", ledger_path).out
     hidden = dpbayes("report", "second", "--format", "html", "--no-ledger").out
-    assert "The budget before and after this release is not known here. No ledger was given." in hidden
+    assert "The budget before and after this release is not known. No ledger was given." in hidden
     assert "spent before" not in hidden
     for path in Path("second").iterdir():
         assert b"spent before" not in path.read_bytes()

@@ -37,9 +37,9 @@ def test_noise_grows_with_the_contributions(dpbayes: Cli, visits: Path) -> None:
     document = released(dpbayes, visits, "--max-contributions", "4", "--eps", "0.5")
     assert [item["noise_scale"] for item in document["statistics"]] == [16.0, 16.0], "4 records, 2 counts, epsilon 0.5"
     assert document["n_records"] is None, "the number of records is private where units may have several"
-    assert document["privacy_unit"] == "one value of the column 'who', with at most 4 records counted"
+    assert document["privacy_unit"] == "all records with one value of the column 'who', of which at most 4 are counted"
     report = Path("out/report.md").read_text()
-    assert "differ in the records of one privacy unit" in report
+    assert "differ in some or all records of one privacy unit" in report
     assert "Each person has at most one record" not in report
     assert dpbayes("infer", "out", "--samples", "10", "-q").code == 0
     assert dpbayes("report", "out").code == 0

@@ -1,4 +1,4 @@
-"""Shorten texts to a width, by an upper estimate of how wide common fonts draw them."""
+"""Shorten texts so that they fit a given width in any common font."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ _MATHEMATICAL = frozenset("+<>=~#^&")
 def ems(text: str) -> float:
     """Return an upper estimate of a text's width in units of its font size.
 
-    No common font is wider than the estimate, except for a few rare letters.
+    No common font draws a text wider than this, except for a few rare letters.
     """
     return sum(map(_letter, text))
 
 
 def fitting(text: str, max_ems: float) -> str:
-    """Return a text that is at most ``max_ems`` times its font size wide; an ellipsis replaces its middle if needed.
+    """Return a text; if it is wider than ``max_ems`` times its font size, an ellipsis replaces its middle.
 
-    Its end is kept because names such as ``age_1`` and ``age_2`` differ there.
+    The end of the text is kept, because names such as ``age_1`` and ``age_2`` differ at their end.
     """
     if ems(text) <= max_ems:
         return text

@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 _SIZE = (3.8, 2.2)
 _POINTS = 121
 _MIN_DELTA = 1e-12
-"""Smaller deltas are drawn at the lower edge."""
+"""Deltas below this value are drawn at the lower edge of the plot."""
 
 
 def guarantee_plots(guarantee: Guarantee, epsilon: float | None, delta: float) -> list[Picture]:
     """Return the plots of a guarantee; a plot that would show nothing is left out.
 
     Args:
-        epsilon, delta: the statement of the bundle, which a dot marks; no dot if epsilon is None.
+        epsilon, delta: the guarantee that the bundle states, marked by a dot; there is no dot if epsilon is None.
     """
     return [*_tradeoff(guarantee, epsilon, delta), *_renyi(guarantee)]
 
@@ -55,7 +55,7 @@ def _tradeoff(guarantee: Guarantee, epsilon: float | None, delta: float) -> list
         panel.set_ylim(_MIN_DELTA, 1.0)
         _decades(panel)
     if pure:
-        marks = f"The dot marks the stated guarantee: from epsilon {epsilon:.4g} on, delta is 0."
+        marks = f"The dot marks the stated guarantee: epsilon {epsilon:.4g} at delta 0."
     elif epsilon is not None:
         marks = f"The dot marks the stated guarantee: epsilon {epsilon:.4g} at delta {delta:.4g}."
     else:
@@ -63,8 +63,8 @@ def _tradeoff(guarantee: Guarantee, epsilon: float | None, delta: float) -> list
     if not linear and y[-1] <= _MIN_DELTA:
         marks += " Deltas of 1e-12 or less are drawn at the lower edge."
     caption = (
-        "Delta against epsilon: any conclusion is at most exp(epsilon) times as likely with one of two neighboring "
-        f"data sets as with the other, plus delta. {marks}"
+        "Delta against epsilon. The probability of any conclusion with one of two neighboring data sets is at most "
+        f"exp(epsilon) times its probability with the other data set, plus delta. {marks}"
     )
     return [Picture("privacy-curve", inline_svg(figure, "privacy-curve", caption), caption)]
 
@@ -80,7 +80,7 @@ def _renyi(guarantee: Guarantee) -> list[Picture]:
     panel.plot(orders, values, color=SERIES[0], linewidth=1.6, marker="o", markersize=2.2)
     _axes(panel, "order", "divergence at most")
     panel.set_ylim(min(values) / 1.6, max(values) * 2.2)
-    caption = "Renyi divergence by order, an upper bound"
+    caption = "Upper bound on the Renyi divergence at each order"
     if guarantee.delta > 0:
         caption += f", except for an event of probability {float(guarantee.delta):.4g}"
     if guarantee.order_max.is_finite():
@@ -97,10 +97,10 @@ def _renyi(guarantee: Guarantee) -> list[Picture]:
             color=INK,
             fontsize=9,
         )
-        caption += f". The dashed line is lambda* = {largest:.4g}: there is no guarantee at or above this order"
+        caption += f". The dashed line marks lambda* = {largest:.4g}: at this order and above, there is no guarantee"
         panel.set_xlim(orders[0] / 1.08, max(largest, orders[-1]) * 1.15)
     elif guarantee.rho.is_finite():
-        caption += f"; it never exceeds rho times the order, rho = {float(guarantee.rho):.4g}"
+        caption += f". The divergence is at most rho times the order, with rho = {float(guarantee.rho):.4g}"
     _plain_orders(panel)
     return [Picture("renyi-curve", inline_svg(figure, "renyi-curve", f"{caption}."), f"{caption}.")]
 

@@ -1,4 +1,4 @@
-"""Figures as SVG elements of a page, with its light or dark colors and with element names that are unique in it."""
+"""Turn figures into SVG elements of a page, with the page's light or dark colors and with unique element names."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ INK, QUIET, LINE, PAGE = "#0a0a01", "#0a0a02", "#0a0a03", "#0a0a04"
 SERIES = ("#0a0a11", "#0a0a12", "#0a0a13", "#0a0a14")
 HUES = ("#0a0a21", "#0a0a22", "#0a0a23", "#0a0a24", "#0a0a25", "#0a0a26")
 OTHERS = "#0a0a27"
-"""Placeholders for the colors of the page's style sheet. The color-blind can distinguish the hues at full strength;
-``OTHERS`` is a grey for all states beyond the hues."""
+"""All colors here are placeholders for colors of the page's style sheet. Color-blind readers can distinguish the colors
+of ``HUES`` at full opacity. ``OTHERS`` is a grey for states that have no color in ``HUES``."""
 _ROLES = {
     **{INK: "ink", QUIET: "quiet", LINE: "line", PAGE: "page"},
     **{color: f"series-{i}" for i, color in enumerate(SERIES, 1)},
@@ -34,7 +34,7 @@ _INVISIBLE = re.compile(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->"
 _VIEW = re.compile('viewBox="([-0-9. ]*)"')
 _FONT = 9.0
 _MAX_ENLARGEMENT = 1.3
-"""The largest number of pixels per point."""
+"""The largest number of screen pixels per point of a figure."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Picture:
     """A figure of the page.
 
     Attributes:
-        name: a name that is unique in the page, of letters, digits and hyphens.
+        name: a name of letters, digits and hyphens that is unique in the page.
         svg: an SVG element.
         caption: what the figure shows and what it leaves out, as plain text.
     """
@@ -85,12 +85,12 @@ def blank_canvas(width: float, height: float) -> tuple[Figure, Axes]:
 
 
 def write(panel: Axes, at: tuple[float, float], words: str, size: float, ink: str = INK, align: str = "center") -> None:
-    """Write a text at a point, vertically centered; nothing in the text is taken for mathematics."""
+    """Write a text at a point, vertically centered; dollar signs in the text do not start a formula."""
     panel.text(*at, words, fontsize=size, color=ink, ha=align, va="center", parse_math=False)
 
 
 def hue_of(state: int) -> str:
-    """Return the color of a hidden state (the first is 0): its own hue, or the grey that all further states share."""
+    """Return the color of a hidden state, counted from 0; all states beyond ``HUES`` share one grey."""
     return HUES[state] if state < len(HUES) else OTHERS
 
 
@@ -104,8 +104,7 @@ def inline_svg(figure: Figure, name: str, label: str, min_scale: float = 0.0) ->
 
     Args:
         figure: a figure in the placeholder colors of this module.
-        name: the name of the picture.
-        min_scale: the smallest number of pixels per point, below which the figure scrolls on a narrow screen.
+        min_scale: the smallest number of pixels per point; on a screen too narrow for it, the figure scrolls.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # this font may lack letters, which the reader's font then draws
@@ -121,7 +120,7 @@ def inline_svg(figure: Figure, name: str, label: str, min_scale: float = 0.0) ->
 
 
 def _adapted(tag: str, name: str) -> str:
-    """Return a tag with the colors of the page, and with the name of the figure before the names of elements."""
+    """Return an SVG tag with the page's colors, and with identifiers that begin with the figure's name."""
     tag = _COLOR.sub(lambda color: f"var(--{_ROLES[color[0]]})", tag)
     tag = _NAME.sub(lambda start: f"{start[0]}{name}-", tag)
     return _PRECISE.sub(r"\1", tag).replace("xlink:href", "href")

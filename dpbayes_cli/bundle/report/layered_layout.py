@@ -21,8 +21,9 @@ class Layout:
 
     Attributes:
         row: the row of each vertex, 0 at the top.
-        x: the center of each vertex.
-        routes: for each (parent, child), the x at which their edge passes each row between them, from the top.
+        x: the horizontal center of each vertex.
+        routes: for each edge (parent, child), its horizontal position in each row between parent and child, from the
+            top.
         width: the width of the widest row.
         n_rows: the number of rows.
     """
@@ -36,13 +37,14 @@ class Layout:
 
 @dataclass
 class _Rows:
-    """The items of each row: vertices, and lanes where edges pass; lanes are numbered after the vertices.
+    """The items of each row. An item is a vertex, or a lane that is kept free for passing edges; lanes follow the
+    vertices in number.
 
     Attributes:
         row: the row of each vertex.
         items: the items of each row, from the left.
-        lanes: for each parent and each row that its edges pass, the lane.
-        above, below: for each item, the items in the row above or below that an edge links to it.
+        lanes: by parent and row, the lane that the edges of the parent use in the row.
+        above, below: for each item, the items in the row above or below to which an edge links it.
     """
 
     row: Sequence[int]
@@ -56,11 +58,12 @@ def layered(parents: Sequence[Sequence[int]], box: float, gap: float, lane: floa
     """Return a layout of a graph.
 
     Args:
-        parents: for each vertex its parents.
+        parents: the parents of each vertex.
         box: the width of a vertex.
         gap: the smallest gap between adjacent items of a row.
         lane: the width kept free for an edge that passes a row.
-        max_width: the largest width of a row of several vertices, without its lanes.
+        max_width: the largest width of the vertices of a row and of the gaps between them; a single vertex may be
+            wider.
     """
     capacity = max(1, int((max_width + gap) / (box + gap)))
     rows = _with_lanes(parents, split_rows(layers_of(parents), capacity))
@@ -88,7 +91,7 @@ def layers_of(parents: Sequence[Sequence[int]]) -> tuple[int, ...]:
 def split_rows(layer: Sequence[int], capacity: int) -> tuple[int, ...]:
     """Return the row of each vertex; a layer with more vertices than fit in a row becomes several rows.
 
-    Adjacent vertices of such a layer go to different rows, so that all its rows span the same width.
+    The vertices of such a layer are distributed over its rows in turn, so that all these rows span the same width.
 
     Args:
         layer: the layer of each vertex.
@@ -105,7 +108,7 @@ def split_rows(layer: Sequence[int], capacity: int) -> tuple[int, ...]:
 
 
 def n_crossings(links: Sequence[tuple[float, float]]) -> int:
-    """Return the number of crossings among straight links; a link is a pair of its upper and its lower position."""
+    """Return the number of crossings among straight links; a link is a pair of an upper and a lower position."""
     ordered = sorted(links)
     return sum(b < a for k, (_, a) in enumerate(ordered) for upper, b in ordered[k + 1 :] if upper > ordered[k][0])
 
@@ -132,7 +135,8 @@ def _with_lanes(parents: Sequence[Sequence[int]], row: Sequence[int]) -> _Rows:
 
 
 def _reduce_crossings(rows: _Rows) -> None:
-    """Order each row by the mean positions of linked items, in sweeps down and up; keep the best order."""
+    """Sort each row by the mean positions of linked items, in sweeps down and up; keep the order with fewest
+    crossings."""
     for r, items in enumerate(rows.items):  # lanes start in the middle of their row
         boxes, lanes = [i for i in items if i < len(rows.row)], [i for i in items if i >= len(rows.row)]
         middle = (len(boxes) + r % 2) // 2
@@ -167,8 +171,8 @@ def _all_crossings(rows: _Rows) -> int:
 def _places(rows: _Rows, n: int, box: float, gap: float, lane: float) -> tuple[dict[int, float], float]:
     """Return the centers of all items, and the width of the widest row.
 
-    Each sweep moves the items of a row as near as possible, in least squares, to the means of their linked items; order
-    and gaps of the row are kept. This is an isotonic regression.
+    Each sweep moves each item of a row to the mean position of its linked items, as nearly as the order and the gaps of
+    the row allow in least squares. This is an isotonic regression.
     """
     import numpy as np
     from scipy.optimize import isotonic_regression
@@ -195,9 +199,9 @@ def _places(rows: _Rows, n: int, box: float, gap: float, lane: float) -> tuple[d
 
 
 def _wanted(rows: _Rows, item: int, x: dict[int, float], *, upwards: bool) -> float:
-    """Return the mean center of the items in the previous row that an item is linked to.
+    """Return the mean center of the items in the previous row to which an item is linked.
 
-    If there are none, return that of the linked items in the next row.
+    If there are no such items, return the mean center of its linked items in the next row.
     """
     first, second = (rows.below, rows.above) if upwards else (rows.above, rows.below)
     linked = first.get(item) or second.get(item) or [item]

@@ -36,7 +36,7 @@ def report_markdown(document: ReleaseDocument) -> bytes:
     """Return the bytes of ``report.md``."""
     guarantee = document.guarantee
     headline = f"**{guarantee_text(guarantee)}** ({guarantee.kind}, {guarantee.neighbors} neighbors)."
-    renyi = replace(renyi_table(document), columns=["order", "Renyi divergence at most"])
+    renyi = replace(renyi_table(document), columns=["order", "upper bound on the Renyi divergence"])
     about_posterior = computed_text(document), tables_text(document), states_text(document)
     parts = [
         f"# Private posterior release `{document.release_id}`",
@@ -96,5 +96,5 @@ def _list(items: Sequence[str]) -> str:
 
 
 def _escape(text: str, marks: str) -> str:
-    """Return a text, which may hold names of columns and values, with a backslash before each mark."""
+    """Return a text with a backslash before each of the marks, because names of columns and values may hold them."""
     return text.translate({ord(mark): f"\\{mark}" for mark in marks})

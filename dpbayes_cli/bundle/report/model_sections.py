@@ -31,8 +31,8 @@ class DrawnSection:
 
     Attributes:
         introduction: sentences before the figures.
-        left_out: a sentence that says how much is plotted, if not everything is; otherwise empty.
-        about_file: a sentence about the file that holds everything; empty if there is no such file.
+        left_out: a sentence that says how much is plotted; empty if everything is plotted.
+        about_file: a sentence about the file with all values; empty if there is no such file.
     """
 
     title: str
@@ -66,7 +66,7 @@ def _draw_network(document: ReleaseDocument, tables: NetworkTables) -> DrawnSect
 
 
 def drawn_tables(tables: NetworkTables) -> list[int]:
-    """Return the variables whose tables are plotted: the target, its children, then others, each after its parents."""
+    """Return the variables whose tables are plotted: the target, its children, then others, parents before children."""
     target, parents = tables.target, tables.network.parents
     order = list(parents_first(parents))
     if target is not None:

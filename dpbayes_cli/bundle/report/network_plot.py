@@ -32,9 +32,8 @@ def network_plot(
     """Return the picture of a network, or of a part of it if it is large.
 
     Args:
-        names: the variables' names.
         sizes: the number of values of each variable.
-        parents: for each variable the indices of its parents.
+        parents: the indices of the parents of each variable.
         target: the variable to mark, or None.
     """
     shown = shown_variables(parents, target)
@@ -58,11 +57,11 @@ def network_plot(
 def shown_variables(parents: Sequence[Sequence[int]], target: int | None) -> tuple[int, ...]:
     """Return the variables that are drawn, each after its parents.
 
-    If there are more than ``MAX_VARIABLES``, these are the target and the first variables of its Markov blanket, or the
-    first variables if there is no target.
+    If there are more than ``MAX_VARIABLES``, only the target and the first variables of its Markov blanket are drawn,
+    or the first variables if there is no target.
 
     Args:
-        parents: for each variable its parents.
+        parents: the parents of each variable.
         target: the variable to mark, or None.
     """
     order = parents_first(parents)
@@ -76,9 +75,9 @@ def shown_variables(parents: Sequence[Sequence[int]], target: int | None) -> tup
 
 
 def parents_first(parents: Sequence[Sequence[int]]) -> tuple[int, ...]:
-    """Return the vertices of an acyclic graph in their order, except that the ancestors of each come just before it.
+    """Return the vertices of an acyclic graph in their given order, with the ancestors of a vertex moved before it.
 
-    The first vertices of this order are connected with each other; in an order by depth they would all be roots.
+    The first vertices of this order are connected with each other. In an order by depth, all of them would be roots.
     """
     ordered: dict[int, None] = {}
     for first in range(len(parents)):
@@ -127,7 +126,7 @@ def _draw_box(panel: Axes, x: float, top: float, box: float, label: tuple[str, s
 
 
 def _draw_edges(panel: Axes, layout: Layout, parents: Sequence[Sequence[int]], box: float) -> None:
-    """Draw each edge from the middle of its parent's lower side to a point of its own on its child's upper side."""
+    """Draw each edge from the middle of its parent's lower side to a separate point on its child's upper side."""
     drawn: set[tuple[_Point, _Point]] = set()
     for i, own_parents in enumerate(parents):
         arriving = sorted(((layout.x[j], *layout.routes[j, i])[-1], j) for j in own_parents)
@@ -145,7 +144,7 @@ def _draw_edges(panel: Axes, layout: Layout, parents: Sequence[Sequence[int]], b
 
 
 def _draw_piece(panel: Axes, drawn: set[tuple[_Point, _Point]], start: _Point, end: _Point) -> None:
-    """Draw a curve that is vertical at both ends, but only once: the edges of one parent share such pieces."""
+    """Draw a curve that is vertical at both ends, unless it is drawn already: the edges of one parent share pieces."""
     from matplotlib.patches import PathPatch
     from matplotlib.path import Path
 

@@ -1,7 +1,7 @@
-"""The report as one HTML page, made from ``templates/page.html.j2``: a function of the release and its analysis.
+"""The report as one HTML page, made from the template ``templates/page.html.j2``.
 
-The page contains its style and figures: it fetches nothing, runs nothing, and will look the same in ten years. The
-template escapes every text, so that no text can act as markup.
+The page contains its style and figures, fetches nothing and runs no scripts, so that it will look the same in ten
+years. The template escapes every text, so that no text can act as markup.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def report_html(document: ReleaseDocument, analysis: Analysis, context: ReportCo
 
     Args:
         analysis: the posterior of the release, computed again by ``analysis_of``.
-        context: what the page shows that the bundle does not hold.
+        context: what the page shows in addition to the bundle.
     """
     place = Path(__file__).parent
     environment = Environment(
@@ -59,20 +59,20 @@ def report_html(document: ReleaseDocument, analysis: Analysis, context: ReportCo
 
 
 def identifier_of(title: str) -> str:
-    """Return the identifier of a section, which links to it use."""
+    """Return the identifier of a section, for links to the section."""
     return "-".join("".join(mark if mark.isalnum() else " " for mark in title.lower()).split())
 
 
 def prose(sentences: str) -> Markup:
-    """Return escaped sentences; text between backticks becomes code."""
+    """Return sentences as escaped HTML, in which text between backticks is code."""
     return Markup(_CODE.sub(r"<code>\1</code>", str(escape(sentences))))  # noqa: S704 - the text is escaped
 
 
 def _stated(part: Mapping[str, Any] | None) -> list[tuple[str, Any]]:
-    """Return a part of the spec as pairs of a key and a content.
+    """Return a part of the spec as pairs of a key and what to show for it.
 
-    The first pair has no key, and holds all plain settings in one line. Each other pair holds settings by name, as
-    pairs of a name and a line; the line of the last pair is None if names are left out.
+    The first pair has an empty key and one line with all plain settings. Each other pair holds a list of named
+    settings, as pairs of a name and a line. If some are left out, the last pair says how many, and its line is None.
     """
     by_name = {key: item for key, item in (part or {}).items() if _has_names(item)}
     line = _settings({key: item for key, item in (part or {}).items() if key not in by_name})

@@ -1,4 +1,4 @@
-"""The choice of the figures of the page, with their captions."""
+"""Choose and draw the figures of the page, with their captions."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ class PageFigures:
     """The figures of the page, by section.
 
     Attributes:
-        guarantee: the curves of the guarantee; none if the request could not be priced again.
-        intervals: the intervals of the first parameters, in one figure; none for a single parameter.
+        guarantee: the curves of the guarantee; empty if the guarantee could not be recomputed.
+        intervals: one figure with the intervals of the first parameters; empty if there is only one parameter.
         densities: the posterior densities of the first parameters, or the spread of several estimates.
-        sections: the sections that the model declares, which take the place of intervals and densities.
+        sections: the sections that the model declares, which replace the intervals and densities.
         chains: the first parameters, each with its trace plot and rank histograms.
     """
 
@@ -55,7 +55,7 @@ def page_figures(document: ReleaseDocument, analysis: Analysis, context: ReportC
 
     Args:
         analysis: the posterior of the release, computed again by ``analysis_of``.
-        context: what the page shows that the bundle does not hold.
+        context: what the page shows in addition to the bundle.
     """
     guarantee, stated = context.guarantee, document.guarantee
     intervals, densities = _posterior_pictures(document, analysis, context.expected)
@@ -80,7 +80,8 @@ def _posterior_pictures(
 
 
 def _density_pictures(document: ReleaseDocument, analysis: Analysis, expected: Expected | None) -> list[Picture]:
-    """Return the densities of the first parameters, with the widths that were expected without privacy if known."""
+    """Return the densities of the first parameters; if known, each shows the width that was expected without
+    privacy."""
     summaries = list(document.posterior.items())[:_MAX_DENSITIES]
     what = f"Released {draws_word(document)}" if document.draws else "Posterior density"
     pictures = []
@@ -94,8 +95,8 @@ def _density_pictures(document: ReleaseDocument, analysis: Analysis, expected: E
         width = expected.widths.get(parameter) if expected is not None else None
         if width is not None:
             caption += (
-                f". The bar above is as long as the 90 % interval that was expected without privacy, "
-                f"{width.interval_width:.4g}; its position has no meaning"
+                f". The bar at the top shows the width of the 90 % interval that was expected without privacy, "
+                f"{width.interval_width:.4g}; the position of the bar has no meaning"
             )
         length = None if width is None else width.interval_width
         svg = density_plot(samples, summary, name, f"{what} of {caption}", alone=len(summaries) == 1, expected=length)
@@ -138,4 +139,4 @@ def _summary_text(name: str, summary: ParameterSummary) -> str:
 def _draws_text(name: str, draws: Floats, word: str) -> str:
     if len(draws) == 1:
         return f"{name}: one {word[:-1]}, {draws[0]:.4g}"
-    return f"{name}: {len(draws)} {word} from {draws.min():.4g} to {draws.max():.4g}"
+    return f"{name}: {len(draws)} {word} between {draws.min():.4g} and {draws.max():.4g}"

@@ -1,4 +1,4 @@
-"""Tables and sentences that the page shows and the Markdown report does not."""
+"""Tables and sentences of the page that the Markdown report does not have."""
 
 from __future__ import annotations
 
@@ -17,40 +17,40 @@ if TYPE_CHECKING:
 _DELTAS = (1e-3, 1e-5, 1e-6, 1e-9)
 _FALSE_ALARM_RATE = 0.05
 _FOUR_DIGITS = Context(prec=4, rounding=ROUND_CEILING)
-"""Rounds upwards, so that the table never understates epsilon."""
+"""Rounds up to four digits, so that the table never understates epsilon."""
 _DIAGNOSTICS = {
     "r_hat": ("R-hat", "at most 1.01"),
-    "ess_bulk": ("effective sample size, center", "at least 400"),
-    "ess_tail": ("effective sample size, tails", "at least 400"),
+    "ess_bulk": ("effective sample size (bulk)", "at least 400"),
+    "ess_tail": ("effective sample size (tails)", "at least 400"),
 }
 
 
 def power_text(guarantee: Guarantee) -> str:
-    """Return what a guarantee means for someone who tests for one record; empty if it bounds no such test."""
+    """Return how well a test can tell two neighboring data sets apart, in sentences; empty if there is no bound."""
     power = math.ceil(1000.0 * Tradeoff(guarantee).power(_FALSE_ALARM_RATE)) / 10.0
     if power >= 100.0:
         return ""
     return (
-        "As a hypothesis test: someone guesses from this bundle which of two such data sets it was made from. If they "
-        f"name the second data set at most {100 * _FALSE_ALARM_RATE:g} times in 100 when that is wrong, they name it "
-        f"at most {power:g} times in 100 when that is right."
+        "Consider any hypothesis test that decides from this bundle which of two neighboring data sets was used. If "
+        f"the test has a false positive rate of at most {100 * _FALSE_ALARM_RATE:g} %, then its power (its true "
+        f"positive rate) is at most {power:g} %."
     )
 
 
 def drawn_width_text(document: ReleaseDocument, expected: Expected) -> str:
-    """Return the sd of the distribution of the released draws and the sd without privacy; empty if it is unknown."""
+    """Return the standard deviations with privacy (of released draws) and without, in sentences; empty if unknown."""
     drawn, nonprivate = expected.drawn_sd, expected.drawn_nonprivate_sd
     if not drawn or not nonprivate:
         return ""
     return (
-        f"In the same simulation, the sd of `{next(iter(document.posterior))}` (a root mean square) is {drawn:.4g} in "
-        f"the distribution of the released draws and {nonprivate:.4g} in the posterior without privacy: privacy's "
-        f"share of the variance is {max(0.0, 1.0 - (nonprivate / drawn) ** 2):.1%}."
+        f"In the same simulation, the standard deviation of `{next(iter(document.posterior))}` (as a root mean square) "
+        f"is {drawn:.4g} in the distribution of the released draws and {nonprivate:.4g} in the posterior without "
+        f"privacy. Privacy's share of the variance is {max(0.0, 1.0 - (nonprivate / drawn) ** 2):.1%}."
     )
 
 
 def epsilon_table(guarantee: Guarantee) -> ReportTable:
-    """Return upper bounds on epsilon at a few deltas; without rows if it is infinite at all of them."""
+    """Return upper bounds on epsilon at a few values of delta; the table has no rows if all bounds are infinite."""
     curve = Tradeoff(guarantee)
     pairs = [(delta, curve.epsilon(delta)) for delta in _DELTAS if delta > guarantee.delta]
     if guarantee.epsilon.is_finite():
@@ -65,7 +65,7 @@ def epsilon_table(guarantee: Guarantee) -> ReportTable:
 
 
 def expected_table(document: ReleaseDocument, expected: Expected) -> ReportTable:
-    """Return the width of each released posterior, and the width that was expected without privacy."""
+    """Return, for each parameter, the width of the released posterior and the width expected without privacy."""
     columns = ["parameter", "width of the 90 % interval", "expected without privacy", "sd expected without privacy"]
     rows = []
     for name, width in list(expected.widths.items())[:MAX_ROWS]:
@@ -84,7 +84,7 @@ def budget_table(change: BudgetChange) -> ReportTable:
 
 
 def diagnostics_table(document: ReleaseDocument) -> ReportTable:
-    """Return the diagnostics of the Markov chains, and which values of them are good."""
+    """Return the diagnostics of the Markov chains, with the values that are good."""
     values = document.inference.diagnostics
     rows = []
     for key, (title, good) in _DIAGNOSTICS.items():
@@ -92,4 +92,4 @@ def diagnostics_table(document: ReleaseDocument) -> ReportTable:
             value = values[key]
             rows.append([title, "-" if value is None else f"{value:.4g}", good])
     columns = ["diagnostic", "value", "good if"]
-    return ReportTable("The worst value over all parameters", columns, rows, len(rows), "")
+    return ReportTable("Diagnostics: the worst value over all parameters", columns, rows, len(rows), "")

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
 
 _MIN_DENSITY_SAMPLES = 100
-"""If there are fewer samples, each is drawn as a line of its own."""
+"""If there are fewer samples, the plot shows a line for each sample instead of a density."""
 _BINS = 512
 _POINTS = 128
 _MAX_TRACE_POINTS = 250
@@ -27,13 +27,13 @@ _MAX_LABEL = 28
 def density_plot(
     samples: Floats, summary: ParameterSummary, name: str, label: str, *, alone: bool, expected: float | None = None
 ) -> str:
-    """Return the posterior density of one parameter; the central 90 % are darker and a line marks the median.
+    """Return a plot of the posterior density of one parameter; the central 90 % are darker and a line marks the median.
 
     Args:
         samples: shape (n_samples,).
         summary: the released summary, with the interval and the median.
-        alone: whether the figure is the only density of the page, and may be larger.
-        expected: the length of a bar above the density, to compare widths with; None: no bar.
+        alone: whether the page has no other density; the figure is then larger.
+        expected: the width that a bar above the density shows for comparison; None draws no bar.
     """
     figure, (panel,) = blank_figure(3.8, 2.0) if alone else blank_figure(3.2, 1.7)
     panel.set_yticks([])
@@ -58,7 +58,8 @@ def density_plot(
 
 
 def _draw_width_bar(panel: Axes, middle: float, width: float) -> None:
-    """Draw a bar as long as a width above the density; a bar that does not fit is dotted from edge to edge."""
+    """Draw a bar of the given width above the density; if the bar does not fit, a dotted line crosses the whole
+    plot."""
     low, high = panel.get_xlim()
     reach = max(3.0 * (high - low), 1e-9 * abs(middle))
     top = panel.get_ylim()[1]
@@ -74,7 +75,8 @@ def _draw_width_bar(panel: Axes, middle: float, width: float) -> None:
 def density(samples: Floats) -> tuple[Floats, Floats]:
     """Estimate a density between the smallest and the largest sample.
 
-    The samples are reflected at both ends; otherwise, a density that is not 0 at an end would be too low there.
+    The samples are reflected at both ends. Without this, the estimate would be too low at an end where the density is
+    positive.
 
     Args:
         samples: shape (n_samples,), not all equal.
@@ -97,7 +99,7 @@ def density(samples: Floats) -> tuple[Floats, Floats]:
 
 
 def interval_plot(posterior: Mapping[str, ParameterSummary], name: str, label: str) -> str:
-    """Return the medians and 90 % intervals of several parameters, one below the other."""
+    """Return a plot of the medians and 90 % intervals of several parameters, one below the other."""
     figure, (panel,) = blank_figure(4.2, 0.45 + 0.21 * len(posterior))
     rows = range(len(posterior))
     for row, summary in zip(rows, posterior.values(), strict=True):
@@ -132,7 +134,9 @@ def trace_plot(chains: Floats, name: str, label: str) -> str:
 
 
 def rank_plot(chains: Floats, name: str, label: str) -> str:
-    """Return, for each chain, a histogram of the ranks of its draws among all draws; if chains mix well, it is flat.
+    """Return a plot with a histogram for each chain: the ranks of its draws among the draws of all chains.
+
+    If the chains mix well, the histograms are flat.
 
     Args:
         chains: shape (n_chains, n_draws).

@@ -1,7 +1,7 @@
-"""The posterior of probabilities: the table of a variable of a network, or the emissions of a feature in each state.
+"""Plot posteriors of probabilities: the table of a network's variable, or the emissions of a feature in each state.
 
-Panels stand side by side and share the labels of their rows. Each row has one probability: a dot marks its mean, and a
-line its 90 % interval.
+Panels stand side by side and share the labels of their rows. Each row shows one probability: a dot marks its mean, and
+a line its 90 % interval.
 """
 
 from __future__ import annotations
@@ -43,13 +43,14 @@ def table_plot(
     cells: Mapping[str, Floats],
     name: str,
 ) -> Picture:
-    """Return the first rows and values of a table, with a panel for each value and a row for each row of the table.
+    """Return a plot of a conditional probability table, with a panel for each value and a row for each table row.
 
-    A variable without parents has a single panel, with a row for each value.
+    Of a large table, the first rows and values are plotted. A variable without parents has a single panel, with a row
+    for each value.
 
     Args:
-        parents: the names of each parent's values.
-        cells: mean, q05 and q95 of every cell, each with the cells in C order over parents and child.
+        parents: the names of the values of each parent.
+        cells: the posterior mean, q05 and q95 of every cell, in C order over the parents and the child.
     """
     n_rows = math.prod(map(len, parents.values()))
     panels = {key: part.reshape(n_rows, -1) for key, part in cells.items()}
@@ -70,16 +71,19 @@ def table_plot(
         (width, 2.4, 0.06),
         has_bars=False,
     )
-    given = f" given {', '.join(parents)} (a row for each combination, in this order)" if parents else ""
+    given = (
+        f" given {', '.join(parents)} (a row for each combination of their values, in this order)" if parents else ""
+    )
     caption = f"Posterior means and 90 % intervals of the probabilities of {variable}{given}."
     caption += shown_text([f"the first {shown} of {count} {noun}" for shown, count, noun in extents if shown < count])
     return Picture(name, inline_svg(figure, name, caption), caption)
 
 
 def emissions_plot(feature: str, values: Sequence[str], cells: Mapping[str, Floats], name: str) -> Picture:
-    """Return the probabilities of a feature's values, with a panel for each of the first states and a row for a value.
+    """Return a plot of the probabilities of a feature's values, with a panel for each state and a row for each value.
 
-    If there are many values, only the values that are most likely in some state are plotted.
+    If there are many states or values, only the first states and the values that are most likely in some state are
+    plotted.
 
     Args:
         cells: mean, q05 and q95 of every probability, each of shape (n_states, n_values).
@@ -96,16 +100,16 @@ def emissions_plot(feature: str, values: Sequence[str], cells: Mapping[str, Floa
     )
     left_out = [f"the first {columns} of {len(mean)} states"] if columns < len(mean) else []
     if len(kept) < len(values):
-        left_out.append(f"the {len(kept)} of {len(values)} values most likely in a state")
+        left_out.append(f"the {len(kept)} of {len(values)} values that are most likely in some state")
     caption = f"Posterior means and 90 % intervals of the probabilities of {feature} in each state."
     caption += shown_text(left_out)
     best = [int(row.argmax()) for row in mean[:columns]]
-    likeliest = (f"state {k + 1} mostly {values[i]} ({mean[k, i]:.2f})" for k, i in enumerate(best))
-    return Picture(name, inline_svg(figure, name, f"{caption} Means: {'; '.join(likeliest)}.", 1.0), caption)
+    likeliest = (f"{values[i]} in state {k + 1} ({mean[k, i]:.2f})" for k, i in enumerate(best))
+    return Picture(name, inline_svg(figure, name, f"{caption} Most likely: {'; '.join(likeliest)}.", 1.0), caption)
 
 
 def drawn_values(mean: Floats) -> Integers:
-    """Return the indices of the values that are plotted, in ascending order: all values, or the most likely ones.
+    """Return the ascending indices of the plotted values: all values, or the most likely values if there are many.
 
     Args:
         mean: shape (n_states, n_values).
@@ -128,9 +132,8 @@ def _draw_panels(
 
     Args:
         cells: mean, q05 and q95 of every probability, each of shape (n_panels, n_rows).
-        labels: the labels of the rows.
         titles: the title and the color of each panel.
-        sizes: the width of a panel and of the margins, in inches, and the gap between panels.
+        sizes: the width of a panel and the total width of the margins, in inches, and the relative gap between panels.
         has_bars: whether a bar reaches from 0 to each mean.
     """
     from matplotlib.layout_engine import ConstrainedLayoutEngine
@@ -160,12 +163,12 @@ def _draw_panels(
 
 
 def axis_end(largest: float) -> float:
-    """Return the end of an axis of probabilities, which is less than one if all probabilities are small."""
+    """Return the upper end of a probability axis; it is less than 1 if all probabilities are small."""
     return next(end for end in (0.001, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.02) if largest <= end or end > 1.0)
 
 
 def _row_label(parents: Mapping[str, Sequence[str]], row: int) -> str:
-    """Return the parents' values in a row of the table; each is shortened so that all of them fit."""
+    """Return the parents' values in a row of the table, each shortened so that all of them fit."""
     row_values = []
     for levels in reversed(list(parents.values())):
         row_values.append(levels[row % len(levels)])

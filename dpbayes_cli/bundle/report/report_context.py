@@ -1,4 +1,4 @@
-"""What a page shows that the bundle does not hold; nothing of this comes from the data."""
+"""Facts that a page shows in addition to its bundle; none of them comes from the data."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ExpectedWidth:
-    """The posterior width of one parameter that was expected without privacy, before the data were seen.
+    """The posterior width that was expected for one parameter without privacy, before the data were seen.
 
     Attributes:
         sd: the median posterior standard deviation over simulated data sets.
-        interval_width: the median width of the 90 % interval over the same data sets.
+        interval_width: the median width of the 90 % interval over the simulated data sets.
     """
 
     sd: float
@@ -28,13 +28,14 @@ class Expected:
     """The posterior widths that were expected without privacy, from a simulation.
 
     Attributes:
-        widths: by parameter; empty if nothing was simulated.
+        widths: the expected width of each parameter; empty if nothing was simulated.
         n_records: the number of records in each simulated data set.
         trials: the number of simulated data sets.
-        reason_unknown: a sentence that says why nothing was simulated; empty if something was.
+        reason_unknown: a sentence that says why nothing was simulated; empty if there was a simulation.
         drawn_sd: the standard deviation of the first parameter in the distribution of the released draws; None if no
             draws were released or this distribution was not simulated.
-        drawn_nonprivate_sd: the standard deviation in the posterior without privacy, in the same simulations.
+        drawn_nonprivate_sd: the standard deviation of the first parameter in the posterior without privacy, from the
+            data sets that were simulated for ``drawn_sd``.
     """
 
     widths: Mapping[str, ExpectedWidth] = field(default_factory=dict)
@@ -47,11 +48,13 @@ class Expected:
 
 @dataclass(frozen=True)
 class BudgetChange:
-    """An account just before and just after a release was charged; amounts are texts by component of the total.
+    """An account just before and just after it was charged for a release.
+
+    An amount is a text for each budget component.
 
     Attributes:
-        total, remaining: the total budget, and what remains of it after the release.
-        before, after: what was spent before and after the release.
+        total, remaining: the total budget, and the part that remains after the release.
+        before, after: the amount that was spent before the release, and after it.
         charged: the cost of the release, in words.
         releases: the number of earlier releases of the account.
     """
@@ -66,10 +69,10 @@ class BudgetChange:
 
 @dataclass(frozen=True)
 class ReportContext:
-    """Everything that a page shows and the bundle does not hold.
+    """Everything that a page shows in addition to its bundle.
 
     Attributes:
-        guarantee: the guarantee that follows from the request; None if the bundle states another one.
+        guarantee: the guarantee that follows from the request; None if the bundle states another guarantee.
         expected: the widths expected without privacy; None if they were not computed.
         budget: the account in the ledger, or a sentence that says why it is unknown; None if no ledger was given.
     """

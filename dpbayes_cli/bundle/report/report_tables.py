@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from dpbayes_cli.bundle.document import ParameterSummary, ReleaseDocument
 
 MAX_ROWS = 40
-"""The largest number of rows that is shown; a file of the bundle holds all rows."""
+"""Tables of the report are cut to this number of rows; a file of the bundle holds all rows."""
 _NUMERIC = re.compile(r"[-+]?[0-9.,]+(e[-+]?[0-9]+)?( ?%)?|-")
 Item = TypeVar("Item")
 
@@ -26,7 +26,7 @@ class ReportTable:
         rows: the rows that are shown.
         n_rows: the number of rows in the file.
         file: the file that holds all rows.
-        shares: a share from 0 to 1 for each row, which the page shows as a bar; empty if there are no bars.
+        shares: for each row, a share from 0 to 1 that the page shows as a bar; empty if there are no bars.
     """
 
     caption: str
@@ -70,7 +70,7 @@ def released_table(document: ReleaseDocument) -> ReportTable:
 
 
 def meanings_table(document: ReleaseDocument) -> ReportTable:
-    """Return what a record adds to each table of counts; without rows if the statistics form no tables."""
+    """Return what a record adds to each table of counts; there are no rows if the statistics form no tables."""
     meanings = list(table_meanings(document).items())
     return cut_table("What a record adds to a table", ["table", "what a record adds"], meanings, list)
 
@@ -87,7 +87,7 @@ def posterior_table(document: ReleaseDocument) -> ReportTable:
 
 def width_table(document: ReleaseDocument) -> ReportTable:
     """Return the two parts of each posterior standard deviation, and privacy's share of the variance."""
-    columns = ["parameter", "sd", "because of the data", "because of privacy", "privacy's share of the variance"]
+    columns = ["parameter", "sd", "sd from the data", "sd from privacy", "privacy's share of the variance"]
     rows, shares = [], []
     for name, width in list(document.width.items())[:MAX_ROWS]:
         sd = document.posterior[name].sd or 0.0
@@ -97,11 +97,11 @@ def width_table(document: ReleaseDocument) -> ReportTable:
 
 
 def renyi_table(document: ReleaseDocument) -> ReportTable:
-    """Return the Renyi curve of the guarantee; without rows if the guarantee has no such curve."""
+    """Return the Renyi curve of the guarantee; there are no rows if the guarantee has no such curve."""
     curve = document.guarantee.rdp or []
     return cut_table(
         "Renyi divergence by order",
-        ["order", "divergence at most"],
+        ["order", "upper bound"],
         curve,
         lambda point: [f"{point[0]:g}", f"{point[1]:.6g}"],
     )
@@ -114,7 +114,7 @@ def cut_table(
     row: Callable[[Item], Sequence[str]],
     file: str = "release.json",
 ) -> ReportTable:
-    """Return a table with a row for each of the first items."""
+    """Return a table with a row for each item, up to ``MAX_ROWS`` rows."""
     return ReportTable(caption, columns, [row(item) for item in items[:MAX_ROWS]], len(items), file)
 
 

@@ -33,18 +33,18 @@ if TYPE_CHECKING:
 
 MAX_SEQUENCES, MAX_STEPS = 40, 120
 MAX_NUMBERS = 800
-"""The largest number of runs of a state; if there are more, no numbers are drawn."""
+"""If the plot shows more runs of equal states than this, no numbers are drawn."""
 STRENGTHS = {0.0: 0.2, 0.5: 0.4, 0.7: 0.62, 0.9: 1.0}
-"""The opacity of a cell for probabilities of its state from this value on."""
+"""The opacity of a cell, keyed by the smallest probability of its state that gets this opacity."""
 _POINT = 1.0 / 72.0
 _FONT, _SMALL, _TINY = 9.0, 8.0, 6.5
 _NAME_EMS, _STEP_EMS = 14.0, 7.0
 _PAD, _ROW, _LINE = 0.1, 0.2, 0.22
 """In inches: the margin, a row of cells, a line of text."""
 _ALL_CELLS_WIDTH, _MIN_CELL_WIDTH, _MAX_CELL_WIDTH = 7.2, 0.1, 0.5
-"""In inches: the cells of a row together, and the limits of one cell."""
+"""In inches: the width of all cells of a row together, and the smallest and the largest width of a cell."""
 _MIN_SCALE = 1.15
-"""Pixels per point on narrow screens."""
+"""The smallest number of pixels per point; on narrower screens, the figure scrolls."""
 _SWATCH = 0.16
 _MIN_LEGEND_WIDTH = 4.6
 _STRIDES = (1, 2, 3, 4, 6, 12, 24, 36, 60)
@@ -70,7 +70,7 @@ class _Grid:
 
 @dataclass(frozen=True)
 class _Item:
-    """An entry of the legend: words, with a swatch before them if the entry has a color."""
+    """An entry of the legend: words, after a colored square if the entry has a color."""
 
     x: float
     line: int
@@ -80,10 +80,10 @@ class _Item:
 
 
 def states_plot(sequences: Column, steps: Column, probabilities: Floats, name: str) -> Picture:
-    """Return the most likely state of the first sequences at their first steps.
+    """Return a plot of the most likely state of the first sequences at their first steps.
 
     Args:
-        sequences, steps: the columns of the two axes; their levels label the rows and the columns.
+        sequences, steps: the data columns whose levels label the rows and the columns of the plot.
         probabilities: the probabilities of each state, shape (n_sequences, n_steps, n_states).
     """
     shape = min(len(sequences.levels), MAX_SEQUENCES), min(len(steps.levels), MAX_STEPS)
@@ -109,7 +109,7 @@ def states_plot(sequences: Column, steps: Column, probabilities: Floats, name: s
 
 
 def levels_of(likely: Floats) -> Integers:
-    """Return the index in ``STRENGTHS`` of each probability."""
+    """Return, for each probability, the index of its opacity in ``STRENGTHS``."""
     import numpy as np
 
     return np.searchsorted(np.array(list(STRENGTHS)), likely, side="right").astype(np.int64) - 1
@@ -125,7 +125,7 @@ def runs_of(states: Sequence[int]) -> Iterator[tuple[int, int]]:
 
 
 def stride_of(labels: Sequence[str], cell: float) -> int:
-    """Return the smallest number of columns, each ``cell`` inches wide, from one label to the next that has room."""
+    """Return the smallest distance between labels, in columns of ``cell`` inches, at which they do not overlap."""
     needed = max(_width(label, _SMALL) for label in labels) + 0.5 * _SMALL * _POINT
     return next((stride for stride in _STRIDES if stride * cell >= needed), max(int(needed / cell) + 1, _STRIDES[-1]))
 
@@ -153,7 +153,8 @@ def _draw_cells(panel: Axes, grid: _Grid, state: Integers, level: Integers) -> N
 
 
 def _draw_numbers(panel: Axes, grid: _Grid, state: Integers, level: Integers) -> bool:
-    """Write the number of a state where a run of it begins, if it has room; return False if there are too many runs."""
+    """Write each state's number at the start of each of its runs, if it fits; return False if there are too many
+    runs."""
     runs = [(row, *run) for row, of_row in enumerate(state.tolist()) for run in runs_of(of_row)]
     if len(runs) > MAX_NUMBERS:
         return False
@@ -184,7 +185,7 @@ def _draw_axes(panel: Axes, grid: _Grid, rows: Sequence[str], steps: Column) -> 
 
 
 def _legend(n_states: int, room: float) -> list[_Item]:
-    """Return the legend in lines that fit the room: what the colors mean, and below it what their strengths mean."""
+    """Return the legend in lines that fit the room: first what the colors mean, then what their strengths mean."""
     states = [(hue_of(k), 1.0, f"state {k + 1}") for k in range(min(n_states, len(HUES)))]
     if n_states > len(HUES):
         last = f"s {len(HUES) + 1} to {n_states}" if n_states > len(HUES) + 1 else f" {n_states}"
@@ -199,7 +200,7 @@ def _legend(n_states: int, room: float) -> list[_Item]:
 
 
 def _arrange(items: Sequence[tuple[str, float, str]], room: float, line: int) -> Iterator[_Item]:
-    """Yield entries of the legend side by side from a line on, in lines that fit the room."""
+    """Yield entries of the legend side by side, beginning at ``line``, and begin a new line if one is full."""
     x = 0.0
     for color, alpha, words in items:
         width = _width(words, _SMALL) + (_SWATCH + 0.06 if color else 0.0)
@@ -223,7 +224,8 @@ def _draw_item(panel: Axes, left: float, top: float, item: _Item) -> None:
 def _caption(axes: tuple[Column, Column], shape: tuple[int, int], *, numbered: bool) -> str:
     sequences, steps = axes
     caption = (
-        f"The most likely state by {sequences.role} and {steps.role}; the stronger the color, the more likely it is."
+        f"The most likely state by {sequences.role} and {steps.role}; the stronger the color, the more likely the "
+        "state."
     )
     caption += " A number marks where a state begins." if numbered else ""
     pairs = zip((sequences, steps), shape, strict=True)

@@ -27,14 +27,15 @@ _WIDTH, _HEIGHT, _GAP = 0.52, 0.32, 0.12
 """In inches: the sides of a cell, and the gap between the row of the first step and the other rows."""
 _LEFT, _TOP, _PAD = 1.0, 0.46, 0.08
 _MAX_OPACITY = 0.5
-"""The opacity of a cell for probability 1, with which numbers stay legible in light and dark colors."""
+"""The opacity of a cell with probability 1; numbers on it stay legible in light and dark colors."""
 
 
 def transitions_plot(transition: Floats, initial: Floats, name: str) -> Picture:
-    """Return the mean probabilities of the first state and of the transitions, as numbers in shaded cells.
+    """Return a table of posterior mean probabilities in shaded cells: of the first state and of the transitions.
 
     Args:
-        transition: the probability from a state (a row) to a state (a column), shape (n_states, n_states).
+        transition: the probability of moving from the state of the row to the state of the column, shape (n_states,
+            n_states).
         initial: the probability of each state at the first step, shape (n_states,).
     """
     count = min(len(transition), MAX_TRANSITION_STATES)
@@ -50,8 +51,8 @@ def transitions_plot(transition: Floats, initial: Floats, name: str) -> Picture:
         top = _TOP + (k + 1) * _HEIGHT + _GAP
         _draw_row(panel, top, f"from state {k + 1}", transition[k, :count])
     caption = (
-        "Posterior means of the probability of each state at the first step, and of each transition (a row for each "
-        "state)."
+        "Posterior means of the probability of each state at the first step (first row), and of each transition (one "
+        "row for each state that it starts from)."
     )
     caption += shown_text([f"the first {count} of {len(transition)} states"] if count < len(transition) else [])
     label = f"{caption} {'; '.join(_in_words(transition, initial, count))}."

@@ -42,10 +42,11 @@ def guarantee_meaning(document: ReleaseDocument) -> str:
         f"data sets that differ only in {difference}."
     )
     if guarantee.epsilon is not None:
-        plus = f", plus a probability of {float_text(guarantee.delta)}" if guarantee.delta > 0 else ""
+        plus = f", plus {float_text(guarantee.delta)}" if guarantee.delta > 0 else ""
         meaning += (
-            f" Any conclusion is at most exp({float_text(guarantee.epsilon)}) = {_factor(guarantee.epsilon)} times as "
-            f"likely with one of these data sets as with the other{plus}."
+            " The probability of any conclusion with one of these data sets is at most "
+            f"exp({float_text(guarantee.epsilon)}) = {_factor(guarantee.epsilon)} times its probability with the other "
+            f"data set{plus}."
         )
     return f"{meaning} The privacy unit is {document.privacy_unit}."
 
@@ -56,18 +57,19 @@ def has_units(document: ReleaseDocument) -> bool:
 
 
 def odds_text(guarantee: ReleasedGuarantee) -> str:
-    """Return what a pure guarantee means for a reader who is undecided about one person; empty for other kinds."""
+    """Return what a pure guarantee means for a reader who is undecided about one person; empty for other guarantees."""
     epsilon = guarantee.epsilon
     if epsilon is None or guarantee.delta > 0 or not 0 <= epsilon <= 10:
         return ""
     sure = math.ceil(1000.0 / (1.0 + math.exp(-epsilon))) / 10.0
     undecided = {
-        "replace-one": "considers two contents of one person's record equally likely",
-        "add-remove": "considers it as likely as not that one person's record is among the data",
+        "replace-one": "considers two contents of that person's record equally likely",
+        "add-remove": "considers it as likely as not that this person's record is in the data",
     }[guarantee.neighbors]
     return (
-        f"For example, suppose a reader knows every other record and {undecided}. After seeing this bundle, they can "
-        f"be at most {sure:g} % sure of either. Further releases from the same account may make them surer."
+        f"For example, suppose a reader knows the records of all people but one, and {undecided}. After seeing this "
+        f"bundle, the reader can be at most {sure:g} % sure of either possibility. Further releases from the same "
+        "account may increase this certainty."
     )
 
 
@@ -106,7 +108,7 @@ def _meaning(expression: Expression, columns: Mapping[str, AnyColumn], otherwise
         level = column.levels[expression.level] if isinstance(column, Column) else expression.level
         return f"1 if the record's {expression.role} is {level!r}, else 0"
     if isinstance(expression, CodeCounts | TableCounts):
-        raise ValueError("a block of counts is not one component")
+        raise ValueError("a block of counts has more than one component")
     if not expression.roles:
         return f"{expression.weight}{otherwise}"
     weight = f"{expression.weight} times " if expression.weight != 1 else ""
@@ -114,7 +116,7 @@ def _meaning(expression: Expression, columns: Mapping[str, AnyColumn], otherwise
     for role in expression.roles:
         column = columns[role]
         if not isinstance(column, NumericColumn):
-            raise ValueError("only numbers have products")
+            raise ValueError("a product needs columns of numbers")
         low, high = float_text(column.lower), float_text(column.upper)
         start = -column.steps if expression.centered else 0
         factors.append(f"{role} ({low} to {high} mapped to {start} to {column.steps})")
@@ -159,8 +161,9 @@ def released_text(document: ReleaseDocument) -> str:
         else ""
     )
     return (
-        f"{before}The statistics are integers, each with independent {noise} noise. A value may be negative or larger "
-        "than any exact value: it is published as drawn, because clamping it would bias the posterior."
+        f"{before}The statistics are integers, each with independent {noise} noise. A released value may be negative "
+        "or larger than any exact value can be: it is published unchanged, because clamping it would bias the "
+        "posterior."
     )
 
 
@@ -189,7 +192,7 @@ def computed_text(document: ReleaseDocument) -> str:
     """Return how the posterior was computed, in sentences."""
     how = f"{document.inference.method}: {document.inference.how}."
     if document.inference.monte_carlo_error > 0:
-        how += f" Monte Carlo error of the means: at most {document.inference.monte_carlo_error:.2g} sd."
+        how += f" Monte Carlo error of the means: at most {document.inference.monte_carlo_error:.2g} posterior sd."
     return how
 
 
@@ -198,21 +201,21 @@ def width_text(document: ReleaseDocument) -> str:
     if document.inference.method == "naive":
         return "The naive method treats the released values as exact, so that it attributes no width to privacy."
     return (
-        "The variance has two parts, sd^2 = (data)^2 + (privacy)^2: the first would remain if the exact statistics "
-        "were known, and the second comes from the noise that was added for privacy. Both are computed from the "
-        "released values alone."
+        "Each posterior variance is a sum of two parts: sd^2 = (sd from the data)^2 + (sd from privacy)^2. The first "
+        "part would remain if the exact statistics were known, and the second part comes from the noise that was added "
+        "for privacy. Both are computed from the released values alone."
     )
 
 
 def tables_text(document: ReleaseDocument) -> str:
-    """Return a sentence about the file of all cells of a network; empty if there is no such file."""
+    """Return a sentence about the file with all cells of a network; empty if there is no such file."""
     if isinstance(document.tables, msgspec.UnsetType):
         return ""
     return f"`tables.csv` holds every cell; its counts are {document.tables}."
 
 
 def states_text(document: ReleaseDocument) -> str:
-    """Return a sentence about the file of all hidden states; empty if there is no such file."""
+    """Return a sentence about the file with all hidden states; empty if there is no such file."""
     if isinstance(document.states, msgspec.UnsetType):
         return ""
     return "`states.csv` holds, for each sequence and step, the most likely state and the probability of every state."
@@ -222,18 +225,18 @@ def ledger_note(document: ReleaseDocument) -> str:
     """Return how to check a release against the ledger."""
     return (
         f"This release was charged as entry {document.ledger.sequence} of the custodian's ledger, with the hash "
-        f"`{document.ledger.hash}`. `dpbayes budget verify` checks the ledger; if this entry has another hash, the "
-        "ledger was replaced."
+        f"`{document.ledger.hash}`. `dpbayes budget verify` checks the ledger; if its entry "
+        f"{document.ledger.sequence} has another hash, the ledger was replaced."
     )
 
 
 def reuse_texts(document: ReleaseDocument) -> list[str]:
-    """Return what a reader can do with a bundle, one paragraph each; one may be ``REUSE_COMMAND``."""
+    """Return paragraphs on what a reader can do with a bundle; one of them may be ``REUSE_COMMAND``."""
     samples = document.inference.samples_file
     if document.draws:
         return [
-            f"Computing anything from these {draws_word(document)} costs no privacy budget; more "
-            f"{draws_word(document)} do, because each one is paid for. `{samples}` holds the {draws_word(document)}."
+            f"Computing anything from these {draws_word(document)} costs no privacy budget. Further "
+            f"{draws_word(document)} cost privacy budget. `{samples}` holds the released {draws_word(document)}."
         ]
     return [
         "Everything in this bundle is public. Computing more from it, such as more samples, costs no privacy budget:",
