@@ -48,8 +48,7 @@ class Column:
     Attributes:
         role: what the column is to the model, for example ``outcome``.
         levels: the valid texts, in the order of their codes; every other text is invalid.
-        impute: the public level that stands in for an invalid cell of this column; None if the policy states the
-            stand-in.
+        impute: the public level that stands in for an invalid cell of this column; None if the record policy decides.
     """
 
     role: str
@@ -66,8 +65,7 @@ class CutColumn:
     Attributes:
         role: what the column is to the model.
         cuts: the cut points, ascending.
-        impute: the public number that stands in for an invalid cell of this column; None if the policy states the
-            stand-in.
+        impute: the public number that stands in for an invalid cell of this column; None if the record policy decides.
     """
 
     role: str
@@ -93,7 +91,8 @@ def has_stand_in(policy: RecordPolicy, column: AnyColumn) -> bool:
 
 _MIN_STEP = 1e-200
 _MIN_RANGE = 1e-100
-"""The smallest distance between two bounds: if bounds are closer, there may be no grid of floats between them, or the square of their distance may underflow."""
+"""The smallest distance between two bounds: if bounds are closer, there may be no grid of floats between them, or the
+square of their distance may underflow."""
 
 
 def check_bounds(lower: float, upper: float) -> None:
@@ -121,8 +120,7 @@ class NumericColumn:
         steps: the number of grid steps between the bounds.
         integers: whether only integers are valid.
         outside: what happens to a number outside the bounds.
-        impute: the public number that stands in for an invalid cell of this column; None if the policy states the
-            stand-in.
+        impute: the public number that stands in for an invalid cell of this column; None if the record policy decides.
 
     Raises:
         ValueError: the bounds are too close for a grid between them; see ``check_bounds``.

@@ -18,18 +18,20 @@ from dpbayes_cli.privacy.noise import NoiseLaw
 
 
 class Mechanism(ABC):
-    """A privacy mechanism, which prices a release request without data and then privatizes exact values from the data."""
+    """A privacy mechanism: it prices a release request without data, then privatizes exact values from the data."""
 
     name: ClassVar[str]
     summary: ClassVar[str]
     info: ClassVar[MethodInfo]
     requires: ClassVar[tuple[type, ...]]
     example: ClassVar[Mapping[str, Mapping[str, Any]]] = {"privacy": {"epsilon": "1"}}
-    """The options that tests of the mechanism use, for each section of the spec; tests leave out options that the model does not support."""
+    """The options that tests of the mechanism use, for each section of the spec; tests leave out options that the model
+    does not support."""
     first_spec: ClassVar[Mapping[str, str]] = {"privacy.epsilon": "1"}
     """The values that ``spec init`` writes for the mechanism, one for each key of the spec."""
     options_type: ClassVar[type[Options]]
-    """The options of the mechanism, without the common keys of a spec. If they depend on the model, a mechanism overrides ``options_for``."""
+    """The options of the mechanism, without the common keys of a spec. If they depend on the model, a mechanism
+    overrides ``options_for``."""
     needs_n: ClassVar[bool] = False
     post_processing: ClassVar[bool] = True
     """Whether prior and inference are applied after the noise, so that changing them costs no privacy."""

@@ -55,7 +55,8 @@ class Model(ABC):
     domain_type: ClassVar[type[Section]]
     prior_type: ClassVar[type[Section]]
     examples: ClassVar[tuple[Example, ...]] = ()
-    """Small instances for the tests, at least one. If any supports posterior draws, the first is the quickest to draw from."""
+    """Small instances for the tests, at least one. If any supports posterior draws, the first is the quickest to draw
+    from."""
     first_spec: ClassVar[Mapping[str, str]] = {}
     """The YAML values that ``spec init`` writes: one for each key of the spec that must or should be stated.
 
@@ -64,14 +65,16 @@ class Model(ABC):
     draws.
     """
     first_spec_drawn: ClassVar[Mapping[str, str]] = {}
-    """The YAML values that are added for mechanisms that need complete records: a stand-in, and the public range of a parameter."""
+    """The YAML values that are added for mechanisms that need complete records: a stand-in, and the public range of a
+    parameter."""
     inference_options: ClassVar[type[InferenceOptions]] = InferenceOptions
     """The options that the model's inference reads."""
     default_mechanism: ClassVar[str] = "laplace"
     """The mechanism for requests that do not name one."""
     data_check: ClassVar[DataCheck] = "cells"
     bound_keys: ClassVar[tuple[str, ...]] = ()
-    """The domain keys of the bounds that a mechanism can choose privately; empty if all bounds must be stated. If ``lower`` is not among the keys, the lower bound is 0."""
+    """The domain keys of the bounds that a mechanism can choose privately; empty if all bounds must be stated. If
+    ``lower`` is not among the keys, the lower bound is 0."""
     whole_numbers: ClassVar[bool] = False
     """Whether records and bounds are whole numbers."""
     counts_incomplete_records: ClassVar[bool] = False
@@ -183,7 +186,7 @@ class BoundedStatistics(Model):
 
     @abstractmethod
     def statistic(self, policy: RecordPolicy) -> Statistic:
-        """Return the minimal sufficient integer statistic under a policy, with its sensitivity and records that attain it."""
+        """Return the minimal sufficient statistic in integers, with its sensitivity and two records that attain it."""
 
 
 class NoisyStatistics(BoundedStatistics):
@@ -208,12 +211,12 @@ class NoisyStatistics(BoundedStatistics):
     def simulated(
         self, policy: RecordPolicy, n_records: int, rng: np.random.Generator
     ) -> tuple[tuple[float, ...], tuple[int, ...]]:
-        """Draw the reported parameters from the prior and ``n_records`` valid records; return parameters and statistic."""
+        """Draw parameters from the prior and ``n_records`` valid records; return reported parameters and statistic."""
 
     def simulated_statistic(
         self, statistic: Statistic, policy: RecordPolicy, n_records: int, rng: np.random.Generator
     ) -> tuple[tuple[float, ...], tuple[int, ...]]:
-        """Draw parameters and records; return the parameters and the given statistic, which a mechanism reads."""
+        """Draw parameters and records; return the parameters and the values of the given statistic."""
         return self.simulated(policy, n_records, rng)
 
     @property

@@ -87,7 +87,7 @@ class RecordLaw(ABC):
 
     @abstractmethod
     def complete_data_sd(self, points: Floats, n_records: Floats) -> Floats:
-        """Return the sd of each reported parameter in the posterior given exact and typical data.
+        """Return the sd of each reported parameter in the posterior given exact data with typical sums.
 
         Args:
             points: the parameters that generate the data, shape (..., p).
@@ -128,7 +128,7 @@ class ScalarLaw(RecordLaw):
 
     @abstractmethod
     def log_shares(self, points: Floats) -> tuple[Floats, Floats]:
-        """Return two log probabilities, shape (n_points, 1): that a record contributes, and that it is out of bounds."""
+        """Return the log probabilities, shape (n_points, 1), that a record contributes and that it is out of bounds."""
 
     @property
     @abstractmethod

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
 
 LEVELS = (0.05, 0.95)
-"""The levels of the two predictive quantiles that end the central interval."""
+"""The levels of the two predictive quantiles between which the central interval lies."""
 COVERAGE = 0.9
 """The probability that the central interval contains the target."""
 

@@ -154,8 +154,8 @@ class PrivateBounds(StepLaw):
     def statistic(self, role: str, policy: RecordPolicy) -> Statistic:
         """Return the histogram of the numbers.
 
-        Privacy: a record counts at one code at most, so that replacing it changes the histogram by at most 2 in L1, and
-            adding it by at most 1. The histogram itself never leaves the process.
+        Privacy: a record counts at no more than one code, so that replacing it changes the histogram by at most 2 in
+            L1, and adding it by at most 1. The histogram itself never leaves the process.
         Source: design notes, integer statistics on a public grid.
         """
         column = self.grid.column(role, self.outside)
@@ -213,7 +213,7 @@ class PrivateBounds(StepLaw):
         return int(np.argmax(rng.gumbel(size=len(losses)) - float(self.power(quantile)) * losses))
 
     def _losses(self, quantile: Fraction, cumulative: list[int], first: int, last: int) -> list[int]:
-        """Return |b F - a m|, where q = a / b, for each of the edges first..last, minus the smallest of these losses."""
+        """Return |b F - a m|, where q = a / b, for the edges first..last, minus the smallest of these losses."""
         target = quantile.numerator * cumulative[-1]
         losses = [abs(quantile.denominator * count - target) for count in cumulative[first : last + 1]]
         least = min(losses)
@@ -225,8 +225,8 @@ class PrivateBounds(StepLaw):
         A number outside the edges is clamped or dropped; a number is then rounded to the nearest grid point of the
         column. The computation is in integers.
 
-        Privacy: whatever the chosen edges, a record still counts at one code in 0..steps at most, so that the column's
-            statistic has the sensitivity that its docstring proves.
+        Privacy: whatever the chosen edges, a record still counts at no more than one code in 0..steps, so that the
+            column's statistic has the sensitivity that its docstring proves.
         Source: design notes, integer statistics on a public grid.
         """
         start = self.grid.edge(lower)

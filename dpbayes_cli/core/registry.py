@@ -1,7 +1,8 @@
 """The names of the models, mechanisms and noise laws in specs and documents; a class is imported when it is used.
 
-Third parties register theirs through the entry-point groups ``dpbayes.models``, ``dpbayes.mechanisms`` and
-``dpbayes.noise_laws`` (unstable): an entry point has the name in specs and documents, and refers to the class.
+Third parties register their classes through the entry-point groups ``dpbayes.models``, ``dpbayes.mechanisms`` and
+``dpbayes.noise_laws`` (unstable): the name of an entry point is the name in specs and documents, and its object is the
+class.
 """
 
 from __future__ import annotations

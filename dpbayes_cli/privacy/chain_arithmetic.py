@@ -10,12 +10,16 @@ from dataclasses import dataclass
 from dpbayes_cli.privacy.noisy_descent import contraction_gap
 
 MAX_CHUNK_RECORDS = 1 << 17
-"""The gradients of at most so many records are added in any order; the sums over such chunks are added with compensation for rounding errors."""
+"""The gradients of at most so many records are added in any order; the sums over such chunks are added with
+compensation for rounding errors."""
 SLOPE_ERROR = 2.0**-44
-"""Bound on the error of a slope that is computed in double precision from an exact predictor, relative to the largest slope."""
+"""Bound on the error of a slope that is computed in double precision from an exact predictor, relative to the largest
+slope."""
 _UNIT = 2.0**-53
 _NOISE_BITS, _BOX_BITS = 36, 52
-"""The noise of a step has a standard deviation of about 2^36 lattice spacings, or less if the box is very wide. The half width of the box is at most 2^52 spacings, and a step ends at most half as far outside the box, so that whole numbers of spacings stay below 2^53 and are exact."""
+"""The noise of a step has a standard deviation of about 2^36 lattice spacings, or less if the box is very wide. The
+half width of the box is at most 2^52 spacings, and a step ends at most half as far outside the box, so that whole
+numbers of spacings stay below 2^53 and are exact."""
 _MAX_DEVIATIONS = 12.0
 """A coefficient is further than so many standard deviations from its mean with probability below 1e-31 per step."""
 _SECOND_ORDER = 1.01
@@ -58,9 +62,14 @@ def chain_arithmetic(
     a box, computes w - h grad U(w) in double precision, and rounds that to the lattice. So F(X) is a multiple of the
     lattice spacing, and the rounded X is F(X) plus the rounded noise: this sum of whole multiples is computed exactly.
 
-    Privacy: the cost is exactly the mu of ``descent_mu``: no probability is neglected, and no floating-point number stands for a
-        real one. The proof of that mu requires only one property of the maps f and f' of neighbors: |f(x) - f'(y)| <= c
-        |x - y| + s for all x and y, with s = h D and D = 2 beta L r. The proof interpolates between the chains X and X' of neighbors by X~ <- l F(X) + (1 - l) F'(X~) + noise. The inequality bounds |X - X~|, and hence the difference between a step of X~ and a step of X'. The computed maps F and F' have this property with s = h D + 2 e + sqrt(d) * lattice: rounding to the lattice moves a point by at most sqrt(d) * lattice / 2, clipping increases no distance, and F differs from the exact map by at most e (below). The noise exceeds sqrt(2 h) in the ratio in which this s exceeds h D, so that mu is the same.
+    Privacy: the cost is exactly the mu of ``descent_mu``: no probability is neglected, and no floating-point number
+        stands for a real one. The proof of that mu requires only one property of the maps f and f' of neighbors: |f(x)
+        - f'(y)| <= c |x - y| + s for all x and y, with s = h D and D = 2 beta L r. The proof interpolates between the
+        chains X and X' of neighbors by X~ <- l F(X) + (1 - l) F'(X~) + noise. The inequality bounds |X - X~|, and hence
+        the difference between a step of X~ and a step of X'. The computed maps F and F' have this property with s = h D
+        + 2 e + sqrt(d) * lattice: rounding to the lattice moves a point by at most sqrt(d) * lattice / 2, clipping
+        increases no distance, and F differs from the exact map by at most e, which is stated below. The noise exceeds
+        sqrt(2 h) in the ratio in which this s exceeds h D, so that mu is the same.
     Source: Bok, Su and Altschuler 2024 (shifted interpolation); Higham 2002, sec. 3.1: the error of a sum of m products
         in any order is at most g(m) = m u / (1 - m u) times the sum of their sizes, u = 2^-53.
 

@@ -69,7 +69,7 @@ def choice_weights(utilities: Integers, bits: int) -> Integers:
 
 @lru_cache(maxsize=8)
 def _tables(bits: int) -> tuple[Floats, ...]:
-    """Return tables of the correctly rounded exp(-d * 2^(12 k - bits)), one for each digit k of a distance to base 2^12."""
+    """Return tables of exp(-d * 2^(12 k - bits)), correctly rounded, for the digits d of a distance to base 2^12."""
     tables = []
     for place in range(-(-((WINDOW_NATS << bits).bit_length()) // _DIGIT_BITS)):
         digit_unit = EXACT.divide(Decimal(1 << (_DIGIT_BITS * place)), Decimal(1 << bits))

@@ -23,17 +23,19 @@ from dpbayes_cli.privacy.coordinate import Lattice, LogitBeta, expit, logit_reac
 from dpbayes_cli.privacy.grid import EXACT, sum_exact
 
 LARGEST_ORDER = 256.0
-"""Renyi curves are stored up to this order, and the grid is fine enough for the natural parameters in the divergence of this order."""
+"""Renyi curves are stored up to this order, and the grid is fine enough for the natural parameters in the divergence of
+this order."""
 
 DIFFERENCE_ERROR = 4e-15
 """Bound on the rounding error of a difference of two logarithms, relative to the sum of their sizes."""
 
 MIN_RELATIVE_GAP = 1e-6
-"""Close to lambda*, the argument x - (order - 1) r of a divergence is a difference of nearly equal numbers. If it is below this share of x, it is too inexact, and the divergence counts as infinite."""
+"""Close to lambda*, the argument x - (order - 1) r of a divergence is a difference of nearly equal numbers. If it is
+below this share of x, it is too inexact, and the divergence counts as infinite."""
 
 
 def curve_slack(order: float) -> float:
-    """Return a bound on what integer weights, decimals, the grid and its ends add to a Renyi divergence of this order."""
+    """Return a bound on what integer weights, decimals, the grid and its ends add to a divergence of this order."""
     return 1e-16 * (2.0 * order - 1.0) / (order - 1.0)
 
 
@@ -46,7 +48,7 @@ class ConjugateFamily(ABC):
 
     @abstractmethod
     def divergence(self, order: float, r: float, m: float) -> float:
-        """Return the supremum of the Renyi divergence over ordered pairs of neighbors; infinite for orders >= lambda*."""
+        """Return the supremum of the Renyi divergence over pairs of neighbors; infinite at orders >= lambda*."""
 
     @property
     def n_coordinates(self) -> int:

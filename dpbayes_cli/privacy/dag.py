@@ -59,7 +59,7 @@ class Network:
         return tuple(math.prod(self.shape(i)) for i in range(len(self)))
 
     def cells(self) -> Iterator[tuple[str, str, tuple[tuple[str, str], ...]]]:
-        """Yield (variable, value, (parent, value) pairs) for every cell, table after table; each table is in C order."""
+        """Yield (variable, value, (parent, value) pairs) for every cell, table after table, in C order."""
         for i, parents in enumerate(self.parents):
             for row in itertools.product(*(self.levels[j] for j in parents)):
                 given = tuple((self.names[j], level) for j, level in zip(parents, row, strict=True))

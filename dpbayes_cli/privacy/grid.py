@@ -35,7 +35,8 @@ omits unlikely cells, whose share is below 2^24 exp(-109) < 1e-39. Together 2 et
 """
 
 WINDOW_NATS = 110.0
-"""If a log weight is further than this below the largest, then S m_i < 1, because S = exp(97.04) and floats err by less than 1."""
+"""If a log weight is further than this below the largest, then S m_i < 1, because S = exp(97.04) and floats err by less
+than 1."""
 
 
 @dataclass(frozen=True)

@@ -202,7 +202,7 @@ class RenyiCurve(Guarantee):
             raise ValueError("the points of a Renyi curve must lie below its order_max")
 
     def rdp(self, order: Decimal) -> Decimal:
-        """Return the stored value at the smallest stored order >= ``order``; infinite if all stored orders are smaller."""
+        """Return the value at the smallest stored order >= ``order``; infinite if all stored orders are smaller."""
         return _value_at(self.points, order)
 
     def serialize(self) -> dict[str, Any]:

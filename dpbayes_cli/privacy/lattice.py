@@ -21,7 +21,8 @@ from operator import mul
 from dpbayes_cli.privacy.grid import EXACT
 
 WIDE = Context(prec=38, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=[InvalidOperation, DivisionByZero, Overflow])
-"""The arithmetic of tables and of their convolutions; the relative error of a sum or product of positive numbers is at most 5e-38."""
+"""The arithmetic of tables and of their convolutions; the relative error of a sum or product of positive numbers is at
+most 5e-38."""
 
 LATTICE_SLACK = Decimal("1e-20")
 """Bound on what rounding adds to the log ratio of a point's probabilities under two data sets.
@@ -33,7 +34,8 @@ is below 4e-30. Entries of tables have relative errors of 1e-37, and exponents u
 """
 
 _HEAD_DIGITS = 60
-"""A weight that is fewer digits than this below the largest is used as an integer; a coin decides whether a smaller weight is drawn."""
+"""A weight that is fewer digits than this below the largest is used as an integer; a coin decides whether a smaller
+weight is drawn."""
 
 
 @dataclass(frozen=True)

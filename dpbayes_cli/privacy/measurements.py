@@ -20,7 +20,8 @@ from dpbayes_cli.privacy.lazy_numpy import np
 from dpbayes_cli.privacy.noise import NoiseLaw, check_scale, clamp_to_int64
 
 _AGREEMENT = Fraction(1, 10**9)
-"""By rounding, the cost that OpenDP proves may be lower than the planned cost by this relative amount; it must never be higher."""
+"""By rounding, the cost that OpenDP proves may be lower than the planned cost by this relative amount; it must never be
+higher."""
 
 
 @dataclass(frozen=True)

@@ -59,7 +59,8 @@ class NoiseLaw(StepLaw, ABC):
     kind: ClassVar[str]
     """The name of the family of laws in documents."""
     scale: float
-    """The noise scale, in units of one count. Far from zero, log P(z) falls by at least one nat over a distance of one scale."""
+    """The noise scale, in units of one count. Far from zero, log P(z) falls by at least one nat over a distance of one
+    scale."""
 
     @abstractmethod
     def log_pmf(self, z: Integers) -> Floats:

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 _QUADRATURE_NODES = 40
 _MAX_MEAN_HEADS = 45.0
-"""The integral in ``flip_law`` ends where the mean number of heads among the visited cells is 45; the omitted part is about exp(-45)."""
+"""The integral in ``flip_law`` ends where the mean number of heads among the visited cells is 45; the omitted part is
+about exp(-45)."""
 
 
 @dataclass(frozen=True)
