@@ -1,6 +1,7 @@
 """The lattice, the box and the noise of noisy gradient descent in double precision.
 
-With these its privacy cost is exactly the cost of the descent in real numbers."""
+With these its privacy cost is exactly the cost of the descent in real numbers.
+"""
 
 from __future__ import annotations
 

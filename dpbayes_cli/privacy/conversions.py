@@ -133,8 +133,8 @@ def gaussian_epsilon(mu: float, delta: Decimal) -> Decimal:
     """Return the smallest epsilon at delta of mu-Gaussian differential privacy, rounded up.
 
     Privacy: the exact delta at this epsilon is not above ``delta``, by ``gaussian_log_delta``. Earlier releases state
-        the epsilon that ``gaussian_delta`` gives, rounded up. This epsilon is returned if its exact delta is not above
-        ``delta``, which nearly always holds unless mu is tiny.
+        the epsilon that ``gaussian_delta`` gives, rounded up. It is returned if ``gaussian_log_delta`` proves that its
+        delta is not above ``delta``; this nearly always succeeds unless mu is tiny.
     Source: a bisection whose upper end is returned.
     """
     if delta <= 0:

@@ -36,8 +36,7 @@ class Statement:
 
 
 class Guarantee(ABC):
-    """A guarantee of differential privacy under one neighbor relation, which the account and the document of the
-    release state.
+    """A guarantee of differential privacy under the neighbor relation that the account and the release state.
 
     Privacy: every number that a guarantee returns is an upper bound on the privacy loss of its mechanism.
     Source: design notes, guarantees and how they convert.

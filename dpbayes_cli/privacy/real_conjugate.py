@@ -96,8 +96,7 @@ class GammaShapeFamily(_GammaFamily):
 
 @dataclass(frozen=True)
 class GammaRateFamily(_GammaFamily):
-    """Exponential waiting times x in [0, bound] with a Gamma(shape, rate) prior; sum x adds to the rate, n to the
-    shape.
+    """Waiting times x in [0, bound] with a Gamma(shape, rate) prior; sum x adds to the rate, n adds to the shape.
 
     Privacy: let k be the shape, and b1 and b2 the rates of two neighbors, which differ by at most r bound. The
         divergence k [order log b1 - log(order b1 - (order - 1) b2)] / (order - 1) - k log b2 depends on b2 / b1 alone,
