@@ -19,7 +19,7 @@ _CLIPPING_MARGIN = 1.0 - 1e-6
 _MIN_DENSE_SHARE = 0.4
 """If the share of entries that can be nonzero is larger than this, the design matrix is stored dense."""
 _MAX_DOUBLE_ENTRIES = 1 << 25
-"""A dense design matrix with more entries than this is stored in single precision; computations are in double precision."""
+"""A dense design matrix with more entries than this is stored in single precision, but used in double precision."""
 
 
 @dataclass(frozen=True)

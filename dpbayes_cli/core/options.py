@@ -63,7 +63,9 @@ NumberOfLastDraws = Annotated[
     option(SAMPLING, "how many of the last sweeps to release; every sweep is paid for"),
 ]
 PowerTarget = Literal["likelihood", "joint"]
-PowerAppliesTo = Annotated[PowerTarget, option(SAMPLING, "what is raised to the likelihood power: likelihood or joint")]
+PowerAppliesTo = Annotated[
+    PowerTarget, option(SAMPLING, "which density is raised to the likelihood power: likelihood or joint")
+]
 Support = Annotated[
     tuple[float, float] | None, option(SAMPLING, "the public range of the parameter [the model's default, if any]")
 ]

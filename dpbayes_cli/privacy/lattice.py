@@ -34,8 +34,8 @@ is below 4e-30. Entries of tables have relative errors of 1e-37, and exponents u
 """
 
 _HEAD_DIGITS = 60
-"""A weight that is fewer digits than this below the largest is used as an integer; a coin decides whether a smaller
-weight is drawn."""
+"""Weights that are smaller than the largest by fewer decimal digits become integers; a coin decides whether to draw a
+smaller weight."""
 
 
 @dataclass(frozen=True)

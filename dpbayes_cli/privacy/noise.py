@@ -57,7 +57,7 @@ class NoiseLaw(StepLaw, ABC):
 
     adds_noise = True
     kind: ClassVar[str]
-    """The name of the family of laws in documents."""
+    """The name of the law's family in documents."""
     scale: float
     """The noise scale, in units of one count. Far from zero, log P(z) falls by at least one nat over a distance of one
     scale."""
@@ -98,7 +98,7 @@ class NoiseLaw(StepLaw, ABC):
 
     @property
     def decay(self) -> Decay | None:
-        """The decay of the law, or None if the law does not have the shape that ``Decay`` describes."""
+        """The decay of the law; None if log P(z) does not have the form that ``Decay`` states."""
         return None
 
     @property

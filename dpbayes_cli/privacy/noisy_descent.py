@@ -33,7 +33,7 @@ class Curvature:
     touched: int = 2
 
     def gradient_sensitivity(self, power: float) -> float:
-        """Return D, the sensitivity of the gradient of U, at a likelihood power."""
+        """Return D, the sensitivity of the potential's gradient, at a likelihood power."""
         return self.touched * power * self.slope
 
     def potential_smoothness(self, power: float, tau: float) -> float:
@@ -86,7 +86,7 @@ def mu_of_statement(epsilon: float, delta: float) -> float:
 
 
 def minami_likelihood_power(epsilon: float, delta: float, slope: float, tau: float) -> float:
-    """Return the likelihood power that Theorem 7 of Minami et al. allows for an exact draw.
+    """Return the likelihood power that Minami's Theorem 7 allows for an exact draw.
 
     Source: Minami, Arai, Sato and Nakagawa 2016, Theorem 7; delta = exp(-(tau / 8 L^2 beta^2)(epsilon - 2 L^2 beta^2 /
         tau)^2) for epsilon > 2 L^2 beta^2 / tau.
@@ -96,13 +96,13 @@ def minami_likelihood_power(epsilon: float, delta: float, slope: float, tau: flo
 
 
 def minami_delta(epsilon: float, power: float, slope: float, tau: float) -> float:
-    """Return the delta of Theorem 7 of Minami et al. at a likelihood power; 1 if the theorem's condition fails."""
+    """Return the delta of Minami's Theorem 7 at a likelihood power; 1 if the theorem's condition fails."""
     margin = epsilon - 2.0 * (slope * power) ** 2 / tau
     return math.exp(-tau * margin**2 / (8.0 * (slope * power) ** 2)) if margin > 0.0 else 1.0
 
 
 def minami_corollary(epsilon: float, delta: float, slope: float, tau: float) -> float:
-    """Return the likelihood power of Corollary 8 of Minami et al., which their Theorem 7 need not imply.
+    """Return the likelihood power of Minami's Corollary 8, which Theorem 7 does not imply for every epsilon.
 
     Source: Minami et al. 2016, Corollary 8: beta = (epsilon / 2 L) sqrt(tau / (1 + 2 log(1 / delta))).
     """

@@ -1,8 +1,8 @@
 """Permute-and-flip on exact integer weights: visit cells in random order, and keep the first whose coin shows heads.
 
-The coin of cell i shows heads with probability W_i / max W, a quotient of integers. The exponential mechanism is the
-same procedure with replacement: a cell whose coin showed tails may be visited again. So on a fine grid the two
-mechanisms have almost equal laws.
+The coin of cell i shows heads with probability W_i / max W, a quotient of integers. The exponential mechanism does the
+same, except that a cell whose coin showed tails may be visited again. So on a fine grid the two mechanisms have almost
+equal laws.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ class GammaShapeFamily(_GammaFamily):
         return 1.0 + self.shape / (m * r * self.bound)
 
     def divergence(self, order: float, r: float, m: float) -> float:
-        """Return the larger divergence of the two directions, at the smallest shape."""
+        """Return the larger divergence of both directions between neighbors, at the smallest shape."""
         if order >= self.order_max(r, m):
             return math.inf
         a, shift = self.shape / m, r * self.bound
@@ -113,7 +113,7 @@ class GammaRateFamily(_GammaFamily):
         return 1.0 + self.rate / (m * r * self.bound)
 
     def divergence(self, order: float, r: float, m: float) -> float:
-        """Return the larger divergence of the two directions, at the smallest rate."""
+        """Return the larger divergence of both directions between neighbors, at the smallest rate."""
         if order >= self.order_max(r, m):
             return math.inf
         k, b, shift = self.shape / m + r * self.n, self.rate / m, r * self.bound
@@ -162,7 +162,7 @@ class BetaFailuresFamily(ConjugateFamily):
         return self.alpha / m + r * self.successes * self.n
 
     def divergence(self, order: float, r: float, m: float) -> float:
-        """Return the larger divergence of the two directions, at the smallest second shape."""
+        """Return the larger divergence of both directions between neighbors, at the smallest second shape."""
         if order >= self.order_max(r, m):
             return math.inf
         b, shift = self.beta / m, r * self.bound

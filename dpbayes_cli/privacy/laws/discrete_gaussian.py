@@ -49,7 +49,7 @@ class DiscreteGaussian(OpenDPNoise):
         return opendp_measurement("gaussian", self.scale)
 
     def characteristic(self, u: Floats) -> Floats:
-        """Return E[cos(u noise)]; for large scales exp(-scale^2 u^2 / 2), with an error of exp(-pi^2 scale^2 / 2)."""
+        """Return E[cos(u noise)], which for large scales is exp(-scale^2 u^2 / 2), up to exp(-pi^2 scale^2 / 2)."""
         if self._is_smooth:
             return np.asarray(np.exp(-0.5 * (self.scale * u) ** 2))
         z, mass = self._table()

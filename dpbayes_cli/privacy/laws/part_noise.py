@@ -82,12 +82,12 @@ class PartNoise(NoiseLaw):
         return [noisy for law, part in parts for noisy in law.release(list(part))]
 
     def log_pmf(self, z: Integers) -> Floats:
-        """Return log P(noise = z), components along the last axis."""
+        """Return log P(noise = z), elementwise; the last axis of z runs over the components."""
         parts = np.split(np.asarray(z), self._ends[:-1], axis=-1)
         return np.concatenate([law.log_pmf(part) for law, part in zip(self.laws, parts, strict=True)], axis=-1)
 
     def characteristic(self, u: Floats) -> Floats:
-        """Return E[cos(u noise)], components along the last axis."""
+        """Return E[cos(u noise)], elementwise; the last axis of u runs over the components."""
         parts = np.split(np.asarray(u), self._ends[:-1], axis=-1)
         return np.concatenate([law.characteristic(part) for law, part in zip(self.laws, parts, strict=True)], axis=-1)
 
@@ -96,7 +96,7 @@ class PartNoise(NoiseLaw):
         return max(law.radius(nats) for law in self.laws)
 
     def simulate(self, rng: np.random.Generator, size: int | tuple[int, ...]) -> Integers:
-        """Return noise for a simulation, components along the last axis."""
+        """Return noise for a simulation; the last axis runs over the components."""
         leading = size[:-1] if isinstance(size, tuple) else ()
         drawn = [law.simulate(rng, (*leading, count)) for law, count in zip(self.laws, self.sizes, strict=True)]
         return np.concatenate(drawn, axis=-1)
