@@ -208,7 +208,7 @@ class NetworkFamily(ConjugateFamily):
 
 
 def logit_lattice(least: float, most: float, record_shift: float, order_max: float) -> Lattice:
-    """Return a lattice of logits for Beta laws whose shapes are at least ``least`` each and add up to at most ``most``."""
+    """Return a lattice of logits for Beta laws whose shapes are at least ``least`` and add up to at most ``most``."""
     spacing = spacing_for(2.0 / math.sqrt(most + 2.0 * min(LARGEST_ORDER, order_max) * record_shift))
     reach = logit_reach(least, most)
     return Lattice(-reach, reach, spacing, least)

@@ -1,7 +1,7 @@
 """Conversions between notions of privacy, as functions of numbers; each rounds up, so that no cost is understated.
 
-Floats are rounded up by a relative 1e-12 and then written with 15 digits, rounded up again. This margin is far larger
-than the rounding error of the formulas here (tested against 50-digit arithmetic).
+Floats are increased by a relative 1e-12 and then rounded up to 15 digits. This margin is far larger than the rounding
+error of the formulas here (tested against 50-digit arithmetic).
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def delta_of_rdp(order: float, value: float, epsilon: float) -> float:
 
 
 def gaussian_delta(mu: float, epsilon: float) -> float:
-    """Return the delta at epsilon of mu-Gaussian differential privacy, inexactly if mu is small (cancellation).
+    """Return the delta at epsilon of mu-Gaussian differential privacy; cancellation makes it inexact for small mu.
 
     Source: Dong, Roth and Su 2022, Corollary 2.13, as exp(-a^2 / 2) [erfcx(a) - erfcx(b)] / 2 where that is stable.
     """
@@ -102,8 +102,8 @@ def gaussian_log_delta(mu: float, epsilon: float) -> float:
     which has no cancellation for small mu. For large delta, 1 - delta = Phi(a) + phi(a) m(b) has no cancellation
     either. An error of t units in the last place of mu, epsilon, a, b or x m moves the logarithm by less than 2 t u (1
     + b)^2, u = 2^-53, because |a| <= b and 1 - x m >= 1 / (3 + x^2). The result and the caller's logarithm of a delta
-    are rounded, too. Adding 16 u ((1 + b)^2 + |log mu|) covers all these errors. Over an interval of length 1, Gauss
-    quadrature with twelve nodes integrates this smooth function more precisely than a float can hold.
+    are rounded, too. Adding 16 u ((1 + b)^2 + |log mu|) to the result covers all these errors. Over an interval of
+    length 1, Gauss quadrature with twelve nodes integrates this smooth function more precisely than a float can hold.
 
     Source: Dong, Roth and Su 2022, Corollary 2.13; Gordon 1941 (1 - x m <= 1 / (1 + x^2) for x >= 0).
     """

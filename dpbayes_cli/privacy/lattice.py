@@ -34,8 +34,8 @@ is below 4e-30. Entries of tables have relative errors of 1e-37, and exponents u
 """
 
 _HEAD_DIGITS = 60
-"""Weights that are smaller than the largest by fewer decimal digits become integers; a coin decides whether to draw a
-smaller weight."""
+"""Weights at most this many decimal digits below the largest become integers; a coin decides whether to draw a smaller
+weight."""
 
 
 @dataclass(frozen=True)
@@ -115,8 +115,8 @@ def choose_index(weights: Sequence[Decimal]) -> int:
     """Choose an index with the operating system's randomness, exactly in proportion to positive decimals.
 
     First a coin decides whether to choose among the indices whose weights are more than 60 digits below the largest;
-    the probability of the coin has a relative error of 1e-36, however small it is. If not, the choice is among the
-    other indices, by integer weights.
+    the probability of the coin has a relative error of 1e-36, however small it is. Otherwise one of the other indices
+    is chosen, by integer weights.
     """
     indices = list(range(len(weights)))
     while True:
