@@ -197,7 +197,7 @@ def require_complete_records(policy: RecordPolicy, columns: Sequence[AnyColumn],
         raise SpecError(
             "posterior draws need complete records, because the number of dropped records is private",
             where="on_invalid",
-            hint="state a public stand-in for invalid values: --on-invalid impute:VALUE, or key impute of each variable",
+            hint="state a public stand-in for invalid values: --on-invalid impute:VALUE, or impute of each variable",
         )
     if any(isinstance(column, NumericColumn) and column.outside == "drop" for column in columns):
         raise SpecError(

@@ -60,8 +60,9 @@ def chain_arithmetic(
     """Return the lattice, box and noise with which w <- w - h grad U(w) + sqrt(2h) N(0, I) runs at no additional cost.
 
     The chain that runs is X <- F(X) + noise N(0, I), where every X is rounded to the lattice. F clips the rounded X to
-    a box, computes w - h grad U(w) in double precision, and rounds that to the lattice. So F(X) is a multiple of the
-    lattice spacing, and the rounded X is F(X) plus the rounded noise: this sum of whole multiples is computed exactly.
+    a box, computes w - h grad U(w) in double precision, and rounds the result to the lattice. So F(X) is a multiple of
+    the lattice spacing, and the rounded X is F(X) plus the rounded noise: this sum of whole multiples is computed
+    exactly.
 
     Privacy: the cost is exactly the mu of ``descent_mu``: no probability is neglected, and no floating-point number
         stands for a real one. The proof of that mu requires only one property of the maps f and f' of neighbors: |f(x)
