@@ -1,4 +1,4 @@
-"""The contracts between the parts: models, mechanisms, statistics, columns, observations and their registry.
+"""The interfaces of models, mechanisms, statistics, columns and observations, and the registry.
 
-Only the registry names models and mechanisms, as text.
+Only the registry knows which models and mechanisms there are.
 """

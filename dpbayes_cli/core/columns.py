@@ -1,4 +1,4 @@
-"""Columns with public domains: which cells are valid, their integer codes, and what an invalid cell counts as."""
+"""Columns with public domains: which cells are valid, their integer codes, and what stands in for an invalid cell."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ Outside = Literal["clamp", "drop"]
 
 @dataclass(frozen=True)
 class RecordPolicy:
-    """How neighbors are defined and how an invalid record counts.
+    """How neighbors are defined, and what replaces an invalid cell.
 
     Attributes:
         neighbors: the neighbor relation.
-        impute: the public stand-in for an invalid cell; None: invalid records are dropped (a dropped record is the null
-            record: it contributes zero and has likelihood one).
+        impute: the public stand-in for an invalid cell; None if invalid records are dropped. A dropped record is a null
+            record, which contributes zero and has likelihood one.
         contributions: the contribution bound, the number of records that a privacy unit may have; neighbors differ in
-            the records of one unit. If it is above 1, a unit may have fewer records, and their number is private.
+            the records of one unit. If the bound is above 1, a unit may have fewer records, and the number of its
+            records is private.
     """
 
     neighbors: Neighbors
@@ -45,9 +46,9 @@ class Column:
     """One column that a model reads, with its public domain.
 
     Attributes:
-        role: what the column is to the model, e.g. ``outcome``.
+        role: what the column is to the model, for example ``outcome``.
         levels: the valid texts, in the order of their codes; every other text is invalid.
-        impute: the public level that stands in for an invalid cell of this column; None: the policy decides.
+        impute: the public level that stands in for an invalid cell of this column; None if the record policy decides.
     """
 
     role: str
@@ -64,7 +65,7 @@ class CutColumn:
     Attributes:
         role: what the column is to the model.
         cuts: the cut points, ascending.
-        impute: the public number that stands in for an invalid cell of this column; None: the policy decides.
+        impute: the public number that stands in for an invalid cell of this column; None if the record policy decides.
     """
 
     role: str
@@ -79,25 +80,27 @@ class CutColumn:
         return (f"<{ends[0]}", *inner, f">={ends[-1]}")
 
     def code(self, number: float) -> int:
-        """Return the code of a number; every engine makes the same comparisons."""
+        """Return the code of a number, by the comparisons that every data engine makes."""
         return sum(cut <= number for cut in self.cuts)
 
 
 def has_stand_in(policy: RecordPolicy, column: AnyColumn) -> bool:
-    """Return whether each unit has one record, and a public value stands in for its invalid cells in a column."""
+    """Return whether each unit has one record, and a public value replaces invalid cells of the column."""
     return policy.complete or (column.impute is not None and policy.contributions == 1)
 
 
 _MIN_STEP = 1e-200
 _MIN_RANGE = 1e-100
-"""Bounds closer than this leave no grid of floats between them, or the square of their distance underflows."""
+"""The smallest distance between two bounds: if bounds are closer, there may be no grid of floats between them, or the
+square of their distance may underflow."""
 
 
 def check_bounds(lower: float, upper: float) -> None:
-    """Refuse public bounds between which there is no grid of floats.
+    """Refuse public bounds that are too close for a grid of floats between them.
 
     Raises:
-        ValueError: the bounds are not in order, too close for their distance from zero, or closer than 1e-100.
+        ValueError: the lower bound is not below the upper one, or their distance is below 1e-12 of the larger absolute
+            value, or below 1e-100.
     """
     if not lower < upper or upper - lower < max(1e-12 * max(abs(lower), abs(upper)), _MIN_RANGE):
         raise ValueError("the lower bound must be below the upper bound, by more than rounding error")
@@ -111,15 +114,16 @@ class NumericColumn:
     point, an integer in 0..steps. A number outside is clamped to the nearer bound, or makes the record invalid.
 
     Attributes:
-        role: what the column is to the model, e.g. ``value``; its name in the file if the model reads several columns.
+        role: what the column is to the model, for example ``value``. If the model reads several columns, this is the
+            column's name in the file.
         lower, upper: the public bounds, lower < upper.
         steps: the number of grid steps between the bounds.
         integers: whether only integers are valid.
         outside: what happens to a number outside the bounds.
-        impute: the public number that stands in for an invalid cell of this column; None: the policy decides.
+        impute: the public number that stands in for an invalid cell of this column; None if the record policy decides.
 
     Raises:
-        ValueError: the bounds leave no grid between them; see ``check_bounds``.
+        ValueError: the bounds are too close for a grid between them; see ``check_bounds``.
     """
 
     role: str
@@ -140,9 +144,9 @@ class NumericColumn:
         return (self.upper - self.lower) / self.steps
 
     def code(self, number: float) -> int | None:
-        """Return the code of a number, None if it is dropped as out of bounds; every engine does the same operations.
+        """Return the code of a number, None if it is out of bounds and dropped; every data engine computes it alike.
 
-        Privacy: whatever floating point does, a code is in 0..steps; sensitivities rest on nothing else.
+        Privacy: a code is in 0..steps whatever the rounding of floats; sensitivities rest on this range alone.
         Source: design notes, integer statistics on a public grid.
         """
         clamped = min(max(number, self.lower), self.upper)
@@ -151,7 +155,7 @@ class NumericColumn:
         return min(max(math.floor((clamped - self.lower) / self.step + 0.5), 0), self.steps)
 
     def codes(self, numbers: Floats) -> tuple[Integers, Integers]:
-        """Return the codes of numbers, clamped, and an integer mask that is 1 for valid numbers."""
+        """Return the codes of the clamped numbers, and an integer mask that is 1 for valid numbers."""
         import numpy as np
 
         clamped = np.clip(numbers, self.lower, self.upper)
@@ -162,7 +166,7 @@ class NumericColumn:
         return codes, valid
 
     def cell(self, share: float) -> str:
-        """Return the text of the number that lies a share (0 to 1) of the way from the lower to the upper bound."""
+        """Return the number lower + share * (upper - lower) as a text; ``share`` is in [0, 1]."""
         number = self.lower + share * (self.upper - self.lower)
         return str(int(number)) if self.integers else repr(float(number))
 
@@ -171,12 +175,12 @@ AnyColumn = Column | CutColumn | NumericColumn
 
 
 def n_codes(column: AnyColumn) -> int:
-    """Return the number of codes of valid cells."""
+    """Return how many different codes the valid cells of a column can have."""
     return column.steps + 1 if isinstance(column, NumericColumn) else len(column.levels)
 
 
 def require_complete_records(policy: RecordPolicy, columns: Sequence[AnyColumn], n_records: int | None) -> int:
-    """Return the public record count, if every record is complete in a model's columns.
+    """Return the public record count, after checking that every record is complete in the model's columns.
 
     Raises:
         SpecError: records may be invalid, or the record count is private or not given.
@@ -187,13 +191,13 @@ def require_complete_records(policy: RecordPolicy, columns: Sequence[AnyColumn],
         raise SpecError(
             "posterior draws need a public number of records; it is private if a unit may have several records",
             where="privacy.unit.max_contributions",
-            hint="max_contributions: 1, or a mechanism that adds noise: laplace",
+            hint="set max_contributions: 1, or choose a mechanism that adds noise: laplace",
         )
     if not all(has_stand_in(policy, column) for column in columns):
         raise SpecError(
             "posterior draws need complete records, because the number of dropped records is private",
             where="on_invalid",
-            hint="state a public stand-in for invalid values: --on-invalid impute:VALUE, or impute by variable",
+            hint="state a public stand-in for invalid values: --on-invalid impute:VALUE, or impute of each variable",
         )
     if any(isinstance(column, NumericColumn) and column.outside == "drop" for column in columns):
         raise SpecError(

@@ -1,4 +1,4 @@
-"""Design matrices from public columns: numbers scaled by public bounds, indicators of public lists, clipped rows."""
+"""Design matrices from columns with public domains: numbers are scaled, levels become indicators, rows are clipped."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 INTERCEPT = "intercept"
 _CLIPPING_MARGIN = 1.0 - 1e-6
-"""A clipped row is scaled to this share of the norm, so that rounding, even to single precision, stays within it."""
+"""The clipped norm as a fraction of the norm bound; the margin covers rounding, even to single precision."""
 _MIN_DENSE_SHARE = 0.4
-"""A design matrix with a larger share of nonzero entries is stored dense."""
+"""If the share of entries that can be nonzero is larger than this, the design matrix is stored dense."""
 _MAX_DOUBLE_ENTRIES = 1 << 25
-"""A dense design matrix of more entries is stored in single precision; each block is widened when it is used."""
+"""A dense design matrix with more entries than this is stored in single precision, but used in double precision."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,8 @@ class Feature:
 
     Attributes:
         column: the column, with its public domain.
-        origin: the public number that is scaled to 0; None: the middle of the bounds. Without meaning for texts.
+        origin: the public number that is scaled to 0; None for the middle of the bounds. Only columns of numbers use
+            it.
     """
 
     column: Column | NumericColumn
@@ -61,15 +62,14 @@ class Feature:
 class Design:
     """A public map from the codes of a record to a row of bounded norm.
 
-    Privacy: whatever the record, its row has at most the norm ``row_norm``: the features' part is clipped to ``norm``,
-        and the intercept adds a constant 1.
+    Privacy: the norm of a row is at most ``row_norm`` for every possible record: the features' part is clipped to
+        ``norm``, and the intercept adds the constant 1.
     Source: design notes, posteriors of convex losses (a loss with an intercept has L = sqrt(1 + r^2)).
 
     Attributes:
         features: the columns of the file.
         intercept: whether a column of ones comes first.
-        norm: the public norm to which the features' part of a row is clipped; None: the largest possible norm, so that
-            no row is clipped.
+        norm: the public norm to which the features' part of a row is clipped; None if rows are not clipped.
     """
 
     features: tuple[Feature, ...]
@@ -123,7 +123,8 @@ class Design:
 
         Args:
             codes: shape (n, n_features), every code valid.
-            n_records: the number of all records, which decides the precision; None: the number of ``codes``.
+            n_records: the number of all records, which decides between single and double precision; None if ``codes``
+                holds all records.
 
         Returns:
             A dense array or a sparse matrix in CSR form, shape (n, width).
@@ -183,14 +184,14 @@ class Design:
 
 @dataclass(frozen=True)
 class DesignRows:
-    """The evidence that a sampler of a convex loss reads: for each valid record its row of the design and its target.
+    """The data that a sampler of a convex loss reads: the design row and the target of each valid record.
 
-    Unlike a statistic, the rows have no sensitivity: the loss bounds the influence of a record.
+    Rows need no sensitivity, because the loss bounds the influence of a record.
 
     Attributes:
         design: the map from records to rows.
         target: the column of the target.
-        max_records: the number of records to read, from the first one on; None: all.
+        max_records: only so many records are read, from the first one on; None if all are read.
     """
 
     design: Design
@@ -209,11 +210,11 @@ class DesignRows:
 
 @dataclass
 class DesignMatrix:
-    """The rows and targets of the valid records, block by block, and the number of all records: exact evidence.
+    """The rows and targets of the valid records, in blocks, and the number of all records.
 
     Attributes:
         rows: the map from records to rows and targets.
-        expected: the expected number of records, which decides the precision.
+        expected: the expected number of records, which decides between single and double precision.
         n_records: the number of records taken in so far, valid or not.
         blocks: rows and targets of valid records.
     """

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CodedColumns:
-    """The evidence of a chain that visits single records: the code of every cell.
+    """The data that a chain over single records reads: the code of every cell.
 
     Attributes:
         columns: the columns to read; each has a stand-in for invalid cells, so that every record is complete.
@@ -35,7 +35,7 @@ class CodedColumns:
 
 @dataclass
 class EncodedRecords:
-    """The codes of all records, block by block: exact evidence.
+    """The codes of all records, in blocks.
 
     Attributes:
         rows: the columns to read.

@@ -9,14 +9,14 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Example:
-    """A small instance of a model: its records can be listed, and its draws are quick.
+    """A small instance of a model, with quick draws and so few possible records that a test can list them all.
 
     Attributes:
-        domain, prior: as a spec states them.
-        complete: the domain under which no record is invalid, because each column states its stand-in or the model
-            needs none; None: ``on_invalid`` states the stand-in, outside the domain.
-        support: the public range of the parameter for draws; None: the model's default.
-        drawn: whether the mechanisms that draw from the model's posterior also draw from this instance's.
+        domain, prior: the sections of a spec.
+        complete: the domain in which each column that needs a stand-in for invalid cells states it; None if
+            ``on_invalid`` states the stand-in instead.
+        support: the public range of the parameter for draws; None for the model's default.
+        drawn: whether mechanisms that release posterior draws support this instance.
     """
 
     domain: Mapping[str, Any] = field(default_factory=dict)
@@ -27,7 +27,7 @@ class Example:
 
 
 def discrete_example(domain: Mapping[str, Any]) -> Example:
-    """Return the example of a domain whose columns state values or cuts; the last of these is the default stand-in."""
+    """Return an example for a domain; in each column without a stand-in the last value or cut becomes the stand-in."""
     return Example(domain, complete=_with_stand_ins(domain))
 
 

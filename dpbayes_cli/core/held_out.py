@@ -1,4 +1,4 @@
-"""The likelihood of whole held-out records under a release, for models that predict no single column."""
+"""The likelihood of whole held-out records under a released posterior, for models that predict no single column."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ class HeldOutScore:
 
     Attributes:
         records: the number of held-out records.
-        scored: how many of them belong to a known sequence and time step, and have a valid feature.
-        log_likelihood: the mean over scored records, in nats; NaN if there are none.
-        without_states: the same mean if every cell is predicted by the emissions averaged over all states; how much
-            lower it is shows what the states add.
+        scored: the number of held-out records with a known sequence, a known time step and at least one valid feature.
+        log_likelihood: the mean log likelihood of the scored records, in nats; NaN if no record is scored.
+        without_states: the mean log likelihood if every cell is predicted by the emissions averaged over all states.
+            The difference from ``log_likelihood`` shows what the states add.
     """
 
     records: int
@@ -29,11 +29,11 @@ class HeldOutScore:
 
 
 class HeldOutLikelihood(ABC):
-    """Collects held-out records, then scores them."""
+    """A scorer, which first collects held-out records and then computes their log likelihood."""
 
     @abstractmethod
     def take(self, codes: Integers) -> None:
-        """Add a block of records, shape (n_records, n_columns), -1 for an invalid cell."""
+        """Add the codes of a block of records, shape (n_records, n_columns), -1 for an invalid cell."""
 
     @abstractmethod
     def score(self, draws: Floats, states: Floats) -> HeldOutScore:

@@ -1,4 +1,4 @@
-"""The options of inference from privatized statistics, with their defaults; a model may add its own."""
+"""The options of inference from privatized statistics, with their defaults; a model may add options of its own."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dpbayes_cli.core.options import INFERENCE, Options, option
 
 
 class InferenceOptions(Options, frozen=True, kw_only=True):
-    """How to infer the posterior from privatized statistics; not for mechanisms that release draws themselves."""
+    """Options for inferring the posterior from privatized statistics; mechanisms that release draws do not use them."""
 
     method: Annotated[
         Literal["noise-aware", "chain", "naive"],

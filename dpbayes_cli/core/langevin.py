@@ -1,4 +1,4 @@
-"""Unadjusted Langevin chains for convex losses: full gradients; start, step size and horizon are public."""
+"""Unadjusted Langevin chains with full gradients for convex losses; start, step size and number of steps are public."""
 
 from __future__ import annotations
 
@@ -26,22 +26,24 @@ if TYPE_CHECKING:
 Normals = Callable[[tuple[int, ...]], "Floats"]
 
 _DENSE_PIECE, _SPARSE_PIECE = 1 << 12, MAX_CHUNK_RECORDS
-"""The number of records whose gradients are computed at once; their dense rows fit into the processor's caches."""
+"""The number of records whose gradients are computed at once, for a dense and for a sparse design matrix; so many dense
+rows fit into the processor's caches."""
 _MAX_PREDICTORS = 1 << 24
-"""The number of linear predictors, over all chains, that one thread holds at a time: 128 MB."""
+"""The largest number of linear predictors, over all chains, that one thread holds at a time; they take 128 MB."""
 _THREADS = 2
 _MIN_PARALLEL_ENTRIES = 1 << 22
-"""Several threads process a design matrix with more entries than this."""
+"""A design matrix with more entries than this is processed by several threads."""
 
 
 @dataclass(frozen=True)
 class Langevin(Chain):
-    """The chain w <- w - h grad U(w) + sqrt(2 h) N(0, I) from w = 0, T steps; it releases the last iterate, rounded.
+    """The chain w <- w - h grad U(w) + sqrt(2 h) N(0, I), which starts at w = 0 and releases its rounded T-th iterate.
 
-    U(w) = beta sum_i loss(x_i'w; y_i) + (tau / 2) |w|^2. Each draw comes from an independent chain.
+    The potential is U(w) = beta * sum_i loss(x_i'w; y_i) + (tau / 2) |w|^2. Each draw comes from an independent chain.
 
-    Privacy: see ``descent_mu``; start, step size and horizon are public. The chain runs on a lattice, with noise that
-        is exact and a little larger, so that the price also holds in double precision: see ``chain_arithmetic``.
+    Privacy: ``descent_mu`` states the cost; start, step size and number of steps are public. The chain runs on a
+        lattice, with exact and slightly wider noise, so that the cost also holds in double precision
+        (``chain_arithmetic``).
     Source: Bok, Su and Altschuler 2024; design notes, posteriors of convex losses.
 
     Attributes:
@@ -49,8 +51,8 @@ class Langevin(Chain):
         width: the number of coefficients.
         likelihood_power: the power of the likelihood, beta.
         tau: the prior precision.
-        step_size, n_steps: h and T.
-        grid: released coefficients are multiples of this power of two.
+        step_size, n_steps: the step size h and the number of steps T.
+        grid: a power of two; released coefficients are rounded to its multiples.
         n_records: the public number of records, or a public upper limit.
         row_norm: the largest norm of a row.
     """
@@ -91,11 +93,11 @@ class Langevin(Chain):
         """The assumptions of the guarantee about the machine's arithmetic."""
         return (
             "The guarantee holds for the chain as it runs in double precision: each step is rounded to a public "
-            "lattice, the noise is exactly that of rounded normal numbers, and noise that is "
-            f"{self.arithmetic.widening:.1g} times wider covers the rounding errors of a step, whatever the records. "
+            "lattice, and the noise has exactly the law of rounded normal numbers. The noise is wider by a factor of "
+            f"1 + {self.arithmetic.widening:.1g}, which covers the rounding errors of a step for all records. "
             "It is assumed that the arithmetic rounds as IEEE 754 specifies; that sums of products consist of such "
-            f"additions in any order; that a slope of the loss is accurate to 2^{math.log2(SLOPE_ERROR):.0f} of the "
-            "largest slope; and that the logarithm x of a random number is accurate to "
+            f"additions in any order; that a slope of the loss has an error of at most 2^{math.log2(SLOPE_ERROR):.0f} "
+            "times the largest slope; and that the logarithm x of a random number has an error of at most "
             f"2^{math.log2(LOG_ERROR):.0f} (1 + x).",
         )
 
@@ -104,7 +106,7 @@ class Langevin(Chain):
         return all((value / self.grid).is_integer() for value in draw)
 
     def run(self, evidence: ExactEvidence, size: int) -> Draws:
-        """Run independent chains on the rows of the design and keep their last iterates."""
+        """Run independent chains on the rows of the design and return their last iterates as draws."""
         drawn = self.draw(require_type(evidence.design, DesignMatrix), size)
         return Draws(tuple(tuple(point) for point in drawn.tolist()))
 
@@ -150,13 +152,13 @@ class Langevin(Chain):
 class Gradient:
     """The gradient of the sum of losses, computed piece by piece and added up in the order of the pieces.
 
-    However many pieces there are, their sum loses no more than one rounding: the rounding error of every addition is
-    kept and added at the end (Ogita, Rump and Oishi 2005).
+    The error of the sum does not grow with the number of pieces: the rounding error of every addition is kept and added
+    at the end (Ogita, Rump and Oishi 2005).
 
     Args:
         matrix: rows and targets.
         loss: the loss of the linear predictor.
-        stack: closes the threads.
+        stack: the exit stack that ends the threads.
         chains: the number of points at which gradients are computed at once.
     """
 
@@ -178,7 +180,7 @@ class Gradient:
         self._groups = [pieces[start:end] for start, end in itertools.pairwise(ends)]
 
     def __call__(self, w: Floats) -> Floats:
-        """Return the gradient at each point, of the shape of the points: (width, size)."""
+        """Return the gradient at each point; points and gradients have the shape (width, size)."""
         import numpy as np
 
         single = w.shape[1] == 1

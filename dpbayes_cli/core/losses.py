@@ -1,4 +1,4 @@
-"""Convex losses of a linear predictor t; privacy rests on their bounded slope and curvature."""
+"""Convex losses of a linear predictor t; privacy rests on the bounds on their slope and curvature."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 class Loss(ABC):
     """A loss l(t; y), convex and differentiable in t, never negative.
 
-    Privacy: for a row of norm c, whatever the record, the gradient in the coefficients has at most the norm
-        ``slope_bound`` c, and the Hessian at most the norm ``curvature_bound`` c^2.
+    Privacy: for every record whose row has norm c, the gradient in the coefficients has norm at most ``slope_bound`` *
+        c, and the Hessian has norm at most ``curvature_bound`` * c^2.
     Source: design notes, posteriors of convex losses.
     """
 
@@ -40,9 +40,9 @@ class Loss(ABC):
 
 @dataclass(frozen=True)
 class LogisticLoss(Loss):
-    """log(1 + exp(t)) - y t, y in {0, 1}: the negative log likelihood of logistic regression.
+    """The loss log(1 + exp(t)) - y t with y in {0, 1}, the negative log likelihood of logistic regression.
 
-    The slope sigma(t) - y is in (-1, 1), the curvature sigma (1 - sigma) at most 1/4.
+    The slope sigma(t) - y is in (-1, 1), and the curvature sigma(t) (1 - sigma(t)) is at most 1/4.
     """
 
     @property
@@ -70,10 +70,10 @@ class LogisticLoss(Loss):
 
 @dataclass(frozen=True)
 class ProbitLoss(Loss):
-    """A(t) - y t with A(t) = t Phi(t) + phi(t), y in {0, 1}: a canonical pseudo-likelihood, not the probit likelihood.
+    """The loss A(t) - y t with A(t) = t Phi(t) + phi(t) and y in {0, 1}, a pseudo-likelihood with canonical link.
 
-    The slope Phi(t) - y is in (-1, 1), the curvature phi(t) at most phi(0). The log likelihood of probit regression
-    itself has unbounded gradients.
+    The slope Phi(t) - y is in (-1, 1), and the curvature phi(t) is at most phi(0). This is not the probit log
+    likelihood, whose gradients are unbounded.
     """
 
     @property
@@ -104,7 +104,7 @@ class ProbitLoss(Loss):
 class HuberLoss(Loss):
     """Huber's loss of the residual r = (t - y) / scale: r^2 / 2 up to ``threshold``, linear beyond.
 
-    The slope is clip(r, -threshold, threshold) / scale, the curvature 1 / scale^2 at most.
+    The slope is clip(r, -threshold, threshold) / scale, and the curvature is at most 1 / scale^2.
 
     Attributes:
         threshold: the residual, in units of the scale, beyond which the loss is linear.
@@ -116,12 +116,12 @@ class HuberLoss(Loss):
 
     @property
     def slope_bound(self) -> float:
-        """The threshold over the scale."""
+        """threshold / scale."""
         return self.threshold / self.scale
 
     @property
     def curvature_bound(self) -> float:
-        """One over the scale's square."""
+        """1 / scale^2."""
         return 1.0 / self.scale**2
 
     def value(self, t: Floats, y: Floats) -> Floats:
@@ -133,7 +133,7 @@ class HuberLoss(Loss):
         return inside * (r - inside / 2.0)
 
     def slope(self, t: Floats, y: Floats) -> Floats:
-        """Return the clipped residual over the scale."""
+        """Return the clipped residual, divided by the scale."""
         import numpy as np
 
         return np.clip((t - y) / self.scale, -self.threshold, self.threshold) / self.scale
@@ -141,13 +141,13 @@ class HuberLoss(Loss):
 
 @dataclass(frozen=True)
 class QuantileLoss(Loss):
-    """The pinball loss of r = (t - y) / scale, smoothed by a uniform law on [-smoothing, smoothing].
+    """The mean pinball loss of r + U, where r = (t - y) / scale and U is uniform on [-smoothing, smoothing].
 
     The slope is (P(r + U > 0) - level) / scale; the curvature is at most 1 / (2 * smoothing * scale^2).
 
     Attributes:
         level: the quantile, in (0, 1).
-        smoothing: half the width over which the kink is rounded, in units of the scale.
+        smoothing: half the width of the interval in which the kink is smoothed, in units of the scale.
         scale: the scale of residuals, in units of y.
     """
 
@@ -157,12 +157,12 @@ class QuantileLoss(Loss):
 
     @property
     def slope_bound(self) -> float:
-        """max(level, 1 - level) over the scale."""
+        """max(level, 1 - level) / scale."""
         return max(self.level, 1.0 - self.level) / self.scale
 
     @property
     def curvature_bound(self) -> float:
-        """One over twice the smoothing, over the scale's square."""
+        """1 / (2 * smoothing * scale^2)."""
         return 1.0 / (2.0 * self.smoothing * self.scale**2)
 
     def value(self, t: Floats, y: Floats) -> Floats:
@@ -175,7 +175,7 @@ class QuantileLoss(Loss):
         return positive - self.level * r
 
     def slope(self, t: Floats, y: Floats) -> Floats:
-        """Return (P(r + U > 0) - level) / scale."""
+        """Return (P(r + U > 0) - level) / scale, where U is uniform on [-smoothing, smoothing]."""
         import numpy as np
 
         share = np.clip(0.5 + (t - y) / (2.0 * self.smoothing * self.scale), 0.0, 1.0)
@@ -184,12 +184,12 @@ class QuantileLoss(Loss):
 
 @dataclass(frozen=True)
 class SmoothHingeLoss(Loss):
-    """The hinge loss max(0, 1 - m) of the margin m = (2 y - 1) t, its kink rounded over 1 - smoothing to 1.
+    """The hinge loss max(0, 1 - m) of the margin m = (2 y - 1) t, smoothed for m between 1 - smoothing and 1.
 
-    The slope in m is -clip((1 - m) / smoothing, 0, 1), the curvature 1 / smoothing at most.
+    The slope in m is -clip((1 - m) / smoothing, 0, 1), and the curvature is at most 1 / smoothing.
 
     Attributes:
-        smoothing: the width over which the kink is rounded.
+        smoothing: the width of the interval in which the kink is smoothed.
     """
 
     smoothing: float
@@ -201,7 +201,7 @@ class SmoothHingeLoss(Loss):
 
     @property
     def curvature_bound(self) -> float:
-        """One over the smoothing."""
+        """1 / smoothing."""
         return 1.0 / self.smoothing
 
     def value(self, t: Floats, y: Floats) -> Floats:
@@ -213,7 +213,7 @@ class SmoothHingeLoss(Loss):
         return inside * inside / (2.0 * self.smoothing) + np.maximum(shortfall - self.smoothing, 0.0)
 
     def slope(self, t: Floats, y: Floats) -> Floats:
-        """Return the slope in t."""
+        """Return the slope with respect to t."""
         import numpy as np
 
         sign = 2.0 * y - 1.0

@@ -18,23 +18,23 @@ from dpbayes_cli.privacy.noise import NoiseLaw
 
 
 class Mechanism(ABC):
-    """A privacy mechanism: prices a release request without data, then privatizes exact evidence."""
+    """A privacy mechanism: it prices a release request without data, then privatizes exact values from the data."""
 
     name: ClassVar[str]
     summary: ClassVar[str]
     info: ClassVar[MethodInfo]
     requires: ClassVar[tuple[type, ...]]
     example: ClassVar[Mapping[str, Mapping[str, Any]]] = {"privacy": {"epsilon": "1"}}
-    """The options that tests of the mechanism state, by section of the spec; an option that does not apply to a model
-    is left out."""
+    """The options that tests of the mechanism use, for each section of the spec; tests leave out options that the model
+    does not support."""
     first_spec: ClassVar[Mapping[str, str]] = {"privacy.epsilon": "1"}
-    """What ``spec init`` writes for the mechanism, by key of the spec."""
+    """The values that ``spec init`` writes for the mechanism, one for each key of the spec."""
     options_type: ClassVar[type[Options]]
-    """The options of the mechanism beside the common keys of a spec; ``options_for`` is overridden if they depend on
-    the model."""
+    """The options of the mechanism, without the common keys of a spec. If they depend on the model, a mechanism
+    overrides ``options_for``."""
     needs_n: ClassVar[bool] = False
     post_processing: ClassVar[bool] = True
-    """Whether prior and inference are applied after the noise, so that changing them is free."""
+    """Whether prior and inference are applied after the noise, so that changing them costs no privacy."""
     estimates: ClassVar[bool] = False
     """Whether the draws are point estimates, whose spread says nothing about the width of a posterior."""
 
@@ -55,13 +55,13 @@ class Mechanism(ABC):
 
     @abstractmethod
     def plan(self, model: Model, policy: RecordPolicy, options: Options, n_records: int | None = None) -> Plan:
-        """Price a release; never sees data.
+        """Price a release without any data.
 
         Args:
             model: the model.
-            policy: neighbors, and the treatment of invalid records.
+            policy: the neighbor relation, and the treatment of invalid records.
             options: the options, of the type that ``options_for`` returns.
-            n_records: the public number of records; None: it is not known beforehand.
+            n_records: the public number of records, or None if it is not known.
 
         Raises:
             SpecError: no guarantee can be given.
@@ -69,4 +69,4 @@ class Mechanism(ABC):
 
     @abstractmethod
     def release(self, plan: Plan, evidence: ExactEvidence) -> Payload | Draws:
-        """Privatize the exact evidence; no other function draws secret randomness."""
+        """Privatize the exact values by the plan; no other method of a mechanism draws secret randomness."""

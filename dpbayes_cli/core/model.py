@@ -1,4 +1,4 @@
-"""The interface of models: columns, parameters, an exact integer statistic, and its observation through noise."""
+"""The interface of models: columns, parameters, an exact integer statistic, and the noisy observation of it."""
 
 from __future__ import annotations
 
@@ -43,9 +43,10 @@ class MethodInfo:
 
 
 class Model(ABC):
-    """A statistical model with a public domain and prior; the capabilities that it inherits say what it can do.
+    """A statistical model with a public domain and prior; its base classes say what it can do.
 
-    A model overrides a default that does not suit it, so that no code outside ``models/`` depends on which model it is.
+    Each model overrides the defaults that do not suit it, so that no code outside ``models/`` treats one model
+    specially.
     """
 
     name: ClassVar[str]
@@ -54,37 +55,40 @@ class Model(ABC):
     domain_type: ClassVar[type[Section]]
     prior_type: ClassVar[type[Section]]
     examples: ClassVar[tuple[Example, ...]] = ()
-    """Small instances for the tests, at least one; the first is the quickest of those with posterior draws."""
+    """Small instances for the tests, at least one. If any supports posterior draws, the first is the quickest to draw
+    from."""
     first_spec: ClassVar[Mapping[str, str]] = {}
-    """The YAML values that ``spec init`` writes, by key of the spec: values that must be stated, or should be.
+    """The YAML values that ``spec init`` writes: one for each key of the spec that must or should be stated.
 
-    A key that only one section of the domain has is written with that section: ``time.column``. A value of several
-    lines begins with a line break. Stand-ins (``, impute: X``) are left out unless the mechanism releases draws.
+    The key of a value in one section of the domain begins with the section's name, as in ``time.column``. A value of
+    several lines begins with a line break. Stand-ins (``, impute: X``) are left out unless the mechanism releases
+    draws.
     """
     first_spec_drawn: ClassVar[Mapping[str, str]] = {}
-    """More values for mechanisms that need complete records: a stand-in, and the public range of a parameter."""
+    """The YAML values that are added for mechanisms that need complete records: a stand-in, and the public range of a
+    parameter."""
     inference_options: ClassVar[type[InferenceOptions]] = InferenceOptions
-    """The options that the model's inference reads beside the common keys."""
+    """The options that the model's inference reads."""
     default_mechanism: ClassVar[str] = "laplace"
-    """The mechanism for requests that name none."""
+    """The mechanism for requests that do not name one."""
     data_check: ClassVar[DataCheck] = "cells"
     bound_keys: ClassVar[tuple[str, ...]] = ()
-    """The domain keys of bounds that can be chosen privately instead of stated; the lower bound is 0 if ``lower`` is
-    not among them. If empty, the bounds must be stated."""
+    """The domain keys of the bounds that a mechanism can choose privately; empty if all bounds must be stated. If
+    ``lower`` is not among the keys, the lower bound is 0."""
     whole_numbers: ClassVar[bool] = False
     """Whether records and bounds are whole numbers."""
     counts_incomplete_records: ClassVar[bool] = False
-    """Whether a record with an invalid cell belongs to the record count of a plan although it contributes nothing."""
+    """Whether the record count of a plan includes records with an invalid cell, which contribute nothing."""
     not_simulated: ClassVar[str] = "The model cannot simulate data sets."
     """The reason why plans and pages cannot simulate data sets of this model; empty if they can."""
 
     @classmethod
     @abstractmethod
     def build(cls, domain: Section, prior: Section) -> Self:
-        """Build the model from its parts of a spec.
+        """Build the model from its sections of a spec.
 
         Raises:
-            SpecError: the parts do not fit each other.
+            SpecError: the sections do not fit each other.
         """
 
     @property
@@ -94,7 +98,7 @@ class Model(ABC):
 
     @property
     def column_names(self) -> tuple[str, ...]:
-        """The names of the columns in the file if the domain states them; else empty: the spec names the one column."""
+        """The names of the columns in the file; empty if the model reads one column, which the spec names."""
         return ()
 
     @property
@@ -104,8 +108,8 @@ class Model(ABC):
 
     @abstractmethod
     def predictive(self, mean: Sequence[float]) -> dict[str, float]:
-        """Return the posterior predictive law of a new record: the probability of each level or, for a number, its
-        ``mean``.
+        """Return the posterior predictive law of a new record: a probability for each level, or the ``mean`` of a
+        number.
 
         Args:
             mean: the posterior means of the reported parameters.
@@ -113,15 +117,15 @@ class Model(ABC):
 
     @property
     def compared(self) -> tuple[int, ...]:
-        """The indices of the parameters whose posteriors a simulation compares."""
+        """The indices of the parameters whose posteriors with and without noise a simulation compares."""
         return (0,)
 
     def simulation_trials(self, trials: int) -> int:
-        """Return the number of data sets to simulate, given the number ``trials`` for a model of one parameter."""
+        """Return the number of data sets to simulate; ``trials`` is the number for a model with one parameter."""
         return trials
 
     def exact_moments(self, values: Sequence[int], n_records: int) -> list[tuple[float, float]]:
-        """Return the posterior mean and sd of each ``compared`` parameter given the exact statistic; empty if unknown.
+        """Return the mean and sd of each ``compared`` parameter given the exact statistic; empty if they are unknown.
 
         Args:
             values: the statistic of complete records.
@@ -132,17 +136,16 @@ class Model(ABC):
     def simulated_histogram(
         self, column: NumericColumn, n_records: int, rng: np.random.Generator
     ) -> tuple[tuple[float, ...], dict[int, int]]:
-        """Draw the reported parameters from the prior; return them and a histogram of drawn numbers by code.
+        """Draw parameters from the prior and numbers given these; return the parameters and a histogram of the codes.
 
         Args:
-            column: the column, on the public range in which private bounds are chosen.
-            n_records: the number of numbers to draw.
-            rng: the random number generator.
+            column: the column, with the public range in which private bounds are chosen as its bounds.
+            n_records: how many numbers to draw.
         """
         raise TypeError(f"{self.name} has no bounds that can be chosen privately")
 
     def sections(self) -> tuple[ModelSection, ...]:
-        """Return the sections that pages show in place of one plot a parameter; empty: they show plots."""
+        """Return the sections that pages show; empty if pages show one plot for each parameter instead."""
         return ()
 
     def predicted_column(self, requested: str | None) -> int:
@@ -152,12 +155,12 @@ class Model(ABC):
             requested: the name that ``--target`` gives, or None.
 
         Raises:
-            SpecError: the model predicts no column, there is no such column, or none is named.
+            SpecError: the model predicts no column, there is no such column, or a column must be named.
         """
         raise SpecError(
             f"model {self.name!r} does not predict one column from others",
             where="model",
-            hint="release.json holds the predictive distribution of a new record: posterior_predictive"
+            hint="for the predictive distribution of a new record, see posterior_predictive in release.json"
             if self.held_out() is None
             else "dpbayes evaluate scores held-out records",
         )
@@ -172,7 +175,7 @@ class Model(ABC):
         raise TypeError(f"{self.name} predicts no column")
 
     def held_out(self) -> HeldOutLikelihood | None:
-        """Return the scorer of whole held-out records; None: the model predicts one column, or nothing."""
+        """Return the scorer of whole held-out records, None if the model does not score them."""
         return None
 
 
@@ -183,7 +186,7 @@ class BoundedStatistics(Model):
 
     @abstractmethod
     def statistic(self, policy: RecordPolicy) -> Statistic:
-        """Return the minimal sufficient integer statistic under a policy, with its sensitivity and a witness."""
+        """Return the minimal sufficient statistic in integers, with its sensitivity and two records that attain it."""
 
 
 class NoisyStatistics(BoundedStatistics):
@@ -199,8 +202,8 @@ class NoisyStatistics(BoundedStatistics):
 
         Args:
             policy: the policy under which the statistics were released.
-            released: the privatized integers, in the order of ``statistic``.
-            noise: the law of their noise.
+            released: the privatized components of the statistic.
+            noise: the law of the noise in ``released``.
             n_records: the public number of records; None if it is private.
         """
 
@@ -208,12 +211,12 @@ class NoisyStatistics(BoundedStatistics):
     def simulated(
         self, policy: RecordPolicy, n_records: int, rng: np.random.Generator
     ) -> tuple[tuple[float, ...], tuple[int, ...]]:
-        """Draw the reported parameters from the prior, and the exact statistic of ``n_records`` valid records."""
+        """Draw parameters from the prior and ``n_records`` valid records; return reported parameters and statistic."""
 
     def simulated_statistic(
         self, statistic: Statistic, policy: RecordPolicy, n_records: int, rng: np.random.Generator
     ) -> tuple[tuple[float, ...], tuple[int, ...]]:
-        """Draw the parameters and the statistic that a mechanism reads instead of the model's; see ``simulated``."""
+        """Draw parameters and records; return the parameters and the values of the given statistic."""
         return self.simulated(policy, n_records, rng)
 
     @property

@@ -1,4 +1,4 @@
-"""The structure of a model's parameters, for pages and tables: the tables of a network, or states over time.
+"""The structure that pages and tables show of a model's parameters: the tables of a network, or states over time.
 
 A model names the sections that fit it; the bundle package draws and writes them.
 """
@@ -74,7 +74,7 @@ class StatesOverTime(ModelSection):
 
     @property
     def state_names(self) -> tuple[str, ...]:
-        """The names of the states: numbers from 1, the most frequent state first."""
+        """The names of the states: "1" for the most frequent state, "2" for the next, and so on."""
         return tuple(str(k + 1) for k in range(self.states))
 
     @property
@@ -91,8 +91,8 @@ class StatesOverTime(ModelSection):
         """Split parameters along the last axis into emissions, transitions and the distribution of the first state.
 
         Returns:
-            For each feature emissions of shape (..., n_states, n_values); transitions from row to column, shape
-            (..., n_states, n_states); and the first state's probabilities, shape (..., n_states).
+            The emissions of each feature, shape (..., n_states, n_values); the transition matrix, shape (..., n_states,
+            n_states), whose rows add up to one; and the probabilities of the first state, shape (..., n_states).
         """
         import numpy as np
 

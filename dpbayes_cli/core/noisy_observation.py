@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RecordCount:
-    """The public knowledge about the number of records that contribute to a statistic.
+    """What is publicly known about the number of records that contribute to a statistic.
 
     Attributes:
         kind: ``known`` (exactly n), ``at-most`` (uniform on 0..n a priori) or ``unbounded`` (uniform on 0, 1, 2, ...).
@@ -31,8 +31,8 @@ class RecordCount:
 class NoisyCounts:
     """Noisy category counts: exact counts c with a Dirichlet prior on theta, observed with integer noise.
 
-    The joint law is theta ~ Dirichlet(concentration), c | theta, m ~ Multinomial(m, theta), m as ``total`` says, and
-    observed_k = c_k + noise independently for each observed k. Inference conditions on ``observed`` alone.
+    The joint law is theta ~ Dirichlet(concentration), c | theta, m ~ Multinomial(m, theta), and observed_k = c_k +
+    noise, independently for each observed k. ``total`` states the law of m. Inference conditions on ``observed`` alone.
 
     Attributes:
         concentration: K positive prior parameters.
@@ -50,8 +50,8 @@ class NoisyCounts:
 class RecordLaw(ABC):
     """The law of one record's contribution to a statistic, given the parameters.
 
-    Parameters are handled in unconstrained coordinates: every point of R^p is allowed. The prior density is that of the
-    coordinates, Jacobian included. Arrays of points have any leading shape ``...`` and p last.
+    The parameters are transformed to unconstrained coordinates, so that every point of R^p is allowed. The prior
+    density is the density of these coordinates, with the Jacobian. Arrays of points have the shape (..., p).
     """
 
     @property
@@ -65,7 +65,7 @@ class RecordLaw(ABC):
 
     @abstractmethod
     def log_prior(self, points: Floats) -> Floats:
-        """Return the log density of the prior in these coordinates, up to a constant, shape (...)."""
+        """Return the log prior density of the unconstrained coordinates, up to a constant, shape (...)."""
 
     @abstractmethod
     def moments(self, points: Floats) -> tuple[Floats, Floats]:
@@ -74,12 +74,11 @@ class RecordLaw(ABC):
         A record that contributes nothing, because it is out of bounds, counts as zero.
 
         Returns:
-            Means, shape (..., k), and covariances, shape (..., k, k), k the number of components.
+            Means, shape (..., k), and covariances, shape (..., k, k), where k is the number of components.
         """
 
     def mean(self, points: Floats) -> Floats:
-        """Return the mean of one record's contribution; a subclass may override it if it can avoid the work of
-        ``moments``."""
+        """Return the mean of one record's contribution; a subclass may override this with a cheaper computation."""
         return self.moments(points)[0]
 
     @abstractmethod
@@ -88,11 +87,11 @@ class RecordLaw(ABC):
 
     @abstractmethod
     def complete_data_sd(self, points: Floats, n_records: Floats) -> Floats:
-        """Return the sd of each reported parameter in the complete-data posterior, after records with typical sums.
+        """Return the sd of each reported parameter in the posterior given exact data with typical sums.
 
         Args:
-            points: the parameters that generate the data.
-            n_records: the number of records, in the leading shape of ``points``.
+            points: the parameters that generate the data, shape (..., p).
+            n_records: the number of records, shape (...).
         """
 
     def warning(self, points: Floats) -> str:
@@ -108,15 +107,14 @@ class RecordLaw(ABC):
         """Draw the reported parameters from the plug-in posterior: the conjugate posterior that ignores the noise.
 
         Args:
-            observed: the privatized statistic; the nearest possible statistic is used in its place.
+            observed: the privatized statistic; if no data set has this statistic, the nearest possible one is used.
             n_records: the record count that is treated as exact.
             size: the number of samples.
-            rng: the random number generator.
         """
 
 
 class ScalarLaw(RecordLaw):
-    """A law with one parameter, of records with one number each, whose characteristic function is known."""
+    """The law, with one parameter, of the number that a record contributes; its characteristic function is known."""
 
     @property
     def dimension(self) -> int:
@@ -126,16 +124,16 @@ class ScalarLaw(RecordLaw):
     @property
     @abstractmethod
     def counts_all(self) -> bool:
-        """Whether every counted record contributes: none of them is out of bounds."""
+        """Whether every counted record contributes, because no record can be out of bounds."""
 
     @abstractmethod
     def log_shares(self, points: Floats) -> tuple[Floats, Floats]:
-        """Return the log probabilities that a record contributes and that it is out of bounds, shape (n_points, 1)."""
+        """Return the log probabilities, shape (n_points, 1), that a record contributes and that it is out of bounds."""
 
     @property
     @abstractmethod
     def spacing(self) -> int:
-        """The distance between possible sums if they form a coarse lattice, else 0."""
+        """The spacing of the lattice of possible sums, or 0 if the lattice is not coarse."""
 
     @property
     @abstractmethod
@@ -145,16 +143,16 @@ class ScalarLaw(RecordLaw):
     @property
     @abstractmethod
     def prior_range(self) -> tuple[float, float]:
-        """An interval of the coordinate that holds all but 1e-12 of the prior."""
+        """An interval of the coordinate outside which the prior probability is at most 1e-12."""
 
     @abstractmethod
     def characteristic(self, points: Floats, frequencies: Floats | Complexes) -> Complexes:
-        """Return E[exp(i u t)] of one contributing record's addition t to the sum.
+        """Return E[exp(i u t)], where t is what one contributing record adds to the sum.
 
         Args:
             points: shape (n_points, 1).
-            frequencies: u, per unit of the integer statistic, shape (1 or n_points, n_frequencies); complex ones give
-                exponential moments.
+            frequencies: the values of u, per unit of the integer statistic, shape (1 or n_points, n_frequencies);
+                complex values give exponential moments.
 
         Returns:
             Shape (n_points, n_frequencies).
@@ -165,16 +163,16 @@ class ScalarLaw(RecordLaw):
 class NoisySums:
     """A noisy sum: a statistic summed over m records of a known law, observed with integer noise.
 
-    The joint law is theta ~ prior, contributions t_1..t_m independent given theta, m as ``total`` says, and
-    observed = sum of t + noise, independently for each component. Inference conditions on ``observed`` alone.
+    The joint law is theta ~ prior, contributions t_1..t_m independent given theta, and observed = sum of t + noise,
+    with independent noise on each component. ``total`` states the law of m. Inference conditions on ``observed`` alone.
 
     Attributes:
         law: the prior and the law of one record's contribution.
         observed: the privatized components.
         noise: the law of the noise on each component.
         total: what is known about m.
-        valid: the amount that each valid record adds to the last component, if that component counts valid records;
-            else 0.
+        valid: the amount that each valid record adds to the last component; 0 if the last component does not count
+            valid records.
     """
 
     law: RecordLaw
@@ -186,21 +184,23 @@ class NoisySums:
 
 @dataclass(frozen=True, eq=False)
 class NoisyTable:
-    """The noisy counts of one network table: each value of a variable with each configuration of its parents.
+    """The noisy counts of one network table, for each value of a variable and each configuration of its parents.
 
-    The joint law is theta_j ~ Dirichlet(concentration_j) for each row j, row shares phi ~ Dirichlet(row_concentration),
-    m as ``total`` says, row totals N | phi, m ~ Multinomial(m, phi), counts c_j | theta_j, N_j ~ Multinomial(N_j,
-    theta_j), and observed = c + noise, independently for each cell. If ``margin`` is given, other tables of the same
-    records also observe N_j, with independent normal noise.
+    The rows have probabilities phi ~ Dirichlet(row_concentration), and the values in row j have probabilities theta_j ~
+    Dirichlet(concentration_j). The law of m is stated by ``total``, row totals are N | phi, m ~ Multinomial(m, phi),
+    counts are c_j | theta_j, N_j ~ Multinomial(N_j, theta_j), and observed = c + noise, with independent noise on each
+    cell. If ``margin`` is given, it observes N with independent normal noise, from other tables of the same records.
 
     Attributes:
         concentration: positive, shape (n_rows, n_values).
         row_concentration: positive, shape (n_rows,).
-        observed: the privatized counts, shape (n_rows, n_values); real numbers if rebuilt from other statistics.
+        observed: the privatized counts, shape (n_rows, n_values). Counts that were rebuilt from other statistics are
+            real numbers.
         noise: the law of the noise on each count.
         total: what is known about m, the sum of all counts.
-        margin: observed row totals, shape (n_rows,), or None.
-        margin_variance: the noise variance of the row totals, shape (n_rows,), infinite for one not observed; or None.
+        margin: the observed row totals, shape (n_rows,), or None if there are none.
+        margin_variance: the noise variances of the row totals, shape (n_rows,), infinite for totals that are not
+            observed; None if ``margin`` is None.
     """
 
     concentration: Floats
@@ -214,12 +214,12 @@ class NoisyTable:
 
 @dataclass(frozen=True)
 class Scope:
-    """The variables of noisy tables that were rebuilt from the same released numbers, and so can be made consistent.
+    """The variables of noisy tables that were rebuilt from the same released numbers and can be made consistent.
 
     Attributes:
         sizes: the number of values of each variable.
-        families: for each table the variables of its axes.
-        total: the number of records that the tables count, known or estimated.
+        families: for each table the indices of the variables on its axes.
+        total: the known or estimated number of records in the tables.
     """
 
     sizes: tuple[int, ...]
@@ -229,11 +229,12 @@ class Scope:
 
 @dataclass(frozen=True, eq=False)
 class NoisyTables:
-    """The noisy tables of a network, inferred one by one; the reported parameters are the rows of all, in order.
+    """The noisy tables of a network, inferred one by one; the reported parameters are all their cells, table by table.
 
     Attributes:
-        tables: one for each variable.
-        scope: the variables, if plug-in inference makes the tables consistent first; None: each table stands alone.
+        tables: one table for each variable.
+        scope: the variables, if plug-in inference first makes the tables consistent with each other; None if it does
+            not.
     """
 
     tables: tuple[NoisyTable, ...]
@@ -242,20 +243,21 @@ class NoisyTables:
 
 @dataclass(frozen=True, eq=False)
 class NoisySequences:
-    """Noisy counts of each value of each feature, by sequence and time step.
+    """Noisy counts of each value of each feature at each time step of each sequence.
 
-    The joint law is emission_fk ~ Dirichlet(emission_f) for each state k, transition_k ~ Dirichlet(transition[k]),
-    first ~ Dirichlet(initial), states z_s1 ~ first and z_st ~ transition[z_s,t-1], counts c_stf | N_stf, z_st ~
-    Multinomial(N_stf, emission_f[z_st]), and observed = c + noise, independently for each cell. About the totals N only
-    this is assumed: they are similar across sequences and steps (gamma shapes with a vague prior).
+    For feature f and state k the emission probabilities are E_fk ~ Dirichlet(emission_f). The rows of the transition
+    matrix are T_k ~ Dirichlet(transition_k), and the first state has probabilities p ~ Dirichlet(initial). The states
+    of sequence s are z_s1 ~ p and z_st ~ T_k with k = z_s,t-1; the counts are c_stf | N_stf, z_st = k ~
+    Multinomial(N_stf, E_fk); and observed = c + noise, with independent noise on each cell. The totals N are only
+    assumed to be similar across sequences and steps: their rates have a gamma law, whose shape has a vague prior.
 
     Attributes:
         emission: for each feature the prior concentrations of its values, positive.
-        transition: the prior concentrations of each state's successor, shape (n_states, n_states).
+        transition: the prior concentrations of the rows of the transition matrix, shape (n_states, n_states).
         initial: the prior concentrations of the first state, shape (n_states,).
         observed: for each feature the privatized counts, shape (n_sequences, n_steps, n_values).
-        noises: for each feature the law of the noise on each count; None if there is no noise.
-        complete: whether every record counts for all features, so that all features have the same totals.
+        noises: for each feature the law of the noise on each count, None if the counts are exact.
+        complete: whether every record is valid in all features, so that all features have the same totals.
     """
 
     emission: tuple[Floats, ...]

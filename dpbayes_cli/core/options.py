@@ -1,7 +1,8 @@
 """The options of a release request: each option is defined once, with its type, its limits and its section of the spec.
 
-A mechanism declares a class of the options that it reads, a model a class of the options that its inference reads.
-Spec sections, flags, help, templates and schema are generated from them; they write a ``Decimal`` as an exact text.
+A mechanism declares a class with the options that it reads; a model declares a class with the options that its
+inference reads. Spec sections, flags, help, templates and schema are generated from these classes. A ``Decimal`` is
+written as an exact text.
 """
 
 from __future__ import annotations
@@ -24,15 +25,15 @@ def option(section: str, description: str, check: Check | None = None) -> Meta:
     """Return the metadata of an option.
 
     Args:
-        section: the option's section of the spec: ``privacy``, ``sampling`` or ``inference``.
-        description: what the option means.
-        check: refuses a decimal that is out of range.
+        section: the section of the spec: ``privacy``, ``sampling`` or ``inference``.
+        description: the help text.
+        check: a function that refuses a decimal out of range.
     """
     return Meta(description=description, extra={"section": section, "check": check})
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The options that a mechanism reads; a subclass has a field for each."""
+    """The options that a mechanism reads; a subclass has one field for each option."""
 
     def value(self, name: str) -> Any:
         """Return the value of an option, None if the mechanism does not read it."""
@@ -40,13 +41,16 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 Epsilon = Annotated[Decimal | None, option(PRIVACY, "the epsilon to spend, a decimal", check_epsilon)]
-Delta = Annotated[Decimal | None, option(PRIVACY, "the delta beside epsilon", check_delta)]
+Delta = Annotated[Decimal | None, option(PRIVACY, "the delta to spend with epsilon", check_delta)]
 StatedDelta = Annotated[
-    Decimal | None, option(PRIVACY, "the delta at which to state the guarantee if the account has none", check_delta)
+    Decimal | None,
+    option(PRIVACY, "the delta at which to state the guarantee, if the account has no delta", check_delta),
 ]
 Rho = Annotated[Decimal | None, option(PRIVACY, "the rho of zCDP to spend, instead of epsilon", check_rho)]
 Mu = Annotated[Decimal | None, option(PRIVACY, "the mu of Gaussian DP to spend, instead of epsilon", check_rho)]
-Order = Annotated[Decimal | None, option(PRIVACY, "the Renyi order of epsilon [2]", check_order)]
+Order = Annotated[
+    Decimal | None, option(PRIVACY, "the order of the Renyi divergence that epsilon bounds [2]", check_order)
+]
 
 NumberOfDraws = Annotated[
     Annotated[int, Meta(ge=1, le=10_000)], option(SAMPLING, "posterior draws to release; each is paid for")
@@ -55,10 +59,13 @@ NumberOfEstimates = Annotated[
     Annotated[int, Meta(ge=1, le=10_000)], option(SAMPLING, "estimates to release; each is paid for")
 ]
 NumberOfLastDraws = Annotated[
-    Annotated[int, Meta(ge=1, le=10_000)], option(SAMPLING, "the last sweeps to release; every sweep is paid for")
+    Annotated[int, Meta(ge=1, le=10_000)],
+    option(SAMPLING, "how many of the last sweeps to release; every sweep is paid for"),
 ]
 PowerTarget = Literal["likelihood", "joint"]
-PowerAppliesTo = Annotated[PowerTarget, option(SAMPLING, "what is raised to the likelihood power: likelihood or joint")]
+PowerAppliesTo = Annotated[
+    PowerTarget, option(SAMPLING, "which density is raised to the likelihood power: likelihood or joint")
+]
 Support = Annotated[
     tuple[float, float] | None, option(SAMPLING, "the public range of the parameter [the model's default, if any]")
 ]
@@ -77,16 +84,16 @@ LogWeightEpsilon = Annotated[
 CalibrationRule = Literal["gdp", "minami", "geumlek"]
 Calibration = Annotated[
     CalibrationRule,
-    option(SAMPLING, "the rule that finds likelihood power and prior precision: gdp, minami or geumlek"),
+    option(SAMPLING, "the rule that sets likelihood power and prior precision: gdp, minami or geumlek"),
 ]
 LikelihoodPower = Annotated[
     Annotated[float, Meta(gt=0.0, le=1.0)] | None,
     option(
         SAMPLING,
-        "the likelihood power, if it is not to be calibrated; the prior's precision is then raised to pay for it",
+        "a fixed likelihood power; the prior precision is then raised as far as the privacy cost requires",
     ),
 ]
-ChainSampler = Annotated[Literal["langevin"], option(SAMPLING, "the chain whose steps are accounted for")]
+ChainSampler = Annotated[Literal["langevin"], option(SAMPLING, "the Markov chain to run: langevin")]
 StepSize = Annotated[
     Annotated[float, Meta(gt=0.0, le=1e9)] | None, option(SAMPLING, "the step size of the chain, below 2 / M [1 / M]")
 ]
@@ -102,11 +109,13 @@ CertificateKind = Annotated[
     Literal["total-variation"] | None,
     option(SAMPLING, "total-variation: take step size and number of steps from Proposition 13 of Minami et al."),
 ]
-Gamma = Annotated[Annotated[float, Meta(gt=0.0, lt=0.5)], option(SAMPLING, "the total variation of the certificate")]
+Gamma = Annotated[
+    Annotated[float, Meta(gt=0.0, lt=0.5)], option(SAMPLING, "the total-variation distance that the certificate allows")
+]
 
 
 class EpsilonOptions(Options, frozen=True, kw_only=True):
-    """The options of every mechanism with a pure epsilon: epsilon alone."""
+    """The option epsilon, which every mechanism with pure epsilon-DP reads."""
 
     epsilon: Epsilon = None
 

@@ -19,15 +19,15 @@ from dpbayes_cli.privacy.step_law import StepLaw
 
 
 class DrawLaw(StepLaw, ABC):
-    """A calibrated law of a plan that draws parameters from exact statistics or from records."""
+    """A calibrated law by which a step of a plan draws parameters, given exact statistics or records."""
 
     @abstractmethod
     def run(self, evidence: ExactEvidence, size: int) -> Draws:
-        """Draw the parameters from exact evidence, with the operating system's randomness."""
+        """Draw the parameters, given exact values from the data, with the operating system's randomness."""
 
 
 class Sampler(DrawLaw):
-    """A calibrated law of posterior draws or point estimates, determined by exact statistics."""
+    """A calibrated law of posterior draws or point estimates, which depends on the data through exact statistics."""
 
     has_moments: ClassVar[bool] = True
     draws_at_once: ClassVar[bool] = True
@@ -38,14 +38,17 @@ class Sampler(DrawLaw):
 
     @abstractmethod
     def moments(self, values: Sequence[int]) -> tuple[float, float]:
-        """Return the law's mean and standard deviation of the first parameter, in floats: for planning."""
+        """Return mean and standard deviation of the first parameter under the law, for plans."""
 
     def moments_by_row(self, values: Sequence[int]) -> list[tuple[float, float]]:
-        """Return ``moments`` for the first parameter of every row of a network's tables; for other models one row."""
+        """Return mean and standard deviation of the first parameter of each row of a network's tables.
+
+        For a model without tables the result has one element.
+        """
         return [self.moments(values)]
 
     def nonprivate_sd(self, values: Sequence[int]) -> float | None:
-        """Return the first parameter's standard deviation without privacy; None: it is computed by the model."""
+        """Return the first parameter's standard deviation without privacy; None if the model computes it."""
         return None
 
     def run(self, evidence: ExactEvidence, size: int) -> Draws:
@@ -54,21 +57,21 @@ class Sampler(DrawLaw):
 
 
 class Chain(DrawLaw):
-    """A planned Markov chain that releases its last points; every update is priced."""
+    """A planned Markov chain that releases its last iterates; the cost covers every update."""
 
     draws_exactly: ClassVar[bool] = False
 
 
 @dataclass(frozen=True)
 class Step:
-    """One priced step of a plan; it adds noise to its statistic, draws from a posterior, or chooses bounds.
+    """One priced step of a plan, which adds noise to a statistic, draws parameters, or chooses bounds.
 
     Attributes:
         statistic: what is read from the data.
-        law: the calibrated law of the noise, the draws or the bounds, or the chain that draws.
+        law: the calibrated law of the noise, of the draws or of the bounds.
         guarantee: the guarantee of this step.
         draws: the number of draws; 0 if the step draws no parameters.
-        rows: the rows of a design, or the codes of records, if a chain reads them in place of a statistic.
+        rows: the rows of a design or the codes of records, if a chain reads these instead of a statistic.
     """
 
     statistic: Statistic
@@ -82,7 +85,7 @@ class Step:
         """The law of the noise.
 
         Raises:
-            TypeError: the step draws from a posterior, or chooses bounds.
+            TypeError: the step adds no noise.
         """
         if not self.law.adds_noise:
             raise TypeError("this step adds no noise")
@@ -98,7 +101,7 @@ class Step:
         return require_type(self.law, Sampler)
 
     def drawn(self, evidence: ExactEvidence) -> Draws:
-        """Draw the planned number of draws.
+        """Return the planned number of draws.
 
         Raises:
             TypeError: the step does not draw parameters.
@@ -108,15 +111,15 @@ class Step:
 
 @dataclass(frozen=True)
 class Plan:
-    """An ordered list of priced steps, made without data; the total is charged once.
+    """An ordered list of priced steps, made without data; their total cost is charged once.
 
     Attributes:
         steps: the steps in the order of their execution.
         guarantee: the guarantee of the whole plan.
         parameters: the calibrated parameters by name.
-        how: an explanation for reports of how draws are made; may be empty.
+        how: a text for reports that explains how draws are made; may be empty.
         warnings: public warnings about the quality of the draws.
-        bounds: the law of the bounds that the first step chooses for the last, or None.
+        bounds: the law of the bounds, if the first step chooses bounds for the last step; else None.
     """
 
     steps: tuple[Step, ...]
@@ -128,5 +131,5 @@ class Plan:
 
     @property
     def final_step(self) -> Step:
-        """The last step; earlier steps choose its bounds."""
+        """The last step; an earlier step can only choose bounds for it."""
         return self.steps[-1]

@@ -1,4 +1,4 @@
-"""Predictions for records: probabilities of classes, scores of two classes, or numbers; and how each is written."""
+"""Predictions for records, and how they are written: probabilities of classes, scores of two classes, or numbers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
 
 LEVELS = (0.05, 0.95)
-"""The levels of predictive quantiles: the ends of the central interval."""
+"""The levels of the two predictive quantiles between which the central interval lies."""
 COVERAGE = 0.9
 """The probability that the central interval contains the target."""
 
@@ -26,7 +26,7 @@ class Prediction(ABC):
 
     values: Floats
     digits: ClassVar[int] = 10
-    """The number of significant digits that are written."""
+    """The number of significant digits in a file."""
 
     def __len__(self) -> int:
         return len(self.values)
@@ -36,16 +36,16 @@ class Prediction(ABC):
         """Return the columns of a table of predictions, one row for each record.
 
         Returns:
-            For each column: its name in a CSV file, in which {} stands for the target; its key in JSON; and its texts
-            (empty without a prediction) or its numbers (NaN without a prediction).
+            For each column its name in a CSV file, its key in JSON, and its values. In the name, {} stands for the
+            target. For a record without a prediction a text is empty, and a number is NaN.
         """
 
     def header(self, target: str) -> list[str]:
-        """Return the column names of ``rows``; the first column holds the predicted class or number."""
+        """Return the names of the cells that ``rows`` yields; the first cell is the predicted class or number."""
         return [name.replace("{}", target, 1) for name, _, _ in self.columns()]
 
     def rows(self) -> Iterator[list[str]]:
-        """Yield the cells of each record; they are empty if there is no prediction."""
+        """Yield the cells of each record, which are empty if there is no prediction."""
         for row in zip(*(values for _, _, values in self.columns()), strict=True):
             yield [cell if isinstance(cell, str) else self._cell(cell) for cell in row]
 
@@ -65,7 +65,7 @@ class Prediction(ABC):
 
     @property
     def classes(self) -> tuple[str, ...] | None:
-        """The classes, None if a number is predicted."""
+        """The classes; None if a number is predicted."""
         return None
 
     def _cell(self, value: float) -> str:
@@ -117,11 +117,11 @@ class ClassProbabilities(ClassPrediction):
 
 @dataclass(frozen=True)
 class ClassScores(ClassPrediction):
-    """Scores that are not probabilities, shape (n_records,): above zero for the second of two classes."""
+    """Scores that are not probabilities, shape (n_records,); a score above zero predicts the second of two classes."""
 
     @property
     def labels(self) -> list[str]:
-        """The class of each record: the second above score zero, else the first; an empty text without a score."""
+        """The predicted class of each record; an empty text if the record has no score."""
         return ["" if value != value else self.levels[value > 0.0] for value in self.values.tolist()]  # noqa: PLR0124
 
     def columns(self) -> list[tuple[str, str, Sequence[Any]]]:
@@ -144,7 +144,7 @@ class PredictiveLaws(NumberPrediction):
 
     Attributes:
         sd: the standard deviations, shape (n_records,).
-        quantiles: at ``LEVELS``, shape (n_records, n_levels).
+        quantiles: the quantiles at the levels ``LEVELS``, shape (n_records, n_levels).
     """
 
     sd: Floats

@@ -46,7 +46,7 @@ class Predictor(ABC):
 
     @property
     def note(self) -> str:
-        """A caution for readers of the predictions, or an empty text."""
+        """A warning for readers of the predictions; may be empty."""
         return ""
 
     @property
@@ -59,16 +59,17 @@ class Predictor(ABC):
 
         Args:
             codes: the records, as in ``predict``.
-            targets: in units of the file, NaN for a missing one, shape (n_records,).
+            targets: the observed numbers in units of the file, NaN for a missing number, shape (n_records,).
         """
         return None
 
 
 @dataclass(frozen=True)
 class IntervalPredictor(Predictor):
-    """A predictor of a number with a predictive law; a subclass implements ``intervals`` and ``log_densities``.
+    """A predictor of a number with a predictive law; a subclass implements ``intervals``.
 
-    Features are numbers in units of the file, clamped and rounded as in the release; a text is the code of its level.
+    A numeric feature is given in units of the file, clamped and rounded as in the release; a text feature is given as
+    the code of its level.
     """
 
     @abstractmethod
@@ -76,16 +77,16 @@ class IntervalPredictor(Predictor):
         """Return means and standard deviations, shape (n_records,), and quantiles, shape (n_records, n_levels).
 
         Args:
-            features: in the order of the columns without the target, none missing, shape (n_records, n_features).
+            features: the features in the order of the columns, without missing values, shape (n_records, n_features).
             levels: the levels of the quantiles, ascending.
         """
 
     def feature_log_densities(self, features: Floats, targets: Floats) -> Floats | None:
-        """Return the log predictive densities of targets, shape (n_records,); None: they are not available.
+        """Return the log predictive densities of targets, shape (n_records,), or None if there is no density.
 
         Args:
             features: as in ``intervals``.
-            targets: in units of the file, none missing, shape (n_records,).
+            targets: numbers in units of the file, without missing values, shape (n_records,).
         """
         return None
 
@@ -132,17 +133,17 @@ def fixed_target(model: str, names: Sequence[str], index: int, requested: str | 
 
     Args:
         model: the name of the model.
-        names: the names of its columns.
+        names: the names of the model's columns.
         index: the index of the target.
         requested: the name that ``--target`` gives, or None.
 
     Raises:
-        SpecError: a target was requested, even if it is the model's own.
+        SpecError: a target was requested, even if it is the target of the model.
     """
     if requested is not None:
         raise SpecError(
             f"{model} predicts {names[index]!r}, the target in its spec, and no other column",
             where="target",
-            hint="leave --target out: it chooses among the variables of a network",
+            hint="leave --target out; only a network needs it, to choose the variable to predict",
         )
     return index

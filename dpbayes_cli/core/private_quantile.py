@@ -1,8 +1,8 @@
 """Private bounds: quantiles of a column of numbers, chosen on a public grid by the exponential mechanism.
 
-The evidence is an exact histogram of the valid numbers on a fine public grid of [low, high], read in one pass. The
-bounds are edges of a coarser grid, drawn one after the other. Once drawn they are public, and the statistic between
-them is computed from the same histogram, in integers.
+One pass over the data reads an exact histogram of the valid numbers on a fine public grid of [low, high]. The bounds
+are edges of a coarser grid, drawn one after the other. The drawn bounds are public, and the statistic of the numbers
+between them is computed from the same histogram, in integers.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _MIN_SUBSTEPS = 16
 _ROUND_DOWN = Context(prec=30, rounding=ROUND_FLOOR)
 
 Histogram = Mapping[int, int]
-"""The number of valid records of each code that occurs."""
+"""For each code that occurs, the number of valid records with this code."""
 
 
 @dataclass(frozen=True)
@@ -37,9 +37,10 @@ class BoundsGrid:
     """The public grid of the bounds, and the finer grid of the histogram.
 
     Attributes:
-        low, high: the public range; numbers outside are clamped to it, or dropped.
-        cells: the requested number of cells; whole numbers have at most that many, of equal whole width but the last.
-        whole: whether numbers are whole; then low is 0 and high is a whole number.
+        low, high: the public range; numbers outside the range are clamped or dropped.
+        cells: the requested number of cells. For whole numbers all cells except the last have the same whole width, and
+            there may be fewer cells.
+        whole: whether the data are whole numbers. If so, low is 0 and high is a whole number.
     """
 
     low: float
@@ -59,7 +60,7 @@ class BoundsGrid:
 
     @property
     def last(self) -> int:
-        """The index of the last edge; the first is 0."""
+        """The index of the last edge; the first edge has index 0."""
         return -(-self.steps // self.substeps)
 
     def edge(self, index: int) -> int:
@@ -74,10 +75,10 @@ class BoundsGrid:
         return self.high if code == self.steps else self.low + (self.high - self.low) * (code / self.steps)
 
     def index(self, value: float) -> int:
-        """Return the index of the edge at a number.
+        """Return the index of the edge that has this value.
 
         Raises:
-            ValueError: the number is not an edge.
+            ValueError: there is no such edge.
         """
         nearest = round((value - self.low) / (self.high - self.low) * self.steps / self.substeps)
         for index in range(max(nearest - 1, 0), min(nearest + 1, self.last) + 1):
@@ -86,7 +87,7 @@ class BoundsGrid:
         raise ValueError(f"{value} is not an edge of the grid of private bounds")
 
     def column(self, role: str, outside: Outside) -> NumericColumn:
-        """Return the column of numbers whose codes the histogram counts."""
+        """Return the column whose codes the histogram counts."""
         return NumericColumn(role, self.low, self.high, self.steps, integers=self.whole, outside=outside)
 
     def cumulative(self, histogram: Histogram) -> list[int]:
@@ -99,30 +100,32 @@ class BoundsGrid:
 
 @dataclass(frozen=True)
 class PrivateBounds(StepLaw):
-    """Draw the upper bound, then the lower bound among the edges below it; each near a quantile of the numbers.
+    """The law of two private bounds: first the upper bound is drawn, then the lower bound among the edges below it.
 
-    The utility of an edge x for a quantile q is u(x) = -|F(x) - q m|: F(x) valid numbers are at or below x, m in all.
-    An edge is drawn in proportion to exp(e u / (2 D)), e the share of epsilon and D the sensitivity of u, by exact
-    integer weights. The second choice is restricted to the edges below the first, so that lower < upper for all data.
+    Each bound is near a quantile q of the numbers. The utility of an edge x is u(x) = -|F(x) - q m|, where m is the
+    number of valid numbers and F(x) is the number of them at or below x. An edge is drawn with probability proportional
+    to exp(e u / (2 D)), by exact integer weights. Here e is epsilon divided by the number of drawn bounds, and D is the
+    sensitivity of u.
 
-    Privacy: one record moves F(x) - q m by at most D, a unit of k records by at most k times as much, which then is D.
-        If a valid record is replaced by a valid one, m stays and F moves by at most 1. If it becomes invalid, or the
-        other way round, F - q m moves by 1 - q if the number is at or below x, else by q: at most max(q, 1 - q) <= 1.
-        So D = 1 under replace-one and max(q, 1 - q) under add-remove; the absolute value does not increase a
-        difference. Hence the log ratio of two neighbors' probabilities varies by at most e over the edges (bounded
-        range); integer weights add less than ``GRID_SLACK``, which is subtracted from e first. The second choice
-        depends on the first, which is public: epsilons and Renyi curves add up under such adaptive composition. 2 D is
-        attained if q m lies between counts that move.
+    Privacy: if a valid record is replaced by a valid record, m stays and F(x) changes by at most 1. If a valid record
+        becomes invalid or is removed, or the reverse, F(x) - q m changes by 1 - q if the number is at or below x, and
+        by q otherwise. So one record changes F(x) - q m by at most D = 1 under replace-one, and by at most D = max(q, 1
+        - q) under add-remove; the absolute value does not increase a change. If a unit has at most k records, D is k
+        times as large. Hence the log ratio of the probabilities of an edge under two neighbors varies by at most e over
+        the edges (bounded range). Integer weights add less than ``GRID_SLACK``, which is subtracted from e beforehand.
+        The second choice depends on the data and on the first choice, which is public: epsilons and Renyi curves add up
+        under such adaptive composition. The difference of two utilities can change by 2 D, if q m lies between counts
+        that change.
     Source: Smith 2011 (private quantiles, as in Bernstein and Sheldon 2018, sec. 3.3); McSherry and Talwar 2007; Durfee
         and Rogers 2019 (bounded range).
 
     Attributes:
         grid: the public grid.
-        lower, upper: the quantiles; lower is None where the lower bound is fixed at ``grid.low``.
-        epsilon: the epsilon of both quantiles together, split in halves.
+        lower, upper: the quantiles q of the two bounds; lower is None if the lower bound is fixed at ``grid.low``.
+        epsilon: the epsilon of all drawn bounds together, divided equally.
         neighbors: the neighbor relation.
         outside: what happens to numbers beyond the bounds.
-        contributions: how many records a privacy unit may have.
+        contributions: the largest number k of records of a privacy unit.
     """
 
     grid: BoundsGrid
@@ -144,15 +147,15 @@ class PrivateBounds(StepLaw):
         return BoundedRange(self.epsilon, self.parts)
 
     def described(self) -> str:
-        """Return the quantiles in words."""
+        """Return a text that names the quantiles."""
         quantiles = [f"{float(q):g}" for q in (self.lower, self.upper) if q is not None]
         return f"quantile{'s' if self.lower is not None else ''} {' and '.join(quantiles)}"
 
     def statistic(self, role: str, policy: RecordPolicy) -> Statistic:
         """Return the histogram of the numbers.
 
-        Privacy: a record counts at one code or at none: replacing it moves the histogram by at most 2 in L1, adding
-            it by 1. The histogram itself never leaves the process.
+        Privacy: a record counts at no more than one code, so that replacing it changes the histogram by at most 2 in
+            L1, and adding it by at most 1. The histogram itself never leaves the process.
         Source: design notes, integer statistics on a public grid.
         """
         column = self.grid.column(role, self.outside)
@@ -167,13 +170,13 @@ class PrivateBounds(StepLaw):
         return self.contributions * of_one_record
 
     def power(self, quantile: Fraction) -> Decimal:
-        """Return the decrease of a log weight for one unit of the loss |b F - a m|, where q = a / b; rounded down."""
+        """Return how much one unit of the loss |b F - a m| lowers a log weight, rounded down, where q = a / b."""
         epsilon = _ROUND_DOWN.subtract(_ROUND_DOWN.divide(self.epsilon, Decimal(self.parts)), GRID_SLACK)
         units = 2 * self.sensitivity(quantile) * quantile.denominator
         return _ROUND_DOWN.divide(_ROUND_DOWN.multiply(epsilon, Decimal(units.denominator)), Decimal(units.numerator))
 
     def weights(self, quantile: Fraction, cumulative: list[int], first: int, last: int) -> CellWeights:
-        """Return the integer weights of the edges first..last, from the exact counts at all edges."""
+        """Return the integer weights of the edges first..last, given the exact cumulative counts at all edges."""
         import numpy as np
 
         power, losses = self.power(quantile), self._losses(quantile, cumulative, first, last)
@@ -210,7 +213,7 @@ class PrivateBounds(StepLaw):
         return int(np.argmax(rng.gumbel(size=len(losses)) - float(self.power(quantile)) * losses))
 
     def _losses(self, quantile: Fraction, cumulative: list[int], first: int, last: int) -> list[int]:
-        """Return the loss -b u of each edge first..last, q = a / b, minus the least loss."""
+        """Return |b F - a m|, where q = a / b, for the edges first..last, minus the smallest of these losses."""
         target = quantile.numerator * cumulative[-1]
         losses = [abs(quantile.denominator * count - target) for count in cumulative[first : last + 1]]
         least = min(losses)
@@ -219,11 +222,11 @@ class PrivateBounds(StepLaw):
     def codes(self, histogram: Histogram, lower: int, upper: int, column: NumericColumn) -> dict[int, int]:
         """Return the histogram of the codes of a column whose bounds are the chosen edges.
 
-        A number is clamped to the edges, or dropped beyond them, and rounded to the nearest grid point of the column;
-        all in integers.
+        A number outside the edges is clamped or dropped; a number is then rounded to the nearest grid point of the
+        column. The computation is in integers.
 
-        Privacy: a record still counts at one code in 0..steps or at none, so that the column's statistic has the
-            sensitivity that its docstring proves, whatever the chosen edges.
+        Privacy: whatever the chosen edges, a record still counts at no more than one code in 0..steps, so that the
+            column's statistic has the sensitivity that its docstring proves.
         Source: design notes, integer statistics on a public grid.
         """
         start = self.grid.edge(lower)

@@ -1,7 +1,8 @@
-"""The models, mechanisms and noise laws, by the names in specs and documents; each is imported when it is used.
+"""The names of the models, mechanisms and noise laws in specs and documents; a class is imported when it is used.
 
-Each takes one line. Third parties register through the entry-point groups ``dpbayes.models``, ``dpbayes.mechanisms``
-and ``dpbayes.noise_laws`` (unstable): the entry point's name is the name in specs and documents, its object the class.
+Third parties register their classes through the entry-point groups ``dpbayes.models``, ``dpbayes.mechanisms`` and
+``dpbayes.noise_laws`` (unstable): the name of an entry point is the name in specs and documents, and its object is the
+class.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ def model_type(name: str) -> type[Model]:
     """Return the class of a model.
 
     Raises:
-        SpecError: there is no such model; the hint names the nearest.
+        SpecError: there is no such model; the hint gives the most similar name.
     """
     if name in _REFUSED:
         raise SpecError(_REFUSED[name], where="model", hint="use probit-regression (canonical) or logistic-regression")
@@ -83,7 +84,7 @@ def mechanism_type(name: str) -> type[Mechanism]:
     """Return the class of a mechanism.
 
     Raises:
-        SpecError: there is no such mechanism; the hint names the nearest.
+        SpecError: there is no such mechanism; the hint gives the most similar name.
     """
     return cast(type[Mechanism], _load(name, MECHANISMS, "dpbayes.mechanisms", "mechanism"))
 

@@ -14,8 +14,8 @@ class Draws:
 
     Attributes:
         values: the draws, each with one value for each parameter of the model.
-        states: for hidden Markov models the states of each draw, sequence by sequence; else empty.
-        log_weight: the noisy log importance weight of an annealed chain, if it was paid for.
+        states: for a hidden Markov model the hidden states of each draw, sequence by sequence; empty for other models.
+        log_weight: the noisy log importance weight of an annealed chain; None if the request did not pay for it.
     """
 
     values: tuple[tuple[float, ...], ...]
@@ -31,7 +31,7 @@ class Payload:
         names: the components' names.
         values: the privatized integers.
         noise: the law of the noise that was added.
-        bounds: the privately chosen bounds of the column, or None.
+        bounds: the privately chosen bounds of the column; None if the bounds were stated.
     """
 
     names: tuple[str, ...]

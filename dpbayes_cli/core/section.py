@@ -14,7 +14,7 @@ def require_type(value: object, kind: Callable[..., Kind]) -> Kind:
     """Return a value after checking its type.
 
     Raises:
-        TypeError: the value has another type, which is a defect of the program.
+        TypeError: the value has another type; only a defect of the program can cause this.
     """
     if not isinstance(kind, type) or not isinstance(value, kind):
         raise TypeError(f"expected {kind}, got {type(value).__name__}")
@@ -22,11 +22,11 @@ def require_type(value: object, kind: Callable[..., Kind]) -> Kind:
 
 
 class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A section of a spec: typed and frozen; an unknown key is an error; ``__post_init__`` raises ValueError."""
+    """A section of a spec, typed and frozen. Unknown keys are refused, and ``__post_init__`` may raise ValueError."""
 
 
 YAML_SCALAR = {"format": "written freely"}
-"""The mark of a text that YAML may also hold as a number or a boolean; the schema of specs allows all three."""
+"""Marks a text that a spec may also state as a YAML number or boolean; the schema of specs allows all three types."""
 
 Level = Annotated[str, msgspec.Meta(min_length=1, max_length=1000, extra_json_schema=YAML_SCALAR)]
 """The text of a valid cell, as a spec states it; see ``cell_grammar.check_levels``."""

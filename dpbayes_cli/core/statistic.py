@@ -22,7 +22,7 @@ class CountAt:
     """The expression that is 1 for a record whose column has the given level, else 0.
 
     Attributes:
-        role: the column's role.
+        role: the role of the column.
         level: the code of the level.
     """
 
@@ -32,12 +32,13 @@ class CountAt:
 
 @dataclass(frozen=True)
 class ProductOf:
-    """The expression that is the product of codes of numbers in a valid record, 0 for an invalid record.
+    """The expression that is a product of the codes of numbers for a valid record, and 0 for an invalid record.
 
     Attributes:
-        roles: the roles of the factors, a role twice for a square; empty: 1 for each valid record.
+        roles: the roles of the factors; a role stands twice for a square. If empty, the product is 1 for each valid
+            record.
         weight: an integer factor.
-        centered: whether a factor is 2 code - steps, in -steps..steps, instead of the code.
+        centered: whether each factor is 2 * code - steps, which is in -steps..steps, instead of the code.
     """
 
     roles: tuple[str, ...] = ()
@@ -47,7 +48,7 @@ class ProductOf:
 
 @dataclass(frozen=True)
 class CodeCounts:
-    """The histogram: for each code the number of valid records with it.
+    """The histogram of a column: for each code the number of valid records with this code.
 
     Attributes:
         column: the column of numbers, on the grid of the histogram.
@@ -83,7 +84,7 @@ class Transform(Protocol):
     """An exact integer linear map of contingency tables to the components of a statistic."""
 
     def coefficients(self, tables: Sequence[Integers]) -> Integers:
-        """Return the components of the statistic from the tables of one data set."""
+        """Return the components of the statistic, given the tables of a data set."""
         ...
 
 
@@ -92,10 +93,11 @@ Cells = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Witness:
-    """A pair of neighboring records that attains a sensitivity.
+    """Two records whose exchange changes a statistic by its sensitivity.
 
     Attributes:
-        record: the cells of one record; None: the record is absent (add-remove); an invalid text: the null record.
+        record: the cells of one record. None stands for an absent record (add-remove), an invalid text for the null
+            record.
         neighbor: the cells of the other record, in the same form.
     """
 
@@ -105,13 +107,13 @@ class Witness:
 
 @dataclass(frozen=True)
 class Part:
-    """Consecutive components of a statistic with their own sensitivity.
+    """A part of a statistic: consecutive components whose sensitivity is stated separately.
 
     Attributes:
         name: the name of the part.
         size: the number of components.
-        sensitivity_l1, sensitivity_l2_squared: the largest changes of these components alone.
-        weight: the part's share of the budget, relative to other parts.
+        sensitivity_l1, sensitivity_l2_squared: the sensitivities of these components alone.
+        weight: the part's share of the privacy cost, relative to the weights of other parts.
     """
 
     name: str
@@ -131,10 +133,11 @@ class Statistic:
         sensitivity_l1: the largest L1 change between neighbors, in counts.
         witness: two records that attain ``sensitivity_l1``.
         sensitivity_l2_squared: the square of the largest L2 change, an integer.
-        witness_l2: two records that attain ``sensitivity_l2_squared``; None: those of ``witness``.
-        parts: the parts that may get noise of different scales, in the order of the components; empty: one part.
-        whole_records: whether a table counts only records all of whose cells are valid.
-        transform: the linear map of the tables that is released; None: the counts are released.
+        witness_l2: two records that attain ``sensitivity_l2_squared``; None if the records of ``witness`` attain it.
+        parts: the parts that may get noise of different scales, in the order of the components; empty if all components
+            get the same scale.
+        whole_records: whether tables count a record only if all of its cells are valid.
+        transform: the linear map from tables to released components; None if the counts are released.
     """
 
     names: tuple[str, ...]
@@ -155,13 +158,13 @@ class Statistic:
 
 @dataclass(frozen=True)
 class ExactEvidence:
-    """Exact values from the data, which a source passes to a mechanism and to nothing else.
+    """Exact values from the data, which a data source passes to the mechanism only.
 
     Attributes:
         values: the exact integer components, in the order of the statistic.
         n_records: the number of records read; public under replace-one, private under add-remove.
         histogram: the number of valid records with each code, if the statistic is a histogram.
-        design: rows and targets, or codes of records, if a chain reads these.
+        design: rows and targets, or codes of records, if a chain reads these; else None.
     """
 
     values: tuple[int, ...]
@@ -173,9 +176,10 @@ class ExactEvidence:
 def for_units(statistic: Statistic, policy: RecordPolicy) -> Statistic:
     """Return a statistic with its sensitivity to one privacy unit, which may have several records.
 
-    Privacy: neighbors differ in the records of one unit, at most k on either side. Pair these, with null records on
-        the shorter side. Each pair moves the statistic by at most its sensitivity to one record, the null record
-        included (``can_be_null``); norms add up: k times in L1 and L2. Attained by k times the witness.
+    Privacy: neighbors differ in the records of one unit, of which each data set has at most k. Add null records to the
+        data set with fewer, and pair the records. Exchanging one pair changes the statistic by at most its sensitivity
+        to one record, which covers null records (``can_be_null``). By the triangle inequality k pairs change it by at
+        most k times as much, in L1 and in L2. This is attained by k copies of the witness.
     Source: design notes, conventions (privacy units).
     """
     k = policy.contributions
@@ -197,14 +201,14 @@ def for_units(statistic: Statistic, policy: RecordPolicy) -> Statistic:
 
 
 NO_STATISTIC = Statistic((), (), 0, Witness(None, None), 0)
-"""The empty statistic of a chain that reads records instead; it has no sensitivity."""
+"""The empty statistic, with sensitivity 0, of a chain that reads records instead of a statistic."""
 
 
 def evaluate(statistic: Statistic, columns: Sequence[NumericColumn], numbers: Floats) -> tuple[int, ...]:
-    """Evaluate a statistic of numbers without an engine: for simulations, and as a reference.
+    """Evaluate a statistic of numbers without a data engine, for simulations and as a reference for tests.
 
     Args:
-        statistic: products of codes.
+        statistic: a statistic whose expressions are products of codes.
         columns: the columns of the statistic's roles.
         numbers: shape (n_records, n_columns).
     """
@@ -226,7 +230,7 @@ def evaluate(statistic: Statistic, columns: Sequence[NumericColumn], numbers: Fl
 
 
 def evaluate_codes(statistic: Statistic, column: NumericColumn, codes: Mapping[int, int]) -> tuple[int, ...]:
-    """Evaluate a statistic of one column of numbers from the number of valid records of each code, exactly."""
+    """Evaluate a statistic of one column of numbers exactly, given the number of valid records of each code."""
     values = []
     for expression in statistic.expressions:
         if not isinstance(expression, ProductOf) or any(role != column.role for role in expression.roles):
@@ -239,18 +243,18 @@ def evaluate_codes(statistic: Statistic, column: NumericColumn, codes: Mapping[i
 
 
 def can_be_null(policy: RecordPolicy, *columns: NumericColumn) -> bool:
-    """Return whether a record may contribute nothing, so that the number of contributing records is private."""
+    """Return whether some records may contribute nothing, so that the number of contributing records is private."""
     drops_numbers = any(column.outside == "drop" for column in columns)
     return drops_numbers or not policy.complete or policy.neighbors is not Neighbors.REPLACE_ONE
 
 
 def count_cells(statistic: Statistic, roles: Sequence[str], codes: Integers) -> tuple[int, ...]:
-    """Evaluate a statistic of tables without an engine: for simulations, and as a reference.
+    """Evaluate a statistic of tables without a data engine, for simulations and as a reference for tests.
 
     Args:
-        statistic: contingency tables, possibly transformed.
+        statistic: a statistic whose expressions are contingency tables, with or without a transform.
         roles: the role of each column.
-        codes: -1 for an invalid cell, shape (n_records, n_roles).
+        codes: the codes of records, -1 for an invalid cell, shape (n_records, n_roles).
     """
     import numpy as np
 
@@ -266,23 +270,23 @@ def count_cells(statistic: Statistic, roles: Sequence[str], codes: Integers) -> 
 
 
 def released_values(statistic: Statistic, tables: Sequence[Integers]) -> tuple[int, ...]:
-    """Return the components of a statistic from its contingency tables."""
+    """Return the components of a statistic, given its contingency tables."""
     if statistic.transform is not None:
         return tuple(statistic.transform.coefficients(tables).tolist())
     return tuple(int(count) for table in tables for count in table.ravel())
 
 
 def sum_statistic(column: NumericColumn, policy: RecordPolicy) -> Statistic:
-    """Return the sum of the codes of one column of numbers and, if it is private, the number of valid records.
+    """Return the statistic of a column's sum, with the number of valid records if this number is private.
 
-    If that number is private, codes are centered (u = 2 code - steps), and each valid record adds ``steps`` to its
-    count. Then releasing the number of valid records costs nothing more: the largest L1 change is that of the sum
-    alone.
+    If this number is private, the sum is over u = 2 * code - steps, and each valid record adds ``steps`` to the
+    component that counts valid records. Releasing this component then costs nothing: the L1 sensitivity of both
+    components is the L1 sensitivity of the sum.
 
-    Privacy: complete records under replace-one: the sum of codes in 0..steps moves by at most steps. Otherwise a record
-        contributes (u, steps), |u| <= steps, or (0, 0): two valid records differ by at most 2 steps in L1 and L2, a
-        valid and a null record by 2 steps in L1 and sqrt(2) steps in L2. Attained by records at the two bounds, and by
-        one at a bound and a null record.
+    Privacy: if all records are complete, under replace-one, the sum of codes in 0..steps changes by at most steps.
+        Otherwise a record contributes (u, steps) with |u| <= steps, or (0, 0). Two valid records then differ by at most
+        2 * steps in L1 and in L2. A valid and a null record differ by at most 2 * steps in L1 and sqrt(2) * steps in
+        L2. Two records at the two bounds attain the first limit, and a record at a bound and a null record the second.
     Source: design notes, integer statistics on a public grid.
     """
     role, steps = column.role, column.steps
@@ -296,19 +300,22 @@ def sum_statistic(column: NumericColumn, policy: RecordPolicy) -> Statistic:
 
 
 def second_moments(columns: Sequence[NumericColumn], policy: RecordPolicy) -> Statistic:
-    """Return the sums, squares and products of D columns with S grid steps each, and the number of valid records.
+    """Return the statistic of sums, squares and products of D columns with S grid steps each.
 
-    With u the vector (S, 2 code_1 - S, .., 2 code_D - S), a record contributes the diagonal of the matrix u u' and the
-    entries above it, multiplied by 2. The corner, S^2 for each valid record, is left out if the record count is public.
+    Let u be the vector (S, 2 * code_1 - S, .., 2 * code_D - S). A record contributes the diagonal of the matrix u u',
+    and twice the entries above the diagonal. The first entry, S^2, counts valid records; it is left out if their number
+    is public.
 
-    Privacy: L1, in units of S^2: for two records a, b of [-1, 1]^(D+1) whose first coordinates are 1 the change is the
-        entrywise norm of a a' - b b' = [(a+b)(a-b)' + (a-b)(a+b)'] / 2, at most |a+b|_1 |a-b|_1; the two norms add up
-        to at most 2 (D+1), so that their product is at most (D+1)^2. Attained by a record at the upper bounds and one
-        at the lower bound of one column and the middles of the others. A record against none: (sum of |a|)^2 <=
-        (D+1)^2: the record count costs nothing.
-        L2, squared: 2 |aa' - bb'|_F^2 - sum (a_i^2 - b_i^2)^2 is convex in every coordinate (its second derivative is
-        8 s + 12 b_i^2 - 4 a_i^2 with s >= 1), hence largest at bounds, where it is 4 (D+1)^2 - 4 (a'b)^2 and a'b is an
-        integer of the parity of D+1. A record against none: at most (D+1)(2D+1), attained at the upper bounds.
+    Privacy: let a = u / S and b be the vectors of two records: they are in [-1, 1]^(D+1), and their first coordinates
+        are 1. In units of S^2, the L1 change is the entrywise L1 norm of a a' - b b' = [(a+b)(a-b)' + (a-b)(a+b)'] / 2,
+        which is at most |a+b|_1 |a-b|_1. These two norms add up to at most 2 (D+1), so that their product is at most
+        (D+1)^2. A record at all upper bounds and a record at the lower bound of one column and the middles of the
+        others attain this. A record that is added or removed changes the statistic by (sum of |a_i|)^2 <= (D+1)^2 in
+        L1, so that counting valid records costs nothing. The squared L2 change 2 |aa' - bb'|_F^2 - sum (a_i^2 -
+        b_i^2)^2 is convex in every coordinate (its second derivative is 8 s + 12 b_i^2 - 4 a_i^2 with s >= 1). So it is
+        largest at bounds, where it is 4 (D+1)^2 - 4 (a'b)^2, and a'b is an integer with the parity of D+1. A record
+        that is added or removed changes the statistic by at most (D+1)(2D+1) in squared L2, which the upper bounds
+        attain.
     Source: design notes, integer statistics on a public grid.
     """
     size, scale = len(columns) + 1, columns[0].steps

@@ -12,14 +12,14 @@ from dpbayes_cli.privacy.noise import NoiseLaw
 
 
 def parse_noise(stored: Mapping[str, Any], scales: Sequence[float]) -> NoiseLaw:
-    """Parse what ``NoiseLaw.serialize`` wrote.
+    """Return the noise law whose stored form ``NoiseLaw.serialize`` wrote.
 
     Args:
         stored: the stored form.
         scales: the noise scale of each component, which the document states beside the law.
 
     Raises:
-        ValueError: the kind is unknown, or the scale or another parameter is invalid for it.
+        ValueError: the kind of the law is unknown, or its scale or another parameter is invalid.
     """
     law, parameters = noise_law_type(str(stored.get("law"))), stored.get("parameters", {})
     try:

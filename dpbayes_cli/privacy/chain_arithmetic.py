@@ -1,4 +1,7 @@
-"""The lattice, the box and the noise with which a noisy descent in double precision keeps its cost in real numbers."""
+"""The lattice, the box and the noise of noisy gradient descent in double precision.
+
+With these its privacy cost is exactly the cost of the descent in real numbers.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +11,18 @@ from dataclasses import dataclass
 from dpbayes_cli.privacy.noisy_descent import contraction_gap
 
 MAX_CHUNK_RECORDS = 1 << 17
-"""Records whose gradients are added at once, in any order; the sums of chunks are added with no larger error."""
+"""The gradients of at most so many records are added in any order; the sums over such chunks are added with
+compensation for rounding errors."""
 SLOPE_ERROR = 2.0**-44
-"""Bound on the error of a slope in double precision, for an exact predictor, in units of the largest slope."""
+"""Bound on the error of a slope that is computed in double precision from an exact predictor, relative to the largest
+slope."""
 _UNIT = 2.0**-53
 _NOISE_BITS, _BOX_BITS = 36, 52
-"""A step's noise is 2^36 lattice spacings if the box leaves room. The box is 2^52 spacings wide, and a step ends at
-most half its width outside: so whole numbers stay below 2^53, and are exact."""
+"""The noise of a step has a standard deviation of about 2^36 lattice spacings, or less if the box is very wide. The
+half width of the box is at most 2^52 spacings, and a step ends at most half as far outside the box, so that whole
+numbers of spacings stay below 2^53 and are exact."""
 _MAX_DEVIATIONS = 12.0
-"""Standard deviations that a coefficient exceeds with probability below 1e-31 per step."""
+"""A coefficient is further than so many standard deviations from its mean with probability below 1e-31 per step."""
 _SECOND_ORDER = 1.01
 """Factor that covers products of two relative errors, each far below a percent."""
 
@@ -51,19 +57,21 @@ def chain_arithmetic(
     tau: float,
     step_size: float,
 ) -> ChainArithmetic:
-    """Return the arithmetic with which w <- w - h grad U(w) + sqrt(2h) N(0, I) runs at no additional cost.
+    """Return the lattice, box and noise with which w <- w - h grad U(w) + sqrt(2h) N(0, I) runs at no additional cost.
 
     The chain that runs is X <- F(X) + noise N(0, I), where every X is rounded to the lattice. F clips the rounded X to
-    a box, computes w - h grad U(w) in double precision, and rounds that to the lattice. So F(X) is a multiple of the
-    lattice spacing, and the rounded X is F(X) plus the rounded noise: this sum of whole multiples is computed exactly.
+    a box, computes w - h grad U(w) in double precision, and rounds the result to the lattice. So F(X) is a multiple of
+    the lattice spacing, and the rounded X is F(X) plus the rounded noise: this sum of whole multiples is computed
+    exactly.
 
-    Privacy: the mu of ``descent_mu``, exactly: no probability is neglected, and no floating-point number stands for a
-        real one. The proof of that mu requires only one property of the maps f and f' of neighbors: |f(x) - f'(y)| <= c
-        |x - y| + s for all x and y, with s = h D and D = 2 beta L r. The proof compares X' with chains between the two,
-        X~ <- l F(X) + (1 - l) F'(X~) + noise: the inequality bounds |X - X~|, and hence the difference of a step of X~
-        and a step of X'. The maps that run have this property with s = h D + 2 e + sqrt(d) lattice: rounding to the
-        lattice moves a point by sqrt(d) lattice / 2 at most, clipping moves no two points apart, and F differs from the
-        real map by e at most (below). The noise exceeds sqrt(2 h) in the same ratio, so that mu is the same.
+    Privacy: the cost is exactly the mu of ``descent_mu``: no probability is neglected, and no floating-point number
+        stands for a real one. The proof of that mu requires only one property of the maps f and f' of neighbors: |f(x)
+        - f'(y)| <= c |x - y| + s for all x and y, with s = h D and D = 2 beta L r. The proof interpolates between the
+        chains X and X' of neighbors by X~ <- l F(X) + (1 - l) F'(X~) + noise. The inequality bounds |X - X~|, and hence
+        the difference between a step of X~ and a step of X'. The computed maps F and F' have this property with s = h D
+        + 2 e + sqrt(d) * lattice: rounding to the lattice moves a point by at most sqrt(d) * lattice / 2, clipping
+        increases no distance, and F differs from the exact map by at most e, which is stated below. The noise exceeds
+        sqrt(2 h) in the ratio in which this s exceeds h D, so that mu is the same.
     Source: Bok, Su and Altschuler 2024 (shifted interpolation); Higham 2002, sec. 3.1: the error of a sum of m products
         in any order is at most g(m) = m u / (1 - m u) times the sum of their sizes, u = 2^-53.
 
@@ -77,9 +85,9 @@ def chain_arithmetic(
         n_records: n, the largest number of records.
         row_norm: r.
         slope: L r, the largest gradient norm of one record's loss.
-        excess: the largest excess of one record's loss at w = 0 over its infimum.
-        curvature: M - tau, the largest curvature that the losses add to the potential.
-        power, tau: likelihood power, beta, and prior precision.
+        excess: the largest amount by which a record's loss at w = 0 exceeds the infimum of its loss.
+        curvature: M - tau, the largest curvature of the losses' part of the potential.
+        power, tau: the likelihood power beta, and the prior precision.
         step_size: h.
     """
     sd, gap = math.sqrt(2.0 * step_size), contraction_gap(step_size, tau, curvature + tau)

@@ -1,9 +1,9 @@
-"""Exact choices among a few outcomes at many places at once: integer utilities, integer weights, uniform integers.
+"""Exact random choices by integer weights: many choices at once, each among a few outcomes.
 
-A place is one independent choice. Utilities are integers in units of 2^-bits nats. The distance of a utility from the
-largest one of its place is cut off at a public window. The exponential of this distance is a product of tabulated
-doubles. The tables are rounded correctly, the products follow IEEE 754, and no library's exp is trusted. A uniform
-integer below the sum of the weights decides.
+A place is one of the independent choices. Utilities are integers in units of 2^-bits nats. If a utility is further
+below the largest utility of its place than a public window, this distance is replaced by the window. The exponential of
+the distance is a product of tabulated doubles. The tables are rounded correctly, the products follow IEEE 754, and no
+library's exp is trusted. A uniform integer below the sum of the weights decides.
 """
 
 from __future__ import annotations
@@ -21,33 +21,34 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
 
 MAX_OUTCOMES = 60
-"""Outcomes of one choice; their weights, at most 2^57 each, add up to less than 2^63."""
+"""The largest number of outcomes of one choice: so many weights, each at most 2^57, add up to less than 2^63."""
 MAX_BITS = 40
 MIN_BITS = 16
 WINDOW_NATS = 16
-"""Utilities are cut off at this distance below the largest one of their place, which divides a probability by 1e7."""
+"""The window: a utility at this distance below the largest has a probability of 1e-7 times the largest probability."""
 _WEIGHT_BITS = 57
 _DIGIT_BITS = 12
 
 CHOICE_SLACK = Decimal("5e-10")
-"""Bound on what integer weights add to the log ratio of two data sets' probabilities of an outcome at one place.
+"""Bound on what integer weights add to the log ratio of an outcome's probabilities under two data sets, at one place.
 
-The double in place of exp has a relative error below 8 2^-53 (four table entries, three products). Flooring takes less
-than one from a weight of at least floor(2^57 exp(-16)) > 1.6e10. So the error of a log weight lies in an interval of
-length 6.4e-11, and over two data sets of length 1.3e-10.
+The computed exponential has a relative error below 8 * 2^-53, from four table entries and three products. Flooring
+takes less than one from a weight of at least floor(2^57 exp(-16)) > 1.6e10. So the error of a log weight lies in an
+interval of length 6.4e-11, and the error of a difference of two log weights in an interval of length 1.3e-10.
 """
 
 
 def choose(utilities: Integers, bits: int) -> Integers:
     """Choose an outcome at every place, independently, with probability nearly proportional to exp(utility).
 
-    Utilities have the shape (n_places, n_outcomes), sizes below 2^62 and units of 2^-bits nats; the indices of the
-    chosen outcomes have the shape (n_places,).
+    Utilities are integers below 2^62 in size, in units of 2^-bits nats, shape (n_places, n_outcomes). The result holds
+    the indices of the chosen outcomes, shape (n_places,).
 
-    Privacy: let u and u' be the utilities of a place under two neighbors, with u' - u in [a, b]. The window w cuts them
-        off: v = max(u, max u - w). As max u' <= max u + b, v' <= max(u + b, max u + b - w) = v + b, and likewise v' >=
-        v + a: v' - v is in [a, b] too. So the log ratio of the probabilities of an outcome varies by at most b - a +
-        ``CHOICE_SLACK``. Places are independent, and places with equal utilities have equal laws.
+    Privacy: let u and u' be the utilities of a place under two neighbors, with u' - u in [a, b]. The window w replaces
+        u by v = max(u, max u - w). Because max u' <= max u + b, also v' <= max(u + b, max u + b - w) = v + b, and in
+        the same way v' >= v + a. So v' - v is in [a, b], and the log ratio of the probabilities of an outcome varies by
+        at most b - a + ``CHOICE_SLACK``. Places are independent, and a place with equal utilities under both neighbors
+        has the same law under both.
     Source: McSherry and Talwar 2007; design notes, sampling in finite precision.
     """
     cumulative = np.cumsum(choice_weights(utilities, bits), axis=1)
@@ -68,7 +69,7 @@ def choice_weights(utilities: Integers, bits: int) -> Integers:
 
 @lru_cache(maxsize=8)
 def _tables(bits: int) -> tuple[Floats, ...]:
-    """Return tables of exp(-digit 2^(12 place - bits)) for the digits of distances in the window, rounded correctly."""
+    """Return tables of exp(-d * 2^(12 k - bits)), correctly rounded, for the digits d of a distance to base 2^12."""
     tables = []
     for place in range(-(-((WINDOW_NATS << bits).bit_length()) // _DIGIT_BITS)):
         digit_unit = EXACT.divide(Decimal(1 << (_DIGIT_BITS * place)), Decimal(1 << bits))

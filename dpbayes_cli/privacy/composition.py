@@ -26,9 +26,9 @@ _EXACT = Context(prec=100)
 
 @dataclass(frozen=True)
 class Composition(Guarantee):
-    """The composition of guarantees that were fixed in advance, by every route that applies to all of them.
+    """The composition of guarantees that were fixed in advance, by every rule that applies to all of them.
 
-    Privacy: epsilons add; Renyi curves add order by order; mu^2 and rho add; deltas add, separately from all these.
+    Privacy: epsilons add; Renyi curves add order by order; mu^2 and rho add; deltas add separately.
     Source: design notes, composition of what is fixed in advance; Mironov 2017; Dong, Roth and Su 2022.
     """
 
@@ -37,7 +37,7 @@ class Composition(Guarantee):
 
     @property
     def epsilon(self) -> Decimal:
-        """The sum of the epsilons; infinite if one of them is."""
+        """The sum of the epsilons; infinite if one of them is infinite."""
         return exact_sum(part.epsilon for part in self.parts)
 
     @property
@@ -47,12 +47,12 @@ class Composition(Guarantee):
 
     @property
     def rho(self) -> Decimal:
-        """The sum of the rhos; infinite if one of them is."""
+        """The sum of the rhos; infinite if one of them is infinite."""
         return exact_sum(part.rho for part in self.parts)
 
     @property
     def mu(self) -> Decimal:
-        """The root of the sum of squares, rounded up; infinite if one guarantee has no mu."""
+        """The root of the sum of the squared mus, rounded up; infinite if one guarantee has no mu."""
         if any(not part.mu.is_finite() for part in self.parts):
             return INFINITE
         squares = exact_sum(_UP.multiply(part.mu, part.mu) for part in self.parts)
@@ -65,7 +65,7 @@ class Composition(Guarantee):
         return min((part.order_max for part in self.parts), default=INFINITE)
 
     def rdp(self, order: Decimal) -> Decimal:
-        """Return the sum of the Renyi divergences at an order; infinite if one of them is."""
+        """Return the sum of the Renyi divergences at an order; infinite if one of them is infinite."""
         return exact_sum(part.rdp(order) for part in self.parts)
 
     def statement(self, delta: Decimal) -> Statement:
@@ -86,7 +86,7 @@ class Composition(Guarantee):
 
 
 def compose(guarantees: Iterable[Guarantee]) -> Composition:
-    """Return the composition of guarantees that were fixed in advance; the ledger's budgets compose adaptive ones."""
+    """Return the composition of guarantees that were fixed in advance, not chosen adaptively."""
     return Composition(tuple(guarantees))
 
 
@@ -94,7 +94,7 @@ def parse_guarantee(stored: Mapping[str, Any]) -> Guarantee:
     """Return the guarantee whose stored form ``serialize`` wrote.
 
     Raises:
-        ValueError: an unknown kind, a missing or unknown key, or a malformed number.
+        ValueError: the kind is unknown, a key is missing or unknown, or a number is malformed.
     """
     kind, rest = stored.get("kind"), {key: value for key, value in stored.items() if key != "kind"}
     try:

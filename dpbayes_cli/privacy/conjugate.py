@@ -1,9 +1,9 @@
-"""Conjugate posteriors under Renyi privacy: the largest divergence between neighbors, and draws on a public grid.
+"""Conjugate posteriors under Renyi DP: the largest divergence between neighbors, and draws on a public grid.
 
 Every family raises the likelihood to the power r and divides the prior's parameters by m. It states the supremum of the
 Renyi divergence over neighboring complete data sets, the order at which the divergence becomes infinite, and the
 posterior as a law on a public grid of a real coordinate y (see ``coordinate``). The grid adds at most
-``curve_slack(order)`` to the divergence of a draw, which is charged.
+``curve_slack(order)`` to the divergence of a draw; the cost includes this.
 
 Source: Geumlek, Song and Chaudhuri 2017, Theorems 12-15; design notes, posterior sampling under RDP.
 """
@@ -23,18 +23,19 @@ from dpbayes_cli.privacy.coordinate import Lattice, LogitBeta, expit, logit_reac
 from dpbayes_cli.privacy.grid import EXACT, sum_exact
 
 LARGEST_ORDER = 256.0
-"""Curves are stored up to this order; the spacing of the grid covers the natural parameters of this order."""
+"""Renyi curves are stored up to this order, and the grid is fine enough for the natural parameters in the divergence of
+this order."""
 
 DIFFERENCE_ERROR = 4e-15
-"""Bound on the error of a float difference of two logarithms, relative to their sizes."""
+"""Bound on the rounding error of a difference of two logarithms, relative to the sum of their sizes."""
 
 MIN_RELATIVE_GAP = 1e-6
-"""Close to lambda* a difference cancels. Below this relative size it is too inexact, and the divergence counts as
-infinite."""
+"""Close to lambda*, the argument x - (order - 1) r of a divergence is a difference of nearly equal numbers. If it is
+below this share of x, it is too inexact, and the divergence counts as infinite."""
 
 
 def curve_slack(order: float) -> float:
-    """Return a bound on what integers, decimals, the grid and its ends add to a Renyi divergence of an order."""
+    """Return a bound on what integer weights, decimals, the grid and its ends add to a divergence of this order."""
     return 1e-16 * (2.0 * order - 1.0) / (order - 1.0)
 
 
@@ -43,11 +44,11 @@ class ConjugateFamily(ABC):
 
     @abstractmethod
     def order_max(self, r: float, m: float) -> float:
-        """Return lambda*, the order from which on the divergence is infinite for some neighbors."""
+        """Return lambda*, the smallest order at which the divergence is infinite for some neighbors."""
 
     @abstractmethod
     def divergence(self, order: float, r: float, m: float) -> float:
-        """Return the supremum of the Renyi divergence over ordered pairs of neighbors; infinite from lambda* on."""
+        """Return the supremum of the Renyi divergence over pairs of neighbors; infinite at orders >= lambda*."""
 
     @property
     def n_coordinates(self) -> int:
@@ -65,8 +66,7 @@ class ConjugateFamily(ABC):
         Args:
             sums: the sums of the records' natural statistics.
             r: the power of the likelihood.
-            m: the divisor of the prior.
-            size: the number of draws.
+            m: the divisor of the prior's parameters.
         """
 
     @abstractmethod
@@ -82,9 +82,9 @@ class ConjugateFamily(ABC):
 class DirichletFamily(ConjugateFamily):
     """Category counts with a Dirichlet prior; the counts of complete records add up to n.
 
-    Privacy: the posteriors of neighbors have the parameters a + r (c + e_i) and a + r (c + e_j), c >= 0 and sum c =
-        n - 1. Their divergence is g(a_i + r c_i) + h(a_j + r c_j) with g and h convex and decreasing, so that the
-        maximum is at a vertex of c: for K >= 3 categories at c_i = c_j = 0, for K = 2 at one of two vertices.
+    Privacy: the posteriors of neighbors have the parameters a + r (c + e_i) and a + r (c + e_j), where c >= 0 and sum c
+        = n - 1. Their divergence is g(a_i + r c_i) + h(a_j + r c_j), and g and h are convex and decreasing. So the
+        maximum is at c_i = c_j = 0 for K >= 3 categories, and at c_i = 0 or c_j = 0 for K = 2.
     Source: Geumlek et al. 2017 Thm. 15, corrected: neighbors share n - 1 records.
     """
 
@@ -93,7 +93,7 @@ class DirichletFamily(ConjugateFamily):
 
     @property
     def n_coordinates(self) -> int:
-        """The number of sticks that a draw breaks off: the number of categories less one."""
+        """The number of categories minus one: the stick-breaking of a draw needs so many sticks."""
         return len(self.concentration) - 1
 
     def order_max(self, r: float, m: float) -> float:
@@ -132,15 +132,15 @@ class DirichletFamily(ConjugateFamily):
 class NetworkFamily(ConjugateFamily):
     """The tables of a network of discrete variables, each row with a Dirichlet prior.
 
-    Privacy: a replaced record leaves one cell of each table and joins another, or the same. If both cells are in one
-        row, the divergence of the table is that of ``DirichletFamily``. If they are in two rows, it is the sum of two
-        divergences, for one count less and for one count more, each between Dirichlet laws of different totals: g(x) -
-        g(total) and h(x) - h(total), at most g + h at the smallest concentrations. The rows' draws are independent, so
+    Privacy: if a record is replaced, its count moves from one cell of each table to another cell, or stays. If both
+        cells are in one row, ``DirichletFamily`` states the divergence of the table. If they are in two rows, the
+        divergence is the sum of g(x) - g(total) for one row and h(x) - h(total) for the other, because the total of
+        each row changes. This is at most g + h at the smallest concentrations. The draws of rows are independent, so
         that the divergences of tables add up.
     Source: Geumlek, Song and Chaudhuri 2017, Theorem 15, corrected; design notes, posterior sampling under RDP.
 
     Attributes:
-        concentrations: for each table the concentrations of a row.
+        concentrations: for each table the prior concentrations, which are the same in all rows of the table.
         rows: the number of rows of each table.
         n: the public number of complete records.
     """
@@ -151,7 +151,7 @@ class NetworkFamily(ConjugateFamily):
 
     @property
     def n_coordinates(self) -> int:
-        """The number of sticks that a draw breaks off: in every row, the number of values less one."""
+        """The sum over rows of the number of values minus one: the stick-breaking of a draw needs so many sticks."""
         return sum(rows * (len(row) - 1) for rows, row in zip(self.rows, self.concentrations, strict=True))
 
     @property
@@ -208,7 +208,7 @@ class NetworkFamily(ConjugateFamily):
 
 
 def logit_lattice(least: float, most: float, record_shift: float, order_max: float) -> Lattice:
-    """Return a lattice of logits for Beta laws whose shapes are at least ``least`` and add up to ``most`` at most."""
+    """Return a lattice of logits for Beta laws whose shapes are at least ``least`` and add up to at most ``most``."""
     spacing = spacing_for(2.0 / math.sqrt(most + 2.0 * min(LARGEST_ORDER, order_max) * record_shift))
     reach = logit_reach(least, most)
     return Lattice(-reach, reach, spacing, least)
@@ -234,14 +234,15 @@ def to_decimal(number: Fraction) -> Decimal:
 
 
 def prior_plus_data(prior: float, m: float, r: float, total: Fraction) -> Decimal:
-    """Return a parameter of the posterior, prior / m + r total, in ``EXACT`` arithmetic."""
+    """Return prior / m + r * total, a parameter of the posterior, in ``EXACT`` arithmetic."""
     return EXACT.add(EXACT.divide(Decimal(prior), Decimal(m)), EXACT.multiply(Decimal(r), to_decimal(total)))
 
 
 def gain_term(x: float, order: float, r: float, *, at_least: bool = False) -> float:
-    """Return [log G(x + order r) - order log G(x + r)] / (order - 1) + log G(x), convex and decreasing in x.
+    """Return [log G(x + order * r) - order * log G(x + r)] / (order - 1) + log G(x), where G is the gamma function.
 
-    The result is an upper bound, or a lower bound (``at_least``): a bound on the rounding error is added or subtracted.
+    The term is convex and decreasing in x. The result is an upper bound, or a lower bound if ``at_least`` is set: a
+    bound on the rounding error is added or subtracted.
     """
     first, second = log_gamma_ratio_at(x, order * r), order * log_gamma_ratio_at(x, r)
     error = -DIFFERENCE_ERROR if at_least else DIFFERENCE_ERROR
@@ -249,9 +250,9 @@ def gain_term(x: float, order: float, r: float, *, at_least: bool = False) -> fl
 
 
 def loss_term(x: float, order: float, r: float, *, at_least: bool = False) -> float:
-    """Return [log G(x - (order - 1) r) - order log G(x)] / (order - 1) + log G(x + r), convex and decreasing in x.
+    """Return [log G(x - (order - 1) * r) - order * log G(x)] / (order - 1) + log G(x + r) for the gamma function G.
 
-    See ``gain_term`` for ``at_least``.
+    The term is convex and decreasing in x; ``gain_term`` explains ``at_least``.
     """
     smallest = x - (order - 1.0) * r
     if smallest < MIN_RELATIVE_GAP * x:

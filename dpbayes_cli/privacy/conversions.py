@@ -1,7 +1,7 @@
 """Conversions between notions of privacy, as functions of numbers; each rounds up, so that no cost is understated.
 
-Floats are rounded up by a relative 1e-12 and then written with 15 digits, rounded up again. This margin is far larger
-than the rounding error of the formulas here (tested against 50-digit arithmetic).
+Floats are increased by a relative 1e-12 and then rounded up to 15 digits. This margin is far larger than the rounding
+error of the formulas here (tested against 50-digit arithmetic).
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ ORDERS: tuple[Decimal, ...] = (
     *(Decimal(order) for order in (5, 6, 7, 8, 9, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 128)),
     *(Decimal(order) for order in (160, 192, 256, 384, 512, 768, 1024)),
 )
-"""The grid of orders at which curves are stored and minimized."""
+"""The grid of orders at which Renyi curves are stored, and over which statements are minimized."""
 
 _UP = Context(prec=15, rounding=ROUND_CEILING)
 _MIN_DIRECT_MU = 1e-3
-"""Below this mu the float formula of delta cancels to fewer digits than are stated."""
+"""For a mu below this, cancellation leaves ``gaussian_delta`` fewer correct digits than results state."""
 
 
 def round_up(value: float) -> Decimal:
@@ -35,9 +35,10 @@ def round_up(value: float) -> Decimal:
 
 
 def pure_rdp(epsilon: float, order: float) -> float:
-    """Return the largest Renyi divergence at an order > 1 that pure epsilon-DP allows: that of randomized response.
+    """Return the largest Renyi divergence at an order > 1 under pure epsilon-DP; randomized response attains it.
 
-    Source: design notes, conversion of guarantees; never above epsilon and order epsilon^2 / 2 (Bun and Steinke 2016).
+    Source: design notes, conversion of guarantees; never above epsilon and order * epsilon^2 / 2 (Bun and Steinke
+        2016).
     """
     if epsilon < 1e-6:  # the difference below would cancel; the bound is tight there
         return min(epsilon, order * epsilon**2 / 2.0)
@@ -74,7 +75,7 @@ def delta_of_rdp(order: float, value: float, epsilon: float) -> float:
 
 
 def gaussian_delta(mu: float, epsilon: float) -> float:
-    """Return the delta at epsilon of mu-Gaussian differential privacy, up to the cancellation of floats.
+    """Return the delta at epsilon of mu-Gaussian differential privacy; cancellation makes it inexact for small mu.
 
     Source: Dong, Roth and Su 2022, Corollary 2.13, as exp(-a^2 / 2) [erfcx(a) - erfcx(b)] / 2 where that is stable.
     """
@@ -89,20 +90,20 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
 
 
 def gaussian_delta_above(mu: float, epsilon: float) -> float:
-    """Return an upper bound on the delta at epsilon, tight and at least 1e-304; see ``gaussian_log_delta``."""
+    """Return a tight upper bound, at least 1e-304, on the delta at epsilon of mu-Gaussian differential privacy."""
     return min(1.0, math.exp(max(gaussian_log_delta(mu, epsilon), -700.0)))
 
 
 def gaussian_log_delta(mu: float, epsilon: float) -> float:
     """Return the logarithm of the delta at epsilon of mu-Gaussian differential privacy, rounded up.
 
-    Let a = epsilon / mu - mu / 2, b = a + mu, and m = (1 - Phi) / phi the Mills ratio, whose derivative is x m - 1.
-    Then delta = phi(a) (m(a) - m(b)). The difference is the integral of 1 - x m from a to b, which does not cancel for
-    small mu; for large delta 1 - delta = Phi(a) + phi(a) m(b) does not cancel either. An error of t units in the last
-    place of mu, epsilon, a, b or x m moves the logarithm by less than 2 t u (1 + b)^2, u = 2^-53, because |a| <= b and
-    1 - x m >= 1 / (3 + x^2). The logarithm itself is rounded, and so is the caller's logarithm of a delta: the addition
-    of 16 u ((1 + b)^2 + |log mu|) covers all these errors. Over an interval of length 1 Gauss quadrature with twelve
-    nodes integrates this smooth function more precisely than a float can hold.
+    Let a = epsilon / mu - mu / 2 and b = a + mu, and let m = (1 - Phi) / phi be the Mills ratio, whose derivative is
+    m'(x) = x m(x) - 1. Then delta = phi(a) (m(a) - m(b)). The difference is the integral of 1 - x m(x) from a to b,
+    which has no cancellation for small mu. For large delta, 1 - delta = Phi(a) + phi(a) m(b) has no cancellation
+    either. An error of t units in the last place of mu, epsilon, a, b or x m moves the logarithm by less than 2 t u (1
+    + b)^2, u = 2^-53, because |a| <= b and 1 - x m >= 1 / (3 + x^2). The result and the caller's logarithm of a delta
+    are rounded, too. Adding 16 u ((1 + b)^2 + |log mu|) to the result covers all these errors. Over an interval of
+    length 1, Gauss quadrature with twelve nodes integrates this smooth function more precisely than a float can hold.
 
     Source: Dong, Roth and Su 2022, Corollary 2.13; Gordon 1941 (1 - x m <= 1 / (1 + x^2) for x >= 0).
     """
@@ -132,8 +133,8 @@ def gaussian_epsilon(mu: float, delta: Decimal) -> Decimal:
     """Return the smallest epsilon at delta of mu-Gaussian differential privacy, rounded up.
 
     Privacy: the exact delta at this epsilon is not above ``delta``, by ``gaussian_log_delta``. Earlier releases state
-        the epsilon from ``gaussian_delta``, rounded up: it is returned if it passes this check, as it nearly always
-        does unless mu is tiny.
+        the epsilon that ``gaussian_delta`` gives, rounded up. It is returned if ``gaussian_log_delta`` proves that its
+        delta is not above ``delta``; this nearly always succeeds unless mu is tiny.
     Source: a bisection whose upper end is returned.
     """
     if delta <= 0:
@@ -167,12 +168,12 @@ def _first_failure(holds: Callable[[float], bool]) -> float:
 
 
 def rho_of_epsilon(epsilon: float, delta: float) -> float:
-    """Return the largest rho whose (epsilon, delta) statement stays within epsilon; every order gives a valid one."""
+    """Return the largest rho for which rho-zCDP implies (epsilon, delta)-DP by ``epsilon_of_rho``."""
     return bisect_floats(lambda rho: epsilon_of_rho(rho, delta) <= epsilon, 0.0, max(1.0, epsilon) * 4.0)[0]
 
 
 def epsilon_of_rho(rho: float, delta: float) -> float:
-    """Return the epsilon at delta of rho-zCDP, at the best order of a one-dimensional search.
+    """Return the epsilon at delta that rho-zCDP implies, minimized over the order.
 
     Source: Canonne, Kamath and Steinke 2020, Proposition 12, for the line order * rho.
     """

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 _POINTS_PER_SD, _MAX_LOG_SPACING = 8.0, 1.0 / 16.0
 TAIL_NATS = 45.0
-"""Nats of a tail beyond the grid: exp(-45) < 1e-19."""
+"""A posterior has probability below exp(-45) < 1e-19 beyond the ends of the grid."""
 _MAX_CELLS = 1 << 23
 _MAX_NEAR = 1 << 20
-"""The largest number of cells whose weights are evaluated in decimals; the usual number is a few thousand."""
+"""The largest number of likely cells, whose weights are evaluated in decimals; usually there are a few thousand."""
 
 
 class CoordinateLaw(ABC):
@@ -43,7 +43,7 @@ class CoordinateLaw(ABC):
 
 @dataclass(frozen=True)
 class LogitBeta(CoordinateLaw):
-    """y = logit of a Beta(a, b) variable, with log density a y - (a + b) log(1 + e^y)."""
+    """The law of the logit y of a Beta(a, b) variable, with log density a y - (a + b) log(1 + e^y)."""
 
     a: Decimal
     b: Decimal
@@ -59,7 +59,7 @@ class LogitBeta(CoordinateLaw):
 
 @dataclass(frozen=True)
 class LogGamma(CoordinateLaw):
-    """y = log of a Gamma(shape, rate) variable, with log density shape y - rate e^y."""
+    """The law of the logarithm y of a Gamma(shape, rate) variable, with log density shape * y - rate * e^y."""
 
     shape: Decimal
     rate: Decimal
@@ -75,7 +75,7 @@ class LogGamma(CoordinateLaw):
 
 @dataclass(frozen=True)
 class NormalCoordinate(CoordinateLaw):
-    """y = a normal variable, with log density -(y - mean)^2 / (2 variance)."""
+    """The law of a normal variable y, with log density -(y - mean)^2 / (2 * variance)."""
 
     mean: Decimal
     variance: Decimal
@@ -97,7 +97,7 @@ class Lattice:
     Attributes:
         low, high: the ends.
         spacing: a power of two.
-        slope: the slowest decay of any posterior's log density towards an end, in nats per unit of y.
+        slope: a lower bound on the decay of every posterior's log density towards the ends, in nats per unit of y.
     """
 
     low: float
@@ -106,10 +106,10 @@ class Lattice:
     slope: float
 
     def check(self) -> None:
-        """Refuse a lattice that is too long to draw on, by public numbers and before anything is charged.
+        """Refuse a lattice with too many cells; this depends on public numbers only, and precedes any charge.
 
         Raises:
-            SpecError: there are too many cells, or a weak prior leaves too many of them probable.
+            SpecError: there are too many cells, or the prior is so weak that too many cells may be likely.
         """
         if self.high - self.low > _MAX_CELLS * self.spacing or _MAX_NEAR * self.spacing * self.slope < WINDOW_NATS:
             raise SpecError(
@@ -138,8 +138,8 @@ class Lattice:
 def spacing_for(smallest_sd: float, largest: float = _MAX_LOG_SPACING) -> float:
     """Return a spacing that is a power of two and at most an eighth of the smallest standard deviation.
 
-    The characteristic functions of logits and of logarithms decay only like exp(-pi w / 2), so that they also need a
-    spacing of 2^-4 at most. A normal law needs no such limit, whatever its units.
+    The characteristic functions of logits and of logarithms decay only like exp(-pi w / 2) in the frequency w, so that
+    these laws also need a spacing of at most 2^-4. A normal law does not need this limit.
     """
     limit = smallest_sd / _POINTS_PER_SD
     return 2.0 ** math.floor(math.log2(min(limit, largest)))
@@ -155,7 +155,10 @@ def logit_reach(least: float, most: float) -> float:
 
 
 def log_gamma_ends(shape_low: float, shape_high: float, rate_low: float, rate_high: float) -> tuple[float, float]:
-    """Return ends outside which the log of any Gamma(shape, rate) in these ranges has probability below exp(-45)."""
+    """Return two ends outside which the log of a Gamma(shape, rate) variable lies with probability below exp(-45).
+
+    This holds for every shape and rate in the given ranges.
+    """
     # below: P(rate X < t) <= t^shape / Gamma(shape + 1) <= 2 t^shape; above: Chernoff
     low = -math.log(rate_high) - (TAIL_NATS + 1.0) / shape_low
     high = math.log((shape_high + math.sqrt(2.0 * TAIL_NATS * shape_high) + TAIL_NATS) / rate_low)

@@ -17,10 +17,10 @@ from heapq import heapify, heappop, heappush
 class Network:
     """Discrete variables with their levels and the indices of their parents.
 
-    Table i has one axis for each parent of variable i, in order, and one for the variable itself, the last.
+    Table i has one axis for each parent of variable i, in order, and a last axis for the variable itself.
 
     Raises:
-        ValueError: the graph has a cycle, which the message shows, or a variable names itself or a parent twice.
+        ValueError: a variable names a parent twice, or the graph has a cycle, which the message shows.
     """
 
     names: tuple[str, ...]
@@ -46,7 +46,7 @@ class Network:
 
     @cached_property
     def families(self) -> tuple[tuple[int, ...], ...]:
-        """For each variable the indices of its parents and, last, its own index: the axes of its table."""
+        """The variables on the axes of each table: the indices of the parents, then the variable's own index."""
         return tuple((*parents, i) for i, parents in enumerate(self.parents))
 
     def shape(self, i: int) -> tuple[int, ...]:
@@ -59,7 +59,7 @@ class Network:
         return tuple(math.prod(self.shape(i)) for i in range(len(self)))
 
     def cells(self) -> Iterator[tuple[str, str, tuple[tuple[str, str], ...]]]:
-        """Yield (variable, value, (parent, value) pairs) for every cell, table after table, each in C order."""
+        """Yield (variable, value, (parent, value) pairs) for every cell, table after table, in C order."""
         for i, parents in enumerate(self.parents):
             for row in itertools.product(*(self.levels[j] for j in parents)):
                 given = tuple((self.names[j], level) for j, level in zip(parents, row, strict=True))
@@ -74,7 +74,7 @@ class Network:
 
 @lru_cache(maxsize=8)
 def cell_names(network: Network, kind: str) -> tuple[str, ...]:
-    """Return the names of all cells of all tables, e.g. ``theta[child=value|parent=value]``."""
+    """Return the names of all cells of all tables, such as ``theta[child=value|parent=value]``."""
     return tuple(
         f"{kind}[{variable}={value}{'|' if given else ''}{','.join(f'{name}={level}' for name, level in given)}]"
         for variable, value, given in network.cells()
@@ -117,7 +117,7 @@ class Elimination:
 
     Attributes:
         order: the vertices.
-        later: for each vertex of the order its neighbors when it is eliminated, which become a clique.
+        later: for each vertex in this order the neighbors that it has when it is eliminated; they become a clique.
     """
 
     order: tuple[int, ...]
@@ -125,9 +125,10 @@ class Elimination:
 
 
 def min_fill_elimination(n_vertices: int, groups: Iterable[Sequence[int]], most: int) -> Elimination:
-    """Eliminate the vertices of the graph whose cliques are the groups, always a vertex that adds the fewest edges.
+    """Eliminate the vertices of a graph, each time a vertex whose elimination adds the fewest edges.
 
-    The order ends before the first vertex with more than ``most`` neighbors.
+    The edges of the graph join all vertices within each group. The elimination stops as soon as the next vertex has
+    more than ``most`` neighbors.
 
     Source: Kjaerulff 1990, triangulation of graphs (minimum fill-in); ties: fewest neighbors, then the given order.
     """

@@ -27,15 +27,16 @@ EXACT = Context(prec=60)
 WEIGHT_SCALE = 1 << 140
 MIN_WEIGHT = 1 << 60
 GRID_SLACK = Decimal("1e-17")
-"""Bound on what integers and decimals add to a log ratio of two outcomes' probabilities.
+"""Bound on what integer weights and decimals add to a log ratio of two outcomes' probabilities.
 
-Flooring moves a log ratio by at most eta = -ln(1 - 1 / MIN_WEIGHT) < 8.7e-19 on each side. A relative error d of each
-mass moves it by 4 d. Exponents stay below 1e14 in size, so that 60 digits leave d < 1e-40. The sum of masses leaves out
-cells that are less than a part 2^24 exp(-109) < 1e-39 of it. Together 2 eta + 4 d < 2e-18.
+Flooring changes a log ratio by at most eta = -ln(1 - 1 / MIN_WEIGHT) < 8.7e-19 on each side. A relative error d of each
+mass changes it by 4 d. Exponents stay below 1e14 in size, so that 60 digits leave d < 1e-40. The sum of the masses
+omits unlikely cells, whose share is below 2^24 exp(-109) < 1e-39. Together 2 eta + 4 d < 2e-18.
 """
 
 WINDOW_NATS = 110.0
-"""Distance below the largest log weight beyond which S m_i < 1: 140 ln 2 = 97.04, and floats err by less than 1."""
+"""If a log weight is further than this below the largest, then S m_i < 1, because S = exp(97.04) and floats err by less
+than 1."""
 
 
 @dataclass(frozen=True)
@@ -43,9 +44,9 @@ class CellWeights:
     """Integer weights of the cells of a grid.
 
     Attributes:
-        n_cells: the number of cells; each has at least the weight ``MIN_WEIGHT``.
-        first: the first cell with a larger weight.
-        extra: by how much the weights of the cells ``first``, ``first + 1``, ... exceed ``MIN_WEIGHT``.
+        n_cells: the number of cells; the weight of each cell is at least ``MIN_WEIGHT``.
+        first: the first likely cell.
+        extra: for each cell from ``first`` on, up to the last likely cell, its weight minus ``MIN_WEIGHT``.
     """
 
     n_cells: int
@@ -75,12 +76,13 @@ class CellWeights:
 
 
 def cell_weights(log_weights: Floats, exact: Callable[[int], Decimal]) -> CellWeights:
-    """Return the integer weights of a law whose unnormalized log weights ``exact`` returns in ``EXACT`` arithmetic.
+    """Return the integer weights of the cells, given their unnormalized log weights.
 
-    The same log weights in floats, shape (n_cells,), only locate the likely cells; their errors must be below one nat.
+    ``exact`` returns the log weight of a cell in ``EXACT`` arithmetic. The floats ``log_weights``, shape (n_cells,),
+    only locate the likely cells; their errors must be below one nat.
 
-    Privacy: the log ratio of two data sets' probabilities of a cell exceeds that of the laws m by less than
-        ``GRID_SLACK``. The choice is exact: it uses no inverse CDF and no float.
+    Privacy: the log ratio of a cell's probabilities under two data sets exceeds the log ratio under the real laws m by
+        less than ``GRID_SLACK``. The choice is exact: it uses no inverse CDF and no float.
     Source: design notes, sampling in finite precision.
     """
     (relevant,) = np.nonzero(log_weights > log_weights.max() - WINDOW_NATS)

@@ -24,8 +24,8 @@ class Statement:
     """An (epsilon, delta) statement and the rule that gave it.
 
     Attributes:
-        epsilon, delta: the statement; epsilon is infinite if none can be made.
-        route: the rule, e.g. ``rdp(8)``.
+        epsilon, delta: the numbers of the statement; epsilon is infinite if no statement can be made.
+        route: the name of the rule, such as ``rdp(8)``.
         at_edge: whether the best order is the first or the last of the grid, so that a better one may lie beyond.
     """
 
@@ -36,7 +36,7 @@ class Statement:
 
 
 class Guarantee(ABC):
-    """A guarantee of differential privacy under one neighbor relation, which the account and the document state.
+    """A guarantee of differential privacy under the neighbor relation that the account and the release state.
 
     Privacy: every number that a guarantee returns is an upper bound on the privacy loss of its mechanism.
     Source: design notes, guarantees and how they convert.
@@ -46,22 +46,22 @@ class Guarantee(ABC):
 
     @property
     def epsilon(self) -> Decimal:
-        """The epsilon of the basic statement: pure, or together with ``delta``; infinite if there is none."""
+        """The epsilon of pure DP, or of (epsilon, delta)-DP with ``delta``; infinite if the guarantee is neither."""
         return INFINITE
 
     @property
     def delta(self) -> Decimal:
-        """The delta that is charged beside every other cost; zero except for (epsilon, delta) guarantees."""
+        """The delta that is charged in addition to any other cost; zero except for (epsilon, delta) guarantees."""
         return Decimal(0)
 
     @property
     def rho(self) -> Decimal:
-        """The zCDP parameter; infinite if there is none."""
+        """The parameter of zCDP; infinite if the guarantee implies no zCDP."""
         return INFINITE
 
     @property
     def mu(self) -> Decimal:
-        """The parameter of Gaussian differential privacy; infinite if there is none."""
+        """The parameter of Gaussian differential privacy; infinite if the guarantee does not state one."""
         return INFINITE
 
     @property
@@ -71,14 +71,14 @@ class Guarantee(ABC):
 
     @abstractmethod
     def rdp(self, order: Decimal) -> Decimal:
-        """Return the Renyi divergence at an order > 1, in nats; infinite if it has no bound."""
+        """Return the Renyi divergence at an order > 1, in nats; infinite if no bound is known."""
 
     def serialize(self) -> dict[str, Any]:
         """Return the form that the ledger stores: a JSON object whose leaves are strings."""
         return {"kind": self.kind, **{name: decimal_text(value) for name, value in vars(self).items()}}
 
     def statement(self, delta: Decimal) -> Statement:
-        """Return the best (epsilon, delta) statement at a delta (0: a pure statement), over all valid routes."""
+        """Return the best (epsilon, delta) statement at a delta, over all valid rules; delta 0 asks for pure DP."""
         if delta < self.delta:
             return Statement(INFINITE, delta, "none")
         routes = [Statement(self.epsilon, delta, "basic")]
@@ -98,14 +98,14 @@ class Guarantee(ABC):
         return self.statement(delta).epsilon
 
     def delta_at(self, epsilon: Decimal) -> Decimal:
-        """Return the smallest delta of a statement with this epsilon; 1 if nothing is guaranteed."""
+        """Return the smallest delta that is guaranteed at this epsilon; 1 if nothing is guaranteed."""
         if epsilon >= self.epsilon:
             return self.delta
         deltas = [round_up(delta_of_rdp(float(o), float(v), float(epsilon))) for o, v in self._finite_curve()]
         return min([Decimal(1), *(self.delta + delta for delta in deltas)])
 
     def _finite_curve(self) -> list[tuple[Decimal, Decimal]]:
-        """Return the orders of the grid with a finite Renyi divergence, and this divergence."""
+        """Return the pairs (order, Renyi divergence) with a finite divergence, for the orders of the grid."""
         return [(order, value) for order in ORDERS if (value := self.rdp(order)).is_finite()]
 
 
@@ -113,7 +113,7 @@ def check_epsilon(epsilon: Decimal) -> None:
     """Refuse an epsilon outside the supported range.
 
     Raises:
-        SpecError: epsilon is not within 1e-12 .. 1000.
+        SpecError: epsilon is below 1e-12 or above 1000.
     """
     if not SMALLEST_EPSILON <= epsilon <= LARGEST_EPSILON:
         raise SpecError(
@@ -135,7 +135,7 @@ def check_rho(rho: Decimal) -> None:
     """Refuse a rho outside the supported range.
 
     Raises:
-        SpecError: rho is not within 1e-24 .. 1000.
+        SpecError: rho is below 1e-24 or above 1000.
     """
     if not Decimal("1e-24") <= rho <= LARGEST_EPSILON:
         raise SpecError(f"rho is {decimal_text(rho)}; allowed: 1e-24 to 1000", where="privacy.rho")
@@ -145,7 +145,7 @@ def check_order(order: Decimal) -> None:
     """Refuse an order (lambda) outside the range of stored curves.
 
     Raises:
-        SpecError: the order is not within 1.1 .. 1024.
+        SpecError: the order is below 1.1 or above 1024.
     """
     if not ORDERS[0] <= order <= ORDERS[-1]:
         raise SpecError(

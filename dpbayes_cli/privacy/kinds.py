@@ -44,7 +44,7 @@ class PureDP(Guarantee):
         return _UP.divide(_UP.multiply(self.epsilon, self.epsilon), Decimal(2))
 
     def rdp(self, order: Decimal) -> Decimal:
-        """Return the Renyi divergence of randomized response, the worst case."""
+        """Return the Renyi divergence of randomized response, the worst case of pure DP."""
         return round_up(pure_rdp(float(self.epsilon), float(order)))
 
 
@@ -53,8 +53,8 @@ class ApproximateDP(Guarantee):
     """(epsilon, delta)-differential privacy.
 
     Privacy: P(A in E) <= exp(epsilon) P(A' in E) + delta for all neighboring data sets and all events E. Outside an
-        event of probability delta, such a mechanism is pure epsilon-DP: it costs the Renyi curve of pure epsilon-DP,
-        and delta.
+        event of probability delta, such a mechanism is pure epsilon-DP. So it costs delta and the Renyi curve of pure
+        epsilon-DP.
     Source: Dwork, Kenthapadi, McSherry, Mironov and Naor 2006; Kairouz, Oh and Viswanath 2015 (the decomposition).
     """
 
@@ -78,19 +78,19 @@ class ApproximateDP(Guarantee):
 
 @dataclass(frozen=True)
 class BoundedRange(Guarantee):
-    """Bounded range: ``parts`` draws, each of range epsilon / parts, as from the exponential mechanism.
+    """Bounded range, as of the exponential mechanism: ``parts`` draws, each with range epsilon / parts.
 
     Privacy: log P(A = a) / P(A' = a) varies by at most epsilon / parts over the outcomes a of one draw; together the
-        draws are pure epsilon-DP. A part may also be an adaptive composition of choices whose epsilon and Renyi curve
-        are at most those of one draw of range epsilon / parts: so a cost may rest on the epsilon and the curve, but not
-        on the range itself. If ``points`` hold a Renyi curve of all parts together, ``rdp`` returns the smaller of that
-        curve and the general bound.
-    Source: Durfee and Rogers 2019; Cesar and Rogers 2021 (order epsilon^2 / 8).
+        draws are pure epsilon-DP. A part may also be an adaptive composition of choices, if its epsilon and its Renyi
+        curve are not larger than the epsilon and the Renyi curve of one draw with range epsilon / parts. So a cost may
+        be computed from epsilon and from the curve, but not from the range itself. If ``points`` hold a Renyi curve of
+        all parts together, ``rdp`` returns the smaller of this curve and the general bound.
+    Source: Durfee and Rogers 2019; Cesar and Rogers 2021 (order * epsilon^2 / 8).
 
     Attributes:
         epsilon: the pure epsilon of all parts.
         parts: the number of draws.
-        points: (order, divergence) pairs in ascending order, possibly none.
+        points: (order, divergence) pairs in ascending order; may be empty.
     """
 
     kind: ClassVar[str] = "bounded-range"
@@ -106,7 +106,7 @@ class BoundedRange(Guarantee):
 
     @property
     def rho(self) -> Decimal:
-        """parts (epsilon / parts)^2 / 8."""
+        """parts * (epsilon / parts)^2 / 8."""
         return _UP.divide(_UP.multiply(self.epsilon, self.epsilon), Decimal(8 * self.parts))
 
     def rdp(self, order: Decimal) -> Decimal:
@@ -115,7 +115,7 @@ class BoundedRange(Guarantee):
         return min(round_up(self.parts * bounded_range_rdp(part_epsilon, float(order))), _value_at(self.points, order))
 
     def serialize(self) -> dict[str, Any]:
-        """Return the stored form; ``points`` are its ``curve``."""
+        """Return the stored form, in which ``points`` have the key ``curve``."""
         stored: dict[str, Any] = {"kind": self.kind, "epsilon": decimal_text(self.epsilon), "parts": str(self.parts)}
         return {**stored, "curve": _point_texts(self.points)} if self.points else stored
 
@@ -124,7 +124,7 @@ class BoundedRange(Guarantee):
 class ZeroConcentrated(Guarantee):
     """rho-zero-concentrated differential privacy.
 
-    Privacy: the Renyi divergence of every order > 1 is at most order rho.
+    Privacy: the Renyi divergence of every order > 1 is at most order * rho.
     Source: Bun and Steinke 2016, Definition 1.1.
     """
 
@@ -135,11 +135,11 @@ class ZeroConcentrated(Guarantee):
         check_rho(self.rho)
 
     def rdp(self, order: Decimal) -> Decimal:
-        """Return order rho, in nats."""
+        """Return order * rho, in nats."""
         return _UP.multiply(order, self.rho)
 
     def statement(self, delta: Decimal) -> Statement:
-        """Return the best statement over all orders, on the grid or between its orders."""
+        """Return the best statement over all orders, also those between the orders of the grid."""
         between = Statement(round_up(epsilon_of_rho(float(self.rho), float(delta))), delta, "zcdp")
         return min([between, super().statement(delta)], key=lambda s: s.epsilon)
 
@@ -149,7 +149,7 @@ class GaussianDP(Guarantee):
     """mu-Gaussian differential privacy.
 
     Privacy: telling neighbors apart is no easier than telling N(0, 1) from N(mu, 1); delta(epsilon) is exact.
-    Source: Dong, Roth and Su 2022, Corollary 2.13; order mu^2 / 2 for Renyi divergences.
+    Source: Dong, Roth and Su 2022, Corollary 2.13; order * mu^2 / 2 for Renyi divergences.
     """
 
     kind: ClassVar[str] = "gdp"
@@ -164,11 +164,11 @@ class GaussianDP(Guarantee):
         return _UP.divide(_UP.multiply(self.mu, self.mu), Decimal(2))
 
     def rdp(self, order: Decimal) -> Decimal:
-        """Return order mu^2 / 2, in nats."""
+        """Return order * mu^2 / 2, in nats."""
         return _UP.multiply(order, self.rho)
 
     def statement(self, delta: Decimal) -> Statement:
-        """Return the exact statement, its epsilon rounded up."""
+        """Return the exact statement, with epsilon rounded up."""
         return Statement(gaussian_epsilon(float(self.mu), delta), delta, "gdp")
 
     def delta_at(self, epsilon: Decimal) -> Decimal:
@@ -181,8 +181,8 @@ class RenyiCurve(Guarantee):
     """A Renyi curve, finite below an order lambda* and stored on a grid.
 
     Privacy: the Renyi divergence at a stored order is at most the stored value. Divergences grow with the order, so
-        that an order between two stored orders has at most the value of the upper one; beyond the last stored order
-        nothing is guaranteed.
+        that the value at the next larger stored order is an upper bound between stored orders. Beyond the last stored
+        order nothing is guaranteed.
     Source: Mironov 2017; Geumlek, Song and Chaudhuri 2017 (finite lambda*).
 
     Attributes:
@@ -202,11 +202,11 @@ class RenyiCurve(Guarantee):
             raise ValueError("the points of a Renyi curve must lie below its order_max")
 
     def rdp(self, order: Decimal) -> Decimal:
-        """Return the value at the smallest stored order that is not below this one; infinite if there is none."""
+        """Return the value at the smallest stored order >= ``order``; infinite if all stored orders are smaller."""
         return _value_at(self.points, order)
 
     def serialize(self) -> dict[str, Any]:
-        """Return the stored form; ``points`` are its ``curve``."""
+        """Return the stored form, in which ``points`` have the key ``curve``."""
         stored: dict[str, Any] = {"kind": self.kind, "curve": _point_texts(self.points)}
         return {**stored, "order_max": decimal_text(self.order_max)} if self.order_max.is_finite() else stored
 

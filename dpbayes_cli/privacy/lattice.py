@@ -1,10 +1,10 @@
-"""Exact draws of a vector of shares on the lattice {k / G : sum k = G, k_j >= least}, weighted by a product of tables.
+"""Exact draws of a vector of shares from the lattice {k / G : sum k = G, k_j >= least}.
 
-The weight of a lattice point is the product of one positive number from each coordinate's table. Numbers are decimals
-of 38 digits with unlimited exponents: every operation is on positive numbers and has a relative error of 1e-37, however
-small the number. So unlikely points stay possible without an added constant, and a mode is found even if all weights
-are tiny. The law of the sum of the last coordinates is a convolution. Coordinates are drawn one after the other, with
-probabilities exactly proportional to the decimals.
+The weight of a lattice point is the product of one positive number from each coordinate's table. Decimals have 38
+digits and unlimited exponents. Every operation is on positive numbers, with a relative error of 1e-37 even if they are
+tiny. So unlikely points stay possible without an added constant, and a mode is found even if all weights are tiny. The
+law of a sum of coordinates is a convolution of tables. Coordinates are drawn one after the other, with probabilities
+exactly proportional to the decimals.
 """
 
 from __future__ import annotations
@@ -21,29 +21,32 @@ from operator import mul
 from dpbayes_cli.privacy.grid import EXACT
 
 WIDE = Context(prec=38, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=[InvalidOperation, DivisionByZero, Overflow])
-"""The arithmetic of tables and of their convolutions; the relative error of positive sums and products is 5e-38."""
+"""The arithmetic of tables and of their convolutions; the relative error of a sum or product of positive numbers is at
+most 5e-38."""
 
 LATTICE_SLACK = Decimal("1e-20")
-"""Bound on what rounding adds to a log ratio of two data sets' probabilities of a point.
+"""Bound on what rounding adds to the log ratio of a point's probabilities under two data sets.
 
-With K <= 64 coordinates of at most 1024 counts a convolution adds 1e3 rounding errors of 5e-38, so that a sum over
-coordinates has a relative error below 4e-33. A point's probability is a product of K quotients of such sums: its
-relative error is below 1e-30, and over two data sets and both ends of a range below 4e-30. The relative errors of
-tables are 1e-37, and the errors of exponents up to 1e16 are 1e-43.
+With K <= 64 coordinates, each with at most 1024 possible counts, a convolution adds 1e3 rounding errors of 5e-38, so
+that a sum over coordinates has a relative error below 4e-33. A point's probability is a product of K quotients of such
+sums, with a relative error below 1e-30. The range of a log ratio depends on four such probabilities, so that its error
+is below 4e-30. Entries of tables have relative errors of 1e-37, and exponents up to 1e16 have errors of 1e-43.
 """
 
 _HEAD_DIGITS = 60
-"""Weights within this many digits of the largest are compared as integers; coins decide about smaller ones."""
+"""Weights at most this many decimal digits below the largest become integers; a coin decides whether to draw a smaller
+weight."""
 
 
 @dataclass(frozen=True)
 class SimplexLattice:
-    """The law of a product of tables on the simplex lattice.
+    """A law on the simplex lattice, whose weights are products of table entries.
 
     Attributes:
         resolution: G.
         least: the smallest count of a coordinate.
-        tables: for each coordinate the positive weights of the counts least, least + 1, ..., all of equal length.
+        tables: for each coordinate the positive weights of its counts from ``least`` on; all tables have the same
+            length.
     """
 
     resolution: int
@@ -51,7 +54,7 @@ class SimplexLattice:
     tables: tuple[tuple[Decimal, ...], ...]
 
     def draw(self, size: int) -> list[tuple[int, ...]]:
-        """Draw lattice points independently; the counts of each add up to G."""
+        """Draw lattice points independently; the counts of each point add up to G."""
         suffixes = self._suffixes()
         return [self._point(suffixes) for _ in range(size)]
 
@@ -96,10 +99,11 @@ class SimplexLattice:
 def share_table(
     resolution: int, least: int, most: int, log_weight: Callable[[Decimal], Decimal]
 ) -> tuple[Decimal, ...]:
-    """Return one coordinate's weights exp(log_weight(k / G)) for k = least .. most, scaled to a largest value of one.
+    """Return one coordinate's weights exp(log_weight(k / G)) for k from least to most, with the largest scaled to one.
 
     Privacy: a common factor of a whole table leaves the law unchanged. The relative rounding error of each entry and of
-        each sum is below 1e-37: the log ratios of neighbors vary as for real weights, up to ``LATTICE_SLACK``.
+        each sum is below 1e-37, so that log ratios between neighbors vary as they do for real weights, up to
+        ``LATTICE_SLACK``.
     Source: design notes, truncated Dirichlet.
     """
     logs = [log_weight(EXACT.divide(Decimal(k), Decimal(resolution))) for k in range(least, most + 1)]
@@ -110,8 +114,9 @@ def share_table(
 def choose_index(weights: Sequence[Decimal]) -> int:
     """Choose an index with the operating system's randomness, exactly in proportion to positive decimals.
 
-    A coin first decides whether the index is one whose weight is 60 digits smaller than the largest; the relative error
-    of its probability is 1e-36, however small it is. Otherwise weights are compared as integers.
+    First a coin decides whether to choose among the indices whose weights are more than 60 digits below the largest;
+    the probability of the coin has a relative error of 1e-36, however small it is. Otherwise one of the other indices
+    is chosen, by integer weights.
     """
     indices = list(range(len(weights)))
     while True:

@@ -1,6 +1,6 @@
-"""Noise laws of one scale that OpenDP draws, and whose cost OpenDP's own privacy map proves.
+"""Noise laws with one scale, whose noise OpenDP draws and whose cost OpenDP's own privacy map proves.
 
-The noise comes from OpenSSL's generator, which the operating system seeds; a forked process seeds its own again.
+The noise comes from OpenSSL's generator, which the operating system seeds; a forked process gets a new seed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from dpbayes_cli.privacy.lazy_numpy import np
 from dpbayes_cli.privacy.noise import NoiseLaw, check_scale, clamp_to_int64
 
 _AGREEMENT = Fraction(1, 10**9)
-"""The planned cost and OpenDP's own map may differ by this relative rounding error; OpenDP's must not be larger."""
+"""By rounding, the cost that OpenDP proves may be lower than the planned cost by this relative amount; it must never be
+higher."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class OpenDPNoise(NoiseLaw):
     """A noise law with one scale, drawn by a measurement of OpenDP."""
 
     spent: ClassVar[str]
-    """The name of what the noise costs: epsilon or rho."""
+    """The name of the privacy parameter that the noise spends: epsilon or rho."""
     norm: ClassVar[str]
     scale: float
 
@@ -39,7 +40,7 @@ class OpenDPNoise(NoiseLaw):
     @classmethod
     @abstractmethod
     def real_scale(cls, sensitivity: int, target: Decimal) -> float:
-        """Return the scale in real arithmetic, up to rounding."""
+        """Return the scale at which the cost is the target in real arithmetic, up to rounding."""
 
     @abstractmethod
     def cost(self, sensitivity: int) -> Fraction:
@@ -76,8 +77,8 @@ class OpenDPNoise(NoiseLaw):
     def release(self, values: Sequence[int]) -> list[int]:
         """Return an integer statistic, one integer per component, with independent exact noise on every component.
 
-        Privacy: see the class; drawn by OpenDP's vector measurement on 64-bit integers, whose result saturates at the
-            ends of the type, which is post-processing.
+        Privacy: the class of the law states the guarantee. OpenDP's vector measurement draws the noise on 64-bit
+            integers; its result saturates at the ends of this type, which is post-processing.
         Source: OpenDP make_laplace and make_gaussian (integer atom domain).
         """
         return add_noise(self._measurement(), clamp_to_int64(values))
@@ -90,7 +91,10 @@ class OpenDPNoise(NoiseLaw):
         return cls(scale)
 
     def largest_ratio(self, distance: int) -> float:
-        """Return the largest log probability ratio over integers up to ``2 * distance``; Gaussian ratios grow on."""
+        """Return the largest log ratio of probabilities over integers up to ``2 * distance``.
+
+        Beyond these, the ratios of a Gaussian law grow without bound.
+        """
         ends = np.array([-distance, 0, distance, 2 * distance])
         return float((self.log_pmf(ends) - self.log_pmf(ends - distance)).max())
 
@@ -99,7 +103,7 @@ def add_noise(measurement: Any, values: Sequence[int]) -> list[int]:
     """Return values with the noise of a measurement.
 
     Raises:
-        DpbayesError: no noise could be drawn, e.g. because the operating system gives no randomness; there is no
+        DpbayesError: no noise could be drawn, for example because the operating system gives no randomness; there is no
             fallback.
     """
     from opendp.mod import OpenDPException
@@ -114,7 +118,7 @@ def no_randomness_error() -> DpbayesError:
     """Return the error for noise that cannot be drawn."""
     return DpbayesError(
         "no noise could be drawn: the operating system gives no random numbers; nothing is released",
-        hint="run the same command again when it does; what was charged is not charged again",
+        hint="run the same command again later; it is not charged a second time",
     )
 
 

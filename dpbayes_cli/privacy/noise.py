@@ -1,7 +1,7 @@
-"""Laws of integer noise: inference uses their probabilities, plans their costs, and releases their draws.
+"""Laws of integer noise. Inference uses a law's probabilities, plans use its cost, and releases use its draws.
 
-The payload of a release holds the law, and inference uses the law's properties only: it does not depend on the kind of
-law or mechanism. A law is a file in ``privacy/laws`` and a line in ``core/registry.py``.
+The payload of a release holds the law. Inference uses only methods that every law has, so that it depends neither on
+the kind of the law nor on the mechanism. A law is a file in ``privacy/laws`` and a line in ``core/registry.py``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
 
 LARGEST_SCALE = 1e15
-"""Noise of a larger scale could leave the 64-bit integers on which it is drawn."""
+"""The largest scale; noise of a larger scale might not fit into 64-bit integers."""
 
 _LARGEST_VALUE = 1 << 61
 _TABLE_NATS = 80.0
@@ -32,7 +32,7 @@ _UP = Context(prec=30, rounding=ROUND_CEILING)
 
 @dataclass(frozen=True)
 class Decay:
-    """The shape of a law with log P(z) = log P(0) - linear |z| - quadratic z^2, for which inference has shortcuts."""
+    """The shape of a law with log P(z) = log P(0) - linear * |z| - quadratic * z^2, for which inference is faster."""
 
     linear: float
     quadratic: float
@@ -43,26 +43,28 @@ class Decay:
 
     @property
     def exponential(self) -> bool:
-        """Whether both tails are geometric; otherwise the law is a bell."""
+        """Whether the tails are geometric; otherwise they are Gaussian."""
         return self.linear > 0.0
 
 
 class NoiseLaw(StepLaw, ABC):
     """The public law of additive integer noise, independent for each component of a statistic.
 
-    The law is symmetric, and its probabilities never increase with |z|. A new law states its probabilities, its radius,
-    its cost and its exact draws; other methods follow from these, and are overridden if there is a closed form.
+    The law is symmetric, and its probabilities never increase with |z|. A subclass implements the probabilities, the
+    radius, the privacy cost and the exact draws. The other methods are computed from these; a subclass with a closed
+    form overrides them.
     """
 
     adds_noise = True
     kind: ClassVar[str]
-    """The name of the law's family, as documents store it."""
+    """The name of the law's family in documents."""
     scale: float
-    """In units of one count; far from zero, log P(z) falls by at least one nat over a distance of one scale."""
+    """The noise scale, in units of one count. Far from zero, log P(z) falls by at least one nat over a distance of one
+    scale."""
 
     @abstractmethod
     def log_pmf(self, z: Integers) -> Floats:
-        """Return log P(noise = z), elementwise; between integers, any convenient interpolation."""
+        """Return log P(noise = z), elementwise; for z between integers, any interpolation will do."""
 
     @abstractmethod
     def radius(self, nats: float) -> int:
@@ -70,11 +72,11 @@ class NoiseLaw(StepLaw, ABC):
 
     @abstractmethod
     def release(self, values: Sequence[int]) -> list[int]:
-        """Return an integer statistic with independent exact noise, drawn by the operating system's randomness."""
+        """Return an integer statistic with independent exact noise, drawn with the operating system's randomness."""
 
     @abstractmethod
     def privacy(self, shifts: Sequence[Sequence[int]]) -> Guarantee:
-        """Return the cost of adding this noise to a statistic that one record can move by any of these vectors."""
+        """Return the cost of this noise for a statistic whose changes between neighbors are the given vectors."""
 
     @classmethod
     @abstractmethod
@@ -82,26 +84,26 @@ class NoiseLaw(StepLaw, ABC):
         """Return the law with this stored form.
 
         Raises:
-            ValueError: there is no such law.
+            ValueError: the scale or a parameter is invalid.
         """
 
     @classmethod
     def examples(cls) -> tuple[Self, ...]:
-        """Return example laws of this kind for tests, a narrow and a wide one among them."""
+        """Return example laws of this kind for tests, with narrow and wide ones among them."""
         return cls.parse(0.7, {}), cls.parse(4.5, {}), cls.parse(40.0, {})
 
     def serialize(self) -> dict[str, Any]:
-        """Return the stored form: the scale, and ``parameters`` (names to numbers) if the law has more of them."""
+        """Return the stored form: kind, scale and, if the law has other parameters, ``parameters`` by name."""
         return {"law": self.kind, "scale": self.scale}
 
     @property
     def decay(self) -> Decay | None:
-        """The decay of the law, if it has the shape of ``Decay``; None: inference uses the probabilities."""
+        """The decay of the law; None if log P(z) does not have the form that ``Decay`` states."""
         return None
 
     @property
     def grain(self) -> float:
-        """The number of integers over which the law is smooth, so that sums over z may leave out integers."""
+        """The distance over which probabilities change smoothly; sums over z may skip integers within it."""
         return 1.0 if self.decay is None else self.scale
 
     @property
@@ -112,7 +114,7 @@ class NoiseLaw(StepLaw, ABC):
 
     @property
     def variance(self) -> float:
-        """The variance, in squared grid units."""
+        """The variance, in squared counts."""
         z, mass = self._table()
         return float((z**2 * mass).sum() / mass.sum())
 
@@ -124,7 +126,7 @@ class NoiseLaw(StepLaw, ABC):
         return np.concatenate([np.cos(np.multiply.outer(piece, z)) @ mass for piece in pieces]).reshape(np.shape(u))
 
     def largest_ratio(self, distance: int) -> float:
-        """Return the largest log ratio of the probabilities of two integers at this distance that are likely draws."""
+        """Return the largest log ratio of the probabilities of two likely integers at this distance from each other."""
         reach = self.radius(_TABLE_NATS) + distance
         z = np.arange(-reach, reach + 1)
         return float((self.log_pmf(z) - self.log_pmf(z - distance)).max())
@@ -143,7 +145,7 @@ class NoiseLaw(StepLaw, ABC):
         return self
 
     def _table(self) -> tuple[Integers, Floats]:
-        """Return the integers with a non-negligible probability, and their probabilities, normalized or not."""
+        """Return the integers with non-negligible probabilities, and these probabilities, possibly unnormalized."""
         z = np.arange(-self.radius(_TABLE_NATS), self.radius(_TABLE_NATS) + 1)
         return z, np.exp(self.log_pmf(z))
 
@@ -154,9 +156,9 @@ def round_up_fraction(fraction: Fraction) -> Decimal:
 
 
 def clamp_to_int64(values: Sequence[int]) -> list[int]:
-    """Return a statistic clamped to numbers that 64-bit integers hold with its noise: any data set can be released.
+    """Return a statistic clamped to a range in which the sum of value and noise fits into 64-bit integers.
 
-    Privacy: clamping moves no two data sets apart, so that every sensitivity stays the same.
+    Privacy: clamping increases no difference between two data sets, so that every sensitivity stays valid.
     Source: design notes, integer statistics.
     """
     return [min(max(value, -_LARGEST_VALUE), _LARGEST_VALUE) for value in values]
@@ -172,5 +174,5 @@ def check_scale(scale: float) -> None:
         raise SpecError(
             f"noise of scale {scale:.3g} is needed; at most {LARGEST_SCALE:g} can be drawn exactly",
             where="privacy",
-            hint="spend more: this noise would hide everything",
+            hint="spend a larger epsilon or rho: this noise would hide everything",
         )

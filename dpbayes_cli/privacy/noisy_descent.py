@@ -1,7 +1,7 @@
 """The cost of noisy gradient descent with many steps, and the likelihood powers that a cost allows.
 
 The potential is U(w) = beta sum_i l(w; x_i) + (tau / 2) |w|^2. D is the largest |grad U(w; X) - grad U(w; X')| over w
-and neighbors, M the smoothness of U, tau its strong convexity.
+and over neighbors X and X'. M is the smoothness of U, and tau is its strong convexity.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from dpbayes_cli.privacy.conversions import bisect_floats, gaussian_delta
 _MARGIN = 1e-9
 """Relative margin for the rounding error of a cost in floats."""
 _CANCELLATION_ERROR = 2e-14
-"""Bound on mu times the relative error of a delta by cancellation."""
+"""Bound on the relative error that cancellation causes in a delta, multiplied by mu."""
 
 
 @dataclass(frozen=True)
 class Curvature:
-    """Bounds on the potential that hold for all records, by the loss and the norms of rows.
+    """Bounds on the gradients and the curvature of the losses, valid for all records.
 
     Attributes:
         slope: L, the largest gradient norm of one record's loss.
         smoothness: the largest curvature of the sum of losses of all records.
-        touched: the number of gradients in which neighbors can differ: two if a record is replaced.
+        touched: the number of records whose gradients neighbors do not share, which is two if a record is replaced.
     """
 
     slope: float
@@ -33,7 +33,7 @@ class Curvature:
     touched: int = 2
 
     def gradient_sensitivity(self, power: float) -> float:
-        """Return D at a likelihood power."""
+        """Return D, the sensitivity of the potential's gradient, at a likelihood power."""
         return self.touched * power * self.slope
 
     def potential_smoothness(self, power: float, tau: float) -> float:
@@ -42,7 +42,7 @@ class Curvature:
 
 
 def contraction_gap(step_size: float, tau: float, smoothness: float) -> float:
-    """Return 1 - c, c the Lipschitz constant of w -> w - h grad U(w), positive for 0 < h < 2 / M.
+    """Return 1 - c, where c is the Lipschitz constant of w -> w - h grad U(w); positive for 0 < h < 2 / M.
 
     Source: the map's derivative is I - h H with H between tau I and M I: c = max(|1 - h tau|, |1 - h M|), from which
         1 - c = min(h tau, 2 - h M), without cancellation.
@@ -51,17 +51,17 @@ def contraction_gap(step_size: float, tau: float, smoothness: float) -> float:
 
 
 def descent_mu(sensitivity: float, step_size: float, n_steps: int, tau: float, smoothness: float) -> float:
-    """Return the mu of Gaussian differential privacy of the last of many Langevin iterates from a public start.
+    """Return the mu of Gaussian differential privacy for a release of the last iterate of a Langevin chain.
 
-    w <- w - h grad U(w) + sqrt(2 h) N(0, I), T steps.
+    The chain is w <- w - h grad U(w) + sqrt(2 h) N(0, I), with T steps from a public start.
 
     Privacy: mu^2 = (h D^2 / 2) (1 + c)(1 - c^T) / ((1 - c)(1 + c^T)), for every T, whether or not the chain has mixed.
-        One step costs h D / sqrt(2 h). The bound is attained if gradients differ by a constant and the Hessian is (1 -
-        c) / h. The chain in double precision has the same cost, by ``chain_arithmetic``.
+        A single step has mu = h D / sqrt(2 h). The bound is attained if the gradients of neighbors differ by a constant
+        and the Hessian is (1 - c) / h. The chain in double precision has the same cost, by ``chain_arithmetic``.
     Source: Bok, Su and Altschuler 2024 (full batch, strongly convex); design notes, posteriors of convex losses.
 
     Raises:
-        ValueError: the step size is not in (0, 2 / M), where the map is a contraction.
+        ValueError: the step size is not in (0, 2 / M), so that the map is not a contraction.
     """
     gap = contraction_gap(step_size, tau, smoothness)
     if not (0.0 < step_size < 2.0 / smoothness and 0.0 < tau <= smoothness and n_steps >= 1 and gap > 0.0):
@@ -73,7 +73,7 @@ def descent_mu(sensitivity: float, step_size: float, n_steps: int, tau: float, s
 
 
 def mu_of_statement(epsilon: float, delta: float) -> float:
-    """Return the largest mu whose delta at epsilon stays within the stated delta.
+    """Return the largest mu for which mu-Gaussian differential privacy implies (epsilon, delta)-DP.
 
     For a small mu the delta is a difference of nearly equal numbers, so that its error grows as 1 / mu.
     """
@@ -86,7 +86,7 @@ def mu_of_statement(epsilon: float, delta: float) -> float:
 
 
 def minami_likelihood_power(epsilon: float, delta: float, slope: float, tau: float) -> float:
-    """Return the likelihood power that Theorem 7 allows for an exact draw.
+    """Return the likelihood power that Minami's Theorem 7 allows for an exact draw.
 
     Source: Minami, Arai, Sato and Nakagawa 2016, Theorem 7; delta = exp(-(tau / 8 L^2 beta^2)(epsilon - 2 L^2 beta^2 /
         tau)^2) for epsilon > 2 L^2 beta^2 / tau.
@@ -96,13 +96,13 @@ def minami_likelihood_power(epsilon: float, delta: float, slope: float, tau: flo
 
 
 def minami_delta(epsilon: float, power: float, slope: float, tau: float) -> float:
-    """Return the delta of Theorem 7 at a likelihood power; 1 if its condition fails."""
+    """Return the delta of Minami's Theorem 7 at a likelihood power; 1 if the theorem's condition fails."""
     margin = epsilon - 2.0 * (slope * power) ** 2 / tau
     return math.exp(-tau * margin**2 / (8.0 * (slope * power) ** 2)) if margin > 0.0 else 1.0
 
 
 def minami_corollary(epsilon: float, delta: float, slope: float, tau: float) -> float:
-    """Return the likelihood power of Corollary 8, which Theorem 7 does not imply for every epsilon.
+    """Return the likelihood power of Minami's Corollary 8, which Theorem 7 does not imply for every epsilon.
 
     Source: Minami et al. 2016, Corollary 8: beta = (epsilon / 2 L) sqrt(tau / (1 + 2 log(1 / delta))).
     """
@@ -110,7 +110,7 @@ def minami_corollary(epsilon: float, delta: float, slope: float, tau: float) -> 
 
 
 def diffuse_likelihood_power(order: float, epsilon: float, slope: float, tau: float) -> float:
-    """Return the likelihood power at which an exact draw has the Renyi divergence epsilon at an order.
+    """Return the likelihood power at which an exact draw has Renyi divergence epsilon between neighbors at an order.
 
     Source: Geumlek, Song and Chaudhuri 2017, Theorem 17 and Algorithm 5: order (2 beta L)^2 / (2 tau) = epsilon.
     """
@@ -118,7 +118,7 @@ def diffuse_likelihood_power(order: float, epsilon: float, slope: float, tau: fl
 
 
 def concentrated_precision(order: float, epsilon: float, slope: float, power: float) -> float:
-    """Return the prior precision at which an exact draw has the Renyi divergence epsilon at an order.
+    """Return the prior precision at which an exact draw has Renyi divergence epsilon between neighbors at an order.
 
     Source: Geumlek, Song and Chaudhuri 2017, Theorem 16 and Algorithm 4: tau = 2 L^2 beta^2 order / epsilon.
     """
@@ -126,9 +126,9 @@ def concentrated_precision(order: float, epsilon: float, slope: float, power: fl
 
 
 def certificate(width: int, tau: float, smoothness: float, gamma: float) -> tuple[float, int]:
-    """Return the step size and the number of steps that bring Langevin Monte Carlo within a total variation gamma.
+    """Return step size and number of steps for Langevin Monte Carlo within total-variation distance gamma.
 
-    The start is drawn from N(mode, I / M), which is not public.
+    The distance is between the last iterate and the target, for a start drawn from N(mode, I / M), which is not public.
 
     Raises:
         ValueError: the dimension d is below 2, or gamma is not in (0, 1/2).
@@ -144,5 +144,5 @@ def certificate(width: int, tau: float, smoothness: float, gamma: float) -> tupl
 
 
 def largest_likelihood_power(cost: Callable[[float], float], target: float, most: float) -> float:
-    """Return the largest likelihood power up to ``most`` whose cost, an increasing mu, stays within a target."""
+    """Return the largest likelihood power up to ``most`` whose mu is at most a target; mu grows with the power."""
     return most if cost(most) <= target else bisect_floats(lambda power: cost(power) <= target, 0.0, most)[0]

@@ -1,11 +1,10 @@
-"""Parities of bits: the Walsh coefficients of overlapping tables, each counted once, from the tables and back.
+"""Parities of bits: from overlapping tables to their Walsh coefficients, each counted once, and back.
 
 A variable with r values is coded by b bits, as its code 0..r-1 in binary; larger codes are cells without records. A
-pattern gamma of bits is odd in a record x if <gamma, x> is odd. A set of tables is determined by
-
-    T_gamma = the number of records in which gamma is odd,   or   H_gamma = valid records - 2 T_gamma,
-
-for all patterns whose variables lie inside one table: tables rebuilt from the same numbers agree with each other.
+pattern gamma of bits is odd in a record x if <gamma, x> is odd. Let T_gamma be the number of records in which gamma is
+odd, and H_gamma the number of valid records minus 2 T_gamma. A set of tables is determined by T_gamma, or by H_gamma,
+for all patterns gamma whose variables lie inside one table. Tables that are rebuilt from these numbers agree with each
+other.
 
 Source: Barak et al. 2007; Zhang, Rubinstein and Dimitrakakis 2016, Alg. 2, with integers instead of coefficients scaled
     by 2^(-bits/2), and any number of values instead of two.
@@ -35,8 +34,8 @@ class Parities:
     """The patterns of bits that lie inside a family of variables, each attributed to the first family that contains it.
 
     A table has one axis per variable of its family, in order; a padded table has 2^b entries on each axis. A pattern is
-    an index into the padded tables of all families that contain its variables, 0 on the axes of the others. The set of
-    a pattern's variables decides which family it belongs to; the pattern 0 belongs to none.
+    an index into the padded tables of all families that contain its variables, 0 on the axes of the others. Patterns
+    with the same variables belong to the same family; the pattern 0 belongs to no family.
 
     Attributes:
         sizes: the number of values of each variable, at least 1.
@@ -53,15 +52,16 @@ class Parities:
         return tuple(self.sizes[v] for v in self.families[i])
 
     def padded_shape(self, i: int) -> tuple[int, ...]:
-        """Return the shape of table i with all codes of its variables' bits, also those without a value."""
+        """Return the shape of padded table i, in which a variable of b bits has 2^b codes."""
         return tuple(1 << n_bits(self.sizes[v]) for v in self.families[i])
 
     @cached_property
     def owners(self) -> tuple[Integers, ...]:
-        """For each family and each subset of its variables the first family that contains the subset.
+        """For each family and each subset of its variables, the index of the first family that contains the subset.
 
-        Shape (2, .., 2), one axis per variable, 1 if it is in the subset. -1 if no pattern has these variables: for the
-        empty subset, and if one of them has a single value.
+        Each array has shape (2, .., 2), with index 1 on the axes of the variables in the subset. Entries are -1 for
+        subsets that are the variables of no pattern: the empty subset, and subsets with a variable that has a single
+        value.
         """
         first: dict[int, int] = {}
         owners = []
@@ -80,7 +80,7 @@ class Parities:
 
     @cached_property
     def members(self) -> tuple[Integers, ...]:
-        """For each family its patterns: ascending flat indices (C order) into its padded table."""
+        """For each family the patterns that belong to it, as ascending flat indices (C order) into its padded table."""
         return tuple(
             np.flatnonzero(owner.reshape(-1)[_supports(self.padded_shape(i))] == i)
             for i, owner in enumerate(self.owners)
@@ -93,7 +93,7 @@ class Parities:
 
     @cached_property
     def positions(self) -> tuple[Integers, ...]:
-        """For each family and each flat entry of its padded table the position of that pattern among all; -1 for 0."""
+        """For each family and each pattern in its padded table, the position among all patterns; -1 for pattern 0."""
         shapes = [self.padded_shape(i) for i in range(len(self.families))]
         starts = np.cumsum([0, *map(math.prod, shapes)])
         place = np.full(int(starts[-1]), -1, dtype=np.int64)
@@ -120,10 +120,10 @@ class Parities:
         """Return the exact numbers that are released with noise, from exact tables of the same records.
 
         Returns:
-            T of every pattern, family by family and member by member, shape (count,); signed: H_0, the number of
-            counted records, and then H of every pattern, shape (1 + count,).
+            T of every pattern, family by family, shape (count,). If ``signed``, H_0, the number of counted records,
+            followed by H of every pattern, shape (1 + count,).
 
-        Privacy: exact integers; their sensitivity is that of ``parity_sensitivity``.
+        Privacy: the result is exact and not yet private; ``parity_sensitivity`` computes its sensitivity.
         Source: H is the Walsh-Hadamard transform of the padded table, T = (H_0 - H) / 2.
         """
         parts = []
@@ -140,13 +140,13 @@ class Parities:
     def tables(self, values: Integers | Floats, total: float | None, *, padded: bool = False) -> tuple[Floats, ...]:
         """Return every family's table, rebuilt from the numbers of all patterns.
 
-        A padded table is the inverse transform of the coefficients of all patterns inside the family, whichever family
-        they belong to. The cells of codes without a value get noise, too: tables rebuilt from noisy numbers have equal
-        shared margins only if these cells are kept.
+        A padded table is the inverse transform of the coefficients of all patterns of the family's variables, also of
+        patterns that belong to another family. In noisy tables the cells of codes without a value are not zero. Margins
+        that tables share are equal only if these cells are kept.
 
         Args:
             values: T or H of every pattern, as ``coefficients`` returns them.
-            total: the number of records if values are T; None: values are H.
+            total: the number of records if ``values`` are T; None if they are H.
             padded: whether to keep the cells of codes without a value.
         """
         numbers = np.asarray(values, dtype=np.float64)
@@ -160,7 +160,7 @@ class Parities:
 
 
 def _strides(shape: Sequence[int]) -> tuple[int, ...]:
-    """Return how far apart adjacent entries along each axis of a table are, in C order."""
+    """Return for each axis of a table the distance of adjacent entries in C order."""
     return tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
 
 
@@ -170,7 +170,7 @@ def _digits(shape: tuple[int, ...]) -> Integers:
 
 
 def _supports(shape: tuple[int, ...]) -> Integers:
-    """Return for every cell of a padded table the flat index of the set of axes whose code is not 0."""
+    """Return for each cell of a padded table the set of axes with a code other than 0, as a flat index."""
     return (_digits(shape) > 0) @ _powers(len(shape))
 
 
@@ -179,7 +179,7 @@ def _powers(count: int) -> Integers:
 
 
 def _walsh(vector: Any) -> Any:
-    """Return the Walsh-Hadamard transform of a vector of 2^b numbers; exact on integers, its inverse times 2^b."""
+    """Return the Walsh-Hadamard transform of 2^b numbers; it is exact on integers, and 2^b times its own inverse."""
     half, count = 1, len(vector)
     while half < count:
         pairs = vector.reshape(-1, 2, half)

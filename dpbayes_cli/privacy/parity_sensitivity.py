@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     Factor = tuple[tuple[int, ...], Integers]
 
 LARGEST_EXACT = 18
-"""Variables of the largest table (2^18 entries) on the way to an exact maximum."""
+"""The largest number of variables of a table (2^18 entries) in the computation of an exact maximum."""
 _LARGEST_BOUND = 12
-"""Variables of the largest table on the way to a bound."""
+"""The largest number of variables of a table in the computation of an upper bound."""
 
 
 @dataclass(frozen=True)
 class ParitySensitivity:
-    """The largest L1 change of parities between neighbors, or a bound on it, and two records that come close to it.
+    """The largest L1 change of parities between neighbors, or a bound on it, and two records that come close.
 
     Attributes:
         value: an upper bound on the L1 change between neighbors.
@@ -58,13 +58,15 @@ class ParitySensitivity:
 
 
 def sensitivity_l1(parities: Parities, neighbors: Neighbors, *, complete: bool) -> ParitySensitivity:
-    """Return how far a record moves T (complete records under replace-one) or H, H_0 included (otherwise), in L1.
+    """Return the L1 sensitivity of T, for complete records under replace-one, or otherwise of H including H_0.
 
-    Privacy: T: a replaced record moves T_gamma by 1 if gamma is odd in d, the bits that differ, and by 0 otherwise: max
-        f. H, if a valid record replaces a valid one: 2 max f, and H_0 stays. H, if a valid record replaces a null
-        record or none: each number moves by 1. There are |N| of them, N the patterns with the pattern 0. This is at
-        most 2 max f: every gamma != 0 is odd in 2^(B-1) of the 2^B - 1 patterns d != 0 of B bits, so that the mean of 2
-        f over d exceeds |N| - 1, and its maximum, an integer, reaches |N|.
+    Privacy: let d be the bits in which a replaced record and its replacement differ. T_gamma changes by 1 if gamma is
+        odd in d, and by 0 otherwise, so that T changes by at most max f. If a valid record replaces a valid record, H
+        changes by at most 2 max f, and H_0 stays. If a valid record is added, removed or exchanged with a null record,
+        each number of H changes by 1, which makes |N| in all, where N is the set of all patterns, the pattern 0
+        included. If a variable has two values or more, |N| <= 2 max f. The reason is that every gamma != 0 is odd in
+        2^(B-1) of the 2^B - 1 patterns d != 0 of B bits, so that the mean of 2 f over d exceeds |N| - 1. Hence its
+        maximum, an integer, is at least |N|.
     Source: design notes, Fourier domain; f as defined in this module.
     """
     nothing = (0,) * len(parities.sizes)
@@ -81,11 +83,11 @@ def sensitivity_l1(parities: Parities, neighbors: Neighbors, *, complete: bool) 
 def maximize_odd_patterns(parities: Parities) -> ParitySensitivity:
     """Return the maximum of f, or an upper bound on it if the network is densely connected.
 
-    Variables are eliminated one after another: each is maximized over in the sum of all tables that contain it. A sum
-    that would be too large is split, and each part is maximized separately.
+    Variables are eliminated one after another: the sum of all tables that contain a variable is maximized over this
+    variable. If the sum would be too large a table, it is split into parts that are maximized separately.
 
-    Privacy: max (a + b) <= max a + max b: splitting never lowers the value. The two records prove that a value is the
-        maximum: they differ by codes 0 and 1 in the variables z, and f(z) is counted.
+    Privacy: splitting never lowers the value, because max (a + b) <= max a + max b. The two records have the codes 0
+        and 1 in the variables z, and otherwise equal codes. If f(z) equals the value, the value is the maximum.
     Source: Dechter 1999; Dechter and Rish 2003.
     """
     factors = [_family_factor(parities, i) for i in range(len(parities.families))]
@@ -104,7 +106,7 @@ def maximize_odd_patterns(parities: Parities) -> ParitySensitivity:
 
 
 def _family_factor(parities: Parities, i: int) -> Factor:
-    """Return the part of f that is attributed to family i, as a table over which of its variables differ."""
+    """Return the part of f from patterns of family i, as a table; an index is 1 on the axes of differing variables."""
     family = parities.families[i]
     table = (parities.owners[i] == i).astype(np.int64)
     for axis in range(len(family)):
@@ -123,7 +125,7 @@ def _sort_axes(factor: Factor, rank: dict[int, int]) -> Factor:
 
 
 def _maximize(factors: Sequence[Factor], order: Sequence[int], room: int) -> tuple[int, set[int]]:
-    """Return an upper bound of the factors' sum, and the variables to set to 1 to attain it or come close.
+    """Return an upper bound on the sum of the factors, and the variables that are 1 where it is attained or nearly.
 
     Factors are tables over variables in the order of elimination, shape (2, .., 2); a sum of factors has at most
     ``room`` variables.

@@ -1,8 +1,8 @@
 """Permute-and-flip on exact integer weights: visit cells in random order, and keep the first whose coin shows heads.
 
-The coin of cell i shows heads with probability W_i / max W, a quotient of integers. The exponential mechanism is the
-same procedure with replacement: a cell whose coin showed tails may be visited again. So on a fine cover the two laws
-are almost equal.
+The coin of cell i shows heads with probability W_i / max W, a quotient of integers. The exponential mechanism does the
+same, except that a cell whose coin showed tails may be visited again. So on a fine grid the two mechanisms have almost
+equal laws.
 """
 
 from __future__ import annotations
@@ -21,27 +21,28 @@ if TYPE_CHECKING:
 
 _QUADRATURE_NODES = 40
 _MAX_MEAN_HEADS = 45.0
-"""The integral ends where the mean number of heads among the visited cells is 45: the rest is about exp(-45)."""
+"""The integral in ``flip_law`` ends where the mean number of heads among the visited cells is 45; the omitted part is
+about exp(-45)."""
 
 
 @dataclass(frozen=True)
 class FlipWeights:
-    """The integer weights W_i = floor(S exp(s_i - max s)) + c of the scores s_i of the cells of a public cover.
+    """The integer weights W_i = floor(S exp(s_i - max s)) + c of the cells of a public grid with scores s_i.
 
-    Weights are evaluated on demand; a cell that is not near has the weight c = ``MIN_WEIGHT``.
+    Weights are evaluated on demand; cells outside ``near`` have the weight c = ``MIN_WEIGHT``.
 
-    Privacy: let u_i = exp(s_i - max s), and r the range of the difference of two neighbors' scores. The quotients
-        u'_i / u_i vary over the cells by a factor exp(r) at most. One cell has u = 1 and one has u' = 1, so that these
-        quotients lie on both sides of one. The constant c moves each quotient towards one. Flooring moves log W_i by
-        less than -ln(1 - 1 / c) < 8.7e-19, decimals by less than 1e-40: log W'_i - log W_i varies by at most r +
-        ``GRID_SLACK``.
+    Privacy: let s and s' be the scores under two neighbors, let r be the largest minus the smallest s'_i - s_i over the
+        cells i, and let u_i = exp(s_i - max s). The quotients u'_i / u_i vary over the cells by a factor of at most
+        exp(r). Because one cell has u_i = 1 and one cell has u'_i = 1, the interval of these quotients contains one.
+        The constant c moves each quotient towards one. Flooring changes log W_i by less than -ln(1 - 1 / c) < 8.7e-19,
+        and decimals change it by less than 1e-40. So log W'_i - log W_i varies by at most r + ``GRID_SLACK``.
     Source: McKenna and Sheldon 2020, Algorithm 1 (with real scores); design notes, sampling in finite precision.
 
     Attributes:
         n_cells: the number of cells.
         near: the cells whose weight may exceed c.
         largest: max s.
-        score: returns the score of a cell in ``EXACT`` arithmetic.
+        score: the function that returns the score of a cell in ``EXACT`` arithmetic.
     """
 
     n_cells: int
@@ -63,12 +64,13 @@ class FlipWeights:
 
 
 def flip_weights(scores: Floats, exact: Callable[[int], Decimal], error: float) -> FlipWeights:
-    """Return the weights of scores, which ``exact`` returns in ``EXACT`` arithmetic, by cell.
+    """Return the weights of cells, given their scores.
 
-    The same scores in floats only locate the likely cells; ``error`` bounds their error.
+    ``exact`` returns the score of a cell in ``EXACT`` arithmetic. The float ``scores`` only locate the likely cells;
+    ``error`` is a bound on their error.
     """
     if not error <= 0.5:
-        raise ValueError("the floats of scores must err by half a nat at most")
+        raise ValueError("the error of float scores must be at most half a nat")
     best = float(scores.max())
     (candidates,) = np.nonzero(scores >= best - 2.0 * error)
     (near,) = np.nonzero(scores > best - WINDOW_NATS)
@@ -79,14 +81,15 @@ def flip_weights(scores: Floats, exact: Callable[[int], Decimal], error: float) 
 def permute_and_flip(weights: FlipWeights) -> int:
     """Return the first cell, in a uniformly random order of the cells, whose coin shows heads.
 
-    Privacy: give each cell an independent uniform place t in [0, 1], by which cells are visited, and a coin with heads
-        probability W_i / max W. Cell i is returned if its coin shows heads and no coin before it does. With u = t / max
-        W, its probability P_i is W_i times the integral of prod_{j != i} (1 - W_j u) over u from 0 to 1 / max W. Let
-        W'_j / W_j lie in [a, a exp(e)] for all j. W' and W' / a give the same P', so let a = 1: then W'_i <= exp(e)
-        W_i, every other factor and the range of the integral are no larger under W', and P'_i <= exp(e) P_i. This is
-        pure e-DP, with e the range of log W'_i - log W_i. The paper's coin exp(e (q_i - max q) / (2 D)) is exp(s_i -
-        max s) for the symmetric sensitivity D = e / 2 of scores, which may all be shifted by a constant. The range of
-        log P'_i / P_i may exceed e: there is no bounded range.
+    Privacy: give each cell an independent uniform time t in [0, 1], at which it is visited, and a coin with heads
+        probability W_i / max W. Cell i is returned if its coin shows heads and no coin of an earlier cell does. With u
+        = t / max W, its probability P_i is W_i times the integral of prod_{j != i} (1 - W_j u) over u from 0 to 1 / max
+        W. Let W'_j / W_j lie in [a, a exp(e)] for all j. W' and W' / a give the same P', so let a = 1. Then W'_i <=
+        exp(e) W_i. Under W' the other factors are no larger, and the interval of integration is no longer, so that P'_i
+        <= exp(e) P_i. This is pure e-DP, where e is the largest minus the smallest log W'_i - log W_i. The paper's coin
+        exp(e (q_i - max q) / (2 D)) is the coin exp(s_i - max s) for q = s and D = e / 2: if a constant is added to all
+        scores s', they differ from s by at most e / 2. Over the cells log P'_i / P_i may vary by more than e, so that
+        there is no bounded-range guarantee.
     Source: McKenna and Sheldon 2020, Algorithm 1 and Theorem 1; the proof is ours.
     """
     moved: dict[int, int] = {}

@@ -39,7 +39,7 @@ from dpbayes_cli.privacy.grid import EXACT
 
 @dataclass(frozen=True)
 class _GammaFamily(ConjugateFamily):
-    """Numbers in [0, bound] with a Gamma(shape, rate) prior; a subclass says which parameter their sum moves."""
+    """Numbers in [0, bound] with a Gamma(shape, rate) prior; a subclass adds their sum to one of the parameters."""
 
     shape: float
     rate: float
@@ -65,10 +65,10 @@ class _GammaFamily(ConjugateFamily):
 
 @dataclass(frozen=True)
 class GammaShapeFamily(_GammaFamily):
-    """Poisson counts x in [0, bound] with a Gamma(shape, rate) prior: the data move the shape, n moves the rate.
+    """Poisson counts x in [0, bound] with a Gamma(shape, rate) prior; sum x adds to the shape, n adds to the rate.
 
     Privacy: the divergence grows with |x - x'|, so that x and x' are 0 and bound. It falls with the sum of the other
-        records, so that this sum is zero. The log-gamma terms are those of ``DirichletFamily``.
+        records, so that this sum is zero. Then the divergence is ``gain_term`` or ``loss_term`` at the prior's shape.
     Source: Geumlek et al. 2017, sec. 3.2; design notes, complete gamma-Poisson.
     """
 
@@ -81,7 +81,7 @@ class GammaShapeFamily(_GammaFamily):
         return 1.0 + self.shape / (m * r * self.bound)
 
     def divergence(self, order: float, r: float, m: float) -> float:
-        """Return the larger divergence of the two directions, at the smallest shape."""
+        """Return the larger divergence of both directions between neighbors, at the smallest shape."""
         if order >= self.order_max(r, m):
             return math.inf
         a, shift = self.shape / m, r * self.bound
@@ -96,11 +96,11 @@ class GammaShapeFamily(_GammaFamily):
 
 @dataclass(frozen=True)
 class GammaRateFamily(_GammaFamily):
-    """Exponential waiting times x in [0, bound] with a Gamma(shape, rate) prior: the data move the rate, n the shape.
+    """Waiting times x in [0, bound] with a Gamma(shape, rate) prior; sum x adds to the rate, n adds to the shape.
 
     Privacy: let k be the shape, and b1 and b2 the rates of two neighbors, which differ by at most r bound. The
         divergence k [order log b1 - log(order b1 - (order - 1) b2)] / (order - 1) - k log b2 depends on b2 / b1 alone,
-        and is largest at the smallest rates: the sum of the other records is zero.
+        and is largest at the smallest rates, at which the sum of the other records is zero.
     Source: design notes, complete gamma-exponential; lambda* = 1 + rate / (r bound), and D grows with n.
     """
 
@@ -113,7 +113,7 @@ class GammaRateFamily(_GammaFamily):
         return 1.0 + self.rate / (m * r * self.bound)
 
     def divergence(self, order: float, r: float, m: float) -> float:
-        """Return the larger divergence of the two directions, at the smallest rate."""
+        """Return the larger divergence of both directions between neighbors, at the smallest rate."""
         if order >= self.order_max(r, m):
             return math.inf
         k, b, shift = self.shape / m + r * self.n, self.rate / m, r * self.bound
@@ -136,15 +136,15 @@ class GammaRateFamily(_GammaFamily):
 
 @dataclass(frozen=True)
 class BetaFailuresFamily(ConjugateFamily):
-    """Failures x in [0, bound] before a fixed number of successes, with a Beta(alpha, beta) prior on their chance.
+    """Failures x in [0, bound] before a fixed number of successes, with a Beta prior on the success probability.
 
-    The data move the second shape, n moves the first: Beta(alpha + successes n, beta + sum x).
+    At a likelihood power of one the posterior is Beta(alpha + successes * n, beta + sum x).
 
     Privacy: if the first shape is A, the log-partition of the second shape b is F(b) = log G(b) - log G(A + b), so that
-        the divergence D is ``gain_term`` or ``loss_term`` at b less the same term at A + b. F is convex, so that D
-        grows with |x - x'|, and x and x' are 0 and bound. F' is concave (its second derivative is psi_2(b) -
-        psi_2(A + b) < 0), and the middle one of the three arguments of F in D is their weighted mean, so that dD/db <=
-        0: the sum of the other records is zero.
+        the divergence D is ``gain_term`` or ``loss_term`` at b, minus the same term at A + b. F is convex, so that D
+        grows with |x - x'|, and x and x' are 0 and bound. F' is concave (its second derivative is psi_2(b) - psi_2(A +
+        b) < 0), and the middle one of the three arguments of F in D is their weighted mean. So D does not grow with b,
+        and is largest if the sum of the other records is zero.
     Source: Geumlek, Song and Chaudhuri 2017, Theorem 15 (Beta posteriors); lambda* = 1 + beta / (r m bound).
     """
 
@@ -162,7 +162,7 @@ class BetaFailuresFamily(ConjugateFamily):
         return self.alpha / m + r * self.successes * self.n
 
     def divergence(self, order: float, r: float, m: float) -> float:
-        """Return the larger divergence of the two directions, at the smallest second shape."""
+        """Return the larger divergence of both directions between neighbors, at the smallest second shape."""
         if order >= self.order_max(r, m):
             return math.inf
         b, shift = self.beta / m, r * self.bound
@@ -191,7 +191,7 @@ class NormalFamily(ConjugateFamily):
     """Normal values x in [lower, upper] of known variance with a normal prior on their mean.
 
     Privacy: all posteriors have the same variance v, and the means of neighbors differ by at most shift = r (upper -
-        lower) v / variance: the divergence is at most order shift^2 / (2 v), for every order.
+        lower) v / variance: the divergence is at most order * shift^2 / (2 v), for every order.
     Source: Geumlek et al. 2017, sec. 3.3; Mironov 2017, Proposition 7.
     """
 
@@ -210,7 +210,7 @@ class NormalFamily(ConjugateFamily):
         return 1.0 / (1.0 / (m * self.prior_variance) + r * self.n / self.variance)
 
     def divergence(self, order: float, r: float, m: float) -> float:
-        """Return order shift^2 / (2 v)."""
+        """Return order * shift^2 / (2 v)."""
         v = self._posterior_variance(r, m)
         shift = r * (self.upper - self.lower) * v / self.variance
         return order * shift * shift / (2.0 * v)

@@ -1,4 +1,4 @@
-"""Rounded normal numbers from the operating system's randomness, with exactly their law."""
+"""Exact draws of rounded normal numbers, with the operating system's randomness."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 _BITS = 64
 _MIN_BATCH = 1 << 10
 _PROPOSALS_PER_NUMBER = 1.4
-"""Proposals per requested number; 0.76 of them are accepted."""
+"""The number of proposals for each requested number; a proposal is accepted with probability 0.76."""
 LOG_ERROR = 2.0**-49
-"""Bound on the error of a double-precision logarithm x of a rounded number, relative to 1 + x."""
+"""Bound on the error of a logarithm x of a rounded number in double precision, relative to 1 + x."""
 
 
 class RoundedNormals:
-    """round(scale N) for independent standard normal N, as whole floats; the scale is at least 1, and far below 2^53.
+    """Draws of round(scale * N), as floats, for independent standard normal N; 1 <= scale, far below 2^53.
 
     Privacy: the law is exactly that of rounded normal numbers: every whole number is possible, whatever its size.
         Double precision decides only if neither its error (``LOG_ERROR``) nor the bits not yet drawn can change the
         decision; otherwise more bits are drawn, and decimals with enough digits decide. The assumption is that the
-        error of logarithms in double precision is at most ``LOG_ERROR``, 8 times that of correct rounding.
+        error of logarithms in double precision is at most ``LOG_ERROR``, 8 times the error of correct rounding.
     Source: von Neumann 1951: an exponential number x is kept if another one exceeds (x - 1)^2 / 2; the kept numbers
         have a density proportional to exp(-x^2 / 2). Karney 2016 (exact sampling by bits that are drawn as needed).
     """
@@ -40,7 +40,7 @@ class RoundedNormals:
         self._scale, self._ready = scale, np.zeros(0)
 
     def __call__(self, shape: tuple[int, ...]) -> Floats:
-        """Return numbers in an array of this shape."""
+        """Return an array of this shape with independent draws."""
         count = math.prod(shape)
         while len(self._ready) < count:
             size = int(_PROPOSALS_PER_NUMBER * max(count - len(self._ready), _MIN_BATCH))
@@ -53,8 +53,8 @@ class RoundedNormals:
 def accepted_normals(first: Words, second: Words, scale: float) -> Floats:
     """Return the rounded normal numbers of the proposals that are accepted, in order.
 
-    Proposals are the negative logarithms of the first words; the second words decide whether a proposal is accepted,
-    and their last bit is the sign.
+    Proposals are the negative logarithms of the first random words; the second words decide whether a proposal is
+    accepted, and their last bit is the sign.
     """
     kept, unsure, numbers = decide_in_floats(first, second, scale)
     for place in np.flatnonzero(unsure):
@@ -67,7 +67,8 @@ def accepted_normals(first: Words, second: Words, scale: float) -> Floats:
 def decide_in_floats(first: Words, second: Words, scale: float, bits: int = _BITS) -> tuple[Flags, Flags, Floats]:
     """Return which proposals are accepted, which ones double precision cannot decide, and the rounded numbers.
 
-    A word w of b bits stands for any u in [w, w + 1) / 2^b: -log u is within 1 / 2w of its value at the middle.
+    A word w of b bits stands for a uniform u in [w / 2^b, (w + 1) / 2^b), of which more bits can be drawn; -log u is
+    within 1 / (2 w) of its value at the middle of this interval.
     """
     with np.errstate(divide="ignore"):
         size, error = _exponential(first, bits)
@@ -90,7 +91,7 @@ def _exponential(words: Words, bits: int) -> tuple[Floats, Floats]:
 
 
 def decide_with_more_bits(first: int, second: int, scale: float, bits: int = _BITS) -> int | None:
-    """Return the rounded number of one proposal, or None if it is rejected; draws more bits until it is decided."""
+    """Draw more bits until one proposal is decided; return its rounded number, or None if it is rejected."""
     sign, second = (1 if second & 1 else -1), second >> 1
     extra = 0
     while True:
@@ -104,7 +105,7 @@ def decide_with_more_bits(first: int, second: int, scale: float, bits: int = _BI
 
 
 def _decide_exactly(first: int, second: int, scale: float, bits: int) -> tuple[int | None, bool]:
-    """Return the whole number of a proposal (None: rejected), and whether these bits decide it."""
+    """Return the rounded number of a proposal, None if it is rejected, and whether these bits suffice to decide."""
     with localcontext(Context(prec=bits // 3 + 20)):
         low, high = _log_bounds(first, bits)
         threshold_low, threshold_high = _log_bounds(second, bits - 1)
@@ -116,10 +117,10 @@ def _decide_exactly(first: int, second: int, scale: float, bits: int) -> tuple[i
 
 
 def _log_bounds(word: int, bits: int) -> tuple[Decimal, Decimal]:
-    """Return bounds of -log u for u in [word, word + 1) / 2^bits; log(1 + 1 / w) < 1 / w.
+    """Return bounds on -log u for u in [word / 2^bits, (word + 1) / 2^bits).
 
-    The logarithm is correctly rounded, to so many digits that all rounding here adds up to less than a thousandth of a
-    bit.
+    They are at most 1 / word apart, up to rounding. The logarithm is correctly rounded to so many digits that all
+    rounding here adds up to less than a thousandth of a bit.
     """
     slack = Decimal(10) ** -(bits // 3 + 2)
     low = -(Decimal(word + 1) / 2**bits).ln() - slack

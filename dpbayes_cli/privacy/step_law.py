@@ -1,4 +1,4 @@
-"""The interface of every law of a plan's step: it adds noise, draws parameters, runs a chain or finds bounds."""
+"""The interface of the law of a plan's step, which adds noise, draws parameters, runs a chain or chooses bounds."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ class StepLaw:
     """The calibrated law of one step of a plan; its users ask what it can do, never which class it is."""
 
     adds_noise: ClassVar[bool] = False
-    """Whether it adds integer noise to a statistic; otherwise it draws."""
+    """Whether the law adds integer noise to a statistic; otherwise it draws parameters or bounds."""
     has_moments: ClassVar[bool] = False
-    """Whether a plan can state moments of its draws."""
+    """Whether a plan can state the moments of draws from the law."""
     slow_moments: ClassVar[bool] = False
-    """Whether these take seconds each, so that only few are computed."""
+    """Whether the computation of moments takes seconds, so that plans compute only few."""
     draws_exactly: ClassVar[bool] = True
     """Whether draws follow the stated law exactly, rather than as the limit of a chain."""
     draws_at_once: ClassVar[bool] = False
-    """Whether many draws of one call are independent, and cheaper than as many calls."""
+    """Whether one call can return many independent draws at a lower cost in time than many calls."""
     can_be_dictated: ClassVar[bool] = True
-    """Whether all of its randomness is choices and noise, whose outcomes an audit can dictate."""
+    """Whether an audit can dictate the outcomes of all random choices and all noise of the law."""
 
     @property
     def can_be_simulated(self) -> bool:
-        """Whether its releases can be predicted without data."""
+        """Whether a plan can simulate releases by the law without data."""
         return self.adds_noise or self.has_moments
 
     @property
@@ -34,13 +34,13 @@ class StepLaw:
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """The assumptions of this law's guarantee that not every guarantee has, one text each."""
+        """The assumptions that this law's guarantee needs in addition to those of every guarantee, one text each."""
         return ()
 
     def is_possible(self, draw: Sequence[float]) -> bool | None:
-        """Return whether this law can release a finite draw, for some data set; None: not known."""
+        """Return whether some data set makes this law release a given finite draw; None if this is not known."""
         return None
 
     def coarsened(self) -> Self:
-        """Return the same law on a cover with fewer points, at the same cost, if it has very many: for audits."""
+        """Return a law of the same cost for audits; if this law's grid is very large, its grid has fewer points."""
         return self

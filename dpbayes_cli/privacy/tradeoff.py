@@ -24,8 +24,8 @@ class Tradeoff:
 
     Attributes:
         guarantee: the guarantee.
-        renyi: the finite Renyi divergences of the guarantee, at the orders of the grid and at those that the guarantee
-            states itself.
+        renyi: the finite Renyi divergences of the guarantee, at the orders of the grid and at the orders that the
+            guarantee stores.
     """
 
     guarantee: Guarantee
@@ -51,7 +51,7 @@ class Tradeoff:
         return min(deltas)
 
     def epsilon(self, delta: float) -> float:
-        """Return the smallest epsilon that is proved to hold with a delta > 0; infinite if there is none."""
+        """Return the smallest epsilon that is proved to hold with a delta > 0; infinite if none is proved."""
         low, high = 0.0, float(self.guarantee.epsilon_at(Decimal(repr(delta))))
         if not math.isfinite(high):
             return high
@@ -63,8 +63,8 @@ class Tradeoff:
     def power(self, level: float) -> float:
         """Return an upper bound on the power of any test of neighbors at a level, the probability of a false positive.
 
-        Privacy: every (epsilon, delta) statement bounds the power by exp(epsilon) level + delta, and by 1 -
-            exp(-epsilon) (1 - level - delta); the smallest of all these bounds holds.
+        Privacy: every (epsilon, delta) statement bounds the power by exp(epsilon) * level + delta, and by 1 -
+            exp(-epsilon) * (1 - level - delta); the smallest of all these bounds holds.
         Source: Wasserman and Zhou 2010; Kairouz, Oh and Viswanath 2015 (the region of error rates).
         """
         best = 1.0
@@ -75,7 +75,7 @@ class Tradeoff:
         return best
 
     def epsilons(self, count: int) -> list[float]:
-        """Return evenly spaced epsilons from 0 to one with a negligible delta; only 0 if no such epsilon is finite."""
+        """Return evenly spaced epsilons from 0 to the epsilon at a negligible delta; only 0 if that is infinite."""
         largest = float(self.guarantee.epsilon)
         if not math.isfinite(largest):
             largest = float(self.guarantee.epsilon_at(Decimal(repr(_NEGLIGIBLE_DELTA))))

@@ -17,7 +17,9 @@ SENTENCE = re.compile(r"[^.!?]+(?:[.!?](?!\s|$)[^.!?]*)*[.!?]?")
 ABBREVIATION = re.compile(r"\b(e\.g|i\.e|sec|cf|vs|Thm|Alg|eq|et al)\.\s+")
 NO_SENTENCE = re.compile(r"Source: |SELECT |CREATE |\W*$")
 """Citations and statements of SQL."""
-ENTRY = re.compile(r"\n(?= *(?:Args|Attributes|Returns|Raises|Yields|Privacy|Source|[a-z_0-9, *]{1,40}):(?: |\n))")
+ENTRY = re.compile(
+    r"\n(?= *(?:Args|Attributes|Returns|Raises|Yields|Privacy|Source|[a-z_0-9*]+(?:, [a-z_0-9*]+)*):(?: |\n))"
+)
 HEADING = re.compile(r"^ *(?:Args|Attributes|Returns|Raises|Yields):\s*", re.MULTILINE)
 
 
@@ -66,8 +68,8 @@ def split(text: str) -> Iterator[str]:
     for part in ENTRY.split(text):
         if part.strip().startswith("Source:"):
             continue
-        for sentence in SENTENCE.findall(ABBREVIATION.sub("\\1.\u00a0", HEADING.sub("", part))):
-            yield " ".join(sentence.replace("\u00a0", " ").split())
+        for sentence in SENTENCE.findall(ABBREVIATION.sub("\\1.\0", HEADING.sub("", part))):
+            yield " ".join(sentence.replace("\0", " ").split())
 
 
 def sentences() -> list[tuple[str, str]]:

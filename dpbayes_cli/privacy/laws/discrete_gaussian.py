@@ -35,7 +35,7 @@ class DiscreteGaussian(OpenDPNoise):
 
     @classmethod
     def real_scale(cls, sensitivity: int, target: Decimal) -> float:
-        """Return the root of squared L2 sensitivity / (2 rho)."""
+        """Return sqrt(S / (2 rho)), where S is the squared L2 sensitivity."""
         return math.sqrt(sensitivity / (2.0 * float(target)))
 
     def cost(self, sensitivity: int) -> Fraction:
@@ -49,7 +49,7 @@ class DiscreteGaussian(OpenDPNoise):
         return opendp_measurement("gaussian", self.scale)
 
     def characteristic(self, u: Floats) -> Floats:
-        """Return E[cos(u noise)]; for a smooth law exp(-scale^2 u^2 / 2), up to exp(-pi^2 scale^2 / 2)."""
+        """Return E[cos(u noise)], which for large scales is exp(-scale^2 u^2 / 2), up to exp(-pi^2 scale^2 / 2)."""
         if self._is_smooth:
             return np.asarray(np.exp(-0.5 * (self.scale * u) ** 2))
         z, mass = self._table()
@@ -61,7 +61,7 @@ class DiscreteGaussian(OpenDPNoise):
 
     @property
     def _is_smooth(self) -> bool:
-        """Whether Gaussian integrals replace sums over the integers: they differ by exp(-2 pi^2 scale^2)."""
+        """Whether Gaussian integrals replace sums over integers, with a relative error of exp(-2 pi^2 scale^2)."""
         return self.scale > 2.0
 
     @property
@@ -86,14 +86,14 @@ class DiscreteGaussian(OpenDPNoise):
 
     @property
     def decay(self) -> Decay:
-        """The decay of a bell: quadratic."""
+        """The quadratic decay of Gaussian tails."""
         return Decay(0.0, 0.5 / self.scale**2)
 
     @property
     def excess(self) -> float:
-        """Half a nat: -z^2 / (2 s^2) + z / s is largest at z = s."""
+        """Half a nat, the largest value of z / s - z^2 / (2 s^2), which is at z = s."""
         return 0.5
 
     def privacy(self, shifts: Sequence[Sequence[int]]) -> Guarantee:
-        """Return the zCDP guarantee for the longest shift, in L2."""
+        """Return the zCDP guarantee for the shift with the largest L2 norm."""
         return ZeroConcentrated(round_up_fraction(self.cost(max(sum(z * z for z in shift) for shift in shifts))))

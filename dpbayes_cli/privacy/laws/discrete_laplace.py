@@ -57,7 +57,7 @@ class DiscreteLaplace(OpenDPNoise):
         return np.asarray(log_mass_at_zero - np.abs(z) / self.scale)
 
     def characteristic(self, u: Floats) -> Floats:
-        """Return E[cos(u noise)] = (1 - p)^2 / ((1 - p)^2 + 2 p (1 - cos u)), p = exp(-1 / scale)."""
+        """Return E[cos(u noise)] = (1 - p)^2 / ((1 - p)^2 + 2 p (1 - cos u)) with p = exp(-1 / scale)."""
         square = math.expm1(-1.0 / self.scale) ** 2
         return np.asarray(square / (square + 4.0 * math.exp(-1.0 / self.scale) * np.sin(u / 2.0) ** 2))
 
@@ -66,13 +66,13 @@ class DiscreteLaplace(OpenDPNoise):
         return math.ceil(nats * self.scale)
 
     def simulate(self, rng: np.random.Generator, size: int | tuple[int, ...]) -> Integers:
-        """Return noise for a simulation: differences of two geometric variables."""
+        """Return noise for a simulation, drawn as differences of two geometric variables."""
         success = -math.expm1(-1.0 / self.scale)
         return np.asarray(rng.geometric(success, size) - rng.geometric(success, size), dtype=np.int64)
 
     @property
     def decay(self) -> Decay:
-        """The decay of geometric tails: linear."""
+        """The linear decay of geometric tails."""
         return Decay(1.0 / self.scale, 0.0)
 
     @property
@@ -81,5 +81,5 @@ class DiscreteLaplace(OpenDPNoise):
         return 0.0
 
     def privacy(self, shifts: Sequence[Sequence[int]]) -> Guarantee:
-        """Return the pure epsilon of the longest shift, in L1."""
+        """Return the pure epsilon for the shift with the largest L1 norm."""
         return PureDP(round_up_fraction(self.cost(max(sum(map(abs, shift)) for shift in shifts))))

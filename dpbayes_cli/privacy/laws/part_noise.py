@@ -26,8 +26,8 @@ _DOWN = Context(prec=30, rounding=ROUND_FLOOR)
 class PartNoise(NoiseLaw):
     """Independent noise of one kind on consecutive parts of a statistic, with one scale per part.
 
-    Privacy: the noise of the parts is independent: epsilons of discrete Laplace parts add up, and so do the rhos of
-        discrete Gaussian parts, to the budget that was divided among them.
+    Privacy: the parts have independent noise, so that the epsilons of discrete Laplace parts add up, and so do the rhos
+        of discrete Gaussian parts. The sum is the budget that was divided among the parts.
     Source: design notes, budget per node; basic composition.
 
     Attributes:
@@ -35,7 +35,7 @@ class PartNoise(NoiseLaw):
         sizes: the number of components of each part.
 
     Raises:
-        ValueError: the laws are of several kinds, or their number is not that of the parts.
+        ValueError: the laws are of several kinds, or there are not as many laws as sizes.
     """
 
     laws: tuple[NoiseLaw, ...]
@@ -67,8 +67,8 @@ class PartNoise(NoiseLaw):
     def at(self, component: int) -> NoiseLaw:
         """Return the law of the noise on one component.
 
-        Callers state a component and not a part: a law that was read back from storage does not know where parts of
-        equal scale meet.
+        The argument is a component and not a part, because a law from storage may have joined adjacent parts with equal
+        scales.
         """
         return self.laws[bisect.bisect_right(self._ends, component)]
 
@@ -82,12 +82,12 @@ class PartNoise(NoiseLaw):
         return [noisy for law, part in parts for noisy in law.release(list(part))]
 
     def log_pmf(self, z: Integers) -> Floats:
-        """Return log P(noise = z), components along the last axis."""
+        """Return log P(noise = z), elementwise; the last axis of z runs over the components."""
         parts = np.split(np.asarray(z), self._ends[:-1], axis=-1)
         return np.concatenate([law.log_pmf(part) for law, part in zip(self.laws, parts, strict=True)], axis=-1)
 
     def characteristic(self, u: Floats) -> Floats:
-        """Return E[cos(u noise)], components along the last axis."""
+        """Return E[cos(u noise)], elementwise; the last axis of u runs over the components."""
         parts = np.split(np.asarray(u), self._ends[:-1], axis=-1)
         return np.concatenate([law.characteristic(part) for law, part in zip(self.laws, parts, strict=True)], axis=-1)
 
@@ -96,13 +96,13 @@ class PartNoise(NoiseLaw):
         return max(law.radius(nats) for law in self.laws)
 
     def simulate(self, rng: np.random.Generator, size: int | tuple[int, ...]) -> Integers:
-        """Return noise for a simulation, components along the last axis."""
+        """Return noise for a simulation; the last axis runs over the components."""
         leading = size[:-1] if isinstance(size, tuple) else ()
         drawn = [law.simulate(rng, (*leading, count)) for law, count in zip(self.laws, self.sizes, strict=True)]
         return np.concatenate(drawn, axis=-1)
 
     def privacy(self, shifts: Sequence[Sequence[int]]) -> Guarantee:
-        """Return the cost of the most expensive shift: the composition over the parts that it moves."""
+        """Return the cost of the most expensive shift; a shift's cost is composed over the parts that it changes."""
         return max((self._cost(shift) for shift in shifts), key=lambda cost: cost.rho)
 
     def _cost(self, shift: Sequence[int]) -> Guarantee:
@@ -111,11 +111,11 @@ class PartNoise(NoiseLaw):
 
     @classmethod
     def parse(cls, scale: float, parameters: Mapping[str, Any]) -> NoiseLaw:  # type: ignore[override]
-        """Refuse: stored parts are read back from the scales of the components, not by their kind."""
-        raise ValueError("noise by parts is not read back by its kind")
+        """Refuse, because one scale does not determine the parts; ``parse_noise`` restores them from all scales."""
+        raise ValueError("noise by parts cannot be restored from one scale")
 
     def serialize(self) -> dict[str, Any]:
-        """Return the stored form: the components hold the scales, ``parameters`` the other parameters of the laws."""
+        """Return the stored form, without the scales, which documents store with the components."""
         stored = [law.serialize() for law in self.laws]
         parameters = [part["parameters"] for part in stored if "parameters" in part]
         fields: dict[str, Any] = {"law": self.kind, "scale": None}
