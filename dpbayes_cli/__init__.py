@@ -1,3 +1,3 @@
 """dpbayes: Bayesian posteriors released under differential privacy, with a durable budget ledger."""
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"

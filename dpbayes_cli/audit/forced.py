@@ -1,9 +1,9 @@
 """Run a release with dictated outcomes: record the exact law of each draw, and what is released.
 
 A release may depend on the data only through the laws of its draws. So the audit replaces each draw by an outcome that
-is fixed beforehand, and records the law of the draw. Two neighboring data sets must lead to the same draws in the same
-order; then the privacy loss follows from the laws. They must also lead to the same released values, because these may
-depend only on the outcomes.
+is fixed beforehand, and records the law of the draw. On two neighboring data sets, the code must ask for the same kinds
+of draws in the same order; only their laws may differ, and the privacy loss is computed from these laws. They must also
+lead to the same released values, because these may depend only on the outcomes.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ class PrivacyLoss:
 
     Attributes:
         up, down: the largest log ratio of an outcome's two probabilities, and the largest negative log ratio.
-        spread: for choices, the largest log ratio minus the smallest one; 0 for noise.
+        spread: the largest log ratio minus the smallest one, if the law chooses among cells; unused and 0 for noise.
         renyi: Renyi divergences at ``RENYI_ORDERS``, in both directions, shape (2, n_orders).
     """
 

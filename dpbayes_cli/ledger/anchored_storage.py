@@ -1,8 +1,8 @@
 """Open a ledger: verify it, compare it with its anchors, and append its new head to the anchors after a change.
 
 The first transaction of a process replays the entries after the last checkpoint. A later transaction replays only the
-entries that were appended after the previous one. So a release verifies its whole ledger only once, before it locks the
-ledger.
+entries that were appended after the previous one. So a release replays the entries after the last checkpoint only once,
+before it locks the ledger.
 
 The anchors stay locked from the comparison until the new head is appended. The change is committed before the head is
 appended. If the process is killed between the two steps, an anchor lacks the last entries, and the next command appends

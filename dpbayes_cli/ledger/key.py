@@ -1,4 +1,5 @@
-"""The optional key of a ledger, with which every entry is signed: it reveals that a chain was rewritten as a whole.
+"""The optional key of a ledger, which signs all entries from its introduction on: it reveals that a chain was rewritten
+as a whole.
 
 The hashes alone do not show this, because whoever can write the file can recompute them. A signed entry carries an HMAC
 of itself and of the previous entry's hash, so that each signature covers all entries before it too.

@@ -1,7 +1,7 @@
 """Rebuild a chain from the readable entries of a damaged one, so that no spent budget becomes available again.
 
 Entries that verify are kept as they are. A readable charge that does not verify is charged again under a new name, even
-if it does not fit. Totals and limits are lowered to the smallest ones that can be read in any entry.
+if it does not fit. A total or limit is lowered if a readable entry that does not verify states a smaller one.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Back up a ledger, and salvage a damaged one so that no spent budget becomes available again.
 
-Entries after the first damaged one cannot be verified. Charges in these entries are charged again under new names. So
-is every unfinished release, because its draw may have been published in a lost entry. Unreadable entries are listed,
-and a human must adopt the salvaged ledger before anything more is charged.
+Entries after the first damaged one cannot be verified. Readable charges in these entries are charged again under new
+names. So is every unfinished release, because its draw may have been published in a lost entry. Unreadable entries are
+listed, and a human must adopt the salvaged ledger before anything more is charged.
 """
 
 from __future__ import annotations

@@ -68,11 +68,12 @@ class FourierLaplace(NoiseMechanism):
     info: ClassVar[MethodInfo] = MethodInfo(
         releases="For every pattern of bits of a table, the noisy number of records in which an odd number of these "
         "bits is 1. A pattern that several tables share is released once. Tables are rebuilt from these numbers, "
-        "linear programming finds the nearest non-negative tables that agree on all shared margins, and inference uses "
-        "those tables.",
+        "and inference accounts for their noise. Linear programming finds the nearest non-negative tables that agree "
+        "on all shared margins; method: naive infers from those tables.",
         guarantee="Pure epsilon-DP. The noise scale is sensitivity / epsilon. The sensitivity is the largest number of "
         "patterns whose parity differs between two records: 2^(k-1) for one table of k bits. With on_invalid: drop, "
-        "or with add-remove neighbors, sums of signs (-1 for a record in which the pattern is odd, +1 for any other) "
+        "or with add-remove neighbors, sums of signs (-1 for a valid record in which the pattern is odd, +1 for any "
+        "other valid record) "
         "and the number of valid records are released instead.",
         assumptions="A record with an invalid cell in any variable counts in no table. Variables with more than two "
         "values are coded in binary; a code that stands for no value is a cell without records.",

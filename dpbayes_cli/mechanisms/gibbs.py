@@ -78,8 +78,9 @@ class Gibbs(DrawMechanism):
         releases="The last points of a Markov chain: parameters and, for hidden Markov models, the state of every "
         "sequence at every step. The points of all sweeps are paid for, so that releasing more of them "
         "(sampling.draws) costs nothing more.",
-        guarantee="Pure epsilon-DP of the chain that runs, whether or not it has mixed. Each update has a bounded "
-        "range, and accounts are charged the Renyi curve: k updates of range e cost k e^2 / 8 in zCDP. The hidden "
+        guarantee="Pure epsilon-DP of the chain that runs, whether or not it has mixed. Each update costs at most as "
+        "much as one choice of bounded range e, so that k updates cost k e^2 / 8 in zCDP. Accounts in (epsilon, "
+        "delta), RDP or zCDP are charged the Renyi curve, pure accounts epsilon. The hidden "
         "states of all sites are drawn for the cost of one update, because a record is at one site only. Likewise all "
         "rows of a table are drawn for the cost of one update, because a record counts in one row only. The number of "
         "sweeps is public, and the chain is charged before it starts.",

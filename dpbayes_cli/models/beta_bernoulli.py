@@ -68,7 +68,8 @@ class BetaBernoulli(BetaProbability):
         guarantee="The mechanism gives the guarantee. The L1 sensitivity is 1 for complete records under replace-one "
         "(one count), 2 for dropped records under replace-one (two counts), and 1 under add-remove (two counts).",
         assumptions="Each record holds one binary outcome. Records are independent given theta. The two valid texts "
-        "are public. With impute:VALUE, an invalid cell counts as if it held VALUE.",
+        "are public. With impute:VALUE, an invalid cell counts as if it held VALUE; the custodian states that VALUE "
+        "is a fair stand-in.",
         source="Foulds et al. 2016, sec. 3.2; Zhang, Rubinstein and Dimitrakakis 2016, Alg. 1; Bernstein and Sheldon "
         "2018, sec. 3 and Fig. 1 (binomial).",
         corrections="If n is public and records are complete, the statistic is one number with sensitivity 1, where "

@@ -48,7 +48,8 @@ class BetaGeometric(WholeNumber, BetaProbability):
         guarantee="The mechanism gives the guarantee. One record moves the sum by at most the public bound.",
         assumptions="Each record holds one whole number, the failures before the first success; larger numbers are "
         "clamped to the public bound or dropped. Attempts are independent and have the same probability of success. "
-        "With impute:VALUE, an invalid cell counts as if it held VALUE.",
+        "With impute:VALUE, an invalid cell counts as if it held VALUE; the custodian states that VALUE is a fair "
+        "stand-in.",
         source="Bernstein and Sheldon 2018, sec. 3.3 and Alg. 2-3; Geumlek, Song and Chaudhuri 2017, sec. 3.",
         corrections="Inference accounts for the clamping: it computes the exact likelihood by inverting the "
         "characteristic function. The paper uses a normal approximation. The mechanisms gibbs, map, ops and rdp-* "

@@ -62,7 +62,7 @@ class DirichletCategorical(DirichletProbabilities, ConjugatePosterior):
         guarantee="The mechanism gives the guarantee. The L1 sensitivity is 2 under replace-one (one count falls, "
         "another rises) and 1 under add-remove.",
         assumptions="Each record holds one category from a public list. Records are independent given theta. With "
-        "impute:VALUE, an invalid cell counts as if it held VALUE.",
+        "impute:VALUE, an invalid cell counts as if it held VALUE; the custodian states that VALUE is a fair stand-in.",
         source="Bernstein and Sheldon 2018, sec. 3 and Fig. 1 (multinomial); Zhang, Rubinstein and Dimitrakakis 2016, "
         "Alg. 1.",
         corrections="Noise is drawn independently for each count. The code of Bernstein and Sheldon adds the same "

@@ -61,7 +61,7 @@ class GammaExponential(ConjugateNumber, GammaRate):
         guarantee="The mechanism gives the guarantee. One record moves the sum of times by at most the public bound.",
         assumptions="Each record holds one non-negative number; larger numbers are clamped to the public bound or "
         "dropped. Numbers are rounded to a public grid of 2^20 steps. With impute:VALUE, an invalid cell counts as if "
-        "it held VALUE.",
+        "it held VALUE; the custodian states that VALUE is a fair stand-in.",
         source="Bernstein and Sheldon 2018, sec. 3.3; Geumlek, Song and Chaudhuri 2017, sec. 3.",
         corrections="Inference accounts for the clamping: it computes the exact likelihood by inverting the "
         "characteristic function. Bernstein and Sheldon use a normal approximation, and a bound that depends on the "

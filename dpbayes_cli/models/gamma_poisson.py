@@ -44,7 +44,8 @@ class GammaPoisson(WholeNumber, GammaRate):
         "rate. The mechanisms ops and rdp-* release draws of the rate instead.",
         guarantee="The mechanism gives the guarantee. One record moves the sum of counts by at most the public bound.",
         assumptions="Each record holds one count; a count above the public bound is clamped to the bound or dropped. "
-        "With impute:VALUE, an invalid cell counts as if it held VALUE.",
+        "With impute:VALUE, an invalid cell counts as if it held VALUE; the custodian states that VALUE is a fair "
+        "stand-in.",
         source="Geumlek, Song and Chaudhuri 2017, sec. 3.2; Foulds et al. 2016, sec. 3.1.",
         corrections="Inference accounts for the clamping: it computes the exact likelihood by inverting the "
         "characteristic function. Draws by ops and rdp-* ignore the clamping; the drawn rates are too small if many "

@@ -135,7 +135,8 @@ class Hmm(NoisyStatistics, LatentVariables):
         "sequences of hidden states, features of records independent given the state, Dirichlet priors"
     )
     info: ClassVar[MethodInfo] = MethodInfo(
-        releases="For each feature the noisy number of records of each sequence, time step and value. From the "
+        releases="For each feature, a noisy number of records for every combination of sequence, time step and value. "
+        "From the "
         "released numbers, inference computes the posterior of emissions, transitions, and the state of every "
         "sequence at every step.",
         guarantee="The mechanism gives the guarantee. For F features the L1 sensitivity is 2 F under replace-one and "

@@ -48,7 +48,7 @@ class HuberRegression(ConvexNumberModel):
     info: ClassVar[MethodInfo] = MethodInfo(
         releases="Draws of the coefficients from a Gibbs posterior tempered for privacy, and nothing else.",
         guarantee="The mechanism gives the guarantee. A row of the design has norm at most c; with an intercept, c^2 "
-        "= norm^2 + 1. The scale is measured after the target has been scaled to [-1, 1]. The gradient of one "
+        "= norm^2 + 1. The scale is in units of the target after its mapping to [-1, 1]. The gradient of one "
         "record's loss has norm at most c * threshold / scale, and its curvature is at most c^2 / scale^2.",
         assumptions="The assumptions of logistic-regression apply. In addition, the target is clamped to public "
         "bounds. The loss is squared near zero and linear beyond the threshold.",

@@ -71,7 +71,8 @@ class MultivariateNormal(JointNormal):
         assumptions="Each record holds D numbers. Each number is clamped to its public bounds and rounded to a public "
         "grid of 2^14 steps; a record with an invalid number is invalid. Inference assumes that no number reaches its "
         "bounds, and warns if the posterior contradicts this. Inference also treats the sums of many records as normal "
-        "given the parameters. With impute:VALUE, an invalid cell of any column counts as if it held VALUE. "
+        "given the parameters. With impute:VALUE, an invalid cell of any column counts as if it held VALUE; the "
+        "custodian states that VALUE is a fair stand-in. "
         "The bounds must be stated; they cannot be chosen privately.",
         source="Bernstein and Sheldon 2018, sec. 3.2 and Alg. 1; Park and Casella 2008 (scale mixture); Bartlett 1933.",
         corrections="The noisy matrix of second moments need not be positive definite. Inference does not repair it, "

@@ -81,8 +81,8 @@ class NaiveBayesMixture(LatentVariables):
     info: ClassVar[MethodInfo] = MethodInfo(
         releases="Draws of the class probabilities and of each class's feature tables, from a private chain. The "
         "class of each record is part of the chain's state and is not released.",
-        guarantee="The mechanism gives the guarantee. Replacing a record changes only one law from which an update "
-        "draws: the law of that record's class.",
+        guarantee="The mechanism gives the guarantee. Replacing a record changes, in the update of the classes, only "
+        "the law of that record's class, and, in the update of the feature tables, the counts by one record.",
         assumptions="Records are complete: a public value replaces every invalid cell. Given its class, a record's "
         "features are independent. Values, cut points and the number of classes are public. All records are kept in "
         "memory, with one to four bytes per cell.",

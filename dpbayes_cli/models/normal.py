@@ -73,7 +73,7 @@ class Normal(BoundedNumber):
         assumptions="Each record holds one number, rounded to a public grid of 2^14 steps between public bounds; a "
         "number out of bounds is clamped to the nearer bound or dropped. Before rounding and clamping, numbers are "
         "normal. Inference treats the sum of many records as normal given the parameters. With impute:VALUE, an "
-        "invalid cell counts as if it held VALUE.",
+        "invalid cell counts as if it held VALUE; the custodian states that VALUE is a fair stand-in.",
         source="Bernstein and Sheldon 2018, sec. 3.3 and Alg. 2-3; Park and Casella 2008 (scale mixture).",
         corrections="The paper's listing omits a factor from the mean of a random sum, and draws the truncated sum "
         "from its prior. It also treats the three regions of the sum as independent, which makes variances 1.21 times "

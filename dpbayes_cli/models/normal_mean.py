@@ -64,7 +64,7 @@ class NormalMean(ConjugateNumber):
         guarantee="The mechanism gives the guarantee. One record moves the sum by at most upper - lower.",
         assumptions="Each record holds one number, clamped to public bounds or dropped, and rounded to a public grid "
         "of 2^20 steps. The variance is known and public. With impute:VALUE, an invalid cell counts as if it held "
-        "VALUE.",
+        "VALUE; the custodian states that VALUE is a fair stand-in.",
         source="Geumlek, Song and Chaudhuri 2017, sec. 3.3; Foulds et al. 2016, sec. 3.1.",
         corrections="If the mean is restricted to [low, high], the log likelihood ratio of two records varies with "
         "the mean by at most (upper - lower) * (high - low) / variance. For symmetric bounds, this is half of 2 * "

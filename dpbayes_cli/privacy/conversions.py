@@ -130,7 +130,7 @@ def _nodes() -> Any:
 
 
 def gaussian_epsilon(mu: float, delta: Decimal) -> Decimal:
-    """Return the smallest epsilon at delta of mu-Gaussian differential privacy, rounded up.
+    """Return the smallest epsilon, rounded up, for which mu-Gaussian DP implies (epsilon, delta)-DP.
 
     Privacy: the exact delta at this epsilon is not above ``delta``, by ``gaussian_log_delta``. Earlier releases state
         the epsilon that ``gaussian_delta`` gives, rounded up. It is returned if ``gaussian_log_delta`` proves that its

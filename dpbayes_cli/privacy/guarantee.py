@@ -56,7 +56,7 @@ class Guarantee(ABC):
 
     @property
     def rho(self) -> Decimal:
-        """The parameter of zCDP; infinite if the guarantee implies no zCDP."""
+        """The parameter of zCDP, apart from ``delta``, which is charged separately; infinite if there is none."""
         return INFINITE
 
     @property

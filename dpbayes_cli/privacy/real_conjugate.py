@@ -68,7 +68,8 @@ class GammaShapeFamily(_GammaFamily):
     """Poisson counts x in [0, bound] with a Gamma(shape, rate) prior; sum x adds to the shape, n adds to the rate.
 
     Privacy: the divergence grows with |x - x'|, so that x and x' are 0 and bound. It falls with the sum of the other
-        records, so that this sum is zero. Then the divergence is ``gain_term`` or ``loss_term`` at the prior's shape.
+        records, so that this sum is zero. Then the divergence is the larger of ``gain_term`` and ``loss_term`` at shape
+        / m, with r * bound in place of r.
     Source: Geumlek et al. 2017, sec. 3.2; design notes, complete gamma-Poisson.
     """
 

@@ -55,7 +55,8 @@ def split_record(line: str, dialect: Dialect) -> list[str] | None:
     if not re.fullmatch(f"(?:{field})(?:{d}(?:{field}))*", line):
         return None
     pieces = [match[1] for match in re.finditer(f"(?:^|{d})({field})", line)]
-    return [piece.strip(BLANKS)[1:-1].replace(q + q, q) if q in piece else piece for piece in pieces]
+    texts = [(piece, piece.strip(BLANKS)) for piece in pieces]  # a tab may be the quote: then blanks hide it
+    return [text[1:-1].replace(q + q, q) if q in text else piece for piece, text in texts]
 
 
 def cell_expression(line: str, index: int, width: int, dialect: Dialect) -> str:

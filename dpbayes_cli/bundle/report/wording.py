@@ -63,11 +63,12 @@ def odds_text(guarantee: ReleasedGuarantee) -> str:
         return ""
     sure = math.ceil(1000.0 / (1.0 + math.exp(-epsilon))) / 10.0
     undecided = {
-        "replace-one": "considers two contents of that person's record equally likely",
-        "add-remove": "considers it as likely as not that this person's record is in the data",
+        "replace-one": "considers two contents of that record equally likely",
+        "add-remove": "considers it as likely as not that this record is in the data",
     }[guarantee.neighbors]
     return (
-        f"For example, suppose a reader knows the records of all people but one, and {undecided}. After seeing this "
+        f"For example, suppose a reader knows every record except one record of one person, and {undecided}. After "
+        f"seeing this "
         f"bundle, the reader can be at most {sure:g} % sure of either possibility. Further releases from the same "
         "account may increase this certainty."
     )

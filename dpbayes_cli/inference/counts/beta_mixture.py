@@ -181,7 +181,7 @@ def _support(log_weight: Callable[[Integers], Floats], n: int, kinks: list[int])
 
 
 def _smooth_length(observation: NoisyCounts) -> Callable[[int], float]:
-    """Return a function of s: the number of counts around s over which weights and components vary smoothly."""
+    """Return the width of the range around a count s in which weights and components change little, for any s."""
     (a, b), n, grain = observation.concentration, observation.total.n, observation.noise.grain
     at_zero, at_n = math.sqrt(1.0 + abs(a - 1.0)), math.sqrt(1.0 + abs(b - 1.0))
 

@@ -39,7 +39,7 @@ class RecordGroup:
 def group_records(network: Network, target: int, codes: Integers) -> Iterator[RecordGroup]:
     """Yield groups of records with the same hidden variables.
 
-    The set of hidden variables starts with the target. Missing cells that share a relevant table with a hidden variable
+    The target is always one of the hidden variables. Missing cells that share a relevant table with a hidden variable
     are added until there are no more. ``codes`` has shape (n_variables, n_records), with -1 for missing values.
     """
     missing = codes < 0

@@ -30,9 +30,9 @@ class NoisyLogWeight:
     Privacy: when the power rises from T_(t-1) to T_t, a record adds one increment for each feature to the log weight:
         the entry of a public table for the current probability of its value. The points are public. Whatever they are,
         replacing the record changes the log weight by at most D, the sum of the ranges of all tables: up to rounding, T
-        log(most / least) per feature. The log weight is an exact integer. Rounding it down to the grid adds at most one
-        unit to D. Discrete Laplace noise of scale D / epsilon makes the log weight pure epsilon-DP given the points,
-        which are charged separately.
+        log(most / least) per feature. The log weight is computed exactly, as an integer number of grid units. Rounding
+        it down to the grid adds at most one unit to D. Discrete Laplace noise of scale D / epsilon makes the log weight
+        pure epsilon-DP given the points, which are charged separately.
     Source: Neal 2001; Foulds et al. 2016, supplement; design notes, additive noise.
 
     Attributes:
