@@ -251,7 +251,7 @@ def test_regressions_of_a_number_predict_it_in_its_own_units(dpbayes: Cli, place
     done = dpbayes("predict", bundle, new)
     header, *rows = table(done)
     assert header == ["days"]
-    assert "no predictive law" in done.err
+    assert "without a predictive law" in done.err
     assert (f"the {LEVEL:g} quantile" in done.err) == (model == "quantile-regression")
     exact = 20.0 + 20.0 * linear_predictors(bundle, new).mean(axis=1)
     np.testing.assert_allclose([float(row[0]) for row in rows], exact, rtol=1e-8)
