@@ -26,6 +26,7 @@ from dpbayes_cli.commands import output
 
 COMMANDS = {
     "release": "Release a private posterior from a data file.",
+    "check": "Look at a file before a release (NOT PRIVATE).",
     "plan": "Price a release request and simulate it, without data.",
     "infer": "Analyze a bundle again: free, without data.",
     "predict": "Predict a column of new records from a bundle: free.",

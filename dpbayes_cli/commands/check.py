@@ -1,0 +1,142 @@
+"""``dpbayes check``: look at a file before a release. NOT PRIVATE."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dpbayes_cli.commands.output import emit, emit_json, emit_table, output_options
+from dpbayes_cli.commands.request_flags import RequestCommand, pop_document, read_document, request_options
+
+if TYPE_CHECKING:
+    from dpbayes_cli.sources.column_profile import ColumnProfile
+    from dpbayes_cli.workflow.file_check import FileCheck
+
+_NOT_PRIVATE = "NOT PRIVATE: read from the data, for the custodian's eyes only; nothing is written or charged"
+_SHOWN = 3
+
+
+@click.command("check", cls=RequestCommand)
+@click.argument("data", metavar="FILE")
+@click.option(
+    "--spec", "spec_path", type=click.Path(path_type=Path), metavar="FILE", help="A spec to check FILE against."
+)
+@request_options()
+@output_options
+def command(data: str, spec_path: Path | None, as_json: bool, **flags: Any) -> None:
+    """Look at FILE before a release: NOT PRIVATE, for the custodian only.
+
+    \b
+    dpbayes check data.csv
+    dpbayes check data.csv --model beta-bernoulli --column relapsed
+
+    Prints encoding, separator, columns and ranges, the cells that a spec would not read, and what to do about them.
+    Nothing is written or charged.
+    """
+    from dpbayes_cli.base.errors import SpecError
+    from dpbayes_cli.sources.location import locate
+    from dpbayes_cli.spec.release_spec import build_spec, convert_layout
+    from dpbayes_cli.workflow.file_check import check_file
+
+    document = read_document(spec_path, pop_document(flags))
+    spec, trouble = None, None
+    if document.keys() - {"source", "column"}:
+        try:
+            spec = build_spec(document)
+        except SpecError as error:
+            trouble = error
+    column = document.get("column")
+    layout = convert_layout(document.get("source", {}))
+    check = check_file(locate(data), spec, [column] if isinstance(column, str) else [], layout)
+    if trouble is not None:
+        where = f"{trouble.where}: " if trouble.where else ""
+        check.advice.append(f"the request is not complete: {where}{trouble.message}; {trouble.hint or ''}".rstrip("; "))
+    if as_json:
+        emit_json(_document(check))
+    else:
+        _show(data, check, column)
+
+
+def _document(check: FileCheck) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    from dpbayes_cli.workflow.file_check import suggested_model
+
+    layout = None if check.layout is None else asdict(check.layout)
+    return {
+        "NOT PRIVATE": _NOT_PRIVATE.partition(": ")[2],
+        "layout": layout,
+        "records": check.records,
+        "wrong_lines": check.wrong_lines,
+        "columns": [
+            {
+                "name": column.name,
+                "missing": column.missing,
+                "numbers": column.numbers,
+                "lowest": column.lowest if column.numbers else None,
+                "highest": column.highest if column.numbers else None,
+                "distinct": column.distinct,
+                "commonest": [{"text": text, "records": n} for text, n in column.commonest],
+                "model": suggested_model(column) or None,
+            }
+            for column in check.columns
+        ],
+        "checked": [
+            {**asdict(column), "commonest": [{"text": text, "records": n} for text, n in column.commonest]}
+            for column in check.checked
+        ],
+        "advice": check.advice,
+    }
+
+
+def _show(data: str, check: FileCheck, column: str | None) -> None:
+    from dpbayes_cli.workflow.file_check import suggested_model, suggested_spec
+
+    emit(_NOT_PRIVATE)
+    layout = check.layout
+    about = (
+        "Parquet" if layout is None else f"{layout.encoding}, delimiter {layout.delimiter!r}, quote {layout.quote!r}"
+    )
+    emit(f"{Path(data).name}: {check.records} records, {len(check.columns)} columns, {about}")
+    emit("")
+    rows = [[each.name, *_described(each), str(each.missing), suggested_model(each)] for each in check.columns]
+    emit_table(["column", "kind", "range or commonest texts", "missing", "model"], rows)
+    for each in check.checked:
+        emit("")
+        emit(f"{each.name}: the spec reads {each.records - each.invalid} of {each.records} cells")
+        if each.invalid:
+            emit(f"  not read: {_texts(each.commonest)}")
+        for line in each.advice:
+            emit(f"  {line}")
+    if check.advice:
+        emit("")
+        emit("what to do")
+        for line in check.advice:
+            emit(f"  {line}")
+    chosen = [each for each in check.columns if each.name == column] if column else check.columns
+    suggested = next((each for each in chosen if suggested_model(each)), None)
+    if suggested is not None and not check.checked:
+        emit("")
+        emit(f"a spec to start from, for column {suggested.name!r}:")
+        for line in suggested_spec(data, layout, suggested).splitlines():
+            emit(f"  {line}")
+
+
+def _described(column: ColumnProfile) -> tuple[str, str]:
+    """Return the kind of a column, and its range or its commonest texts."""
+    if column.missing == column.records:
+        return "empty", ""
+    if len(column.commonest) <= 2:
+        return f"{len(column.commonest)} values", _texts(column.commonest)
+    if column.is_numeric:
+        kind = "whole numbers" if column.whole == column.numbers else "numbers"
+        return kind, f"{column.lowest:g} to {column.highest:g}"
+    return f"about {column.distinct} texts", _texts(column.commonest)
+
+
+def _texts(commonest: tuple[tuple[str, int], ...]) -> str:
+    """Return the commonest texts with their numbers of cells."""
+    shown = [f"{text[:40] or '(empty)'} ({n})" for text, n in commonest[:_SHOWN]]
+    return ", ".join(shown) + (", ..." if len(commonest) > _SHOWN else "")
