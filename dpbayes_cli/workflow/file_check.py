@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from dpbayes_cli.base.cell_grammar import normal_cell
@@ -30,7 +30,7 @@ _COMMA_DECIMAL = re.compile(r"[+-]?\d+,\d+")
 _THOUSANDS = re.compile(r"[+-]?\d{1,3}(?:([,. '])\d{3})(?:\1\d{3})*(?:[.,]\d+)?")
 _DATE = re.compile(r"\d{4}-\d{1,2}-\d{1,2}.*|\d{1,2}[./]\d{1,2}[./]\d{2,4}")
 _WITH_UNIT = re.compile(r"[^\w.+-]?\s*[+-]?\d+(?:\.\d+)?\s*[^\d\s].*")
-_YES = ("yes", "y", "true", "t", "1", "positive", "pos", "ja", "oui", "si", "case", "dead", "died")
+_YES = ("yes", "y", "true", "t", "positive", "pos", "ja", "oui", "si", "case", "dead", "died")
 
 
 @dataclass(frozen=True)
@@ -104,6 +104,8 @@ def check_file(
     check.advice += _name_advice(names, stated)
     if spec is not None:
         model = spec.build_model()
+        if layout is not None:  # as the release reads it
+            relation = text_relation(path, replace(layout, quote=spec.source.quote))
         check.checked = list(_checked(spec, model, relation, columns))
     return check
 
