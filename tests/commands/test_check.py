@@ -11,7 +11,7 @@ import pytest
 from tests.conftest import Cli
 
 RECORDS = [(age, "yes" if age % 3 else "no") for age in range(20, 80)] * 20
-RATE = ("--model", "beta-bernoulli", "--column", "relapsed")
+RATE = ("--model", "beta-bernoulli", "--column", "relapsed", "--success", "yes", "--failure", "no")
 AGE = ("--model", "normal", "--column", "age", "--lower", "0", "--upper", "120")
 
 
