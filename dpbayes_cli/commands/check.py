@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dpbayes_cli.commands.output import emit, emit_json, emit_table, output_options
-from dpbayes_cli.commands.request_flags import RequestCommand, pop_document, read_document, request_options
+from dpbayes_cli.commands.request_command import (
+    RequestCommand,
+    pop_document,
+    read_document,
+    request_options,
+    spec_option,
+)
 
 if TYPE_CHECKING:
     from dpbayes_cli.sources.column_profile import ColumnProfile
@@ -20,9 +26,7 @@ _SHOWN = 3
 
 @click.command("check", cls=RequestCommand)
 @click.argument("data", metavar="FILE")
-@click.option(
-    "--spec", "spec_path", type=click.Path(path_type=Path), metavar="FILE", help="A spec to check FILE against."
-)
+@spec_option
 @request_options()
 @output_options
 def command(data: str, spec_path: Path | None, as_json: bool, **flags: Any) -> None:

@@ -14,7 +14,7 @@ from dpbayes_cli.core.columns import AnyColumn
 from dpbayes_cli.sources.file_layout import UTF8, UTF8_MARKED, UTF16, FileLayout
 from dpbayes_cli.sources.records import literal
 from dpbayes_cli.sources.source import unreadable
-from dpbayes_cli.sources.statements import any_code_expression
+from dpbayes_cli.sources.statements import code_expression
 
 COMMONEST = 8
 """So many of the commonest texts of a column are looked at."""
@@ -115,7 +115,7 @@ def commonest_invalid(relation: str, index: int, column: AnyColumn) -> tuple[int
     """
     cells = f"(SELECT coalesce(c{index}, '') AS cell FROM {relation})"
     invalid = (
-        f"SELECT trim(cell, {literal(BLANKS)}) AS text FROM {cells} WHERE {any_code_expression('cell', column)} IS NULL"
+        f"SELECT trim(cell, {literal(BLANKS)}) AS text FROM {cells} WHERE {code_expression('cell', column)} IS NULL"
     )
     rows = _rows(
         f"SELECT text, count(*) AS n, sum(count(*)) OVER () FROM ({invalid}) GROUP BY text "
