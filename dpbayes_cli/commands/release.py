@@ -76,6 +76,7 @@ def command(
 
     check_address_space()  # before OpenDP and DuckDB are loaded, and before anything is charged
     from dpbayes_cli.base.process_hardening import disable_core_dumps
+    from dpbayes_cli.workflow.assumed import assumed_values
     from dpbayes_cli.workflow.prepare import ReleaseOptions, prepare
     from dpbayes_cli.workflow.release import release
 
@@ -86,7 +87,8 @@ def command(
     if fresh and release_id is not None:
         raise click.UsageError("--fresh and --release-id exclude each other: a new --release-id is a new draw")
     disable_core_dumps()
-    spec, location = _read_request(data, spec_path, pop_document(flags))
+    stated = read_document(spec_path, pop_document(flags))
+    spec, location = _read_request(data, spec_path, stated)
     options = ReleaseOptions(release_id, fresh, same_data, not no_open_account, purpose, out, analyst)
     ledger = open_ledger(ledger_place)
     with prepare(spec, location, options, ledger) as prepared:
@@ -94,7 +96,7 @@ def command(
         if dry_run:
             _show_cost(prepared, ledger, as_json=as_json)
             return
-        say(f"settings: {', '.join(_settings(prepared))}")
+        say(_in_lines(f"assumed: {'; '.join(assumed_values(prepared, stated))}"))
         with reading_shown():
             outcome = release(prepared, ledger, say)
     if as_json:
@@ -103,14 +105,16 @@ def command(
         _show(outcome)
 
 
-def _read_request(data: tuple[str, ...], spec_path: Path | None, flags: dict[str, Any]) -> tuple[ReleaseSpec, Location]:
-    """Read the spec and find the data; a path in a spec file is relative to the file."""
+def _read_request(
+    data: tuple[str, ...], spec_path: Path | None, stated: dict[str, Any]
+) -> tuple[ReleaseSpec, Location]:
+    """Check the stated request and find the data; a path in a spec file is relative to the file."""
     from dpbayes_cli.base.errors import SpecError
     from dpbayes_cli.sources.location import is_remote
     from dpbayes_cli.spec.release_spec import build_spec
     from dpbayes_cli.workflow.release_data import locate_data
 
-    spec = build_spec(read_document(spec_path, flags))
+    spec = build_spec(stated)
     if not data and spec.data is None:
         raise SpecError("no data set is named", where="data", hint="dpbayes release DATA, or data: FILE in the spec")
     if not data:
@@ -120,18 +124,11 @@ def _read_request(data: tuple[str, ...], spec_path: Path | None, flags: dict[str
     return spec, locate_data(spec.source, *data)
 
 
-def _settings(prepared: PreparedRelease) -> list[str]:
-    """Return the main settings of a request, stated or by default, as texts to print."""
-    spec, private, parameters = prepared.spec, prepared.plan.bounds, prepared.plan.parameters
-    return [
-        f"account {prepared.charge.account}",
-        f"{spec.privacy.neighbors} neighbors",
-        *([] if spec.privacy.unit is None else [f"privacy unit {spec.privacy.unit.column!r}"]),
-        f"invalid records: {spec.on_invalid}",
-        f"mechanism {spec.mechanism}",
-        *([] if private is None else [f"private bounds near the {private.described()} of the data"]),
-        *(f"{name} {parameters[name]}" for name in ("support", "power_applies_to") if name in parameters),
-    ]
+def _in_lines(text: str) -> str:
+    """Return a text in lines of at most 80 characters."""
+    import textwrap
+
+    return textwrap.fill(text, 80, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
 
 
 def _show_cost(prepared: PreparedRelease, ledger: Ledger, *, as_json: bool) -> None:

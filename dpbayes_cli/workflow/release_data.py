@@ -53,6 +53,11 @@ class ReleaseData:
         """Whether the source gives access to single records and not only to statistics; it is not opened for this."""
         return self._unopened().hands_over_records
 
+    @property
+    def is_delimited(self) -> bool:
+        """Whether the data are text files, whose layout matters."""
+        return (self._spec.source.format or self._location.format) == "csv"
+
     def open_source(self) -> Source:
         """Return the open source, after checking existence, permissions, header and the stated number of records.
 

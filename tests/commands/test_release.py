@@ -64,6 +64,15 @@ def test_a_failed_analysis_does_not_draw_again(
     assert printed["remaining"] == {"epsilon": "2"}
 
 
+def test_release_prints_the_defaults_that_it_uses_and_no_others(dpbayes: Cli, coin: Path) -> None:
+    assumed = " ".join(dpbayes("release", coin, *COIN).err.partition("assumed: ")[2].partition("charged")[0].split())
+    assert "success '1'; failure '0'; prior alpha 1; prior beta 1; mechanism laplace" in assumed
+    stated = ["--success", "1", "--failure", "0", "--prior", "alpha=1,beta=1", "--mechanism", "laplace"]
+    again = dpbayes("release", coin, *COIN, *stated, "--delimiter", ",", "--dataset", "coin").err
+    assert "assumed: invalid records drop; neighbors replace-one; quote '\"'\n" in again
+    assert max(map(len, again.splitlines()[:1])) <= 80
+
+
 def test_fresh_pays_for_a_new_draw(dpbayes: Cli, coin: Path) -> None:
     """At epsilon 0.001, two draws are equal with probability below 1e-6."""
     again = ["release", coin, "--model", "beta-bernoulli", "--fresh", "--json", "--eps"]

@@ -1,0 +1,65 @@
+"""The defaults that a release uses because its request does not state the values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from dpbayes_cli.core.columns import Column
+from dpbayes_cli.core.model import Model
+from dpbayes_cli.core.section import Section
+from dpbayes_cli.workflow.prepare import PreparedRelease
+
+_LAYOUT = ("delimiter", "quote")
+"""The keys of the source whose defaults matter for the cells of a text file."""
+
+
+def assumed_values(prepared: PreparedRelease, stated: Mapping[str, Any]) -> list[str]:
+    """Return one text for each default that a release uses and that can change its result.
+
+    Defaults of inference are left out: they can be changed afterwards at no privacy cost.
+
+    Args:
+        prepared: the release.
+        stated: the request as the user stated it, in a spec file and by flags.
+    """
+    spec, model = prepared.spec, prepared.model
+    texts = [
+        *_defaults(spec.domain, _section(stated, "domain"), model),
+        *(f"prior {text}" for text in _defaults(spec.prior, _section(stated, "prior"), model)),
+    ]
+    if prepared.plan.bounds is not None:
+        texts.append(f"private bounds near the {prepared.plan.bounds.described()} of the data")
+    for key, name in (("mechanism", "mechanism"), ("on_invalid", "invalid records")):
+        if key not in stated:
+            texts.append(f"{name} {getattr(spec, key)}")
+    if "neighbors" not in _section(stated, "privacy"):
+        texts.append(f"neighbors {spec.privacy.neighbors}")
+    parameters = prepared.plan.parameters
+    texts += [f"{name} {parameters[name]}" for name in ("support", "power_applies_to") if name in parameters]
+    if prepared.data.is_delimited:
+        layout = _section(stated, "source")
+        texts += [f"{key} {getattr(spec.source, key)!r}" for key in _LAYOUT if key not in layout]
+    if spec.dataset is None:
+        texts.append(f"account {prepared.charge.account}")
+    return texts
+
+
+def _section(stated: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    section = stated.get(key)
+    return section if isinstance(section, Mapping) else {}
+
+
+def _defaults(section: Section, stated: Mapping[str, Any], model: Model) -> Iterator[str]:
+    """Yield the keys of a section that are not stated, with the values that the model uses for them."""
+    levels = {level for column in model.columns if isinstance(column, Column) for level in column.levels}
+    for item in msgspec.structs.fields(section):
+        if item.name not in stated and not item.required:
+            value = getattr(section, item.name)
+            value = getattr(model, item.name, None) if value is None else value
+            if isinstance(value, str):
+                yield f"{item.name} {value!r}" if value in levels else f"{item.name} {value}"
+            elif isinstance(value, int | float):
+                yield f"{item.name} {value:g}"
