@@ -14,10 +14,10 @@ from dpbayes_cli.base.errors import OutputError
 
 
 def check_target(target: Path) -> None:
-    """Refuse a target that exists or cannot be written.
+    """Refuse a target if a file cannot be written next to it; missing parent directories are made.
 
     Raises:
-        OutputError: the target exists, or its directory is missing or not writable.
+        OutputError: the target exists, or its directory cannot be made or written.
     """
     try:
         str(target).encode("utf-8")
@@ -32,10 +32,19 @@ def check_target(target: Path) -> None:
             f"{str(target)!r} has the name of a temporary file, which dpbayes may remove", hint="choose another --out"
         )
     try:
+        _make_parents(target.absolute().parent)
         with locked_directory(target):
             pass
     except OSError as error:
         raise OutputError(f"cannot write {str(target)!r}: {error.strerror}", hint="choose another --out") from None
+
+
+def _make_parents(directory: Path) -> None:
+    """Make a directory and those above it, each on disk before the next."""
+    if not os.path.lexists(directory):
+        _make_parents(directory.parent)
+        directory.mkdir(exist_ok=True)
+        sync(directory.parent)
 
 
 @contextmanager

@@ -74,6 +74,10 @@ class DelimitedSource(Source):
         """Return the number of records of regular files; None for a stream."""
         return None if self.is_stream else sum(block.count(b"\n") for block in self._blocks())
 
+    def is_empty(self) -> bool:
+        """Return whether there is no record, from the first block of the files; False for a stream."""
+        return not self._location.is_stream and next(self._blocks(), None) is None
+
     def scan(self, reader: Reader) -> None:
         """Hand all records to a reader in one pass; see ``Source.scan``."""
         if not self._columns:

@@ -59,6 +59,10 @@ class Source(ABC):
     def count_records(self) -> int | None:
         """Return the number of records; None for a stream, which cannot be read twice."""
 
+    def is_empty(self) -> bool:
+        """Return whether there is no record; False for a stream. Only for data whose number of records is public."""
+        return self.count_records() == 0
+
     @abstractmethod
     def scan(self, reader: Reader) -> None:
         """Hand all records to a reader, in one pass.
@@ -113,6 +117,13 @@ def column_index(names: list[str], wanted: str | None) -> int:
         SourceError: the column is missing, several columns have its name, or no name is stated although there are
             several columns.
     """
+    other_marks = [mark for mark in ";\t|" if mark in names[0]] if len(names) == 1 else []
+    if other_marks and wanted not in names:
+        mark = other_marks[0]
+        raise SourceError(
+            f"the header is a single field that holds {mark!r}, which seems to separate columns",
+            hint=f"--delimiter {'tab' if mark == chr(9) else repr(mark)}; dpbayes check FILE shows the header",
+        )
     if wanted is None:
         if len(names) != 1:
             raise SourceError(
@@ -122,9 +133,12 @@ def column_index(names: list[str], wanted: str | None) -> int:
     if names.count(wanted) > 1:
         raise SourceError(f"the header names the column {wanted!r} more than once", hint="rename one of them")
     if wanted not in names:
+        similar = wanted.strip().casefold() in (name.strip().casefold() for name in names)
         raise SourceError(
-            f"the header has no column {wanted!r}",
-            hint="names are compared exactly; for a file without header give --no-header and --columns",
+            f"the header has no column {wanted!r}"
+            + (", but one whose name differs in blanks or in upper and lower case" if similar else ""),
+            hint="dpbayes check FILE shows the header"
+            + ("" if similar else "; for a file without header give --no-header and --columns"),
         )
     return names.index(wanted)
 

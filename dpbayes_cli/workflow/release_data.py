@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dpbayes_cli.base.errors import SourceError
 from dpbayes_cli.core.model import Model
+from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.sources.location import Location, locate, locate_for_spark
 from dpbayes_cli.sources.reader import UnitBound
 from dpbayes_cli.sources.records import Dialect
@@ -83,6 +84,8 @@ class ReleaseData:
     def _check(self, source: Source) -> None:
         spec, model = self._spec, self._model
         source.check(model.columns, model.column_names or (spec.column,))
+        if spec.privacy.neighbors is Neighbors.REPLACE_ONE and spec.privacy.unit is None and source.is_empty():
+            raise SourceError("the data have no records; nothing is charged", hint="dpbayes check FILE shows the file")
         if spec.records is not None:
             counted = source.count()
             if counted is None and spec.policy.contributions > 1:

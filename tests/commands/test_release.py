@@ -73,6 +73,30 @@ def test_release_prints_the_defaults_that_it_uses_and_no_others(dpbayes: Cli, co
     assert max(map(len, again.splitlines()[:1])) <= 80
 
 
+@pytest.mark.parametrize(
+    ("text", "column", "message"),
+    [
+        ("x\n", "x", "the data have no records; nothing is charged"),
+        ("id;x\n1;0\n", "x", "Hint: --delimiter ';'; dpbayes check FILE"),
+        ("id\tx\n1\t0\n", None, "Hint: --delimiter tab; dpbayes check FILE"),
+        ("id,X \n1,0\n", "x", "differs in blanks or in upper and lower case"),
+    ],
+)
+def test_a_file_that_would_give_a_useless_posterior_is_refused_before_the_charge(
+    text: str, column: str | None, message: str, dpbayes: Cli, place: Path, ledger_path: Path
+) -> None:
+    (place / "a.csv").write_text(text)
+    done = dpbayes("release", "a.csv", *COIN, *([] if column is None else ["--column", column]))
+    assert done.code == 4
+    assert message in done.err
+    assert not ledger_path.exists()
+
+
+def test_out_makes_its_parent_directories(dpbayes: Cli, coin: Path) -> None:
+    assert dpbayes("release", coin, "--model", "beta-bernoulli", "--eps", "1", "--out", "a/b/c").code == 0
+    assert dpbayes("verify", "a/b/c").code == 0
+
+
 def test_fresh_pays_for_a_new_draw(dpbayes: Cli, coin: Path) -> None:
     """At epsilon 0.001, two draws are equal with probability below 1e-6."""
     again = ["release", coin, "--model", "beta-bernoulli", "--fresh", "--json", "--eps"]
@@ -112,7 +136,8 @@ def test_another_prior_is_refused_because_infer_is_free(dpbayes: Cli, coin: Path
 def test_existing_output_directory_is_refused_before_the_charge(dpbayes: Cli, coin: Path, ledger_path: Path) -> None:
     Path("out").mkdir()
     assert dpbayes("release", coin, *COIN, "--out", "out").code == 8
-    assert dpbayes("release", coin, *COIN, "--out", "no/such/place").code == 8
+    Path("file").touch()
+    assert dpbayes("release", coin, *COIN, "--out", "file/place").code == 8
     assert not ledger_path.exists()
 
 
@@ -167,7 +192,7 @@ def test_account_must_be_named_if_no_file_name_can_name_one(dpbayes: Cli, coin: 
 
 
 def test_a_dry_run_prices_and_changes_nothing(dpbayes: Cli, coin: Path, ledger_path: Path, place: Path) -> None:
-    coin.write_text("x\n")  # the header is enough
+    coin.write_text("x\n1\n")
     priced = dpbayes("release", coin, *COIN, "--dry-run", "--json").json
     assert priced["guarantee"] == {"kind": "pure", "epsilon": 1.0, "delta": 0.0, "neighbors": "replace-one"}
     assert [item["noise_scale"] for item in priced["statistics"]] == [2.0, 2.0]
