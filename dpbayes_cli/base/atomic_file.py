@@ -164,3 +164,24 @@ def sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def make_directories(directory: Path) -> None:
+    """Make a directory and its parents, accessible to their owner only, and wait until they are on disk.
+
+    Existing directories are synced too: the process that made them may have been killed before its own sync.
+
+    Raises:
+        OSError: a directory cannot be made, or cannot be synced.
+    """
+    if directory == directory.parent:
+        return
+    make_directories(directory.parent)
+    made = not directory.is_dir()
+    if made:
+        directory.mkdir(mode=0o700, exist_ok=True)
+    try:
+        sync(directory.parent)
+    except OSError:
+        if made:  # else the directory is not ours, e.g. on a read-only file system
+            raise

@@ -9,7 +9,14 @@ from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 
-from dpbayes_cli.base.atomic_file import is_partial, locked_directory, new_file, rename_without_replacing, sync
+from dpbayes_cli.base.atomic_file import (
+    is_partial,
+    locked_directory,
+    make_directories,
+    new_file,
+    rename_without_replacing,
+    sync,
+)
 from dpbayes_cli.base.errors import OutputError
 
 
@@ -32,19 +39,12 @@ def check_target(target: Path) -> None:
             f"{str(target)!r} has the name of a temporary file, which dpbayes may remove", hint="choose another --out"
         )
     try:
-        _make_parents(target.absolute().parent)
+        if not (parent := target.absolute().parent).is_dir():
+            make_directories(parent)
         with locked_directory(target):
             pass
     except OSError as error:
         raise OutputError(f"cannot write {str(target)!r}: {error.strerror}", hint="choose another --out") from None
-
-
-def _make_parents(directory: Path) -> None:
-    """Make a directory and those above it, each on disk before the next."""
-    if not os.path.lexists(directory):
-        _make_parents(directory.parent)
-        directory.mkdir(exist_ok=True)
-        sync(directory.parent)
 
 
 @contextmanager

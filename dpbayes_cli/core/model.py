@@ -71,6 +71,8 @@ class Model(ABC):
     """The options that the model's inference reads."""
     default_mechanism: ClassVar[str] = "laplace"
     """The mechanism for requests that do not name one."""
+    suggested_for: ClassVar[str] = ""
+    """The kind of column for which ``dpbayes check`` suggests the model: ``two texts``, ``numbers`` or ``texts``."""
     data_check: ClassVar[DataCheck] = "cells"
     bound_keys: ClassVar[tuple[str, ...]] = ()
     """The domain keys of the bounds that a mechanism can choose privately; empty if all bounds must be stated. If

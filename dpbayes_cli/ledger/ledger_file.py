@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from dpbayes_cli.base.atomic_file import remove_abandoned, sync
+from dpbayes_cli.base.atomic_file import remove_abandoned
 from dpbayes_cli.base.errors import LedgerError
 from dpbayes_cli.base.mounts import is_mount_point, network_file_system, read_mount_table
 
@@ -35,27 +35,6 @@ def retry_while_locked(lock: Callable[[], Result], seconds: float) -> Result:
             if time.monotonic() > deadline:
                 raise
             time.sleep(_RETRY_SECONDS)
-
-
-def make_directories(directory: Path) -> None:
-    """Make a directory and its parents, accessible to their owner only, and wait until they are on disk.
-
-    Existing directories are synced too: the process that made them may have been killed before its own sync.
-
-    Raises:
-        OSError: a directory cannot be made, or cannot be synced.
-    """
-    if directory == directory.parent:
-        return
-    make_directories(directory.parent)
-    made = not directory.is_dir()
-    if made:
-        directory.mkdir(mode=0o700, exist_ok=True)
-    try:
-        sync(directory.parent)
-    except OSError:
-        if made:  # else the directory is not ours, e.g. on a read-only file system
-            raise
 
 
 def check_local(path: Path) -> None:

@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 
-from dpbayes_cli.base.atomic_file import new_file, sync
+from dpbayes_cli.base.atomic_file import make_directories, new_file, sync
 from dpbayes_cli.base.errors import LedgerError
 from dpbayes_cli.ledger.chain import Entry
-from dpbayes_cli.ledger.ledger_file import check_local, check_one_name, file_identity, make_directories
+from dpbayes_cli.ledger.ledger_file import check_local, check_one_name, file_identity
 from dpbayes_cli.ledger.sqlite_connection import (
     INDEX,
     PATIENCE,

@@ -80,6 +80,7 @@ class BetaBernoulli(BetaProbability):
     )
     domain_type: ClassVar[type[Section]] = BetaBernoulliDomain
     prior_type: ClassVar[type[Section]] = BetaBernoulliPrior
+    suggested_for: ClassVar[str] = "two texts"
     examples: ClassVar[tuple[Example, ...]] = (
         Example(prior={"alpha": 2.0, "beta": 3.0}),
         Example({"success": "yes", "failure": "no"}),

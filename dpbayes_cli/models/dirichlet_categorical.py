@@ -72,6 +72,7 @@ class DirichletCategorical(DirichletProbabilities, ConjugatePosterior):
     )
     domain_type: ClassVar[type[Section]] = DirichletCategoricalDomain
     prior_type: ClassVar[type[Section]] = DirichletCategoricalPrior
+    suggested_for: ClassVar[str] = "texts"
     examples: ClassVar[tuple[Example, ...]] = (
         Example({"categories": ["a", "b"]}),
         Example({"categories": ["a", "b", "c", "d"]}),

@@ -85,6 +85,7 @@ class Normal(BoundedNumber):
     )
     domain_type: ClassVar[type[Section]] = NormalDomain
     prior_type: ClassVar[type[Section]] = NormalPrior
+    suggested_for: ClassVar[str] = "numbers"
     bound_keys: ClassVar[tuple[str, ...]] = ("lower", "upper")
     examples: ClassVar[tuple[Example, ...]] = (
         Example({"lower": -3.0, "upper": 1.5}),

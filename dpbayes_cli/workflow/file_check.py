@@ -12,6 +12,7 @@ from dpbayes_cli.base.cell_grammar import normal_cell
 from dpbayes_cli.base.errors import SourceError, nearest
 from dpbayes_cli.core.columns import AnyColumn, Column, NumericColumn
 from dpbayes_cli.core.model import Model
+from dpbayes_cli.core.registry import model_names, model_type
 from dpbayes_cli.sources.column_profile import (
     ColumnProfile,
     commonest_invalid,
@@ -208,23 +209,29 @@ def _shell(text: str) -> str:
 
 def suggested_model(column: ColumnProfile) -> str:
     """Return the name of the model that most users would choose for a column; empty if there is none."""
+    kind = _kind(column)
+    return next((name for name in model_names() if kind and model_type(name).suggested_for == kind), "")
+
+
+def _kind(column: ColumnProfile) -> str:
+    """Return the kind of a column as in ``Model.suggested_for``; empty for columns without a usual model."""
     if column.distinct <= 1 or column.missing == column.records:
         return ""
     if len(column.commonest) == 2:
-        return "beta-bernoulli"
+        return "two texts"
     if column.is_numeric:
-        return "normal"
-    return "dirichlet-categorical" if column.distinct <= _MANY_LEVELS else ""
+        return "numbers"
+    return "texts" if column.distinct <= _MANY_LEVELS else ""
 
 
 def suggested_spec(file: str, layout: FileLayout | None, column: ColumnProfile) -> str:
     """Return a YAML spec to start from; what must come from public knowledge is left to fill in."""
-    model = suggested_model(column)
+    model, kind = suggested_model(column), _kind(column)
     domain: dict[str, str] = {}
-    if model == "beta-bernoulli":
+    if kind == "two texts":
         success, failure = success_and_failure(column)
         domain = {"success": _yaml(success), "failure": _yaml(failure)}
-    elif model == "normal":
+    elif kind == "numbers":
         domain = {"lower": "# from public knowledge, not from this file", "upper": "#"}
     else:
         domain = {"categories": "# every possible value, from public knowledge, not from this file"}

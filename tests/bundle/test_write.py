@@ -92,9 +92,12 @@ def test_a_link_inside_the_directory_is_not_followed(place: Path) -> None:
     assert victim.read_text() == "precious"
 
 
-def test_targets_without_a_parent_and_names_of_temporary_files_are_refused(place: Path) -> None:
-    with pytest.raises(OutputError, match="No such file"):
-        check_target(place / "no" / "such" / "out")
+def test_parents_of_targets_are_made_and_names_of_temporary_files_are_refused(place: Path) -> None:
+    check_target(place / "no" / "such" / "out")
+    assert (place / "no" / "such").is_dir()
+    (place / "file").touch()
+    with pytest.raises(OutputError, match="cannot write"):
+        check_target(place / "file" / "out")
     with pytest.raises(OutputError, match="may remove"):
         check_target(place / ".out.held-0123456789abcdef.partial")
 

@@ -51,7 +51,7 @@ def test_a_file_is_written_whole_and_for_its_owner(dpbayes: Cli, bundle: Path, p
 def test_nothing_is_replaced_and_no_bundle_is_changed(dpbayes: Cli, bundle: Path) -> None:
     Path("taken.html").write_text("precious")
     names = sorted(bundle.iterdir())
-    for out in ("taken.html", "out", "out/report.html", "no/such/page.html"):
+    for out in ("taken.html", "out", "out/report.html", "taken.html/page.html"):
         done = dpbayes("report", bundle, "--format", "html", "--out", out)
         assert (done.code, done.out) == (8, "")
     assert Path("taken.html").read_text() == "precious"
@@ -83,7 +83,7 @@ def test_plots_are_written_as_svg_files(dpbayes: Cli, bundle: Path) -> None:
         "again",
     )
     assert Path("again/density-0.svg").read_bytes() == path.read_bytes()
-    for out in ("figures", "out", "out/figures", "no/such/figures"):
+    for out in ("figures", "out", "out/figures", "out/release.json/figures"):
         assert dpbayes("report", bundle, "--format", "svg", "--out", out).code == 8
     assert sorted(path.name for path in Path("figures").iterdir()) == FIGURES
 
