@@ -103,7 +103,8 @@ def _show(data: str, check: FileCheck, column: str | None) -> None:
     about = (
         "Parquet" if layout is None else f"{layout.encoding}, delimiter {layout.delimiter!r}, quote {layout.quote!r}"
     )
-    emit(f"{Path(data).name}: {check.records} records, {len(check.columns)} columns, {about}")
+    n = len(check.columns)
+    emit(f"{Path(data).name}: {check.records} records, {n} column{'s' * (n != 1)}, {about}")
     emit("")
     rows = [[each.name, *_described(each), str(each.missing), suggested_model(each)] for each in check.columns]
     emit_table(["column", "kind", "range or commonest texts", "missing", "model"], rows)
