@@ -1,3 +1,37 @@
 """dpbayes: Bayesian posteriors released under differential privacy, with a durable budget ledger."""
 
-__version__ = "0.3.0"
+from typing import Any
+
+__version__ = "0.4.0"
+__all__ = [
+    "Ledger",
+    "compose",
+    "evaluate",
+    "infer",
+    "load_bundle",
+    "mechanisms",
+    "models",
+    "plan",
+    "predict",
+    "release",
+    "report",
+    "verify",
+]
+
+_IN_MODULES = {"Ledger": ("accounts", "Accounts"), "plan": ("request", "plan")}
+
+
+def __getattr__(name: str) -> Any:
+    """Import an exported name at its first use, so that the command line starts without it."""
+    from importlib import import_module
+
+    if name in {"mechanisms", "models"}:
+        return import_module(f"dpbayes_cli.{name}")
+    if name not in __all__:
+        raise AttributeError(f"module 'dpbayes_cli' has no attribute {name!r}")
+    module, attribute = _IN_MODULES.get(name, ("released", name))
+    return getattr(import_module(f"dpbayes_cli.api.{module}"), attribute)
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -1,0 +1,28 @@
+from dpbayes_cli import mechanisms as mechanisms
+from dpbayes_cli import models as models
+from dpbayes_cli.api.accounts import Accounts as Ledger
+from dpbayes_cli.api.released import compose as compose
+from dpbayes_cli.api.released import evaluate as evaluate
+from dpbayes_cli.api.released import infer as infer
+from dpbayes_cli.api.released import load_bundle as load_bundle
+from dpbayes_cli.api.released import predict as predict
+from dpbayes_cli.api.released import release as release
+from dpbayes_cli.api.released import report as report
+from dpbayes_cli.api.released import verify as verify
+from dpbayes_cli.api.request import plan as plan
+
+__all__ = [
+    "Ledger",
+    "compose",
+    "evaluate",
+    "infer",
+    "load_bundle",
+    "mechanisms",
+    "models",
+    "plan",
+    "predict",
+    "release",
+    "report",
+    "verify",
+]
+__version__: str

@@ -1,0 +1,102 @@
+"""Ledgers and their accounts in Python."""
+
+from __future__ import annotations
+
+import os
+from decimal import Decimal
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dpbayes_cli.core.choice import as_texts
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from dpbayes_cli.ledger.ledger import Ledger
+    from dpbayes_cli.ledger.state import Account
+
+
+class Accounts:
+    """A ledger and its accounts, exported as ``Ledger``.
+
+    >>> ledger = dpb.Ledger("ledger.sqlite")  # doctest: +SKIP
+    >>> ledger.open("clinic", epsilon="3")  # doctest: +SKIP
+    >>> ledger.remaining("clinic")  # doctest: +SKIP
+
+    Args:
+        place: a file or a PostgreSQL address; the default ledger if None.
+        anchor: the file of an anchor that the ledger must agree with; ``$DPBAYES_ANCHOR`` if None.
+        key: the file of the key that signs entries; ``$DPBAYES_LEDGER_KEY`` if None.
+    """
+
+    def __init__(
+        self, place: str | Path | None = None, *, anchor: str | Path | None = None, key: str | Path | None = None
+    ) -> None:
+        self._place = None if place is None else os.fspath(place)
+        self._anchor = _file(anchor, "DPBAYES_ANCHOR")
+        self._key = _file(key, "DPBAYES_LEDGER_KEY")
+
+    @cached_property
+    def ledger(self) -> Ledger:
+        """The ledger that charges releases."""
+        from dpbayes_cli.ledger.key import read_key
+        from dpbayes_cli.ledger.ledger import Ledger
+        from dpbayes_cli.ledger.place import storage_at
+
+        key = None if self._key is None else read_key(self._key)
+        return Ledger(storage_at(self._place), stated_anchor=self._anchor, key=key)
+
+    def open(
+        self, account: str, *, neighbors: str = "replace-one", unit: str | None = None, **total: Any
+    ) -> dict[str, Decimal]:
+        """Open an account with a total in one notion of privacy; return what it has left.
+
+        Args:
+            account: the name of the account.
+            neighbors: ``replace-one`` or ``add-remove``.
+            unit: the column with the ID of the person, if a person may have several records.
+            total: ``epsilon``, ``epsilon`` and ``delta``, ``rho``, ``mu``, or ``rdp`` and ``order``.
+
+        Raises:
+            BudgetError: the account is open already with other terms.
+            SpecError: the total is not one of these.
+        """
+        from dpbayes_cli.base.numeric import parse_decimal
+        from dpbayes_cli.ledger.stated_budget import stated_budget
+        from dpbayes_cli.privacy.neighbors import Neighbors
+
+        amounts = {name: parse_decimal(as_texts(value)) for name, value in total.items() if value is not None}
+        opened, _ = self.ledger.open_account(account, stated_budget(amounts), Neighbors(neighbors), unit)
+        return opened.remaining
+
+    def account(self, name: str) -> Account:
+        """Return an account with all its releases.
+
+        Raises:
+            BudgetError: there is no such account.
+        """
+        return self.ledger.account(name)
+
+    def remaining(self, name: str) -> dict[str, Decimal]:
+        """Return what an account has left, by component.
+
+        Raises:
+            BudgetError: there is no such account.
+        """
+        return self.account(name).remaining
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return all entries of the ledger, one row each, in order."""
+        import pandas as pd
+
+        return pd.DataFrame([entry.fields for entry in self.ledger.entries()] if self.ledger.storage.exists else [])
+
+    def verify(self) -> list[str]:
+        """Return what is wrong with the ledger; an empty list if it verifies."""
+        return list(self.ledger.findings()[0])
+
+
+def _file(stated: str | Path | None, variable: str) -> Path | None:
+    path = stated or os.environ.get(variable)
+    return Path(path) if path else None

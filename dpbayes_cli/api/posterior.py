@@ -1,0 +1,90 @@
+"""A posterior in Python: a summary of each parameter, samples, and conversions for pandas and ArviZ."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dpbayes_cli.bundle.analysis import Analysis
+
+if TYPE_CHECKING:
+    import arviz
+    import pandas as pd
+
+
+@dataclass(frozen=True, repr=False)
+class Inferred:
+    """The posterior of the parameters of a release.
+
+    Attributes:
+        analysis: the posterior as the package computes it.
+        warnings: what a reader must know before using the posterior.
+    """
+
+    analysis: Analysis
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a reader must know before using the posterior; empty if there is nothing."""
+        return tuple(self.analysis.posterior.warnings)
+
+    def summary(self, interval: float = 0.9) -> pd.DataFrame:
+        """Return the posterior mean, standard deviation, median and central interval, one row per parameter.
+
+        Args:
+            interval: the probability of the interval; its ends are quantiles of the samples.
+
+        Raises:
+            ValueError: the probability is not between 0 and 1.
+        """
+        import numpy as np
+        import pandas as pd
+
+        if not 0 < interval < 1:
+            raise ValueError("an interval needs a probability between 0 and 1")
+        ends = (1 - interval) / 2, (1 + interval) / 2
+        low, middle, high = np.quantile(self.analysis.samples, [ends[0], 0.5, ends[1]], axis=0)
+        marginals = self.analysis.marginals
+        return pd.DataFrame(
+            {
+                "mean": [marginal.mean for marginal in marginals],
+                "sd": [marginal.sd for marginal in marginals],
+                "low": low,
+                "median": middle,
+                "high": high,
+            },
+            index=pd.Index(self.analysis.parameters, name="parameter"),
+        )
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return the posterior samples, one column per parameter and one row per sample."""
+        import pandas as pd
+
+        return pd.DataFrame(self.analysis.samples, columns=list(self.analysis.parameters))
+
+    def to_arviz(self) -> arviz.InferenceData:
+        """Return the posterior samples for ArviZ, with chains if there are any.
+
+        Raises:
+            ImportError: ArviZ is not installed: ``pip install 'dpbayes[arviz]'``.
+        """
+        import tempfile
+        from pathlib import Path
+
+        import arviz
+
+        from dpbayes_cli.bundle.netcdf import netcdf_bytes
+
+        with tempfile.TemporaryDirectory() as directory:
+            path = Path(directory) / "posterior.nc"
+            path.write_bytes(netcdf_bytes(self.analysis, {}))
+            return arviz.from_netcdf(str(path))
+
+    def __repr__(self) -> str:
+        """Return the summary as text."""
+        return str(self.summary())
+
+    def _repr_html_(self) -> str:
+        """Return the summary as HTML, for notebooks."""
+        notes = "".join(f"<p><b>Warning:</b> {warning}</p>" for warning in self.warnings)
+        return f"{self.summary().to_html(float_format='%.4g')}{notes}"

@@ -1,0 +1,300 @@
+"""Release, infer, predict, evaluate, verify and report in Python."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dpbayes_cli.api.accounts import Accounts
+from dpbayes_cli.api.posterior import Inferred
+from dpbayes_cli.api.request import PlannedRequest, Request, plan
+from dpbayes_cli.bundle.read import Bundle, analysis_of, read_bundle
+from dpbayes_cli.core.choice import MechanismChoice, as_texts
+from dpbayes_cli.privacy.guarantee import Guarantee
+from dpbayes_cli.sources.location import FrameLocation, Location, is_frame
+from dpbayes_cli.workflow.release_data import locate_data
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from dpbayes_cli.bundle.document import ReleaseDocument
+
+Data = Any
+"""A path, a list of paths, the address of a table, or a pandas, Polars or Arrow table."""
+
+
+@dataclass(frozen=True, repr=False)
+class ReleasedBundle:
+    """A release on disk.
+
+    Attributes:
+        path: the directory of the bundle.
+        remaining: what the account had left after the release, by component; empty if the bundle was only loaded.
+        replayed: whether an earlier release was shown again, without opening the data.
+    """
+
+    path: Path
+    remaining: Mapping[str, Decimal]
+    replayed: bool = False
+
+    @cached_property
+    def contents(self) -> Bundle:
+        """The release document with its spec, model and mechanism."""
+        return read_bundle(self.path)
+
+    @property
+    def document(self) -> ReleaseDocument:
+        """The contents of ``release.json``."""
+        return self.contents.document
+
+    @cached_property
+    def posterior(self) -> Inferred:
+        """The posterior of the release, with the same samples as in the bundle."""
+        return Inferred(analysis_of(self.contents))
+
+    @cached_property
+    def guarantee(self) -> Guarantee:
+        """The privacy cost of the release."""
+        from dpbayes_cli.workflow.pricing import price
+
+        return price(self.contents.spec, self.document.n_records).plan.guarantee
+
+    @property
+    def sentences(self) -> list[str]:
+        """Warnings, the result in one sentence, and how much of the width is due to privacy."""
+        from dpbayes_cli.bundle.report.result_sentence import result_lines
+
+        return [line.replace("`", "") for line in result_lines(self.document)]
+
+    def __repr__(self) -> str:
+        """Return the result in sentences and the summary of the posterior."""
+        return "\n".join([*self.sentences, str(self.posterior)])
+
+    def _repr_html_(self) -> str:
+        """Return the result in sentences and the summary of the posterior as HTML, for notebooks."""
+        from html import escape
+
+        return "".join(f"<p>{escape(line)}</p>" for line in self.sentences) + self.posterior._repr_html_()
+
+
+Released = ReleasedBundle | str | Path
+
+
+def release(
+    data: Data,
+    model: PlannedRequest | Request,
+    mechanism: MechanismChoice | None = None,
+    *,
+    ledger: Accounts | str | Path | None = None,
+    account: str | None = None,
+    out: str | Path | None = None,
+    name: str | None = None,
+    fresh: bool = False,
+    same_data: bool = False,
+    open_account: bool = True,
+    analyst: str | None = None,
+    purpose: str = "",
+    title: str | None = None,
+    say: Callable[[str], None] | None = None,
+    **keys: Any,
+) -> ReleasedBundle:
+    """Release a private posterior of data, or show an earlier release of the same request again, free.
+
+    >>> release = dpb.release("relapse.csv", dpb.models.BetaBernoulli(), dpb.mechanisms.Laplace(epsilon="0.5"),
+    ...                       ledger="ledger.sqlite", account="relapse", out="out")  # doctest: +SKIP
+
+    Args:
+        data: a path, a list of paths, the address of a table, or a pandas, Polars or Arrow table, which needs
+            ``account``.
+        model: a plan, or how a request is stated; see ``plan``.
+        mechanism: a chosen mechanism; the model's default if None.
+        ledger: the ledger; the default one if None.
+        account: the account that pays; the stem of the file if None.
+        out: the directory of the bundle; ``dpbayes-ID`` if None.
+        name: a name of the release, which is charged only once.
+        fresh: draw again, and pay again.
+        same_data: the data were moved, not changed.
+        open_account: whether to open the account if it does not exist.
+        analyst: whom to charge, if the account has limits per analyst.
+        purpose: why; kept in the ledger.
+        title: a title of the result and of its reports.
+        say: called with each message; None prints no messages.
+        keys: further keys of a spec; see ``plan``.
+
+    Raises:
+        DpbayesError: see ``errors``; after a charge, repeating the call finishes the release.
+
+    Privacy: the guarantee of the plan; see ``workflow.release``.
+    Source: architecture, the ledger's protocol.
+    """
+    from dpbayes_cli.base.process_hardening import disable_core_dumps
+    from dpbayes_cli.workflow.prepare import ReleaseOptions, prepare_as_asked_before
+    from dpbayes_cli.workflow.release import release as release_prepared
+
+    disable_core_dumps()
+    request = model if isinstance(model, PlannedRequest) else plan(model, mechanism, **keys)
+    if account is not None:
+        request = PlannedRequest({**request.stated, "dataset": account})
+    several = data if isinstance(data, list | tuple) else [data]
+    places = [_place(each) for each in several]
+    location = places[0] if isinstance(places[0], Location) else locate_data(request.spec.source, *map(str, places))
+    kept = ledger if isinstance(ledger, Accounts) else Accounts(ledger)
+    target = None if out is None else Path(out)
+    options = ReleaseOptions(name, fresh, same_data, open_account, purpose, target, analyst, title)
+    with prepare_as_asked_before(dict(request.stated), request.spec, location, options, kept.ledger) as prepared:
+        published = release_prepared(prepared, kept.ledger, say or (lambda _message: None))
+    return ReleasedBundle(published.bundle, published.remaining, published.replayed)
+
+
+def _place(data: Data) -> str | Location:
+    return FrameLocation("-", (), frame=data) if is_frame(data) else os.fspath(data)
+
+
+def load_bundle(path: str | Path) -> ReleasedBundle:
+    """Return a release on disk.
+
+    Raises:
+        OutputError: there is no bundle at this path.
+        VerificationError: the bundle holds no valid release document.
+    """
+    bundle = ReleasedBundle(Path(path), {})
+    _ = bundle.contents
+    return bundle
+
+
+def infer(
+    release: Released,
+    *,
+    prior: Mapping[str, Any] | None = None,
+    draws: int | None = None,
+    seed: int | None = None,
+    more: int = 0,
+    **inference: Any,
+) -> Inferred:
+    """Compute the posterior of a release again: with another prior, more samples or another method. Costs nothing.
+
+    >>> posterior = dpb.infer("out", prior={"alpha": 2, "beta": 5}, draws=10_000, seed=1)  # doctest: +SKIP
+
+    Args:
+        release: a release, or the directory of a bundle.
+        prior: a prior that replaces the earlier one entirely.
+        draws: the number of posterior samples.
+        seed: the seed of the samples; derived from the bundle if None.
+        more: how often Markov chains that are too short are continued.
+        inference: further options of the section ``inference`` of a spec, such as ``method="naive"``.
+
+    Raises:
+        SpecError: the release holds draws, whose prior is part of the request; or an option is wrong.
+    """
+    from dpbayes_cli.workflow.inferring import infer_again
+
+    stated = as_texts({**inference, "samples": draws})
+    changes: dict[str, Any] = {"inference": stated} if stated else {}
+    if prior is not None:
+        changes["prior"] = as_texts(prior)
+    return Inferred(infer_again(_loaded(release).contents, changes, seed, more=more).analysis)
+
+
+def predict(release: Released, data: Data, target: str | None = None, **layout: Any) -> pd.DataFrame:
+    """Predict a column of new records, one row per record; the result is as confidential as these records.
+
+    Args:
+        release: a release, or the directory of a bundle.
+        data: a path, or a pandas, Polars or Arrow table.
+        target: the variable of a network to predict.
+        layout: the layout of a file, such as ``delimiter=";"``; the layout of the release if nothing is stated.
+
+    Raises:
+        SpecError: the model does not predict.
+        SourceError: the data cannot be read.
+    """
+    import numpy as np
+    import pandas as pd
+
+    from dpbayes_cli.prediction.from_bundle import predictor
+    from dpbayes_cli.prediction.records import read_codes
+
+    contents = _loaded(release).contents
+    model = predictor(contents, target)
+    blocks: list[Any] = []
+    read_codes(contents, model, _place(data), as_texts(layout), take=lambda codes: blocks.append(model.predict(codes)))
+    predicted = model.predict(np.empty((0, len(model.columns)), dtype=np.int64)).joined(blocks)
+    return pd.DataFrame(predicted.documents())
+
+
+def evaluate(release: Released, data: Data, target: str | None = None, **layout: Any) -> dict[str, Any]:
+    """Return scores of the predictions on labeled records. NOT PRIVATE, unless the records are public.
+
+    Args:
+        release, data, target, layout: see ``predict``.
+
+    Raises:
+        SpecError: the model neither predicts nor scores whole records.
+        SourceError: the data cannot be read.
+    """
+    from dpbayes_cli.prediction.record_scores import evaluate_bundle
+
+    contents = _loaded(release).contents
+    name, note, scores = evaluate_bundle(contents, _place(data), target, as_texts(layout))
+    return scores.document(contents.document.release_id, name, note)
+
+
+def verify(release: Released, ledger: Accounts | str | Path | None = None, *, with_ledger: bool = True) -> list[str]:
+    """Return what is wrong with a bundle; an empty list if it verifies.
+
+    Args:
+        release: a release, or the directory of a bundle.
+        ledger: the ledger that was charged; the default one if None.
+        with_ledger: whether to compare the bundle with the ledger.
+
+    Raises:
+        LedgerError: there is no such ledger.
+    """
+    from dpbayes_cli.workflow.verification import verify_bundle
+
+    kept = ledger if isinstance(ledger, Accounts) else Accounts(ledger)
+    return list(verify_bundle(_loaded(release).path, kept.ledger if with_ledger else None).findings)
+
+
+def report(release: Released, form: str = "html") -> str:
+    """Return a release as a page (``html``) or as a text (``markdown``).
+
+    Raises:
+        ValueError: there is no such form.
+    """
+    contents = _loaded(release).contents
+    if form == "html":
+        from dpbayes_cli.bundle.report.page import report_html
+        from dpbayes_cli.workflow.reporting import build_report_context
+
+        return report_html(contents.document, analysis_of(contents), build_report_context(contents)).decode("utf-8")
+    if form == "markdown":
+        from dpbayes_cli.bundle.report.markdown import report_markdown
+
+        return report_markdown(contents.document).decode("utf-8")
+    raise ValueError(f"there is no form {form!r}; expected html or markdown")
+
+
+def compose(*parts: Guarantee | ReleasedBundle) -> Guarantee:
+    """Return the composition of guarantees, or of the costs of releases, that were fixed in advance.
+
+    >>> import dpbayes_cli as dpb
+    >>> cost = dpb.plan(dpb.models.BetaBernoulli(), dpb.mechanisms.Laplace(epsilon="0.5")).guarantee()
+    >>> str(dpb.compose(cost, cost).epsilon)
+    '1.0'
+
+    Privacy: see ``Composition``; a ledger is needed for releases that are chosen adaptively.
+    Source: Dwork, Rothblum and Vadhan 2010; Mironov 2017.
+    """
+    from dpbayes_cli.privacy.composition import compose as compose_guarantees
+
+    return compose_guarantees([part.guarantee if isinstance(part, ReleasedBundle) else part for part in parts])
+
+
+def _loaded(release: Released) -> ReleasedBundle:
+    return release if isinstance(release, ReleasedBundle) else load_bundle(release)

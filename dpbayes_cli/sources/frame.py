@@ -1,0 +1,120 @@
+"""A data frame in memory: pandas, Polars or Arrow; every cell is read as text, as in a file."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpbayes_cli.base.duck import cursor
+from dpbayes_cli.base.errors import SourceError
+from dpbayes_cli.base.numeric import decimal_text
+from dpbayes_cli.core.columns import AnyColumn
+from dpbayes_cli.sources.reader import Cells, Reader, UnitBound
+from dpbayes_cli.sources.source import Source, column_index, unreadable
+
+_NAME = "frame"
+_SINGLE = {"float", "float32"}
+"""The names of the type of single-precision numbers, in Arrow and in the other libraries."""
+_REFUSED = ("date", "time", "duration", "complex", "binary", "list", "struct", "period", "interval", "map", "bytes")
+"""Types whose names begin with or hold these words have no agreed text form."""
+
+
+class FrameSource(Source):
+    """A data frame whose records are rows.
+
+    The text of a cell follows from its own value, not from the type of its column, which a single missing cell can
+    change: 1, 1.0 and a decimal 1.00 are the text 1, and booleans are the texts true and false.
+    """
+
+    def __init__(self, frame: Any, unit: UnitBound | None = None) -> None:
+        super().__init__(unit)
+        self._frame = frame
+        self._names: list[str] = []
+
+    def check(self, columns: Sequence[AnyColumn], names: Sequence[str | None]) -> None:
+        """Find the columns by name, and refuse types without a text form; see ``Source.check``."""
+        kinds = _kinds(self._frame)
+        wanted = [*names, *([] if self._unit is None else [self._unit.column])]
+        available = [name for name, _ in kinds]
+        self._names = [available[column_index(available, name)] for name in wanted]
+        for name in self._names:
+            kind = dict(kinds)[name]
+            if any(word in kind for word in _REFUSED):
+                raise SourceError(f"a column of type {kind} cannot be read as text", hint="convert it to text")
+        self._columns = tuple(columns)
+
+    def count_records(self) -> int:
+        """Return the number of rows."""
+        return len(self._frame)
+
+    def scan(self, reader: Reader) -> None:
+        """Hand all records to a reader; see ``Source.scan``."""
+        if not self._columns:
+            raise ValueError("check first")
+        texts = {f"text_{i}": cell_texts(self._frame, name) for i, name in enumerate(self._names)}
+        labels = list(texts)
+        owner = labels.pop() if self._unit is not None else None
+        with cursor(unreadable()) as engine:
+            engine.register(_NAME, texts)
+            try:
+                reader.run(engine, Cells(_NAME, labels, owner), engine.interrupt)
+            finally:
+                engine.unregister(_NAME)
+
+    def close(self) -> None:
+        """Do nothing: the frame belongs to the caller."""
+
+
+def cell_texts(frame: Any, name: str) -> NDArray[Any]:
+    """Return the texts of a column's cells, None for missing ones, shape (n_records,); see ``FrameSource``."""
+    column = frame[name]
+    is_single = dict(_kinds(frame))[name] in _SINGLE  # the shortest text of a single-precision number has few digits
+    if is_single or (isinstance(getattr(column, "dtype", None), np.dtype) and column.dtype.kind in "iufb"):
+        values = np.asarray(column.to_numpy(), dtype=np.float32 if is_single else None)
+        distinct, codes = np.unique(values, return_inverse=True)
+        return np.array([*map(_text, distinct), None], dtype=object)[:-1][codes]
+    as_list = next(name for name in ("tolist", "to_pylist", "to_list") if hasattr(column, name))
+    cells = getattr(column, as_list)()
+    known: dict[Any, str | None] = {}
+    texts = np.empty(len(cells), dtype=object)
+    for i, cell in enumerate(cells):
+        key = (type(cell), cell)
+        try:
+            text = known[key]
+        except KeyError:
+            text = known[key] = _text(cell)
+        except TypeError:  # a cell that cannot be hashed has no text
+            text = None
+        texts[i] = text
+    return texts
+
+
+def _kinds(frame: Any) -> list[tuple[str, str]]:
+    """Return the name and the type of each column, in lower case; both are public."""
+    if hasattr(frame, "schema"):
+        schema = frame.schema
+        pairs = schema.items() if hasattr(schema, "items") else zip(schema.names, schema.types, strict=True)
+    else:
+        pairs = zip(frame.columns, frame.dtypes, strict=True)
+    return [(str(name), str(kind).lower()) for name, kind in pairs]
+
+
+def _text(cell: Any) -> str | None:
+    """Return the text of a cell; None if it is missing or has no text form."""
+    if isinstance(cell, str):
+        return cell
+    if isinstance(cell, bool | np.bool_):
+        return "true" if cell else "false"
+    if isinstance(cell, numbers.Integral):
+        return str(int(cell))
+    if isinstance(cell, Decimal):
+        return decimal_text(cell) if cell.is_finite() else None
+    if isinstance(cell, numbers.Real):
+        return decimal_text(Decimal(str(cell))) if math.isfinite(cell) else None
+    return None

@@ -1,0 +1,121 @@
+"""The Python API: the same request, ledger and results as the command line."""
+
+from __future__ import annotations
+
+import ast
+import doctest
+import json
+import subprocess
+import sys
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import dpbayes_cli as dpb
+from dpbayes_cli.api import released, request
+from dpbayes_cli.base.errors import BudgetError, SpecError
+from tests.tools.write_stubs import KINDS, PACKAGE, stub
+
+ROWS = pd.DataFrame({"relapsed": ["1", "0", "1", "1", "0", "1", "0", "1"] * 25})
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> dpb.Ledger:
+    return dpb.Ledger(tmp_path / "ledger.sqlite")
+
+
+def run(*arguments: str | Path) -> dict[str, Any]:
+    command = [sys.executable, "-m", "dpbayes_cli", *map(str, arguments), "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return dict(json.loads(done.stdout))
+
+
+def test_a_release_from_python_is_shown_again_free_by_the_command_line(tmp_path: Path, ledger: dpb.Ledger) -> None:
+    file, out, place = tmp_path / "clinic.csv", tmp_path / "out", tmp_path / "ledger.sqlite"
+    ROWS.to_csv(file, index=False)
+    plan = dpb.plan(dpb.models.BetaBernoulli(alpha=2, beta=5), dpb.mechanisms.Laplace(epsilon="0.5"))
+    release = dpb.release(file, plan, ledger=ledger, out=out)
+    assert (release.replayed, release.remaining) == (False, {"epsilon": Decimal("2.5")})
+    printed = run("release", file, "--model", "beta-bernoulli", "--prior", "alpha=2,beta=5", "--eps", "0.5",
+                  "--ledger", place, "--out", out)  # fmt: skip
+    assert printed["replayed"] is True
+    assert printed["posterior"]["theta"]["mean"] == release.posterior.summary().loc["theta", "mean"]
+    assert dpb.verify(release, ledger) == []
+    assert ledger.verify() == []
+    assert list(ledger.to_pandas()["kind"]) == ["open", "reserved", "sealed", "published"]
+
+
+def test_inference_again_has_the_numbers_of_the_command_line(tmp_path: Path, ledger: dpb.Ledger) -> None:
+    out = tmp_path / "out"
+    model, mechanism = dpb.models.BetaBernoulli(), dpb.mechanisms.Laplace(epsilon=1)
+    dpb.release(ROWS, model, mechanism, ledger=ledger, account="clinic", out=out)
+    again = dpb.infer(out, prior={"alpha": 2, "beta": 5}, draws=500, seed=1)
+    printed = run("infer", out, "--prior", "alpha=2,beta=5", "--samples", "500", "--seed", "1")
+    assert again.summary().loc["theta", "mean"] == printed["posterior"]["theta"]["mean"]
+    assert again.to_pandas().shape == (500, 1)
+    assert again.to_arviz()["posterior"]["theta"].shape == (4, 125)
+    assert "theta" in again._repr_html_()
+
+
+def test_a_data_frame_needs_the_account_that_pays(ledger: dpb.Ledger) -> None:
+    with pytest.raises(SpecError, match="the data set has no name"):
+        dpb.release(ROWS, dpb.models.BetaBernoulli(), dpb.mechanisms.Laplace(epsilon=1), ledger=ledger)
+
+
+def test_an_account_that_cannot_pay_raises_the_error_of_the_command_line(tmp_path: Path, ledger: dpb.Ledger) -> None:
+    ledger.open("clinic", epsilon="0.1")
+    assert ledger.remaining("clinic") == {"epsilon": Decimal("0.1")}
+    with pytest.raises(BudgetError):
+        dpb.release(ROWS, dpb.models.BetaBernoulli(), dpb.mechanisms.Laplace(epsilon=1), ledger=ledger,
+                    account="clinic", out=tmp_path / "out")  # fmt: skip
+
+
+def test_predictions_and_scores_of_a_data_frame(tmp_path: Path, ledger: dpb.Ledger) -> None:
+    rows = pd.DataFrame({"sex": ["f", "m"] * 200, "income": ["low", "high"] * 200})
+    variables = {"sex": {"values": ["f", "m"]}, "income": {"values": ["low", "high"]}}
+    model = dpb.models.NaiveBayes(target="income", variables=variables)
+    release = dpb.release(rows, model, dpb.mechanisms.Laplace(epsilon="3"), ledger=ledger, account="census",
+                          out=tmp_path / "out")  # fmt: skip
+    predicted = dpb.predict(release, rows[["sex"]].head(4))
+    assert list(predicted.iloc[:, 0]) == ["low", "high", "low", "high"]
+    assert dpb.evaluate(release, rows)["accuracy"] == 1.0
+
+
+def test_a_float_is_its_shortest_decimal() -> None:
+    assert dpb.plan(dpb.models.BetaBernoulli(), dpb.mechanisms.Laplace(epsilon=0.1)).guarantee().epsilon == Decimal(
+        "0.1"
+    )
+
+
+def test_an_unknown_keyword_is_refused() -> None:
+    with pytest.raises(TypeError, match="no argument 'alpa'; it takes success, failure, alpha, beta"):
+        dpb.models.BetaBernoulli(alpa=1)  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize("package", KINDS)
+def test_type_stubs_are_up_to_date(package: str) -> None:
+    """To write them again: python -m tests.tools.write_stubs."""
+    assert (PACKAGE / package / "__init__.pyi").read_text(encoding="utf-8") == stub(package)
+
+
+def test_the_stub_of_the_package_names_what_is_exported() -> None:
+    tree = ast.parse((PACKAGE / "__init__.pyi").read_text(encoding="utf-8"))
+    imported = {
+        name.asname or name.name for node in tree.body if isinstance(node, ast.ImportFrom) for name in node.names
+    }
+    assert imported == set(dpb.__all__)
+    assert all(getattr(dpb, name) is not None for name in dpb.__all__)
+
+
+def test_examples_in_docstrings_run() -> None:
+    for module in (request, released):
+        assert doctest.testmod(module).failed == 0
+
+
+def test_importing_the_package_loads_nothing_heavy() -> None:
+    heavy = ("numpy", "pandas", "click", "msgspec")
+    code = f"import sys, dpbayes_cli; print([name for name in {heavy} if name in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
