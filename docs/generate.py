@@ -1,4 +1,4 @@
-"""Write the pages of the documentation that follow from the code: ``python docs/generate.py``."""
+"""Write the pages of the documentation that follow from the code: ``python -m docs.generate``."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+from docs.man_pages import manuals
+from docs.reference_pages import PAGES as REFERENCE
 
 DOCS = Path(__file__).parent
 PACKAGE = DOCS.parent / "dpbayes_cli"
@@ -81,10 +84,16 @@ def cell(text: str) -> str:
     return text.replace("|", "\\|").replace("<", "&lt;")
 
 
-PAGES = {DOCS / "reference" / "errors.md": errors_page}
+PAGES = {DOCS / place: make for place, make in {"reference/errors.md": errors_page, **REFERENCE}.items()}
+
+
+def contents() -> dict[Path, str]:
+    """Return the text of every generated file."""
+    pages = {place: make() for place, make in PAGES.items()}
+    return pages | {DOCS / "man" / name: text for name, text in manuals().items()}
 
 
 if __name__ == "__main__":
-    for page, make in PAGES.items():
-        page.parent.mkdir(exist_ok=True)
-        page.write_text(make(), encoding="utf-8")
+    for place, text in contents().items():
+        place.parent.mkdir(exist_ok=True)
+        place.write_text(text, encoding="utf-8")

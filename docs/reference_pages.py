@@ -1,0 +1,265 @@
+"""The pages of the reference that follow from the code: commands, specs, models, mechanisms, corrections, Python."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import re
+import textwrap
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import click
+import msgspec
+
+import dpbayes_cli as dpb
+from dpbayes_cli.core.mechanism import Mechanism
+from dpbayes_cli.core.model import Model
+from dpbayes_cli.core.options import unwrapped
+from dpbayes_cli.core.registry import mechanism_names, mechanism_type, model_names, model_type, supports
+from dpbayes_cli.core.section import Section
+from dpbayes_cli.main import cli
+from dpbayes_cli.spec.release_spec import spec_type
+
+NOTE = "<!-- written by python -m docs.generate -->"
+WIDTH = 110
+HEADING = re.compile(r"^(Args|Attributes|Returns|Raises|Privacy|Source):[ \n]*", re.MULTILINE)
+
+
+def page(title: str, *lines: str) -> str:
+    """Return a page of lines; lines of prose are wrapped."""
+    wrapped = (textwrap.fill(line, WIDTH, break_long_words=False, break_on_hyphens=False) for line in marked(lines))
+    return "\n".join([f"# {title}", "", NOTE, *wrapped]).replace("\0", " ") + "\n"
+
+
+def marked(lines: Iterable[str]) -> Iterator[str]:
+    """Yield lines; spaces in code, tables and headings become marks that are not wrapped."""
+    in_code = False
+    for line in lines:
+        in_code ^= line.startswith("```")
+        yield line.replace(" ", "\0") if in_code or line.startswith(("```", "|", "#")) else line
+
+
+def cell(text: str) -> str:
+    """Return a text as a cell of a Markdown table."""
+    return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
+
+
+def table(*head: str) -> list[str]:
+    """Return the first lines of a table."""
+    return ["", f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
+
+
+def sentence(text: str) -> str:
+    """Return a text with a capital letter and a full stop."""
+    return f"{text[:1].upper()}{text[1:].rstrip('.')}."
+
+
+def commands(group: click.Group, context: click.Context) -> Iterator[tuple[click.Context, click.Command]]:
+    """Yield the context and the command of every command, those of sub-groups included."""
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        if command is None:
+            continue
+        inner = click.Context(command, info_name=name, parent=context)
+        yield inner, command
+        if isinstance(command, click.Group):
+            yield from commands(command, inner)
+
+
+def command_line_page() -> str:
+    """Return the page of all commands with their options."""
+    lines = [
+        "",
+        "Results go to standard output and messages to standard error. No command asks a question. `--json` prints "
+        "one JSON document. The ledger is `--ledger PLACE`, otherwise `$DPBAYES_LEDGER`, otherwise "
+        "`dpbayes/ledger.sqlite` in the user's state directory. Flags that only some models or mechanisms have are "
+        "listed in [Spec files](spec.md): the flag is the last part of the key, with hyphens.",
+    ]
+    root = click.Context(cli, info_name="dpbayes", terminal_width=80, **cli.context_settings)
+    for context, command in commands(cli, root):
+        lines += ["", f"## {context.command_path}", "", "```text", command.get_usage(context), "```", ""]
+        for paragraph in re.split(r"\n\s*\n", inspect.cleandoc(command.help or "")):
+            text = paragraph.removeprefix("\b\n")
+            lines += ["```sh", text, "```", ""] if text != paragraph else [" ".join(text.split()), ""]
+        options = [each for each in command.get_params(context) if isinstance(each, click.Option)]
+        records = [record for each in options if (record := each.get_help_record(context))]
+        lines += [
+            *table("option", "meaning")[1:],
+            *(f"| `{cell(name)}` | {cell(text)} |" for name, text in records if text != "."),
+        ]
+    return page("Command line", *lines)
+
+
+def keys(kind: type[msgspec.Struct], place: str = "") -> Iterator[tuple[str, str, str]]:
+    """Yield name, default and description of every key of a section, and of the sections within it."""
+    for item in msgspec.structs.fields(kind):
+        inner, description = unwrapped(item.type)
+        if isinstance(inner, type) and issubclass(inner, Section):
+            yield from keys(inner, f"{place}{item.name}.")
+            continue
+        if item.required:
+            default = "required"
+        elif item.default in {None, msgspec.NODEFAULT} or isinstance(item.default, tuple):
+            default = ""
+        else:
+            default = f"`{str(item.default).lower() if isinstance(item.default, bool) else item.default}`"
+        yield place + item.name, default, description
+
+
+def key_table(rows: Iterator[tuple[str, str, str]]) -> list[str]:
+    """Return a table of keys."""
+    body = [f"| `{name}` | {default} | {cell(description)} |" for name, default, description in rows]
+    return [*table("key", "default", "meaning"), *body] if body else []
+
+
+def spec_page() -> str:
+    """Return the page of all keys of specs."""
+    common = [row for row in keys(spec_type("beta-bernoulli")) if row[0].split(".")[0] not in {"domain", "prior"}]
+    lines = [
+        "",
+        "A spec is a release request in YAML. `dpbayes spec init MODEL` writes a commented one, `dpbayes spec check "
+        "FILE` checks it, and `dpbayes spec schema` prints the JSON Schema for editors. Flags override the file.",
+        "",
+        "## Common keys",
+        *key_table(row for row in common if row[1:] != ("", "") or row[2]),
+        "",
+        "## Keys of the models",
+    ]
+    for name in model_names():
+        kind = model_type(name)
+        lines += ["", f"### {name}", "", sentence(kind.summary), *key_table(keys(kind.domain_type, "domain."))]
+        lines += key_table(keys(kind.prior_type, "prior."))
+    lines += ["", "## Options of the mechanisms"]
+    for name in mechanism_names():
+        mechanism, seen = mechanism_type(name), dict[str, tuple[str, str, str]]()
+        for model in map(model_type, model_names()):
+            if supports(mechanism, model):
+                seen |= {row[0]: row for row in keys(mechanism.options_for(model))}
+        lines += ["", f"### {name}", "", sentence(mechanism.summary), *key_table(iter(seen.values()))]
+    return page("Spec files", *lines)
+
+
+def method_lines(subject: type[Model] | type[Mechanism]) -> list[str]:
+    """Return the description of a model or a mechanism."""
+    lines = ["", f"## {subject.name}", "", sentence(subject.summary)]
+    for name, text in dataclasses.asdict(subject.info).items():
+        lines += ["", f"**{name.replace('_', ' ').capitalize()}.** {' '.join(text.split()).replace('<', '&lt;')}"]
+    return lines
+
+
+def models_page() -> str:
+    """Return the page of all models."""
+    mechanisms = [mechanism_type(name) for name in mechanism_names()]
+    models = [model_type(name) for name in model_names()]
+    serving = {
+        model.name: ", ".join(f"`{each.name}`" for each in mechanisms if supports(each, model)) for model in models
+    }
+    rows = [f"| [`{model.name}`](#{model.name}) | {cell(model.summary)} | {serving[model.name]} |" for model in models]
+    described = [line for model in models for line in method_lines(model)]
+    return page("Models", *table("model", "what it is", "mechanisms"), *rows, *described)
+
+
+def mechanisms_page() -> str:
+    """Return the page of all mechanisms."""
+    mechanisms = [mechanism_type(name) for name in mechanism_names()]
+    rows = [f"| [`{each.name}`](#{each.name}) | {cell(each.summary)} |" for each in mechanisms]
+    described = [line for each in mechanisms for line in method_lines(each)]
+    return page("Mechanisms", *table("mechanism", "what it is"), *rows, *described)
+
+
+def corrections_page() -> str:
+    """Return the page of what differs from the papers."""
+    lines = ["", "What dpbayes does differently from the papers on which it rests, and why."]
+    subjects = [*map(mechanism_type, mechanism_names()), *map(model_type, model_names())]
+    for subject in subjects:
+        corrections, source = subject.info.corrections, subject.info.source
+        if corrections and not corrections.lower().startswith("none"):
+            lines += [
+                "",
+                f"## {subject.name}",
+                "",
+                " ".join(corrections.split()).replace("<", "&lt;"),
+                "",
+                f"Source: {source}",
+            ]
+    return page("Corrections to the papers", *lines)
+
+
+def docstring_lines(text: str) -> list[str]:
+    """Return a docstring as Markdown."""
+    plain = re.sub(r"  # doctest: \+SKIP", "", text).replace("``", "`")
+    first, *parts = HEADING.split(plain)
+    lines: list[str] = []
+    for paragraph in first.strip().split("\n\n"):
+        lines += (
+            ["", "```python", *paragraph.split("\n"), "```"]
+            if paragraph.startswith(">>>")
+            else ["", " ".join(paragraph.split())]
+        )
+    for name, body in zip(parts[::2], parts[1::2], strict=True):
+        if name in {"Privacy", "Source"}:
+            lines += ["", f"**{name}.** {' '.join(body.split())}"]
+            continue
+        lines += ["", f"**{name}**", "", *(re.sub(r"^([\w, .*]+):", r"- `\1`:", each) for each in joined(body))]
+    return lines
+
+
+def joined(body: str) -> list[str]:
+    """Return the entries of a section of a docstring, each in one line."""
+    entries: list[str] = []
+    for line in inspect.cleandoc(body).split("\n"):
+        if line.startswith(" ") and entries:
+            entries[-1] += f" {line.strip()}"
+        elif line.strip():
+            entries.append(line.strip())
+    return entries
+
+
+def python_page() -> str:
+    """Return the page of the Python API."""
+    lines = [
+        "",
+        "`import dpbayes_cli as dpb` gives what the command line gives, with the same ledger, the same errors and the "
+        "same numbers. `dpb.models` and `dpb.mechanisms` hold one function for each model and mechanism, whose keyword "
+        "arguments are the keys of its [spec](spec.md): `dpb.models.BetaBernoulli(alpha=2, beta=5)`, "
+        '`dpb.mechanisms.Laplace(epsilon="1")`. Exact numbers are texts, integers or decimals; a float is taken as its '
+        "shortest decimal text.",
+    ]
+    for name in dpb.__all__:
+        subject: Any = getattr(dpb, name)
+        if inspect.ismodule(subject):
+            continue
+        lines += [
+            "",
+            f"## {name}",
+            "",
+            "```python",
+            signature(name, subject),
+            "```",
+            *docstring_lines(inspect.getdoc(subject) or ""),
+        ]
+        if inspect.isclass(subject):
+            for method, function in inspect.getmembers(subject, inspect.isfunction):
+                if not method.startswith("_"):
+                    lines += ["", f"### {name}.{method}", "", "```python", signature(method, function), "```"]
+                    lines += docstring_lines(inspect.getdoc(function) or "")
+    return page("Python", *lines)
+
+
+def signature(name: str, subject: Any) -> str:
+    """Return the signature of a function, one argument a line if it is long."""
+    arguments = [str(each).replace("'", "") for each in inspect.signature(subject).parameters.values()]
+    arguments = [each for each in arguments if each != "self"]
+    short = f"{name}({', '.join(arguments)})"
+    return short if len(short) <= 90 else f"{name}(\n    " + ",\n    ".join(arguments) + ",\n)"
+
+
+PAGES = {
+    "reference/command-line.md": command_line_page,
+    "reference/spec.md": spec_page,
+    "reference/models.md": models_page,
+    "reference/mechanisms.md": mechanisms_page,
+    "reference/python.md": python_page,
+    "explanation/corrections.md": corrections_page,
+}

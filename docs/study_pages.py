@@ -1,0 +1,84 @@
+"""Write the pages of the studies from a run: ``python -m docs.study_pages RESULTS``.
+
+RESULTS holds one directory for each study, as ``dpbayes experiment FILE --out RESULTS/NAME`` writes it. Nothing on
+these pages is typed by hand.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+import textwrap
+from pathlib import Path
+
+PAGES = Path(__file__).parent / "studies"
+SOURCES = {
+    "B": "Bernstein and Sheldon 2018",
+    "F": "Foulds, Geumlek, Welling and Chaudhuri 2016",
+    "G": "Geumlek, Song and Chaudhuri 2017",
+    "Z": "Zhang, Rubinstein and Dimitrakakis 2016",
+}
+
+
+def claims(summary: str) -> list[list[str]]:
+    """Return the rows of the table of claims of a study: whose, what, verdict, measured, why."""
+    section = re.search(r"^## Claims\n(.*?)(?=^## |\Z)", summary, re.DOTALL | re.MULTILINE)
+    rows = [line.strip("|").split("|") for line in (section[1] if section else "").splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in row] for row in rows[2:]]
+
+
+def wrap(page: str) -> str:
+    """Return a page with the lines of its prose at most 110 characters long."""
+    lines: list[str] = []
+    in_code = False
+    for line in page.splitlines():
+        in_code ^= line.startswith("```")
+        if len(line) <= 110 or in_code or line.startswith(("|", "#")):
+            lines.append(line)
+            continue
+        indent = "  " if line.startswith("- ") else ""
+        lines += textwrap.wrap(line, 110, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+    return "\n".join(lines) + "\n"
+
+
+def write_study(results: Path) -> None:
+    """Write the page and the figures of a study."""
+    name, summary = results.name, (results / "summary.md").read_text(encoding="utf-8")
+    figures = PAGES / "figures"
+    figures.mkdir(parents=True, exist_ok=True)
+    shown = ["", "## Figures", ""]
+    for picture in sorted(results.glob("*.svg")):
+        shutil.copyfile(picture, figures / f"{name}-{picture.name}")
+        shown += [f"![{picture.stem}](figures/{name}-{picture.name})", ""]
+    text = re.sub(r"\n## Figures\n\n(?:- .*\n)*", "\n", summary)
+    text = re.sub(r"\]\((?!http)[^)]*\)", "]", text)  # links to files of the run
+    run = f"Run it: `dpbayes experiment configs/experiments/{name}.yaml --out {name}`\n"
+    title, _, rest = text.partition("\n")
+    page = f"{title}\n\n{run}{rest.rstrip()}\n" + "\n".join(shown).rstrip()
+    (PAGES / f"{name}.md").write_text(wrap(page), encoding="utf-8")
+
+
+def write_gallery(results: list[Path]) -> None:
+    """Write the page that lists the claims of all studies."""
+    lines = [
+        "# Gallery",
+        "",
+        "What the papers show in their figures, and what these studies find. Verdicts are computed by the studies: a",
+        "claim that does not hold is told, and is no failure. The output of a study is not private.",
+        "",
+        "| study | whose | what is shown | verdict | measured |",
+        "|---|---|---|---|---|",
+    ]
+    for each in results:
+        for whose, what, verdict, measured, *_ in claims((each / "summary.md").read_text(encoding="utf-8")):
+            lines.append(f"| [{each.name}]({each.name}.md) | {whose} | {what} | {verdict} | {measured} |")
+    lines += ["", *(f"- [{mark}]: {source}" for mark, source in SOURCES.items())]
+    (PAGES / "index.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    found = sorted(path.parent for path in Path(sys.argv[1]).glob("*/summary.md"))
+    for path in found:
+        write_study(path)
+    write_gallery(found)
