@@ -1,33 +1,24 @@
-"""Adversarial data: the privacy loss of one posterior draw on data that an adversary chooses record by record.
-
-Source: Foulds et al. 2016, appendix A and Fig. 8.
-"""
+"""Adversarial data: the privacy loss of one posterior draw on data that an adversary chooses record by record."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from decimal import Decimal
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 import numpy as np
 from msgspec import Meta
+from scipy.special import log_softmax
 
+from dpbayes_cli.core.plan import Step
 from dpbayes_cli.core.section import require_type
-from dpbayes_cli.experiments.coin import COMPLETE, CoinCase
-from dpbayes_cli.experiments.plots import Style, draw_line, label_axes, stamped_panels
+from dpbayes_cli.experiments.plots import label_axes, stamped_panels
 from dpbayes_cli.experiments.results import OURS, Claim, GridPoint, PointOutcome, Result, Results
-from dpbayes_cli.experiments.study import StudyFile, StudyLayout
-from dpbayes_cli.mechanisms.ops import Ops, OpsRangeOptions
+from dpbayes_cli.experiments.study import COMPLETE, CoinCase, Study, plan_release
 from dpbayes_cli.mechanisms.samplers.scalar_sampler import ScalarSampler
 from dpbayes_cli.privacy.conversions import bounded_range_rdp
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-    from dpbayes_cli.base.numeric import Floats
-    from dpbayes_cli.core.plan import Step
 
 SOURCE = "[F] Figure 8"
 _LARGE_EPSILON = Decimal(1000)
@@ -43,45 +34,40 @@ class AdversaryCase(CoinCase, frozen=True, kw_only=True):
     support: Annotated[tuple[float, float], Meta(description="public range of the parameter")]
 
     def step(self, n_records: int) -> Step:
-        """Return the step of a release that draws once from the truncated posterior, with its privacy cost.
-
-        Raises:
-            SpecError: the support is not within the parameter's range.
-        """
-        options = OpsRangeOptions(epsilon=_LARGE_EPSILON, support=self.support)
-        (step,) = Ops().plan(self.model, COMPLETE, options, n_records).steps
-        return step
+        """Return the only step of a release that draws once from the truncated posterior."""
+        stated = {"epsilon": _LARGE_EPSILON, "support": self.support}
+        return plan_release("ops", self.model, COMPLETE, n_records, **stated).steps[0]
 
 
-class AdversarialData(StudyFile, frozen=True, kw_only=True):
-    """For each case, an adversary adds the success or failure that loses more privacy, record after record."""
+class AdversarialData(Study, frozen=True, kw_only=True):
+    """The privacy loss of one draw of a truncated posterior on data that an adversary adds record by record.
+
+    In each step the adversary adds a success or a failure, whichever makes the privacy loss of a draw larger. Nothing
+    is simulated: the loss is computed from the probabilities of all possible draws.
+
+    Source: Foulds et al. 2016, appendix A and Fig. 8.
+    """
 
     study: Literal["adversarial-data"]
     n: Annotated[int, Meta(ge=2, le=5000, description="number of records that are added")]
     cases: Annotated[dict[str, AdversaryCase], Meta(min_length=1)]
 
-    layout: ClassVar = StudyLayout(
-        columns=("case",),
-        measures=("worst_case", "reached", "share", "divergence", "largest_divergence", "divergence_by_range"),
-        by_trial=("successes", "local_epsilon", "local_divergence"),
-        trials_file="paths.csv",
-        unit="record",
-        shown=("case", "worst_case", "reached", "share", "divergence", "largest_divergence"),
-        plots={},
-        about="An adversary adds records one by one. Of a success and a failure, the adversary adds the one after "
-        "which one draw of the truncated posterior loses more privacy on the data set. Nothing is simulated: the "
-        "loss is computed from the probabilities of all possible draws.",
-        legend="The local epsilon of a data set is the largest log ratio of a draw's probabilities under this data "
-        "set and under a neighboring one. `reached`: the local epsilon after the last record. `worst_case`: the pure "
-        "epsilon that a release costs. `divergence`: the largest Renyi divergence of order 2 between the laws of a "
-        "draw under the last data set and under a neighboring one. `largest_divergence`: the largest such divergence "
-        "over all data sets of as many records, which is the cost at order 2.",
+    columns = ("case",)
+    measures = ("worst_case", "reached", "share", "divergence", "largest_divergence", "divergence_by_range")
+    by_trial = ("successes", "local_epsilon", "local_divergence")
+    trials_file = "paths.csv"
+    unit = "record"
+    shown = ("case", "worst_case", "reached", "share", "divergence", "largest_divergence")
+    legend = (
+        "The local epsilon of a data set is the largest log ratio of a draw's probabilities under this data set and a "
+        "neighboring one. `reached`: the local epsilon after the last record; `worst_case`: the epsilon that a release "
+        "costs. `divergence`: the Renyi divergence of order 2 after the last record. `largest_divergence`: the largest "
+        "Renyi divergence of order 2 over all data sets with as many records as were added."
     )
 
     def grid(self) -> list[GridPoint]:
-        return [
-            self.point({"case": name}, msgspec.to_builtins(case), {"n": self.n}) for name, case in self.cases.items()
-        ]
+        cases = self.cases.items()
+        return [self.point({"case": name}, msgspec.to_builtins(case), {"n": self.n}) for name, case in cases]
 
     def run(self, point: GridPoint) -> PointOutcome:
         step = self.cases[point.case].step(self.n)
@@ -94,56 +80,47 @@ class AdversarialData(StudyFile, frozen=True, kw_only=True):
             path.append((successes, *losses_by_count[successes]))
         chosen, losses, divergences = np.array(path, dtype=np.float64).T
         worst = float(step.guarantee.epsilon)
-        return PointOutcome(
-            {
-                "worst_case": worst,
-                "reached": float(losses[-1]),
-                "share": float(losses[-1] / worst),
-                "divergence": float(divergences[-1]),
-                "largest_divergence": float(step.guarantee.rdp(Decimal(2))),
-                "divergence_by_range": bounded_range_rdp(worst, _ORDER),
-            },
-            {"successes": chosen, "local_epsilon": losses, "local_divergence": divergences},
-        )
+        measures = {
+            "worst_case": worst,
+            "reached": float(losses[-1]),
+            "share": float(losses[-1] / worst),
+            "divergence": float(divergences[-1]),
+            "largest_divergence": float(step.guarantee.rdp(Decimal(2))),
+            "divergence_by_range": bounded_range_rdp(worst, _ORDER),
+        }
+        trials = {"successes": chosen, "local_epsilon": losses, "local_divergence": divergences}
+        return PointOutcome(measures, trials)
 
-    def figures(self, results: Results) -> dict[str, Figure]:
-        def draw(axes: Axes, name: str) -> None:
+    def figures(self, results: Results) -> dict[str, Any]:
+        def draw(axes: Any, name: str) -> None:
             result = results.one(case=name)
-            low, high = self.cases[name].support
-            n = np.arange(1, len(result.trials["local_epsilon"]) + 1)
+            n = np.arange(1, self.n + 1)
             axes.plot(n, result.trials["local_epsilon"], color="tab:blue", label="local epsilon")
             axes.plot(n, result.trials["local_divergence"], color="tab:orange", label="local divergence of order 2")
             worst, charged = result.measure("worst_case"), result.measure("largest_divergence")
             axes.axhline(worst, color="tab:blue", linestyle="--", linewidth=1.0, label="worst-case epsilon")
-            draw_line(axes, [(n[-1], charged)], Style("tab:orange", "x", ""), "cost at order 2")
-            label_axes(axes, f"{name}, theta in [{low:g}, {high:g}]", "number of records added")
+            axes.plot(self.n, charged, "x", color="tab:orange", label="cost at order 2")
+            label_axes(axes, f"{name}, theta in {list(self.cases[name].support)}", "number of records added")
 
-        panels = [(name,) for name in self.cases]
         title = "Privacy loss of one posterior draw on an adversary's data"
-        return {"local-epsilon": stamped_panels(panels, min(len(panels), 3), draw, title, share_y=False, panel=4.0)}
+        panels = [(name,) for name in self.cases]
+        return {"local-epsilon": stamped_panels(panels, min(len(panels), 3), draw, title)}
 
-    def claims(self, results: Results) -> list[Claim]:
-        return [claim for result in results for claim in (_approaches(result), _typical(result))]
-
-    def about_case(self, own: Results) -> str:
-        low, high = self.cases[own[0]["case"]].support
-        return f"theta in [{low:g}, {high:g}], {self.n} records."
+    def claims(self, results: Results) -> Iterator[Claim]:
+        for result in results:
+            yield from _claims(result)
 
 
 def local_loss(sampler: ScalarSampler, successes: int) -> tuple[float, float]:
     """Return two measures of the privacy loss of one draw: its largest log ratio and its divergence of order 2.
 
     Both are maxima over the neighboring data sets, which have one success more or less.
-
-    Args:
-        sampler: the sampler of the truncated posterior, which holds the number of records.
-        successes: the number of successes in the data set.
     """
-    own = _log_masses(sampler, successes)
+    own = log_softmax(sampler.logs((successes,)))
     loss = divergence = 0.0
     for other in (successes - 1, successes + 1):
         if 0 <= other <= sampler.n_records:
-            ratio = own - _log_masses(sampler, other)
+            ratio = own - log_softmax(sampler.logs((other,)))
             loss = max(loss, float(np.abs(ratio).max()))
             for direction, law in ((ratio, own), (-ratio, own - ratio)):
                 total = np.exp(law + (_ORDER - 1.0) * direction).sum()
@@ -151,36 +128,22 @@ def local_loss(sampler: ScalarSampler, successes: int) -> tuple[float, float]:
     return loss, divergence
 
 
-def _log_masses(sampler: ScalarSampler, successes: int) -> Floats:
-    logs = sampler.logs((successes,))
-    largest = logs.max()
-    return np.asarray(logs - largest - np.log(np.exp(logs - largest).sum()))
-
-
-def _approaches(result: Result) -> Claim:
-    losses, worst = result.trials["local_epsilon"], result.measure("worst_case")
-    share, first = losses[-1] / worst, losses[0] / worst
-    near = next((n for n, loss in enumerate(losses, start=1) if loss >= 0.9 * worst), None)
-    return Claim(
+def _claims(result: Result) -> Iterator[Claim]:
+    losses, path = result.trials["local_epsilon"], result.trials["local_divergence"]
+    worst, charged, by_range = map(result.measure, ("worst_case", "largest_divergence", "divergence_by_range"))
+    at, n, share, first = result["case"], len(losses), losses[-1] / worst, losses[0] / worst
+    yield Claim(
         SOURCE,
-        f"{result['case']}: the local epsilon of one posterior draw approaches the worst case as records are added.",
+        f"{at}: the local epsilon of one posterior draw approaches the worst case as records are added.",
         _MIN_SHARE <= share <= 1.0 and first < share and max(losses) <= worst,
-        f"local epsilon {losses[-1]:.4f} at n = {len(losses)}, which is {share:.1%} of the worst case {worst:.4f}; "
-        f"{first:.1%} of it at n = 1; 90 % of it is "
-        f"{'never reached' if near is None else f'first reached at n = {near}'}",
-        "The worst case is the limit for many records. Draws are midpoints of grid cells, so that the most extreme "
-        "draw lies half a cell inside the support.",
+        f"the local epsilon is {first:.1%} of the worst case {worst:.4f} at n = 1, and {share:.1%} at n = {n}",
+        "The worst case is the limit for many records. A draw is the midpoint of a grid cell, so the most extreme draw "
+        "is half a cell away from the end of the support.",
     )
-
-
-def _typical(result: Result) -> Claim:
-    path = result.trials["local_divergence"]
-    charged, by_range = result.measure("largest_divergence"), result.measure("divergence_by_range")
-    return Claim(
+    yield Claim(
         OURS,
-        f"{result['case']}: draws that reach the worst case are improbable, so that the Renyi divergence falls with n.",
+        f"{at}: draws that reach the worst case are improbable, so that the Renyi divergence falls with n.",
         path[-1] <= charged < by_range and path[-1] < path[0],
-        f"on the adversary's data the divergence of order 2 is {path[0]:.3f} at n = 1 and {path[-1]:.2g} at n = "
-        f"{len(path)}; over all data sets of {len(path)} records it is at most {charged:.3f}, which is the cost of a "
-        f"release; the worst-case epsilon alone bounds it only by {by_range:.3g}",
+        f"divergence of order 2 on the adversary's data: {path[0]:.3f} at n = 1, {path[-1]:.2g} at n = {n}; at "
+        f"most {charged:.3f} over all data sets of {n} records; bound from epsilon alone: {by_range:.3g}",
     )

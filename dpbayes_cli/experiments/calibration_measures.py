@@ -1,13 +1,4 @@
-"""Data drawn from the prior, ranks of true parameters among posterior draws, and distances between posteriors.
-
-The distance is the maximum mean discrepancy under the kernel exp(-|x - y|^2 / 2). If all draws lie close together, the
-sum of the kernel over all pairs is computed from sums over single draws. With x and y measured from a common center,
-
-    exp(-|x - y|^2 / 2) = sum over multi-indices a of f_a(x) f_a(y),  f_a(x) = exp(-|x|^2 / 2) x^a / sqrt(a!),
-
-and the terms of total degree k sum to at most r^(2 * k) / k!, where r is the largest distance of a draw from the
-center. For small r a dozen degrees give all digits.
-"""
+"""Data drawn from the prior, ranks of true parameters among posterior draws, and distances between posteriors."""
 
 from __future__ import annotations
 
@@ -16,6 +7,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy import stats
+from scipy.spatial.distance import cdist
 
 from dpbayes_cli.core.columns import NumericColumn, RecordPolicy
 from dpbayes_cli.core.model import Model
@@ -27,8 +20,8 @@ if TYPE_CHECKING:
     from dpbayes_cli.models.families.capabilities import ConjugatePosterior
 
 INTERVAL = 0.9
-"""The nominal probability of the intervals whose coverage is measured."""
-_NEGLIGIBLE = 1e-17
+"""The nominal probability of the central posterior intervals whose coverage is measured."""
+_NEGLIGIBLE_TERM = 1e-17
 
 
 def complete_policy(model: Model) -> RecordPolicy:
@@ -42,10 +35,7 @@ def complete_policy(model: Model) -> RecordPolicy:
 def prior_predictive(
     model: ConjugatePosterior, n_records: int, trials: int, seed: np.random.SeedSequence
 ) -> tuple[Floats, Integers]:
-    """Return the parameters and exact statistics of all trials, drawn from the prior and the model.
-
-    Equal seeds give equal records before clamping, whatever the bounds of the domain.
-    """
+    """Return the parameters and exact statistics of all trials; equal seeds give equal records before clamping."""
     rng = np.random.default_rng(seed)
     drawn = [model.simulate(n_records, rng) for _ in range(trials)]
     return np.array([theta for theta, _ in drawn]), np.array([value for _, value in drawn], dtype=np.int64)
@@ -66,30 +56,15 @@ def ranks_among(thetas: Floats, draws: Floats, rng: np.random.Generator) -> Floa
     """Return the ranks of true parameters among posterior draws, between 0 and 1, shape (n_trials, n_parameters).
 
     A rank is (b + u) / (n_draws + 1), where b is the number of draws below the true parameter, and u is drawn uniformly
-    from [0, 1). It is exactly uniform if the true parameter and the draws are independent draws from one posterior.
-
-    Args:
-        thetas: the true parameters, shape (n_trials, n_parameters).
-        draws: posterior draws, shape (n_trials, n_draws, n_parameters).
+    from [0, 1). The rank is exactly uniform if the true parameter and the draws are independent draws from one
+    posterior.
     """
     below = (draws < thetas[:, None, :]).sum(axis=1)
     return np.asarray((below + rng.random(below.shape)) / (draws.shape[1] + 1))
 
 
 def measure(ranks: Floats, sds: Floats, distances: Floats | None) -> dict[str, float | None]:
-    """Return the measures of a grid point, by name.
-
-    ``ks`` is the Kolmogorov-Smirnov distance between the law of the ranks and the uniform law. ``mean_sd`` is the mean
-    standard deviation of the posteriors. ``mmd_squared`` is an unbiased estimate of the mean squared distance to the
-    non-private posterior.
-
-    Args:
-        ranks: the ranks of the parameter that is studied, shape (n_trials,).
-        sds: the standard deviations of this parameter under the posteriors, shape (n_trials,).
-        distances: squared distances to the non-private posterior, shape (n_trials,); None if they are not measured.
-    """
-    from scipy import stats
-
+    """Return the measures of a point from ranks, posterior sds and squared distances, each of shape (n_trials,)."""
     uniform = stats.kstest(ranks, "uniform")
     low, high = (1.0 - INTERVAL) / 2.0, (1.0 + INTERVAL) / 2.0
     mean = error = None
@@ -107,64 +82,64 @@ def measure(ranks: Floats, sds: Floats, distances: Floats | None) -> dict[str, f
 
 
 def ks_band(trials: int, probability: float = 0.95) -> float:
-    """Return the quantile of the KS distance of uniform ranks: they stay below it with the given probability."""
-    from scipy import stats
-
+    """Return the quantile, at a probability, of the KS distance of uniform ranks."""
     return float(stats.kstwo.ppf(probability, trials))
 
 
 def squared_mmds(draws: Floats, reference: Floats) -> Floats:
     """Return an unbiased estimate of the squared maximum mean discrepancy of two posteriors for every trial.
 
-    The estimate is the mean of k(x_i, x_j) + k(y_i, y_j) - k(x_i, y_j) - k(x_j, y_i) over all pairs i != j. It is
-    exactly zero for identical samples, and can be negative.
+    The kernel is k(x, y) = exp(-|x - y|^2 / 2). The estimate is the mean of k(x_i, x_j) + k(y_i, y_j) - k(x_i, y_j) -
+    k(x_j, y_i) over all pairs i != j. The estimate is exactly zero for identical samples, and can be negative. If all
+    draws lie close together, it is computed by a series of sums over single draws. With x and y measured from a center,
+
+        k(x, y) = sum over multi-indices a of f_a(x) f_a(y),  f_a(x) = exp(-|x|^2 / 2) x^a / sqrt(a!),
+
+    and the terms of total degree m sum to at most r^(2 * m) / m!, where r is the largest distance of a draw from the
+    center.
 
     Args:
-        draws: independent draws x of the one posterior, shape (n_trials, n_draws, n_parameters).
-        reference: independent draws y of the other posterior; surplus draws of either array are ignored.
+        draws, reference: independent draws x and y, shape (n_trials, n_draws, n_parameters). Of the longer sample,
+            surplus draws are ignored.
 
     Source: Gretton et al. 2012, eq. 4; Bernstein and Sheldon 2018, sec. 4 (the kernel).
     """
     size = min(draws.shape[1], reference.shape[1])
     x, y = draws[:, :size], reference[:, :size]
-    degree = _degree(x, y)
+    center = (x.mean(axis=1, keepdims=True) + y.mean(axis=1, keepdims=True)) / 2.0
+    both = np.moveaxis(np.stack([x - center, y - center]), 3, 0).copy()
+    degree = _degree(float(np.square(both).sum(axis=0).max()))
     n_terms = math.comb(degree + x.shape[2], x.shape[2])
-    total = _by_series(x, y, degree) if n_terms <= 4 * size else _by_pairs(x, y)
+    total = _by_series(both, degree) if n_terms <= 4 * size else _by_pairs(x, y)
     paired = 2.0 * size - 2.0 * np.exp(-0.5 * np.square(x - y).sum(axis=2)).sum(axis=1)
     return np.asarray((total - paired) / (size * (size - 1)))
 
 
-def _degree(x: Floats, y: Floats) -> int:
+def _degree(squared_radius: float) -> int:
     """Return the total degree at which the terms of the series become negligible."""
-    center = _center(x, y)
-    reach = max(float(np.square(part - center).sum(axis=2).max()) for part in (x, y))
     degree, term = 0, 1.0
-    while term > _NEGLIGIBLE and degree < 1000:
+    while term > _NEGLIGIBLE_TERM and degree < 1000:
         degree += 1
-        term *= reach / degree
+        term *= squared_radius / degree
     return degree
 
 
-def _center(x: Floats, y: Floats) -> Floats:
-    return np.asarray((x.mean(axis=1, keepdims=True) + y.mean(axis=1, keepdims=True)) / 2.0)
+def _by_series(both: Floats, degree: int) -> Floats:
+    """Return the sum of k(x_i, x_j) + k(y_i, y_j) - 2 * k(x_i, y_j) over all pairs (i, j), shape (n_trials,).
 
-
-def _by_series(x: Floats, y: Floats, degree: int) -> Floats:
-    """Return the sum of k(x_i, x_j) + k(y_i, y_j) - 2 * k(x_i, y_j) over all pairs (i, j), shape (n_trials,)."""
-    center, total = _center(x, y), np.zeros(len(x))
-    both = np.moveaxis(np.stack([x - center, y - center]), 3, 0).copy()
+    ``both`` holds the coordinates of x and y from the center, shape (n_parameters, 2, n_trials, n_draws).
+    """
+    total = np.zeros(both.shape[2])
     for sums in _feature_sums(np.exp(-0.5 * np.square(both).sum(axis=0)), both, degree):
         total += np.square(sums[0] - sums[1])
     return total
 
 
 def _feature_sums(feature: Floats, coordinates: Floats, degree: int) -> Iterator[Floats]:
-    """Yield the sum of f_a over the draws, for every multi-index a up to a total degree; the module defines f_a.
+    """Yield the sum of f_a over the draws for every multi-index a up to a total degree, shape (2, n_trials).
 
-    Args:
-        feature: the factor of f_a from the coordinates that are already multiplied, shape (2, n_trials, n_draws).
-        coordinates: the draws in the remaining coordinates, shape (n_left, 2, n_trials, n_draws).
-        degree: the remaining degree.
+    ``feature`` is the product of the factors of f_a for all earlier coordinates, shape (2, n_trials, n_draws).
+    ``coordinates`` holds the remaining coordinates of the draws, shape (n_left, 2, n_trials, n_draws).
     """
     for power in range(degree + 1):
         if len(coordinates) > 1:
@@ -175,8 +150,7 @@ def _feature_sums(feature: Floats, coordinates: Floats, degree: int) -> Iterator
 
 
 def _by_pairs(x: Floats, y: Floats) -> Floats:
-    """Return what ``_by_series`` returns, but sum pair by pair, which suits draws that lie far apart."""
-    from scipy.spatial.distance import cdist
+    """Return what ``_by_series`` returns, for draws that lie far apart."""
 
     def kernel(a: Floats, b: Floats) -> Floats:
         return np.asarray(np.exp(-0.5 * cdist(a, b, "sqeuclidean")))

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpbayes_cli.base.errors import SourceError
-from dpbayes_cli.core.columns import AnyColumn, RecordPolicy
-from dpbayes_cli.privacy.neighbors import Neighbors
+from dpbayes_cli.base.errors import SourceError, SpecError
+from dpbayes_cli.core.columns import AnyColumn
+from dpbayes_cli.experiments.study import DROPPED
 from dpbayes_cli.sources.location import locate
 from dpbayes_cli.sources.packed_codes import CodeReader
 from dpbayes_cli.spec.source_section import SourceSection
@@ -22,25 +21,24 @@ from dpbayes_cli.workflow.release_data import source_of
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Integers
 
-POLICY = RecordPolicy(Neighbors.REPLACE_ONE)
-"""The policy for files whose columns all have stand-ins: records are complete, and their number is public."""
+POLICY = DROPPED
+"""The policy for files whose columns all have stand-ins: no record is dropped, and the number of records is public."""
 
 
-def absolute(base: Path, path: str | None) -> str | None:
-    """Return the absolute path of a file whose path is given relative to the directory of the study file."""
-    return None if path is None else os.path.abspath(base / path)  # noqa: PTH100 - links stay as they are named
+def check_stand_ins(columns: Iterable[AnyColumn], where: str) -> None:
+    """Refuse a column without a public stand-in for invalid cells; ``where`` is the place of the columns."""
+    for column in columns:
+        if column.impute is None:
+            hint = "state impute: VALUE for every column; the number of records is then public"
+            message = f"{column.role}: cells that hold no valid value need a public stand-in"
+            raise SpecError(message, where=where, hint=hint)
 
 
 def file_digest(path: str) -> str:
-    """Return the SHA-256 digest of a file, which identifies the data of a study.
-
-    Raises:
-        SourceError: the file cannot be read, or is a pipe or a device.
-    """
+    """Return the SHA-256 digest of a file, which identifies the data of a study."""
     if locate(path).is_stream:
-        raise SourceError(
-            f"{path!r} is not a regular file", hint="state a regular file; a study reads its data more than once"
-        )
+        hint = "state a regular file; a study reads its data more than once"
+        raise SourceError(f"{path!r} is not a regular file", hint=hint)
     try:
         with Path(path).open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -51,14 +49,10 @@ def file_digest(path: str) -> str:
 def read_codes(path: str, columns: Sequence[AnyColumn]) -> Integers:
     """Return the codes of all records of a file in their order, shape (n_records, n_columns); -1 for an invalid cell.
 
-    Args:
-        columns: the columns to read; the ``role`` of a column is its name in the file.
-
-    Raises:
-        SourceError: the file cannot be read, or lacks a column.
+    The ``role`` of a column is its name in the file.
     """
-    blocks: list[Integers] = []
+    blocks: list[Integers] = [np.empty((0, len(columns)), dtype=np.int64)]
     with closing(source_of(SourceSection(), locate(path))) as source:
         source.check(columns, [column.role for column in columns])
         source.read(CodeReader(columns, POLICY, blocks.append))
-    return np.concatenate([np.empty((0, len(columns)), dtype=np.int64), *blocks])
+    return np.concatenate(blocks)

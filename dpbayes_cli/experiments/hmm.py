@@ -1,19 +1,11 @@
-"""Hidden Markov models: the likelihood of held-out records given a release of the other records, against epsilon.
-
-A cell is one time step of one sequence. If the model has several hidden states, noisy counts of every cell are
-released. Held-out cells have no records then, so that their noisy counts are pure noise. If the model has one hidden
-state, it is naive Bayes, and noisy counts of all records together are released.
-
-Source: Foulds et al. 2016, sec. 5 and Fig. 6.
-"""
+"""Hidden Markov models: the likelihood of held-out records given a release of the other records, against epsilon."""
 
 from __future__ import annotations
 
-import itertools
-import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
 from functools import lru_cache
-from pathlib import Path
+from itertools import accumulate, product
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, cast
 
 import msgspec
@@ -21,18 +13,15 @@ import numpy as np
 from msgspec import Meta, field
 
 from dpbayes_cli.base.errors import SpecError
-from dpbayes_cli.base.numeric import parse_decimal
 from dpbayes_cli.core.noisy_observation import NoisyCounts, RecordCount
-from dpbayes_cli.core.options import EpsilonOptions
-from dpbayes_cli.core.registry import mechanism_type
 from dpbayes_cli.core.section import Section
 from dpbayes_cli.core.statistic import count_cells
-from dpbayes_cli.experiments.file_records import POLICY, absolute, file_digest, read_codes
-from dpbayes_cli.experiments.hmm_chains import HmmTrial, chain_power, draw_power, record_range, run_chain, state_shares
-from dpbayes_cli.experiments.plots import Plot, Style
-from dpbayes_cli.experiments.restricted_rows import least_entry
+from dpbayes_cli.experiments.file_records import POLICY, check_stand_ins, file_digest, read_codes
+from dpbayes_cli.experiments.hmm_chains import HmmPrediction, HmmTrial, run_chain, state_shares
+from dpbayes_cli.experiments.plots import Plot
 from dpbayes_cli.experiments.results import OURS, Claim, Comparison, GridPoint, PointOutcome, Results
-from dpbayes_cli.experiments.study import SimulatedStudy, StudyLayout, build_model_sections, errors_at
+from dpbayes_cli.experiments.study import SimulatedStudy, build_model_sections, errors_at, plan_release
+from dpbayes_cli.experiments.truncated_draws import least_entry, row_range
 from dpbayes_cli.inference.dirichlet_rows import draw_theta
 from dpbayes_cli.inference.posterior import Effort
 from dpbayes_cli.inference.posterior import Method as Inference
@@ -40,7 +29,7 @@ from dpbayes_cli.inference.solve import infer
 from dpbayes_cli.spec.release_spec import build_spec
 
 if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats, Integers
+    from dpbayes_cli.base.numeric import Integers
     from dpbayes_cli.models.hmm import Hmm
     from dpbayes_cli.privacy.noise import NoiseLaw
 
@@ -50,10 +39,7 @@ SOURCE = "[F] Figures 3-7"
 MODEL = "hmm"
 _EFFORT = Effort(summary_draws=1 << 10, ess=100.0, mcmc_sweeps=80)
 """With 80 and with 200 sweeps, log-likelihoods on ``sample_data/events.csv.gz`` agreed to four digits."""
-_NOISE = (
-    "At small epsilon, noise of scale 2 * features / epsilon in every cell makes plug-in counts useless. Moreover, "
-    "`ops` is idealized: no released chain draws from its posterior."
-)
+_NOISE = "At small epsilon, noise of scale 2 * (number of features) / epsilon makes plug-in counts useless."
 _PAID = "At the smallest epsilons plug-in counts predict as badly as `gibbs`."
 _BEHIND = "the chain `gibbs`, which pays for every update, predicts worse than"
 _COMPARISONS = (
@@ -66,12 +52,6 @@ _COMPARISONS = (
     Comparison(SOURCE, "laplace-naive", "gibbs", f"{_BEHIND} `laplace-naive`", _PAID, never=-1, some=1),
     Comparison(SOURCE, "ops", "gibbs", f"{_BEHIND} `ops`", _PAID, never=-1, some=1),
 )  # fmt: skip
-_STYLES = {
-    "laplace": Style("tab:blue", "o"),
-    "laplace-naive": Style("tab:orange", "s", "--"),
-    "ops": Style("tab:green", "d", ":"),
-    "gibbs": Style("tab:red", "v", "-."),
-}
 
 
 class HmmCase(Section, frozen=True, kw_only=True):
@@ -87,98 +67,82 @@ class HmmCase(Section, frozen=True, kw_only=True):
 
 
 class HiddenMarkovModels(SimulatedStudy, frozen=True, kw_only=True):
-    """A grid of cases x numbers of states x epsilon x methods; all points of a case hold out the same cells."""
+    """The likelihood of held-out records of a hidden Markov model, given a release of the other records.
+
+    In each trial a random set of cells is held out; a cell is one time step of one sequence. The records of held-out
+    cells are removed, so that the noisy counts of these cells are pure noise. With one hidden state the model is naive
+    Bayes, and noisy counts of all records together are released.
+
+    - `non-private`: the posterior of exact counts.
+    - `laplace`: noise-aware inference from counts with discrete Laplace noise.
+    - `laplace-naive`: plug-in inference from the same release, as in the paper: negative counts become zero, and all
+      counts are taken for exact.
+    - `ops` (**idealized**): one draw of the posterior under a power of the likelihood, with emission probabilities of
+      at least `least_share`. An exact draw would be epsilon-DP. Here the draw is the last point of a chain of
+      `converged` sweeps in floats. The first half of the chain uses higher powers, which no release could do.
+    - `gibbs`: the last point of the chain of the mechanism `gibbs`, in floats. The chain starts from the prior, and
+      pays for every update of its `sweeps` sweeps. The emission probabilities of a feature with V values are at least
+      min(0.1, 0.5 / V).
+
+    Source: Foulds et al. 2016, sec. 5 and Fig. 6.
+    """
 
     study: Literal["hmm"]
-    trials: Annotated[int, Meta(ge=2, le=1_000, description="number of trials; each holds out other cells")] = 10
-    draws: Annotated[int, Meta(ge=2, le=10_000, description="posterior draws over which a prediction is averaged")] = (
-        200
-    )
+    trials: Annotated[int, Meta(ge=2, le=1_000, description="number of trials; each holds out different cells")] = 10
+    draws: Annotated[int, Meta(ge=2, le=10_000)] = 200
     held_out: Annotated[float, Meta(gt=0, lt=1, description="share of the cells that are held out")] = 0.1
     states: Annotated[tuple[Annotated[int, Meta(ge=1, le=50)], ...], Meta(min_length=1)] = (2, 1)
-    least_share: Annotated[
-        float, Meta(gt=0, lt=0.5, description="for ops only: public lower bound on emission probabilities")
-    ] = 0.01
-    converged: Annotated[int, Meta(ge=2, le=100_000, description="for ops only: number of sweeps")] = 500
+    least_share: Annotated[float, Meta(gt=0, lt=0.5, description="for ops: public bound on emissions")] = 0.01
+    converged: Annotated[int, Meta(ge=2, le=100_000, description="for ops: number of sweeps")] = 500
     sweeps: Annotated[int, Meta(ge=2, le=100_000, description="for gibbs only: number of sweeps")] = 200
-    methods: Annotated[tuple[Method, ...], Meta(min_length=1, description="methods that predict")]
+    methods: Annotated[tuple[Method, ...], Meta(min_length=1)]
     cases: Annotated[dict[str, HmmCase], Meta(min_length=1)]
 
-    layout: ClassVar = StudyLayout(
-        columns=("case", "states", "epsilon", "method"),
-        measures=("power", "log_likelihood", "log_likelihood_se"),
-        by_trial=("log_likelihood", "n_test"),
-        shown=("case", "states", "epsilon", "method", "power", "log_likelihood", "log_likelihood_se"),
-        plots={
-            "log-likelihood": Plot("Log-likelihood of held-out records; bars: two standard errors", "log_likelihood",
-                                   "log-likelihood of a held-out record", _STYLES, panels=("case", "states"),
-                                   across=("non-private", "non-private")),
-            "shortfall": Plot("Loss of log-likelihood by privacy; bars: two standard errors",
-                              "log_likelihood", "loss of log-likelihood", _STYLES, panels=("case", "states"),
-                              across=("non-private", "non-private"), short_of="non-private", scales="log symlog"),
-        },
-        compared=tuple((method, "non-private", "log_likelihood") for method in _STYLES),
-        about="The likelihood of held-out records of a hidden Markov model, given a release of the other records. In "
-        "each trial a random set of cells is held out; a cell is one time step of one sequence. The records of "
-        "held-out cells are removed, so that the noisy counts of these cells are pure noise. With one hidden state "
-        "the model is naive Bayes, and noisy counts of all records together are released.\n\n"
-        "- `non-private`: the posterior of exact counts.\n"
-        "- `laplace`: noise-aware inference from counts with discrete Laplace noise.\n"
-        "- `laplace-naive`: plug-in inference from the release of `laplace`, as in the paper: negative counts become "
-        "zero, and all counts are taken for exact.\n"
-        "- `ops`: **idealized**: one draw of the posterior under a power of the likelihood, with emission "
-        "probabilities of at least `least_share`. An exact draw would be epsilon-DP. Here it is the last point of a "
-        "chain of `converged` sweeps in floats, whose first half runs at higher powers, which no release could do.\n"
-        "- `gibbs`: the chain of the mechanism `gibbs` in floats. It starts from the prior, and pays for every "
-        "update of its `sweeps` sweeps. As in the mechanism, emission probabilities are at least min(0.1, 0.5 / "
-        "values). Its last point predicts. With one state every sweep is an independent draw, so that a single sweep "
-        "is enough: see `ops`.",
-        legend="Log-likelihoods are natural logarithms. One standard error of the mean over trials follows each. All "
-        "trials split the same records, in different ways; methods are compared trial by trial.",
-    )  # fmt: skip
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.check_distinct("states")
+    files = ("records",)
+    columns = ("case", "states", "epsilon", "method")
+    measures = ("power", "log_likelihood", "log_likelihood_se")
+    by_trial = ("log_likelihood", "n_test")
+    shown = ("case", "states", "epsilon", "method", "power", "log_likelihood", "log_likelihood_se")
+    plots: ClassVar = {
+        "log-likelihood": Plot("Log-likelihood of a held-out record", "log_likelihood", "epsilon", ("case", "states"),
+                               across="non-private"),
+        "shortfall": Plot("Loss of log-likelihood by privacy", "log_likelihood", "epsilon", ("case", "states"),
+                          short_of="non-private", scales="log symlog"),
+    }  # fmt: skip
+    compared = tuple((each, "non-private", "log_likelihood") for each in ("laplace", "laplace-naive", "ops", "gibbs"))
+    legend = (
+        "Log-likelihoods are natural logarithms; the standard error of the mean over trials follows each. All trials "
+        "split the same records, in different ways; methods are compared trial by trial."
+    )
 
     @classmethod
-    def complete_case(cls, case: HmmCase, place: str, base: Path) -> HmmCase:
+    def complete_case(cls, case: HmmCase, place: str) -> HmmCase:
         if "states" in case.domain:
             message = "a case must not state the number of hidden states; the study states it under states"
             raise SpecError(message, where=f"{place}.domain.states")
         domain, prior = build_model_sections(place, MODEL, {**case.domain, "states": 1}, case.prior)
         del domain["states"]
         domain["features"] = dict(sorted(domain["features"].items()))
-        return msgspec.structs.replace(case, records=absolute(base, case.records), domain=domain, prior=prior)
+        return msgspec.structs.replace(case, domain=domain, prior=prior)
 
     def grid(self) -> list[GridPoint]:
         grid = []
         for name, case in self.cases.items():
             self._check_case(name, case)
             contents = {"contents": file_digest(case.records), "held_out": self.held_out, "seed": self.seed}
-            data = {"domain": case.domain, **contents}
-            for states in self.states:
-                for epsilon, method in self.prices_and_methods(self.epsilon, self.methods, "non-private"):
-                    own: dict[str, Any] = {"draws": self.draws}
-                    if method == "ops":
-                        own = {"least_share": self.least_share, "converged": self.converged}
-                    elif method == "gibbs":
-                        own = {"sweeps": self.sweeps}
-                    place = {"states": states, "epsilon": epsilon, "method": method}
-                    own |= {**place, "prior": msgspec.to_builtins(case.prior), "trials": self.trials}
-                    grid.append(self.point({"case": name, **place}, data, own))
+            prices = list(self.prices_and_methods(self.epsilon, self.methods, "non-private"))
+            for states, (epsilon, method) in product(self.states, prices):
+                keys = {"ops": ("least_share", "converged"), "gibbs": ("sweeps",)}.get(method, ("draws",))
+                own = {key: getattr(self, key) for key in keys}
+                place = {"states": states, "epsilon": epsilon, "method": method}
+                own |= {**place, "prior": msgspec.to_builtins(case.prior), "trials": self.trials}
+                grid.append(self.point({"case": name, **place}, {"domain": case.domain, **contents}, own))
         return grid
 
     def _check_case(self, name: str, case: HmmCase) -> None:
-        """Refuse columns without a stand-in, features with too many values, and an epsilon that noise cannot meet."""
+        """Refuse columns without a stand-in, features with too many values, and an epsilon that ``laplace`` refuses."""
         model = case.model(1)
-        for column in model.columns:
-            if column.impute is None:
-                raise SpecError(
-                    f"{column.role}: this study needs a public stand-in for cells that hold no valid value",
-                    where=f"cases.{name}.domain",
-                    hint="state impute: VALUE for every column; the number of records is then public",
-                )
+        check_stand_ins(model.columns, f"cases.{name}.domain")
         if self.least_share * max(model.sizes) >= 1.0:
             message = f"{max(model.sizes)} values of a feature cannot all have the probability {self.least_share:g}"
             raise SpecError(message, where="least_share")
@@ -187,12 +151,7 @@ class HiddenMarkovModels(SimulatedStudy, frozen=True, kw_only=True):
                 _noise_laws(case.model(self.states[0]), epsilon)
 
     def trials_of(self, point: GridPoint) -> list[HmmTrial]:
-        """Return the trials of a point; a larger number of trials leaves the first ones unchanged.
-
-        Raises:
-            SpecError: a trial has no record to learn from, or no record to predict.
-            SourceError: the file cannot be read.
-        """
+        """Return the trials of a point; a larger number of trials leaves the first ones unchanged."""
         case = self.cases[point.case]
         counts = _counts(case.records, case.model(1))
         shape = counts[0].shape[:2]
@@ -210,58 +169,45 @@ class HiddenMarkovModels(SimulatedStudy, frozen=True, kw_only=True):
     def run(self, point: GridPoint) -> PointOutcome:
         trials = self.trials_of(point)
         pairs = zip(trials, self.predictions(point, trials), strict=True)
-        values = np.array([trial.log_likelihood(*prediction) for trial, prediction in pairs])
-        n_test = np.array([float(trial.n_test) for trial in trials])
-        return PointOutcome.averaged(
-            {"log_likelihood": values, "n_test": n_test}, ("log_likelihood",), power=self.power_of(point)
-        )
+        values = np.array([trial.log_likelihood(prediction) for trial, prediction in pairs])
+        measured = {"log_likelihood": values, "n_test": np.array([float(trial.n_test) for trial in trials])}
+        return PointOutcome.averaged(measured, ("log_likelihood",), power=self.power_of(point))
 
     def power_of(self, point: GridPoint) -> float | None:
         """Return the power of the likelihood; None for methods whose posterior is not tempered."""
         sizes = self.cases[point.case].model(point["states"]).sizes
-        if point["method"] == "ops":
-            return draw_power(point.epsilon, sizes, self._least(point, sizes))
-        if point["method"] == "gibbs":
-            return chain_power(point.epsilon, sizes, self._least(point, sizes), self.sweeps)
-        return None
+        updates = {"ops": 1, "gibbs": 2 * self.sweeps}.get(point["method"])
+        ranges = sum(map(row_range, sizes, self._least(point, sizes)))
+        return None if updates is None else min(1.0, point.epsilon / (2.0 * updates * ranges))
 
     def _least(self, point: GridPoint, sizes: Sequence[int]) -> list[float]:
         return [least_entry(size) if point["method"] == "gibbs" else self.least_share for size in sizes]
 
-    def predictions(self, point: GridPoint, trials: Sequence[HmmTrial]) -> list[tuple[Sequence[Floats], Floats]]:
-        """Return draws of emissions and probabilities of states for each trial, as ``HmmTrial`` uses them."""
+    def predictions(self, point: GridPoint, trials: Sequence[HmmTrial]) -> list[HmmPrediction]:
+        """Return the parameters and states by which each trial predicts."""
         model, power = self.cases[point.case].model(point["states"]), self.power_of(point)
         if power is not None:
             return self._chain_ends(point, model, trials, power)
-        laws: Sequence[NoiseLaw | None] = [None] * len(model.sizes)
-        if point["epsilon"] is not None:
-            laws = _noise_laws(model, point["epsilon"])
-        method: Inference = "naive" if point["method"] == "laplace-naive" else "noise-aware"
+        laws = [None] * len(model.sizes) if point["epsilon"] is None else _noise_laws(model, point["epsilon"])
         released = point.noise_seed(epsilon=point["epsilon"], one=model.states == 1)
         seeds = zip(released.spawn(len(trials)), point.inference_seed().spawn(len(trials)), strict=True)
-        return [
-            self._inferred(model, trial, laws, method, *map(np.random.default_rng, pair))
-            for trial, pair in zip(trials, seeds, strict=True)
-        ]
+        predictions = []
+        for trial, (noise, own) in zip(trials, seeds, strict=True):
+            exact = trial.train if model.states > 1 else tuple(each.sum(axis=(0, 1)) for each in trial.train)
+            rng, pairs = np.random.default_rng(noise), zip(exact, laws, strict=True)
+            counts = tuple(each if law is None else each + law.simulate(rng, each.shape) for each, law in pairs)
+            method: Inference = "naive" if point["method"] == "laplace-naive" else "noise-aware"
+            predictions.append(self._inferred(model, trial, counts, laws, method, np.random.default_rng(own)))
+        return predictions
 
     def _inferred(
-        self,
-        model: Hmm,
-        trial: HmmTrial,
-        laws: Sequence[NoiseLaw | None],
-        method: Inference,
-        noise: np.random.Generator,
-        rng: np.random.Generator,
-    ) -> tuple[Sequence[Floats], Floats]:
-        """Infer from exact counts or, if noise laws are given, from the noisy counts of a simulated release."""
-        exact = trial.train if model.states > 1 else tuple(each.sum(axis=(0, 1)) for each in trial.train)
-        counts = tuple(
-            each if law is None else each + law.simulate(noise, each.shape)
-            for each, law in zip(exact, laws, strict=True)
-        )
+        self, model: Hmm, trial: HmmTrial, counts: tuple[Integers, ...], laws: Sequence[NoiseLaw | None],
+        method: Inference, rng: np.random.Generator,
+    ) -> HmmPrediction:  # fmt: skip
+        """Infer from the counts of each feature, whose noise law in ``laws`` is None if they are exact."""
         if model.states > 1:
             posterior = infer(model.observed(counts, tuple(laws), complete=True), method, self.draws, rng, _EFFORT)
-            return model.split(posterior.draws)[0], np.asarray(posterior.states)[None]
+            return HmmPrediction(model.split(posterior.draws)[0], np.asarray(posterior.states)[None])
         emissions = []
         for each, law in zip(counts, laws, strict=True):
             prior = (model.emission,) * len(each)
@@ -270,16 +216,16 @@ class HiddenMarkovModels(SimulatedStudy, frozen=True, kw_only=True):
             else:
                 observation = NoisyCounts(prior, tuple(each.tolist()), law, RecordCount("known", trial.n_train))
                 emissions.append(infer(observation, method, self.draws, rng, _EFFORT).draws[:, None])
-        return emissions, np.ones((1, *trial.held.shape, 1))
+        return HmmPrediction(emissions, np.ones((1, *trial.held.shape, 1)))
 
     def _chain_ends(
         self, point: GridPoint, model: Hmm, trials: Sequence[HmmTrial], power: float
-    ) -> list[tuple[Sequence[Floats], Floats]]:
-        """Run one chain per trial, and return the emissions and probabilities of states at its last point.
+    ) -> list[HmmPrediction]:
+        """Run one chain per trial, and predict by its last point.
 
         ``ops`` begins with higher powers of the likelihood. At the final power, a chain from random states would keep
-        all cells in one hidden state for thousands of sweeps. All points of ``gibbs`` are public. Only the last one is
-        returned, because an average over points would be a mixture, which links cells as hidden states do.
+        all cells in one hidden state for thousands of sweeps. All points of ``gibbs`` are public. Only the last point
+        is returned: an average over points would be a mixture, which makes cells dependent as hidden states do.
         """
         as_released, half = point["method"] == "gibbs", self.converged / 2.0
         powers = [power ** min(1.0, i / half) for i in range(self.converged)] if model.states > 1 else [power]
@@ -288,42 +234,20 @@ class HiddenMarkovModels(SimulatedStudy, frozen=True, kw_only=True):
         rng = np.random.default_rng(point.inference_seed())
         last = run_chain(model, counts, powers, self._least(point, model.sizes), rng, as_released=as_released)
         shares = state_shares(last.states, last.transition, last.initial)
-        return [([each[i : i + 1] for each in last.emissions], shares[i : i + 1]) for i in range(len(trials))]
+        ones = [slice(i, i + 1) for i in range(len(trials))]
+        return [HmmPrediction([each[one] for each in last.emissions], shares[one]) for one in ones]
 
-    def about_case(self, own: Results) -> str:
-        model, held = self.cases[own[0]["case"]].model(1), own[0].trials["n_test"]
-        return (
-            f"{model.shape[0]} sequences, {model.shape[1]} time steps, features of {', '.join(map(str, model.sizes))} "
-            f"values; {min(held):,.0f} to {max(held):,.0f} records are held out. If all values were equally likely, "
-            f"the log-likelihood of a record would be {-sum(map(math.log, model.sizes)):.4g}. With the emissions of "
-            "`ops`, a record's log-likelihood varies by at most R = "
-            f"{record_range(model.sizes, [self.least_share] * len(model.sizes)):.4g}."
-        )
-
-    def figures(self, results: Results) -> dict[str, Any]:
-        has_both = "non-private" in self.methods and len(self.methods) > 1
-        plots = self.layout.plots.items()
-        return {name: plot.figure(results) for name, plot in plots if has_both or not plot.short_of}
-
-    def claims(self, results: Results) -> list[Claim]:
-        made = []
-        for name, states in itertools.product(self.cases, self.states):
-            at, own = f"{name}, {states} states", results.where(case=name, states=states)
-            for comparison in _COMPARISONS:
-                if states > 1 or comparison.second != "gibbs":
-                    place = at if states > 1 else f"{name}, naive Bayes"
-                    made += comparison.claims(place, own, "log_likelihood")
-        return made
+    def claims(self, results: Results) -> Iterator[Claim]:
+        for name, states, comparison in product(self.cases, self.states, _COMPARISONS):
+            if states > 1 or comparison.second != "gibbs":
+                at = f"{name}, {states} states" if states > 1 else f"{name}, naive Bayes"
+                yield from comparison.claims(at, results.where(case=name, states=states), "log_likelihood")
 
 
 def _noise_laws(model: Hmm, epsilon: str) -> list[NoiseLaw]:
-    """Return the law of the noise that ``laplace`` adds to each feature's counts.
-
-    Raises:
-        SpecError: the mechanism cannot give this guarantee.
-    """
-    (step,) = mechanism_type("laplace")().plan(model, POLICY, EpsilonOptions(epsilon=parse_decimal(epsilon))).steps
-    firsts = itertools.accumulate((part.size for part in step.statistic.parts[:-1]), initial=0)
+    """Return the law of the noise that ``laplace`` adds to each feature's counts."""
+    (step,) = plan_release("laplace", model, POLICY, None, epsilon=Decimal(epsilon)).steps
+    firsts = accumulate((part.size for part in step.statistic.parts[:-1]), initial=0)
     return [step.noise.at(first) for first in firsts]
 
 

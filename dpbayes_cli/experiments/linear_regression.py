@@ -1,14 +1,11 @@
-"""Linear regression: the mean squared error of predictions, against prior variance and epsilon.
-
-Source: Zhang, Rubinstein and Dimitrakakis 2016, sec. 5.2 and Fig. 2.
-"""
+"""Linear regression: the mean squared error of predictions, against prior variance and epsilon."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from functools import lru_cache
-from pathlib import Path
+from itertools import product
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
 
 import msgspec
@@ -16,20 +13,17 @@ import numpy as np
 from msgspec import Meta
 
 from dpbayes_cli.base.errors import SpecError
-from dpbayes_cli.core.columns import NumericColumn, RecordPolicy
+from dpbayes_cli.core.columns import NumericColumn
 from dpbayes_cli.core.model import NoisyStatistics
-from dpbayes_cli.core.options import EpsilonOptions
-from dpbayes_cli.core.registry import mechanism_type
 from dpbayes_cli.core.section import Positive, Section, require_type
 from dpbayes_cli.core.statistic import evaluate
-from dpbayes_cli.experiments.ball import MASS, ball_radius, draw_in_ball, likelihood_power, likelihood_range
-from dpbayes_cli.experiments.file_records import absolute, file_digest, read_codes
-from dpbayes_cli.experiments.plots import Plot, Style
-from dpbayes_cli.experiments.results import OURS, Claim, Comparison, GridPoint, PointOutcome, Results, with_errors
-from dpbayes_cli.experiments.study import SimulatedStudy, StudyLayout, check_within
+from dpbayes_cli.experiments.file_records import check_stand_ins, file_digest, read_codes
+from dpbayes_cli.experiments.plots import Plot
+from dpbayes_cli.experiments.results import OURS, Claim, Comparison, GridPoint, PointOutcome, Results
+from dpbayes_cli.experiments.study import COMPLETE, SimulatedStudy, plan_release, with_errors
+from dpbayes_cli.experiments.truncated_draws import ball_radius, draw_in_ball, likelihood_range
 from dpbayes_cli.inference.batch import draw_many
 from dpbayes_cli.models.families.regression_domain import FeatureSection, NumberTarget, check_target
-from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.spec.convert_section import Exact
 from dpbayes_cli.spec.release_spec import build_spec
 
@@ -41,17 +35,10 @@ Method = Literal["non-private", "truncated-sampler", "noise-aware"]
 SOURCE = "[Z] Figure 2"
 _CLEAR = 2.0
 """A difference beyond this many standard errors is called clear."""
-_OTHER_RECORDS = "The paper's census data are not available here, and this study uses other records."
-_IMPUTED = RecordPolicy(Neighbors.REPLACE_ONE, impute="0")
-"""The policy for records whose invalid cells have been replaced."""
 _BETTER = Comparison(
-    OURS,
-    "noise-aware",
-    "truncated-sampler",
-    "noise-aware inference from second moments with Laplace noise predicts better than the sampler",
-    never=1,
-    some=-1,
-)
+    OURS, "noise-aware", "truncated-sampler",
+    "noise-aware inference from second moments with Laplace noise predicts better than the sampler", never=1, some=-1,
+)  # fmt: skip
 
 
 class LinearCase(Section, frozen=True, kw_only=True):
@@ -71,21 +58,15 @@ class LinearCase(Section, frozen=True, kw_only=True):
         check_target(self.target.column, self.features)
         for name, feature in self.features.items():
             if feature.values or feature.origin is not None:
-                raise ValueError(
-                    f"{name}: a feature must be a number with a lower and an upper bound, and without origin"
-                )
-        stand_ins = {name: feature.impute for name, feature in self.features.items()}
-        for name, impute in {**stand_ins, self.target.column: self.target.impute}.items():
-            if impute is None:
-                raise ValueError(f"{name}: cells that hold no valid value need a public stand-in; state impute: VALUE")
+                message = "a feature must be a number with a lower and an upper bound, and without origin"
+                raise ValueError(f"{name}: {message}")
 
     @property
     def columns(self) -> tuple[NumericColumn, ...]:
         """The target, then the features in the order of their names, as in the model ``linear-regression``."""
-        features = sorted(self.features.items())
-        named = ((name, float(str(f.lower)), float(str(f.upper)), f.impute) for name, f in features)
-        steps = self.target.target().steps
-        return (self.target.target(), *(NumericColumn(name, a, b, steps, impute=i) for name, a, b, i in named))
+        target, features = self.target.target(), sorted(self.features.items())
+        bounds = ((name, float(str(f.lower)), float(str(f.upper)), target.steps) for name, f in features)
+        return (target, *(NumericColumn(*each, impute=f.impute) for each, (_, f) in zip(bounds, features, strict=True)))
 
     @property
     def half_range(self) -> float:
@@ -104,70 +85,56 @@ class LinearTrial(NamedTuple):
 
 
 class LinearRegressions(SimulatedStudy, frozen=True, kw_only=True):
-    """A grid of cases x prior variances x epsilon x methods; each trial has other training records."""
+    """The error of a linear regression, whose coefficients have a normal prior of variance v.
+
+    Each trial learns from a random part of the records, and predicts the rest. The paper used 370,000 census records,
+    so that its errors cannot be compared with the errors here. `truncated-sampler` (**idealized**) predicts by one draw
+    of the posterior restricted to a ball, which has the prior probability 0.99. The draw is computed in floats; an
+    exact draw would be epsilon-DP. The power of the likelihood is min(1, epsilon / R), where R is the largest amount by
+    which the log ratio of two records' likelihoods varies over the ball. `noise-aware` predicts by the posterior mean
+    given second moments with Laplace noise. Its model treats features as normal vectors, and has the same bounds and
+    the same v. `non-private` predicts by the mean of the unrestricted, untempered posterior.
+
+    Source: Zhang, Rubinstein and Dimitrakakis 2016, sec. 5.2 and Fig. 2.
+    """
 
     study: Literal["linear-regression"]
-    trials: Annotated[int, Meta(ge=2, le=10_000, description="trials per point of the grid")] = 50
+    trials: Annotated[int, Meta(ge=2, le=10_000)] = 50
     draws: Annotated[int, Meta(ge=2, le=10_000, description="number of posterior draws in noise-aware inference")] = 200
     train_share: Annotated[float, Meta(gt=0, lt=1, description="share of the records to learn from")] = 0.1
     prior_variance: Annotated[tuple[Exact, ...], Meta(min_length=1, description="prior variances of a coefficient")]
     methods: Annotated[tuple[Method, ...], Meta(min_length=1)]
     cases: Annotated[dict[str, LinearCase], Meta(min_length=1)]
 
-    layout: ClassVar = StudyLayout(
-        columns=("case", "prior_variance", "epsilon", "method"),
-        measures=("power", *with_errors("mse", "mean_mse")),
-        by_trial=("mse", "mean_mse"),
-        shown=("case", "prior_variance", "epsilon", "method", "power", "mse", "mse_se", "mean_mse"),
-        plots={
-            "mse": Plot(
-                "Mean squared error of predictions; bars: two standard errors", "mse", "mean squared error",
-                {"non-private": Style("0.2", "s"), "truncated-sampler": Style("", "o"),
-                 "noise-aware": Style("", "^", "--")},
-                "prior_variance", level=("mean_mse", "mean of the target"), colored_by="epsilon", scales="log log",
-                share_y=False,
-            )
-        },
-        compared=(("noise-aware", "truncated-sampler", "mse"),),
-        about="A linear regression, whose coefficients have a normal prior of variance v, predicts a number; this "
-        "study measures the error. Each trial learns from a random part of the records, and predicts the rest. The "
-        "paper used 370,000 census records (IPUMS). The records here are others, so that the errors cannot be "
-        "compared with the paper's.\n\n"
-        "`truncated-sampler` predicts by one epsilon-DP draw of the posterior restricted to a ball, computed in "
-        f"floats: an **idealized** form of a release. The ball has the prior probability {MASS:g} and the radius Q. "
-        "On the ball, the log ratio of two records' likelihoods varies by at most R; the power of the likelihood is "
-        "min(1, epsilon / R). `noise-aware` predicts by the posterior mean given second moments with Laplace noise. "
-        "Its model takes the features for normal vectors, with the same bounds and the same prior variance v.",
-        legend="A custodian cannot choose the prior variance by such results, which are not private. Mean squared "
+    exact: ClassVar = {"prior_variance": ("0", "1000000")}
+    files = ("records",)
+    columns = ("case", "prior_variance", "epsilon", "method")
+    measures = ("power", *with_errors("mse", "mean_mse"))
+    by_trial = ("mse", "mean_mse")
+    shown = ("case", "prior_variance", "epsilon", "method", "power", "mse", "mse_se", "mean_mse")
+    plots: ClassVar = {
+        "mse": Plot("Mean squared error of predictions", "mse", "prior_variance", ("case", "epsilon"), level="mean_mse",
+                    scales="log log"),
+    }  # fmt: skip
+    legend = (
+        "A custodian cannot choose the prior variance by such results, which are not private. Mean squared "
         "errors are in squared units of the target; one standard error of the mean over trials follows each. "
-        "`mean_mse`: mean squared error of always predicting the mean of the training targets. `non-private` "
-        "predicts by the mean of the unrestricted, untempered posterior.",
-    )  # fmt: skip
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        message = "a prior variance is positive and at most 1,000,000"
-        self.state_exactly("prior_variance", check_within(message, "0", "1000000"))
-        self.check_distinct("prior_variance")
-
-    @classmethod
-    def complete_case(cls, case: LinearCase, _place: str, base: Path) -> LinearCase:
-        return msgspec.structs.replace(case, records=absolute(base, case.records))
+        "`mean_mse`: mean squared error of always predicting the mean of the training targets."
+    )
 
     def grid(self) -> list[GridPoint]:
         grid = []
         for name, case in self.cases.items():
+            check_stand_ins(case.columns, f"cases.{name}")
             stated = msgspec.to_builtins(case)
             del stated["records"], stated["methods"]
             sizes = {"train_share": self.train_share, "seed": self.seed}
             data = {**stated, "contents": file_digest(case.records), **sizes}
-            for variance in self.prior_variance:
-                for epsilon, method in self.prices_and_methods(
-                    self.epsilon, case.methods or self.methods, "non-private"
-                ):
-                    place = {"prior_variance": variance, "epsilon": epsilon, "method": method}
-                    own = {"trials": self.trials, "draws": self.draws if method == "noise-aware" else 1}
-                    grid.append(self.point({"case": name, **place}, data, {**place, **own}))
+            methods = list(self.prices_and_methods(self.epsilon, case.methods or self.methods, "non-private"))
+            for variance, (epsilon, method) in product(self.prior_variance, methods):
+                place = {"prior_variance": variance, "epsilon": epsilon, "method": method}
+                own = {"trials": self.trials, "draws": self.draws if method == "noise-aware" else 1}
+                grid.append(self.point({"case": name, **place}, data, {**place, **own}))
         return grid
 
     def run(self, point: GridPoint) -> PointOutcome:
@@ -177,20 +144,15 @@ class LinearRegressions(SimulatedStudy, frozen=True, kw_only=True):
             coefficients = self._noise_aware(point, [trial.numbers for trial in trials], rng)
         else:
             coefficients, power = _drawn(case, point, trials, rng)
-        scale = case.half_range**2
         measured = {
-            "mse": np.array([_mse(t.test_x @ w - t.test_y) for t, w in zip(trials, coefficients, strict=True)]) * scale,
-            "mean_mse": np.array([_mse(t.y.mean() - t.test_y) for t in trials]) * scale,
+            "mse": [np.square(t.test_x @ w - t.test_y).mean() for t, w in zip(trials, coefficients, strict=True)],
+            "mean_mse": [np.square(t.y.mean() - t.test_y).mean() for t in trials],
         }
-        return PointOutcome.averaged(measured, measured, power=power)
+        scaled = {name: np.array(values) * case.half_range**2 for name, values in measured.items()}
+        return PointOutcome.averaged(scaled, scaled, power=power)
 
     def trials_of(self, point: GridPoint) -> list[LinearTrial]:
-        """Return the records of each trial; a larger number of trials leaves the first ones unchanged.
-
-        Raises:
-            SpecError: there are too few records.
-            SourceError: the file cannot be read.
-        """
+        """Return the records of each trial; a larger number of trials leaves the first ones unchanged."""
         case = self.cases[point.case]
         numbers = _numbers(case.records, case.columns)
         rows, target = rows_of(case, numbers), case.columns[0]
@@ -205,86 +167,63 @@ class LinearRegressions(SimulatedStudy, frozen=True, kw_only=True):
 
     def _noise_aware(self, point: GridPoint, numbers: list[Floats], rng: np.random.Generator) -> Floats:
         """Simulate a release of noisy second moments in each trial, and return the posterior means of coefficients."""
-        case, mechanism, n = self.cases[point.case], mechanism_type("laplace")(), len(numbers[0])
+        case, n = self.cases[point.case], len(numbers[0])
         model = require_type(build_spec(document(case, point["prior_variance"])).build_model(), NoisyStatistics)
-        (step,) = mechanism.plan(model, _IMPUTED, EpsilonOptions(epsilon=Decimal(point["epsilon"])), n).steps
+        (step,) = plan_release("laplace", model, COMPLETE, n, epsilon=Decimal(point["epsilon"])).steps
         columns = [require_type(column, NumericColumn) for column in model.columns]
         exact = np.array([evaluate(step.statistic, columns, each) for each in numbers])
         noisy = exact + step.noise.simulate(rng, exact.shape)
-        observations = [mechanism.observation(model, _IMPUTED, row, step.noise, n) for row in noisy.tolist()]
+        observations = [model.observation(COMPLETE, row, step.noise, n) for row in noisy.tolist()]
         draws = draw_many(observations, "noise-aware", self.draws, rng)
         return scaled_coefficients(case, draws[:, :, : len(columns)].mean(axis=1))
 
-    def about_case(self, own: Results) -> str:
-        case = self.cases[own[0]["case"]]
-        radii = {v: ball_radius(float(v), len(case.columns)) for v in self.prior_variance}
-        sd = case.residual_sd / case.half_range
-        balls = (f"v = {v}: Q = {q:.3g}, R = {likelihood_range(q, sd):.4g}" for v, q in radii.items())
-        return (
-            f"The target `{case.target.column}` is predicted from "
-            f"{', '.join(f'`{column.role}`' for column in case.columns[1:])}; residuals have the standard deviation "
-            f"{case.residual_sd:g}. {'; '.join(balls)}."
+    def claims(self, results: Results) -> Iterator[Claim]:
+        for name, case in self.cases.items():
+            own = results.where(case=name)
+            if {"non-private", "truncated-sampler"} <= set(case.methods or self.methods):
+                excess = {}
+                for each in own.where(method="truncated-sampler"):
+                    exact = own.one(prior_variance=each["prior_variance"], method="non-private")
+                    excess[each["prior_variance"], each["epsilon"]] = each.measure("mse") - exact.measure("mse")
+                yield from self._sampler(name, excess)
+            yield from _BETTER.claims(name, own, "mse", _CLEAR)
+
+    def _sampler(self, name: str, excess: Mapping[tuple[str, str], float]) -> Iterator[Claim]:
+        prices, variances = sorted(self.epsilon, key=float), sorted(self.prior_variance, key=float)
+        ends = [(excess[v, prices[0]], excess[v, prices[-1]]) for v in variances]
+        sides = [(excess[variances[0], e], excess[variances[-1], e]) for e in prices]
+        numbers = "; ".join(f"v {v}, epsilon {e}: {each:.3g}" for (v, e), each in excess.items())
+        measured = f"excess mean squared error: {numbers}"
+        yield Claim(
+            SOURCE,
+            f"{name}: as epsilon grows, the error of the posterior sampler falls to the error without privacy.",
+            all(high <= max(0.1 * low, 0.0) for low, high in ends),
+            measured,
+            "At any epsilon, the restriction to the ball and the randomness of a single draw add to the error.",
+        )
+        yield Claim(
+            SOURCE,
+            f"{name}: the error that privacy adds to the posterior sampler grows with the prior variance.",
+            all(narrow < wide for narrow, wide in sides),
+            measured,
+            "A ball that is too narrow excludes coefficients that fit the data, at any epsilon.",
         )
 
-    def claims(self, results: Results) -> list[Claim]:
-        made = []
-        for name, case in self.cases.items():
-            own, methods = results.where(case=name), case.methods or self.methods
-            if {"non-private", "truncated-sampler"} <= set(methods):
-                excess = {
-                    (each["prior_variance"], each["epsilon"]): each.measure("mse")
-                    - own.one(prior_variance=each["prior_variance"], method="non-private").measure("mse")
-                    for each in own.where(method="truncated-sampler")
-                }
-                made += self._sampler(name, excess)
-            made += _BETTER.claims(name, own, "mse", _CLEAR)
-        return made
 
-    def _sampler(self, name: str, excess: Mapping[tuple[str, str], float]) -> list[Claim]:
-        prices, variances = sorted(self.epsilon, key=float), sorted(self.prior_variance, key=float)
-        ends = {v: (excess[v, prices[0]], excess[v, prices[-1]]) for v in self.prior_variance}
-        sides = {e: (excess[variances[0], e], excess[variances[-1], e]) for e in self.epsilon}
-        return [
-            Claim(
-                SOURCE,
-                f"{name}: as epsilon grows, the error of the posterior sampler falls to the error without privacy.",
-                all(high <= max(0.1 * low, 0.0) for low, high in ends.values()),
-                f"excess mean squared error at epsilon {prices[0]} and {prices[-1]}: "
-                + "; ".join(f"v {variance}: {low:.3g}, {high:.3g}" for variance, (low, high) in ends.items()),
-                f"{_OTHER_RECORDS} At any epsilon, the restriction to the ball and the randomness of a single draw "
-                "add to the error.",
-            ),
-            Claim(
-                SOURCE,
-                f"{name}: the error that privacy adds to the posterior sampler grows with the prior variance.",
-                all(narrow < wide for narrow, wide in sides.values()),
-                f"excess mean squared error at v {variances[0]} and {variances[-1]}, by epsilon: "
-                + "; ".join(f"{epsilon}: {narrow:.3g}, {wide:.3g}" for epsilon, (narrow, wide) in sides.items()),
-                f"{_OTHER_RECORDS} A ball that is too narrow excludes coefficients that fit the data, at any epsilon.",
-            ),
-        ]
-
-
-def _mse(errors: Floats) -> float:
-    return float(np.square(errors).mean())
-
-
-def _drawn(
-    case: LinearCase, point: GridPoint, trials: list[LinearTrial], rng: np.random.Generator
-) -> tuple[Floats, float]:
+def _drawn(case: LinearCase, point: GridPoint, trials: list[LinearTrial], rng: Any) -> tuple[Floats, float]:
     """Return each trial's coefficients, and the power of the likelihood.
 
     With an epsilon, the coefficients are one draw of the posterior in the ball, under this power of the likelihood.
     Without epsilon, they are the mean of the unrestricted posterior.
     """
     variance, sd, width = float(point["prior_variance"]), case.residual_sd / case.half_range, trials[0].x.shape[1]
-    radius = ball_radius(variance, width)
-    power = 1.0 if point["epsilon"] is None else likelihood_power(point.epsilon, radius, sd)
+    radius, is_private = ball_radius(variance, width), point["epsilon"] is not None
+    power = min(1.0, point.epsilon / likelihood_range(radius, sd)) if is_private else 1.0
     weight = power / sd**2
     precision = np.array([weight * (t.x.T @ t.x) + np.eye(width) / variance for t in trials])
     moments = np.array([weight * (t.x.T @ t.y) for t in trials])
     mean = np.linalg.solve(precision, moments[:, :, None])[:, :, 0]
-    return (mean if point["epsilon"] is None else draw_in_ball(mean, precision, radius, rng)), power
+    return draw_in_ball(mean, precision, radius, rng) if is_private else mean, power
 
 
 def rows_of(case: LinearCase, numbers: Floats) -> Floats:
@@ -303,15 +242,12 @@ def document(case: LinearCase, prior_variance: str) -> dict[str, Any]:
     (slope_strength * deviation^2) with deviation = h.
     """
     strength = (case.residual_sd / case.half_range) ** 2 * len(case.columns) / float(prior_variance)
-    target, *features = case.columns
-    deviations = {column.role: (column.upper - column.lower) / 2.0 for column in features}
+    bounds = {column.role: {"lower": column.lower, "upper": column.upper} for column in case.columns}
+    target = {"column": case.target.column, **bounds.pop(case.target.column)}
+    deviations = {column.role: (column.upper - column.lower) / 2.0 for column in case.columns[1:]}
     return {
         "model": "linear-regression",
-        "domain": {
-            "target": {"column": target.role, "lower": target.lower, "upper": target.upper},
-            "features": {column.role: {"lower": column.lower, "upper": column.upper} for column in features},
-            "variance": case.residual_sd**2,
-        },
+        "domain": {"target": target, "features": bounds, "variance": case.residual_sd**2},
         "prior": {"deviation": deviations, "strength": strength, "slope_strength": strength},
     }
 

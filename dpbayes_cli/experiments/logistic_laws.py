@@ -5,8 +5,7 @@ A chain moves on z = L'(w - mode), where LL' is the Hessian at the mode, so that
 It starts from a standard normal draw. Its proposals alternate between standard normal draws and Langevin steps, which
 suit heavier tails. Each proposal is accepted or rejected, so that the posterior is invariant.
 
-Source: Tierney 1994 (mixtures of kernels); Roberts and Tweedie 1996 (Metropolis-adjusted Langevin). Geumlek et al. 2017
-    use 1,000 steps of slice sampling instead.
+Source: Tierney 1994 (mixtures of kernels); Roberts and Tweedie 1996 (Metropolis-adjusted Langevin).
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy.special import expit
@@ -22,13 +21,8 @@ from scipy.special import expit
 from dpbayes_cli.core.columns import NumericColumn
 from dpbayes_cli.core.design import Design
 from dpbayes_cli.mechanisms.samplers.langevin_calibration import BELOW_TARGET, UNTEMPERED, Calibrator, LangevinOptions
-from dpbayes_cli.privacy.conversions import pure_rdp
-from dpbayes_cli.privacy.noisy_descent import (
-    concentrated_precision,
-    diffuse_likelihood_power,
-    minami_likelihood_power,
-    mu_of_statement,
-)
+from dpbayes_cli.privacy import noisy_descent
+from dpbayes_cli.privacy.conversions import bisect_floats, bounded_range_rdp
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
@@ -54,23 +48,16 @@ class Price(NamedTuple):
 
     @property
     def family(self) -> str:
-        """The order or the delta as text, such as ``order 2`` or ``delta 0.000001``."""
         return f"order {self.order}" if self.order is not None else f"delta {self.delta}"
 
 
 class LogisticLaw(NamedTuple):
-    """A law with density proportional to exp(-T * (sum of losses) - (tau / 2) * |w|^2), or a Langevin chain on it.
+    """A law with density proportional to exp(-T * (sum of losses) - (tau / 2) * |w|^2), or a Langevin chain on it."""
 
-    Attributes:
-        likelihood_power, tau: the power T of the likelihood, and the prior precision.
-        radius: the radius of the ball to which the coefficients are restricted; None: no restriction.
-        step_size, n_steps: the chain's step size and number of steps; None: draws are from the law itself.
-    """
-
-    likelihood_power: float
+    likelihood_power: float  # the power T of the likelihood, and the prior precision
     tau: float
-    radius: float | None = None
-    step_size: float | None = None
+    radius: float | None = None  # the radius of the ball to which the coefficients are restricted; None: no restriction
+    step_size: float | None = None  # the chain's step size and number of steps; None: draws are from the law itself
     n_steps: int | None = None
 
 
@@ -90,8 +77,7 @@ class UnitRows(Design):
 
     @property
     def entries_per_row(self) -> int:
-        """The number of nonzero entries per row, which is its width: an indicator that is off is -0.5, not 0."""
-        return self.width
+        return self.width  # an indicator that is off is -0.5, not 0
 
     @property
     def dense(self) -> bool:
@@ -111,27 +97,8 @@ class UnitRows(Design):
         return np.asarray(whole / np.maximum(lengths, 1e-300))
 
 
-@dataclass(frozen=True)
-class _CappedChains(Calibrator):
-    """A calibrator of Langevin chains of at most ``most_steps`` steps."""
-
-    most_steps: int = 1 << 30
-
-    def horizon(self, step_size: float, tau: float) -> int:
-        return min(super().horizon(step_size, tau), self.most_steps)
-
-
-def law_at(method: str, price: Price | None, model: ConvexLossModel, n_records: int, most_steps: int) -> LogisticLaw:
-    """Return the law that a method draws from at a privacy cost.
-
-    Args:
-        price: the privacy cost; None: the result is the true posterior.
-        model: a model whose rows have norm one.
-        most_steps: the largest number of steps of a Langevin chain.
-
-    Raises:
-        SpecError: the privacy cost is too small for any draw.
-        ValueError: the method cannot be calibrated to this kind of privacy cost.
+def law_at(method: str, price: Price | None, model: ConvexLossModel, n_records: int) -> LogisticLaw:
+    """Return the law that a method draws from at a privacy cost; without a cost, the true posterior.
 
     Source: Geumlek, Song and Chaudhuri 2017, Algorithms 4 and 5, and Figure 3; Minami et al. 2016, Theorem 7;
         design notes, posteriors of convex losses.
@@ -142,56 +109,49 @@ def law_at(method: str, price: Price | None, model: ConvexLossModel, n_records: 
     epsilon = float(price.epsilon)
     if method.endswith("-langevin"):
         options = LangevinOptions(epsilon=Decimal(price.epsilon))
-        chains = _CappedChains(model, options, n_records, model.curvature(n_records, 2), most_steps)
+        chains = Calibrator(model, options, n_records, model.curvature(n_records, 2))
         if method == "gdp-langevin":  # the largest power whose divergence, or whose delta, is within the price
             mu = math.sqrt(2.0 * epsilon / float(price.order or "nan"))
-            mu = mu if price.delta is None else mu_of_statement(epsilon, float(price.delta))
+            mu = mu if price.delta is None else noisy_descent.mu_of_statement(epsilon, float(price.delta))
             chain = chains.with_largest_power(mu * BELOW_TARGET)
         elif price.delta is not None:
-            rule = minami_likelihood_power(epsilon, float(price.delta), _SLOPE, tau)
+            rule = noisy_descent.minami_likelihood_power(epsilon, float(price.delta), _SLOPE, tau)
             chain = chains.chain(min(UNTEMPERED, rule * BELOW_TARGET), tau)
         else:
-            raise ValueError("the rule of Minami et al. needs a privacy cost at a delta")
+            raise ValueError(f"{method} needs a privacy cost at a delta")
         return LogisticLaw(chain.likelihood_power, chain.tau, None, chain.step_size, chain.n_steps)
     if price.order is None:
         raise ValueError(f"{method} needs a privacy cost at a Renyi order")
     order = float(price.order)
     if method == "rdp-diffuse":
-        return LogisticLaw(min(UNTEMPERED, diffuse_likelihood_power(order, epsilon, _SLOPE, tau)), tau)
+        return LogisticLaw(min(UNTEMPERED, noisy_descent.diffuse_likelihood_power(order, epsilon, _SLOPE, tau)), tau)
     if method == "rdp-concentrated":
-        return LogisticLaw(UNTEMPERED, max(tau, concentrated_precision(order, epsilon, _SLOPE, UNTEMPERED)))
+        least = noisy_descent.concentrated_precision(order, epsilon, _SLOPE, UNTEMPERED)
+        return LogisticLaw(UNTEMPERED, max(tau, least))
     radius = n_records / tau  # 1 / beta, the smallest ball that surely holds the most probable coefficients
     return LogisticLaw(min(UNTEMPERED, restricted_range(epsilon, order) / (2.0 * radius)), tau, radius)
 
 
-def divergences_of_range(range_: float, order: float) -> tuple[float, float]:
-    """Return two bounds on the Renyi divergence of an order: one from pure DP, one from a bounded range.
+def divergence_of_range(range_: float, order: float) -> float:
+    """Return a bound on the Renyi divergence of an order, if log likelihood ratios vary by at most ``range_``.
 
-    Both hold for a draw of a posterior that is restricted to a ball on which the log likelihood ratio of any two
-    records varies by at most ``range_``.
-
-    Source: the limits at order 1 are epsilon tanh(epsilon / 2) and epsilon^2 / 8 (Cesar and Rogers 2021).
+    Source: Cesar and Rogers 2021. At order 1, pure DP implies range * tanh(range / 2), a bounded range range^2 / 8.
     """
-    pure = range_ * math.tanh(range_ / 2.0) if order == 1.0 else pure_rdp(range_, order)
-    return pure, order * range_**2 / 8.0
+    if order > 1.0:
+        return bounded_range_rdp(range_, order)
+    return min(range_ * math.tanh(range_ / 2.0), range_**2 / 8.0)
 
 
 def restricted_range(epsilon: float, order: float) -> float:
     """Return the largest range of log likelihood ratios, rounded down, whose Renyi divergence is at most epsilon."""
-    low, high = 0.0, 4.0 * epsilon + 4.0 * math.sqrt(epsilon) + 4.0
-    for _ in range(200):
-        middle = (low + high) / 2.0
-        if min(divergences_of_range(middle, order)) <= epsilon:
-            low = middle
-        else:
-            high = middle
-    return low
+    most = 4.0 * epsilon + 4.0 * math.sqrt(epsilon) + 4.0
+    return bisect_floats(lambda range_: divergence_of_range(range_, order) <= epsilon, 0.0, most)[0]
 
 
 class FromTheEnd:
     """Standard normal numbers for a chain: chains of different lengths use the same numbers in their last steps.
 
-    Two chains with nearly the same step size then end nearly in the same place, and only their laws make a difference.
+    Two chains with nearly the same step size then end nearly in the same place, and differ by their laws alone.
     """
 
     def __init__(self, rng: np.random.Generator, steps: int) -> None:
@@ -211,26 +171,29 @@ class LogisticPosterior(NamedTuple):
     y: Floats
     law: LogisticLaw
 
+    def potential(self, w: Floats) -> tuple[Floats, Floats]:
+        """Return the potential, shape (n_sets, 1), and its gradient, shape (n_sets, width, 1)."""
+        law, y, t = self.law, self.y[:, :, None], self.x @ w
+        energy = law.likelihood_power * (np.logaddexp(0.0, t) - y * t).sum(axis=1)
+        gradient = law.likelihood_power * (self.x.transpose(0, 2, 1) @ (expit(t) - y)) + law.tau * w
+        return energy + 0.5 * law.tau * np.square(w).sum(axis=1), gradient
 
-class Drawn(NamedTuple):
-    """The last states of chains, and their diagnostics.
+    def hessian(self, w: Floats) -> Floats:
+        """Return the Hessian of the potential, shape (n_sets, width, width)."""
+        share = expit(self.x @ w)
+        curved = self.x.transpose(0, 2, 1) @ (self.x * (share * (1.0 - share)))
+        return np.asarray(self.law.likelihood_power * curved + self.law.tau * np.eye(self.x.shape[2]))
 
-    Attributes:
-        draws: the last states, shape (n_sets, width, n_chains).
-        acceptance: the share of accepted proposals.
-        r_hat: the largest R-hat of a coordinate of z over the second half of the steps, pooled over the sets.
+
+def draw_posterior(posterior: LogisticPosterior, n_chains: int, steps: int, rng: Any) -> tuple[Floats, float, float]:
+    """Run ``n_chains`` chains of at least four steps per set of records.
+
+    The results are the last states of the chains, shape (n_sets, width, n_chains); the share of accepted proposals; and
+    the largest R-hat of a coordinate of z over the second half of the steps, pooled over the sets.
     """
-
-    draws: Floats
-    acceptance: float
-    r_hat: float
-
-
-def draw_posterior(posterior: LogisticPosterior, n_chains: int, steps: int, rng: np.random.Generator) -> Drawn:
-    """Run ``n_chains`` chains of at least four steps per set of records, and return their last states."""
     sets, _, width = posterior.x.shape
     mode = mode_of(posterior)
-    root = np.linalg.cholesky(_hessian(posterior, mode[:, :, None]))
+    root = np.linalg.cholesky(posterior.hessian(mode[:, :, None]))
     back = np.linalg.inv(root).transpose(0, 2, 1)  # w = mode + back z
     target = _Target(posterior, mode, back)
     scale = _SCALE * width ** (-1.0 / 6.0)
@@ -255,45 +218,36 @@ def draw_posterior(posterior: LogisticPosterior, n_chains: int, steps: int, rng:
         energy = np.where(taken, new_energy, energy)
         if 2 * k >= steps:
             watched.append(z)
-    return Drawn(mode[:, :, None] + back @ z, accepted / steps, _r_hat(np.array(watched)))
+    return mode[:, :, None] + back @ z, accepted / steps, _r_hat(np.array(watched))
 
 
 class _Target:
-    """A function that returns the potential of z, minus its value at the mode, and its gradient.
-
-    Linear predictors are in single precision, which changes the potential by about 1e-4.
-    """
+    """The potential of z, minus its value at the mode. Predictors in single precision change it by about 1e-4."""
 
     def __init__(self, posterior: LogisticPosterior, mode: Floats, back: Floats) -> None:
-        self._posterior, self._mode, self._back = posterior, mode[:, :, None], back
-        x, y = posterior.x, posterior.y
-        self._x = x.astype(np.float32)
-        self._across = x.transpose(0, 2, 1) @ y[:, :, None]
+        self._law, self._mode, self._back = posterior.law, mode[:, :, None], back
+        self._x = posterior.x.astype(np.float32)
+        self._across = posterior.x.transpose(0, 2, 1) @ posterior.y[:, :, None]
         self._at_mode = self._losses(self._mode)[0]
 
     def __call__(self, z: Floats) -> tuple[Floats, Floats]:
         """Return the potential, shape (n_sets, n_chains), and the gradient in the shape of z."""
-        law, back = self._posterior.law, self._back
-        w = self._mode + back @ z
+        law, w = self._law, self._mode + self._back @ z
         losses, slopes = self._losses(w)
         energy = law.likelihood_power * (losses - self._at_mode)
         energy += 0.5 * law.tau * (np.square(w).sum(axis=1) - np.square(self._mode).sum(axis=1))
-        gradient = law.likelihood_power * slopes + law.tau * w
         if law.radius is not None:
             energy = np.where(np.square(w).sum(axis=1) > law.radius**2, _OUTSIDE, energy)
-        return energy, back.transpose(0, 2, 1) @ gradient
+        return energy, self._back.transpose(0, 2, 1) @ (law.likelihood_power * slopes + law.tau * w)
 
     def _losses(self, w: Floats) -> tuple[Floats, Floats]:
-        total = -(self._across * w).sum(axis=1)
-        slopes = np.zeros(w.shape) - self._across
-        narrow = w.astype(np.float32)
+        total, slopes, narrow = -(self._across * w).sum(axis=1), np.zeros(w.shape) - self._across, w.astype(np.float32)
         for start in range(0, self._x.shape[1], _RECORDS_AT_ONCE):
             x = self._x[:, start : start + _RECORDS_AT_ONCE]
             t = x @ narrow
             small = np.exp(-np.abs(t))
             total += (np.maximum(t, 0.0) + np.log1p(small)).sum(axis=1, dtype=np.float64)
-            share = np.where(t >= 0.0, np.float32(1.0), small) / (np.float32(1.0) + small)
-            slopes += x.transpose(0, 2, 1) @ share
+            slopes += x.transpose(0, 2, 1) @ (np.where(t >= 0.0, np.float32(1.0), small) / (np.float32(1.0) + small))
         return total, slopes
 
 
@@ -309,38 +263,19 @@ def _r_hat(states: Floats) -> float:
 def mode_of(posterior: LogisticPosterior) -> Floats:
     """Return the most probable coefficients, shape (n_sets, width), by Newton's method with step halving."""
     w = np.zeros((len(posterior.x), posterior.x.shape[2], 1))
-    energy, slope = _potential(posterior, w)
+    energy, slope = posterior.potential(w)
     for _ in range(_NEWTON_STEPS):
-        step = np.linalg.solve(_hessian(posterior, w), slope)
+        step = np.linalg.solve(posterior.hessian(w), slope)
         decrement = (slope * step).sum(axis=1)
         if float(decrement.max()) < 1e-16:
             break
         size = np.ones((len(w), 1, 1))
         for _ in range(40):
             tried = w - size * step
-            new_energy, new_slope = _potential(posterior, tried)
+            new_energy, new_slope = posterior.potential(tried)
             worse = new_energy > energy - 1e-4 * size[:, :, 0] * decrement + 1e-9 * np.abs(energy)
             if not worse.any():
                 break
             size = np.where(worse[:, :, None], size / 2.0, size)
         w, energy, slope = tried, new_energy, new_slope
     return np.asarray(w[:, :, 0])
-
-
-def _potential(posterior: LogisticPosterior, w: Floats) -> tuple[Floats, Floats]:
-    """Return the potential, shape (n_sets, 1), and its gradient, shape (n_sets, width, 1)."""
-    x, y = posterior.x, posterior.y[:, :, None]
-    t = x @ w
-    energy = posterior.law.likelihood_power * (np.logaddexp(0.0, t) - y * t).sum(axis=1)
-    gradient = posterior.law.likelihood_power * (x.transpose(0, 2, 1) @ (expit(t) - y)) + posterior.law.tau * w
-    return energy + 0.5 * posterior.law.tau * np.square(w).sum(axis=1), gradient
-
-
-def _hessian(posterior: LogisticPosterior, w: Floats) -> Floats:
-    """Return the Hessian of the potential, shape (n_sets, width, width)."""
-    share = expit(posterior.x @ w)
-    weighted = posterior.x * (share * (1.0 - share))
-    unit = np.eye(posterior.x.shape[2])
-    return np.asarray(
-        posterior.law.likelihood_power * (posterior.x.transpose(0, 2, 1) @ weighted) + posterior.law.tau * unit
-    )

@@ -1,13 +1,11 @@
-"""Logistic regression: the test error of one private draw of the coefficients, against epsilon.
-
-Source: Geumlek, Song and Chaudhuri 2017, sec. 5.2 and Fig. 3; Minami et al. 2016, Theorem 7.
-"""
+"""Logistic regression: the test error of one private draw of the coefficients, against epsilon."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from decimal import Decimal
 from functools import lru_cache
-from pathlib import Path
+from itertools import product
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, NamedTuple, cast
 
 import msgspec
@@ -15,26 +13,17 @@ import numpy as np
 from msgspec import Meta
 
 from dpbayes_cli.base.errors import SpecError
-from dpbayes_cli.base.numeric import decimal_text
 from dpbayes_cli.core.columns import Column, CutColumn
 from dpbayes_cli.core.design import DesignMatrix, DesignRows
 from dpbayes_cli.core.langevin import Langevin
 from dpbayes_cli.core.losses import LogisticLoss
 from dpbayes_cli.core.registry import model_type
 from dpbayes_cli.core.section import Level, Positive, Section, require_type
-from dpbayes_cli.experiments.file_records import absolute, file_digest, read_codes
-from dpbayes_cli.experiments.logistic_laws import (
-    FromTheEnd,
-    LogisticLaw,
-    LogisticPosterior,
-    Price,
-    UnitRows,
-    draw_posterior,
-    law_at,
-)
-from dpbayes_cli.experiments.plots import Plot, Style
-from dpbayes_cli.experiments.results import OURS, Claim, Comparison, GridPoint, PointOutcome, Results, with_errors
-from dpbayes_cli.experiments.study import SimulatedStudy, StudyLayout, check_within, exact_number
+from dpbayes_cli.experiments import logistic_laws as laws
+from dpbayes_cli.experiments.file_records import check_stand_ins, file_digest, read_codes
+from dpbayes_cli.experiments.plots import Plot
+from dpbayes_cli.experiments.results import OURS, Claim, Comparison, GridPoint, PointOutcome, Results
+from dpbayes_cli.experiments.study import SimulatedStudy, with_errors
 from dpbayes_cli.models.families.regression_domain import FeatureSection, check_target
 from dpbayes_cli.spec.convert_section import Exact
 
@@ -47,17 +36,15 @@ Method = Literal["true-posterior", "rdp-concentrated", "rdp-diffuse", "ops", "gd
 SOURCE = "[G] Figure 3"
 _CLEAR = 2.0
 """Differences beyond this many standard errors are clear; equal methods differ clearly in 1 of 20 comparisons."""
-_CONVERGED = 1.05
-"""The R-hat below which chains count as converged."""
 _WATCHED_CHAINS = 4
-"""Chains per trial if each trial has other records: the first gives the draw, the others serve to check convergence."""
+"""Chains per trial if trials differ in their records: the first gives the draw, the others only show convergence."""
 _GRID = 2.0**-40
 _SCORES = ("error", "nll", "commonest")
 _COMPARISONS = (
     Comparison(SOURCE, "rdp-concentrated", "ops",
-               "the concentrated posterior has a lower test error than OPS everywhere", always=-1),
+               "the concentrated posterior has a lower test error than OPS at every epsilon", always=-1),
     Comparison(SOURCE, "rdp-diffuse", "ops",
-               "the diffuse posterior has a lower test error than OPS everywhere", always=-1),
+               "the diffuse posterior has a lower test error than OPS at every epsilon", always=-1),
     Comparison(SOURCE, "rdp-diffuse", "rdp-concentrated",
                "the diffuse posterior never has a higher test error than the concentrated one",
                "At the smallest epsilons both posteriors are close to guessing. A diffuse draw is then nearly a draw "
@@ -69,25 +56,14 @@ _COMPARISONS = (
     Comparison(OURS, "gdp-langevin", "minami-langevin",
                "the exact privacy curve never leads to a higher test error than the rule of Minami et al.", never=1),
 )  # fmt: skip
-_STYLES = {
-    "rdp-concentrated": Style("tab:orange", "s"),
-    "rdp-diffuse": Style("tab:blue", "o"),
-    "ops": Style("tab:green", "d", ":"),
-    "gdp-langevin": Style("tab:red", "^", "--"),
-    "minami-langevin": Style("tab:purple", "v", "--"),
-}
-
-_RecordNumber = Annotated[int, Meta(ge=2, le=10_000_000)]
 
 
 class TwoClasses(Section, frozen=True, kw_only=True):
     """The class to predict: which of two texts a column holds, or whether its number is at least a cut."""
 
-    column: Annotated[str, Meta(description="the column")]
-    values: Annotated[
-        tuple[Level, Level] | None, Meta(description="the two texts of the column; the first is class 0")
-    ] = None
-    cut: Annotated[float | None, Meta(description="in place of values: numbers of at least this are class 1")] = None
+    column: str
+    values: Annotated[tuple[Level, Level] | None, Meta(description="the two texts; the first is class 0")] = None
+    cut: float | None = None
     impute: Annotated[str, Meta(description="the public value that an invalid cell counts as")]
 
     def __post_init__(self) -> None:
@@ -101,13 +77,12 @@ class TwoClasses(Section, frozen=True, kw_only=True):
 
 
 class LogisticCase(Section, frozen=True, kw_only=True):
-    """A file with training records, and test records in another file or the rest of this file; see ``UnitRows``."""
+    """Training records in a file, and test records in another file or the rest of this file."""
 
     train: Annotated[str, Meta(description="path of the file to learn from, relative to the study file")]
-    test: Annotated[str | None, Meta(description="path of the file to predict; default: the rest of train")] = None
-    n_train: Annotated[
-        _RecordNumber | None, Meta(description="number of records to learn from, drawn at random in each trial")
-    ] = None
+    test: Annotated[str | None, Meta(description="path of the file to predict")] = None
+    # in place of test: this many random records of train are learned from in each trial, and the rest is predicted
+    n_train: Annotated[int, Meta(ge=2, le=10_000_000)] | None = None
     target: TwoClasses
     features: Annotated[dict[str, FeatureSection], Meta(min_length=1)]
     beta: Annotated[Positive, Meta(description="prior precision per record: with n records it is n * beta")]
@@ -116,32 +91,20 @@ class LogisticCase(Section, frozen=True, kw_only=True):
         check_target(self.target.column, self.features)
         if (self.test is None) == (self.n_train is None):
             raise ValueError("state either test or n_train")
-        for name, feature in self.features.items():
-            if feature.impute is None:
-                raise ValueError(f"{name}: cells that hold no valid value need a public stand-in; state impute: VALUE")
 
     def model(self, n_records: int) -> ConvexLossModel:
         features = tuple(part.feature(name) for name, part in sorted(self.features.items()))
         classes = Column(self.target.column, self.target.target().levels, self.target.impute)
         kind = cast("type[ConvexLossModel]", model_type("logistic-regression"))
-        return kind(UnitRows(features), classes, LogisticLoss(), n_records * self.beta)
+        return kind(laws.UnitRows(features), classes, LogisticLoss(), n_records * self.beta)
 
     def coded(self, path: str) -> tuple[Floats, Floats]:
-        """Return the rows and classes of a file.
-
-        Raises:
-            SourceError: the file cannot be read.
-        """
-        design = require_type(self.model(1).design, UnitRows)
-        return _coded(path, design, self.target.target())
+        """Return the rows and classes of a file."""
+        return _coded(path, require_type(self.model(1).design, laws.UnitRows), self.target.target())
 
     @property
     def n_learned(self) -> int:
-        """The number of records to learn from.
-
-        Raises:
-            SpecError: no record would be left to predict.
-        """
+        """The number of records to learn from."""
         n = len(self.coded(self.train)[0])
         if self.n_train is not None and self.n_train >= n:
             message = f"n_train is {self.n_train}; expected fewer than the {n} records of the file"
@@ -150,115 +113,92 @@ class LogisticCase(Section, frozen=True, kw_only=True):
 
 
 @lru_cache(maxsize=4)
-def _coded(path: str, design: UnitRows, target: Column | CutColumn) -> tuple[Floats, Floats]:
+def _coded(path: str, design: laws.UnitRows, target: Column | CutColumn) -> tuple[Floats, Floats]:
     codes = read_codes(path, [*(feature.column for feature in design.features), target])
     return design.rows(codes[:, :-1]), codes[:, -1].astype(np.float64)
 
 
 class LogisticRecords(NamedTuple):
-    """The records of all trials: one set for all trials if two files are given, otherwise one set per trial.
+    """The records of all trials: one set for all trials if two files are given, otherwise one set per trial."""
 
-    Attributes:
-        x, y: rows and classes to learn from, shapes (n_sets, n, width) and (n_sets, n).
-        test_x, test_y: rows and classes to predict, shapes (n_sets, n_test, width) and (n_sets, n_test).
-    """
-
-    x: Floats
+    x: Floats  # rows and classes to learn from, shapes (n_sets, n, width) and (n_sets, n)
     y: Floats
-    test_x: Floats
+    test_x: Floats  # rows and classes to predict, shapes (n_sets, n_test, width) and (n_sets, n_test)
     test_y: Floats
 
 
 class LogisticRegressions(SimulatedStudy, frozen=True, kw_only=True):
-    """A grid of cases x privacy costs x methods.
+    """The test error of a logistic regression with one private draw of its coefficients.
 
-    A privacy cost is an epsilon of Renyi divergence at one of ``orders``, or one of ``epsilon_at_delta`` with
-    ``delta``.
+    Within a case, all methods use the same records and the same random numbers; methods that draw from the same law
+    have the same results. `rdp-concentrated`, `rdp-diffuse`, `ops` and the true posterior are **idealized**:
+    Metropolis-adjusted Langevin chains approximate exact draws, which are impossible. `gdp-langevin` and
+    `minami-langevin` are the chains that a release runs, but with seeded random numbers.
+
+    The column `price` says what `epsilon` is: at `order k`, a Renyi divergence of order k (order 1 is
+    Kullback-Leibler); at `delta d`, the epsilon of (epsilon, d)-DP. `ops` draws from the posterior restricted to the
+    ball of radius Q = 1 / beta, under the likelihood power T. Such a draw is epsilon-DP with epsilon = 2 * T * Q.
+
+    Source: Geumlek, Song and Chaudhuri 2017, sec. 5.2 and Fig. 3; Minami et al. 2016, Theorem 7.
     """
 
     study: Literal["logistic-regression"]
-    draws: Annotated[int, Meta(ge=1, le=1, description="posterior draws per trial")] = 1
-    trials: Annotated[int, Meta(ge=2, le=10_000, description="trials per point of the grid")] = 50
+    draws: Annotated[int, Meta(ge=1, le=1)] = 1
+    trials: Annotated[int, Meta(ge=2, le=10_000)] = 50
     orders: Annotated[tuple[Exact, ...], Meta(description="orders of Renyi divergence; 1 is Kullback-Leibler")]
     delta: Annotated[Exact, Meta(description="delta of the guarantees in epsilon_at_delta")] = "1e-6"
     epsilon_at_delta: Annotated[tuple[Exact, ...], Meta(description="epsilons at delta")] = ()
-    metropolis_steps: Annotated[
-        int, Meta(ge=10, le=100_000, description="steps of the chains that approximate exact draws")
-    ] = 60
-    langevin_steps: Annotated[
-        int, Meta(ge=1, le=1_000_000, description="largest number of steps of released chains")
-    ] = 800
+    metropolis_steps: Annotated[int, Meta(ge=10, le=100_000, description="steps of idealized draws")] = 60
+    langevin_steps: Annotated[int, Meta(ge=1, le=1_000_000, description="most steps of a released chain")] = 800
     methods: Annotated[tuple[Method, ...], Meta(min_length=1)]
     cases: Annotated[dict[str, LogisticCase], Meta(min_length=1)]
 
-    layout: ClassVar = StudyLayout(
-        columns=("case", "price", "epsilon", "method"),
-        details=("likelihood_power", "tau", "radius", "step_size", "n_steps"),
-        measures=(*with_errors(*_SCORES), "acceptance", "r_hat"),
-        by_trial=_SCORES,
-        shown=("case", "price", "epsilon", "method", "likelihood_power", "tau", *with_errors("error", "nll")),
-        plots={
-            name: Plot(f"{title}; bars: two standard errors", measure, label, _STYLES, panels=("case", "price"),
-                       across=("true-posterior", "true posterior"), level=level, scales=scales, share_y=False)
-            for name, title, measure, label, level, scales in (
-                ("test-error", "Test error of one draw", "error", "test error", ("commonest", "most frequent class"),
-                 "log linear"),
-                ("negative-log-likelihood", "Mean negative log-likelihood of one draw", "nll",
-                 "negative log-likelihood", None, "log log"),
-            )
-        },
-        compared=tuple((each.first, each.second, "nll") for each in _COMPARISONS),
-        about="The test error of a logistic regression with one private draw of its coefficients. Within a case, all "
-        "methods use the same records and the same random numbers; methods that draw from the same law have the same "
-        "results.\n\n"
-        "`rdp-concentrated`, `rdp-diffuse`, `ops` and the true posterior are **idealized**: there is no way to draw "
-        "exactly from these posteriors, and this study approximates exact draws by Metropolis-adjusted Langevin "
-        "chains. `gdp-langevin` and `minami-langevin` are the chains that would be released, apart from the random "
-        "number generator.\n\n"
-        "The column `price` says what `epsilon` is: at `order k`, a Renyi divergence of order k (order 1 is "
-        "Kullback-Leibler); at `delta d`, the epsilon of (epsilon, d)-DP. `ops` draws from the posterior restricted "
-        "to the ball of radius Q = 1 / beta, under the power T of the likelihood. Its draws are pure epsilon-DP with "
-        "epsilon = 2 * T * Q. Two bounds on their Renyi divergence follow, from pure DP and from a bounded range of "
-        "log ratios; the smaller one is charged.",
-        legend="`error`: share of the test records whose class one draw predicts wrongly. `nll`: mean negative "
-        "log-likelihood of a test record. One standard error of the mean over trials follows each of the two. "
-        "`commonest`: error of always predicting the most frequent class. `tau`: prior precision. `step_size`, "
-        "`n_steps`: step size and number of steps of a released chain.",
-    )  # fmt: skip
+    exact: ClassVar = {"orders": ("0", "10000"), "epsilon_at_delta": ("0", "10000"), "delta": ("0", "0.1")}
+    files = ("train", "test")
+    columns = ("case", "price", "epsilon", "method")
+    details = ("likelihood_power", "tau", "radius", "step_size", "n_steps")
+    measures = (*with_errors(*_SCORES), "acceptance", "r_hat")
+    by_trial = _SCORES
+    shown = ("case", "price", "epsilon", "method", "likelihood_power", "tau", *with_errors("error", "nll"))
+    plots: ClassVar = {
+        "test-error": Plot("Test error of one draw", "error", "epsilon", ("case", "price"), across="true-posterior",
+                           level="commonest"),
+        "negative-log-likelihood": Plot("Mean negative log-likelihood of one draw", "nll", "epsilon",
+                                        ("case", "price"), across="true-posterior", scales="log log"),
+    }  # fmt: skip
+    compared = tuple((each.first, each.second, "nll") for each in _COMPARISONS)
+    legend = (
+        "`error`: share of the test records whose class one draw predicts wrongly. `nll`: mean negative log-likelihood "
+        "of a test record. One standard error over trials follows each of the two. `commonest`: error of always "
+        "predicting the most frequent class. `tau`: prior precision. `r_hat`: below 1.05 if chains have converged."
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for key in ("orders", "epsilon_at_delta"):
-            self.state_exactly(key, check_within(f"{key} are positive and at most 10,000", "0", "10000"))
         if any(Decimal(order) < 1 for order in self.orders):
             raise ValueError("an order is 1 or more")
-        self.check_distinct("orders", "epsilon_at_delta")
-        delta = exact_number("delta", self.delta)
-        if not 0 < delta < Decimal("0.1"):
-            raise ValueError("delta is positive and below 0.1")
-        msgspec.structs.force_setattr(self, "delta", decimal_text(delta))
-
-    @classmethod
-    def complete_case(cls, case: LogisticCase, _place: str, base: Path) -> LogisticCase:
-        return msgspec.structs.replace(case, train=absolute(base, case.train), test=absolute(base, case.test))
 
     def grid(self) -> list[GridPoint]:
-        at_orders = [Price(epsilon, order=order) for order in self.orders for epsilon in self.epsilon]
-        at_delta = [Price(epsilon, delta=self.delta) for epsilon in self.epsilon_at_delta]
+        at_orders = [laws.Price(epsilon, order=order) for order, epsilon in product(self.orders, self.epsilon)]
+        at_delta = [laws.Price(epsilon, delta=self.delta) for epsilon in self.epsilon_at_delta]
         rest = [method for method in self.methods if method != "true-posterior"]
-        places: list[tuple[Price | None, Method]] = [(None, "true-posterior")] if len(rest) < len(self.methods) else []
+        places: list[tuple[laws.Price | None, Method]] = [(None, m) for m in self.methods if m not in rest]
         places += [(price, method) for price in at_orders for method in rest if method != "minami-langevin"]
         places += [(price, method) for price in at_delta for method in rest if method.endswith("-langevin")]
         grid: list[GridPoint] = []
         for name, case in self.cases.items():
+            check_stand_ins(case.model(1).columns, f"cases.{name}")
             stated = msgspec.to_builtins(case)
             del stated["train"], stated["test"]
             contents = [file_digest(path) for path in (case.train, case.test) if path is not None]
             data, n = {**stated, "contents": contents, "seed": self.seed}, case.n_learned
             model = case.model(n)
             for price, method in places:
-                law = law_at(method, price, model, n, self.langevin_steps)
-                details = dict(zip(self.layout.details, law, strict=True))
+                law = laws.law_at(method, price, model, n)
+                if (law.n_steps or 0) > self.langevin_steps:
+                    message = f"a released chain needs {law.n_steps} steps, more than {self.langevin_steps}"
+                    raise SpecError(message, where="langevin_steps")
+                details = dict(zip(self.details, law, strict=True))
                 # the names of version 0.1 in a point's definition: other names would give other seeds
                 stored = dict(zip(("rho", "tau", "radius", "step", "steps"), law, strict=True))
                 own = {"law": stored, "trials": self.trials}
@@ -269,11 +209,7 @@ class LogisticRegressions(SimulatedStudy, frozen=True, kw_only=True):
         return grid
 
     def records_of(self, point: GridPoint) -> LogisticRecords:
-        """Return the records of all trials; a larger number of trials leaves the first ones unchanged.
-
-        Raises:
-            SourceError: a file cannot be read.
-        """
+        """Return the records of all trials; a larger number of trials leaves the first ones unchanged."""
         case = self.cases[point.case]
         x, y = case.coded(case.train)
         if case.test is not None:
@@ -286,15 +222,14 @@ class LogisticRegressions(SimulatedStudy, frozen=True, kw_only=True):
 
     def run(self, point: GridPoint) -> PointOutcome:
         """Compute a point; all laws use the same seed of draws, so that differences come from the laws alone."""
-        law, records = LogisticLaw(*point.details.values()), self.records_of(point)
-        chains: dict[str, float | None] = {"acceptance": None, "r_hat": None}
+        law, records = laws.LogisticLaw(*point.details.values()), self.records_of(point)
+        acceptance = r_hat = None
         if law.n_steps is None:
-            is_shared = len(records.x) == 1
-            posterior, rng = LogisticPosterior(records.x, records.y, law), np.random.default_rng(point.noise_seed())
+            is_shared, rng = len(records.x) == 1, np.random.default_rng(point.noise_seed())
+            posterior = laws.LogisticPosterior(records.x, records.y, law)
             n_chains = self.trials if is_shared else _WATCHED_CHAINS
-            drawn = draw_posterior(posterior, n_chains, self.metropolis_steps, rng)
-            draws = drawn.draws if is_shared else drawn.draws[:, :, :1]
-            chains = {"acceptance": drawn.acceptance, "r_hat": drawn.r_hat}
+            draws, acceptance, r_hat = laws.draw_posterior(posterior, n_chains, self.metropolis_steps, rng)
+            draws = draws if is_shared else draws[:, :, :1]
         else:
             draws = self._released(point, law, records)
         t = records.test_x @ draws
@@ -305,36 +240,21 @@ class LogisticRegressions(SimulatedStudy, frozen=True, kw_only=True):
             "nll": LogisticLoss().value(t, y).mean(axis=1).ravel(),
             "commonest": np.broadcast_to(((records.test_y > 0.5) != majority).mean(axis=1), self.trials),
         }
-        return PointOutcome.averaged(trials, trials, **chains)
+        return PointOutcome.averaged(trials, trials, acceptance=acceptance, r_hat=r_hat)
 
-    def _released(self, point: GridPoint, law: LogisticLaw, records: LogisticRecords) -> Floats:
+    def _released(self, point: GridPoint, law: laws.LogisticLaw, records: LogisticRecords) -> Floats:
         """Return draws of the chain that would be released, with a seeded generator, shape (n_sets, width, n_draws)."""
-        case = self.cases[point.case]
-        n, steps, sets = case.n_learned, law.n_steps or 0, len(records.x)
+        case, steps, n_sets = self.cases[point.case], law.n_steps or 0, len(records.x)
+        n, size = case.n_learned, law.step_size or 0.0
         model = case.model(n)
-        width, power = model.design.width, law.likelihood_power
-        chain = Langevin(model.loss, width, power, law.tau, law.step_size or 0.0, steps, _GRID, n, 1.0)
+        chain = Langevin(model.loss, model.design.width, law.likelihood_power, law.tau, size, steps, _GRID, n, 1.0)
         drawn = []
-        for x, y, seed in zip(records.x, records.y, point.noise_seed().spawn(sets), strict=True):
+        for x, y, seed in zip(records.x, records.y, point.noise_seed().spawn(n_sets), strict=True):
             matrix = DesignMatrix(DesignRows(model.design, model.target), len(y), len(y), [(x, y)])
-            normals = FromTheEnd(np.random.default_rng(seed), steps)
-            drawn.append(chain.draw(matrix, self.trials if sets == 1 else 1, normals).T)
+            normals = laws.FromTheEnd(np.random.default_rng(seed), steps)
+            drawn.append(chain.draw(matrix, self.trials if n_sets == 1 else 1, normals).T)
         return np.array(drawn)
 
-    def about_case(self, own: Results) -> str:
-        case = self.cases[own[0]["case"]]
-        n, watched = case.n_learned, [each for each in own if each.measures["r_hat"] is not None]
-        drawn = "other ones in each trial" if case.test is None else "the same ones in all trials"
-        text = f"Learned from {n} records, {drawn}. The prior precision is n * beta = {n * case.beta:g}."
-        if not watched:
-            return text
-        worst, least = max(e.measure("r_hat") for e in watched), min(e.measure("acceptance") for e in watched)
-        verdict = "have converged" if worst <= _CONVERGED else "**have not converged everywhere**"
-        return (
-            f"{text} The chains that approximate exact draws {verdict}: R-hat is at most {worst:.3f} at all points "
-            f"and coordinates, and the share of accepted proposals is at least {least:.2f}."
-        )
-
-    def claims(self, results: Results) -> list[Claim]:
-        pairs = ((name, comparison) for name in self.cases for comparison in _COMPARISONS)
-        return [claim for name, each in pairs for claim in each.claims(name, results.where(case=name), "error", _CLEAR)]
+    def claims(self, results: Results) -> Iterator[Claim]:
+        for name, comparison in product(self.cases, _COMPARISONS):
+            yield from comparison.claims(name, results.where(case=name), "error", _CLEAR)

@@ -3,132 +3,87 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from decimal import Decimal
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from dpbayes_cli.base.numeric import parse_decimal
-from dpbayes_cli.core.mechanism import Mechanism
 from dpbayes_cli.core.noisy_observation import NoisyTables, RecordCount
-from dpbayes_cli.core.plan import Plan
+from dpbayes_cli.core.plan import Step
 from dpbayes_cli.core.registry import mechanism_type
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.core.statistic import count_cells, released_values
 from dpbayes_cli.experiments.file_records import POLICY, read_codes
-from dpbayes_cli.experiments.restricted_rows import draw_restricted, least_entry, table_power
 from dpbayes_cli.experiments.results import GridPoint
+from dpbayes_cli.experiments.study import plan_release
+from dpbayes_cli.experiments.truncated_draws import draw_restricted, least_entry, row_range
 from dpbayes_cli.inference.batch import draw_many
 from dpbayes_cli.inference.dirichlet_rows import draw_rows
 from dpbayes_cli.inference.tables.infer_tables import possible_tables
 from dpbayes_cli.inference.tables.table_layout import TableLayout
 from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
-from dpbayes_cli.sources.location import locate
-from dpbayes_cli.spec.source_section import SourceSection
-from dpbayes_cli.workflow.release_data import source_of
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
     from dpbayes_cli.models.families.discrete_bayes_net import DiscreteBayesNet
 
-MECHANISMS = {
-    "laplace": "laplace",
-    "laplace-naive": "laplace",
-    "fourier-laplace": "fourier-laplace",
-    "fourier-naive": "fourier-laplace",
-}
+MECHANISMS = dict.fromkeys(("laplace", "laplace-naive"), "laplace")
+MECHANISMS |= dict.fromkeys(("fourier-laplace", "fourier-naive"), "fourier-laplace")
 """For each method, the mechanism from whose release it infers."""
 
 
-@dataclass(frozen=True)
-class NetworkRecords:
-    """The records of all trials.
-
-    Attributes:
-        n_train: the number of records to learn from.
-        counts: the exact counts of all tables, shape (n_trials, n_cells).
-        tests: for each trial, the codes of the records to predict, with a missing class, shape (n_test, n_variables).
-        labels: for each trial, the codes of the true classes, -1 for an unknown class, shape (n_test,).
-    """
+class NetworkRecords(NamedTuple):
+    """The records of all trials; each trial has a list of records to predict, and a list of their true classes."""
 
     n_train: int
-    counts: Integers
-    tests: Sequence[Integers]
-    labels: Sequence[Integers]
+    counts: Integers  # the exact counts of all tables, shape (n_trials, n_cells)
+    tests: Sequence[Integers]  # codes with a missing class, shape (n_test, n_variables)
+    labels: Sequence[Integers]  # codes of the true classes, -1 for an unknown class, shape (n_test,)
 
 
-@dataclass(frozen=True)
-class Posteriors:
-    """Draws from the posteriors of all trials, and the tables from which plug-in posteriors are computed.
+class Posteriors(NamedTuple):
+    """Draws from the posteriors of all trials and, for plug-in posteriors, the tables of the release."""
 
-    Attributes:
-        draws: draws of the probabilities in all tables, shape (n_trials, n_draws, n_cells).
-        released: for plug-in posteriors, the noisy tables, shape (n_trials, n_cells); otherwise None.
-        taken: for plug-in posteriors, the consistent tables that are taken for exact, of this shape; otherwise None.
-    """
-
-    draws: Floats
-    released: Floats | None = None
-    taken: Floats | None = None
-
-
-def with_stand_ins(model: DiscreteBayesNet) -> DiscreteBayesNet:
-    """Return the Bayes net with the first value of each variable as the stand-in for its invalid cells."""
-    return replace(model, variables=tuple(replace(each, impute=each.levels[0]) for each in model.variables))
+    draws: Floats  # draws of the probabilities in all tables, shape (n_trials, n_draws, n_cells)
+    released: Floats | None = None  # the noisy tables, shape (n_trials, n_cells)
+    taken: Floats | None = None  # the consistent tables that are taken for exact, shape (n_trials, n_cells)
 
 
 def simulated_records(
     model: DiscreteBayesNet, n_train: int, n_test: int, trials: int, rng: np.random.Generator
 ) -> NetworkRecords:
     """Simulate tables and records of each trial; a larger number of trials leaves the first ones unchanged."""
-    counts, tests, labels = [], [], []
+    counts, predicted = [], []
     for _ in range(trials):
         codes = np.concatenate(list(model.draw_records(model.draw_tables(rng), n_train + n_test, rng)))
         counts.append(count_cells(model.statistic(POLICY), model.network.names, codes[:n_train]))
-        test, classes = unlabelled(codes[n_train:], model)
-        tests.append(test)
-        labels.append(classes)
-    return NetworkRecords(n_train, np.array(counts, dtype=np.int64), tests, labels)
-
-
-def read_files(train: str, test: str, model: DiscreteBayesNet, trials: int) -> NetworkRecords:
-    """Return the records of a training file and a test file, the same for every trial.
-
-    Raises:
-        SourceError: a file cannot be read.
-    """
-    n_train, exact, codes, classes = _read_files(train, test, model)
-    return NetworkRecords(n_train, np.tile(exact, (trials, 1)), [codes] * trials, [classes] * trials)
+        predicted.append(unlabelled(codes[n_train:], model))
+    return NetworkRecords(n_train, np.array(counts, dtype=np.int64), *zip(*predicted, strict=True))
 
 
 @lru_cache(maxsize=4)
-def _read_files(train: str, test: str, model: DiscreteBayesNet) -> tuple[int, Integers, Integers, Integers]:
-    with closing(source_of(SourceSection(), locate(train))) as source:
-        source.check(model.columns, model.column_names)
-        evidence = source.statistics(model.statistic(POLICY), POLICY)
+def read_files(train: str, test: str, model: DiscreteBayesNet, trials: int) -> NetworkRecords:
+    """Return the records of a training file and a test file, the same for every trial."""
+    learned = read_codes(train, model.columns)
+    exact = count_cells(model.statistic(POLICY), model.network.names, learned)
     columns = [replace(c, impute=None) if i == model.target else c for i, c in enumerate(model.variables)]
-    codes = read_codes(test, columns)
-    return evidence.n_records, np.array(evidence.values, dtype=np.int64), *unlabelled(codes, model)
+    codes, classes = unlabelled(read_codes(test, columns), model)
+    counts = np.tile(np.array(exact, dtype=np.int64), (trials, 1))
+    return NetworkRecords(len(learned), counts, [codes] * trials, [classes] * trials)
 
 
 def unlabelled(codes: Integers, model: DiscreteBayesNet) -> tuple[Integers, Integers]:
-    """Return the records with a missing class, and their true classes."""
+    """Return the records without their classes, and the classes."""
     hidden, target = codes.copy(), require_type(model.target, int)
     hidden[:, target] = -1
     return hidden, codes[:, target].copy()
 
 
-def plan_of(mechanism: str, epsilon: str, model: DiscreteBayesNet, n_records: int | None) -> tuple[Mechanism, Plan]:
-    """Return a mechanism and its plan, calibrated to epsilon.
-
-    Raises:
-        SpecError: the mechanism cannot give this guarantee.
-    """
-    planned = mechanism_type(mechanism)()
-    options = planned.options_for(type(model))(epsilon=parse_decimal(epsilon))
-    return planned, planned.plan(model, POLICY, options, n_records)
+def release_step(mechanism: str, epsilon: str, model: DiscreteBayesNet, n_records: int | None) -> Step:
+    """Return the step of a release of tables with noise."""
+    return plan_release(mechanism, model, POLICY, n_records, epsilon=Decimal(epsilon)).steps[0]
 
 
 def posteriors(point: GridPoint, model: DiscreteBayesNet, records: NetworkRecords, n_draws: int) -> Posteriors:
@@ -137,7 +92,7 @@ def posteriors(point: GridPoint, model: DiscreteBayesNet, records: NetworkRecord
     if method == "non-private":
         return Posteriors(_conjugate_draws(model, records.counts, n_draws, rng))
     if method == "ops":
-        return _sampled(point.epsilon, model, records, rng)
+        return Posteriors(_restricted_draws(point.epsilon, model, records.counts, rng))
     observations = _released(point, model, records)
     if method in {"laplace", "fourier-laplace"}:
         return Posteriors(draw_many(observations, "noise-aware", n_draws, rng))
@@ -149,8 +104,7 @@ def posteriors(point: GridPoint, model: DiscreteBayesNet, records: NetworkRecord
 def _released(point: GridPoint, model: DiscreteBayesNet, records: NetworkRecords) -> list[NoisyTables]:
     """Simulate a release in each trial; noise-aware and plug-in methods infer from the same release."""
     name, n = MECHANISMS[point["method"]], records.n_train
-    mechanism, plan = plan_of(name, point["epsilon"], model, n)
-    (step,) = plan.steps
+    step, mechanism = release_step(name, point["epsilon"], model, n), mechanism_type(name)()
     exact = np.array([released_values(step.statistic, model.split(row)) for row in records.counts])
     rng = np.random.default_rng(point.noise_seed(epsilon=point["epsilon"], mechanism=name))
     noisy = exact + step.noise.simulate(rng, exact.shape)
@@ -168,12 +122,23 @@ def _conjugate_draws(
     return draw_rows(repeated, TableLayout(exact), rng).reshape(len(counts), n_draws, -1)
 
 
-def _sampled(epsilon: float, model: DiscreteBayesNet, records: NetworkRecords, rng: np.random.Generator) -> Posteriors:
+def table_power(epsilon: float, n_values: int) -> float:
+    """Return the power of the likelihood at which one draw of a table costs epsilon.
+
+    The probability of a record depends on one row of a table, so that the log ratio of two records' likelihoods varies
+    by at most twice the range of a log entry, however many rows there are.
+
+    Source: Wang, Fienberg and Smola 2015; Zhang, Rubinstein and Dimitrakakis 2016, sec. 4.
+    """
+    return min(1.0, epsilon / (2.0 * row_range(n_values, least_entry(n_values))))
+
+
+def _restricted_draws(epsilon: float, model: DiscreteBayesNet, counts: Integers, rng: np.random.Generator) -> Floats:
     """Draw all tables once per trial, each under a power of the likelihood; epsilon is split equally among them."""
     drawn = []
-    for i, counts in enumerate(model.split(records.counts)):
+    for i, of_table in enumerate(model.split(counts)):
         size = model.network.sizes[i]
         power = table_power(epsilon / len(model.network), size)
-        shape = np.array(model.concentrations[i]) + power * counts.reshape(-1, size)
-        drawn.append(draw_restricted(shape, least_entry(size), rng).reshape(len(records.counts), -1))
-    return Posteriors(np.concatenate(drawn, axis=1)[:, None, :])
+        shape = np.array(model.concentrations[i]) + power * of_table.reshape(-1, size)
+        drawn.append(draw_restricted(shape, least_entry(size), rng).reshape(len(counts), -1))
+    return np.concatenate(drawn, axis=1)[:, None, :]

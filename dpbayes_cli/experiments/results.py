@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -24,22 +24,13 @@ _COLUMNS_WITHOUT_NAMES = {"case", "method", "price"}
 
 @dataclass(frozen=True)
 class GridPoint:
-    """One point in the grid of a study.
+    """One point in the grid of a study; ``point[column]`` reads its value in a column."""
 
-    Attributes:
-        place: the point's values in the study's columns, which ``point[column]`` reads. Results do not depend on the
-            name of the case.
-        data: what the simulated data depend on; it is the same for all methods, which thus use the same data.
-        definition: everything that the results depend on; the point is recomputed if and only if this changes.
-        seed: the seed of the study; 0 if nothing is random.
-        details: further columns of the point's row in ``results.csv``.
-    """
-
-    place: Mapping[str, Any]
-    data: Mapping[str, Any]
-    definition: Mapping[str, Any]
-    seed: int = 0
-    details: Mapping[str, Any] = field(default_factory=dict)
+    place: Mapping[str, Any]  # the point's values in the study's columns. Results do not depend on the name of the case
+    data: Mapping[str, Any]  # what the simulated data depend on; it is the same for all methods
+    definition: Mapping[str, Any]  # all that the results depend on; the point is recomputed only if this changes
+    seed: int = 0  # the seed of the study; 0 if nothing is random
+    details: Mapping[str, Any] = field(default_factory=dict)  # further columns of the point's row in ``results.csv``
 
     def __getitem__(self, column: str) -> Any:
         return self.place[column]
@@ -71,7 +62,6 @@ class GridPoint:
         return np.random.SeedSequence([self.seed, int(self.digest, 16)])
 
     def seed_of(self, purpose: str, content: Mapping[str, Any]) -> np.random.SeedSequence:
-        """Return the seed for a purpose; equal contents give equal seeds."""
         return np.random.SeedSequence([self.seed, int(digest(purpose, canonical_json(content)), 16)])
 
 
@@ -84,35 +74,23 @@ def in_words(place: Mapping[str, Any]) -> str:
     )
 
 
-@dataclass(frozen=True)
-class PointOutcome:
-    """The results of one point.
-
-    Attributes:
-        measures: the numbers of the point, by name; None for a number that was not measured.
-        trials: the numbers of single trials, by name, each array of shape (n_trials,).
-    """
+class PointOutcome(NamedTuple):
+    """The measures of a point, None if not measured, and arrays with one number per trial; both by their names."""
 
     measures: Mapping[str, float | None]
     trials: Mapping[str, Floats]
 
     @classmethod
     def averaged(cls, trials: Mapping[str, Floats], names: Iterable[str], **measures: float | None) -> PointOutcome:
-        """Return an outcome whose measures are means over trials and their standard errors, and further ``measures``.
+        """Return an outcome with means over trials, their standard errors (``NAME_se``), and further ``measures``.
 
-        The mean of ``trials[name]`` is the measure ``name``, and its standard error is ``name_se``. Both are None for
-        names that ``trials`` lacks.
+        Mean and standard error of a name that ``trials`` lacks are None.
         """
         for name in names:
             values = trials.get(name)
             measures[name] = None if values is None else float(values.mean())
             measures[f"{name}_se"] = None if values is None else standard_error(values)
         return cls(measures, trials)
-
-
-def with_errors(*names: str) -> tuple[str, ...]:
-    """Return the names of measures, each followed by the name of its standard error."""
-    return tuple(f"{name}{ending}" for name in names for ending in ("", "_se"))
 
 
 def standard_error(values: Floats) -> float:
@@ -135,13 +113,16 @@ class Difference(NamedTuple):
 
 
 def mean_difference(first: Sequence[float], second: Sequence[float]) -> Difference:
-    """Return the mean of ``first`` minus ``second`` over the same trials.
-
-    Raises:
-        ValueError: the numbers of trials differ.
-    """
+    """Return the mean of ``first`` minus ``second`` over the same trials."""
     gaps = np.array([a - b for a, b in zip(first, second, strict=True)])
     return Difference(float(gaps.mean()), standard_error(gaps))
+
+
+def differences_in_words(differences: Mapping[str, Difference], clear: float = CLEAR) -> str:
+    """Return a text that says how many differences are clear, and lists the differences by place."""
+    signs = [each.sign(clear) for each in differences.values()]
+    numbers = "; ".join(f"{place}: {each}" for place, each in differences.items())
+    return f"clearly lower at {signs.count(-1)}, higher at {signs.count(1)} of {len(signs)} points: {numbers}"
 
 
 @dataclass(frozen=True)
@@ -160,11 +141,6 @@ class Result:
         value = self.measures[name]
         return math.nan if value is None else value
 
-    def shown(self, name: str) -> str:
-        """Return a measure as text, with its standard error if that is known; empty if it was not measured."""
-        value, error = self.measures[name], self.measures.get(f"{name}_se")
-        return "" if value is None else f"{value:.4g}" if error is None else f"{value:.4g} ± {error:.2g}"
-
 
 class Results(tuple[Result, ...]):
     """The results of a study in the order of its grid."""
@@ -176,15 +152,11 @@ class Results(tuple[Result, ...]):
         return Results(each for each in self if all(each[column] == value for column, value in place.items()))
 
     def at(self, **place: Any) -> Results:
-        """Return the results of points with these values in these columns; None in a column matches every value."""
+        """Return the results of points that have these values, or None, in these columns."""
         return Results(each for each in self if all(each[column] in {value, None} for column, value in place.items()))
 
     def one(self, **place: Any) -> Result:
-        """Return the one result with these values in these columns.
-
-        Raises:
-            ValueError: no result matches, or several do.
-        """
+        """Return the one result with these values in these columns."""
         (result,) = self.where(**place)
         return result
 
@@ -209,21 +181,13 @@ class Results(tuple[Result, ...]):
 
 
 class Claim(NamedTuple):
-    """A statement, for example of a paper about its figure, and whether the results confirm it.
+    """A statement, such as one of a paper about its figure, and whether the results confirm it."""
 
-    Attributes:
-        source: the paper and its figure, or ``OURS``.
-        says: the statement.
-        holds: whether the results confirm the statement.
-        measured: the results that decide this, as text.
-        why: the reason if paper and study differ, or another remark; may be empty.
-    """
-
-    source: str
+    source: str  # the paper and its figure, or ``OURS``
     says: str
     holds: bool
-    measured: str
-    why: str = ""
+    measured: str  # the results that decide whether the claim holds, as text
+    why: str = ""  # the reason if paper and study differ, or another remark; may be empty
 
     @property
     def verdict(self) -> str:
@@ -231,39 +195,27 @@ class Claim(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """A statement about the differences of two methods, which results confirm or contradict.
-
-    Attributes:
-        source, first, second, says: the paper or ``OURS``, the two methods, and the statement.
-        why: the likely reason if results contradict the statement.
-        never: the sign, 1 or -1, that no clear difference of ``first`` minus ``second`` may have; 0: both may occur.
-        always: the sign that the difference must clearly have at every point; 0: not required.
-        some: the sign that the difference must clearly have at one point or more; 0: not required.
-    """
+    """A statement about the differences of two methods, which results confirm or contradict."""
 
     source: str
     first: str
     second: str
     says: str
-    why: str = ""
-    never: int = 0
-    always: int = 0
-    some: int = 0
+    why: str = ""  # the likely reason if results contradict the statement
+    never: int = 0  # the sign that no clear difference of ``first`` minus ``second`` may have; 0: both may occur
+    always: int = 0  # the sign that the difference must clearly have at every point; 0: not required
+    some: int = 0  # the sign that the difference must clearly have at one point or more; 0: not required
 
-    def claims(self, at: str, results: Results, measure: str, clear: float = CLEAR) -> list[Claim]:
-        """Return a list with the claim about a measure, which is empty if no point has both methods.
+    def claims(self, at: str, results: Results, measure: str, clear: float = CLEAR) -> Iterator[Claim]:
+        """Yield the claim about a measure in the case ``at``, if any point has both methods.
 
-        Args:
-            at: the name of the case, with which the claim begins.
-            results: the results of one case.
-            clear: differences beyond this many standard errors are clear.
+        Differences beyond ``clear`` standard errors are clear.
         """
         differences = results.differences(self.first, self.second, measure)
         if not differences:
-            return []
-        signs = [each.sign(clear) for each in differences.values()]
-        holds = not (self.never and self.never in signs)
-        holds = holds and (not self.always or set(signs) == {self.always}) and (not self.some or self.some in signs)
-        numbers = "; ".join(f"{place}: {each}" for place, each in differences.items())
-        measured = f"clearly lower at {signs.count(-1)}, higher at {signs.count(1)} of {len(signs)} points: {numbers}"
-        return [Claim(self.source, f"{at}: {self.says}.", holds, measured, "" if holds else self.why)]
+            return
+        signs = {each.sign(clear) for each in differences.values()}
+        holds = not (self.never and self.never in signs) and (not self.always or signs == {self.always})
+        holds = holds and (not self.some or self.some in signs)
+        measured = differences_in_words(differences, clear)
+        yield Claim(self.source, f"{at}: {self.says}.", holds, measured, "" if holds else self.why)

@@ -1,51 +1,43 @@
-"""Compute the unfinished points of a study, in one process or several; results do not depend on their number.
+"""Compute the points of a study that its directory lacks, in one process or several, and write its files.
 
-The directory of a study has one file per finished point, named by the digest of everything that the point's results
-depend on. A killed run can therefore be resumed, and after a change of the study only the points that changed are
-computed again. The directory of another study is refused.
+The file of a finished point is named by the digest of everything that the point's results depend on. A killed run can
+therefore be resumed, and after a change of the study only the points that changed are computed again.
 """
 
 from __future__ import annotations
 
+import inspect
 import os
-import secrets
 import signal
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from multiprocessing import get_context, parent_process
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from dpbayes_cli.base.atomic_file import locked_directory, sync
 from dpbayes_cli.base.canonical import canonical_json
+from dpbayes_cli.base.csv_escape import csv_text
 from dpbayes_cli.base.errors import DpbayesError, OutputError, SpecError
 from dpbayes_cli.experiments import NOT_PRIVATE
-from dpbayes_cli.experiments.report import study_files
-from dpbayes_cli.experiments.results import GridPoint, Result, Results
+from dpbayes_cli.experiments.plots import figure_files
+from dpbayes_cli.experiments.results import Claim, GridPoint, Result, Results, differences_in_words, in_words
 from dpbayes_cli.experiments.study import Study
 from dpbayes_cli.spec.yaml_reader import read_spec_file
 
 Progress = Callable[[GridPoint, float, int, int], None]
-"""A function of a computed point, its seconds, the number of finished points, and the number of all points."""
-_STUDY, _CELLS, _PARTIAL = "study.yaml", "cells", ".partial"
+"""A function of a computed point, its time in seconds, the number of finished points, and the number of all points."""
+_STUDY, _CELLS = "study.yaml", "cells"
 
 
 class FinishedPoint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The file of one finished point.
+    """The file of one finished point; see ``GridPoint`` and ``PointOutcome``."""
 
-    Attributes:
-        stamp: the notice that study output is not private.
-        definition: everything that the results depend on; see ``GridPoint``.
-        measures: the numbers of the point, by name.
-        trials: arrays with one number per trial, by name.
-        seconds: how long the point took.
-    """
-
-    stamp: str
+    stamp: str = NOT_PRIVATE
     definition: dict[str, Any]
     measures: dict[str, float | None]
     trials: dict[str, list[float]]
@@ -53,26 +45,14 @@ class FinishedPoint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 def run_study(study: Study, directory: Path, jobs: int, progress: Progress) -> Results:
-    """Compute the points of a study that its directory lacks.
+    """Compute the points of a study that its directory lacks, by ``jobs`` processes, and return all results.
 
-    Args:
-        study: the study to run.
-        directory: the directory of the study; created if it does not exist.
-        jobs: the number of processes.
-        progress: called after every point that is computed.
-
-    Returns:
-        The results of all points in the order of the study.
-
-    Raises:
-        SpecError: a point of the study cannot be computed.
-        OutputError: the directory belongs to another study, or cannot be written.
+    ``progress`` is called after every point that is computed.
     """
     grid = study.grid()
     if not grid:
-        raise SpecError(
-            "there is nothing to compute: none of the methods can be run at the stated epsilons", where="methods"
-        )
+        message = "there is nothing to compute: none of the methods can be run at the stated epsilons"
+        raise SpecError(message, where="methods")
     _open_directory(directory, study)
     finished = {point.digest: stored for point in grid if (stored := _finished(directory, point)) is not None}
     missing = list({point.digest: point for point in grid if point.digest not in finished}.values())
@@ -85,15 +65,10 @@ def run_study(study: Study, directory: Path, jobs: int, progress: Progress) -> R
 
 
 def compute(study: Study, point: GridPoint) -> FinishedPoint:
-    """Compute one point of a study.
-
-    Raises:
-        SpecError: the point cannot be computed; the message names it.
-    """
+    """Compute one point of a study."""
     start = time.perf_counter()
     outcome = study.run(point)
     return FinishedPoint(
-        stamp=NOT_PRIVATE,
         definition=dict(point.definition),
         measures=dict(outcome.measures),
         trials={name: values.tolist() for name, values in outcome.trials.items()},
@@ -102,12 +77,18 @@ def compute(study: Study, point: GridPoint) -> FinishedPoint:
 
 
 def publish(directory: Path, study: Study, results: Results, formats: Sequence[str] = ("svg",)) -> list[str]:
-    """Write the files of a study that has run, and return their names.
-
-    Raises:
-        OutputError: the files cannot be written.
-    """
-    files = study_files(study, results, formats)
+    """Write the files of a study that has run, and return their names; equal results give equal files."""
+    rows, figures = result_rows(study, results), figure_files(study.figures(results), formats)
+    files = {"results.csv": _stamped_csv(rows[0], (row.values() for row in rows))}
+    if study.unit:
+        trials = (
+            (*(each[name] for name in study.columns), trial, *(None if m is None else m[trial] for m in measured))
+            for each in results
+            for measured in [[each.trials.get(name) for name in study.by_trial]]
+            for trial in range(len(next(iter(each.trials.values()))))
+        )
+        files[study.trials_file] = _stamped_csv((*study.columns, study.unit, *study.by_trial), trials)
+    files |= {"summary.md": summary(study, results, list(figures)).encode(), **figures}
     for name, content in files.items():
         _write_whole(directory / name, content)
     return list(files)
@@ -117,10 +98,10 @@ def study_yaml(study: Study) -> bytes:
     """Return the file ``study.yaml``: all defaults are written out, and a first line says that it is not private."""
     import yaml
 
-    stated = {key: value for key, value in msgspec.to_builtins(study).items() if value is not None}
-    stated["cases"] = {
-        name: {key: value for key, value in case.items() if value is not None} for name, case in stated["cases"].items()
-    }
+    stated = msgspec.to_builtins(study)
+    for part in (stated, *stated["cases"].values()):
+        for key in [key for key, value in part.items() if value is None]:
+            del part[key]
     text = yaml.safe_dump(stated, sort_keys=False, default_flow_style=None, width=120, allow_unicode=True)
     return f"# {NOT_PRIVATE}\n{text}".encode()
 
@@ -133,63 +114,49 @@ def _computed(study: Study, missing: list[GridPoint], jobs: int) -> Iterator[tup
     from concurrent.futures import ProcessPoolExecutor, as_completed
     from concurrent.futures.process import BrokenProcessPool
 
-    workers = min(jobs, len(missing))
-    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_begin_worker)
+    pool = ProcessPoolExecutor(min(jobs, len(missing)), mp_context=get_context("spawn"), initializer=_begin_worker)
     try:
         waiting = {pool.submit(compute, study, point): point for point in missing}
         for future in as_completed(waiting):
             yield waiting[future], future.result()
     except BrokenProcessPool:
-        raise DpbayesError(
-            "a worker process died", hint="run again, with fewer --jobs if memory was short; finished points are kept"
-        ) from None
+        hint = "run again, with fewer --jobs if memory was short; finished points are kept"
+        raise DpbayesError("a worker process died", hint=hint) from None
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
 
 
 def _begin_worker() -> None:
     """Ignore interrupts, which the parent process handles, and end when the parent ends."""
+
+    def end_with_parent() -> None:
+        parent = parent_process()
+        if parent is not None:
+            parent.join()
+            os._exit(1)
+
     warnings.simplefilter("ignore")
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    parent = parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
+    threading.Thread(target=end_with_parent, daemon=True).start()
 
 
 def _open_directory(directory: Path, study: Study) -> None:
-    """Make the directory of a study, or check the one that exists."""
-    if os.path.lexists(directory):
-        _check_same(directory, study)
+    """Make the directory of a study, or refuse a path that is not the directory of a study of the same name."""
+    hint = "choose another --out; a study can only be resumed in its own directory"
+    if directory.is_dir() and any(directory.iterdir()):
+        try:
+            name = read_spec_file(directory / _STUDY).get("name")
+        except DpbayesError:
+            name = None
+        if name is None:
+            raise OutputError(f"{str(directory)!r} exists and is not the directory of a study", hint=hint)
+        if name != study.name:
+            raise OutputError(f"{str(directory)!r} holds the study {name!r}, not {study.name!r}", hint=hint)
     try:
         (directory / _CELLS).mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise OutputError(f"cannot write {str(directory)!r}: {error.strerror}", hint="choose another --out") from None
-    for left in (directory / _CELLS).glob(f"*{_PARTIAL}"):
-        with suppress(OSError):
-            left.unlink()
     _write_whole(directory / _STUDY, study_yaml(study))
-
-
-def _check_same(directory: Path, study: Study) -> None:
-    """Refuse a path that is not the directory of a study of the same name."""
-    hint = "choose another --out; a study can only be resumed in its own directory"
-    if not directory.is_dir():
-        raise OutputError(f"{str(directory)!r} exists and is not a directory", hint=hint)
-    if not any(directory.iterdir()):
-        return
-    try:
-        name = read_spec_file(directory / _STUDY).get("name")
-    except DpbayesError:
-        name = None
-    if name is None:
-        raise OutputError(f"{str(directory)!r} exists and is not the directory of a study", hint=hint) from None
-    if name != study.name:
-        raise OutputError(f"{str(directory)!r} holds the study {name!r}, not {study.name!r}", hint=hint)
 
 
 def _file(directory: Path, point: GridPoint) -> Path:
@@ -206,16 +173,83 @@ def _finished(directory: Path, point: GridPoint) -> FinishedPoint | None:
 
 
 def _write_whole(path: Path, content: bytes) -> None:
-    """Write a file under a temporary name, sync it and rename it, so that no reader sees an incomplete file."""
-    partial = path.with_name(f"{path.name}.{os.getpid()}-{secrets.token_hex(4)}{_PARTIAL}")
+    """Write a file beside its place, sync it and rename it, so that no reader sees an incomplete file."""
     try:
-        try:
-            with partial.open("xb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
+        with locked_directory(path) as directory:
+            partial = directory / path.name
+            partial.write_bytes(content)
+            sync(partial)
             partial.replace(path)
-        finally:
-            partial.unlink(missing_ok=True)
     except OSError as error:
         raise OutputError(f"cannot write {str(path)!r}: {error.strerror}") from None
+
+
+def result_rows(study: Study, results: Results) -> list[dict[str, Any]]:
+    """Return the rows of ``results.csv``: the columns, the number of trials and the measures of each point."""
+    return [
+        {
+            **{name: each[name] for name in study.columns},
+            **{name: each.point.details[name] for name in study.details},
+            **({f"{study.unit}s": len(next(iter(each.trials.values())))} if study.unit else {}),
+            **{name: each.measures[name] for name in study.measures},
+        }
+        for each in results
+    ]
+
+
+def summary(study: Study, results: Results, figures: Sequence[str]) -> str:
+    """Return the text of ``summary.md``, which links to the files ``figures``."""
+    stated = ((key, getattr(study, key)) for key in study.__struct_fields__ if key not in {"study", "name"})
+    settings = [f"`{key}`: {value}" for key, value in stated if isinstance(value, int | float | str)]
+    parts = [f"# Study `{study.name}`", f"**{NOT_PRIVATE}.** {inspect.getdoc(type(study))}"]
+    parts += [
+        "; ".join([f"{len(results)} points", *settings]),
+        f"## Claims\n\n{_claims_table(list(study.claims(results)))}",
+    ]
+    for name in results.values("case"):
+        own = results.where(case=name)
+        numbers = {k: v for k, v in msgspec.to_builtins(study.cases[name]).items() if isinstance(v, int | float)}
+        parts += [f"## {name}", in_words(numbers), _results_table(study, own)]
+        for first, second, measure in study.compared:
+            if differences := own.differences(first, second, measure):
+                parts.append(f"**`{first}` minus `{second}`, `{measure}`**: {differences_in_words(differences)}.")
+    parts += ["## Figures\n\n" + "\n".join(f"- [{name}]({name})" for name in figures), study.legend]
+    return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def _stamped_csv(header: Iterable[str], table: Iterable[Iterable[Any]]) -> bytes:
+    """Return the bytes of a CSV file: floats with all digits, None as an empty cell."""
+    rows = ((NOT_PRIVATE, *(repr(value) if isinstance(value, float) else value for value in row)) for row in table)
+    return csv_text([("stamp", *header), *rows]).encode("utf-8")
+
+
+def _markdown_table(header: Sequence[str], rows: Iterable[Iterable[object]]) -> str:
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join(f"| {' | '.join('' if cell is None else str(cell) for cell in line)} |" for line in lines)
+
+
+def _claims_table(claims: Sequence[Claim]) -> str:
+    if not claims:
+        return "These results decide no claim."
+    rows = ((c.source, c.says, c.verdict if c.holds else f"**{c.verdict}**", c.measured, c.why) for c in claims)
+    return _markdown_table(("whose", "what is shown", "verdict", "measured", "why they differ"), rows)
+
+
+def _results_table(study: Study, own: Results) -> str:
+    """Return the results of a case as a table, without the measures that no point has."""
+    names = (*study.columns[1:], *study.details)
+    measured = [name for name in study.measures if any(each.measures[name] is not None for each in own)]
+    measured = [name for name in measured if not name.endswith("_se")]
+
+    def number(value: object, error: float | None = None) -> object:
+        shown = f"{value:.4g}" if isinstance(value, float) else value
+        return shown if error is None else f"{shown} ± {error:.2g}"
+
+    rows = (
+        (
+            *(number({**each.point.place, **each.point.details}[name]) for name in names),
+            *(number(each.measures[name], each.measures.get(f"{name}_se")) for name in measured),
+        )
+        for each in own
+    )
+    return _markdown_table((*names, *measured), rows)

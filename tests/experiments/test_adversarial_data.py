@@ -11,7 +11,7 @@ from scipy import special
 
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.experiments.adversarial_data import AdversarialData, AdversaryCase, local_loss
-from dpbayes_cli.experiments.studies import build_study
+from dpbayes_cli.experiments.study import build_study
 from dpbayes_cli.mechanisms.samplers.scalar_sampler import ScalarSampler
 from tests.experiments.studies import results_of
 
@@ -67,4 +67,4 @@ def test_a_path_that_stays_short_of_the_worst_case_is_told() -> None:
     study: Any = build_study(
         {"study": "adversarial-data", "name": "x", "n": "3", "cases": {"c": {"support": ["0.2", "0.8"]}}}
     )
-    assert not study.claims(results_of(study))[0].holds
+    assert not next(iter(study.claims(results_of(study)))).holds

@@ -10,9 +10,9 @@ import yaml
 
 from dpbayes_cli.experiments import NOT_PRIVATE
 from dpbayes_cli.experiments.plots import figure_files, stamped_panels
-from dpbayes_cli.experiments.report import summary
 from dpbayes_cli.experiments.results import OURS, Claim, Comparison, Difference, GridPoint, Result, Results
-from dpbayes_cli.experiments.studies import build_study
+from dpbayes_cli.experiments.runner import summary
+from dpbayes_cli.experiments.study import build_study
 from tests.conftest import Cli
 from tests.experiments.studies import CALIBRATION, HMM, LINEAR
 
@@ -41,7 +41,7 @@ def test_a_summary_tells_its_claims_before_its_tables(monkeypatch: pytest.Monkey
     study = build_study(UTILITY)
     monkeypatch.setattr(type(study), "claims", lambda *_: [TRUE, FALSE])
     place = {"case": "coin", "order": "2", "epsilon": "1", "method": "gaussian"}
-    measures: dict[str, float | None] = dict.fromkeys(study.layout.measures, 0.5)
+    measures: dict[str, float | None] = dict.fromkeys(study.measures, 0.5)
     results = Results([result(place, measures)])
     text = summary(study, results, ["kl.svg"])
     headings = ["# Study `tiny`", "## Claims", "## coin", "## Figures"]
@@ -118,7 +118,7 @@ def test_methods_are_compared_at_one_price_and_not_with_themselves() -> None:
     )  # fmt: skip
     assert own.differences("a", "b", "x") == {"epsilon 1": Difference(1.5, 0.5)}
     assert set(own.differences("a", "free", "x")) == {"epsilon 1", "epsilon 2"}
-    assert Comparison(OURS, "a", "nobody", "it is so").claims("here", own, "x", 3.0) == []
+    assert list(Comparison(OURS, "a", "nobody", "it is so").claims("here", own, "x", 3.0)) == []
 
 
 # --- calibration -----------------------------------------------------------------------------------------------------

@@ -17,11 +17,11 @@ from dpbayes_cli.core.plan import Sampler
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.experiments.classification import Classification
 from dpbayes_cli.experiments.file_records import POLICY
-from dpbayes_cli.experiments.network_posteriors import MECHANISMS, NetworkRecords, plan_of, posteriors
-from dpbayes_cli.experiments.restricted_rows import draw_restricted, draw_truncated_beta, table_power
+from dpbayes_cli.experiments.network_posteriors import MECHANISMS, NetworkRecords, posteriors, release_step, table_power
 from dpbayes_cli.experiments.results import PointOutcome, mean_difference
 from dpbayes_cli.experiments.runner import study_yaml
-from dpbayes_cli.experiments.studies import build_study, read_study
+from dpbayes_cli.experiments.study import build_study, read_study
+from dpbayes_cli.experiments.truncated_draws import draw_restricted, draw_truncated_beta
 from dpbayes_cli.mechanisms.ops import Ops
 from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
 from dpbayes_cli.privacy.parities import n_bits
@@ -167,7 +167,7 @@ def test_the_released_tables_have_the_noise_that_was_paid_for(
     """A mean absolute error over 200 trials lies within 15 % of the law's, without noise it is zero."""
     at = Alone(FEATURES, method, trials="200")
     assert at.records.counts.shape == (200, cells)
-    (step,) = plan_of(MECHANISMS[method], "1", at.model, 60)[1].steps
+    step = release_step(MECHANISMS[method], "1", at.model, 60)
     expected = step.noise.scale
     if method == "fourier-naive":  # a cell of a table of b bits: 2 / 2^b times a sum of 2^b - 1 noises with signs
         network = at.model.network

@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-from dpbayes_cli.experiments.studies import STUDIES
+from dpbayes_cli.experiments.study import STUDIES
 from tests.conftest import ROOT, Cli
 
 

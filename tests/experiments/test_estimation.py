@@ -11,11 +11,9 @@ import pytest
 import yaml
 from scipy import stats
 
-from dpbayes_cli.experiments.coin import COMPLETE
-from dpbayes_cli.experiments.estimates import EstimationCase
-from dpbayes_cli.experiments.estimation import Estimation
+from dpbayes_cli.experiments.estimation import Estimation, EstimationCase
 from dpbayes_cli.experiments.results import PointOutcome
-from dpbayes_cli.experiments.studies import build_study
+from dpbayes_cli.experiments.study import COMPLETE, build_study
 from dpbayes_cli.inference.counts.beta_mixture import beta_mixture
 from tests.conftest import ROOT, Cli
 from tests.experiments.studies import results_of
@@ -110,9 +108,9 @@ def test_samples_that_are_never_overtaken_are_told() -> None:
     for each in results:
         if each["method"] == "ops":
             each.trials["l1"] = [1e-6 * k for k in range(1000)]
-    claim = study.claims(results)[0]
+    claim = next(iter(study.claims(results)))
     assert not claim.holds
-    assert "from n = infinity on" in claim.measured
+    assert "from n = inf on" in claim.measured
 
 
 @pytest.mark.slow
@@ -121,4 +119,4 @@ def test_the_study_of_the_paper_runs(dpbayes: Cli, place: Path) -> None:
     done = dpbayes("experiment", str(CONFIG), "--trials", "300", "--json", "--out", "out")
     held = {claim["says"].split(": ", 1)[1]: claim["holds"] for claim in done.json["claims"]}
     assert held["as n grows, the error under Laplace noise converges to the error of the true posterior."]
-    assert held["one draw of the tempered posterior errs like a draw of the true posterior of fewer records."]
+    assert held["one draw of the tempered posterior has the error of a draw of the true posterior given fewer records."]

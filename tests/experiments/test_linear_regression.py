@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from dpbayes_cli.core.section import require_type
-from dpbayes_cli.experiments.ball import MASS, ball_radius, draw_in_ball, likelihood_power, likelihood_range
 from dpbayes_cli.experiments.linear_regression import LinearRegressions, document, rows_of, scaled_coefficients
-from dpbayes_cli.experiments.studies import build_study, read_study
+from dpbayes_cli.experiments.study import build_study, read_study
+from dpbayes_cli.experiments.truncated_draws import MASS, ball_radius, draw_in_ball, likelihood_range
 from tests.conftest import ROOT
 from tests.experiments.studies import LINEAR, write_records
 
@@ -60,11 +60,6 @@ def test_no_two_records_exceed_the_range_and_two_attain_it(radius: float) -> Non
         ends = (-radius * other, -radius * x)
     high, low = (ratio(w, (x, 1.0), (other, 1.0), sd) for w in ends)
     assert high - low == pytest.approx(allowed)
-
-
-def test_the_power_pays_for_the_range() -> None:
-    assert likelihood_power(3.0, 2.0, 1.0) == pytest.approx(3.0 / 9.0)
-    assert likelihood_power(10.0, 2.0, 1.0) == 1.0
 
 
 def test_the_ball_holds_its_share_of_the_prior() -> None:

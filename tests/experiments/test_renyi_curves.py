@@ -14,7 +14,7 @@ from scipy import integrate, stats
 
 from dpbayes_cli.experiments.renyi_curves import Curve, RenyiCase
 from dpbayes_cli.experiments.results import Results
-from dpbayes_cli.experiments.studies import build_study
+from dpbayes_cli.experiments.study import build_study
 from tests.conftest import ROOT, Cli
 
 CONFIG = str(ROOT / "configs" / "experiments" / "renyi-curves.yaml")
