@@ -12,6 +12,7 @@ import signal
 import sys
 import threading
 import warnings
+from contextlib import suppress
 from difflib import get_close_matches
 from importlib import import_module
 from types import FrameType
@@ -21,8 +22,8 @@ import click
 
 from dpbayes_cli import __version__
 from dpbayes_cli.base.blas_threads import use_one_blas_thread
-from dpbayes_cli.base.errors import DpbayesError, Interrupted, OutputError
-from dpbayes_cli.commands import output
+from dpbayes_cli.base.errors import DpbayesError, Interrupted, OutputError, SpecError, nearest_word
+from dpbayes_cli.commands import interruption, output
 
 COMMANDS = {
     "release": "Release a private posterior from a data file.",
@@ -40,6 +41,7 @@ COMMANDS = {
     "models": "List the models.",
     "mechanisms": "List the mechanisms.",
     "explain": "Explain a model or a mechanism.",
+    "demo": "Show a first release from beginning to end, on made-up data.",
     "completion": "Print the completion script for a shell.",
 }
 _TRACE_VERBOSITY = 2
@@ -68,6 +70,8 @@ class LazyGroup(click.Group):
             return super().invoke(ctx)
         except BrokenPipeError:
             raise click.exceptions.Exit(_BROKEN_PIPE_EXIT) from None
+        except EOFError as error:  # Click would take it for an interruption
+            raise RuntimeError("end of file") from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands without importing them."""
@@ -105,6 +109,7 @@ def run() -> NoReturn:
     warnings.simplefilter("ignore")  # a library's warning could reveal something about a draw
     use_one_blas_thread()
     output.reset()
+    interruption.reset()
     _SIGNALS.clear()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _interrupt)
@@ -170,7 +175,8 @@ def _run_command() -> int:
             return _interrupted(Interrupted(_SIGNALS[0]))
         if isinstance(error, OSError) and error.errno:
             output.print_message(f"Error: the operating system failed: {os.strerror(error.errno)}")
-            output.print_message("Hint: if a release had begun, run the same command again to finish it")
+            if hint := interruption.explanation():
+                output.print_message(f"Hint: {hint}")
         else:
             output.print_message(f"Error: internal error ({type(error).__name__}{_place(error)})")
             output.print_message("Hint: this message holds none of the data; -vv shows where the error arose")
@@ -182,12 +188,16 @@ def _with_new_name(error: click.ClickException) -> click.ClickException:
     """Return the error; if it is about a flag that was renamed, return an error that names the new flag."""
     from dpbayes_cli.spec.version_1 import RENAMED_FLAGS
 
-    if isinstance(error, click.NoSuchOption) and (new := RENAMED_FLAGS.get(error.option_name)):
+    if not isinstance(error, click.NoSuchOption):
+        return error
+    if new := RENAMED_FLAGS.get(error.option_name):
         return click.UsageError(f"{error.message} It was renamed: write {new}.", error.ctx)
-    return error
+    close = nearest_word(error.option_name, error.possibilities or ())
+    return click.UsageError(f"{error.message}{f' Did you mean {close}?' if close else ''}", error.ctx)
 
 
 def _interrupted(error: Interrupted) -> int:
+    error.hint = error.hint or interruption.explanation()
     _print_error(error)
     return 128 + error.signal
 
@@ -198,6 +208,10 @@ def _print_error(error: DpbayesError | Interrupted) -> None:
         output.print_message(f"  {line}")
     if error.hint:
         output.print_message(f"Hint: {_cut(error.hint)}")
+    if isinstance(error, SpecError) and output.is_json():
+        mistakes = [{"where": each.where, "message": each.reason, "hint": each.hint} for each in error.mistakes]
+        with suppress(OutputError):
+            output.emit_json({"ok": False, "mistakes": mistakes})
 
 
 def _cut(message: str) -> str:

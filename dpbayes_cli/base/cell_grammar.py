@@ -4,6 +4,9 @@ A cell is stripped of spaces and tabs at both ends. An integer may be written wi
 fraction. So ``1``, ``+1``, ``01``, ``1.0`` and ``1.`` mean the same level, but ``1e0``, ``1_000`` and digits of other
 scripts are plain text. All other texts are compared letter by letter. The patterns are in the common subset of RE2,
 Java and Python's ``re``, so that an engine can evaluate them where the data are.
+
+Numbers in texts may be stated to have other marks than a point (``NumberMarks``). Such a number is respelled with a
+point before anything else looks at it; levels, privacy units and columns of numbers are never respelled.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 BLANKS = " \t"
 MAX_CELL_BYTES = 4096
@@ -27,6 +31,31 @@ CONTROL_CHARACTERS = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\u
 _FORBIDDEN_IN_LEVELS = re.compile(f"{CONTROL_CHARACTERS.pattern}|[\ufeff\ufffd]")
 
 
+@dataclass(frozen=True)
+class NumberMarks:
+    """The marks in numbers that are written as texts, as the user states them.
+
+    Attributes:
+        decimal: the mark before the decimals, a point or a comma.
+        thousands: the mark between groups of three digits; empty if there is none. A number may also be written
+            without groups.
+    """
+
+    decimal: str = "."
+    thousands: str = ""
+
+    @property
+    def pattern(self) -> str:
+        """The pattern of a number with these marks, without backslashes, which some engines read differently."""
+        whole = "[0-9]+"
+        if self.thousands:
+            whole = f"([0-9]+|[0-9]{{1,3}}([{self.thousands}][0-9]{{3}})+)"
+        return f"[+-]?({whole}([{self.decimal}][0-9]*)?|[{self.decimal}][0-9]+)([eE][+-]?[0-9]{{1,3}})?"
+
+
+POINT = NumberMarks()
+
+
 def normal_cell(text: str) -> str:
     """Return the normal form of a cell; two cells mean the same level if their normal forms are equal."""
     stripped = text.strip(BLANKS)
@@ -34,7 +63,7 @@ def normal_cell(text: str) -> str:
     return f"{match[1] or ''}{match[2]}" if match else stripped
 
 
-def parse_number(text: str, *, integers: bool = False) -> float | None:
+def parse_number(text: str, *, integers: bool = False, marks: NumberMarks = POINT) -> float | None:
     """Return the number in a cell, None if the cell holds no number.
 
     A number has ASCII digits, and may have a sign, a point and an exponent. NaN, infinities, underscores and numbers
@@ -42,6 +71,10 @@ def parse_number(text: str, *, integers: bool = False) -> float | None:
     ``2e0`` are not.
     """
     stripped = text.strip(BLANKS)
+    if marks != POINT:
+        if not re.fullmatch(marks.pattern, stripped, re.ASCII):
+            return None
+        stripped = stripped.replace(marks.thousands, "").replace(marks.decimal, ".")
     if not re.fullmatch(WHOLE if integers else NUMBER, stripped, re.ASCII):
         return None
     number = float(stripped)

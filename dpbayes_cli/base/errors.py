@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
+from pathlib import Path
 from typing import ClassVar
 
 _MAX_CHARGES = 20
@@ -38,6 +39,7 @@ class SpecError(DpbayesError):
     """The release request is wrong or incomplete: a key, a domain, a prior, an impossible guarantee (exit 3).
 
     Attributes:
+        reason: what is wrong, without the place.
         where: the dotted key in the spec, or an empty string.
     """
 
@@ -45,7 +47,40 @@ class SpecError(DpbayesError):
 
     def __init__(self, message: str, *, where: str = "", hint: str = "") -> None:
         super().__init__(f"{where}: {message}" if where else message, hint=hint)
-        self.where = where
+        self.reason, self.where = message, where
+
+    @property
+    def mistakes(self) -> tuple[SpecError, ...]:
+        """The single mistakes: this one, unless the error stands for several."""
+        return (self,)
+
+
+class SeveralMistakesError(SpecError):
+    """All mistakes of one request, each with its place and its hint (exit 3)."""
+
+    def __init__(self, mistakes: Iterable[SpecError]) -> None:
+        self._mistakes = tuple(single for each in mistakes for single in each.mistakes)
+        super().__init__(f"the request has {len(self._mistakes)} mistakes")
+
+    @property
+    def mistakes(self) -> tuple[SpecError, ...]:
+        """The single mistakes, in the order of the request."""
+        return self._mistakes
+
+    @property
+    def details(self) -> list[str]:
+        """Each mistake, and its hint in a line below."""
+        lines: list[str] = []
+        for mistake in self._mistakes:
+            lines.append(mistake.message)
+            lines += [f"  {line}" for line in mistake.hint.splitlines()]
+        return lines
+
+
+def joined(mistakes: Iterable[SpecError]) -> SpecError:
+    """Return one error for one or more mistakes of a request."""
+    found = SeveralMistakesError(mistakes)
+    return found.mistakes[0] if len(found.mistakes) == 1 else found
 
 
 class SourceError(DpbayesError):
@@ -85,11 +120,7 @@ class BudgetError(DpbayesError):
     def details(self) -> list[str]:
         """The amounts, and the latest releases that spent the budget."""
         amounts = {"requested": self.requested, "remaining": self.remaining, "missing": self.missing}
-        lines = [
-            f"{title}: {', '.join(f'{name} {value}' for name, value in components.items())}"
-            for title, components in amounts.items()
-            if components
-        ]
+        lines = [f"{title}: {amounts_text(components)}" for title, components in amounts.items() if components]
         lines += [f"spent by {release_id}: {cost}" for release_id, cost in self.spent_by[-_MAX_CHARGES:]]
         if (earlier := len(self.spent_by) - _MAX_CHARGES) > 0:
             lines.append(f"and by {earlier} earlier releases; see: dpbayes budget history")
@@ -128,7 +159,7 @@ class OutputError(DpbayesError):
 
 
 class Interrupted(BaseException):
-    """A signal ended the run (exit 128 + signal); a release that had begun can be finished.
+    """A signal ended the run (exit 128 + signal).
 
     It is not a subclass of Exception, because clean-up code of libraries may swallow exceptions, and the run would go
     on.
@@ -140,11 +171,20 @@ class Interrupted(BaseException):
 
     message, details = "interrupted", ()
 
-    def __init__(
-        self, signal: int, hint: str = "if a release had begun, run the same command again to finish it"
-    ) -> None:
+    def __init__(self, signal: int, hint: str = "") -> None:
         super().__init__(self.message)
         self.hint, self.signal = hint, signal
+
+
+def nearest_word(word: str, allowed: Iterable[str]) -> str | None:
+    """Return the allowed word that is nearest to a word; None if none is near."""
+    close = get_close_matches(word, sorted(allowed), n=1, cutoff=0.5)
+    return close[0] if close else None
+
+
+def amounts_text(amounts: Mapping[str, object]) -> str:
+    """Return named amounts as one line of text, such as "epsilon 1, delta 0.000001"."""
+    return ", ".join(f"no finite {name}" if value == "inf" else f"{name} {value}" for name, value in amounts.items())
 
 
 def nearest(word: str, allowed: Iterable[str]) -> str:
@@ -155,6 +195,16 @@ def nearest(word: str, allowed: Iterable[str]) -> str:
         allowed: the words that are accepted.
     """
     words = sorted(allowed)
-    if close := get_close_matches(word, words, n=1, cutoff=0.5):
-        return f"did you mean {close[0]!r}?"
+    if close := nearest_word(word, words):
+        return f"did you mean {close!r}?"
     return f"allowed: {', '.join(words)}" if words else ""
+
+
+def near_file(path: Path) -> str:
+    """Return a hint that names the file of the same directory whose name is nearest to that of a missing file."""
+    try:
+        names = [] if path.exists() else [each.name for each in path.parent.iterdir()]
+    except (OSError, ValueError):
+        return ""
+    close = nearest_word(path.name, names)
+    return f"did you mean {str(path.parent / close)!r}?" if close else ""

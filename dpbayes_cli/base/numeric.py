@@ -35,8 +35,10 @@ def parse_decimal(text: str) -> Decimal:
         ValueError: the text is not a number of this form.
     """
     stripped = text.strip(" ")
+    if stripped.startswith("-") and _NUMBER.fullmatch(stripped[1:]):
+        raise ValueError("a negative number; expected one without a sign, such as 0.5")
     if len(stripped) > 60 or not _NUMBER.fullmatch(stripped):
-        raise ValueError("not a plain decimal number without a sign, such as 0.5")
+        raise ValueError("not a plain decimal number, such as 0.5")
     value = Decimal(stripped)
     if len(value.as_tuple().digits) > 40:
         raise ValueError("more than 40 digits")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -11,7 +11,7 @@ import msgspec
 from dpbayes_cli.core.mechanism import Mechanism
 from dpbayes_cli.core.model import Model, NoisyStatistics
 from dpbayes_cli.core.model_sections import StatesOverTime, section_of
-from dpbayes_cli.core.noisy_observation import NoisyObservation, NoisyTables
+from dpbayes_cli.core.noisy_observation import NoisyObservation, NoisySums, NoisyTables, record_count
 from dpbayes_cli.core.released import Payload
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.inference.posterior import QUANTILES, Effort, Marginal, Posterior
@@ -19,6 +19,7 @@ from dpbayes_cli.spec.release_spec import ReleaseSpec
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
+    from dpbayes_cli.inference.valid_count import CountSummary
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,7 @@ class Analysis:
         counted: for a network, how ``counts`` were computed from the noisy counts; empty for other models.
         states: for hidden Markov models, the probability of each state, shape (n_sequences, n_steps, n_states); None
             for other models.
+        valid_records: the posterior of the number of valid records; None if what was released does not count them.
     """
 
     model: Model
@@ -52,6 +54,7 @@ class Analysis:
     counts: Floats | None = None
     counted: str = ""
     states: Floats | None = None
+    valid_records: CountSummary | None = None
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -60,7 +63,14 @@ class Analysis:
 
 
 def analyze(
-    spec: ReleaseSpec, model: Model, mechanism: Mechanism, released: Payload, n_records: int | None, seed: int
+    spec: ReleaseSpec,
+    model: Model,
+    mechanism: Mechanism,
+    released: Payload,
+    n_records: int | None,
+    seed: int,
+    *,
+    more: int = 0,
 ) -> Analysis:
     """Infer the posterior of a model's parameters.
 
@@ -71,6 +81,7 @@ def analyze(
         released: the privatized statistics and the law of their noise.
         n_records: the public number of records; None if it is private.
         seed: the seed of the posterior samples; equal seeds give equal results.
+        more: how far to continue Markov chains that are too short; see ``Effort``.
     """
     import numpy as np
 
@@ -81,7 +92,9 @@ def analyze(
     observation = mechanism.observation(model, spec.policy, released.values, released.noise, n_records)
     options = msgspec.structs.asdict(spec.inference_options)
     method, samples = options.pop("method"), options.pop("samples")
-    posterior = infer(observation, method, samples, np.random.default_rng(seed), Effort(**options))
+    if options.pop("count_prior", "") == "uniform" and isinstance(observation, NoisySums):
+        observation = replace(observation, total=replace(observation.total, prior="uniform"))
+    posterior = infer(observation, method, samples, np.random.default_rng(seed), Effort(more=more, **options))
     components = list(model.components)
     marginals = tuple(posterior.marginals[k] for k in components)
     counts, counted = _counts(observation)
@@ -95,7 +108,19 @@ def analyze(
         counts=counts,
         counted=counted,
         states=posterior.states,
+        valid_records=_valid_records(spec, model, observation, n_records),
     )
+
+
+def _valid_records(
+    spec: ReleaseSpec, model: Model, observation: NoisyObservation, n_records: int | None
+) -> CountSummary | None:
+    """Return the posterior of the number of valid records; None if stand-ins for invalid cells count like them."""
+    from dpbayes_cli.inference.valid_count import count_valid_records
+
+    if any(stand_in is not None for stand_in in (spec.policy.impute, *(column.impute for column in model.columns))):
+        return None
+    return count_valid_records(observation, record_count(spec.policy, n_records))
 
 
 _CONSISTENT = {

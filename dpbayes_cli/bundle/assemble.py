@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import cast
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from dpbayes_cli import __version__
 from dpbayes_cli.base import duck
@@ -26,10 +26,12 @@ from dpbayes_cli.bundle.document import (
     ReleaseDocument,
     ReleasedStatistic,
     SealedDraw,
+    ValidRecords,
     Width,
 )
 from dpbayes_cli.bundle.files import rounded_states
 from dpbayes_cli.bundle.report.wording import meanings
+from dpbayes_cli.bundle.stated_request import remember
 from dpbayes_cli.core.mechanism import Mechanism
 from dpbayes_cli.core.plan import Plan
 from dpbayes_cli.core.released import Draws, Payload
@@ -73,6 +75,7 @@ def assemble(
     account: str,
     account_delta: Decimal,
     ledger: LedgerReference,
+    title: str | UnsetType = UNSET,
 ) -> ReleaseDocument:
     """Return the release document; none of its parts holds an exact value of the data.
 
@@ -80,15 +83,17 @@ def assemble(
         analysis: the posterior that was computed from the draw.
         account_delta: the account's delta, at which the document states epsilon; 0 if the account has no delta.
         ledger: the entry that charged the account.
+        title: the custodian's title, if there is one.
     """
     model, final_step = analysis.model, plan.final_step
     stated_delta = account_delta or spec.options.value("delta") or Decimal(0)
     summaries = list(zip(analysis.parameters, analysis.marginals, strict=True))
     widths = {} if draw.draws else {name: Width(sd_data=m.sd_data, sd_noise=m.sd_noise) for name, m in summaries}
     unknown_bounds = isinstance(draw.bounds, msgspec.UnsetType)
-    report = inference_report(spec, analysis)
-    return ReleaseDocument(
+    report, valid = inference_report(spec, analysis), analysis.valid_records
+    document = ReleaseDocument(
         release_id=release_id,
+        title=title,
         account=account,
         created=draw.created,
         model=model.name,
@@ -116,6 +121,7 @@ def assemble(
             exact=report.exact and final_step.law.draws_exactly,
             warnings=[*report.warnings, *plan.warnings],
         ),
+        valid_records=None if valid is None else ValidRecords(mean=valid.mean, q05=valid.q05, q95=valid.q95),
         tables=analysis.counted or UNSET,
         states=UNSET if analysis.states is None else rounded_states(analysis.states),
         assumptions=assumptions(spec, model.columns, plan, draw.record_unit, has_private_bounds=not unknown_bounds),
@@ -123,6 +129,7 @@ def assemble(
         ledger=ledger,
         software=_software(),
     )
+    return remember(document, spec, model)
 
 
 def guarantee_part(guarantee: Guarantee, neighbors: Neighbors, delta: Decimal) -> ReleasedGuarantee:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dpbayes_cli.core.columns import AnyColumn, NumericColumn
+from dpbayes_cli.core.noisy_observation import valid_count
 from dpbayes_cli.core.plan import Plan
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.spec.release_spec import ReleaseSpec
@@ -104,8 +105,17 @@ def _about_invalid(spec: ReleaseSpec, columns: Sequence[AnyColumn], plan: Plan) 
             "are missing, it biases the posterior."
         )
     consequence = (
-        "The posterior averages over the unknown number of valid records, which has a uniform prior."
+        f"The posterior averages over the unknown number of valid records, {_prior_of_count(spec, columns)}."
         if plan.final_step.rows is None
         else "A record with such a value was left out entirely."
     )
     return f"{invalid} were {_DROPPED}. {consequence}"
+
+
+def _prior_of_count(spec: ReleaseSpec, columns: Sequence[AnyColumn]) -> str:
+    """Return what the posterior assumes about the number of valid records before it sees the statistics."""
+    numbers = [column for column in columns if isinstance(column, NumericColumn)]
+    is_mostly_n = spec.policy.neighbors is Neighbors.REPLACE_ONE and valid_count(spec.policy, 1, *numbers).is_mostly_n
+    if is_mostly_n and spec.inference_options.value("count_prior") == "mostly-valid":
+        return "whose prior gives probability 1/2 to all records; else log(1 + number of invalid records) is uniform"
+    return "which has a uniform prior"

@@ -116,6 +116,14 @@ class Width(_Part, frozen=True, kw_only=True):
     sd_noise: Annotated[float, _about("the standard deviation that the noise on the statistics adds")]
 
 
+class ValidRecords(_Part, frozen=True, kw_only=True):
+    """The posterior of the number of valid records, computed from the released statistics alone."""
+
+    mean: float
+    q05: float
+    q95: float
+
+
 class InferenceReport(_Part, frozen=True, kw_only=True):
     """How the posterior was computed from the statistics."""
 
@@ -171,11 +179,12 @@ class SealedDraw(_Part, frozen=True, kw_only=True):
         return [] if isinstance(self.drawn_states, UnsetType) else self.drawn_states
 
 
-class ReleaseDocument(_Part, frozen=True, kw_only=True):
+class ReleaseDocument(_Part, frozen=True, kw_only=True, dict=True):
     """Everything public about a release."""
 
     schema_version: Literal[2] = 2
     release_id: str
+    title: Annotated[str | UnsetType, _about("the custodian's title for the release; absent if there is none")] = UNSET
     account: str
     created: Annotated[str, _about("when the data were read, UTC")]
     model: str
@@ -215,6 +224,13 @@ class ReleaseDocument(_Part, frozen=True, kw_only=True):
     width: dict[str, Width]
     posterior_predictive: dict[str, float]
     inference: InferenceReport
+    valid_records: Annotated[
+        ValidRecords | UnsetType | None,
+        _about(
+            "the posterior of the number of valid records; null if what was released does not count them; absent if an "
+            "earlier version of dpbayes wrote the document"
+        ),
+    ] = UNSET
     tables: Annotated[
         str | UnsetType,
         _about("how the counts in tables.csv were computed; absent if the model is not a network"),
@@ -239,6 +255,11 @@ class ReleaseDocument(_Part, frozen=True, kw_only=True):
     def released_states(self) -> list[list[int]]:
         """The hidden states of each draw; empty for models without hidden states."""
         return [] if isinstance(self.drawn_states, UnsetType) else self.drawn_states
+
+    @property
+    def heading(self) -> str:
+        """The title of the release or, without one, its ID."""
+        return f"Private posterior release {self.release_id}" if isinstance(self.title, UnsetType) else self.title
 
     def pretty(self) -> bytes:
         """Return the bytes of ``release.json``."""

@@ -19,13 +19,14 @@ from dpbayes_cli.base.errors import DpbayesError, OutputError, VerificationError
 from dpbayes_cli.bundle.analysis import Analysis
 from dpbayes_cli.bundle.document import ReleaseDocument, parse_document
 from dpbayes_cli.bundle.files import RELEASE, analysis_of_draw, bounds_of
+from dpbayes_cli.bundle.stated_request import model_of, spec_of
 from dpbayes_cli.core.mechanism import Mechanism
 from dpbayes_cli.core.model import Model
 from dpbayes_cli.core.model_sections import StatesOverTime, section_of
 from dpbayes_cli.core.registry import mechanism_type
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.spec.release_spec import ReleaseSpec
-from dpbayes_cli.spec.stored_spec import in_full, stored_spec
+from dpbayes_cli.spec.stored_spec import in_full
 
 MAX_TEXT_BYTES = 256 << 20
 """The largest size of any file of a bundle except its samples."""
@@ -68,8 +69,8 @@ def bundle_of(document: ReleaseDocument) -> Bundle:
         VerificationError: release.json holds no valid spec, or the document contradicts the spec.
     """
     try:
-        spec = stored_spec(document.spec)
-        model, mechanism = spec.build_model(bounds_of(document)), mechanism_type(spec.mechanism)()
+        spec = spec_of(document)
+        model, mechanism = model_of(document), mechanism_type(spec.mechanism)()
         expected_names = mechanism.statistic(model, spec.policy).names
     except (DpbayesError, TypeError, ValueError) as error:
         raise VerificationError("release.json holds no valid spec", findings=[str(error)]) from None

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING
 from dpbayes_cli.base.csv_escape import escape_row
 from dpbayes_cli.base.duck import cursor
 from dpbayes_cli.base.errors import OutputError, SpecError
-from dpbayes_cli.bundle.read import open_regular
+from dpbayes_cli.bundle.read import analysis_of, bundle_of, open_regular
+from dpbayes_cli.bundle.report.intervals import STORED_LEVEL, Intervals, sampled_intervals, stored_intervals
 from dpbayes_cli.bundle.report.wording import guarantee_text
 from dpbayes_cli.bundle.write import write_new
 
 if TYPE_CHECKING:
+    from dpbayes_cli.base.numeric import Floats
     from dpbayes_cli.bundle.analysis import Analysis
     from dpbayes_cli.bundle.document import InferenceReport, ReleaseDocument
 
@@ -81,6 +83,36 @@ def write_samples(path: Path, analysis: Analysis, form: str, labels: Mapping[str
             writer.writerows(map(repr, row) for row in analysis.samples.tolist())
     else:
         _write_parquet(path, analysis)
+
+
+def intervals_of_bundle(bundle: Path, document: ReleaseDocument, level: float) -> Intervals:
+    """Return the intervals of a released posterior at a level, from the samples in its bundle.
+
+    Raises:
+        OutputError: the samples cannot be read.
+    """
+    if level == STORED_LEVEL:
+        return stored_intervals(document)
+    report = document.inference
+    if report.samples_format == "netcdf":
+        return sampled_intervals(document, analysis_of(bundle_of(document)).samples, level)
+    return sampled_intervals(document, _read_samples(bundle / report.samples_file, report.samples_format), level)
+
+
+def _read_samples(path: Path, form: str) -> Floats:
+    """Return the numbers in a samples file, shape (n_samples, n_parameters)."""
+    import numpy as np
+
+    descriptor = open_regular(path)
+    if descriptor is None:
+        raise OutputError(f"there is no file {path.name!r} in the bundle")
+    reader = "read_csv" if form == "csv" else "read_parquet"
+    try:
+        with cursor(OutputError("the samples could not be read")) as engine:
+            columns = engine.execute(f"SELECT * FROM {reader}('/dev/fd/{descriptor}')").fetchnumpy()  # noqa: S608
+    finally:
+        os.close(descriptor)
+    return np.column_stack(list(columns.values())).astype(np.float64)
 
 
 def max_samples_bytes(form: str, parameters: Sequence[str], n_samples: int) -> int:

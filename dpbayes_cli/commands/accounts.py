@@ -20,7 +20,9 @@ def head_of(state: State) -> dict[str, Any]:
 
 def components(amounts: Mapping[str, str]) -> str:
     """Return named amounts as one line of text, such as "epsilon 1, delta 0.000001"."""
-    return ", ".join(f"{name} {value}" for name, value in amounts.items())
+    from dpbayes_cli.base.errors import amounts_text
+
+    return amounts_text(amounts)
 
 
 def print_account(change: tuple[Account, bool], ledger: Ledger, *, as_json: bool) -> None:
@@ -34,9 +36,14 @@ def print_account(change: tuple[Account, bool], ledger: Ledger, *, as_json: bool
     emit_result(
         {**account_with_releases(ledger.account(account.name)), "already_done": not changed},
         f"account {account.name}: {components(document['budget'])} under {account.neighbors} neighbors of "
-        f"{unit_text(account.unit)}, remaining {components(document['remaining'])}",
+        f"{unit_text(account.unit)}, {remaining_text(document)}",
         as_json=as_json,
     )
+
+
+def remaining_text(document: Mapping[str, Any]) -> str:
+    """Return what an account can still pay, given its JSON object; or that it is closed."""
+    return f"closed on {document['closed']}" if document["closed"] else f"remaining {components(document['remaining'])}"
 
 
 def account_document(account: Account) -> dict[str, Any]:
@@ -52,6 +59,7 @@ def account_document(account: Account) -> dict[str, Any]:
         "separate_population": account.separate_population,
         "opened": account.opened,
         "by_default": account.by_default,
+        "closed": account.closed or None,
         "kind": account.budget.kind,
         "budget": component_texts(account.budget.total),
         "spent": component_texts(account.spent),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from dpbayes_cli.commands import interruption
 from dpbayes_cli.commands.options import PATH
 from dpbayes_cli.commands.output import detail, emit, emit_json, emit_table, output_options, say
 from dpbayes_cli.commands.progress import progress_bar
@@ -61,7 +62,7 @@ def command(
     With --bundle, the audit takes the release request from a bundle, and first verifies the bundle.
     """
     from dpbayes_cli.audit.attack import DOES_NOT_PROVE, audit
-    from dpbayes_cli.base.errors import Interrupted, VerificationError
+    from dpbayes_cli.base.errors import VerificationError
     from dpbayes_cli.spec.release_spec import build_spec
 
     flag_values = pop_document(flags)
@@ -73,19 +74,16 @@ def command(
     spec = build_spec(document) if bundle is None else _read_bundle_spec(bundle)
     n_records = None if records is None else parse_count(records, range(2, 10_001), _RECORDS)
     steps: list[str] = []
-    try:
-        with progress_bar() as update:
+    interruption.explain_by(lambda: "the findings so far are not shown; run the audit again")
+    with progress_bar() as update:
 
-            def progress(share: float, step: str) -> None:
-                update(completed=share, description=step)
-                if step not in steps:
-                    steps.append(step)
-                    detail(step)
+        def progress(share: float, step: str) -> None:
+            update(completed=share, description=step)
+            if step not in steps:
+                steps.append(step)
+                detail(step)
 
-            result = audit(spec, n_records, trials, thorough=thorough, progress=progress)
-    except Interrupted as error:
-        hint = "nothing was read, charged or released; the findings so far are not shown, so run the audit again"
-        raise Interrupted(error.signal, hint) from None
+        result = audit(spec, n_records, trials, thorough=thorough, progress=progress)
     if as_json:
         emit_json({"ok": not result.findings, **_audit_document(spec, result), "does_not_prove": list(DOES_NOT_PROVE)})
     else:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+from decimal import ROUND_DOWN, Context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from dpbayes_cli.base.numeric import decimal_text
 from dpbayes_cli.commands import budget_accounts, budget_trust, budget_upkeep
 from dpbayes_cli.commands.accounts import account_document, account_with_releases, components, head_of
 from dpbayes_cli.commands.options import PATH, ledger_options, open_ledger
-from dpbayes_cli.commands.output import emit, emit_json, emit_table, say
+from dpbayes_cli.commands.output import detail, emit, emit_document, emit_json, emit_table, say, verbosity
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.errors import LedgerError
@@ -41,7 +43,7 @@ for _command in (*budget_accounts.COMMANDS, *budget_trust.COMMANDS, *budget_upke
 @click.argument("account", required=False)
 @ledger_options
 def show(account: str | None, ledger_place: str | None, as_json: bool) -> None:
-    """Show the total, the spent and the remaining budget of ACCOUNT, or of all accounts."""
+    """Show the remaining and the total budget of ACCOUNT, or of all accounts, one line each; details with -v."""
     ledger = open_ledger(ledger_place)
     state = ledger.state()
     accounts = [_find_account(state, account)] if account else list(state.accounts.values())
@@ -54,31 +56,36 @@ def show(account: str | None, ledger_place: str | None, as_json: bool) -> None:
     rows = [
         [
             item.name,
+            "closed" if item.closed else _shortened(document["remaining"]),
+            *(_shortened(document[key]) for key in ("budget", "spent")),
             str(item.neighbors),
             item.unit or "record",
-            *(components(document[key]) for key in ("budget", "spent", "remaining")),
             str(item.n_releases),
         ]
         for item, document in zip(accounts, shown, strict=True)
     ]
-    emit_table(["account", "neighbors", "unit", "budget", "spent", "remaining", "releases"], rows)
+    columns = ["account", "remaining", "of", "spent", "neighbors", "unit", "releases"]
+    emit_table(columns, rows, optional=("spent", "unit", "neighbors", "releases"))
     for item, document in zip(accounts, shown, strict=True):
+        if item.closed:
+            say(f"{item.name}: closed on {item.closed}; its releases can still be shown and verified")
+            continue
         if item.exhausted:
             say(f"{item.name} counts as spent in full: {item.exhausted}; to state its total: dpbayes budget amend")
         fitting = {name: amount for name, amount in document["allows_next"].items() if set(amount.values()) != {"0"}}
         allowed = ", ".join(f"{name} {components(amount)}" for name, amount in fitting.items())
-        say(f"{item.name}: the next release may cost at most (one of these): {allowed or 'none'}")
+        detail(f"{item.name}: the next release may cost at most (one of these): {allowed or 'none'}")
         if document["routes"]:
-            say(f"{item.name}: remaining by route of composition: {components(document['routes'])}")
+            detail(f"{item.name}: remaining by route of composition: {components(document['routes'])}")
         for analyst, limit in document["limits"].items():
             remaining = components(limit["remaining"])
-            say(f"{item.name}: analyst {analyst} may spend {components(limit['limit'])}, remaining {remaining}")
-    say(f"ledger {ledger.location}, {state.mark.sequence} entries, head {state.head}")
+            detail(f"{item.name}: analyst {analyst} may spend {components(limit['limit'])}, remaining {remaining}")
+    detail(f"ledger {ledger.location}, {state.mark.sequence} entries, head {state.head}")
     anchors = ledger.anchors(state)
     for anchor in anchors:
-        say(f"anchored at {anchor}, which agrees with the ledger")
+        detail(f"anchored at {anchor}, which agrees with the ledger")
     if not anchors:
-        say(
+        detail(
             "no anchor is configured: nothing would show that an older copy replaced the ledger; "
             "compare the head with the receipts that releases printed"
         )
@@ -110,7 +117,7 @@ def history(account: str | None, ledger_place: str | None, as_json: bool) -> Non
                 str(row["sequence"]),
                 row["time"],
                 row["user"],
-                row["account"],
+                row["account"] if account is None else "",
                 row["kind"],
                 row.get("release_id", ""),
                 _amount(row),
@@ -118,6 +125,7 @@ def history(account: str | None, ledger_place: str | None, as_json: bool) -> Non
             ]
             for row in rows
         ],
+        optional=("user",),
     )
 
 
@@ -176,9 +184,17 @@ def export(ledger_place: str | None, as_json: bool) -> None:
         emit_json({"ledger": ledger.location, "head": head_of(state), "entries": entries})
     else:
         for entry in entries:
-            emit(json.dumps(entry))
+            emit_document(json.dumps(entry))
     if damage:
         raise damage
+
+
+def _shortened(amounts: dict[str, str]) -> str:
+    """Return amounts as text; without ``-v``, at most six digits of each, rounded down."""
+    if verbosity() > 0:
+        return components(amounts)
+    digits = Context(prec=6, rounding=ROUND_DOWN)
+    return components({name: decimal_text(digits.create_decimal(amount)) for name, amount in amounts.items()})
 
 
 def _amount(row: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""``dpbayes budget open``, ``amend``, ``limit`` and ``notify``: open and change accounts."""
+"""``dpbayes budget open``, ``amend``, ``limit``, ``notify`` and ``close``: open, change and close accounts."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from dpbayes_cli.commands.accounts import print_account
 from dpbayes_cli.commands.options import Command, DecimalType, ledger_options, open_ledger, reason_option
@@ -94,7 +95,8 @@ def open_(
             raise ValueError("--unit must not hold a control character")
     except ValueError as error:
         raise SpecError(str(error)) from None
-    if separate_population != bool(reason.strip()):
+    has_reason = click.get_current_context().get_parameter_source("reason") is not ParameterSource.DEFAULT
+    if separate_population != has_reason or (has_reason and not reason.strip()):
         raise click.UsageError("--separate-population and --reason go together")
     budget = _budget(totals, order, orders, basic=basic, gaussian=gaussian)
     ledger = open_ledger(ledger_place)
@@ -183,7 +185,21 @@ def notify(
     print_account(changed, ledger, as_json=as_json)
 
 
-COMMANDS = (open_, amend, limit, notify)
+@click.command("close")
+@click.argument("account")
+@reason_option("The reason; kept in the history.", required=True)
+@ledger_options
+def close(account: str, reason: str, ledger_place: str | None, as_json: bool) -> None:
+    """Close ACCOUNT for good: nothing more can be charged to it.
+
+    Its history stays, and its releases can still be finished, shown and verified. A closed account cannot be opened
+    again, and the data that it has paid for stay refused by other accounts.
+    """
+    ledger = open_ledger(ledger_place)
+    print_account(ledger.close_account(account, reason), ledger, as_json=as_json)
+
+
+COMMANDS = (open_, amend, limit, notify, close)
 
 
 def _stated(totals: dict[str, Decimal | None], *, needed: bool = True) -> dict[str, Decimal]:
@@ -202,39 +218,13 @@ def _budget(
     Raises:
         click.UsageError: the options state no total, or more than one.
     """
-    from dpbayes_cli.ledger.budgets import (
-        ApproximateBudget,
-        ConcentratedBudget,
-        GaussianBudget,
-        PureBudget,
-        RenyiBudget,
-    )
-    from dpbayes_cli.ledger.union_budget import UnionBudget
+    from dpbayes_cli.ledger.stated_budget import stated_budget
 
-    stated = _stated(totals, needed=False)
-    delta = stated.pop("delta", None)
-    if len(stated) != 1:
-        raise click.UsageError("state one total: --epsilon E [--delta D], --rho R, --mu M, or --rdp V --order L")
-    ((name, total),) = stated.items()
-    if (name == "rdp") != (order is not None):
-        raise click.UsageError("--rdp and --order go together")
-    if delta is not None and name != "epsilon":
-        raise click.UsageError("--delta needs --epsilon")
-    if (basic or orders or gaussian) and (delta is None or sum(map(bool, (basic, orders, gaussian))) > 1):
-        raise click.UsageError("--orders, --basic and --gaussian exclude each other, and need --delta")
-    if name == "rho":
-        return ConcentratedBudget(total)
-    if name == "mu":
-        return GaussianBudget(total)
-    if order is not None:
-        return RenyiBudget(order, total)
-    if delta is None:
-        return PureBudget(total)
-    if gaussian:
-        return GaussianBudget.of_statement(total, delta)
-    if basic:
-        return ApproximateBudget(total, delta)
-    return UnionBudget.divide(total, delta, _orders(orders)) if orders else UnionBudget.divide(total, delta)
+    stated = {**_stated(totals, needed=False), **({} if order is None else {"order": order})}
+    try:
+        return stated_budget(stated, _orders(orders) if orders else (), basic=basic, gaussian=gaussian)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
 
 
 def _orders(text: str) -> tuple[Decimal, ...]:

@@ -80,7 +80,8 @@ def restore(file: Path, reason: str, ledger_place: str | None, as_json: bool) ->
     if not done.complete:
         say(
             "some entries after the backup could not be read: every account counts as spent in full until "
-            "dpbayes budget amend ACCOUNT --epsilon TOTAL --reason TEXT"
+            "dpbayes budget amend ACCOUNT --epsilon TOTAL --reason TEXT; an account that was closed after the backup "
+            "may be open again, and is closed by dpbayes budget close ACCOUNT --reason TEXT"
         )
 
 

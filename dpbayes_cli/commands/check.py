@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dpbayes_cli.commands.output import emit, emit_json, emit_table, output_options
+from dpbayes_cli.commands.progress import reading_shown
 from dpbayes_cli.commands.request_command import (
     RequestCommand,
     pop_document,
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from dpbayes_cli.workflow.file_check import FileCheck
 
 _NOT_PRIVATE = "NOT PRIVATE: read from the data, for the custodian's eyes only; nothing is written or charged"
+_LONG = 60
+"""The largest number of characters of a text that is shown whole."""
 _SHOWN = 3
 
 
@@ -39,34 +42,41 @@ def command(data: str, spec_path: Path | None, as_json: bool, **flags: Any) -> N
     Prints encoding, separator, columns and ranges, the cells that a spec would not read, and what to do about them.
     Nothing is written or charged.
     """
-    from dpbayes_cli.base.errors import SpecError
+    from dpbayes_cli.base.errors import Interrupted, SpecError
+    from dpbayes_cli.sources.column_profile import share_done
     from dpbayes_cli.sources.location import locate
     from dpbayes_cli.spec.release_spec import build_spec, convert_layout
     from dpbayes_cli.workflow.file_check import check_file
 
     document = read_document(spec_path, pop_document(flags))
-    spec, trouble = None, None
+    spec = None
+    mistakes: tuple[SpecError, ...] = ()
     if document.keys() - {"source", "column"}:
         try:
             spec = build_spec(document)
         except SpecError as error:
-            trouble = error
+            mistakes = error.mistakes
     column = document.get("column")
     layout = convert_layout(document.get("source", {}))
-    check = check_file(locate(data), spec, [column] if isinstance(column, str) else [], layout)
-    if trouble is not None:
-        where = f"{trouble.where}: " if trouble.where else ""
-        check.advice.append(f"the request is not complete: {where}{trouble.message}; {trouble.hint or ''}".rstrip("; "))
+    try:
+        with reading_shown(share_done, "checking"):
+            check = check_file(locate(data), spec, [column] if isinstance(column, str) else [], layout)
+    except Interrupted as error:
+        hint = "the check was stopped before it was done; it wrote and charged nothing, so run it again"
+        raise Interrupted(error.signal, hint) from None
+    for each in mistakes:
+        where = f"{each.where}: " if each.where else ""
+        check.advice.append(f"the request is not complete: {where}{each.message}; {each.hint or ''}".rstrip("; "))
     if as_json:
         emit_json(_document(check))
     else:
-        _show(data, check, column)
+        _show(data, check)
 
 
 def _document(check: FileCheck) -> dict[str, Any]:
     from dataclasses import asdict
 
-    from dpbayes_cli.workflow.file_check import suggested_model
+    from dpbayes_cli.workflow.suggested_spec import suggested_model
 
     layout = None if check.layout is None else asdict(check.layout)
     return {
@@ -91,12 +101,14 @@ def _document(check: FileCheck) -> dict[str, Any]:
             {**asdict(column), "commonest": [{"text": text, "records": n} for text, n in column.commonest]}
             for column in check.checked
         ],
+        "valid": check.valid,
         "advice": check.advice,
+        "spec": check.suggestion or None,
     }
 
 
-def _show(data: str, check: FileCheck, column: str | None) -> None:
-    from dpbayes_cli.workflow.file_check import suggested_model, suggested_spec
+def _show(data: str, check: FileCheck) -> None:
+    from dpbayes_cli.workflow.suggested_spec import suggested_model
 
     emit(_NOT_PRIVATE)
     layout = check.layout
@@ -106,8 +118,12 @@ def _show(data: str, check: FileCheck, column: str | None) -> None:
     n = len(check.columns)
     emit(f"{Path(data).name}: {check.records} records, {n} column{'s' * (n != 1)}, {about}")
     emit("")
-    rows = [[each.name, *_described(each), str(each.missing), suggested_model(each)] for each in check.columns]
+    wanted = {each.name for each in check.checked} or {each.name for each in check.columns}
+    shown = [each for each in check.columns if each.name in wanted]
+    rows = [[each.name, *_described(each), str(each.missing), suggested_model(each)] for each in shown]
     emit_table(["column", "kind", "range or commonest texts", "missing", "model"], rows)
+    if len(shown) < n:
+        emit(f"{n - len(shown)} other columns: leave out the request to see them")
     for each in check.checked:
         emit("")
         emit(f"{each.name}: the spec reads {each.records - each.invalid} of {each.records} cells")
@@ -115,17 +131,18 @@ def _show(data: str, check: FileCheck, column: str | None) -> None:
             emit(f"  not read: {_texts(each.commonest)}")
         for line in each.advice:
             emit(f"  {line}")
+    if check.valid is not None:
+        emit("")
+        emit(f"the spec reads {check.valid} of {check.records} records in all of its columns")
     if check.advice:
         emit("")
         emit("what to do")
         for line in check.advice:
             emit(f"  {line}")
-    chosen = [each for each in check.columns if each.name == column] if column else check.columns
-    suggested = next((each for each in chosen if suggested_model(each)), None)
-    if suggested is not None and not check.checked:
+    if check.suggestion:
         emit("")
-        emit(f"a spec to start from, for column {suggested.name!r}:")
-        for line in suggested_spec(data, layout, suggested).splitlines():
+        emit("a spec to start from, as dpbayes spec init --from FILE --not-private writes it:")
+        for line in check.suggestion.splitlines():
             emit(f"  {line}")
 
 
@@ -133,7 +150,7 @@ def _described(column: ColumnProfile) -> tuple[str, str]:
     """Return the kind of a column, and its range or its commonest texts."""
     if column.missing == column.records:
         return "empty", ""
-    if len(column.commonest) <= 2:
+    if (len(column.commonest) <= 2 and not column.is_numeric) or column.distinct <= 2:
         return f"{len(column.commonest)} values", _texts(column.commonest)
     if column.is_numeric:
         kind = "whole numbers" if column.whole == column.numbers else "numbers"
@@ -143,5 +160,10 @@ def _described(column: ColumnProfile) -> tuple[str, str]:
 
 def _texts(commonest: tuple[tuple[str, int], ...]) -> str:
     """Return the commonest texts with their numbers of cells."""
-    shown = [f"{text[:40] or '(empty)'} ({n})" for text, n in commonest[:_SHOWN]]
+    shown = [f"{_cut(text) or '(empty)'} ({n})" for text, n in commonest[:_SHOWN]]
     return ", ".join(shown) + (", ..." if len(commonest) > _SHOWN else "")
+
+
+def _cut(text: str) -> str:
+    """Return a text, or its beginning and an ellipsis if it is long."""
+    return text if len(text) <= _LONG else f"{text[:_LONG]}…"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from dpbayes_cli.commands.output import emit
+from dpbayes_cli.commands.output import emit_document
 
 
 @click.command("completion")
@@ -21,4 +21,4 @@ def command(shell: str) -> None:
     if kind is None:
         raise click.UsageError(f"there is no completion for {shell!r}")
     root = click.get_current_context().find_root().command
-    emit(kind(root, {}, "dpbayes", "_DPBAYES_COMPLETE").source())
+    emit_document(kind(root, {}, "dpbayes", "_DPBAYES_COMPLETE").source())

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from dpbayes_cli.commands.options import bundle_argument
-from dpbayes_cli.commands.output import emit_json, output_options
+from dpbayes_cli.commands.output import emit, emit_json, emit_table, output_options, printable
 from dpbayes_cli.commands.request_command import pop_document, request_options, target_option
 from dpbayes_cli.spec.request_flags import LAYOUT
+
+if TYPE_CHECKING:
+    from dpbayes_cli.prediction.record_scores import Scores
 
 
 @click.command("evaluate")
@@ -39,32 +43,42 @@ def command(bundle: Path, data: str, target: str | None, as_json: bool, **flags:
 
     The scores are exact statistics of DATA, and no budget pays for them: they are NOT PRIVATE unless DATA is public.
     """
-    import numpy as np
-
     from dpbayes_cli.bundle.read import read_bundle
-    from dpbayes_cli.commands.evaluation import held_out_scores, scores_of
-    from dpbayes_cli.prediction.from_bundle import held_out, predictor
-    from dpbayes_cli.prediction.records import read_labeled
+    from dpbayes_cli.prediction.record_scores import evaluate_bundle
 
-    layout = pop_document(flags).get("source", {})
     contents = read_bundle(bundle)
-    likelihood = held_out(contents, data, layout)
-    if likelihood is not None:
-        name, note, scores = "all features", "", held_out_scores(likelihood)
-    else:
-        model = predictor(contents, target)
-        blocks: list[tuple[Any, Any, Any]] = []
-
-        def score(codes: Any, targets: Any) -> None:
-            blocks.append((model.predict(codes), targets, model.log_densities(codes, targets)))
-
-        score(np.empty((0, len(model.columns)), dtype=np.int64), np.empty(0))  # DATA may have no records
-        read_labeled(contents, model, data, layout, take=score)
-        predicted, targets, densities = zip(*blocks, strict=True)
-        density = None if densities[0] is None else np.concatenate(densities)
-        name, note = model.name, model.note
-        scores = scores_of(model, predicted[0].joined(predicted[1:]), np.concatenate(targets), density)
+    name, note, scores = evaluate_bundle(contents, data, target, pop_document(flags).get("source", {}))
     if as_json:
         emit_json(scores.document(contents.document.release_id, name, note))
     else:
-        scores.show(name, note)
+        _show(scores, name, note)
+
+
+def _show(scores: Scores, target: str, note: str) -> None:
+    from dpbayes_cli.prediction.record_scores import STAMP
+
+    emit(STAMP)
+    emit(f"{'target':18} {target}")
+    if note:
+        emit(f"{'note':18} {printable(note)}")
+    for figure in scores.counts:
+        if figure.label and (figure.value or figure.key == "scored"):
+            emit(figure.line)
+    if not any(figure.value for figure in scores.counts if figure.key == "scored"):
+        return
+    for figure in scores.figures:
+        if figure.label and math.isfinite(figure.value):
+            emit(figure.line)
+    if scores.more.get("calibration"):
+        emit(f"calibration of {scores.more['calibrated_for']}:")
+        rows = [
+            [
+                f"{b['low']:.1f} to {b['high']:.1f}",
+                str(b["count"]),
+                f"{b['mean_predicted']:.4f}",
+                f"{b['observed']:.4f}",
+            ]
+            for b in scores.more["calibration"]
+            if b["count"]
+        ]
+        emit_table(["predicted", "records", "mean predicted", "observed"], rows)

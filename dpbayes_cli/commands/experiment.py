@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from dpbayes_cli.commands import interruption
 from dpbayes_cli.commands.options import PATH
 from dpbayes_cli.commands.output import detail, emit, emit_json, emit_table, output_options, say
 from dpbayes_cli.commands.progress import progress_bar
@@ -62,12 +63,12 @@ def command(
     change of FILE, it recomputes only the points that the change affects.
     """
     from dpbayes_cli.experiments import NOT_PRIVATE
-    from dpbayes_cli.experiments.report import result_rows
-    from dpbayes_cli.experiments.runner import publish, run_study
-    from dpbayes_cli.experiments.studies import read_study
+    from dpbayes_cli.experiments.runner import publish, result_rows, run_study
+    from dpbayes_cli.experiments.study import read_study
 
     study = read_study(file, trials=trials, seed=seed, cases=cases)
     directory = Path(f"experiment-{study.name}") if out is None else out
+    interruption.explain_by(lambda: "the finished points are saved; run the same command again to compute the others")
     with progress_bar() as update:
 
         def progress(point: GridPoint, seconds: float, done: int, total: int) -> None:
@@ -77,7 +78,7 @@ def command(
         results = run_study(study, directory, jobs or len(os.sched_getaffinity(0)), progress)
     written = publish(directory, study, results, formats.split(","))
     say(f"wrote {', '.join(written)} to {directory}: {NOT_PRIVATE}")
-    rows, claims, shown = result_rows(study, results), study.claims(results), study.layout.shown
+    rows, claims, shown = result_rows(study, results), list(study.claims(results)), study.shown
     if as_json:
         told = [claim._asdict() for claim in claims]
         emit_json({"stamp": NOT_PRIVATE, "study": study.name, "out": str(directory), "results": rows, "claims": told})

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from dpbayes_cli.commands.options import PATH, bundle_argument
-from dpbayes_cli.commands.output import emit_result, output_options, posterior_lines, say
-from dpbayes_cli.commands.request_command import merge, pop_document, request_options
+from dpbayes_cli.commands.options import PATH, bundle_argument, interval_option
+from dpbayes_cli.commands.output import emit_json, emit_posterior, output_options, say
+from dpbayes_cli.commands.request_command import pop_document, request_options
 from dpbayes_cli.spec.request_flags import AFTERWARDS
-
-if TYPE_CHECKING:
-    from dpbayes_cli.bundle.read import Bundle
-    from dpbayes_cli.core.model import Model
-    from dpbayes_cli.spec.release_spec import ReleaseSpec
 
 
 @click.command("infer")
@@ -23,17 +18,24 @@ if TYPE_CHECKING:
 @request_options(*AFTERWARDS)
 @click.option("--seed", type=click.IntRange(min=0), metavar="S", help="Seed of the samples [derived from the bundle].")
 @click.option(
+    "--more", count=True, help="Continue Markov chains that are too short, to 8 times their limit; repeatable."
+)
+@click.option(
     "--out",
     type=PATH,
     metavar="DIR",
     help="Write posterior.json, the samples and the states of a hidden Markov model here.",
 )
+@interval_option
 @output_options
-def command(bundle: Path, seed: int | None, out: Path | None, as_json: bool, **flags: Any) -> None:
+def command(
+    bundle: Path, seed: int | None, more: int, out: Path | None, interval: float, as_json: bool, **flags: Any
+) -> None:
     """Compute the posterior of BUNDLE again: with more samples, another prior or another method. Costs nothing.
 
     \b
     dpbayes infer out/ --samples 100000 --prior alpha=2,beta=5 --seed 1 --out again/
+    dpbayes infer out/ --more --out longer/
 
     The bundle is public already: the command needs neither the data nor the ledger, and no budget. It does not change
     the bundle.
@@ -41,25 +43,30 @@ def command(bundle: Path, seed: int | None, out: Path | None, as_json: bool, **f
     import json
 
     import msgspec
+    from msgspec.structs import replace
 
-    from dpbayes_cli.bundle.analysis import analyze
     from dpbayes_cli.bundle.assemble import inference_report, summary
-    from dpbayes_cli.bundle.files import STATES, inferred_states_csv, payload_of, sampling_seed
+    from dpbayes_cli.bundle.document import Width
+    from dpbayes_cli.bundle.files import STATES, inferred_states_csv
     from dpbayes_cli.bundle.read import read_bundle
+    from dpbayes_cli.bundle.report.intervals import sampled_intervals
     from dpbayes_cli.bundle.samples import check_format, sample_labels, write_samples
+    from dpbayes_cli.bundle.stated_request import remember
     from dpbayes_cli.bundle.write import check_target, new_directory, write_new
+    from dpbayes_cli.workflow.inferring import infer_again
 
     contents = read_bundle(bundle)
     document = contents.document
     if out is not None:
         check_target(out)
-    released = payload_of(document)
-    spec, model = _change_request(contents, pop_document(flags))
+    changes = pop_document(flags)
     if out is not None:
-        check_format(spec.inference.format)
-    used_seed = sampling_seed(document.release_id, released) if seed is None else seed
-    analysis = analyze(spec, model, contents.mechanism, released, document.n_records, used_seed)
-    named = zip(analysis.parameters, analysis.marginals, strict=True)
+        check_format(changes.get("inference", {}).get("format", contents.spec.inference.format))
+    again = infer_again(contents, changes, seed, more=more)
+    spec, analysis = again.spec, again.analysis
+    if more and not analysis.posterior.diagnostics:
+        raise click.UsageError("--more continues Markov chains, but this posterior needs none: leave --more out")
+    named = list(zip(analysis.parameters, analysis.marginals, strict=True))
     posterior = {name: summary(marginal) for name, marginal in named}
     report = inference_report(spec, analysis)
     result = {
@@ -72,7 +79,7 @@ def command(bundle: Path, seed: int | None, out: Path | None, as_json: bool, **f
         "posterior": msgspec.to_builtins(posterior),
         "posterior_predictive": analysis.predictive,
         "inference": msgspec.to_builtins(report),
-        "seed": used_seed,
+        "seed": again.seed,
         "out": None if out is None else str(out),
     }
     if out is not None:
@@ -84,19 +91,10 @@ def command(bundle: Path, seed: int | None, out: Path | None, as_json: bool, **f
             if states is not None:
                 write_new(directory / STATES, states)
         say(f"wrote {report.samples} samples to {out}")
-    emit_result(result, *posterior_lines(posterior, report.warnings), as_json=as_json)
-    if not as_json:
+    if as_json:
+        emit_json(result)
+    else:
+        width = {name: Width(sd_data=m.sd_data, sd_noise=m.sd_noise) for name, m in named}
+        shown = replace(document, spec=spec.stated_in_full, posterior=posterior, width=width, inference=report)
+        emit_posterior(remember(shown, spec, analysis.model), sampled_intervals(shown, analysis.samples, interval))
         say(f"{report.method}: {report.how}; nothing was charged")
-
-
-def _change_request(contents: Bundle, changes: dict[str, Any]) -> tuple[ReleaseSpec, Model]:
-    """Return spec and model of a release with another prior or inference; a new prior replaces the old one entirely."""
-    from dpbayes_cli.bundle.files import bounds_of
-    from dpbayes_cli.spec.release_spec import build_spec
-    from dpbayes_cli.spec.stored_spec import without_ignored_options
-
-    if not changes:
-        return contents.spec, contents.model
-    before = without_ignored_options(contents.document.spec)
-    spec = build_spec({**merge(before, changes), "prior": changes.get("prior", before["prior"])})
-    return spec, spec.build_model(bounds_of(contents.document)) if "prior" in changes else contents.model

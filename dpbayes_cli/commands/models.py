@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from dpbayes_cli.commands.output import emit, emit_json, emit_table, output_options
+from dpbayes_cli.commands.output import emit_document, emit_json, emit_table, output_options
 
 
 @click.command("models")
@@ -20,11 +20,11 @@ def command(markdown: bool, as_json: bool) -> None:
     if as_json:
         emit_json([{"name": m.name, "summary": m.summary, "mechanisms": fitting[m.name]} for m in models])
     elif markdown:
-        emit("| model | " + " | ".join(m.name for m in mechanisms) + " |")
-        emit("|---|" + "---|" * len(mechanisms))
+        emit_document("| model | " + " | ".join(m.name for m in mechanisms) + " |")
+        emit_document("|---|" + "---|" * len(mechanisms))
         for model in models:
             cells = ["yes" if m.name in fitting[model.name] else "" for m in mechanisms]
-            emit(f"| `{model.name}` | " + " | ".join(cells) + " |")
+            emit_document(f"| `{model.name}` | " + " | ".join(cells) + " |")
     else:
         rows = [[m.name, m.summary, ", ".join(fitting[m.name])] for m in models]
         emit_table(["model", "what it is", "mechanisms"], rows)

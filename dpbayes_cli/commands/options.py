@@ -51,6 +51,18 @@ def reason_option(
     return click.option("--reason", metavar="TEXT", help=text, callback=check, **presence)
 
 
+def interval_option(function: Command) -> Command:
+    """Add ``--interval``, the probability of the intervals that a result shows."""
+
+    def check(_context: click.Context, _parameter: click.Parameter, level: float) -> float:
+        if not 0.0 < level < 1.0:
+            raise click.UsageError(f"--interval takes a probability between 0 and 1, such as 0.95; it is {level:g}")
+        return level
+
+    text = "Probability of the intervals that are shown [0.9]."
+    return click.option("--interval", type=float, default=0.9, metavar="P", callback=check, help=text)(function)
+
+
 def ledger_option(function: Command) -> Command:
     """Add ``--ledger`` and ``--anchor``."""
 

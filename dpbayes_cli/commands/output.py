@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -12,15 +13,18 @@ import click
 
 from dpbayes_cli.base.cell_grammar import CONTROL_CHARACTERS
 from dpbayes_cli.base.errors import OutputError
+from dpbayes_cli.commands.text_layout import fill_lines, line_width, table_lines
 
 if TYPE_CHECKING:
-    from dpbayes_cli.bundle.document import ParameterSummary
+    from dpbayes_cli.bundle.document import ReleaseDocument
+    from dpbayes_cli.bundle.report.intervals import Intervals
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 _MAX_PARAMETERS = 20
 """The largest number of parameters that a printed posterior shows."""
 _VERBOSITY = [0]
+_AS_JSON = [False]
 
 
 def output_options(function: Command) -> Command:
@@ -30,16 +34,27 @@ def output_options(function: Command) -> Command:
         if value:
             _VERBOSITY[0] = -1 if parameter.name == "quiet" else value
 
+    def note_json(_context: click.Context, _parameter: click.Parameter, value: bool) -> bool:
+        _AS_JSON[0] = value
+        return value
+
     kept: dict[str, Any] = {"expose_value": False, "callback": set_verbosity}
     quiet = click.option("-q", "--quiet", is_flag=True, help="Print only the result and errors.", **kept)
     verbose = click.option("-v", "--verbose", count=True, help="Print more; -vv: also where an error arose.", **kept)
-    as_json = click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON document.")
+    as_json = click.option(
+        "--json", "as_json", is_flag=True, callback=note_json, help="Print the result as one JSON document."
+    )
     return quiet(verbose(as_json(function)))
 
 
 def reset() -> None:
-    """Forget the verbosity of an earlier command in this process."""
-    _VERBOSITY[0] = 0
+    """Forget the output options of an earlier command in this process."""
+    _VERBOSITY[0], _AS_JSON[0] = 0, False
+
+
+def is_json() -> bool:
+    """Return whether the result is to be one JSON document."""
+    return _AS_JSON[0]
 
 
 def verbosity() -> int:
@@ -50,7 +65,9 @@ def verbosity() -> int:
 def print_message(message: str) -> None:
     """Print to stderr; a message that cannot be written is dropped, because the result does not depend on it."""
     with suppress(OSError, ValueError, AttributeError):
-        click.echo(printable_lines(message), err=True)
+        text = printable_lines(message)
+        is_log = not os.environ.get("COLUMNS") and not sys.stderr.isatty()  # a log keeps one message on one line
+        click.echo(text if is_log else fill_lines(text, 2), err=True)
 
 
 def say(message: str) -> None:
@@ -70,14 +87,19 @@ def detail(message: str) -> None:
         print_message(message)
 
 
-def emit(text: str, *, nl: bool = True) -> None:
-    """Print a part of the result.
+def emit(text: str) -> None:
+    """Print texts of the result, in lines that fit the terminal; see ``emit_document``."""
+    emit_document(fill_lines(printable_lines(text)))
+
+
+def emit_document(text: str) -> None:
+    """Print a part of the result that has its own lines, such as JSON, CSV or Markdown.
 
     Raises:
         OutputError: standard output cannot be written.
     """
     try:
-        click.echo(printable_lines(text), nl=nl)
+        click.echo(printable_lines(text), nl=not text.endswith("\n"))
     except BrokenPipeError:
         raise
     except (OSError, ValueError) as error:
@@ -87,7 +109,7 @@ def emit(text: str, *, nl: bool = True) -> None:
 
 def emit_json(document: Any) -> None:
     """Print the result as one JSON document."""
-    emit(json.dumps(document, indent=2))
+    emit_document(json.dumps(document, indent=2))
 
 
 def emit_result(document: Any, *lines: str, as_json: bool) -> None:
@@ -110,35 +132,26 @@ def printable_lines(text: str) -> str:
     return "\n".join("\t".join(map(printable, line.split("\t"))) for line in text.split("\n"))
 
 
-def emit_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a table. Long cells are wrapped on a terminal, and nowhere else."""
+def emit_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, optional: Sequence[str] = ()) -> None:
+    """Print a table that fits the terminal; with ``-v``, optional columns are kept. See ``table_lines``."""
     rows = [[printable(cell) for cell in row] for row in rows]
-    if sys.stdout is not None and sys.stdout.isatty():
-        from rich.console import Console
-        from rich.table import Column, Table
-        from rich.text import Text
-
-        table = Table(*(Column(column, overflow="fold") for column in columns), box=None, pad_edge=False)
-        for row in rows:
-            table.add_row(*map(Text, row))
-        Console().print(table)
-        return
-    widths = [max([len(column), *(len(row[i]) for row in rows)]) for i, column in enumerate(columns)]
-    for row in [columns, *rows]:
-        emit("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    emit_document("\n".join(table_lines(columns, rows, line_width(), () if verbosity() > 0 else optional)))
 
 
-def posterior_lines(
-    posterior: Mapping[str, ParameterSummary], warnings: Sequence[str], head: str = "posterior"
-) -> list[str]:
-    """Return a table of the posterior and its warnings, as lines of text; ``head`` titles the first column."""
-    shown = list(posterior.items())[:_MAX_PARAMETERS]
-    width = max(9, *(len(name) for name, _ in shown))
-    lines = [f"{head:{width}} {'mean':>9} {'sd':>9} {'5 %':>9} {'median':>9} {'95 %':>9}"]
-    for name, p in shown:
-        sd = f"{'-':>9}" if p.sd is None else f"{p.sd:9.3g}"
-        quantiles = (f"{'-':>9}" if q is None else f"{q:9.4g}" for q in (p.q05, p.q50, p.q95))
-        lines.append(" ".join([f"{name:{width}} {p.mean:9.4g}", sd, *quantiles]))
-    if len(posterior) > len(shown):
-        lines.append(f"... and {len(posterior) - len(shown)} more in release.json")
-    return [*lines, *(f"WARNING: {warning}" for warning in warnings)]
+def emit_posterior(document: ReleaseDocument, intervals: Intervals | None = None) -> None:
+    """Print the first lines of a result, then the posterior as a table.
+
+    Args:
+        intervals: the intervals to show; by default those in the document.
+    """
+    from dpbayes_cli.bundle.report.report_tables import posterior_table
+    from dpbayes_cli.bundle.report.result_sentence import result_lines
+    from dpbayes_cli.bundle.stated_request import model_of
+
+    table = posterior_table(document, model_of(document), intervals, _MAX_PARAMETERS)
+    emit("\n".join(result_lines(document, intervals)).replace("`", ""))
+    emit("")
+    emit_table(table.columns, table.rows, optional=("mean", "sd", *table.columns[6:]))  # the last is the prior
+    if left_out := table.n_rows - len(table.rows):
+        emit(f"... and {left_out} more in release.json")
+    emit("")

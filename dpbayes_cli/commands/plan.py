@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from dpbayes_cli.commands.options import DecimalType
 from dpbayes_cli.commands.output import emit, emit_json, emit_table, output_options
+from dpbayes_cli.commands.progress import delayed_bar
 from dpbayes_cli.commands.request_command import (
     RequestCommand,
     parse_count,
@@ -22,10 +25,13 @@ from dpbayes_cli.commands.request_command import (
 if TYPE_CHECKING:
     from dpbayes_cli.core.plan import Plan, Step
     from dpbayes_cli.spec.release_spec import ReleaseSpec
-    from dpbayes_cli.workflow.planning import MechanismPlan
+    from dpbayes_cli.workflow.planning import MechanismPlan, SimulationEffort
+    from dpbayes_cli.workflow.target_search import WidthTarget
 
 _RECORDS = "state the number of records to plan for: --records N, from 1 to 1,000,000,000"
 _ESTIMATE = "a point estimate has no posterior: estimate_error is its root mean square distance from the true parameter"
+_POSITIVE = click.FloatRange(min=0.0, min_open=True)
+_COLUMNS = 80
 _PARAMETERS = ("scale", "sigma", "rho", "likelihood_power", "r", "m")
 
 
@@ -33,49 +39,129 @@ _PARAMETERS = ("scale", "sigma", "rho", "likelihood_power", "r", "m")
 @spec_option
 @request_options()
 @click.option("--compare", is_flag=True, help="Plan with every mechanism of the model, and rank them.")
-@click.option("--trials", type=click.IntRange(0, 100_000), default=200, metavar="N", help="Releases to simulate [200].")
+@click.option(
+    "--target-width", type=_POSITIVE, metavar="W", help="Find the epsilon that gives 90 % intervals this wide."
+)
+@click.option("--target-sd", type=_POSITIVE, metavar="S", help="Find the epsilon that gives this standard deviation.")
+@click.option("--parameter", metavar="P", help="The parameter whose interval is stated or sought [the first].")
+@click.option(
+    "--trials",
+    type=click.IntRange(0, 100_000),
+    metavar="N",
+    help="Releases to simulate, however long they take [as many as three seconds allow, at most 200].",
+)
 @click.option("--seed", type=click.IntRange(min=0), default=0, metavar="S", help="Seed of the simulation [0].")
 @click.option(
     "--at-delta", type=DecimalType(), default="1e-6", metavar="D", help="Delta at which epsilon is computed [1e-6]."
 )
 @output_options
 def command(
-    spec_path: Path | None, compare: bool, trials: int, seed: int, at_delta: Decimal, as_json: bool, **flags: Any
+    spec_path: Path | None,
+    compare: bool,
+    target_width: float | None,
+    target_sd: float | None,
+    parameter: str | None,
+    trials: int | None,
+    seed: int,
+    at_delta: Decimal,
+    as_json: bool,
+    **flags: Any,
 ) -> None:
     """Show what a release would cost, and how precise its posterior would be. No data are read, nothing is charged.
 
     \b
     dpbayes plan --model beta-bernoulli --eps 1 --records 1000
+    dpbayes plan --model beta-bernoulli --records 1000 --target-width 0.05
     dpbayes plan --spec clinic.yaml --records 10000 --compare
 
-    The release is simulated. Parameters are drawn from the prior, and valid records are drawn from the model.
+    The release is simulated. Parameters are drawn from the prior, and valid records are drawn from the model; features
+    of a regression are drawn uniformly. Widths are medians over the simulated releases. With --target-width or
+    --target-sd the epsilon of the request is not used: the smallest one that reaches the target is found. Widths of
+    probabilities are stated as shares: 0.05 is 5 percentage points.
+
     noise_scale is the scale of the noise, in counts. posterior_sd and nonprivate_sd are the standard deviations of the
     posterior with and without privacy, and inflation is their ratio. coverage is the share of 90 % intervals that
     contain the true parameter.
     """
+    from dpbayes_cli.base.errors import Interrupted
     from dpbayes_cli.privacy.guarantee import check_delta
-    from dpbayes_cli.spec.foreign_options import pair_of, request_to
-    from dpbayes_cli.spec.release_spec import build_spec
-    from dpbayes_cli.workflow.planning import plan_every_mechanism, plan_mechanism
+    from dpbayes_cli.workflow.planning import SimulationEffort
 
     check_delta(at_delta)
+    if [target_width, target_sd, compare or None].count(None) < 2:
+        raise click.UsageError("state only one of --target-width, --target-sd and --compare")
+    if (target_width is not None or target_sd is not None) and trials == 0:
+        raise click.UsageError("a target is found by simulation: --trials must be at least 1")
     document = read_document(spec_path, pop_document(flags))
     n_records = parse_count(document.pop("records", None), range(1, 10**9 + 1), _RECORDS)
-    if compare:
-        spec = build_spec(request_to(document, pair_of(document)[1].name))
-        described = [
-            _described(spec, planned, at_delta) for planned in plan_every_mechanism(document, n_records, trials, seed)
-        ]
-        emit_json(described) if as_json else _compare(described)
-        return
-    spec = build_spec(document)
-    plan = _described(spec, plan_mechanism(spec, n_records, trials, seed), at_delta)
+    try:
+        with delayed_bar("simulating releases") as progress:
+            effort = SimulationEffort(trials, seed, parameter=parameter, progress=progress)
+            if compare:
+                plans = _every_plan(document, n_records, effort, at_delta)
+                emit_json(plans) if as_json else _compare(plans)
+                return
+            target = _target(target_width, target_sd)
+            plan = _one_plan(document, n_records, effort, at_delta, target)
+    except Interrupted as error:
+        hint = "a plan reads no data and charges nothing: run it again, or with fewer --trials"
+        raise Interrupted(error.signal, hint) from None
     emit_json(plan) if as_json else _show(plan)
+
+
+def _target(width: float | None, sd: float | None) -> WidthTarget | None:
+    from dpbayes_cli.workflow.target_search import WidthTarget
+
+    if width is not None:
+        return WidthTarget("width", width)
+    return None if sd is None else WidthTarget("sd", sd)
+
+
+def _every_plan(
+    document: dict[str, Any], n_records: int, effort: SimulationEffort, delta: Decimal
+) -> list[dict[str, Any]]:
+    from dpbayes_cli.spec.foreign_options import pair_of, request_to
+    from dpbayes_cli.spec.release_spec import build_spec
+    from dpbayes_cli.workflow.planning import plan_every_mechanism
+
+    spec = build_spec(request_to(document, pair_of(document)[1].name))
+    return [_described(spec, planned, delta) for planned in plan_every_mechanism(document, n_records, effort)]
+
+
+def _one_plan(
+    document: dict[str, Any], n_records: int, effort: SimulationEffort, delta: Decimal, target: WidthTarget | None
+) -> dict[str, Any]:
+    """Return a plan as a JSON object; with a target, the plan at the smallest cost that reaches it."""
+    from dpbayes_cli.spec.release_spec import build_spec
+    from dpbayes_cli.workflow.planning import plan_mechanism
+
+    if target is None:
+        spec = build_spec(document)
+        return _described(spec, plan_mechanism(spec, n_records, effort), delta)
+    import msgspec
+
+    from dpbayes_cli.workflow.plan_sentences import found_sentence
+    from dpbayes_cli.workflow.target_search import find_cost
+
+    found = find_cost(document, n_records, target, effort)
+    cost = found.limit if found.value is None else found.value
+    spec = build_spec(
+        {**document, "privacy": {**document.get("privacy", {}), found.key: f"{Decimal(str(cost)).normalize():f}"}}
+    )
+    rest = replace(effort, trials=found.trials, parameter=found.parameter, progress=None)
+    described = _described(spec, plan_mechanism(spec, n_records, rest), delta)
+    sentences = [found_sentence(found, target, spec), *described["sentences"]]
+    return {
+        **described,
+        "sentences": sentences,
+        "target": {**msgspec.to_builtins(target), "found": msgspec.to_builtins(found)},
+    }
 
 
 def _described(spec: ReleaseSpec, planned: MechanismPlan, delta: Decimal) -> dict[str, Any]:
     import msgspec
 
+    from dpbayes_cli.workflow.plan_sentences import plan_sentences
     from dpbayes_cli.workflow.planning import guarantee_in_full
 
     if planned.plan is None:
@@ -92,11 +178,15 @@ def _described(spec: ReleaseSpec, planned: MechanismPlan, delta: Decimal) -> dic
         "guarantee": in_full(planned.plan),
         **({"steps": dict(zip(("bounds", "statistics"), map(in_full, steps), strict=True))} if len(steps) > 1 else {}),
         "expected": msgspec.to_builtins(planned.expected),
+        "sentences": plan_sentences(spec, planned),
     }
 
 
 def _show(described: dict[str, Any]) -> None:
     guarantee, expected = described["guarantee"], described["expected"]
+    for sentence in described["sentences"]:
+        emit(fill(sentence, _COLUMNS))
+    emit("")
     for name, value in described["parameters"].items():
         emit(f"{name:18} {value}")
     emit(f"{'guarantee':18} {guarantee['kind']}, {guarantee['neighbors']}")
@@ -117,11 +207,26 @@ def _show(described: dict[str, Any]) -> None:
         if expected["sd_of"] == "estimate":
             emit(f"{'':18} {_ESTIMATE}")
         for method, share in (expected["coverage"] or {}).items():
-            emit(f"{'coverage':18} {share:.3f} of the 90 % intervals ({method}) hold the true parameter")
+            emit(f"{'coverage':18} {share:.3f} of the 90 % intervals ({method}) hold the truth")
+        if expected["sd_of"] == "posterior":
+            _show_widths(expected["intervals"])
+
+
+def _show_widths(intervals: dict[str, Any]) -> None:
+    rows = []
+    for name, each in intervals.items():
+        width, prior = each["width"], each["prior_width"]
+        numbers = (width["median"], width["low"], width["high"], each["nonprivate_width"], prior)
+        rows.append([name, *("" if number is None else f"{number:.3g}" for number in numbers)])
+    emit("")
+    emit_table(["width of 90 % interval", "expected", "from", "to", "no privacy", "prior"], rows)
 
 
 def _compare(described: list[dict[str, Any]]) -> None:
     rows = []
+    for sentence in described[0].get("sentences", []):
+        emit(fill(f"{described[0]['mechanism']}: {sentence}", _COLUMNS))
+    emit("")
     for each in described:
         if "refused" in each:
             rows.append([each["mechanism"], "", "", "", "", each["refused"]])

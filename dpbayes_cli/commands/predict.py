@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dpbayes_cli.commands.options import PATH, bundle_argument
-from dpbayes_cli.commands.output import emit, emit_json, output_options, printable, say
+from dpbayes_cli.commands.output import emit_document, emit_json, output_options, printable, say
 from dpbayes_cli.commands.request_command import pop_document, request_options, target_option
 from dpbayes_cli.spec.request_flags import LAYOUT
 
@@ -68,13 +68,13 @@ def command(bundle: Path, data: str, target: str | None, out: Path | None, as_js
 
         def print_block(codes: Integers) -> None:
             nonlocal count
-            emit(csv_text([*waiting, *_rows(model.predict(codes), count)]), nl=False)
+            emit_document(csv_text([*waiting, *_rows(model.predict(codes), count)]))
             waiting.clear()
             count += len(codes)
 
         read_codes(contents, model, data, layout, take=print_block)
         if waiting:
-            emit(csv_text(waiting), nl=False)
+            emit_document(csv_text(waiting))
         return
     blocks: list[Prediction] = []
     read_codes(contents, model, data, layout, take=lambda codes: blocks.append(model.predict(codes)))

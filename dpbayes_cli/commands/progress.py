@@ -7,17 +7,19 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from threading import Event, Thread
+from time import monotonic
 
 from dpbayes_cli.commands.output import verbosity
 
 _FIRST_SECONDS, _UPDATE_SECONDS = 2.0, 0.5
-"""How long ``reading_shown`` waits before it shows a progress bar, and between two updates."""
+"""How long ``reading_shown`` and ``delayed_bar`` wait before they show a progress bar, and the former between updates.
+"""
 
 
 @contextmanager
 def progress_bar() -> Iterator[Callable[..., None]]:
     """Yield a function that draws the bar; its arguments are ``completed``, from 0 to 1, and ``description``."""
-    if not _has_terminal():
+    if not has_terminal():
         yield lambda **_: None
         return
     from rich.console import Console
@@ -29,13 +31,34 @@ def progress_bar() -> Iterator[Callable[..., None]]:
 
 
 @contextmanager
-def reading_shown() -> Iterator[None]:
-    """Show the share of the file's bytes that have been read; it reveals nothing about the records."""
-    if not _has_terminal():
+def delayed_bar(description: str) -> Iterator[Callable[[float], None]]:
+    """Yield a function that draws the bar once two seconds have passed; its argument is the completed share."""
+    started = monotonic()
+    with ExitStack() as shown:
+        bars: list[Callable[..., None]] = []
+
+        def report(share: float) -> None:
+            if not bars and monotonic() - started > _FIRST_SECONDS:
+                bars.append(shown.enter_context(progress_bar()))
+            for update in bars:
+                update(completed=share, description=description)
+
+        yield report
+
+
+@contextmanager
+def reading_shown(share: Callable[[], float | None] | None = None, description: str = "reading") -> Iterator[None]:
+    """Show how much of a file has been read; it reveals nothing about the records.
+
+    Args:
+        share: a function that returns this share, None if it is unknown; None: the share of the file's bytes.
+        description: what is being done.
+    """
+    if not has_terminal():
         yield
         return
     done = Event()
-    thread = Thread(target=_show, args=(done,), name="progress", daemon=True)
+    thread = Thread(target=_show, args=(done, share, description), name="progress", daemon=True)
     thread.start()
     try:
         yield
@@ -44,17 +67,19 @@ def reading_shown() -> Iterator[None]:
         thread.join()
 
 
-def _has_terminal() -> bool:
+def has_terminal() -> bool:
+    """Return whether stderr is a terminal that shows messages."""
     return sys.stderr is not None and sys.stderr.isatty() and verbosity() >= 0
 
 
-def _show(done: Event) -> None:
+def _show(done: Event, share_done: Callable[[], float | None] | None, description: str) -> None:
     from dpbayes_cli.sources.location import share_read
 
+    share_done = share_done or share_read
     pause = _FIRST_SECONDS
     with ExitStack() as shown:
         update = None
         while not done.wait(pause):
             update, pause = update or shown.enter_context(progress_bar()), _UPDATE_SECONDS
-            share = share_read()  # None for a table, a pipe, or a file that another library reads
-            update(completed=share, description="reading", visible=bool(share))
+            share = share_done()  # None for a table, a pipe, or a file that another library reads
+            update(completed=share, description=description, visible=bool(share))

@@ -4,16 +4,28 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
+import sys
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from dpbayes_cli.commands import interruption
 from dpbayes_cli.commands.accounts import components
-from dpbayes_cli.commands.options import PATH, ledger_option, open_ledger
-from dpbayes_cli.commands.output import detail, emit, emit_json, output_options, posterior_lines, printable, say
-from dpbayes_cli.commands.progress import reading_shown
+from dpbayes_cli.commands.options import PATH, interval_option, ledger_option, open_ledger
+from dpbayes_cli.commands.output import (
+    detail,
+    emit,
+    emit_json,
+    emit_posterior,
+    output_options,
+    print_message,
+    printable,
+    say,
+)
+from dpbayes_cli.commands.progress import has_terminal, reading_shown
 from dpbayes_cli.commands.request_command import (
     RequestCommand,
     pop_document,
@@ -29,6 +41,7 @@ if TYPE_CHECKING:
     from dpbayes_cli.workflow.prepare import PreparedRelease
     from dpbayes_cli.workflow.release import PublishedRelease
 
+_MAX_TITLE = 200
 _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}", re.ASCII)
 
 
@@ -44,6 +57,8 @@ _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}", re.ASCII)
 @click.option("--no-open-account", is_flag=True, help="Fail if the account is not open yet (for cron).")
 @click.option("--analyst", metavar="NAME", help="Analyst to charge, if the account has limits per analyst.")
 @click.option("--purpose", default="", metavar="TEXT", help="Purpose of the release; kept in the history.")
+@click.option("--title", metavar="TEXT", help="Title of the result and of its reports.")
+@interval_option
 @click.option("--dry-run", is_flag=True, help="Only show the cost; exit 5 if the account cannot pay.")
 @output_options
 def command(
@@ -57,6 +72,8 @@ def command(
     no_open_account: bool,
     analyst: str | None,
     purpose: str,
+    title: str | None,
+    interval: float,
     dry_run: bool,
     as_json: bool,
     **flags: Any,
@@ -65,44 +82,49 @@ def command(
 
     \b
     dpbayes release data.csv --model beta-bernoulli --eps 1
-    dpbayes release data.parquet --spec clinic.yaml --out out/ --json
     dpbayes release postgresql://ada@db/clinic/patients --spec clinic.yaml
 
-    DATA: files, globs, - (standard input) or a PostgreSQL table. A smaller epsilon protects more, and makes estimates
-    less precise; dpbayes plan shows by how much. If a run is killed, the same command finishes the release
+    DATA: files, globs, - (standard input) or a PostgreSQL table. If a run is killed, the same command finishes it
     without a second charge or draw. After that, it shows the release again.
     """
     from dpbayes_cli.base.address_space import check_address_space
 
+    interruption.explain_by(lambda: interruption.NOT_CHARGED)
     check_address_space()  # before OpenDP and DuckDB are loaded, and before anything is charged
     from dpbayes_cli.base.process_hardening import disable_core_dumps
+    from dpbayes_cli.bundle.report.bounds_check import prior_outside_bounds
     from dpbayes_cli.workflow.assumed import assumed_values
-    from dpbayes_cli.workflow.prepare import ReleaseOptions, prepare
+    from dpbayes_cli.workflow.prepare import ReleaseOptions, prepare_as_asked_before
     from dpbayes_cli.workflow.release import release
 
     if release_id is not None and not _LABEL.fullmatch(release_id):
         raise click.UsageError("--release-id takes at most 128 letters, digits, '.', '_', ':' and '-'")
     if purpose != printable(purpose):
         raise click.UsageError("--purpose holds a control character")
+    if title is not None and (not title.strip() or title != printable(title) or len(title) > _MAX_TITLE):
+        raise click.UsageError(f"--title takes 1 to {_MAX_TITLE} characters, and no control characters")
     if fresh and release_id is not None:
         raise click.UsageError("--fresh and --release-id exclude each other: a new --release-id is a new draw")
     disable_core_dumps()
     stated = read_document(spec_path, pop_document(flags))
     spec, location = _read_request(data, spec_path, stated)
-    options = ReleaseOptions(release_id, fresh, same_data, not no_open_account, purpose, out, analyst)
+    options = ReleaseOptions(release_id, fresh, same_data, not no_open_account, purpose, out, analyst, title)
     ledger = open_ledger(ledger_place)
-    with prepare(spec, location, options, ledger) as prepared:
+    with prepare_as_asked_before(stated, spec, location, options, ledger) as prepared:
         detail(f"ledger: {ledger.location}")
+        if stated.get("prior") and (warning := prior_outside_bounds(prepared.model, prepared.policy)):
+            print_message(_in_lines(f"warning: {warning}"))  # also with -q
+        say(_in_lines(f"assumed: {'; '.join(assumed_values(prepared, stated))}"))
         if dry_run:
             _show_cost(prepared, ledger, as_json=as_json)
             return
-        say(_in_lines(f"assumed: {'; '.join(assumed_values(prepared, stated))}"))
+        interruption.explain_by(lambda: interruption.explain_release(ledger, prepared.charge))
+        if has_terminal() and prepared.data.can_be_checked and not ledger.has_paid(prepared.charge):
+            file = shlex.quote(str(location.paths[0]))
+            say(f"these data are new to the account; to see what is in them before a charge: dpbayes check {file}")
         with reading_shown():
             outcome = release(prepared, ledger, say)
-    if as_json:
-        emit_json(_document(outcome))
-    else:
-        _show(outcome)
+    _print(outcome, interval, as_json=as_json)
 
 
 def _read_request(
@@ -114,7 +136,7 @@ def _read_request(
     from dpbayes_cli.spec.release_spec import build_spec
     from dpbayes_cli.workflow.release_data import locate_data
 
-    spec = build_spec(stated)
+    spec = build_spec(stated, needs_cost=True)
     if not data and spec.data is None:
         raise SpecError("no data set is named", where="data", hint="dpbayes release DATA, or data: FILE in the spec")
     if not data:
@@ -179,7 +201,10 @@ def _document(outcome: PublishedRelease) -> dict[str, Any]:
     from dpbayes_cli.ledger.budgets import component_texts
 
     public = json.loads(outcome.document.payload())
-    copied = ("release_id", "account", "model", "mechanism", "statistics", "bounds", "guarantee", "posterior")
+    copied = (
+        *("release_id", "account", "model", "mechanism", "statistics", "bounds", "guarantee", "posterior"),
+        "valid_records",
+    )
     return {
         **{key: public[key] for key in copied if key in public},
         "bundle": str(outcome.bundle),
@@ -189,19 +214,46 @@ def _document(outcome: PublishedRelease) -> dict[str, Any]:
     }
 
 
-def _show(outcome: PublishedRelease) -> None:
-    from dpbayes_cli.bundle.report.wording import are_estimates, bounds_text, guarantee_text
+def _print(outcome: PublishedRelease, interval: float, *, as_json: bool) -> None:
+    """Print the result; warnings go to standard error, too, unless standard output is a terminal."""
+    from dpbayes_cli.bundle.report.result_sentence import warnings_before
+
+    if outcome.is_stale:
+        drawn = f"release {outcome.document.release_id} was drawn on {outcome.document.created}"
+        print_message(
+            f"WARNING: the data changed after {drawn}: this is the earlier result; for a new draw, which is charged: "
+            "--fresh, or --release-id NAME"
+        )
+    if as_json:
+        emit_json(_document(outcome))
+    else:
+        _show(outcome, interval)
+    if (
+        as_json or sys.stdout is None or not sys.stdout.isatty()
+    ):  # a script may throw the result away, but not its warnings
+        for line in warnings_before(outcome.document):
+            if as_json or line.startswith("WARNING"):
+                print_message(line.replace("`", ""))
+
+
+def _show(outcome: PublishedRelease, level: float) -> None:
+    from dpbayes_cli.bundle.report.validity import records_valid_text
+    from dpbayes_cli.bundle.report.wording import bounds_text, guarantee_text
+    from dpbayes_cli.bundle.samples import intervals_of_bundle
     from dpbayes_cli.ledger.budgets import component_texts
 
     document = outcome.document
     guarantee = document.guarantee
+    if document.title:
+        emit(document.title)
+    emit_posterior(document, intervals_of_bundle(outcome.bundle, document, level))
     emit(f"release   {document.release_id}")
     emit(f"bundle    {outcome.bundle}")
     emit(f"guarantee {guarantee_text(guarantee)}, {guarantee.neighbors} ({guarantee.kind})")
     if bounds := bounds_text(document):
         emit(f"bounds    {bounds}")
-    head = "estimate" if are_estimates(document) else "posterior"
-    for line in posterior_lines(document.posterior, document.inference.warnings, head):
-        emit(line)
+    if valid := records_valid_text(document):
+        emit(f"valid     {valid}")
     emit(f"remaining {components(component_texts(outcome.remaining))} in account {document.account}")
-    emit(f"receipt   entry {outcome.sequence}, head {outcome.head}")
+    emit(f"receipt   entry {outcome.sequence}")
+    emit(f"head      {outcome.head}")

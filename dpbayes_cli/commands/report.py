@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dpbayes_cli.commands.options import PATH, bundle_argument, ledger_options, open_ledger
-from dpbayes_cli.commands.output import emit, emit_json, say
+from dpbayes_cli.commands.options import PATH, bundle_argument, interval_option, ledger_options, open_ledger
+from dpbayes_cli.commands.output import emit_document, emit_json, say
 
 if TYPE_CHECKING:
     from dpbayes_cli.bundle.document import ReleaseDocument
@@ -41,6 +41,7 @@ _BY_SUFFIX = {".html": "html", ".htm": "html", ".yaml": "registry", ".yml": "reg
     metavar="FIELD=TEXT",
     help="With registry: text of a field that the bundle does not state, as in basic.name=TEXT. May be repeated.",
 )
+@interval_option
 @click.option("--no-ledger", is_flag=True, help="Leave the account that paid out of the page.")
 @ledger_options
 def command(
@@ -49,6 +50,7 @@ def command(
     out: Path | None,
     records: int | None,
     statements: tuple[str, ...],
+    interval: float,
     no_ledger: bool,
     ledger_place: str | None,
     as_json: bool,
@@ -93,20 +95,24 @@ def command(
     match form:
         case "html":
             from dpbayes_cli.bundle.read import analysis_of
+            from dpbayes_cli.bundle.report.intervals import sampled_intervals
             from dpbayes_cli.bundle.report.page import report_html
             from dpbayes_cli.workflow.reporting import build_report_context
 
             budget = None if no_ledger else _budget(document, ledger_place)
             context = build_report_context(contents, budget=budget, records=records)
-            content = report_html(document, analysis_of(contents), context)
+            analysis = analysis_of(contents)
+            intervals = sampled_intervals(document, analysis.samples, interval)
+            content = report_html(document, analysis, context, intervals)
         case "registry":
             from dpbayes_cli.bundle.registry_entry import registry_yaml
 
             content = registry_yaml(document, _parse_statements(statements))
         case _:
             from dpbayes_cli.bundle.report.markdown import report_markdown
+            from dpbayes_cli.bundle.samples import intervals_of_bundle
 
-            content = report_markdown(document)
+            content = report_markdown(document, intervals_of_bundle(bundle, document, interval))
     text = content.decode("utf-8")
     if out is not None:
         publish_file(out, content)
@@ -114,7 +120,7 @@ def command(
     if as_json:
         emit_json({**result, "report": text if out is None else None})
     elif out is None:
-        emit(text, nl=False)
+        emit_document(text)
 
 
 def _budget(document: ReleaseDocument, place: str | None) -> BudgetChange | str:

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from dpbayes_cli.commands.options import PATH
-from dpbayes_cli.commands.output import emit, emit_json, emit_result, output_options, say
+from dpbayes_cli.commands.output import emit_document, emit_json, emit_result, output_options, say
 
 _NOMINAL_RECORDS = 1000
 """The number of records with which ``check`` prices a request that states no number; the check is the same for any."""
@@ -20,42 +20,55 @@ def command() -> None:
 
 
 @command.command("init")
-@click.argument("model")
+@click.argument("model", required=False)
 @click.option("--mechanism", metavar="NAME", help="Mechanism [the model's default]; see: dpbayes models.")
-def init(model: str, mechanism: str | None) -> None:
-    """Print a commented spec for MODEL; redirect it into a file."""
-    from dpbayes_cli.spec.template import template
+@click.option("--from", "file", metavar="FILE", help="Take the columns from the header of FILE; read nothing else.")
+@click.option("--not-private", is_flag=True, help="Fill in values from the data of FILE; for the custodian only.")
+@click.option("--column", metavar="NAME", help="The column, with --not-private [the first that a model suits].")
+def init(model: str | None, mechanism: str | None, file: str | None, not_private: bool, column: str | None) -> None:
+    """Print a spec for MODEL, or for the columns of FILE; redirect it into a file.
 
-    emit(template(model, mechanism), nl=False)
+    \b
+    dpbayes spec init normal > age.yaml
+    dpbayes spec init --from patients.csv > clinic.yaml
+    dpbayes spec init --from patients.csv --not-private --column age > age.yaml
+
+    With --not-private, each value that was read from the data has the line public_reason: null. release, plan and
+    spec check refuse the spec until a reason that does not come from the data is written there.
+    """
+    if file is None:
+        if model is None or not_private or column is not None:
+            raise click.UsageError("state MODEL, or a file: dpbayes spec init --from FILE")
+        from dpbayes_cli.spec.template import template
+
+        emit_document(template(model, mechanism))
+        return
+    if mechanism is not None or (column is not None and not not_private):
+        raise click.UsageError("--from FILE takes MODEL, and --column with --not-private; write the rest into the spec")
+    from dpbayes_cli.sources.location import locate
+    from dpbayes_cli.workflow.file_check import spec_of_data, spec_of_header
+
+    location = locate(file)
+    emit_document(spec_of_data(location, column, model) if not_private else spec_of_header(location, model))
 
 
 @command.command("check")
 @click.argument("file", type=PATH)
-@click.option(
-    "--against",
-    metavar="DATA",
-    help="Count the valid and the invalid records of DATA. The counts are NOT PRIVATE: for the custodian only.",
-)
+@click.option("--against", metavar="DATA", hidden=True, help="Removed.")
 @output_options
 def check(file: Path, against: str | None, as_json: bool) -> None:
     """Check that FILE is a valid spec; with --json, print it with all defaults filled in."""
     from dpbayes_cli.spec.release_spec import build_spec
     from dpbayes_cli.spec.yaml_reader import read_spec_file
-    from dpbayes_cli.workflow.data_check import count_valid
     from dpbayes_cli.workflow.pricing import price
+
+    if against is not None:
+        raise click.UsageError(f"--against was replaced: write dpbayes check {against} --spec {file}")
 
     spec = build_spec(read_spec_file(file))
     price(spec, spec.records or _NOMINAL_RECORDS)
     result: dict[str, Any] = {"ok": True, "spec": spec.stated_in_full}
-    if against is not None:
-        from dpbayes_cli.workflow.release_data import locate_data
-
-        result["NOT PRIVATE"] = count_valid(spec, locate_data(spec.source, against))
-    lines = [f"{file}: a valid spec of {spec.model}"]
-    if against is not None:
-        lines.append("NOT PRIVATE: exact counts of the data; show them only to people who may see the data")
-        lines += [f"  {name}: {count}" for name, count in result["NOT PRIVATE"].items()]
-    emit_result(result, *lines, as_json=as_json)
+    emit_result(result, f"{file}: a valid spec of {spec.model}", as_json=as_json)
 
 
 @command.command("migrate")
@@ -81,7 +94,7 @@ def migrate(file: Path, out: Path | None) -> None:
     for place in unread_options(text):
         say(f"warning: {place} is not used by this model and mechanism; leave it out")
     if out is None:
-        emit(text, nl=False)
+        emit_document(text)
     else:
         publish_file(out, text.encode("utf-8"))
         say(f"wrote {out}")

@@ -191,7 +191,7 @@ class DesignRows:
     Attributes:
         design: the map from records to rows.
         target: the column of the target.
-        max_records: only so many records are read, from the first one on; None if all are read.
+        max_records: only the first ``max_records`` records are read; None if all are read.
     """
 
     design: Design

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
+from dpbayes_cli.core.noisy_observation import CountPrior
 from dpbayes_cli.core.options import INFERENCE, Options, option
 
 
@@ -22,3 +23,17 @@ class InferenceOptions(Options, frozen=True, kw_only=True):
     samples: Annotated[
         Annotated[int, Meta(ge=1, le=10_000_000)], option(INFERENCE, "posterior samples to write [4000]")
     ] = 4000
+
+
+class SumInference(InferenceOptions, frozen=True, kw_only=True):
+    """The options of models that are inferred from sums of numbers."""
+
+    count_prior: Annotated[
+        CountPrior,
+        option(
+            INFERENCE,
+            "prior of the number of valid records: mostly-valid (all n with probability 1/2, else log(1 + invalid "
+            "records) is uniform; where one person has several records, or numbers out of bounds are dropped: uniform) "
+            "or uniform [mostly-valid]",
+        ),
+    ] = "mostly-valid"

@@ -26,10 +26,11 @@ if TYPE_CHECKING:
 Normals = Callable[[tuple[int, ...]], "Floats"]
 
 _DENSE_PIECE, _SPARSE_PIECE = 1 << 12, MAX_CHUNK_RECORDS
-"""The number of records whose gradients are computed at once, for a dense and for a sparse design matrix; so many dense
-rows fit into the processor's caches."""
+"""The number of records whose gradients are computed at once, for a dense and for a sparse design matrix; this many
+dense rows fit into the processor's caches."""
 _MAX_PREDICTORS = 1 << 24
 """The largest number of linear predictors, over all chains, that one thread holds at a time; they take 128 MB."""
+_MAX_APPROXIMATED_WIDTH = 300
 _THREADS = 2
 _MIN_PARALLEL_ENTRIES = 1 << 22
 """A design matrix with more entries than this is processed by several threads."""
@@ -89,14 +90,20 @@ class Langevin(Chain):
         )
 
     @property
+    def has_normal_approximation(self) -> bool:
+        """Whether the design is narrow enough to compute a normal approximation of the last iterate."""
+        return self.width <= _MAX_APPROXIMATED_WIDTH
+
+    @property
     def assumptions(self) -> tuple[str, ...]:
         """The assumptions of the guarantee about the machine's arithmetic."""
         return (
             "The guarantee holds for the chain as it runs in double precision: each step is rounded to a public "
             "lattice, and the noise has exactly the law of rounded normal numbers. The noise is wider by a factor of "
             f"1 + {self.arithmetic.widening:.1g}, which covers the rounding errors of a step for all records. "
-            "It is assumed that the arithmetic rounds as IEEE 754 specifies; that sums of products consist of such "
-            f"additions in any order; that a slope of the loss has an error of at most 2^{math.log2(SLOPE_ERROR):.0f} "
+            "It is assumed that the arithmetic rounds as IEEE 754 specifies; that sums of products are "
+            "computed by such multiplications and additions, in any order; that a slope of the loss has an error of at "
+            f"most 2^{math.log2(SLOPE_ERROR):.0f} "
             "times the largest slope; and that the logarithm x of a random number has an error of at most "
             f"2^{math.log2(LOG_ERROR):.0f} (1 + x).",
         )

@@ -5,11 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.columns import AnyColumn, NumericColumn, RecordPolicy
 from dpbayes_cli.core.examples import Example
+from dpbayes_cli.core.findings import Fact, Findings
 from dpbayes_cli.core.held_out import HeldOutLikelihood
 from dpbayes_cli.core.inference_options import InferenceOptions
 from dpbayes_cli.core.model_sections import ModelSection
@@ -21,13 +22,8 @@ from dpbayes_cli.privacy.noise import NoiseLaw
 if TYPE_CHECKING:
     import numpy as np
 
-    from dpbayes_cli.base.numeric import Floats
+    from dpbayes_cli.base.numeric import Floats, Integers
     from dpbayes_cli.core.predictor import Predictor
-
-
-DataCheck = Literal["statistic", "levels", "cells"]
-"""What a data check counts: the model's statistic, the records at each level of each column, or the valid and the
-invalid cells of each column."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +69,6 @@ class Model(ABC):
     """The mechanism for requests that do not name one."""
     suggested_for: ClassVar[str] = ""
     """The kind of column for which ``dpbayes check`` suggests the model: ``two texts``, ``numbers`` or ``texts``."""
-    data_check: ClassVar[DataCheck] = "cells"
     bound_keys: ClassVar[tuple[str, ...]] = ()
     """The domain keys of the bounds that a mechanism can choose privately; empty if all bounds must be stated. If
     ``lower`` is not among the keys, the lower bound is 0."""
@@ -83,6 +78,8 @@ class Model(ABC):
     """Whether the record count of a plan includes records with an invalid cell, which contribute nothing."""
     not_simulated: ClassVar[str] = "The model cannot simulate data sets."
     """The reason why plans and pages cannot simulate data sets of this model; empty if they can."""
+    has_one_unit: ClassVar[bool] = False
+    """Whether all reported parameters have the same unit, so that one axis fits all of them."""
 
     @classmethod
     @abstractmethod
@@ -92,6 +89,14 @@ class Model(ABC):
         Raises:
             SpecError: the sections do not fit each other.
         """
+
+    @classmethod
+    def complete_prior(cls, domain: Section, prior: Section) -> Section:
+        """Return the prior with a default, derived from the public domain, for each key that is None.
+
+        A model overrides this if no constant is a weak prior for every domain; ``build`` accepts both priors.
+        """
+        return prior
 
     @property
     @abstractmethod
@@ -117,14 +122,35 @@ class Model(ABC):
             mean: the posterior means of the reported parameters.
         """
 
+    def findings(self, column: str, estimates: Sequence[float]) -> Findings:
+        """Return the most important results, as clauses for a reader who knows no statistics.
+
+        Args:
+            column: the name of the only column that the model reads; empty if it has no name, or if there are several.
+            estimates: an estimate of each reported parameter.
+        """
+        return Findings((Fact(f"{self.parameters[0]}{f' of {column}' * bool(column)} is about", 0),))
+
+    @property
+    def main_fact(self) -> Fact:
+        """The clause that a result begins with; which parameter it is about may depend on the estimates."""
+        return self.findings("", [0.0] * len(self.parameters)).facts[0]
+
+    def prior_quantiles(self, levels: Floats) -> Floats | None:
+        """Return quantiles of the prior of each reported parameter, or None if they have no closed form.
+
+        Args:
+            levels: probabilities between 0 and 1, shape (n_levels,).
+
+        Returns:
+            Shape (n_parameters, n_levels); NaN for parameters whose quantiles are unknown.
+        """
+        return None
+
     @property
     def compared(self) -> tuple[int, ...]:
         """The indices of the parameters whose posteriors with and without noise a simulation compares."""
         return (0,)
-
-    def simulation_trials(self, trials: int) -> int:
-        """Return the number of data sets to simulate; ``trials`` is the number for a model with one parameter."""
-        return trials
 
     def exact_moments(self, values: Sequence[int], n_records: int) -> list[tuple[float, float]]:
         """Return the mean and sd of each ``compared`` parameter given the exact statistic; empty if they are unknown.
@@ -145,6 +171,15 @@ class Model(ABC):
             n_records: how many numbers to draw.
         """
         raise TypeError(f"{self.name} has no bounds that can be chosen privately")
+
+    def simulated_records(
+        self, parameters: Sequence[float], n_records: int, rng: np.random.Generator
+    ) -> Integers | None:
+        """Draw codes of valid records given reported parameters, shape (n_records, n_columns), to test predictions.
+
+        The result is None if the model predicts no column without being told which one, or cannot simulate records.
+        """
+        return None
 
     def sections(self) -> tuple[ModelSection, ...]:
         """Return the sections that pages show; empty if pages show one plot for each parameter instead."""
@@ -183,8 +218,6 @@ class Model(ABC):
 
 class BoundedStatistics(Model):
     """The capability of models with an exact integer statistic of bounded sensitivity."""
-
-    data_check: ClassVar[DataCheck] = "statistic"
 
     @abstractmethod
     def statistic(self, policy: RecordPolicy) -> Statistic:

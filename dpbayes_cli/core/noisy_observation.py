@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
+from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.core.columns import NumericColumn, RecordPolicy
+from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.noise import NoiseLaw
 
 if TYPE_CHECKING:
@@ -14,17 +17,32 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Complexes, Floats, Integers
 
 
+CountPrior = Literal["mostly-valid", "uniform"]
+"""The priors of a number of valid records that is at most n."""
+MOSTLY_VALID = "a priori all n records are valid with probability 1/2; else log(1 + invalid records) is uniform"
+"""The prior ``mostly-valid`` in words."""
+
+
 @dataclass(frozen=True)
 class RecordCount:
     """What is publicly known about the number of records that contribute to a statistic.
 
     Attributes:
-        kind: ``known`` (exactly n), ``at-most`` (uniform on 0..n a priori) or ``unbounded`` (uniform on 0, 1, 2, ...).
+        kind: ``known`` (exactly n), ``at-most`` (0..n) or ``unbounded`` (uniform on 0, 1, 2, ... a priori).
         n: the public number of records, or its upper limit; 0 for ``unbounded``.
+        prior: the prior of a number of kind ``at-most``. ``uniform``: all numbers 0..n have the same probability.
+            ``mostly-valid``: with probability 1/2 the number is n; else log(1 + n - number) is uniform. Under a uniform
+            prior nearly all of the posterior lies below n, even if the number is n.
     """
 
     kind: Literal["known", "at-most", "unbounded"]
     n: int = 0
+    prior: CountPrior = "uniform"
+
+    @property
+    def is_mostly_n(self) -> bool:
+        """Whether the prior gives probability 1/2 to n."""
+        return self.kind == "at-most" and self.prior == "mostly-valid"
 
 
 @dataclass(frozen=True)
@@ -269,3 +287,33 @@ class NoisySequences:
 
 
 NoisyObservation = NoisyCounts | NoisySums | NoisyTables | NoisySequences
+
+
+def record_count(policy: RecordPolicy, n_records: int | None) -> RecordCount:
+    """Return what is known about the number of valid records.
+
+    Args:
+        policy: the neighbors, and the number of records that a privacy unit may have.
+        n_records: the public number of privacy units; None if this number is private.
+
+    Raises:
+        SpecError: ``n_records`` is None under replace-one neighbors, where it must be public.
+    """
+    if policy.neighbors is Neighbors.ADD_REMOVE or (policy.contributions > 1 and n_records is None):
+        return RecordCount("unbounded")
+    if n_records is None:
+        raise SpecError(
+            "the number of records is public under replace-one neighbors, and must be stated", hint="--records N"
+        )
+    return RecordCount("known" if policy.complete else "at-most", n_records * policy.contributions)
+
+
+def valid_count(policy: RecordPolicy, n_records: int | None, *columns: NumericColumn) -> RecordCount:
+    """Return what is known about the number of records in a sum of numbers; see ``record_count``.
+
+    It is most probably n, unless a privacy unit may have several records, or numbers out of bounds are dropped: n is
+    then only a limit.
+    """
+    total = record_count(policy, n_records)
+    is_limit = policy.contributions > 1 or any(column.outside == "drop" for column in columns)
+    return total if is_limit else replace(total, prior="mostly-valid")

@@ -7,9 +7,10 @@ written as an exact text.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import types
+from collections.abc import Callable, Mapping
 from decimal import Decimal
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin
 
 import msgspec
 from msgspec import Meta
@@ -30,6 +31,28 @@ def option(section: str, description: str, check: Check | None = None) -> Meta:
         check: a function that refuses a decimal out of range.
     """
     return Meta(description=description, extra={"section": section, "check": check})
+
+
+def notes_of(annotation: Any) -> Mapping[str, Any]:
+    """Return the section and the check of an option."""
+    notes = get_args(annotation)[1:] if get_origin(annotation) is Annotated else ()
+    return next(note.extra for note in notes if getattr(note, "extra", None))
+
+
+def unwrapped(annotation: Any) -> tuple[Any, str]:
+    """Return a type without its annotations and without None, and its description."""
+    description = ""
+    while True:
+        if get_origin(annotation) is Annotated:
+            annotation, *notes = get_args(annotation)
+            description = next((n.description for n in notes if getattr(n, "description", None)), description)
+        elif get_origin(annotation) in {Union, types.UnionType}:
+            kinds = [each for each in get_args(annotation) if each is not types.NoneType]
+            if len(kinds) != 1:
+                return None, description
+            annotation = kinds[0]
+        else:
+            return cast(Any, annotation), description
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

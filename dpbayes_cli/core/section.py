@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, TypeVar, cast
+from typing import Annotated, ClassVar, TypeVar, cast
 
 import msgspec
 
@@ -22,7 +22,21 @@ def require_type(value: object, kind: Callable[..., Kind]) -> Kind:
 
 
 class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A section of a spec, typed and frozen. Unknown keys are refused, and ``__post_init__`` may raise ValueError."""
+    """A section of a spec, typed and frozen. Unknown keys are refused, and ``__post_init__`` may raise ValueError.
+
+    Attributes:
+        has_independent_keys: whether ``__post_init__`` checks each key by itself, so that the right keys of a section
+            can be checked without the wrong ones.
+    """
+
+    has_independent_keys: ClassVar[bool] = False
+
+
+def with_defaults(section: Section, **values: object) -> Section:
+    """Return a section in which each key that is None has its value in ``values``."""
+    return msgspec.structs.replace(
+        section, **{key: value for key, value in values.items() if getattr(section, key) is None}
+    )
 
 
 YAML_SCALAR = {"format": "written freely"}
@@ -33,3 +47,6 @@ Level = Annotated[str, msgspec.Meta(min_length=1, max_length=1000, extra_json_sc
 
 Positive = Annotated[float, msgspec.Meta(ge=1e-6, le=1e9)]
 """A positive parameter of a prior, limited to the range for which inference is tested."""
+
+Scale = Annotated[float, msgspec.Meta(ge=1e-30, le=1e30)]
+"""A positive parameter of a prior in the units of the data, whose default follows from the public bounds."""

@@ -18,33 +18,59 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
 
 _MAX_ENUMERATED_COUNTS = 1 << 13
-_CHAINS = 8
+_CHAINS, _SHORT_CHAINS = 8, 16
 _BATCH_ENTRIES = 1 << 12
 """The largest number of covariance entries in a batch of observations, so that the batch fits into the processor's
 cache."""
 
 
 def draw_many(
-    observations: Sequence[NoisyObservation], method: Method, n_draws: int, rng: np.random.Generator
+    observations: Sequence[NoisyObservation],
+    method: Method,
+    n_draws: int,
+    rng: np.random.Generator,
+    *,
+    short_warm_up: bool = False,
 ) -> Floats:
     """Draw from the posterior of each observation, shape (n_observations, n_draws, n_components).
 
     Observations of sums or of two counts are handled together if they differ only in their observed values. Other
-    observations are handled one by one. For ``method`` see ``solve.infer``.
+    observations are handled one by one.
+
+    Args:
+        method: see ``solve.infer``.
+        short_warm_up: whether chains on sums have a short warm-up, which suffices for widths with an error of a few
+            percent.
     """
-    alike = [observation for observation in observations if isinstance(observation, NoisySums | NoisyCounts)]
-    same = len(alike) == len(observations) and all(
-        replace(observation, observed=()) == replace(alike[0], observed=()) for observation in alike
-    )
-    if method == "noise-aware" and same:
-        first, observed = alike[0], np.array([observation.observed for observation in alike], float)
-        if isinstance(first, NoisySums):
-            return _draw_sums(first, observed, n_draws, rng)
-        if _is_small_mixture(first):
-            return _draw_from_mixtures(first, observed[:, 0], n_draws, rng)
+    sums = [observation for observation in observations if isinstance(observation, NoisySums)]
+    if len(sums) == len(observations) and method != "chain":
+        if method == "naive":
+            return np.stack([_draw_plug_in(observation, n_draws, rng) for observation in sums])
+        if _are_alike(sums):
+            observed = np.array([observation.observed for observation in sums], dtype=np.float64)
+            return _draw_sums(sums[0], observed, n_draws, rng, short_warm_up)
+        rows = ((each, np.array([each.observed], dtype=np.float64)) for each in sums)
+        return np.concatenate([_draw_sums(each, row, n_draws, rng, short_warm_up) for each, row in rows])
+    counts = [observation for observation in observations if isinstance(observation, NoisyCounts)]
+    mixed = len(counts) == len(observations) and method == "noise-aware" and _is_small_mixture(counts[0])
+    if mixed and _are_alike(counts):
+        observed = np.array([observation.observed[0] for observation in counts], dtype=np.float64)
+        return _draw_from_mixtures(counts[0], observed, n_draws, rng)
     return np.stack(
         [infer(observation, method, n_draws, rng, Effort(summary_draws=n_draws)).draws for observation in observations]
     )
+
+
+def _are_alike(observations: Sequence[NoisySums] | Sequence[NoisyCounts]) -> bool:
+    first = replace(observations[0], observed=())
+    return all(replace(observation, observed=()) == first for observation in observations)
+
+
+def _draw_plug_in(observation: NoisySums, n_draws: int, rng: np.random.Generator) -> Floats:
+    n_records = float(observation.total.n)
+    if observation.total.kind == "unbounded":
+        n_records = max(observation.observed[-1] / observation.valid, 0.0)
+    return observation.law.draw_plug_in(np.array(observation.observed, dtype=np.float64), n_records, n_draws, rng)
 
 
 def _is_small_mixture(observation: NoisyCounts) -> bool:
@@ -69,7 +95,9 @@ def _draw_from_mixtures(observation: NoisyCounts, observed: Floats, n_draws: int
     return draw_theta(pairs, observation.concentration, rng).reshape(len(observed), n_draws, 2)
 
 
-def _draw_sums(observation: NoisySums, observed: Floats, n_draws: int, rng: np.random.Generator) -> Floats:
+def _draw_sums(
+    observation: NoisySums, observed: Floats, n_draws: int, rng: np.random.Generator, short_warm_up: bool
+) -> Floats:
     """Draw from a grid if the law has one parameter, otherwise by Markov chains for many observations at once."""
     law = observation.law
     if isinstance(law, ScalarLaw):
@@ -78,11 +106,12 @@ def _draw_sums(observation: NoisySums, observed: Floats, n_draws: int, rng: np.r
         return grid_density(observation, law, observed).draw(n_draws, rng)[..., None]
     from dpbayes_cli.inference.sums.scale_mixture_gibbs import ScaleMixtureSampler
 
-    chains, draws = min(_CHAINS, n_draws), []
+    chains, draws = min(_SHORT_CHAINS if short_warm_up else _CHAINS, n_draws), []
     batch_size = max(_BATCH_ENTRIES // observed.shape[1] ** 2, 1)
     for start in range(0, len(observed), batch_size):
         batch = observed[start : start + batch_size]
-        states = ScaleMixtureSampler(observation, batch, chains, rng).run(-(-n_draws // chains), thinning=2)
+        sampler = ScaleMixtureSampler(observation, batch, chains, rng, short=short_warm_up)
+        states = sampler.run(-(-n_draws // chains), thinning=1 if short_warm_up else 2)
         points = states[..., :-1].transpose(0, 2, 1, 3).reshape(len(batch), -1, law.dimension)
         draws.append(law.parameters(points[:, :n_draws]))
     return np.concatenate(draws)

@@ -1,21 +1,25 @@
-"""Run Markov chains until they have converged and reached the required effective sample size, or a limit."""
+"""Run Markov chains until they have converged (see ``convergence``), or reach a limit."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpbayes_cli.inference.diagnostics import diagnose, has_converged
+from dpbayes_cli.inference.convergence import MAX_MONITORED, Convergence, judge, monitored_columns, required_draws
+from dpbayes_cli.inference.posterior import Effort
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
 
-_MAX_ROUNDS = 7
-_MAX_MONITORED = 40
-"""The largest number of quantities whose convergence is checked; they are spread evenly over all quantities."""
+CHAINS = 32
+"""A sweep of 32 chains costs hardly more than one of 4 while parameters are few, because all chains are one array."""
+_MAX_LENGTHS = 32
+"""The limit of a run: so many times the length at which convergence is first checked."""
+_MAX_STORED_NUMBERS, _MIN_LENGTH = 1 << 22, 50
 
 
 @dataclass(frozen=True)
@@ -24,59 +28,64 @@ class ChainRun:
 
     Attributes:
         draws: the draws, evenly thinned, shape (chains, n_draws, ...).
-        diagnostics: the largest R-hat and the smallest effective sample sizes of the monitored quantities.
-        reached: whether the required R-hat and effective sample size were reached.
-        error: the largest Monte Carlo standard error of a mean, as a fraction of the posterior standard deviation.
+        convergence: what the last look at the run says.
     """
 
     draws: Floats
-    diagnostics: dict[str, float]
-    reached: bool
-    error: float
+    convergence: Convergence
 
     @property
-    def warnings(self) -> tuple[str, ...]:
-        """The warning for readers of the posterior, if the chains have not converged."""
-        if self.reached:
-            return ()
-        r_hat, bulk, tail = (self.diagnostics[name] for name in ("r_hat", "ess_bulk", "ess_tail"))
-        return (
-            "the chains have not reached the required convergence and effective sample size (R-hat "
-            f"{r_hat:.3f}, effective sample size {min(bulk, tail):.0f}): do not use this posterior; try a less "
-            "informative prior",
-        )
+    def error(self) -> float:
+        """The largest Monte Carlo standard error of a mean, as a fraction of the posterior standard deviation."""
+        return float(1.0 / np.sqrt(self.convergence.diagnosis.ess_bulk.min()))
+
+
+def chain_length(n_draws: int, asked: float, k: int) -> int:
+    """Return how many draws of each of ``CHAINS`` chains must be stored at least, so that they can pass as converged.
+
+    Args:
+        n_draws: how many draws are requested in all chains together.
+        asked: the effective sample size that the user asked for.
+        k: the number of parameters.
+    """
+    needed = max(asked, required_draws(CHAINS, min(k, MAX_MONITORED)))
+    affordable = max(_MAX_STORED_NUMBERS // (CHAINS * k), _MIN_LENGTH)
+    return max(math.ceil(n_draws / CHAINS), min(affordable, math.ceil(1.25 * needed / CHAINS)))
 
 
 def run_until_converged(
-    run: Callable[[int, int], Floats], monitored: Callable[[Floats], Floats], length: int, required_ess: float
+    run: Callable[[int, int], Floats],
+    monitored: Callable[[Floats], Floats],
+    length: int,
+    effort: Effort,
 ) -> ChainRun:
-    """Run chains, and double their length until they have converged with the required effective sample size.
+    """Run chains and continue them until they have converged, or until the limit of ``_MAX_LENGTHS`` times ``length``.
 
-    A run that has not converged ends when it reaches a limit on its length.
+    While the chains disagree or have few effective draws, the first half of their draws is treated as warm-up. The same
+    generator with a higher limit continues the same chains.
 
     Args:
         run: function of the number of draws and the thinning; it returns the next draws of all chains, shape (chains,
             n_draws, ...).
         monitored: turns draws into the quantities that must converge, shape (chains, n_draws, k).
-        length: draws per chain; a longer run is thinned to this length.
-        required_ess: the required effective sample size, in bulk and tail.
+        length: draws per chain before the first check; a longer run is thinned, and keeps as many to twice as many.
+        effort: the required effective sample size, and by how much the limit is raised.
     """
-    thinning, draws = 1, run(length, 1)
-    for rounds in range(_MAX_ROUNDS):
-        if rounds:  # double the run: keep every second draw, and add as many new ones with twice the thinning
-            thinning *= 2
-            kept = draws[:, 1::2]
-            draws = np.concatenate([kept, run(length - kept.shape[1], thinning)], axis=1)
+    thinning, draws, sweeps_left = 1, run(length, 1), (_MAX_LENGTHS * effort.extension - 1) * length
+    while True:
         quantities = monitored(draws)
-        k = quantities.shape[2]
-        columns = np.unique(np.linspace(0, k - 1, min(k, _MAX_MONITORED)).astype(int))
-        r_hats, *sizes = diagnose(quantities[:, :, columns])
-        worst, (bulk, tail) = float(r_hats.max()), (float(size.min()) for size in sizes)
-        reached = has_converged(worst) and min(bulk, tail) >= required_ess
-        if reached:
-            break
-    diagnostics = {"r_hat": worst, "ess_bulk": bulk, "ess_tail": tail}
-    return ChainRun(draws, diagnostics, reached, float(1.0 / np.sqrt(bulk)))
+        convergence = judge(quantities[:, :, monitored_columns(quantities.shape[2])], effort)
+        if convergence.reached or sweeps_left <= 0:
+            return ChainRun(draws, convergence)
+        more = math.ceil((convergence.growth - 1.0) * draws.shape[1])
+        if convergence.from_start:
+            draws = draws[:, draws.shape[1] // 2 :]
+        if draws.shape[1] + more > 2 * length:
+            draws = draws[:, (draws.shape[1] + 1) % 2 :: 2]  # the last draw stays, so that all are evenly spaced
+            thinning, more = 2 * thinning, math.ceil(more / 2)
+        more = max(min(more, math.ceil(sweeps_left / thinning)), length - draws.shape[1])
+        draws = np.concatenate([draws, run(more, thinning)], axis=1)
+        sweeps_left -= more * thinning
 
 
 class Trace:

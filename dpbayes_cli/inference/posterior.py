@@ -11,6 +11,9 @@ if TYPE_CHECKING:
 QUANTILES = {"q05": 0.05, "q50": 0.50, "q95": 0.95}
 NAIVE_WARNING = "the naive (plug-in) posterior ignores the noise and is too narrow"
 
+MORE = 8
+"""The factor by which ``dpbayes infer --more`` raises the limit of chains."""
+
 Method = Literal["noise-aware", "chain", "naive"]
 
 
@@ -21,7 +24,9 @@ class Effort:
     Attributes:
         summary_draws: the number of independent draws if a summary has no closed form. With the default of 2^15 the
             Monte Carlo error of a mean is 0.6 % of the posterior standard deviation.
-        ess: the effective sample size that chains must reach, in bulk and tails.
+        ess: the effective sample size that chains must reach at least, in bulk and tails.
+        more: how many times the limit of chains is multiplied by ``MORE``; the same generator then continues the same
+            chains.
         mcmc_sweeps: the number of sweeps of each chain after warm-up; only for hidden Markov models.
         state_sampler: whether the states of a sequence are drawn together (``blocked``), or one after the other with
             the transitions integrated out (``collapsed``); only for hidden Markov models.
@@ -29,8 +34,14 @@ class Effort:
 
     summary_draws: int = 1 << 15
     ess: float = 400.0
+    more: int = 0
     mcmc_sweeps: int = 120
     state_sampler: Literal["blocked", "collapsed"] = "blocked"
+
+    @property
+    def extension(self) -> int:
+        """How many times as long as their usual limit chains may become."""
+        return int(MORE**self.more)
 
 
 @dataclass(frozen=True)
@@ -64,7 +75,7 @@ class Posterior:
         exact: whether the draws are independent draws from the exact posterior, up to floating-point rounding.
         monte_carlo: the largest Monte Carlo standard error of a mean, as a fraction of the posterior standard
             deviation; 0 if nothing was sampled.
-        diagnostics: R-hat and effective sample sizes, if chains were run.
+        diagnostics: R-hat, effective sample sizes and the p-value of agreement, if chains were run.
         warnings: what a reader must know before using the posterior.
         chains: all draws of the Markov chains, shape (n_chains, n_draws_per_chain, n_parameters); None if the draws are
             independent.

@@ -154,13 +154,13 @@ class AnchoredStorage:
 
     @contextmanager
     def replacing(self, state: State) -> Iterator[list[Dispute]]:
-        """Lock the anchors while another chain replaces the ledger; at the end, append the new head to the anchors.
+        """Lock the anchors while another ledger replaces this one; at the end, append its head to the anchors.
 
         Args:
-            state: the state of the other chain, to which the ``with`` block may append entries.
+            state: the state of the other ledger, to which the ``with`` block may append entries.
 
         Yields:
-            The disputes between the anchors and the other chain.
+            The disagreements between the anchors and the other ledger.
         """
         with _Locks() as locks:
             disputes = self._disputes(state, sorted(self.paths(state)), None, locks.lock)

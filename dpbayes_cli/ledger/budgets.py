@@ -80,6 +80,11 @@ class Budget(ABC):
         """Return the budget as the ledger stores it."""
         return {"kind": self.kind} | {field.name: decimal_text(getattr(self, field.name)) for field in fields(self)}
 
+    @property
+    def stated(self) -> dict[str, str]:
+        """The numbers that a user states to open an account with this budget, by option."""
+        return {each.name: decimal_text(getattr(self, each.name)) for each in fields(self) if each.name in _CHECKS}
+
     def amended(self, changes: Mapping[str, Decimal]) -> Budget:
         """Return the budget with other totals.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -14,16 +14,16 @@ from dpbayes_cli.base.errors import BudgetError
 from dpbayes_cli.base.numeric import decimal_text
 from dpbayes_cli.ledger.budgets import PureBudget, component_texts, order_of
 from dpbayes_cli.ledger.data_names import is_same_source
+from dpbayes_cli.ledger.limits import check_open
 from dpbayes_cli.ledger.populations import check_population
-from dpbayes_cli.ledger.process_identity import is_running
+from dpbayes_cli.ledger.process_identity import is_running, this_process
 from dpbayes_cli.ledger.records import ReleaseRecord
 from dpbayes_cli.ledger.replay import record_layout
 from dpbayes_cli.ledger.state import Account, State
+from dpbayes_cli.ledger.union_budget import DEFAULT_EPSILON, default_budget
 from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.privacy.neighbors import Neighbors
 
-DEFAULT_EPSILON = Decimal(3)
-"""The total epsilon of an account that is opened by its first release."""
 _MAX_LISTED = 20
 """How many of the latest releases a refusal lists."""
 
@@ -44,6 +44,7 @@ class Charge:
         unit: the column that holds the privacy unit's ID; None: each record is a unit of its own.
         purpose: the purpose of the release, which the history keeps.
         analyst: the analyst whose limit is charged in addition to the account, or None.
+        delta: the delta that the request states, or None.
     """
 
     account: str
@@ -60,6 +61,7 @@ class Charge:
     unit: str | None = None
     purpose: str = ""
     analyst: str | None = None
+    delta: Decimal | None = None
 
 
 @dataclass(frozen=True)
@@ -68,14 +70,14 @@ class Reservation:
 
     Attributes:
         delta: the delta of the account's total; 0 if the total has no delta.
-        opened: whether the account was opened for this release.
+        opened: the total of the account in words if it was opened for this release; else empty.
     """
 
     release: ReleaseRecord
     payload: bytes | None
     document: bytes | None
     delta: Decimal
-    opened: bool
+    opened: str
 
 
 @dataclass(frozen=True)
@@ -119,7 +121,8 @@ def paying_account(state: State, charge: Charge) -> tuple[Account, bool]:
                 hint="add up what was released of these data, and open the account with the total that remains: "
                 f"dpbayes budget open {charge.account} --epsilon TOTAL",
             )
-        return Account(charge.account, PureBudget(DEFAULT_EPSILON), charge.neighbors, "", True, charge.unit), True
+        budget = default_budget(charge.guarantee, charge.delta)
+        return Account(charge.account, budget, charge.neighbors, "", True, charge.unit), True
     if account.neighbors is not charge.neighbors:
         raise BudgetError(
             f"the account {account.name!r} uses {account.neighbors} neighbors; this release uses {charge.neighbors}",
@@ -181,6 +184,23 @@ def find_release(state: State, account: Account, charge: Charge) -> tuple[str, R
     return label, known
 
 
+def begun_release(state: State, account: Account, charge: Charge) -> ReleaseRecord | None:
+    """Return the release that this process has charged, or one that the charge would go on with; else None."""
+    for known in state.charged(account, last=_MAX_LISTED):
+        if known.owner == this_process() and known.request_digest == charge.request_digest:
+            return known
+    return find_release(state, account, charge)[1]
+
+
+def charged_before(state: State, account: Account, charge: Charge) -> list[ReleaseRecord]:
+    """Return the releases of this very request that a charge may show or finish, whatever they cost."""
+    label = charge.label if charge.label is not None else f"request {charge.request_digest}"
+    if charge.fresh:
+        return list(_abandoned_draws(state, account, label, charge))
+    known = state.release(account, release_id_of(account.name, label))
+    return [known] if known is not None and known.request_digest == charge.request_digest else []
+
+
 def check_fits(state: State, account: Account, charge: Charge) -> None:
     """Refuse a charge that must not be made.
 
@@ -188,6 +208,7 @@ def check_fits(state: State, account: Account, charge: Charge) -> None:
         BudgetError: the charge does not fit the account or the analyst's limit, the request was paid for already, or
             another account has paid for these data.
     """
+    check_open(account)
     check_population(state, account, charge.source)
     unlabeled = charge.label is None and not charge.fresh
     for known in state.charged(account, charge.question_digest) if unlabeled else []:
@@ -276,14 +297,18 @@ def price_text(guarantee: Guarantee) -> str:
 
 def _remedy(account: Account, guarantee: Guarantee, missing: Mapping[str, Decimal]) -> str:
     if all(amount.is_finite() for amount in missing.values()):
-        command = f"dpbayes budget amend {account.name} --{account.budget.amounts[0]} TOTAL --reason TEXT"
-        return f"ask for less, or raise the total: {command}"
+        if account.opened:
+            command = f"dpbayes budget amend {account.name} --{account.budget.amounts[0]} TOTAL --reason TEXT"
+            return f"ask for less, or raise the total: {command}"
+        options = {**account.budget.stated, account.budget.amounts[0]: "TOTAL"}
+        opening = " ".join(f"--{name} {value}" for name, value in options.items())
+        return f"ask for less, or open the account with a larger total: dpbayes budget open {account.name} {opening}"
     if account.budget.kind == PureBudget.kind:
         opening = f"dpbayes budget open {account.name} --epsilon {decimal_text(DEFAULT_EPSILON)} --delta 1e-6"
         if guarantee.mu.is_finite():
             opening += " --gaussian"
         if account.opened:
-            return f"the account needs a pure epsilon, and {price_text(guarantee)} has none: use laplace or ops"
+            return f"the account is kept in pure epsilon for good, and {price_text(guarantee)} has no pure epsilon"
         return f"{price_text(guarantee)} has no pure epsilon, which a default account needs; open another: {opening}"
     if guarantee.order_max.is_finite():
         orders = [order_of(lane) for lane in account.budget.lanes if lane.startswith("rdp(")]
@@ -296,18 +321,25 @@ def _remedy(account: Account, guarantee: Guarantee, missing: Mapping[str, Decima
     return f"{price_text(guarantee)} has no finite cost in the privacy notion of this account"
 
 
+def _abandoned_draws(state: State, account: Account, base: str, charge: Charge) -> Iterator[ReleaseRecord]:
+    """Yield the unfinished new draws of a request from the same source whose processes have died."""
+    for release_id in account.unfinished:
+        known = state.release(account, release_id)
+        if known is None or not re.fullmatch(re.escape(base) + " fresh [1-9][0-9]*", known.label):
+            continue
+        is_same_request = known.request_digest == charge.request_digest
+        if is_same_request and is_same_source(known.source, charge.source) and not is_running(known.owner):
+            yield known
+
+
 def _fresh_label(state: State, account: Account, base: str, charge: Charge) -> tuple[str, ReleaseRecord | None]:
     """Return the label of a new draw, or of an unfinished draw if its process has died."""
 
     def is_taken(number: int) -> bool:
         return state.release(account, release_id_of(account.name, f"{base} fresh {number}")) is not None
 
-    for release_id in account.unfinished:
-        known = state.release(account, release_id)
-        if known is None or not re.fullmatch(re.escape(base) + " fresh [1-9][0-9]*", known.label):
-            continue
-        same = is_same_source(known.source, charge.source) and known.guarantee == charge.guarantee
-        if same and not is_running(known.owner):
+    for known in _abandoned_draws(state, account, base, charge):
+        if known.guarantee == charge.guarantee:
             return known.label, known
     bound = 1
     while is_taken(bound):

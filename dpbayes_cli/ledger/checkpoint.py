@@ -22,7 +22,7 @@ from dpbayes_cli.ledger.union_budget import parse_budget
 from dpbayes_cli.privacy.neighbors import Neighbors
 
 _INTERVAL_ENTRIES = 256
-"""The number of entries between two checkpoints; to replay so many takes a few milliseconds."""
+"""The number of entries between two checkpoints; replaying this many takes a few milliseconds."""
 _ACCOUNTS_PER_ENTRY = 8
 """The largest number of accounts per entry between checkpoints; more would let checkpoints fill the storage."""
 _PLAIN_STATE = ("anchor", "held", "changes", "key", "key_since", "blind")
@@ -31,6 +31,10 @@ _PLAIN_ACCOUNT = (
     "exhausted", "exhausted_limits",
 )  # fmt: skip
 """The attributes of an account that a checkpoint stores unchanged; ``_PLAIN_STATE`` names those of a state."""
+_ACCOUNTS = {1: "accounts", 2: "accounts_of_which_some_are_closed"}
+"""By the version of a stored state, the key of its accounts. Versions of dpbayes before 0.4 do not know that an account
+can be closed, and would charge it again; they refuse a state without the key of version 1. Only a state with a closed
+account has version 2, because digests of earlier checkpoints stay the same."""
 
 
 def is_due(state: State) -> bool:
@@ -45,9 +49,10 @@ def payload_key(sequence: int) -> str:
 
 def state_payload(state: State) -> bytes:
     """Return the stored form of a state as canonical JSON: everything except the releases."""
+    version = 2 if any(account.closed for account in state.accounts.values()) else 1
     document = {
-        "version": 1,
-        "accounts": [_stored(account) for account in state.accounts.values()],
+        "version": version,
+        _ACCOUNTS[version]: [_stored(account) for account in state.accounts.values()],
         "adopted": sorted([mark.sequence, mark.hash] for mark in state.adopted),
         **{name: getattr(state, name) for name in _PLAIN_STATE},
     }
@@ -62,15 +67,17 @@ def state_digest(state: State) -> str:
 def state_at(entry: Entry, payload: bytes, lookup: Transaction) -> State:
     """Return the state after a checkpoint, from its entry and payload; ``lookup`` finds older entries.
 
+    Every account with an earlier closing is closed, even if the checkpoint does not say so.
+
     Raises:
-        LedgerError: the payload does not belong to the checkpoint.
+        LedgerError: the payload does not belong to the checkpoint, or an earlier closing was changed.
     """
     try:
         if digest("payload", payload) != entry.fields["state"]:
             raise ValueError
         stored = json.loads(payload)
-        accounts = [_account(fields) for fields in stored["accounts"]]
-        return State(
+        accounts = [_account(fields) for fields in stored[_ACCOUNTS[stored["version"]]]]
+        state = State(
             accounts={account.name: account for account in accounts},
             last=entry,
             base=entry.sequence,
@@ -80,6 +87,10 @@ def state_at(entry: Entry, payload: bytes, lookup: Transaction) -> State:
             lookup=lookup,
             **{name: stored[name] for name in _PLAIN_STATE},
         )
+        for closing in state.find("close"):
+            if closing.sequence < entry.sequence:
+                state.accounts[closing.fields["account"]].closed = closing.fields["time"]
+        return state
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise LedgerError(
             f"the checkpoint in entry {entry.sequence} is damaged", hint="dpbayes budget verify lists all findings"
@@ -95,6 +106,7 @@ def _stored(account: Account) -> dict[str, Any]:
         "charged_by": {analyst: component_texts(lanes) for analyst, lanes in account.charged_by.items()},
         "limits": {analyst: budget.serialize() for analyst, budget in account.limit_budgets.items()},
         "notice": None if account.notice is None else decimal_text(account.notice),
+        **({"closed": account.closed} if account.closed else {}),  # digests of earlier checkpoints have no such key
     }
 
 
@@ -107,6 +119,7 @@ def _account(stored: dict[str, Any]) -> Account:
         charged_by={analyst: _lanes(lanes) for analyst, lanes in stored["charged_by"].items()},
         limit_budgets={analyst: _budget(json.dumps(budget)) for analyst, budget in stored["limits"].items()},
         notice=None if stored["notice"] is None else Decimal(stored["notice"]),
+        closed=stored.get("closed", ""),
         whole=False,
     )
 

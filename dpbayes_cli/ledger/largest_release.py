@@ -38,7 +38,11 @@ def _largest_fitting(account: Account, maximum: Decimal, guarantee_at: Callable[
     """Return the largest parameter whose privacy cost fits, by bisection over its logarithm."""
 
     def fits(value: Decimal) -> bool:
-        return not account.exhausted and not account.budget.shortfall(account.charged, guarantee_at(value))
+        return (
+            not account.exhausted
+            and not account.closed
+            and not account.budget.shortfall(account.charged, guarantee_at(value))
+        )
 
     if not fits(SMALLEST_EPSILON):
         return Decimal(0)

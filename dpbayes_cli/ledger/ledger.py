@@ -8,21 +8,24 @@ from decimal import Decimal
 from typing import Any
 
 from dpbayes_cli.base.canonical import digest
-from dpbayes_cli.base.errors import BudgetError, LedgerError
+from dpbayes_cli.base.errors import BudgetError, LedgerError, amounts_text
 from dpbayes_cli.ledger.budgets import Budget
 from dpbayes_cli.ledger.chain import Entry
 from dpbayes_cli.ledger.charging import (
     Charge,
     Preview,
     Reservation,
+    begun_release,
+    charged_before,
     check_fits,
     find_release,
     paying_account,
     release_id_of,
 )
 from dpbayes_cli.ledger.data_names import file_numbers
-from dpbayes_cli.ledger.limits import describe_change, opening_entry
+from dpbayes_cli.ledger.limits import check_open, closing_entry, describe_change, opening_entry
 from dpbayes_cli.ledger.payloads import document_key, sealed_payload, stored_document
+from dpbayes_cli.ledger.populations import has_paid
 from dpbayes_cli.ledger.process_identity import this_process
 from dpbayes_cli.ledger.records import ReleaseRecord
 from dpbayes_cli.ledger.state import Account, State
@@ -69,7 +72,8 @@ class Ledger(VerifiedChain):
             known = state.accounts.get(name)
             if known is None:
                 self.append(transaction, state, opening_entry(requested, separate))
-            elif known.terms != requested.terms:
+            elif known.closed or known.terms != requested.terms:
+                check_open(known)
                 change = "--epsilon TOTAL" if known.separate_population or separate is None else "--separate-population"
                 raise BudgetError(
                     f"the account {name!r} is already open with other terms (total, neighbors, unit or population)",
@@ -93,12 +97,25 @@ class Ledger(VerifiedChain):
         """
         with self.writing() as (transaction, state):
             account = _account(state, name)
+            check_open(account)
             fields = entry(account)
             subject, content = describe_change(fields)
             new = account.changes.get(subject) != content
             if new:
                 self.append(transaction, state, fields)
             return account, new
+
+    def close_account(self, name: str, reason: str) -> tuple[Account, bool]:
+        """Close an account for good; return it, and whether it was open until now.
+
+        Raises:
+            BudgetError: there is no such account.
+        """
+        with self.writing() as (transaction, state):
+            account = _account(state, name)
+            if is_open := not account.closed:
+                self.append(transaction, state, closing_entry(account, reason))
+            return account, is_open
 
     def preview(self, charge: Charge) -> Preview:
         """Return what ``reserve`` would do, without changing anything.
@@ -119,6 +136,29 @@ class Ledger(VerifiedChain):
             check_fits(state, account, charge)
             after = account.budget.added(account.charged, charge.guarantee)
             return Preview(release_id, None, account.budget.remaining(after), opened)
+
+    def begun(self, charge: Charge) -> ReleaseRecord | None:
+        """Return the release that this process has charged, or that the same command would finish; else None."""
+        if not self.storage.exists:
+            return None
+        with self.anchored.reading() as (_, state):
+            account = state.accounts.get(charge.account)
+            return None if account is None else begun_release(state, account, charge)
+
+    def has_paid(self, charge: Charge) -> bool:
+        """Return whether the account has paid for any of the data before."""
+        if not self.storage.exists:
+            return False
+        with self.anchored.reading() as (_, state):
+            return has_paid(state, charge.account, charge.source)
+
+    def charged_before(self, charge: Charge) -> list[ReleaseRecord]:
+        """Return the releases of this very request that a charge may show or finish, whatever they cost."""
+        if not self.storage.exists:
+            return []
+        with self.anchored.reading() as (_, state):
+            account = state.accounts.get(charge.account)
+            return [] if account is None else charged_before(state, account, charge)
 
     def sealed(self, charge: Charge) -> bytes | None:
         """Return the stored draw of a release; None if it is not charged, or the ledger holds no draw of it."""
@@ -144,7 +184,7 @@ class Ledger(VerifiedChain):
             delta = account.budget.total.get("delta", Decimal(0))
             if known is not None:
                 sealed, document = sealed_payload(transaction, known), stored_document(transaction, known)
-                return Reservation(known, sealed, document, delta, False)
+                return Reservation(known, sealed, document, delta, "")
             check_fits(state, account, charge)
             if opened:
                 self.append(transaction, state, opening_entry(account))
@@ -162,7 +202,8 @@ class Ledger(VerifiedChain):
             if numbers := file_numbers(charge.source):
                 fields["inodes"] = numbers
             self.append(transaction, state, fields)
-            return Reservation(state.accounts[account.name].recent[release_id], None, None, delta, opened)
+            total = amounts_text(account.budget.stated) if opened else ""
+            return Reservation(state.accounts[account.name].recent[release_id], None, None, delta, total)
 
     def seal(self, release: ReleaseRecord, account: str, payload: bytes) -> bytes:
         """Store the draw of a release as its final draw; if the ledger holds one already, return that draw instead.

@@ -86,6 +86,25 @@ def notice_entry(account: Account, share: Decimal | None, reason: str) -> dict[s
     return {"kind": "notice", "account": account.name, "share": stated, "reason": reason}
 
 
+def closing_entry(account: Account, reason: str) -> dict[str, Any]:
+    """Return the entry that closes an account for good."""
+    return {"kind": "close", "account": account.name, "reason": reason}
+
+
+def check_open(account: Account) -> None:
+    """Refuse a closed account.
+
+    Raises:
+        BudgetError: the account is closed.
+    """
+    if account.closed:
+        raise BudgetError(
+            f"the account {account.name!r} was closed on {account.closed}: it can no longer be charged, changed or "
+            "opened",
+            hint="its releases can still be shown and verified; for data of other people, name another account",
+        )
+
+
 def describe_change(fields: Mapping[str, Any]) -> tuple[str, str]:
     """Return what an entry changes in an account (its kind and analyst), and its content without user and time.
 

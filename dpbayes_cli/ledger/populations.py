@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 
 from dpbayes_cli.base.errors import BudgetError
-from dpbayes_cli.base.numeric import decimal_text
 from dpbayes_cli.ledger.data_names import data_names, data_term, resolve_file
 from dpbayes_cli.ledger.state import Account, State
 from dpbayes_cli.privacy.neighbors import Neighbors
@@ -38,6 +37,11 @@ def check_population(state: State, account: Account, source: str) -> None:
             )
 
 
+def has_paid(state: State, account: str, source: str) -> bool:
+    """Return whether an account has paid for any file or table of a source."""
+    return account in state.accounts and any(_payer(state, name, account) is not None for name in data_names(source))
+
+
 def _payer(state: State, name: str, account: str | None = None) -> str | None:
     """Return the account (only ``account`` if given) that has paid for the file or table of this name, or None."""
     prefix = f"paid by {account} for " if account else ""
@@ -57,7 +61,8 @@ def _payer(state: State, name: str, account: str | None = None) -> str | None:
 def _account_command(state: State, account: Account) -> str:
     if account.name in state.accounts:
         return f"dpbayes budget amend {account.name}"
-    opening = f"dpbayes budget open {account.name} --epsilon {decimal_text(account.budget.total['epsilon'])}"
+    stated = " ".join(f"--{name} {value}" for name, value in account.budget.stated.items())
+    opening = f"dpbayes budget open {account.name} {stated}"
     if account.neighbors is not Neighbors.REPLACE_ONE:
         opening += f" --neighbors {account.neighbors}"
     return opening if account.unit is None else f"{opening} --unit {shlex.quote(account.unit)}"

@@ -1,7 +1,7 @@
 """Rebuild a chain from the readable entries of a damaged one, so that no spent budget becomes available again.
 
 Entries that verify are kept as they are. A readable charge that does not verify is charged again under a new name, even
-if it does not fit. A total or limit is lowered if a readable entry that does not verify states a smaller one.
+if this exceeds the budget. A total or limit is lowered if a readable entry that does not verify states a smaller one.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dpbayes_cli.base.canonical import digest
-from dpbayes_cli.base.errors import LedgerError, SpecError
+from dpbayes_cli.base.errors import LedgerError, SpecError, amounts_text
 from dpbayes_cli.ledger.budgets import Budget, component_texts
 from dpbayes_cli.ledger.chain import Entry, next_entry
 from dpbayes_cli.ledger.charging import price_text, release_id_of
@@ -99,6 +99,7 @@ class RebuiltChain:
     def account_for(self, entries: Iterable[Entry]) -> None:
         """Add the accounts, the charges and the smallest totals that readable but unverified entries state."""
         totals: list[dict[str, Any]] = []
+        closings: list[dict[str, Any]] = []
         for entry in entries:
             self.lost.append(f"entry {entry.sequence} does not verify")
             with suppress(*_MALFORMED):  # listed already as an entry that does not verify
@@ -116,9 +117,15 @@ class RebuiltChain:
                     self._charge_again(fields["account"], fields)
                 elif kind in {"amend", "limit"}:
                     totals.append(fields)
+                elif kind == "close":
+                    closings.append(fields)
         for fields in totals:
             with suppress(*_MALFORMED, SpecError):
                 self._tighten(fields)
+        for fields in closings:
+            with suppress(*_MALFORMED):
+                if self.add({"kind": "close", "account": fields["account"], "reason": "a closing can still be read"}):
+                    self.tightened.append(f"account {fields['account']!r} is closed")
 
     def _charge_again(self, account: str, fields: Mapping[str, Any]) -> None:
         name = f"{release_id_of(account, fields['label'])} of account {account}"
@@ -130,7 +137,9 @@ class RebuiltChain:
         label = next(label for label in labels if release_id_of(account, label) not in known)
         again = release_id_of(account, label)
         if self.add({**fields, "label": label, "release_id": again, "lost": True}):
-            self.charged.append(f"{name} at {price_text(known[again].guarantee)}, the price that can be read")
+            self.charged.append(
+                f"{name} at {price_text(known[again].guarantee)}, the only price that can still be read"
+            )
         else:
             self.lost.append(f"the charge of release {name} is malformed: it is not counted")
 
@@ -161,4 +170,4 @@ def unfinished(state: State) -> list[tuple[Account, ReleaseRecord]]:
 
 
 def _amount(budget: Budget) -> str:
-    return ", ".join(f"{name} {value}" for name, value in component_texts(budget.total).items())
+    return amounts_text(component_texts(budget.total))

@@ -94,7 +94,7 @@ def advance_release(known: ReleaseRecord | None, fields: Mapping[str, Any], entr
 def terms_of(fields: Mapping[str, Any]) -> list[str]:
     """Return the index terms of an entry; by each term, the entry is found without reading all entries."""
     kind, account = fields["kind"], fields["account"]
-    terms = ["checkpoint"] if kind == "checkpoint" else []
+    terms = [kind] if kind in {"checkpoint", "close"} else []
     if account:
         terms.append(f"account:{account}")
     if "release_id" in fields:

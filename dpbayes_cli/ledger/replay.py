@@ -66,7 +66,7 @@ def _apply(state: State, entry: Entry) -> None:
         _apply_to_ledger(state, kind, fields)
     elif kind == "open":
         _open(state, name, fields)
-    elif kind in {"amend", "limit", "notice"}:
+    elif kind in {"amend", "limit", "notice", "close"}:
         _apply_to_account(state.accounts[name], kind, fields)
     else:
         _apply_to_release(state, state.accounts[name], fields, entry)
@@ -105,7 +105,11 @@ def _is_separate(fields: Mapping[str, Any]) -> bool:
 
 
 def _apply_to_account(account: Account, kind: str, fields: Mapping[str, Any]) -> None:
-    if kind == "notice":
+    if account.closed:
+        raise ValueError("the account is closed")
+    if kind == "close":
+        account.closed = fields["time"]
+    elif kind == "notice":
         share = fields["share"]
         account.notice = None if share is None else parse_decimal(share)
     else:
@@ -200,6 +204,8 @@ def record_layout(request: Mapping[str, Any], unit: str | None) -> str:
 
 def _check_fits(account: Account, analyst: str | None, guarantee: Guarantee) -> None:
     """Require that a charge fits; a salvaged charge is not checked, because its release may have been seen."""
+    if account.closed:
+        raise ValueError("the account is closed")
     if account.exhausted or account.budget.shortfall(account.charged, guarantee):
         raise ValueError("the charge does not fit the budget")
     if (analyst is None) != (not account.limit_budgets):

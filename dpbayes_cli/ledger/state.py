@@ -60,6 +60,7 @@ class Account:
         layouts: by file layout, the ID of the first release that used it.
         exhausted: why the whole total counts as spent until it is amended, or an empty text.
         exhausted_limits: the analysts whose limits count as spent until they are set again.
+        closed: when the account was closed for good, or an empty text.
         recent: the releases after the checkpoint that the state started from; all releases if it started empty.
         whole: whether ``recent`` holds all releases.
     """
@@ -81,6 +82,7 @@ class Account:
     layouts: dict[str, str] = field(default_factory=dict)
     exhausted: str = ""
     exhausted_limits: list[str] = field(default_factory=list)
+    closed: str = ""
     recent: dict[str, ReleaseRecord] = field(default_factory=dict)
     whole: bool = True
 

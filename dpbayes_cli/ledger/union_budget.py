@@ -20,8 +20,10 @@ from dpbayes_cli.ledger.budgets import (
     RenyiBudget,
     lane_of,
 )
-from dpbayes_cli.privacy.guarantee import check_delta, check_order
+from dpbayes_cli.privacy.guarantee import Guarantee, check_delta, check_order
 
+DEFAULT_EPSILON = Decimal(3)
+"""The total epsilon of an account that is opened by its first release."""
 DEFAULT_ORDERS = (
     Decimal("1.5"),
     *(Decimal(order) for order in (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 128, 256)),
@@ -53,7 +55,7 @@ class UnionBudget(Budget):
         delta_approx: the part of delta for releases that have their own delta.
     """
 
-    kind, amounts, notion = "renyi", ("epsilon",), "(epsilon, delta) whose parts of delta are fixed"
+    kind, amounts, notion = "renyi", ("epsilon",), "(epsilon, delta), with delta divided into fixed parts"
     epsilon: Decimal
     delta: Decimal
     orders: tuple[tuple[Decimal, Decimal], ...]
@@ -135,6 +137,18 @@ class UnionBudget(Budget):
             "orders": {decimal_text(order): decimal_text(part) for order, part in self.orders},
             "delta_approx": decimal_text(self.delta_approx),
         }
+
+
+def default_budget(guarantee: Guarantee, delta: Decimal | None) -> Budget:
+    """Return the total of an account that is opened by its first release, in the kind that this release needs.
+
+    It is pure epsilon if the release has one; otherwise it is epsilon and the delta that the request states, kept in
+    Gaussian DP if the release fits no other way.
+    """
+    kinds: list[Budget] = [PureBudget(DEFAULT_EPSILON)]
+    if delta is not None and not guarantee.epsilon.is_finite():
+        kinds = [UnionBudget.divide(DEFAULT_EPSILON, delta), GaussianBudget.of_statement(DEFAULT_EPSILON, delta)]
+    return next((budget for budget in kinds if not budget.shortfall(budget.nothing, guarantee)), kinds[0])
 
 
 _KINDS: dict[object, type[Budget]] = {

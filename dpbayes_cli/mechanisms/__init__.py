@@ -1,1 +1,16 @@
-"""Each file holds one mechanism. No mechanism imports another mechanism or a model."""
+"""The mechanisms, one per file. Users of the library choose one by its class name, as in ``Laplace(epsilon=1)``."""
+
+from typing import Any
+
+
+def __getattr__(name: str) -> Any:
+    from dpbayes_cli.core.choice import mechanism_maker
+
+    return mechanism_maker(name)
+
+
+def __dir__() -> list[str]:
+    from dpbayes_cli.core.choice import choice_names
+    from dpbayes_cli.core.registry import MECHANISMS
+
+    return choice_names(MECHANISMS)

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, ClassVar
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.columns import RecordPolicy, has_stand_in
 from dpbayes_cli.core.model import MethodInfo, Model
-from dpbayes_cli.core.noisy_observation import NoisyTables, RecordCount, Scope
+from dpbayes_cli.core.noisy_observation import NoisyTables, RecordCount, Scope, record_count
 from dpbayes_cli.core.options import EpsilonOptions, Options
 from dpbayes_cli.core.plan import Plan, Step
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.core.statistic import Statistic, TableCounts, Witness, for_units
 from dpbayes_cli.mechanisms.samplers.calibrated_noise import NoiseMechanism
-from dpbayes_cli.models.families.capabilities import record_count
 from dpbayes_cli.models.families.discrete_bayes_net import DiscreteBayesNet, cell_of
 from dpbayes_cli.privacy.dag import Network
 from dpbayes_cli.privacy.kinds import PureDP

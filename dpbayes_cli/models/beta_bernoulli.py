@@ -10,12 +10,13 @@ from msgspec import Meta
 from dpbayes_cli.base.cell_grammar import check_levels
 from dpbayes_cli.core.columns import Column, RecordPolicy
 from dpbayes_cli.core.examples import Example
+from dpbayes_cli.core.findings import Findings, share_of
 from dpbayes_cli.core.model import MethodInfo
-from dpbayes_cli.core.noisy_observation import NoisyCounts
+from dpbayes_cli.core.noisy_observation import NoisyCounts, record_count
 from dpbayes_cli.core.section import Level, Section, require_type
 from dpbayes_cli.core.statistic import CountAt, Statistic, Witness
 from dpbayes_cli.models.families.beta_probability import BetaProbability, PriorFailures, PriorSuccesses
-from dpbayes_cli.models.families.capabilities import Arithmetic, Simulated, record_count
+from dpbayes_cli.models.families.capabilities import Arithmetic, Simulated
 from dpbayes_cli.privacy.conjugate import DirichletFamily
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.noise import NoiseLaw
@@ -107,6 +108,9 @@ class BetaBernoulli(BetaProbability):
     def predictive(self, mean: Sequence[float]) -> dict[str, float]:
         """Return the probabilities that a new valid record is a success or a failure."""
         return {self.success: mean[0], self.failure: 1.0 - mean[0]}
+
+    def findings(self, column: str, estimates: Sequence[float]) -> Findings:
+        return Findings((share_of(column, self.success, 0),))
 
     def statistic(self, policy: RecordPolicy) -> Statistic:
         """Return the number of successes; also the number of failures, unless the public number of records determines

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from dpbayes_cli.base.numeric import LEAST_DIVISOR
 from dpbayes_cli.core.columns import Outside
 from dpbayes_cli.core.examples import Example
+from dpbayes_cli.core.findings import Fact, Findings
 from dpbayes_cli.core.model import MethodInfo
 from dpbayes_cli.core.section import Section
 from dpbayes_cli.models.families.beta_probability import BetaProbability, PriorFailures, PriorSuccesses
@@ -80,6 +81,10 @@ class BetaGeometric(WholeNumber, BetaProbability):
     def predictive(self, mean: Sequence[float]) -> dict[str, float]:
         """Return the mean number of failures at the posterior mean of the probability."""
         return {"mean": (1.0 - mean[0]) / max(mean[0], LEAST_DIVISOR)}
+
+    def findings(self, column: str, estimates: Sequence[float]) -> Findings:
+        failures = f"if {column or 'each number'} counts the failures before the first success"
+        return Findings((Fact("about", 0, f"of attempts succeed, {failures}", is_share=True),))
 
     @property
     def default_support(self) -> tuple[float, float]:

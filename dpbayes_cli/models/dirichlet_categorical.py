@@ -9,11 +9,13 @@ from msgspec import Meta
 from dpbayes_cli.base.cell_grammar import check_levels
 from dpbayes_cli.core.columns import Column, RecordPolicy
 from dpbayes_cli.core.examples import Example
+from dpbayes_cli.core.findings import Findings, share_of
 from dpbayes_cli.core.model import MethodInfo
-from dpbayes_cli.core.noisy_observation import NoisyCounts
+from dpbayes_cli.core.noisy_observation import NoisyCounts, record_count
 from dpbayes_cli.core.section import Level, Positive, Section, require_type
 from dpbayes_cli.core.statistic import CountAt, Statistic, Witness
-from dpbayes_cli.models.families.capabilities import ConjugatePosterior, DirichletProbabilities, Simulated, record_count
+from dpbayes_cli.models.families.beta_probability import beta_quantiles
+from dpbayes_cli.models.families.capabilities import ConjugatePosterior, DirichletProbabilities, Simulated
 from dpbayes_cli.models.families.network_domain import by_key
 from dpbayes_cli.privacy.conjugate import DirichletFamily
 from dpbayes_cli.privacy.neighbors import Neighbors
@@ -21,6 +23,10 @@ from dpbayes_cli.privacy.noise import NoiseLaw
 
 if TYPE_CHECKING:
     import numpy as np
+
+    from dpbayes_cli.base.numeric import Floats
+_FEW = 4
+"""Up to this many categories, a result names the share of each."""
 
 
 class DirichletCategoricalDomain(Section, frozen=True, kw_only=True):
@@ -80,6 +86,8 @@ class DirichletCategorical(DirichletProbabilities, ConjugatePosterior):
     first_spec: ClassVar[Mapping[str, str]] = {"categories": "[yes, no, undecided]"}
     first_spec_drawn: ClassVar[Mapping[str, str]] = {"on_invalid": "impute:undecided"}
 
+    has_one_unit: ClassVar[bool] = True
+
     labels: tuple[str, ...]
     concentration: tuple[float, ...]
 
@@ -107,6 +115,17 @@ class DirichletCategorical(DirichletProbabilities, ConjugatePosterior):
     def predictive(self, mean: Sequence[float]) -> dict[str, float]:
         """Return the probability that a new valid record falls into each category."""
         return dict(zip(self.labels, mean, strict=True))
+
+    def findings(self, column: str, estimates: Sequence[float]) -> Findings:
+        """Return the shares of the categories with the highest estimates; of all categories, if they are few."""
+        order = sorted(range(len(self.labels)), key=lambda k: -estimates[k])
+        few = len(order) <= _FEW
+        topic = "" if few else f"the two highest shares of {len(order)} categories"
+        return Findings(tuple(share_of(column, self.labels[k], k) for k in order[: len(order) if few else 2]), topic)
+
+    def prior_quantiles(self, levels: "Floats") -> "Floats":
+        total = sum(self.concentration)
+        return beta_quantiles(self.concentration, [total - c for c in self.concentration], levels)
 
     def statistic(self, policy: RecordPolicy) -> Statistic:
         """Return the K counts.

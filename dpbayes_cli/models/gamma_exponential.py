@@ -9,11 +9,12 @@ from msgspec import Meta
 from dpbayes_cli.base.numeric import LEAST_DIVISOR
 from dpbayes_cli.core.columns import NumericColumn, Outside, check_bounds
 from dpbayes_cli.core.examples import Example
+from dpbayes_cli.core.findings import Findings, mean_of
 from dpbayes_cli.core.model import MethodInfo
-from dpbayes_cli.core.section import Section
+from dpbayes_cli.core.section import Positive, Section, require_type, with_defaults
 from dpbayes_cli.models.families.bounded_numbers import ConjugateNumber
 from dpbayes_cli.models.families.capabilities import Arithmetic
-from dpbayes_cli.models.families.gamma_rate import GammaRate, PriorRate, PriorShape
+from dpbayes_cli.models.families.gamma_rate import GammaRate, PriorRate
 from dpbayes_cli.privacy.real_conjugate import GammaRateFamily
 
 if TYPE_CHECKING:
@@ -39,15 +40,17 @@ class GammaExponentialDomain(Section, frozen=True, kw_only=True):
 class GammaExponentialPrior(Section, frozen=True, kw_only=True):
     """Gamma prior on the rate."""
 
-    shape: PriorShape = 1.0
-    rate: PriorRate = 1.0
+    shape: Annotated[Positive | None, Meta(description="shape of the Gamma prior [0.5]")] = None
+    rate: PriorRate = None
 
 
 @dataclass(frozen=True)
 class GammaExponential(ConjugateNumber, GammaRate):
     """rate ~ Gamma(shape, rate); each record is a waiting time, exponential with that rate, clamped to a public bound.
 
-    The conjugate update adds the number of records to the shape and the sum of the times to the rate.
+    The conjugate update adds the number of records to the shape and the sum of the times to the rate. By default, the
+    prior weighs half a record: its density falls as the square root of the rate, from rates whose mean time is near the
+    upper bound to rates whose mean time is a hundredth of it.
 
     Source: Bernstein and Sheldon 2018 sec. 3.3 and Fig. 1 (exponential); Geumlek et al. 2017 sec. 3.
     """
@@ -72,7 +75,7 @@ class GammaExponential(ConjugateNumber, GammaRate):
     domain_type: ClassVar[type[Section]] = GammaExponentialDomain
     prior_type: ClassVar[type[Section]] = GammaExponentialPrior
     examples: ClassVar[tuple[Example, ...]] = (
-        Example({"upper": 2.5}, {"shape": 2.0}, support=(0.5, 4.0)),
+        Example({"upper": 2.5}, {"shape": 2.0, "rate": 1.0}, support=(0.5, 4.0)),
         Example({"upper": 2.5, "out_of_bounds": "drop"}, drawn=False),
     )
     first_spec: ClassVar[Mapping[str, str]] = {"upper": "100"}
@@ -82,6 +85,10 @@ class GammaExponential(ConjugateNumber, GammaRate):
     shape: float
     rate: float
     out_of_bounds: Outside = "clamp"
+
+    @classmethod
+    def complete_prior(cls, domain: Section, prior: Section) -> Section:
+        return with_defaults(prior, shape=0.5, rate=0.01 * require_type(domain, GammaExponentialDomain).upper)
 
     @property
     def column(self) -> NumericColumn:
@@ -99,6 +106,9 @@ class GammaExponential(ConjugateNumber, GammaRate):
     def predictive(self, mean: Sequence[float]) -> dict[str, float]:
         """Return the mean of a new record at the posterior mean of the rate."""
         return {"mean": 1.0 / max(mean[0], LEAST_DIVISOR)}
+
+    def findings(self, column: str, estimates: Sequence[float]) -> Findings:
+        return Findings((mean_of(column, convert=lambda rate: 1.0 / max(rate, LEAST_DIVISOR)),))
 
     def natural(self, theta: Any, arithmetic: Arithmetic) -> tuple[Any, Any]:
         """Return the coefficients of sum(x) and n in the log likelihood: -rate and log(rate)."""

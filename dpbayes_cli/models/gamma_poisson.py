@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from dpbayes_cli.core.columns import Outside
 from dpbayes_cli.core.examples import Example
+from dpbayes_cli.core.findings import Findings, mean_of
 from dpbayes_cli.core.model import MethodInfo
-from dpbayes_cli.core.section import Section
-from dpbayes_cli.models.families.bounded_numbers import WholeNumber
+from dpbayes_cli.core.section import Section, require_type, with_defaults
+from dpbayes_cli.models.families.bounded_numbers import WholeNumber, WholeNumberDomain
 from dpbayes_cli.models.families.capabilities import Arithmetic
 from dpbayes_cli.models.families.gamma_rate import GammaRate, PriorRate, PriorShape
 from dpbayes_cli.privacy.real_conjugate import GammaShapeFamily
@@ -24,14 +25,16 @@ class GammaPoissonPrior(Section, frozen=True, kw_only=True):
     """Gamma prior on the rate."""
 
     shape: PriorShape = 1.0
-    rate: PriorRate = 1.0
+    rate: PriorRate = None
 
 
 @dataclass(frozen=True)
 class GammaPoisson(WholeNumber, GammaRate):
     """rate ~ Gamma(shape, rate); each record is a count, Poisson(rate), clamped to a public bound.
 
-    The conjugate update adds the sum of the counts to the shape and the number of records to the rate.
+    The conjugate update adds the sum of the counts to the shape and the number of records to the rate. By default, the
+    prior is exponential with the upper bound as its mean: nearly flat over all rates below the bound, with the weight
+    of 1 / bound records.
 
     Source: Geumlek et al. 2017 sec. 3.2; Bernstein and Sheldon 2018 sec. 3.3.
     """
@@ -63,6 +66,10 @@ class GammaPoisson(WholeNumber, GammaRate):
     rate: float
     out_of_bounds: Outside = "clamp"
 
+    @classmethod
+    def complete_prior(cls, domain: Section, prior: Section) -> Section:
+        return with_defaults(prior, rate=1.0 / require_type(domain, WholeNumberDomain).upper)
+
     @property
     def number_family(self) -> "PoissonCounts":
         from dpbayes_cli.models.families.gamma_numbers import PoissonCounts
@@ -74,6 +81,9 @@ class GammaPoisson(WholeNumber, GammaRate):
 
     def predictive(self, mean: Sequence[float]) -> dict[str, float]:
         return {"mean": mean[0]}
+
+    def findings(self, column: str, estimates: Sequence[float]) -> Findings:
+        return Findings((mean_of(column),))
 
     def natural(self, theta: Any, arithmetic: Arithmetic) -> tuple[Any, Any]:
         """Return the coefficients of sum(x) and n in the log likelihood: log(rate) and -rate."""

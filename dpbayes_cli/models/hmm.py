@@ -14,14 +14,15 @@ from msgspec import Meta
 from dpbayes_cli.base.cell_grammar import check_levels
 from dpbayes_cli.core.columns import Column, CutColumn, RecordPolicy, has_stand_in
 from dpbayes_cli.core.examples import Example, discrete_example
+from dpbayes_cli.core.findings import Fact, Findings, share_of
 from dpbayes_cli.core.inference_options import InferenceOptions
-from dpbayes_cli.core.model import DataCheck, MethodInfo, NoisyStatistics
+from dpbayes_cli.core.model import MethodInfo, NoisyStatistics
 from dpbayes_cli.core.model_sections import StatesOverTime
-from dpbayes_cli.core.noisy_observation import NoisySequences
+from dpbayes_cli.core.noisy_observation import NoisySequences, record_count
 from dpbayes_cli.core.options import INFERENCE, option
 from dpbayes_cli.core.section import Level, Positive, Section, require_type
 from dpbayes_cli.core.statistic import Statistic
-from dpbayes_cli.models.families.capabilities import Simulated, record_count
+from dpbayes_cli.models.families.capabilities import Simulated
 from dpbayes_cli.models.families.discrete_bayes_net import table_statistic
 from dpbayes_cli.models.families.domain_types import StandIn
 from dpbayes_cli.models.families.latent_variables import LatentVariables
@@ -176,7 +177,6 @@ class Hmm(NoisyStatistics, LatentVariables):
     }
     first_spec_drawn: ClassVar[Mapping[str, str]] = {"sequence.impute": "north", "time.impute": "jan"}
     inference_options: ClassVar[type[InferenceOptions]] = HmmInference
-    data_check: ClassVar[DataCheck] = "levels"
     not_simulated: ClassVar[str] = LatentVariables.not_simulated
 
     @classmethod
@@ -259,6 +259,17 @@ class Hmm(NoisyStatistics, LatentVariables):
     def predictive(self, mean: Sequence[float]) -> dict[str, float]:
         """Return no prediction: it would depend on the sequence and the time step of the record."""
         return {}
+
+    def findings(self, column: str, estimates: Sequence[float]) -> Findings:
+        """Return the chance to stay in the most frequent state, and the likeliest value of the first feature there."""
+        sequence, time = (axis.role for axis in self.axes)
+        n_emissions, first = self.states * sum(self.sizes), self.features[0]
+        likeliest = max(range(self.sizes[0]), key=lambda k: estimates[k])
+        topic = (
+            f"each {sequence} is in one of {self.states} hidden states at each {time}, and state 1 is the most frequent"
+        )
+        stay = Fact("state 1 lasts for another step with a chance of about", n_emissions, is_share=True)
+        return Findings((stay, share_of(first.role, first.levels[likeliest], likeliest, "in it, about")), topic)
 
     def statistic(self, policy: RecordPolicy) -> Statistic:
         """Return, for each feature, the number of records of each sequence, time step and value.

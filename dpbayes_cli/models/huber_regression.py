@@ -44,7 +44,7 @@ class HuberRegression(ConvexNumberModel):
     """
 
     name: ClassVar[str] = "huber-regression"
-    summary: ClassVar[str] = "a number from features with Huber's loss, normal prior; predicts new records"
+    summary: ClassVar[str] = "regression of a number on features with Huber's loss, normal prior; predicts new records"
     info: ClassVar[MethodInfo] = MethodInfo(
         releases="Draws of the coefficients from a Gibbs posterior tempered for privacy, and nothing else.",
         guarantee="The mechanism gives the guarantee. A row of the design has norm at most c; with an intercept, c^2 "

@@ -10,12 +10,22 @@ from msgspec import Meta
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.columns import check_bounds
 from dpbayes_cli.core.examples import Example
+from dpbayes_cli.core.findings import Fact, Findings
 from dpbayes_cli.core.model import MethodInfo
 from dpbayes_cli.core.predictor import IntervalPredictor, fixed_target
-from dpbayes_cli.core.section import Positive, Section, require_type
+from dpbayes_cli.core.section import Positive, Section, require_type, with_defaults
+from dpbayes_cli.models.families.bounded_numbers import simulated_quantiles
 from dpbayes_cli.models.families.capabilities import NormalRegression, ScaledRegression
 from dpbayes_cli.models.families.domain_types import Bound
-from dpbayes_cli.models.families.joint_normal import STEPS, JointNormal, NumberBounds, prior_by_column
+from dpbayes_cli.models.families.joint_normal import (
+    STEPS,
+    JointNormal,
+    NumberBounds,
+    Spread,
+    check_one_prior,
+    is_conjugate,
+    prior_by_column,
+)
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
@@ -57,7 +67,10 @@ class LinearRegressionDomain(Section, frozen=True, kw_only=True):
 
 
 class LinearRegressionPrior(Section, frozen=True, kw_only=True):
-    """Conjugate prior of the regression, and normal-inverse-Wishart prior of the features; see ``dpbayes explain``."""
+    """A prior of numbers between the bounds, with the key spread, or a conjugate prior of the regression.
+
+    The second is used if another key is stated or the variance is known; it includes a prior of the features.
+    """
 
     mean: Annotated[
         dict[str, Bound],
@@ -73,11 +86,17 @@ class LinearRegressionPrior(Section, frozen=True, kw_only=True):
             "[a sixth of the range]"
         ),
     ] = msgspec.field(default_factory=dict)
-    strength: Annotated[Positive, Meta(description="weight of the prior means, in records")] = 1.0
-    slope_strength: Annotated[Positive, Meta(description="weight of the prior of the slopes, in records")] = 0.1
+    strength: Annotated[Positive | None, Meta(description="weight of the prior means, in records [1]")] = None
+    slope_strength: Annotated[
+        Positive | None, Meta(description="weight of the prior of the slopes, in records [0.1]")
+    ] = None
     variance_strength: Annotated[
-        Positive, Meta(description="weight of the prior of variance and covariances, in records")
-    ] = 0.2
+        Positive | None, Meta(description="weight of the prior of variance and covariances, in records [0.2]")
+    ] = None
+    spread: Spread = None
+
+    def __post_init__(self) -> None:
+        check_one_prior(self)
 
 
 _TARGET = {"column": "y", "lower": 0.0, "upper": 2.5}
@@ -89,6 +108,11 @@ class LinearRegression(JointNormal, NormalRegression):
     """The target is N(intercept + sum of beta_j x_j, variance) given the features x, which are jointly normal.
 
     The columns are the target, then the features in alphabetical order; each is clamped to public bounds.
+
+    The default prior says that the bounds hold most numbers, and no more: it is that of ``normal`` for each column,
+    with correlations that are uniform on [-1, 1]. If a key of
+    the conjugate prior is stated, or if the variance is known, the conjugate prior is used, which cannot be weak for
+    small and for large variances at once.
 
     Privacy: see ``JointNormal.statistic``; its columns are the target and all features.
 
@@ -143,6 +167,15 @@ class LinearRegression(JointNormal, NormalRegression):
     slope_strength: float
     variance_strength: float
     variance: float | None = None
+    spread: float | None = None  # of the prior of numbers between the bounds, which reads nothing else; else None
+
+    @classmethod
+    def complete_prior(cls, domain: Section, prior: Section) -> Section:
+        if require_type(domain, LinearRegressionDomain).variance is None and not is_conjugate(prior):
+            return with_defaults(prior, spread=1.0)
+        if require_type(prior, LinearRegressionPrior).spread is not None:
+            raise SpecError("spread has no effect if the variance is known", where="prior.spread", hint="remove it")
+        return with_defaults(prior, strength=1.0, slope_strength=0.1, variance_strength=0.2)
 
     @classmethod
     def build(cls, domain: Section, prior: Section) -> Self:
@@ -152,7 +185,8 @@ class LinearRegression(JointNormal, NormalRegression):
             SpecError: a feature has the name of the target or of the intercept; or the prior names an unknown column,
                 or has a deviation below the grid step.
         """
-        stated_prior, columns = require_type(prior, LinearRegressionPrior), require_type(domain, LinearRegressionDomain)
+        columns = require_type(domain, LinearRegressionDomain)
+        stated_prior = require_type(cls.complete_prior(domain, prior), LinearRegressionPrior)
         target, features = columns.target, dict(sorted(columns.features.items()))
         if target.column in features:
             raise SpecError(f"the target {target.column!r} is also a feature; remove it there", where="domain.features")
@@ -172,8 +206,8 @@ class LinearRegression(JointNormal, NormalRegression):
                     f"the prior deviation of {name!r} must be at least its grid step, {(high - low) / STEPS:g}",
                     where="prior.deviation",
                 )
-        strengths = stated_prior.strength, stated_prior.slope_strength, stated_prior.variance_strength
-        return cls(bounds, *by_column, *strengths, columns.variance)
+        strengths = stated_prior.slope_strength or 0.1, stated_prior.variance_strength or 0.2
+        return cls(bounds, *by_column, stated_prior.strength or 1.0, *strengths, columns.variance, stated_prior.spread)
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -191,6 +225,40 @@ class LinearRegression(JointNormal, NormalRegression):
         middles = [(low + high) / 2.0 for _, low, high in self.bounds[1:]]
         slopes = mean[1 : len(self.bounds)]
         return {self.column_names[0]: mean[0] + sum(b * x for b, x in zip(slopes, middles, strict=True))}
+
+    def findings(self, column: str, estimates: Sequence[float]) -> Findings:
+        """Return the slope with the largest effect over the range of its feature."""
+        target, features = self.column_names[0], self.features
+        effects = [abs(estimates[k]) * (high - low) for k, (_, low, high) in enumerate(self.bounds[1:], 1)]
+        strongest = effects.index(max(effects))
+        equal = " and the other columns equal" if len(features) > 1 else ""
+        change = f"with {features[strongest]} 1 higher{equal}, the mean of {target} changes by about"
+        others = features[0] if len(features) == 1 else f"{len(features)} columns"
+        return Findings((Fact(change, strongest + 1),), f"how {target} depends on {others} was estimated")
+
+    def prior_quantiles(self, levels: "Floats") -> "Floats":
+        """Return quantiles of Student and inverse Gamma laws, normal laws if the variance is known; see ``Model``.
+
+        Those of the default prior are simulated.
+        """
+        import numpy as np
+        from scipy.special import gammainccinv, ndtri, stdtrit
+
+        if self.spread is not None:
+            return simulated_quantiles(self.law(counted=False), levels)
+        means, deviations = np.asarray(self.prior_mean), np.asarray(self.deviation)
+        slopes = 1.0 / (self.slope_strength * deviations[1:] ** 2)
+        shares = np.array([1.0 / self.strength + float(means[1:] ** 2 @ slopes), *slopes])
+        freedom, scatter = 2.0 + self.variance_strength, self.variance_strength * deviations[0] ** 2
+        if self.variance is None:
+            standard, variance = stdtrit(freedom, levels), scatter / freedom
+        else:
+            standard, variance = ndtri(levels), self.variance
+        centers = np.array([means[0], *np.zeros(len(slopes))])
+        coefficients = centers[:, None] + np.sqrt(variance * shares)[:, None] * standard
+        if self.variance is not None:
+            return np.asarray(coefficients)
+        return np.vstack([coefficients, scatter / (2.0 * gammainccinv(freedom / 2.0, levels))])
 
     def predicted_column(self, requested: str | None) -> int:
         return fixed_target(self.name, self.column_names, 0, requested)
@@ -228,6 +296,11 @@ class LinearRegression(JointNormal, NormalRegression):
     def law(self, counted: bool) -> "RegressionRecords":
         from dpbayes_cli.models.families.regression_records import RegressionRecords
 
+        if self.spread is not None:
+            from dpbayes_cli.models.families.bounded_vectors import BoundedRegressionRecords, weak_prior
+
+            weak = weak_prior(self.columns)
+            return BoundedRegressionRecords(*weak, self.columns, counted, self.slope_strength, None, self.spread)
         half = (self.bounds[0][2] - self.bounds[0][1]) / 2.0
         freedom = len(self.bounds) + 1.0 + self.variance_strength
         variance = None if self.variance is None else self.variance / half**2

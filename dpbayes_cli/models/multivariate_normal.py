@@ -9,12 +9,22 @@ from msgspec import Meta
 
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.examples import Example
+from dpbayes_cli.core.findings import Findings, mean_of, other_columns
 from dpbayes_cli.core.model import MethodInfo
-from dpbayes_cli.core.section import Positive, Section, require_type
+from dpbayes_cli.core.section import Positive, Section, require_type, with_defaults
+from dpbayes_cli.models.families.bounded_numbers import simulated_quantiles
 from dpbayes_cli.models.families.domain_types import Bound
-from dpbayes_cli.models.families.joint_normal import JointNormal, NumberBounds, prior_by_column
+from dpbayes_cli.models.families.joint_normal import (
+    JointNormal,
+    NumberBounds,
+    Spread,
+    check_one_prior,
+    is_conjugate,
+    prior_by_column,
+)
 
 if TYPE_CHECKING:
+    from dpbayes_cli.base.numeric import Floats
     from dpbayes_cli.models.families.wishart_records import WishartRecords
 
 MAX_COLUMNS = 20
@@ -34,7 +44,11 @@ class MultivariateNormalDomain(Section, frozen=True, kw_only=True):
 
 
 class MultivariateNormalPrior(Section, frozen=True, kw_only=True):
-    """Normal-inverse-Wishart prior: E[covariance] = diag(deviation^2); the mean is N(mean, covariance / strength)."""
+    """A prior of numbers between the bounds, with the key spread, or a normal-inverse-Wishart prior.
+
+    The second is used if another key is stated: E[covariance] = diag(deviation^2), and the mean is N(mean, covariance /
+    strength).
+    """
 
     mean: Annotated[
         dict[str, Bound],
@@ -43,18 +57,25 @@ class MultivariateNormalPrior(Section, frozen=True, kw_only=True):
     deviation: Annotated[
         dict[str, Positive], Meta(description="for each column the prior standard deviation [a sixth of the range]")
     ] = msgspec.field(default_factory=dict)
-    strength: Annotated[Positive, Meta(description="weight of the prior mean, in records")] = 1.0
+    strength: Annotated[Positive | None, Meta(description="weight of the prior mean, in records [1]")] = None
     freedom: Annotated[
         Annotated[float, Meta(gt=0.0, le=1e6)] | None,
         Meta(description="degrees of freedom of the inverse Wishart prior, for D columns more than D + 1 [D + 3]"),
     ] = None
+    spread: Spread = None
+
+    def __post_init__(self) -> None:
+        check_one_prior(self)
 
 
 @dataclass(frozen=True)
 class MultivariateNormal(JointNormal):
     """Records are N(mean, covariance) vectors, each number clamped to public bounds.
 
+    The default prior says that the bounds hold most numbers, and no more: it is that of ``normal`` for each column,
+    with correlations that are uniform on [-1, 1]. If a key of the normal-inverse-Wishart prior is stated:
     covariance ~ inverse Wishart(freedom, diagonal scale); mean | covariance ~ N(prior mean, covariance / strength).
+    That prior cannot be weak for small and for large variances at once.
 
     Source: Bernstein and Sheldon 2018 sec. 3.2 (bounded statistics, Alg. 1); Foulds et al. 2016 sec. 3.
     """
@@ -90,6 +111,11 @@ class MultivariateNormal(JointNormal):
     }
 
     freedom: float
+    spread: float | None = None  # of the prior of numbers between the bounds, which reads nothing else; else None
+
+    @classmethod
+    def complete_prior(cls, domain: Section, prior: Section) -> Section:
+        return with_defaults(prior, **({"strength": 1.0} if is_conjugate(prior) else {"spread": 1.0}))
 
     @classmethod
     def build(cls, domain: Section, prior: Section) -> Self:
@@ -98,7 +124,7 @@ class MultivariateNormal(JointNormal):
         Raises:
             SpecError: the prior names an unknown column, or has too few degrees of freedom.
         """
-        stated_prior = require_type(prior, MultivariateNormalPrior)
+        stated_prior = require_type(cls.complete_prior(domain, prior), MultivariateNormalPrior)
         columns = sorted(require_type(domain, MultivariateNormalDomain).columns.items())  # in any order: one request
         freedom = len(columns) + 3.0 if stated_prior.freedom is None else stated_prior.freedom
         if not freedom > len(columns) + 1:
@@ -109,7 +135,7 @@ class MultivariateNormal(JointNormal):
             )
         bounds = tuple((name, box.lower, box.upper) for name, box in columns)
         by_column = prior_by_column(bounds, stated_prior.mean, stated_prior.deviation)
-        return cls(bounds, *by_column, stated_prior.strength, freedom)
+        return cls(bounds, *by_column, stated_prior.strength or 1.0, freedom, stated_prior.spread)
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -122,7 +148,34 @@ class MultivariateNormal(JointNormal):
     def predictive(self, mean: Sequence[float]) -> dict[str, float]:
         return dict(zip(self.column_names, mean, strict=False))
 
+    def findings(self, column: str, estimates: Sequence[float]) -> Findings:
+        names = self.column_names
+        others = names[1] if len(names) == 2 else other_columns(len(names) - 1)
+        topic = f"how {names[0]} and {others} vary together was estimated"
+        means = tuple(mean_of(name, k) for k, name in enumerate(names[:2]))
+        return Findings(means, topic if len(names) > 1 else "")
+
+    def prior_quantiles(self, levels: "Floats") -> "Floats":
+        """Return simulated quantiles of the default prior, or those of Student and inverse Gamma laws."""
+        import numpy as np
+        from scipy.special import gammainccinv, stdtrit
+
+        if self.spread is not None:
+            return simulated_quantiles(self.law(counted=False), levels)
+        size = len(self.bounds)
+        freedom = self.freedom - size + 1.0
+        scatter = np.square(self.deviation) * (self.freedom - size - 1.0)
+        means = np.sqrt(scatter / (self.strength * freedom))[:, None] * stdtrit(freedom, levels)
+        variances = scatter[:, None] / (2.0 * gammainccinv(freedom / 2.0, levels))
+        rows, columns = np.triu_indices(size)
+        spread = np.where((rows == columns)[:, None], variances[rows], np.nan)
+        return np.concatenate([np.asarray(self.prior_mean)[:, None] + means, spread])
+
     def law(self, counted: bool) -> "WishartRecords":
         from dpbayes_cli.models.families.wishart_records import WishartRecords
 
+        if self.spread is not None:
+            from dpbayes_cli.models.families.bounded_vectors import BoundedVectorRecords, weak_prior
+
+            return BoundedVectorRecords(*weak_prior(self.columns), self.columns, counted, self.spread)
         return WishartRecords(*self.scaled_prior, self.strength, self.freedom, self.columns, counted)

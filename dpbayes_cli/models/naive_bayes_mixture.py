@@ -11,7 +11,8 @@ from msgspec import Meta
 from dpbayes_cli.core.columns import Column, CutColumn, RecordPolicy
 from dpbayes_cli.core.encoded_records import CodedColumns
 from dpbayes_cli.core.examples import Example, discrete_example
-from dpbayes_cli.core.model import DataCheck, MethodInfo
+from dpbayes_cli.core.findings import Fact, Findings
+from dpbayes_cli.core.model import MethodInfo
 from dpbayes_cli.core.section import Positive, Section, require_type
 from dpbayes_cli.models.families.latent_variables import LatentVariables
 from dpbayes_cli.models.families.network_domain import (
@@ -103,7 +104,6 @@ class NaiveBayesMixture(LatentVariables):
         "classes": "2",
     }
     default_mechanism: ClassVar[str] = "gibbs"
-    data_check: ClassVar[DataCheck] = "levels"
 
     @classmethod
     def build(cls, domain: Section, prior: Section) -> Self:
@@ -151,6 +151,10 @@ class NaiveBayesMixture(LatentVariables):
 
     def chain_input(self, policy: RecordPolicy) -> CodedColumns:
         return CodedColumns(self.variables)
+
+    def findings(self, column: str, estimates: Sequence[float]) -> Findings:
+        share = Fact("about", len(self.parameters) - self.classes, "of records are in class 1", is_share=True)
+        return Findings((share,), f"{self.classes} hidden classes of records were estimated, the largest first")
 
     def predictive(self, mean: Sequence[float]) -> dict[str, float]:
         """Return no prediction: the order of classes may differ between draws, so means over draws have no meaning."""

@@ -5,15 +5,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar, Self
 
 from msgspec import Meta
+from msgspec.structs import asdict
 
 from dpbayes_cli.core.columns import NumericColumn, Outside, RecordPolicy, check_bounds
 from dpbayes_cli.core.examples import Example
+from dpbayes_cli.core.findings import Fact, Findings, mean_of, of_clamped_normal
 from dpbayes_cli.core.model import MethodInfo
-from dpbayes_cli.core.noisy_observation import NoisySums
-from dpbayes_cli.core.section import Positive, Section, require_type
+from dpbayes_cli.core.noisy_observation import NoisySums, valid_count
+from dpbayes_cli.core.section import Positive, Scale, Section, require_type, with_defaults
 from dpbayes_cli.core.statistic import Statistic, can_be_null, second_moments
-from dpbayes_cli.models.families.bounded_numbers import BoundedNumber
-from dpbayes_cli.models.families.capabilities import record_count
+from dpbayes_cli.models.families.bounded_numbers import BoundedNumber, simulated_quantiles
 from dpbayes_cli.models.families.domain_types import Bound
 from dpbayes_cli.privacy.noise import NoiseLaw
 
@@ -41,28 +42,59 @@ class NormalDomain(Section, frozen=True, kw_only=True):
 
 
 class NormalPrior(Section, frozen=True, kw_only=True):
-    """Normal-inverse-gamma prior: 1 / variance is Gamma(shape, rate), and the mean is N(mean, variance / strength)."""
+    """A prior of numbers between the bounds; or, if one of the other keys is stated, a normal-inverse-gamma prior.
 
-    mean: Annotated[Bound, Meta(description="the prior expectation of the mean")] = 0.0
-    strength: Annotated[Positive, Meta(description="weight of the prior mean, in records")] = 1.0
-    shape: Annotated[Positive, Meta(description="shape of the Gamma prior of 1 / variance")] = 2.0
+    By default, the mean is uniform between the bounds, and given the mean, the standard deviation is half-normal. Under
+    the normal-inverse-gamma prior, 1 / variance is Gamma(shape, rate), and the mean is N(mean, variance / strength).
+    """
+
+    spread: Annotated[
+        Positive | None,
+        Meta(
+            description="scale of the half-normal prior of the standard deviation, in units of (mean - lower) * (upper "
+            "- mean) / (upper - lower) [1]"
+        ),
+    ] = None
+    mean: Annotated[
+        Bound | None, Meta(description="normal-inverse-gamma: the prior expectation of the mean [middle]")
+    ] = None
+    strength: Annotated[
+        Positive | None, Meta(description="normal-inverse-gamma: weight of the prior mean, in records [1]")
+    ] = None
+    shape: Annotated[
+        Positive | None, Meta(description="normal-inverse-gamma: shape of the Gamma prior of 1 / variance [2]")
+    ] = None
     rate: Annotated[
-        Positive, Meta(description="rate of the Gamma prior of 1 / variance: the shape times a typical variance")
-    ] = 2.0
+        Scale | None,
+        Meta(description="normal-inverse-gamma: rate of that prior [shape times the square of a sixth of the range]"),
+    ] = None
+
+    def __post_init__(self) -> None:
+        if self.is_conjugate and self.spread is not None:
+            raise ValueError("state spread, or keys of the normal-inverse-gamma prior, but not both")
+
+    @property
+    def is_conjugate(self) -> bool:
+        """Whether a key of the normal-inverse-gamma prior is stated."""
+        return any(value is not None for value in (self.mean, self.strength, self.shape, self.rate))
 
 
 @dataclass(frozen=True)
 class Normal(BoundedNumber):
     """Each record is N(mean, variance) with both parameters unknown, clamped or dropped at public bounds.
 
-    1 / variance ~ Gamma(shape, rate); mean | variance ~ N(prior mean, variance / strength).
+    The default prior says that the bounds hold most numbers, and no more: mean ~ Uniform(lower, upper), and given the
+    mean, sd ~ half-normal((mean - lower) * (upper - mean) / (upper - lower)). The density is nearly flat over all means
+    and standard deviations of numbers between the bounds, also near zero. If noise hides the variance, a
+    normal-inverse-gamma prior excludes small variances or large ones, whatever its parameters are, and it ties a mean
+    near a bound to a large variance.
 
     Source: Bernstein and Sheldon 2018 sec. 3.3, Alg. 2-3 (univariate families with truncation); Foulds et al. 2016
         sec. 3.
     """
 
     name: ClassVar[str] = "normal"
-    summary: ClassVar[str] = "mean and variance of a number, normal-inverse-gamma prior"
+    summary: ClassVar[str] = "mean and variance of a number, bounded or normal-inverse-gamma prior"
     info: ClassVar[MethodInfo] = MethodInfo(
         releases="The noisy sum of the numbers and the noisy sum of their squares; also the noisy number of valid "
         "records, unless this number is public. From the released numbers, inference computes the joint posterior of "
@@ -96,17 +128,23 @@ class Normal(BoundedNumber):
 
     lower: float
     upper: float
-    prior_mean: float
-    strength: float
-    shape: float
-    rate: float
+    prior: NormalPrior
     out_of_bounds: Outside = "clamp"
 
     @classmethod
+    def complete_prior(cls, domain: Section, prior: Section) -> Section:
+        bounds, stated = require_type(domain, NormalDomain), require_type(prior, NormalPrior)
+        if not stated.is_conjugate:
+            return with_defaults(stated, spread=1.0)
+        shape, sixth = stated.shape or 2.0, (bounds.upper - bounds.lower) / 6.0
+        middle = (bounds.lower + bounds.upper) / 2.0
+        return with_defaults(stated, mean=middle, strength=1.0, shape=shape, rate=shape * sixth**2)
+
+    @classmethod
     def build(cls, domain: Section, prior: Section) -> Self:
-        bounds, normal = require_type(domain, NormalDomain), require_type(prior, NormalPrior)
-        parts = (normal.mean, normal.strength, normal.shape, normal.rate)
-        return cls(bounds.lower, bounds.upper, *parts, bounds.out_of_bounds)
+        bounds = require_type(domain, NormalDomain)
+        whole = require_type(cls.complete_prior(domain, prior), NormalPrior)
+        return cls(bounds.lower, bounds.upper, whole, bounds.out_of_bounds)
 
     @property
     def column(self) -> NumericColumn:
@@ -114,6 +152,25 @@ class Normal(BoundedNumber):
 
     def predictive(self, mean: Sequence[float]) -> dict[str, float]:
         return {"mean": mean[0]}
+
+    def findings(self, column: str, estimates: Sequence[float]) -> Findings:
+        spread = Fact("the standard deviation is about", 1, convert=lambda variance: max(variance, 0.0) ** 0.5)
+        plain = Findings((mean_of(column), spread))
+        if self.out_of_bounds == "drop":
+            return plain
+        return of_clamped_normal(column, estimates[0], estimates[1], self.lower, self.upper) or plain
+
+    def prior_quantiles(self, levels: "Floats") -> "Floats":
+        """Return simulated quantiles of the default prior, or those of Student and inverse Gamma laws."""
+        import numpy as np
+        from scipy.special import gammainccinv, stdtrit
+
+        law = self._law(counted=False, inside=False)
+        if self.prior.spread is not None:
+            return simulated_quantiles(law, levels)
+        center, strength, shape, rate = (asdict(self.prior)[key] for key in ("mean", "strength", "shape", "rate"))
+        mean = center + (rate / shape / strength) ** 0.5 * stdtrit(2.0 * shape, levels)
+        return np.stack([mean, rate / gammainccinv(shape, levels)])
 
     def statistic(self, policy: RecordPolicy) -> Statistic:
         """Return the sum and the sum of squares; also the number of valid records, if that number is private.
@@ -126,14 +183,18 @@ class Normal(BoundedNumber):
     def observation(
         self, policy: RecordPolicy, released: Sequence[int], noise: NoiseLaw, n_records: int | None
     ) -> NoisySums:
-        counted, total = can_be_null(policy, self.column), record_count(policy, n_records)
+        counted, total = can_be_null(policy, self.column), valid_count(policy, n_records, self.column)
         inside = total.kind == "unbounded" and self.out_of_bounds == "drop"
         return NoisySums(self._law(counted, inside), tuple(released), noise, total, STEPS**2 if counted else 0)
 
     def _law(self, counted: bool, inside: bool) -> "NormalRecords":
-        from dpbayes_cli.models.families.normal_records import NormalRecords
+        from dpbayes_cli.models.families.normal_records import BoundedNormalRecords, ConjugateNormalRecords
 
-        return NormalRecords(self.prior_mean, self.strength, self.shape, self.rate, self.column, counted, inside)
+        prior, rest = self.prior, (self.column, counted, inside)
+        if prior.spread is not None:
+            return BoundedNormalRecords(*rest, prior.spread)
+        stated = asdict(prior)
+        return ConjugateNormalRecords(*rest, *(stated[key] for key in ("mean", "strength", "shape", "rate")))
 
     def draw_records(self, n_records: int, rng: "np.random.Generator") -> "tuple[tuple[float, ...], Floats]":
         law = self._law(counted=False, inside=False)

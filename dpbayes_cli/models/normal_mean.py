@@ -5,11 +5,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from msgspec import Meta
+from msgspec.structs import asdict
 
 from dpbayes_cli.core.columns import NumericColumn, Outside, check_bounds
 from dpbayes_cli.core.examples import Example
+from dpbayes_cli.core.findings import Findings, mean_of, of_clamped_normal
 from dpbayes_cli.core.model import MethodInfo
-from dpbayes_cli.core.section import Positive, Section, require_type
+from dpbayes_cli.core.section import Positive, Scale, Section, require_type, with_defaults
 from dpbayes_cli.models.families.bounded_numbers import ConjugateNumber
 from dpbayes_cli.models.families.capabilities import Arithmetic
 from dpbayes_cli.models.families.domain_types import Bound
@@ -42,13 +44,19 @@ class NormalMeanDomain(Section, frozen=True, kw_only=True):
 class NormalMeanPrior(Section, frozen=True, kw_only=True):
     """Normal prior of the mean."""
 
-    mean: Annotated[Bound, Meta(description="mean of the normal prior")] = 0.0
-    variance: Annotated[Positive, Meta(description="variance of the normal prior")] = 1.0
+    mean: Annotated[Bound | None, Meta(description="mean of the normal prior [middle of the bounds]")] = None
+    variance: Annotated[
+        Scale | None,
+        Meta(description="variance of the normal prior [square of half the range, at least the known variance]"),
+    ] = None
 
 
 @dataclass(frozen=True)
 class NormalMean(ConjugateNumber):
     """mean ~ N(prior_mean, prior_variance); each record is N(mean, variance), clamped to public bounds.
+
+    By default, the prior is centered in the middle of the bounds, and a bound is one prior standard deviation away. Its
+    variance is never below that of a record, so that the prior weighs at most one record, whatever is stated.
 
     The posterior is normal; the posterior predictive mean is the posterior mean.
 
@@ -88,9 +96,16 @@ class NormalMean(ConjugateNumber):
     out_of_bounds: Outside = "clamp"
 
     @classmethod
+    def complete_prior(cls, domain: Section, prior: Section) -> Section:
+        bounds = require_type(domain, NormalMeanDomain)
+        middle, half = (bounds.lower + bounds.upper) / 2.0, (bounds.upper - bounds.lower) / 2.0
+        return with_defaults(prior, mean=middle, variance=max(half**2, bounds.variance))
+
+    @classmethod
     def build(cls, domain: Section, prior: Section) -> Self:
-        bounds, normal = require_type(domain, NormalMeanDomain), require_type(prior, NormalMeanPrior)
-        return cls(bounds.lower, bounds.upper, bounds.variance, normal.mean, normal.variance, bounds.out_of_bounds)
+        bounds, normal = require_type(domain, NormalMeanDomain), asdict(cls.complete_prior(domain, prior))
+        parts = bounds.variance, normal["mean"], normal["variance"]
+        return cls(bounds.lower, bounds.upper, *parts, bounds.out_of_bounds)
 
     @property
     def column(self) -> NumericColumn:
@@ -107,6 +122,18 @@ class NormalMean(ConjugateNumber):
 
     def predictive(self, mean: Sequence[float]) -> dict[str, float]:
         return {"mean": mean[0]}
+
+    def findings(self, column: str, estimates: Sequence[float]) -> Findings:
+        plain = Findings((mean_of(column),))
+        if self.out_of_bounds == "drop":
+            return plain
+        return of_clamped_normal(column, estimates[0], self.variance, self.lower, self.upper) or plain
+
+    def prior_quantiles(self, levels: "Floats") -> "Floats":
+        import numpy as np
+        from scipy.special import ndtri
+
+        return np.asarray(self.prior_mean + self.prior_variance**0.5 * ndtri(levels))[None, :]
 
     @property
     def default_support(self) -> tuple[float, float]:

@@ -45,7 +45,7 @@ class QuantileRegression(ConvexNumberModel):
     """
 
     name: ClassVar[str] = "quantile-regression"
-    summary: ClassVar[str] = "a quantile of a number from features, smoothed pinball loss, normal prior"
+    summary: ClassVar[str] = "regression of a quantile of a number on features, smoothed pinball loss, normal prior"
     info: ClassVar[MethodInfo] = MethodInfo(
         releases="Draws of the coefficients from a Gibbs posterior tempered for privacy, and nothing else.",
         guarantee="The mechanism gives the guarantee. A row of the design has norm at most c; with an intercept, c^2 "

@@ -9,6 +9,7 @@ from dpbayes_cli.bundle.read import Bundle, analysis_of
 from dpbayes_cli.core.held_out import HeldOutScore
 from dpbayes_cli.core.predictor import Predictor
 from dpbayes_cli.prediction.records import read_columns
+from dpbayes_cli.sources.location import Location
 
 MAX_DRAWS = 1000
 """Probabilities are averages over at most this many draws, at which their standard error is below 1.6 %."""
@@ -25,7 +26,7 @@ def predictor(bundle: Bundle, target: str | None) -> Predictor:
     return model.predictor(column, analysis_of(bundle).samples[:MAX_DRAWS])
 
 
-def held_out(bundle: Bundle, data: str, layout: dict[str, Any]) -> HeldOutScore | None:
+def held_out(bundle: Bundle, data: str | Location, layout: dict[str, Any]) -> HeldOutScore | None:
     """Return the likelihood of a file's records; None if the model does not score whole records.
 
     ``data`` is a path, a glob, ``-`` for standard input, or the address of a table. If ``layout`` is empty, the layout

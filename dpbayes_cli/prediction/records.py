@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpbayes_cli.core.columns import AnyColumn, NumericColumn, RecordPolicy
-from dpbayes_cli.sources.location import locate
+from dpbayes_cli.sources.location import Location, locate
 from dpbayes_cli.sources.packed_codes import CodeReader, NumberReader
 from dpbayes_cli.spec.release_spec import convert_layout
 from dpbayes_cli.workflow.release_data import source_of
@@ -22,7 +22,12 @@ if TYPE_CHECKING:
 
 
 def read_codes(
-    bundle: Bundle, predictor: Predictor, data: str, layout: dict[str, Any], *, take: Callable[[Integers], None]
+    bundle: Bundle,
+    predictor: Predictor,
+    data: str | Location,
+    layout: dict[str, Any],
+    *,
+    take: Callable[[Integers], None],
 ) -> int:
     """Read new records as codes, in the order of the predictor's columns; return the number of records.
 
@@ -53,7 +58,7 @@ def read_codes(
 def read_labeled(
     bundle: Bundle,
     predictor: Predictor,
-    data: str,
+    data: str | Location,
     layout: dict[str, Any],
     *,
     take: Callable[[Integers, Integers | Floats], None],
@@ -84,7 +89,7 @@ def read_columns(
     bundle: Bundle,
     columns: Sequence[AnyColumn],
     names: Sequence[str],
-    data: str,
+    data: str | Location,
     layout: dict[str, Any],
     *,
     take: Callable[[Integers], None],
@@ -101,9 +106,12 @@ def read_columns(
     return _read(bundle, layout, data, list(names), reader)
 
 
-def _read(bundle: Bundle, layout: dict[str, Any], data: str, names: Sequence[str], reader: CodeReader) -> int:
+def _read(
+    bundle: Bundle, layout: dict[str, Any], data: str | Location, names: Sequence[str], reader: CodeReader
+) -> int:
     section = convert_layout(layout) if layout else bundle.spec.source
-    with closing(source_of(section, locate(data))) as source:  # without a privacy unit: all records are read
+    location = data if isinstance(data, Location) else locate(data)
+    with closing(source_of(section, location)) as source:  # without a privacy unit: all records are read
         source.check(reader.columns, names)
         source.read(reader)
     return reader.records

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from dpbayes_cli.privacy.noisy_descent import contraction_gap
 
 MAX_CHUNK_RECORDS = 1 << 17
-"""The gradients of at most so many records are added in any order; the sums over such chunks are added with
+"""The gradients of at most this many records are added in any order; the sums over such chunks are added with
 compensation for rounding errors."""
 SLOPE_ERROR = 2.0**-44
 """Bound on the error of a slope that is computed in double precision from an exact predictor, relative to the largest
@@ -22,7 +22,7 @@ _NOISE_BITS, _BOX_BITS = 36, 52
 half width of the box is at most 2^52 spacings, and a step ends at most half as far outside the box, so that whole
 numbers of spacings stay below 2^53 and are exact."""
 _MAX_DEVIATIONS = 12.0
-"""A coefficient is further than so many standard deviations from its mean with probability below 1e-31 per step."""
+"""A coefficient is further than this many standard deviations from its mean with probability below 1e-31 per step."""
 _SECOND_ORDER = 1.01
 """Factor that covers products of two relative errors, each far below a percent."""
 

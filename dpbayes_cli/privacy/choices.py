@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
 
 MAX_OUTCOMES = 60
-"""The largest number of outcomes of one choice: so many weights, each at most 2^57, add up to less than 2^63."""
+"""The largest number of outcomes of one choice: this many weights, each at most 2^57, add up to less than 2^63."""
 MAX_BITS = 40
 MIN_BITS = 16
 WINDOW_NATS = 16
@@ -59,7 +59,7 @@ def choose(utilities: Integers, bits: int) -> Integers:
 def choice_weights(utilities: Integers, bits: int) -> Integers:
     """Return the integer weights of the outcomes, positive, shape (n_places, n_outcomes)."""
     if not MIN_BITS <= bits <= MAX_BITS or utilities.shape[1] > MAX_OUTCOMES:
-        raise ValueError("the proof of the weights does not cover so many bits or outcomes")
+        raise ValueError("the proof of the weights does not cover this many bits or outcomes")
     distances = np.minimum(utilities.max(axis=1, keepdims=True) - utilities, WINDOW_NATS << bits)
     weights = np.ones(distances.shape)
     for place, table in enumerate(_tables(bits)):

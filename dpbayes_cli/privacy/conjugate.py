@@ -93,7 +93,7 @@ class DirichletFamily(ConjugateFamily):
 
     @property
     def n_coordinates(self) -> int:
-        """The number of categories minus one: the stick-breaking of a draw needs so many sticks."""
+        """The number of categories minus one: the stick-breaking of a draw needs this many sticks."""
         return len(self.concentration) - 1
 
     def order_max(self, r: float, m: float) -> float:
@@ -151,7 +151,7 @@ class NetworkFamily(ConjugateFamily):
 
     @property
     def n_coordinates(self) -> int:
-        """The sum over rows of the number of values minus one: the stick-breaking of a draw needs so many sticks."""
+        """The sum over rows of the number of values minus one: the stick-breaking of a draw needs this many sticks."""
         return sum(rows * (len(row) - 1) for rows, row in zip(self.rows, self.concentrations, strict=True))
 
     @property

@@ -2,9 +2,9 @@
 
 The weight of a lattice point is the product of one positive number from each coordinate's table. Decimals have 38
 digits and unlimited exponents. Every operation is on positive numbers, with a relative error of 1e-37 even if they are
-tiny. So unlikely points stay possible without an added constant, and a mode is found even if all weights are tiny. The
-law of a sum of coordinates is a convolution of tables. Coordinates are drawn one after the other, with probabilities
-exactly proportional to the decimals.
+tiny. Unlikely points therefore stay possible without an added constant, and a mode is found even if all weights are
+tiny. The law of a sum of coordinates is a convolution of tables. Coordinates are drawn one after the other, with
+probabilities exactly proportional to the decimals.
 """
 
 from __future__ import annotations

@@ -85,8 +85,8 @@ def permute_and_flip(weights: FlipWeights) -> int:
         probability W_i / max W. Cell i is returned if its coin shows heads and no coin of an earlier cell does. With u
         = t / max W, its probability P_i is W_i times the integral of prod_{j != i} (1 - W_j u) over u from 0 to 1 / max
         W. Let W'_j / W_j lie in [a, a exp(e)] for all j. W' and W' / a give the same P', so let a = 1. Then W'_i <=
-        exp(e) W_i. Under W' the other factors are no larger, and the interval of integration is no longer, so that P'_i
-        <= exp(e) P_i. This is pure e-DP, where e is the largest minus the smallest log W'_i - log W_i. The paper's coin
+        exp(e) W_i. Under W' no other factor is larger, and the interval of integration is at most as long, so P'_i <=
+        exp(e) P_i. This is pure e-DP, where e is the largest minus the smallest log W'_i - log W_i. The paper's coin
         exp(e (q_i - max q) / (2 D)) is the coin exp(s_i - max s) for q = s and D = e / 2: if a constant is added to all
         scores s', they differ from s by at most e / 2. Over the cells log P'_i / P_i may vary by more than e, so that
         there is no bounded-range guarantee.

@@ -119,7 +119,7 @@ def _decide_exactly(first: int, second: int, scale: float, bits: int) -> tuple[i
 def _log_bounds(word: int, bits: int) -> tuple[Decimal, Decimal]:
     """Return bounds on -log u for u in [word / 2^bits, (word + 1) / 2^bits).
 
-    They are at most 1 / word apart, up to rounding. The logarithm is correctly rounded to so many digits that all
+    They are at most 1 / word apart, up to rounding. The logarithm is correctly rounded to enough digits that all
     rounding here adds up to less than a thousandth of a bit.
     """
     slack = Decimal(10) ** -(bits // 3 + 2)

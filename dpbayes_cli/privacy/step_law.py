@@ -28,6 +28,11 @@ class StepLaw:
         return self.adds_noise or self.has_moments
 
     @property
+    def has_normal_approximation(self) -> bool:
+        """Whether a normal law is known that approximates the draws, so that a plan runs no chain."""
+        return False
+
+    @property
     def n_states(self) -> int:
         """The number of hidden states released with each draw."""
         return 0

@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from dpbayes_cli.base.cell_grammar import BLANKS
+from dpbayes_cli.base.cell_grammar import BLANKS, POINT, NumberMarks
 from dpbayes_cli.base.duck import cursor, fetch
-from dpbayes_cli.core.columns import AnyColumn
-from dpbayes_cli.sources.file_layout import UTF8, UTF8_MARKED, UTF16, FileLayout
-from dpbayes_cli.sources.records import literal
+from dpbayes_cli.core.columns import AnyColumn, Column
+from dpbayes_cli.sources.file_layout import MISSING, UTF8, UTF8_MARKED, UTF16, FileLayout
+from dpbayes_cli.sources.location import share_read
+from dpbayes_cli.sources.records import literal, with_point
 from dpbayes_cli.sources.source import unreadable
 from dpbayes_cli.sources.statements import code_expression
 
+if TYPE_CHECKING:
+    import duckdb
+
+_SAMPLE = 100_000
+MANY_NUMBERS = 100
+"""The cells of a column of more different numbers are not counted one by one."""
 COMMONEST = 8
 """So many of the commonest texts of a column are looked at."""
-_MISSING = ("", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "None", "?", ".", "-")
 
 
 @dataclass(frozen=True)
@@ -32,8 +38,8 @@ class ColumnProfile:
         numbers: the number of cells that are numbers.
         whole: the number of cells that are whole numbers.
         lowest, highest: the range of the numbers; NaN if there are none.
-        distinct: about the number of different texts.
-        commonest: the commonest texts that are not missing, with their numbers of cells.
+        distinct: about the number of different texts that are not missing.
+        commonest: the commonest of these, with their numbers of cells; empty for many different numbers.
     """
 
     name: str
@@ -72,50 +78,103 @@ def parquet_relation(path: Path, names: Sequence[str]) -> str:
     return f"(SELECT {cells} FROM read_parquet({literal(str(path))}))"
 
 
-def parquet_names(path: Path) -> tuple[str, ...]:
-    """Return the names of the columns of a Parquet file."""
-    return tuple(row[0] for row in _rows(f"DESCRIBE SELECT * FROM read_parquet({literal(str(path))})"))
+def parquet_columns(path: Path) -> dict[str, bool]:
+    """Return for each column of a Parquet file whether it holds texts."""
+    rows = _rows(f"DESCRIBE SELECT * FROM read_parquet({literal(str(path))})")
+    return {str(name): str(kind).startswith(("VARCHAR", "ENUM")) for name, kind, *_ in rows}
 
 
-def profile_columns(relation: str, names: Sequence[str]) -> list[ColumnProfile]:
-    """Return the profile of each column, in two passes over a relation with the texts ``c0``, ``c1``, ..."""
+def profile_columns(relation: str, names: Sequence[str], marks: NumberMarks = POINT) -> list[ColumnProfile]:
+    """Return the profile of each column, in two passes over a relation with the texts ``c0``, ``c1``, ...
+
+    Args:
+        relation: the FROM clause.
+        names: the names of the columns.
+        marks: the marks in the numbers.
+    """
     n = range(len(names))
     if not names:
         return []
-    missing = ", ".join(map(literal, _MISSING))
-    cells = ", ".join(f"trim(coalesce(c{i}, ''), {literal(BLANKS)}) AS c{i}" for i in n)
-    numbers = ", ".join(f"TRY_CAST(c{i} AS DOUBLE) AS d{i}" for i in n)
+    cells = ", ".join(f"trim(c{i}, {literal(BLANKS)}) AS c{i}" for i in n)
+    texts = f"(SELECT {cells} FROM {relation})"
+    spelled = (_spelled(f"c{i}", marks) for i in n)
+    numbers = ", ".join(f"TRY_CAST({text} AS DOUBLE) AS d{i}" for i, text in enumerate(spelled))
+    finite = ", ".join(f"CASE WHEN isfinite(d{i}) THEN d{i} END AS d{i}" for i in n)
+    filled = ", ".join(f"CASE WHEN isfinite(d{i}) THEN c{i} ELSE {_unless_missing(f'c{i}')} END AS c{i}" for i in n)
     figures = ", ".join(
-        f"count(*) FILTER (c{i} IN ({missing})), count(*) FILTER (isfinite(d{i})), "
-        f"count(*) FILTER (isfinite(d{i}) AND d{i} = floor(d{i})), min(d{i}) FILTER (isfinite(d{i})), "
-        f"max(d{i}) FILTER (isfinite(d{i})), approx_count_distinct(c{i}), "
-        f"approx_top_k(c{i}, {COMMONEST}) FILTER (c{i} NOT IN ({missing}))"
+        f"count(c{i}), count(d{i}), count(*) FILTER (d{i} = floor(d{i})), min(d{i}), max(d{i}), "
+        f"approx_count_distinct(c{i}), approx_top_k(c{i}, {COMMONEST})"
         for i in n
     )
-    texts = f"(SELECT {cells} FROM {relation})"
-    ((records, *flat),) = _rows(f"SELECT count(*), {figures} FROM (SELECT *, {numbers} FROM {texts})")
-    found = [flat[7 * i : 7 * i + 7] for i in n]
-    counts = [f"count(*) FILTER (c{i} = {literal(text)})" for i in n for text in found[i][6] or ()]
-    counted = iter(_rows(f"SELECT {', '.join(counts)} FROM {texts}")[0] if counts else ())
+    ((records, *flat),) = _rows(
+        f"SELECT count(*), {figures} FROM (SELECT {filled}, {finite} FROM (SELECT *, {numbers} FROM {texts}))"
+    )
     profiles = []
-    for name, (blank, number, whole, lowest, highest, distinct, top) in zip(names, found, strict=True):
-        commonest = sorted(((text, next(counted)) for text in top or ()), key=lambda pair: (-pair[1], pair[0]))
+    for i, name in enumerate(names):
+        n_filled, number, whole, lowest, highest, distinct, top = flat[7 * i : 7 * i + 7]
         low, high = (math.nan, math.nan) if lowest is None else (lowest, highest)
-        profiles.append(ColumnProfile(name, records, blank, number, whole, low, high, distinct, tuple(commonest)))
+        commonest = tuple((text, 0) for text in top or ())
+        profile = ColumnProfile(
+            name, records, records - n_filled, number, whole, low, high, min(distinct, n_filled), commonest
+        )
+        is_measure = profile.is_numeric and distinct > MANY_NUMBERS
+        profiles.append(replace(profile, commonest=()) if is_measure else profile)
+    counts = [
+        f"count(*) FILTER (c{i} = {literal(text)})" for i, each in enumerate(profiles) for text, _ in each.commonest
+    ]
+    counted = iter(_rows(f"SELECT {', '.join(counts)} FROM {texts}")[0] if counts else ())
+    for i, each in enumerate(profiles):
+        pairs = ((text, next(counted)) for text, _ in each.commonest)
+        profiles[i] = replace(each, commonest=tuple(sorted(pairs, key=lambda pair: (-pair[1], pair[0]))))
     return profiles
 
 
-def commonest_invalid(relation: str, index: int, column: AnyColumn) -> tuple[int, tuple[tuple[str, int], ...]]:
+def _spelled(text: str, marks: NumberMarks) -> str:
+    """Return a DuckDB expression for a trimmed text with a decimal point; most texts have no mark at all."""
+    if marks == POINT:
+        return text
+    held = " OR ".join(f"contains({text}, {literal(mark)})" for mark in {".", marks.decimal, marks.thousands} - {""})
+    return f"CASE WHEN {held} THEN {with_point(text, marks)} ELSE {text} END"
+
+
+def _unless_missing(text: str) -> str:
+    """Return a DuckDB expression for a trimmed text, NULL if it means a missing value."""
+    longest = max(map(len, MISSING))  # most texts need no comparison
+    return f"CASE WHEN strlen({text}) > {longest} OR {text} NOT IN ({', '.join(map(literal, MISSING))}) THEN {text} END"
+
+
+def are_grouped(relation: str, index: int) -> bool:
+    """Return whether the points in the first numbers of a column may be marks between thousands."""
+    text = f"trim(c{index}, {literal(BLANKS)})"
+    grouped = f"regexp_full_match({text}, '[+-]?[1-9][0-9]{{0,2}}[.][0-9]{{3}}')"
+    ((all_grouped,),) = _rows(
+        f"SELECT bool_and({grouped}) FROM (FROM {relation} LIMIT {_SAMPLE}) WHERE contains({text}, '.')"
+    )
+    return bool(all_grouped)
+
+
+def all_texts(relation: str, index: int) -> list[str]:
+    """Return all different texts of a column that are not missing, sorted."""
+    text = _unless_missing(f"trim(c{index}, {literal(BLANKS)})")
+    return [text for (text,) in _rows(f"SELECT DISTINCT {text} AS t FROM {relation} WHERE t IS NOT NULL ORDER BY t")]
+
+
+def commonest_invalid(
+    relation: str, index: int, column: AnyColumn, marks: NumberMarks = POINT
+) -> tuple[int, tuple[tuple[str, int], ...]]:
     """Return the number of invalid cells of a column under its domain, and the commonest texts among them.
 
     Args:
         relation: a relation with the texts ``c0``, ``c1``, ...
         index: the index of the column.
         column: its domain.
+        marks: the stated marks in numbers.
     """
+    number = "cell" if marks == POINT or isinstance(column, Column) else with_point("cell", marks)
     cells = f"(SELECT coalesce(c{index}, '') AS cell FROM {relation})"
     invalid = (
-        f"SELECT trim(cell, {literal(BLANKS)}) AS text FROM {cells} WHERE {code_expression('cell', column)} IS NULL"
+        f"SELECT trim(cell, {literal(BLANKS)}) AS text FROM (SELECT cell, {number} AS number FROM {cells}) "
+        f"WHERE {code_expression('number', column)} IS NULL"
     )
     rows = _rows(
         f"SELECT text, count(*) AS n, sum(count(*)) OVER () FROM ({invalid}) GROUP BY text "
@@ -124,6 +183,35 @@ def commonest_invalid(relation: str, index: int, column: AnyColumn) -> tuple[int
     return (int(rows[0][2]) if rows else 0), tuple((text, n) for text, n, _ in rows)
 
 
+def count_valid_records(relation: str, columns: Sequence[tuple[int, AnyColumn, NumberMarks]]) -> int:
+    """Return the number of records that are valid in all of these columns, each with its index and its marks."""
+    cells, codes = [], []
+    for k, (index, column, marks) in enumerate(columns):
+        cell = f"coalesce(c{index}, '')"
+        cells.append(f"{cell if marks == POINT or isinstance(column, Column) else with_point(cell, marks)} AS cell_{k}")
+        codes.append(f"{code_expression(f'cell_{k}', column)} IS NOT NULL")
+    ((n_valid,),) = _rows(
+        f"SELECT count(*) FROM (SELECT {', '.join(cells)} FROM {relation}) WHERE {' AND '.join(codes)}"
+    )
+    return int(n_valid)
+
+
+_RUNNING: list[duckdb.DuckDBPyConnection] = []
+
+
+def share_done() -> float | None:
+    """Return the share of the current pass over the file that is done; None if none runs."""
+    try:
+        return max(float(_RUNNING[-1].query_progress()), 0.1) / 100.0
+    except IndexError:
+        return share_read()
+
+
 def _rows(query: str) -> list[tuple[Any, ...]]:
     with cursor(unreadable()) as engine:
-        return fetch(engine, query, engine.interrupt)
+        engine.execute("SET enable_progress_bar = true; SET enable_progress_bar_print = false")
+        _RUNNING.append(engine)
+        try:
+            return fetch(engine, query, engine.interrupt)
+        finally:
+            _RUNNING.remove(engine)

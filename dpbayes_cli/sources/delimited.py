@@ -9,14 +9,23 @@ from contextlib import ExitStack, contextmanager, suppress
 from threading import Thread
 from typing import BinaryIO
 
-from dpbayes_cli.base.cell_grammar import BLANKS, MAX_CELL_BYTES
+from dpbayes_cli.base.cell_grammar import BLANKS, MAX_CELL_BYTES, POINT, NumberMarks
 from dpbayes_cli.base.duck import cursor
 from dpbayes_cli.base.errors import DpbayesError, SourceError
 from dpbayes_cli.core.columns import AnyColumn, Column
+from dpbayes_cli.sources.file_mistakes import unusable_first_line
 from dpbayes_cli.sources.lines import MAX_RECORD_BYTES, first_line, holds_control, record_blocks
 from dpbayes_cli.sources.location import Location, opened
 from dpbayes_cli.sources.reader import Cells, Reader, UnitBound
-from dpbayes_cli.sources.records import Dialect, cell_expression, field_text, line_settles, split_record, split_relation
+from dpbayes_cli.sources.records import (
+    Dialect,
+    cell_expression,
+    field_text,
+    line_settles,
+    split_record,
+    split_relation,
+    with_point,
+)
 from dpbayes_cli.sources.source import Source, column_index, unreadable
 
 _READER = (
@@ -35,8 +44,10 @@ memory."""
 class DelimitedSource(Source):
     """Text files; a record is a physical line or, if quoted texts may span lines, a parsed record."""
 
-    def __init__(self, location: Location, dialect: Dialect, unit: UnitBound | None = None) -> None:
-        super().__init__(unit)
+    def __init__(
+        self, location: Location, dialect: Dialect, unit: UnitBound | None = None, marks: NumberMarks = POINT
+    ) -> None:
+        super().__init__(unit, marks)
         self._location, self._dialect = location, dialect
         self.is_stream = location.is_stream
         self.record_unit = "parsed record" if dialect.quoted_newlines else "physical line"
@@ -56,16 +67,17 @@ class DelimitedSource(Source):
         if self.is_stream:
             path = self._location.paths[0] if self._location.paths else None
             self._stream = self._open.enter_context(opened(path))
-            headers = [self._names(self._stream)]
+            headers = [self._names(self._stream, self._location.text)]
         else:
             headers = []
             for path in self._location.paths:
                 with opened(path) as stream:
-                    headers.append(self._names(stream))
+                    headers.append(self._names(stream, str(path)))
         if any(header != headers[0] for header in headers):
             raise SourceError("the files have different headers")
-        self._width, self._indices = len(headers[0]), [column_index(headers[0], name) for name in names]
-        self._unit_index = None if self._unit is None else column_index(headers[0], self._unit.column)
+        self._width, self._indices = len(headers[0]), [self._index(headers[0], name) for name in names]
+        unit = self._unit
+        self._unit_index = None if unit is None else self._index(headers[0], unit.column, by_position=False)
         self._columns = tuple(columns)
         with cursor(unreadable()):
             pass  # the engine starts, or aborts, before anything is charged
@@ -91,6 +103,9 @@ class DelimitedSource(Source):
             is_short = f"strlen(line) <= {MAX_CELL_BYTES}"
             texts = [f"CASE WHEN {is_short} THEN {cell} ELSE {_short(cell)} END" for cell in cells]
         unit = None if self._unit_index is None else texts.pop()
+        for i, column in enumerate(self._columns):
+            if self._has_marks(column):
+                texts[i] = with_point(texts[i], self._marks)
         levels = self._columns[0].levels if isinstance(self._columns[0], Column) else ()
         first = "line" if line_settles(self._width, self._dialect, levels) else None
         with _piped(self._blocks()) as pipe, cursor(unreadable()) as engine:
@@ -105,23 +120,29 @@ class DelimitedSource(Source):
         """Close a stream that is still open."""
         self._open.close()
 
-    def _names(self, stream: BinaryIO) -> list[str]:
+    def _index(self, names: list[str], wanted: str | None, *, by_position: bool = True) -> int:
+        """Return the index of a column; names that the user stated are public, those in the file may be cells."""
+        file = str(self._location.paths[0]) if self._location.paths else "FILE"
+        return column_index(names, wanted, file, is_public=not self._dialect.header, by_position=by_position)
+
+    def _names(self, stream: BinaryIO, file: str) -> list[str]:
         """Return the column names: as stated by the user, or read from the header line."""
         if not self._dialect.header:
             return list(self._dialect.names)
         line = first_line(stream)
         if line is None:
-            raise SourceError("the file is empty: it has no header line")
+            raise SourceError(
+                f"the file {file!r} is empty: it has no header line",
+                hint="export it again; an empty file often means that an export failed",
+            )
         if len(line) > MAX_RECORD_BYTES:
             raise SourceError(f"the header line is longer than {MAX_RECORD_BYTES >> 20} MiB")
-        if holds_control(line):
-            raise SourceError("the header line holds control bytes", hint="end lines with a line feed")
         try:
-            fields = split_record(line.decode("utf-8"), self._dialect)
+            fields = None if holds_control(line) else split_record(line.decode("utf-8"), self._dialect)
         except UnicodeDecodeError:
             fields = None
         if fields is None:
-            raise SourceError("the header line is malformed")
+            raise unusable_first_line(line, file)
         return [field.strip(BLANKS) for field in fields]
 
     def _blocks(self) -> Iterator[bytes]:

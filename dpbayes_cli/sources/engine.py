@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
-from dpbayes_cli.base.cell_grammar import MAX_CELL_BYTES
+from dpbayes_cli.base.cell_grammar import MAX_CELL_BYTES, POINT, NumberMarks
 from dpbayes_cli.base.errors import SourceError
 from dpbayes_cli.core.columns import AnyColumn, Column, NumericColumn, RecordPolicy
 from dpbayes_cli.core.statistic import ExactEvidence, Statistic, released_values
@@ -33,9 +33,10 @@ class EngineSource(Source):
     """The engine's SQL dialect."""
     hands_over_records = False
 
-    def __init__(self, unit: UnitBound | None = None) -> None:
-        super().__init__(unit)
+    def __init__(self, unit: UnitBound | None = None, marks: NumberMarks = POINT) -> None:
+        super().__init__(unit, marks)
         self._names: list[str] = []
+        self._are_texts: list[bool] = []
         self._unit_name = ""
 
     def check(self, columns: Sequence[AnyColumn], names: Sequence[str | None]) -> None:
@@ -45,8 +46,9 @@ class EngineSource(Source):
         self._names = [available[column_index(available, name)] for name in names]
         for name, column in zip(self._names, columns, strict=True):
             _check_kind(kinds[name], column)
+        self._are_texts = [kinds[name] == "text" for name in self._names]
         if self._unit is not None:
-            self._unit_name = available[column_index(available, self._unit.column)]
+            self._unit_name = available[column_index(available, self._unit.column, by_position=False)]
             _check_kind(kinds[self._unit_name], None)
         self._columns = tuple(columns)
 
@@ -107,7 +109,9 @@ class EngineSource(Source):
         named = {f"text_{i}": name for i, (name, _) in enumerate(zip(self._names, columns, strict=False))}
         if unit is not None:
             named["owner"] = self._unit_name
-        return Statements(self.dialect, self._relation(named), columns, unit)
+        pairs = enumerate(zip(columns, self._are_texts, strict=False))
+        marks = {i: self._marks for i, (column, is_text) in pairs if is_text and self._has_marks(column)}
+        return Statements(self.dialect, self._relation(named), columns, unit, marks)
 
     @abstractmethod
     def _kinds(self) -> Mapping[str, Kind | str]:

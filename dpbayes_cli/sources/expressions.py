@@ -7,14 +7,15 @@ each of which reads the stage before, so that a shared expression is computed on
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any, Literal
 
 import ibis
 from ibis.config import Config
 
-from dpbayes_cli.base.cell_grammar import BLANKS, MAX_CELL_BYTES, normal_cell
+from dpbayes_cli.base.cell_grammar import BLANKS, MAX_CELL_BYTES, NumberMarks, normal_cell
 from dpbayes_cli.base.errors import SourceError
 from dpbayes_cli.core.columns import AnyColumn, Column, CutColumn, NumericColumn, RecordPolicy
 from dpbayes_cli.core.statistic import TableCounts
@@ -62,12 +63,18 @@ class Statements:
             bounded, ``owner``, the text of the record's privacy unit.
         columns: the columns' domains.
         bound: the contribution bound; None if each record is a privacy unit.
+        marks: the marks of numbers that are not written with a point, by column index.
     """
 
     def __init__(
-        self, dialect: Dialect, relation: str, columns: Sequence[AnyColumn], bound: UnitBound | None = None
+        self,
+        dialect: Dialect,
+        relation: str,
+        columns: Sequence[AnyColumn],
+        bound: UnitBound | None = None,
+        marks: Mapping[int, NumberMarks] = MappingProxyType({}),
     ) -> None:
-        self._dialect, self._columns, self._bound = dialect, columns, bound
+        self._dialect, self._columns, self._bound, self._marks = dialect, columns, bound, marks
         self._codes = [f"code_{i}" for i in range(len(columns))]
         self._numeric = [i for i, column in enumerate(columns) if not isinstance(column, Column)]
         self._stages = [relation]
@@ -163,9 +170,11 @@ class Statements:
         return self._add(rows.select(**codes))
 
     def _trimmed(self) -> Expression:
-        """Add the stage that removes the blanks around texts."""
+        """Add the stages that remove the blanks around texts, and that spell numbers with a point."""
         trim = _function("trim" if self._dialect == "duckdb" else "btrim", ("string", "string"), "string")
-        return self._add(self._rows.select(**{name: trim(self._rows[name], BLANKS) for name in self._schema}))
+        rows = self._add(self._rows.select(**{name: trim(self._rows[name], BLANKS) for name in self._schema}))
+        spelled = {f"text_{i}": _with_point(rows[f"text_{i}"], marks) for i, marks in self._marks.items()}
+        return self._add(rows.mutate(**spelled)) if spelled else rows
 
     def _shaped(self, rows: Expression) -> Expression:
         """Add the stage that brings levels and units into normal form and classifies numbers.
@@ -263,6 +272,13 @@ class Statements:
         own = ibis.window(group_by=[rows.unit], order_by=[rows.ticket])
         rows = self._add(rows.select(*self._codes, "unit", rank=ibis.row_number().over(own).cast("int64")))
         return self._add(rows.filter(rows["rank"] < bound.max_contributions))
+
+
+def _with_point(text: Expression, marks: NumberMarks) -> Expression:
+    """Return a number spelled with a point and without groups, NULL if a trimmed text is no number."""
+    is_number = (text + _END).re_search(f"^{marks.pattern}[{_END}]")
+    plain = text.replace(marks.thousands, "") if marks.thousands else text
+    return ibis.cases((is_number, plain.replace(marks.decimal, ".")))
 
 
 def _normal_text(text: Expression) -> Expression:

@@ -6,21 +6,27 @@ A release never guesses. The guess is for ``dpbayes check``, which tells the cus
 from __future__ import annotations
 
 import codecs
-import gzip
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, cast
 
-from dpbayes_cli.base.cell_grammar import BLANKS, parse_number
+from dpbayes_cli.base.cell_grammar import BLANKS, POINT, NumberMarks, parse_number
+from dpbayes_cli.base.errors import SourceError
+from dpbayes_cli.sources.file_mistakes import foreign_format
+from dpbayes_cli.sources.lines import first_line
+from dpbayes_cli.sources.location import opened
 from dpbayes_cli.sources.records import Dialect, split_record
 
 UTF8, UTF8_MARKED, UTF16, WINDOWS = "UTF-8", "UTF-8 with a byte-order mark", "UTF-16", "Windows-1252"
 _CODECS = {UTF8: "utf-8", UTF8_MARKED: "utf-8-sig", UTF16: "utf-16", WINDOWS: "cp1252"}
 _DELIMITERS = ",;\t|"
 _COMMENT = re.compile(r"\s*(?:#|//|--)")
+_MARKS = (*map(NumberMarks, ".,...,,", (",", "", "'", " ", "_", ".", " ")), NumberMarks(",", "'"))
+"""The marks in numbers that are looked for, besides a point; the first of those that explain most numbers is meant."""
+MISSING = ("", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "None", "?", ".", "-")
+"""Common spellings of a missing value."""
 _HEAD_BYTES = 1 << 18
 _BLOCK = 1 << 22
 _MAX_HEAD_LINES = 200
@@ -40,6 +46,7 @@ class FileLayout:
         header: whether the first line of the table names the columns.
         names: the names of the columns; ``column1`` and so on without a header.
         lines: the number of lines of the file, the header and lines above it included.
+        marks: the marks in the numbers.
     """
 
     encoding: str
@@ -49,6 +56,7 @@ class FileLayout:
     header: bool
     names: tuple[str, ...]
     lines: int
+    marks: NumberMarks = POINT
 
     @property
     def codec(self) -> str:
@@ -57,19 +65,26 @@ class FileLayout:
 
 
 def guess_layout(path: Path) -> FileLayout:
-    """Return the guessed layout of a text file, which may be compressed by gzip; an empty file has no columns."""
+    """Return the guessed layout of a text file, which may be compressed by gzip; an empty file has no columns.
+
+    Raises:
+        SourceError: the file cannot be read, or is no text.
+    """
+    with opened(path) as stream:
+        if error := foreign_format(stream.read(4), str(path)):
+            raise error
     encoding, n_lines = _scan(path)
-    with _opened(path) as stream:
+    with opened(path) as stream:
         head = stream.read(_HEAD_BYTES)
     text = head.decode(_CODECS[encoding], "replace")
     lines = [line.rstrip("\r") for line in text.split("\n")]
     if len(head) == _HEAD_BYTES and len(lines) > 1:
         del lines[-1]  # cut in the middle
-    lines = [line for line in lines if line.strip()][:_MAX_HEAD_LINES]
+    numbered = [(i, line) for i, line in enumerate(lines) if line.strip()][:_MAX_HEAD_LINES]
     skipped = 0
-    while skipped < min(_MAX_PREAMBLE, len(lines)) and _COMMENT.match(lines[skipped]):
+    while skipped < min(_MAX_PREAMBLE, len(numbered)) and _COMMENT.match(numbered[skipped][1]):
         skipped += 1
-    table = lines[skipped:]
+    table = [line for _, line in numbered[skipped:]]
     quote = "'" if _quoted(table, "'") > _quoted(table, '"') else '"'
     delimiter = max(_DELIMITERS, key=lambda mark: _consistency(table, Dialect(mark, quote)))
     dialect = Dialect(delimiter, quote)
@@ -80,9 +95,69 @@ def guess_layout(path: Path) -> FileLayout:
     while title < min(_MAX_PREAMBLE, len(table) - 1) and len(_fields(table[title], dialect)) < usual:
         title += 1  # a title above the header has fewer fields
     fields = [field.strip(BLANKS) for field in _fields(table[title], dialect)]
-    header = not any(parse_number(field) is not None for field in fields)
+    records = [_fields(line, dialect) for line in table[title + 1 :]]
+    marks = guess_marks((field for r in records if len(r) == usual for field in r), delimiter)
+    header = _names_columns(fields, records, marks)
     names = fields if header else [f"column{k + 1}" for k in range(len(fields))]
-    return FileLayout(encoding, delimiter, quote, skipped + title, header, tuple(names), n_lines)
+    return FileLayout(encoding, delimiter, quote, numbered[skipped + title][0], header, tuple(names), n_lines, marks)
+
+
+def _names_columns(fields: list[str], records: list[list[str]], marks: NumberMarks) -> bool:
+    """Return whether the first line is a header: none of its fields is a number, or one names a column of numbers."""
+
+    def is_number(field: str) -> bool:
+        return any(parse_number(field, marks=each) is not None for each in (POINT, marks))
+
+    if not any(map(is_number, fields)):
+        return True
+    columns = zip(fields, zip(*(record for record in records if len(record) == len(fields)), strict=True), strict=False)
+    return any(
+        field not in MISSING and not is_number(field) and sum(map(is_number, cells)) > len(cells) / 2
+        for field, cells in columns
+    )
+
+
+def guess_marks(cells: Iterable[str], delimiter: str = ",") -> NumberMarks:
+    """Return the marks under which most cells are numbers; a point, unless others make numbers of more cells.
+
+    Between semicolons, ``1,234`` is taken for less than two, and elsewhere for more than a thousand. ``0,123`` has no
+    thousands.
+    """
+    stripped = [cell.strip(BLANKS) for cell in cells]
+    texts = [cell for cell in stripped if cell and not cell.isdigit()]
+    first = (POINT, NumberMarks(",")) if delimiter == ";" else (POINT,)
+    n_numbers = {
+        marks: sum(
+            parse_number(text, marks=marks) is not None and text.lstrip("+-")[:2] != f"0{marks.thousands}"
+            for text in texts
+        )
+        for marks in (*first, *_MARKS)
+    }
+    best: NumberMarks = max(n_numbers, key=n_numbers.__getitem__)
+    return best
+
+
+def read_header(path: Path) -> FileLayout:
+    """Return the layout as the first line alone shows it, which is public; no record is looked at.
+
+    Raises:
+        SourceError: the first line does not name columns: it is empty, or holds a number, or is no UTF-8 text.
+    """
+    with opened(path) as stream:
+        line = first_line(stream)
+    try:
+        text = (line or b"").decode("utf-8")
+    except UnicodeDecodeError:
+        text = ""
+    quote = "'" if _quoted([text], "'") > _quoted([text], '"') else '"'
+    delimiter = max(_DELIMITERS, key=text.count)
+    names = [field.strip(BLANKS) for field in _fields(text, Dialect(delimiter, quote))]
+    if not text.strip() or _COMMENT.match(text) or any(parse_number(name) is not None for name in names):
+        raise SourceError(
+            "the first line does not name columns",
+            hint="dpbayes check FILE shows what the file holds; name a file whose first line is its header",
+        )
+    return FileLayout(UTF8, delimiter, quote, 0, True, tuple(names), 1)
 
 
 def _scan(path: Path) -> tuple[str, int]:
@@ -112,13 +187,9 @@ def _scan(path: Path) -> tuple[str, int]:
 
 
 def _blocks(path: Path) -> Iterator[bytes]:
-    with _opened(path) as stream:
+    with opened(path) as stream:
         while block := stream.read(_BLOCK):
             yield block
-
-
-def _opened(path: Path) -> BinaryIO:
-    return cast(BinaryIO, gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb"))
 
 
 def _fields(line: str, dialect: Dialect) -> list[str]:

@@ -9,11 +9,11 @@ import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO, cast
 
-from dpbayes_cli.base.errors import SourceError
+from dpbayes_cli.base.errors import SourceError, near_file
 from dpbayes_cli.base.postgres_address import PostgresAddress, is_address, parse_table_address
 
 STDIN = "-"
@@ -25,6 +25,8 @@ _ADDRESS = re.compile(
     r"(?:hdfs|s3a|gs|abfss|file)://(?:[A-Za-z0-9_-]+@)?[A-Za-z0-9_.:-]*/[^@?#\x00-\x20\x7f]*", re.ASCII
 )
 _PARQUET = (".parquet", ".parq", ".pq")
+_READ = (*_PARQUET, ".csv", ".tsv", ".txt", _COMPRESSED)
+"""Endings of the files that a message about a directory names."""
 
 
 @dataclass(frozen=True)
@@ -104,6 +106,24 @@ class RemoteLocation(Location):
     def dataset(self) -> str | None:
         """The default name of the data set: the name of the table; None for files."""
         return self.address.table if self.address else self.table.split(".")[-1] or None
+
+
+@dataclass(frozen=True)
+class FrameLocation(Location):
+    """A data frame in memory; the ledger records it like standard input, because its content has no name."""
+
+    frame: Any = field(default=None, repr=False, compare=False)
+
+    @property
+    def format(self) -> str:
+        """The word ``frame``: there is no file."""
+        return "frame"
+
+
+def is_frame(data: Any) -> bool:
+    """Return whether data are a pandas or Polars data frame or an Arrow table."""
+    kind = type(data)
+    return kind.__name__ in {"DataFrame", "Table"} and kind.__module__.split(".")[0] in {"pandas", "polars", "pyarrow"}
 
 
 def _unpacked_size(path: Path) -> int:
@@ -201,9 +221,14 @@ def _check_readable(path: Path) -> None:
     try:
         mode = path.stat().st_mode
     except OSError as error:
-        raise SourceError(f"cannot read {str(path)!r}: {os.strerror(error.errno or 0)}") from None
+        raise SourceError(
+            f"cannot read {str(path)!r}: {os.strerror(error.errno or 0)}",
+            hint=near_file(path) or "name a file, as ls shows it",
+        ) from None
     if stat.S_ISDIR(mode):
-        raise SourceError(f"{str(path)!r} is a directory", hint=f"name its files: {str(path / '*.parquet')!r}")
+        kinds = sorted({child.suffix for child in path.iterdir() if child.suffix in _READ}) or [".csv"]
+        names = " or ".join(repr(str(path / f"*{kind}")) for kind in kinds)
+        raise SourceError(f"{str(path)!r} is a directory; expected a file", hint=f"name its files: {names}")
     _check_kind(str(path), mode)
     if not os.access(path, os.R_OK):
         raise SourceError(f"cannot read {str(path)!r}: permission denied")
@@ -255,7 +280,18 @@ def opened(path: Path | None) -> Iterator[BinaryIO]:
                     yield cast(BinaryIO, stream)
             finally:
                 _OPEN_FILES.remove(raw)
-    except (EOFError, zlib.error, gzip.BadGzipFile):
-        raise SourceError(f"{str(path)!r} is not a complete gzip file") from None
+    except gzip.BadGzipFile as error:
+        plain = "Not a gzipped file" in str(error)
+        raise SourceError(
+            f"{str(path)!r} is not compressed by gzip, although its name ends in .gz"
+            if plain
+            else f"the gzip file {str(path)!r} is damaged",
+            hint="give it a name without .gz" if plain else "copy or export it again; gzip -t FILE tests a file",
+        ) from None
+    except (EOFError, zlib.error):
+        raise SourceError(
+            f"the gzip file {str(path)!r} is not complete",
+            hint="copy or export it again; gzip -t FILE tests a file",
+        ) from None
     except OSError as error:
         raise SourceError(f"cannot read {str(path or STDIN)!r}: {os.strerror(error.errno or 0)}") from None

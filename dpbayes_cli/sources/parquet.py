@@ -7,19 +7,22 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from dpbayes_cli.base.cell_grammar import MAX_CELL_BYTES, normal_cell
+from dpbayes_cli.base.cell_grammar import MAX_CELL_BYTES, POINT, NumberMarks, normal_cell
 from dpbayes_cli.base.duck import cursor, fetch, one_thread
 from dpbayes_cli.base.errors import SourceError, SpecError
 from dpbayes_cli.core.columns import AnyColumn, Column
 from dpbayes_cli.sources.location import Location, opened
 from dpbayes_cli.sources.parquet_pages import TextColumn, repaged, text_column
 from dpbayes_cli.sources.reader import Cells, Reader, UnitBound
+from dpbayes_cli.sources.records import with_point
 from dpbayes_cli.sources.source import Source, check_boolean, column_index, unreadable
 
 if TYPE_CHECKING:
     import duckdb
 
 _LONG = ("VARCHAR", "ENUM")
+_MARK = b"PAR1"
+"""A Parquet file begins and ends with these bytes."""
 _INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
 """Types whose values are written as integers in normal form."""
 _TEXTUAL = (*_LONG, *_INTEGERS, "HUGEINT", "UBIGINT", "UHUGEINT", "FLOAT", "DOUBLE", "DECIMAL", '"NULL"')
@@ -39,8 +42,8 @@ _REPAGED_ROWS = 1_000_000
 class ParquetSource(Source):
     """Parquet files whose records are rows."""
 
-    def __init__(self, location: Location, unit: UnitBound | None = None) -> None:
-        super().__init__(unit)
+    def __init__(self, location: Location, unit: UnitBound | None = None, marks: NumberMarks = POINT) -> None:
+        super().__init__(unit, marks)
         if location.is_stream:
             raise SourceError("Parquet cannot be read from a stream", hint="name a file")
         self._location = location
@@ -59,11 +62,14 @@ class ParquetSource(Source):
         schemas = []
         with cursor(unreadable()) as engine, ExitStack() as files:
             for path in self._location.paths:
-                relation = _relation(files.enter_context(opened(path)).fileno())
+                file = files.enter_context(opened(path)).fileno()
+                _check_marks(file, str(path))
+                relation = _relation(file)
                 rows = engine.execute(f"DESCRIBE SELECT * FROM {relation}").fetchall()
                 schemas.append([(str(row[0]), str(row[1])) for row in rows])
         available = [name for name, _ in schemas[0]]
-        self._names, self._types = [available[column_index(available, name)] for name in names], []
+        name_of_file = str(self._location.paths[0])
+        self._names, self._types = [available[column_index(available, name, name_of_file)] for name in names], []
         for name, column in zip(self._names, columns, strict=True):
             types = {dict(schema).get(name) for schema in schemas}
             if len(types) > 1:
@@ -71,7 +77,7 @@ class ParquetSource(Source):
             self._types.append(str(types.pop()))
             _check_type(self._types[-1], column)
         if self._unit is not None:
-            self._unit_name = available[column_index(available, self._unit.column)]
+            self._unit_name = available[column_index(available, self._unit.column, name_of_file, by_position=False)]
             kinds = {dict(schema).get(self._unit_name, "") for schema in schemas}
             for kind in kinds:
                 _check_type(kind, None)
@@ -90,6 +96,9 @@ class ParquetSource(Source):
             raise ValueError("check first")
         quoted = [_quoted(name) for name in self._names]
         texts = [_text(name, kind) for name, kind in zip(quoted, self._types, strict=True)]
+        for i, column in enumerate(self._columns):
+            if self._has_marks(column) and self._types[i].startswith(_LONG):
+                texts[i] = with_point(texts[i], self._marks)
         with cursor(unreadable()) as engine, ExitStack() as files:
             if self._unit_name is not None:  # a unit may have records in several files
                 names = [f"text_{i}" for i in range(len(texts))]
@@ -115,8 +124,8 @@ class ParquetSource(Source):
 
         Args:
             file: the file's descriptor.
-            files: a stack whose exit closes the temporary files of a relation and lets the engine use all threads
-                again.
+            files: an ``ExitStack``; closing it closes the temporary files of a relation and lets the engine use all
+                threads again.
         """
         wanted = dict.fromkeys([*self._names, *([] if self._unit_name is None else [self._unit_name])])
         texts = {name: text_column(engine, _literal(file), name) for name in wanted}
@@ -147,6 +156,19 @@ class ParquetSource(Source):
 def _literal(descriptor: int) -> str:
     """Return an SQL literal that names an open file by its descriptor, so that no file name acts as a pattern."""
     return f"'/dev/fd/{descriptor}'"
+
+
+def _check_marks(file: int, name: str) -> None:
+    """Refuse a file that does not begin and end as a Parquet file does.
+
+    Raises:
+        SourceError: the file has another format, or is not complete.
+    """
+    size = os.fstat(file).st_size
+    if os.pread(file, len(_MARK), 0) != _MARK:
+        raise SourceError(f"{name!r} is not a Parquet file", hint="for a text file: --input-format csv")
+    if os.pread(file, len(_MARK), max(0, size - len(_MARK))) != _MARK:
+        raise SourceError(f"the Parquet file {name!r} is not complete", hint="copy or export it again")
 
 
 def _relation(descriptor: int, options: str = "") -> str:

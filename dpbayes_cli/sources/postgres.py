@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from dpbayes_cli.base.cell_grammar import POINT, NumberMarks
 from dpbayes_cli.base.errors import SourceError
 from dpbayes_cli.base.postgres_address import PostgresAddress
 from dpbayes_cli.base.postgres_driver import connect, import_driver
@@ -35,8 +36,8 @@ class PostgresSource(EngineSource):
 
     dialect = "postgres"
 
-    def __init__(self, address: PostgresAddress, unit: UnitBound | None = None) -> None:
-        super().__init__(unit)
+    def __init__(self, address: PostgresAddress, unit: UnitBound | None = None, marks: NumberMarks = POINT) -> None:
+        super().__init__(unit, marks)
         self._address = address
         self._connection: psycopg.Connection[Any] | None = None
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dpbayes_cli.base.cell_grammar import BLANKS, INTEGER, INTEGER_REPLACEMENT
+from dpbayes_cli.base.cell_grammar import BLANKS, INTEGER, INTEGER_REPLACEMENT, NumberMarks
 
 _MAX_PATTERN_FIELDS = 256
 """Up to this many fields, a pattern extracts a cell faster than splitting the line does."""
@@ -124,6 +124,12 @@ def field_text(fields: str, index: int, dialect: Dialect) -> str:
 def without_blanks(text: str) -> str:
     """Return a DuckDB expression for a text without the blanks around it."""
     return f"trim({text}, {literal(BLANKS)})"
+
+
+def with_point(text: str, marks: NumberMarks) -> str:
+    """Return a DuckDB expression for a number spelled with a point and without groups; empty if it is no number."""
+    number = f"regexp_extract({without_blanks(text)}, {literal(f'^{marks.pattern}$')})"
+    return f"replace(replace({number}, {literal(marks.thousands)}, ''), {literal(marks.decimal)}, '.')"
 
 
 def integers_in_normal_form(trimmed: str) -> str:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
+from dpbayes_cli.base.cell_grammar import POINT, NumberMarks, parse_number
 from dpbayes_cli.base.errors import SourceError, SpecError
 from dpbayes_cli.core.columns import AnyColumn, Column, RecordPolicy
 from dpbayes_cli.core.statistic import ExactEvidence, Statistic
+from dpbayes_cli.sources.file_mistakes import has_blanks_between_names, looks_like_no_header, missing_column
 from dpbayes_cli.sources.reader import Reader, UnitBound
+
+_POSITION = re.compile("[1-9][0-9]{0,5}", re.ASCII)
 
 
 def unreadable() -> SourceError:
@@ -32,8 +37,8 @@ class Source(ABC):
     hands_over_records = True
     record_unit = "row"
 
-    def __init__(self, unit: UnitBound | None = None) -> None:
-        self._unit = unit
+    def __init__(self, unit: UnitBound | None = None, marks: NumberMarks = POINT) -> None:
+        self._unit, self._marks = unit, marks
         self._columns: tuple[AnyColumn, ...] = ()
 
     @abstractmethod
@@ -49,6 +54,10 @@ class Source(ABC):
                 cannot be read as text.
             SpecError: the declared domain cannot match the column's type.
         """
+
+    def _has_marks(self, column: AnyColumn) -> bool:
+        """Return whether the texts of a column are numbers with other marks than a point."""
+        return self._marks != POINT and not isinstance(column, Column)
 
     @property
     def parts(self) -> int:
@@ -110,37 +119,36 @@ class Source(ABC):
         """Close open files and connections."""
 
 
-def column_index(names: list[str], wanted: str | None) -> int:
-    """Return the index of a column among the names in the file; error messages do not list these names.
+def column_index(
+    names: Sequence[str], wanted: str | None, file: str = "", *, is_public: bool = True, by_position: bool = True
+) -> int:
+    """Return the index of a column among the names in the data.
+
+    Args:
+        names: the names in the data.
+        wanted: the stated name; None for the only column.
+        file, is_public: see ``missing_column``.
+        by_position: whether a whole number that is no column's name is a position, from 1.
+
+    If any name is a number, positions are not used: a misspelt name, or a first record that is taken for a header, must
+    not lead to another column. A privacy unit is never named by a position, which may be another column in other data
+    of the account.
 
     Raises:
         SourceError: the column is missing, several columns have its name, or no name is stated although there are
             several columns.
     """
-    other_marks = [mark for mark in ";\t|" if mark in names[0]] if len(names) == 1 else []
-    if other_marks and wanted not in names:
-        mark = other_marks[0]
-        raise SourceError(
-            f"the header is a single field that holds {mark!r}, which seems to separate columns",
-            hint=f"--delimiter {'tab' if mark == chr(9) else repr(mark)}; dpbayes check FILE shows the header",
-        )
-    if wanted is None:
-        if len(names) != 1:
-            raise SourceError(
-                "the file has more than one column, and none of them was chosen", hint="name the column: --column NAME"
-            )
+    is_name = is_public or not (looks_like_no_header(names) or has_blanks_between_names(names))
+    if wanted is None and len(names) == 1 and is_name:
         return 0
-    if names.count(wanted) > 1:
-        raise SourceError(f"the header names the column {wanted!r} more than once", hint="rename one of them")
-    if wanted not in names:
-        similar = wanted.strip().casefold() in (name.strip().casefold() for name in names)
-        raise SourceError(
-            f"the header has no column {wanted!r}"
-            + (", but one whose name differs in blanks or in upper and lower case" if similar else ""),
-            hint="dpbayes check FILE shows the header"
-            + ("" if similar else "; for a file without header give --no-header and --columns"),
-        )
-    return names.index(wanted)
+    if wanted is not None and names.count(wanted) == 1:
+        return names.index(wanted)
+    may_be_position = by_position and wanted is not None and wanted not in names
+    if may_be_position and all(parse_number(name) is None for name in names):
+        position = int(wanted) if wanted is not None and _POSITION.fullmatch(wanted) else 0
+        if 0 < position <= len(names):
+            return position - 1
+    raise missing_column(names, wanted, file, is_public=is_public)
 
 
 def check_boolean(column: AnyColumn) -> None:

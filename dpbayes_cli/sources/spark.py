@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from dpbayes_cli.base.cell_grammar import POINT, NumberMarks
 from dpbayes_cli.base.errors import SourceError
 from dpbayes_cli.sources.engine import EngineSource, Kind, Rows, replaced_errors, short_text
 from dpbayes_cli.sources.location import Location, RemoteLocation
@@ -60,8 +61,10 @@ class SparkSource(EngineSource):
 
     dialect = "pyspark"
 
-    def __init__(self, location: Location, master: str, unit: UnitBound | None = None) -> None:
-        super().__init__(unit)
+    def __init__(
+        self, location: Location, master: str, unit: UnitBound | None = None, marks: NumberMarks = POINT
+    ) -> None:
+        super().__init__(unit, marks)
         if not isinstance(location, RemoteLocation) and (location.is_stream or location.format != "parquet"):
             raise SourceError(
                 "Spark reads Parquet files and tables, not text files",

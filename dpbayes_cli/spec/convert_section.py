@@ -5,24 +5,47 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from decimal import Decimal
+from enum import StrEnum
 from types import UnionType
-from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 import msgspec
 from msgspec import Meta
 
-from dpbayes_cli.base.errors import SpecError, nearest
-from dpbayes_cli.base.numeric import decimal_text, parse_decimal
+from dpbayes_cli.base.errors import SpecError, joined, nearest
+from dpbayes_cli.base.numeric import decimal_text, float_text, parse_decimal
 from dpbayes_cli.core.section import YAML_SCALAR, Section
 
 Kind = TypeVar("Kind", bound=Section)
 Exact = Annotated[str, Meta(extra_json_schema=YAML_SCALAR)]
 """A decimal number that is kept exactly."""
 
-_UNKNOWN = re.compile(r"Object contains unknown field `(.*)`")
-_SOME_KEY = "[...]"
-_STEP = re.compile(r"\[\.\.\.\]|\[\d+\]|[^.\[]+")
-_REQUIRED = re.compile(r"Object missing required field `(.*)`")
+HowToState = Callable[[str, Any], str]
+
+_REQUIRED = re.compile(r"Object missing required field `.*`")
+_EXPECTED = re.compile(
+    r"Expected `(?P<kind>[^`]*)`(?: (?P<limit>>=|<=|>|<|of length >=|of length <=) (?P<value>\S+))?(?:, got `.*`)?"
+)
+_WORDS = {
+    "float": "a number",
+    "int": "a whole number",
+    "bool": "true or false",
+    "str": "a text",
+    "array": "a list, such as [a, b]",
+    "object": "KEY: VALUE lines below it",
+}
+_LIMITS = {
+    ">=": "of at least",
+    "<=": "of at most",
+    ">": "above",
+    "<": "below",
+    "of length >=": "at least",
+    "of length <=": "at most",
+}
+_DECIMAL_COMMA = re.compile(r"-?\d+,\d+")
+_MOST_SHOWN = 100
+"""The largest number of characters of a wrong text that are repeated."""
+_THOUSANDS = re.compile(r"[+-]?[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]*)?", re.ASCII)
 
 
 def exact_number(section: Section, name: str) -> Decimal | None:
@@ -37,97 +60,149 @@ def exact_number(section: Section, name: str) -> Decimal | None:
     try:
         exact = parse_decimal(text)
     except ValueError as error:
-        raise ValueError(f"{name} is {text!r}: {error}") from None
+        raise ValueError(f"{name} is {text!r}, {error}") from None
     msgspec.structs.force_setattr(section, name, decimal_text(exact))
     return exact
 
 
-def convert_section(
-    document: Any, kind: type[Kind], place: str = "", how_to_state: Callable[[str], str] | None = None
-) -> Kind:
+def convert_section(document: Any, kind: type[Kind], place: str = "") -> Kind:
     """Check a document against the type of a section.
 
     Args:
         document: nested mappings and lists of texts.
         kind: the type.
         place: the dotted place of the document in its file; empty for the whole file.
-        how_to_state: function from the place of a missing key to the hint; without it, the hint is to state the key in
-            the file.
 
     Raises:
-        SpecError: a key is unknown, missing or has a wrong value; the message names the first such key and its place.
+        SpecError: keys are unknown or missing, or have wrong values; the error names every such key.
     """
     try:
         return msgspec.convert(document, kind, strict=False)
-    except msgspec.ValidationError as error:
-        raise _problem(str(error), document, kind, place, how_to_state) from None
+    except (msgspec.ValidationError, SpecError) as error:
+        raise joined([*find_mistakes(document, kind, place)] or [SpecError(str(error), where=place)]) from None
 
 
-def _problem(
-    text: str, document: Any, kind: type[Section], place: str, how_to_state: Callable[[str], str] | None
-) -> SpecError:
-    """Turn msgspec's message into an error; the hint for an unknown key names the nearest allowed one."""
-    message, _, path = text.partition(" - at `$")
-    inside, expected = _resolved(path.rstrip("`"), document, kind)
-    if match := _UNKNOWN.fullmatch(message):
-        hint = nearest(match[1], _fields(expected))
-        return SpecError("unknown key", where=_joined(place, inside, match[1]), hint=hint)
-    if match := _REQUIRED.fullmatch(message):
-        where = _joined(place, inside, match[1])
-        return SpecError("missing", where=where, hint=how_to_state(where) if how_to_state else "state it in the file")
-    return SpecError(f"{message[:1].lower()}{message[1:]}", where=_joined(place, inside))
+def find_mistakes(document: Any, kind: Any, place: str = "", how_to_state: HowToState | None = None) -> list[SpecError]:
+    """Return every mistake in a document: unknown and missing keys, wrong values.
 
+    A rule of a section that concerns several of its keys is checked if its keys are right.
 
-def _joined(*parts: str) -> str:
-    return ".".join(part for part in parts if part)
-
-
-def _resolved(path: str, document: Any, kind: Any) -> tuple[str, Any]:
-    """Follow msgspec's path to a wrong value, in which ``[...]`` stands for some key of a mapping.
-
-    Returns:
-        The path with that key, and the type that is expected there; the type is None if it is neither section nor
-        mapping.
+    Args:
+        document: nested mappings and lists of texts.
+        kind: the expected type: a section, a collection or a scalar.
+        place: the dotted place of the document in its file.
+        how_to_state: function from the place and the field of a missing key to the hint; without it, the hint is to
+            state the key in the file.
     """
-    places: list[str] = []
-    for part in _STEP.findall(path):
-        if part == _SOME_KEY:
-            kind = _type_of_values(kind)
-            key = _wrong_key(document, kind)
-            if key is None:
-                return path.strip("."), None
-            document = document[key]
-            places.append(key)
-        elif part.startswith("["):
-            document = kind = None
-            places[-1] += part
-        else:
-            document = document.get(part) if isinstance(document, dict) else None
-            kind = _fields(kind).get(part)
-            places.append(part)
-    return ".".join(places), kind
+    mistakes: list[SpecError] = []
+    right = document
+    inner = _type_for(document, kind)
+    if isinstance(document, dict) and inner is not None:
+        fields, right = _fields(inner), {}
+        for key, value in document.items():
+            where = f"{place}.{key}" if place else str(key)
+            if _is_section(inner) and key not in fields:
+                mistakes.append(SpecError("unknown key", where=where, hint=nearest(str(key), fields)))
+                continue
+            expected = fields[key].type if key in fields else get_args(inner)[1]
+            if wrong := find_mistakes(value, expected, where, how_to_state):
+                mistakes += wrong
+            else:
+                right[key] = value
+        for key, item in fields.items():
+            if item.required and key not in document:
+                where = f"{place}.{key}" if place else key
+                hint = how_to_state(where, item) if how_to_state else "state it in the file"
+                mistakes.append(SpecError("missing", where=where, hint=hint))
+    elif isinstance(document, list) and inner is not None:
+        for i, value in enumerate(document):
+            mistakes += find_mistakes(value, get_args(inner)[0], f"{place}[{i}]", how_to_state)
+    if not mistakes or getattr(inner, "has_independent_keys", False):
+        mistakes += _own_mistakes(right, kind, place)
+    return mistakes
+
+
+def _own_mistakes(document: Any, kind: Any, place: str) -> list[SpecError]:
+    """Return the mistakes of a value whose parts are right."""
+    try:
+        msgspec.convert(document, kind, strict=False)
+    except SpecError as error:
+        return [*error.mistakes]
+    except msgspec.ValidationError as error:
+        reason, _, _ = str(error).partition(" - at `")
+        if _REQUIRED.fullmatch(reason):
+            return []  # a wrong key was left out, or its absence is reported already
+        if (choices := _choices(kind)) and isinstance(document, str):
+            reason = f"{_shown(document)}; expected {' or '.join(choices)}"
+            return [SpecError(reason, where=place, hint=nearest(document, choices) if len(choices) > 2 else "")]
+        return [SpecError(_in_words(reason, document), where=place, hint=_hint(document, kind))]
+    return []
+
+
+def _in_words(reason: str, value: Any) -> str:
+    """Return a reason of msgspec's as a sentence about the value; any other reason as it is."""
+    if match := _EXPECTED.fullmatch(reason):
+        kinds = [kind for kind in match["kind"].split(" | ") if kind != "null"]
+        expected = " or ".join(_WORDS.get(kind, kind) for kind in kinds)
+        if limit := match["limit"]:
+            bound = f"{_LIMITS[limit]} {float_text(float(match['value']))}"
+            if "length" in limit:
+                return f"has {len(value)} {'characters' if kinds == ['str'] else 'entries'}; expected {bound}"
+            expected += f" {bound}"
+        return f"{_shown(value)}; expected {expected}"
+    return reason
+
+
+def _shown(value: Any) -> str:
+    """Return what a key of the file says."""
+    if isinstance(value, str):
+        return f"is {value[:_MOST_SHOWN]!r}"
+    return "is empty" if not value else "is a list" if isinstance(value, list) else "has keys of its own"
+
+
+def _hint(value: Any, kind: Any) -> str:
+    """Return what to type in place of a wrong text; empty if the message says it already."""
+    if not isinstance(value, str):
+        return ""
+    if _DECIMAL_COMMA.fullmatch(value):
+        if _THOUSANDS.fullmatch(value.strip()):
+            return f"write the number without commas: {value.replace(',', '')}"
+        return f"write a decimal point: {value.replace(',', '.')}"
+    if _type_for({}, kind) is not None and ":" in value:
+        return "put a blank after each colon"
+    return ""
+
+
+def _choices(kind: Any) -> list[str]:
+    """Return the texts that an enumeration allows; empty for any other type."""
+    if isinstance(kind, type) and issubclass(kind, StrEnum):
+        return [str(each) for each in kind]
+    if get_origin(kind) is Literal:
+        return [str(each) for each in get_args(kind)]
+    return [text for each in _parts(kind) for text in _choices(each)]
+
+
+def _parts(kind: Any) -> tuple[Any, ...]:
+    """Return the types of an annotated type or of a union; empty for any other type."""
+    if get_origin(kind) is Annotated:
+        return get_args(kind)[:1]
+    return get_args(kind) if get_origin(kind) in {Union, UnionType} else ()
+
+
+def _type_for(document: Any, kind: Any) -> Any:
+    """Return the section or the collection that a mapping or a list should be; None if its parts have no one type."""
+    if parts := _parts(kind):
+        return next((fit for each in parts if (fit := _type_for(document, each)) is not None), None)
+    if isinstance(document, dict):
+        return kind if _is_section(kind) or get_origin(kind) is dict else None
+    is_list = get_origin(kind) in {tuple, list} and get_args(kind)[-1] is Ellipsis
+    return kind if isinstance(document, list) and is_list else None
+
+
+def _is_section(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, Section)
 
 
 def _fields(kind: Any) -> dict[str, Any]:
-    """Return the types of a section's keys; empty for any other type."""
-    section = isinstance(kind, type) and issubclass(kind, Section)
-    return {item.encode_name: item.type for item in msgspec.structs.fields(kind)} if section else {}
-
-
-def _type_of_values(kind: Any) -> Any:
-    """Return the type of a mapping's values, None if the type allows no mapping."""
-    while get_origin(kind) is Annotated:
-        kind = get_args(kind)[0]
-    if get_origin(kind) in {Union, UnionType}:
-        return next((_type_of_values(each) for each in get_args(kind) if get_origin(each) is dict), None)
-    return get_args(kind)[1] if get_origin(kind) is dict else None
-
-
-def _wrong_key(document: Any, kind: Any) -> str | None:
-    """Return the first key of a mapping whose value does not have the given type."""
-    for key, value in document.items() if isinstance(document, dict) and kind is not None else ():
-        try:
-            msgspec.convert(value, kind, strict=False)
-        except msgspec.ValidationError:
-            return str(key)
-    return None
+    """Return the fields of a section by key; empty for any other type."""
+    return {item.encode_name: item for item in msgspec.structs.fields(kind)} if _is_section(kind) else {}

@@ -11,7 +11,7 @@ import msgspec
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.mechanism import Mechanism
 from dpbayes_cli.core.model import Model
-from dpbayes_cli.core.options import INFERENCE, PRIVACY, SAMPLING, Options
+from dpbayes_cli.core.options import INFERENCE, PRIVACY, SAMPLING, Options, notes_of
 from dpbayes_cli.core.registry import (
     check_supports,
     mechanism_type,
@@ -20,7 +20,6 @@ from dpbayes_cli.core.registry import (
     supported_pairs,
     supporting_mechanisms,
 )
-from dpbayes_cli.spec.option_sections import notes_of
 
 SECTIONS = (PRIVACY, SAMPLING, INFERENCE)
 """The sections whose keys depend on model and mechanism."""
@@ -34,7 +33,8 @@ def pair_of(document: Mapping[str, Any]) -> tuple[type[Model], type[Mechanism]]:
     """
     name = document.get("model")
     if not isinstance(name, str):
-        raise SpecError("no model is stated", where="model", hint=f"one of: {', '.join(model_names())}")
+        hint = f"--model NAME, one of: {', '.join(model_names())}; dpbayes check FILE suggests a model for each column"
+        raise SpecError("no model is stated", where="model", hint=hint)
     model = model_type(name)
     stated = document.get("mechanism")
     if not isinstance(stated, str | None):
@@ -59,15 +59,12 @@ def foreign(document: Mapping[str, Any], kind: type[msgspec.Struct]) -> Iterator
             yield from ((section, key) for key in stated if key not in allowed)
 
 
-def check_options(document: Mapping[str, Any], kind: type[msgspec.Struct]) -> None:
-    """Refuse an option of another mechanism or model.
+def foreign_options(document: Mapping[str, Any], kind: type[msgspec.Struct]) -> Iterator[SpecError]:
+    """Yield a mistake for each option of another mechanism or model; the hint names those that read it.
 
     Args:
         document: a spec as it is written.
         kind: the type of specs for its model and mechanism.
-
-    Raises:
-        SpecError: the document has such an option; the hint names mechanisms or models that read it.
     """
     for section, key in foreign(document, kind):
         readers = _readers(section, key)
@@ -76,7 +73,7 @@ def check_options(document: Mapping[str, Any], kind: type[msgspec.Struct]) -> No
         model, mechanism = pair_of(document)
         here = [by.name for of, by in readers if of is model]
         elsewhere = list(dict.fromkeys(of.name for of, _ in readers))
-        raise SpecError(
+        yield SpecError(
             f"mechanism {mechanism.name!r} does not use this option with model {model.name!r}",
             where=f"{section}.{key}",
             hint=f"leave it out, or choose a mechanism that uses it: {', '.join(here)}"

@@ -9,7 +9,8 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar, Union, cast, get_
 import msgspec
 from msgspec import Meta
 
-from dpbayes_cli.core.options import Check, Options
+from dpbayes_cli.base.errors import SpecError, joined
+from dpbayes_cli.core.options import Check, Options, notes_of
 from dpbayes_cli.core.section import Section
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.spec.convert_section import Exact, exact_number
@@ -20,16 +21,27 @@ class OptionsSection(Section, frozen=True, kw_only=True, dict=True):
     """A section with the options of a mechanism; decimals are kept exactly, as texts in one spelling.
 
     Attributes:
+        place: the name of the section in a spec.
         checks: for each decimal, the function that refuses it if it is out of range.
     """
 
+    has_independent_keys: ClassVar[bool] = True
+    place: ClassVar[str] = ""
     checks: ClassVar[Mapping[str, Check]] = {}
 
     def __post_init__(self) -> None:
+        mistakes = []
         for name, check in self.checks.items():
-            if (exact := exact_number(self, name)) is not None:
-                check(exact)
-                self.values[name] = exact
+            try:
+                if (exact := exact_number(self, name)) is not None:
+                    check(exact)
+                    self.values[name] = exact
+            except SpecError as error:
+                mistakes.append(SpecError(error.reason, where=f"{self.place}.{name}", hint=error.hint))
+            except ValueError as error:
+                mistakes.append(SpecError(str(error), where=f"{self.place}.{name}"))
+        if mistakes:
+            raise joined(mistakes)
 
     @cached_property
     def values(self) -> dict[str, Any]:
@@ -95,19 +107,13 @@ def with_options(base: type[Kind], options: type[Options], place: str) -> type[K
         f"{options.__name__.removesuffix('Options')}{base.__name__}",
         fields,
         bases=(base,),
-        namespace={"checks": checks},
+        namespace={"checks": checks, "place": place},
         frozen=True,
         forbid_unknown_fields=True,
         kw_only=True,
         module=__name__,
     )
     return cast(type[Kind], section)
-
-
-def notes_of(annotation: Any) -> Mapping[str, Any]:
-    """Return the section and the check of an option."""
-    notes = get_args(annotation)[1:] if get_origin(annotation) is Annotated else ()
-    return next(note.extra for note in notes if getattr(note, "extra", None))
 
 
 def _as_text(annotation: Any) -> Any:

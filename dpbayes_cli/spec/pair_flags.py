@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import types
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal, NamedTuple, Union, cast, get_args, get_origin
+from typing import Any, Literal, NamedTuple, get_args, get_origin
 
 import msgspec
 
 from dpbayes_cli.core.mechanism import Mechanism
 from dpbayes_cli.core.model import Model
-from dpbayes_cli.core.options import INFERENCE, PRIVACY, SAMPLING
+from dpbayes_cli.core.options import INFERENCE, PRIVACY, SAMPLING, unwrapped
 from dpbayes_cli.core.registry import supported_pairs
 from dpbayes_cli.core.section import Section
 from dpbayes_cli.spec.bounds_section import BoundsSection
@@ -56,7 +55,7 @@ def all_flags() -> list[KeyFlag]:
 def _keys(kind: type[msgspec.Struct], place: str = "") -> Iterator[tuple[str, Any]]:
     """Yield the keys of a section and of the sections within it."""
     for item in msgspec.structs.fields(kind):
-        inner, _ = _unwrapped(item.type)
+        inner, _ = unwrapped(item.type)
         if isinstance(inner, type) and issubclass(inner, Section):
             yield from _keys(inner, f"{place}{item.name}.")
         else:
@@ -64,7 +63,7 @@ def _keys(kind: type[msgspec.Struct], place: str = "") -> Iterator[tuple[str, An
 
 
 def _flag(key: str, item: Any) -> KeyFlag:
-    inner, description = _unwrapped(item.type)
+    inner, description = unwrapped(item.type)
     is_list = get_origin(inner) is tuple
     text = description
     if item.default not in {None, msgspec.NODEFAULT} and "[" not in text:
@@ -84,19 +83,3 @@ def _metavar(kind: Any) -> str:
     if get_origin(kind) is tuple:
         return "LOW,HIGH"
     return "N" if kind is int else "X"
-
-
-def _unwrapped(annotation: Any) -> tuple[Any, str]:
-    """Return a type without its annotations and without None, and its description."""
-    description = ""
-    while True:
-        if get_origin(annotation) is Annotated:
-            annotation, *notes = get_args(annotation)
-            description = next((n.description for n in notes if getattr(n, "description", None)), description)
-        elif get_origin(annotation) in {Union, types.UnionType}:
-            kinds = [each for each in get_args(annotation) if each is not types.NoneType]
-            if len(kinds) != 1:
-                return None, description
-            annotation = kinds[0]
-        else:
-            return cast(Any, annotation), description

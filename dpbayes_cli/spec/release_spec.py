@@ -1,17 +1,18 @@
 """The typed spec of a release: a YAML file and the flags of the command line taken together."""
 
+import itertools
 import re
 from collections.abc import Mapping
-from functools import cached_property, lru_cache, partial
-from typing import Annotated, Any, Literal, cast
+from functools import cached_property, lru_cache
+from typing import Annotated, Any, ClassVar, Literal, cast
 
 import msgspec
 from msgspec import Meta, field
 
 from dpbayes_cli.base.canonical import canonical_json, digest
-from dpbayes_cli.base.cell_grammar import CONTROL_CHARACTERS
-from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.base.errors import SpecError, joined
 from dpbayes_cli.core.columns import RecordPolicy
+from dpbayes_cli.core.mechanism import Mechanism
 from dpbayes_cli.core.model import Model
 from dpbayes_cli.core.options import INFERENCE, PRIVACY, SAMPLING, Options
 from dpbayes_cli.core.private_quantile import PrivateBounds
@@ -27,11 +28,13 @@ from dpbayes_cli.spec.bounds_section import (
     unbounded_domain,
 )
 from dpbayes_cli.spec.convert_section import convert_section
-from dpbayes_cli.spec.foreign_options import check_options, inference_options, pair_of
+from dpbayes_cli.spec.foreign_options import foreign_options, inference_options, pair_of
+from dpbayes_cli.spec.mistakes import control_characters, mistakes_in
 from dpbayes_cli.spec.option_sections import InferenceSection, PrivacySection, SamplingSection, with_options
+from dpbayes_cli.spec.public_reasons import REASONS, with_reasons_apart
 from dpbayes_cli.spec.request_flags import description_of
 from dpbayes_cli.spec.source_section import SourceSection
-from dpbayes_cli.spec.version_1 import canonical_request, check_names
+from dpbayes_cli.spec.version_1 import canonical_request, former_inference, former_prior, renamed_in
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
 _IMPUTE = "impute:"
@@ -40,7 +43,8 @@ _MOST_NUMBERS = 250_000_000
 _FREE = ("prior", "inference")
 """Sections that change the inference, but not what is requested of the data."""
 _OUTSIDE = ("data", "dataset", "records")
-"""Keys for the place of the data, the account and the number of records; they are not part of the request."""
+"""Keys for the place of the data, the account and the number of records; they are not part of the request, nor is
+``public_reasons``."""
 _READ_BY = ("engine", "master")
 """Keys of the source that name the engine; all engines give the same integers."""
 
@@ -74,18 +78,32 @@ class ReleaseSpec(Section, frozen=True, kw_only=True, dict=True):
     column: Annotated[str | None, Meta(description=description_of("column"))] = None
     on_invalid: Annotated[str, Meta(description=description_of("on_invalid"))] = "drop"
     records: Annotated[Annotated[int, Meta(ge=1)] | None, Meta(description=description_of("records"))] = None
+    public_reasons: Annotated[
+        dict[str, str] | None,
+        Meta(description="why values that somebody read from the data are public, by their places [none]"),
+    ] = None
     privacy: PrivacySection = field(default_factory=PrivacySection)
     source: SourceSection = field(default_factory=SourceSection)
     sampling: SamplingSection = field(default_factory=SamplingSection)
     inference: InferenceSection = field(default_factory=InferenceSection)
 
+    has_independent_keys: ClassVar[bool] = True
+
     def __post_init__(self) -> None:
-        if self.dataset is not None:
-            check_name(self.dataset)
+        mistakes = []
+        try:
+            if self.dataset is not None:
+                check_name(self.dataset)
+        except ValueError as error:
+            mistakes.append(SpecError(str(error), where="dataset"))
         if self.on_invalid != "drop" and not (self.on_invalid.startswith(_IMPUTE) and self.on_invalid != _IMPUTE):
-            raise ValueError(f"on_invalid is {self.on_invalid!r}; expected drop, or impute:VALUE")
+            reason = f"is {self.on_invalid!r}; expected drop, or impute:VALUE"
+            mistakes.append(SpecError(reason, where="on_invalid"))
         if self.records is not None and self.privacy.neighbors is Neighbors.ADD_REMOVE:
-            raise ValueError("under add-remove the number of records is private and cannot be stated")
+            reason = "under add-remove the number of records is private and cannot be stated"
+            mistakes.append(SpecError(reason, where="records", hint="leave it out"))
+        if mistakes:
+            raise joined(mistakes)
 
     def build_model(self, bounds: tuple[float, float] | None = None) -> Model:
         """Build the statistical model that the spec states.
@@ -97,13 +115,16 @@ class ReleaseSpec(Section, frozen=True, kw_only=True, dict=True):
         Raises:
             SpecError: the domain, the bounds and the prior do not fit each other.
         """
-        kind, law = model_type(self.model), self.private_bounds
-        if law is None and bounds is not None:
-            raise SpecError("bounds were given, but the spec does not request private bounds", where="bounds")
-        domain = self.domain
+        return model_type(self.model).build(self.domain_at(bounds), self.prior)
+
+    def domain_at(self, bounds: tuple[float, float] | None) -> Section:
+        """Return the domain with all its bounds; see ``build_model``."""
+        law = self.private_bounds
         if law is not None:
-            domain = domain_between(require_bounded(kind), law, domain, bounds)
-        return kind.build(domain, self.prior)
+            return domain_between(require_bounded(model_type(self.model)), law, self.domain, bounds)
+        if bounds is not None:
+            raise SpecError("bounds were given, but the spec does not request private bounds", where="bounds")
+        return self.domain
 
     def check_samples(self, model: Model) -> None:
         """Refuse more samples than memory should hold.
@@ -155,6 +176,7 @@ class ReleaseSpec(Section, frozen=True, kw_only=True, dict=True):
         has another default.
         """
         stated = canonical_request(self, self.model, self.mechanism)
+        stated.pop(REASONS, None)
         request = {**_without_places(stated), "mechanism": self.mechanism}
         return {key: value for key, value in request.items() if (key, value) != ("mechanism", "laplace")}
 
@@ -230,22 +252,58 @@ def _default(kind: type[Section]) -> tuple[Any, ...]:
     return () if required else (field(default_factory=kind),)
 
 
-def build_spec(document: dict[str, Any]) -> ReleaseSpec:
+def build_spec(document: dict[str, Any], *, needs_cost: bool = False) -> ReleaseSpec:
     """Check a document against the spec of its model and mechanism.
 
     Args:
         document: nested mappings and lists of texts, from a file and flags.
+        needs_cost: whether a missing epsilon is listed among other mistakes.
 
     Raises:
-        SpecError: a key is unknown, renamed, missing, not read by the mechanism or has a wrong value; the message names
-            the first such key and its place.
+        SpecError: keys are unknown, renamed, missing, not read by the mechanism or have wrong values; the error names
+            every such key and its place.
     """
-    _check_texts(document)
-    check_names(document)
-    kind = type_of(document)
-    check_options(document, kind)
-    public = None if document.get("bounds") is not None else model_type(document["model"])
-    return convert_section(document, kind, how_to_state=partial(_how_to_state, public))
+    document = with_reasons_apart(document)
+    try:
+        for mistake in itertools.chain(control_characters(document), renamed_in(document)):
+            raise mistake
+        kind = type_of(document)
+        for mistake in foreign_options(document, kind):
+            raise mistake
+        spec = convert_section(document, kind)
+    except SpecError as first:
+        raise joined(mistakes_in(document, ReleaseSpec, _type_for, needs_cost=needs_cost) or [first]) from None
+    if spec.bounds is not None:  # the bounds are not known yet, and a prior may depend on them; see build_model
+        return spec
+    return msgspec.structs.replace(spec, prior=model_type(spec.model).complete_prior(spec.domain, spec.prior))
+
+
+def _type_for(model: type[Model], mechanism: type[Mechanism], private_bounds: bool) -> type[ReleaseSpec]:
+    return spec_type(model.name, mechanism.name, private_bounds=private_bounds)
+
+
+def former_spec(document: dict[str, Any], today: ReleaseSpec) -> ReleaseSpec | None:
+    """Return the spec that a document stated when its prior and its inference had the defaults of version 1.
+
+    Args:
+        document: the request as the user stated it.
+        today: the spec that it states today.
+
+    Returns:
+        None if both specs are the same, or if the former one is not valid.
+    """
+    prior = {**former_prior(document["model"]), **(document.get("prior") or {})}
+    former = {**document, "prior": prior}
+    inference = former_inference(inference_options(*pair_of(document)).__struct_fields__)
+    if inference:
+        former["inference"] = {**inference, **(document.get("inference") or {})}
+    try:
+        if not inference and msgspec.convert(prior, type(today.prior), strict=False) == today.prior:
+            return None
+        spec = build_spec(former)
+    except (SpecError, msgspec.ValidationError):
+        return None
+    return None if spec.request == today.request else spec
 
 
 def type_of(document: Mapping[str, Any]) -> type[ReleaseSpec]:
@@ -263,41 +321,6 @@ def type_of(document: Mapping[str, Any]) -> type[ReleaseSpec]:
 
 def convert_layout(stated: dict[str, Any]) -> SourceSection:
     """Check the layout of a file, as stated by flags without a spec; see ``build_spec``."""
-    _check_texts(stated, "source")
+    for mistake in control_characters(stated, "source"):
+        raise mistake
     return convert_section(stated, SourceSection, "source")
-
-
-def _check_texts(document: Any, where: str = "") -> None:
-    """Refuse a key or a text with a control character, because names and levels are printed and written into files.
-
-    Raises:
-        SpecError: a text holds a control character; a text that is a single tab is allowed, as a delimiter.
-    """
-    if isinstance(document, dict):
-        for key, value in document.items():
-            _check_texts(key, where)
-            _check_texts(value, f"{where}.{key}".lstrip("."))
-    elif isinstance(document, list | tuple):
-        for item in document:
-            _check_texts(item, where)
-    elif isinstance(document, str) and document != "\t" and CONTROL_CHARACTERS.search(document):
-        raise SpecError(
-            f"{document[:100]!r} holds a control character", where=where, hint="state printable characters only"
-        )
-
-
-def _how_to_state(public: type[Model] | None, where: str) -> str:
-    flags = {
-        "privacy.epsilon": "--eps 1",
-        "domain": "the flags of the model's domain, e.g. --categories a,b,c or --upper 10",
-        "domain.lower": "--lower -10",
-        "domain.upper": "--upper 10",
-        "domain.variance": "--variance 4",
-        "domain.categories": "--categories a,b,c",
-        "bounds.private.epsilon": "--bounds-epsilon 0.1",
-        "bounds.private.high": "--bounds-high 100",
-    }
-    alternative = ""
-    if where in {"domain", "domain.lower", "domain.upper"} and public and public.bound_keys:
-        alternative = "; or have the bounds found privately at a cost: --bounds-epsilon 0.1 --bounds-high 100"
-    return (f"state it in the spec or with {flags[where]}" if where in flags else "state it in the spec") + alternative

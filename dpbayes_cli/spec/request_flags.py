@@ -33,7 +33,7 @@ class Flag(NamedTuple):
 FLAGS: dict[str, Flag] = {
     "model": Flag("Request", ("--model",), "NAME", "the model; see: dpbayes models"),
     "mechanism": Flag("Request", ("--mechanism",), "NAME", "the mechanism [the model's default]; see: dpbayes models"),
-    "column": Flag("Request", ("--column",), "NAME", "the column; not needed if there is only one"),
+    "column": Flag("Request", ("--column",), "NAME", "the column, or its position; not needed if only one"),
     "on_invalid": Flag("Request", ("--on-invalid",), "RULE", "invalid records: drop [default] or impute:VALUE"),
     "records": Flag("Request", ("--records",), "N", "the number of records, if public; it is checked"),
     "prior": Flag("Request", ("--prior",), "K=V,...", "the prior, e.g. alpha=2,beta=5"),
@@ -62,6 +62,10 @@ FLAGS: dict[str, Flag] = {
     "source.quote": Flag("Data", ("--quote",), "CHAR", 'quote character ["]'),
     "source.header": Flag("Data", ("--no-header",), "", "the file has no header; give --columns", "false"),
     "source.columns": Flag("Data", ("--columns",), "A,B,C", "column names, if the file has no header"),
+    "source.decimal": Flag("Data", ("--decimal",), "MARK", "decimal mark of numbers in texts: . or , [.]", rare=True),
+    "source.thousands": Flag(
+        "Data", ("--thousands",), "MARK", "mark between thousands: , . ' _ or space [none]", rare=True
+    ),
     "source.quoted_newlines": Flag("Data", ("--quoted-newlines",), "", "quoted texts may span lines", "true"),
     "source.engine": Flag("Data", ("--engine",), "NAME", "engine: duckdb [default] or spark (at --master)"),
     "source.master": Flag(
@@ -83,6 +87,7 @@ FLAGS: dict[str, Flag] = {
     ),
     "inference.mcmc_sweeps": Flag("Inference and output", ("--mcmc-sweeps",), "N"),
     "inference.state_sampler": Flag("Inference and output", ("--state-sampler",), "NAME"),
+    "inference.count_prior": Flag("Inference and output", ("--count-prior",), "NAME", rare=True),
     "dataset": Flag("Ledger", ("--dataset",), "NAME", "the account that pays [the file's stem]"),
 }
 LISTS = frozenset({"domain.categories", "source.columns"})

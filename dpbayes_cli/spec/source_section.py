@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from dpbayes_cli.base.cell_grammar import NumberMarks
 from dpbayes_cli.core.section import Section
 from dpbayes_cli.spec.request_flags import description_of
 
@@ -20,6 +21,10 @@ class SourceSection(Section, frozen=True, kw_only=True):
     quote: Annotated[str, Meta(description=description_of("source.quote"))] = '"'
     header: Annotated[bool, Meta(description="whether the first line names the columns")] = True
     columns: Annotated[tuple[str, ...], Meta(description=description_of("source.columns"))] = ()
+    decimal: Annotated[Literal[".", ","] | None, Meta(description=description_of("source.decimal"))] = None
+    thousands: Annotated[
+        Literal[",", ".", "'", "_", " ", "space"] | None, Meta(description=description_of("source.thousands"))
+    ] = None
     quoted_newlines: Annotated[
         bool, Meta(description="quoted texts may span lines, so a record may be several lines")
     ] = False
@@ -42,9 +47,23 @@ class SourceSection(Section, frozen=True, kw_only=True):
                 )
         if self.delimiter == self.quote:
             raise ValueError("delimiter and quote are the same")
+        if self.decimal == ".":
+            msgspec.structs.force_setattr(self, "decimal", None)  # a default that is stated asks for nothing new
+        if self.thousands == "space":
+            msgspec.structs.force_setattr(self, "thousands", " ")
+        marks = self.marks
+        if marks.thousands == marks.decimal:
+            raise ValueError(f"the marks of decimals and of thousands are the same: {marks.decimal!r}")
+        if self.quote in {marks.decimal, marks.thousands}:
+            raise ValueError(f"{self.quote!r} is stated both as the quote and as a mark in numbers")
         if self.header and self.columns:
             raise ValueError(
                 "the header names the columns already; for a file without header add header: false (--no-header)"
             )
         if not self.header and not self.columns:
             raise ValueError("a file without header needs column names; state columns: [a, b] (--columns a,b)")
+
+    @property
+    def marks(self) -> NumberMarks:
+        """The marks in numbers that are written as texts."""
+        return NumberMarks(self.decimal or ".", self.thousands or "")

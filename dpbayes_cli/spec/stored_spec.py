@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from dpbayes_cli.base.canonical import canonical_json, digest
-from dpbayes_cli.spec.foreign_options import SECTIONS, foreign
+from dpbayes_cli.spec.foreign_options import SECTIONS, foreign, inference_options, pair_of
 from dpbayes_cli.spec.release_spec import ReleaseSpec, build_spec, type_of
-from dpbayes_cli.spec.version_1 import renamed_keys, with_former_names, with_todays_names
+from dpbayes_cli.spec.version_1 import former_inference, renamed_keys, with_former_names, with_todays_names
 
 _EARLIER: Mapping[str, Mapping[str, Any]] = {
     "privacy": dict.fromkeys(("epsilon", "delta", "rho", "mu", "order")),
@@ -52,7 +52,7 @@ def stored_spec(stored: Mapping[str, Any]) -> ReleaseSpec:
     Raises:
         SpecError: the stored spec is not valid.
     """
-    return build_spec(without_ignored_options(stored))
+    return build_spec(with_former_inference(stored))
 
 
 def without_ignored_options(stored: Mapping[str, Any]) -> dict[str, Any]:
@@ -70,9 +70,23 @@ def without_ignored_options(stored: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def with_former_inference(stored: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a stored spec without ignored options, but with options of inference that came after it was stored.
+
+    These have the values by which the posterior was computed.
+
+    Raises:
+        SpecError: there is no such model or mechanism.
+    """
+    whole = without_ignored_options(stored)
+    if former := former_inference(inference_options(*pair_of(stored)).__struct_fields__):
+        whole["inference"] = {**former, **(whole.get("inference") or {})}
+    return whole
+
+
 def in_full(stored: Mapping[str, Any], spec: ReleaseSpec) -> dict[str, Any]:
     """Return a stored spec as it would be stored today, to be compared with ``stated_in_full`` of its spec."""
-    whole = without_ignored_options(stored)
+    whole = with_former_inference(stored)
     for section, keys in _LATER.items():
         options = getattr(spec, section).__struct_fields__
         later = {key: _IGNORED[section][key] for key in keys if key in options}

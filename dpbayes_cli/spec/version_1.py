@@ -9,7 +9,7 @@ their default value of version 1. A key, model or mechanism that is introduced l
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
 from importlib.resources import files
@@ -101,17 +101,13 @@ def _with_names(stated: Mapping[str, Any], names: Names) -> dict[str, Any]:
     }
 
 
-def check_names(stated: Mapping[str, Any]) -> None:
-    """Refuse keys that are stated by their names in version 1.
-
-    Raises:
-        SpecError: a key was renamed; the hint gives its new name.
-    """
+def renamed_in(stated: Mapping[str, Any]) -> Iterator[SpecError]:
+    """Yield a mistake for each key that is stated by its name in version 1; the hint gives its new name."""
     for section, names in renamed_keys(stated).items():
         part = stated.get(section)
         for key in part if isinstance(part, Mapping) else ():
             if key in names:
-                raise SpecError(
+                yield SpecError(
                     "this key was renamed",
                     where=f"{section}.{key}",
                     hint=f"write {section}.{names[key]}, or have the file rewritten: dpbayes spec migrate FILE",
@@ -123,6 +119,18 @@ def canonical_request(spec: Section, model: str, mechanism: str) -> dict[str, An
     table = _table()
     frozen = {**table["common"], **table["models"].get(model, {}), **table["mechanisms"].get(mechanism, {})}
     return _stated(spec, _former(renamed_keys({"model": model, "mechanism": mechanism})), frozen, "")
+
+
+def former_prior(model: str) -> dict[str, Any]:
+    """Return the default of version 1 for each key of a model's prior that had one; empty for plug-ins."""
+    prefix = "prior."
+    frozen = _table()["models"].get(model, {})
+    return {key.removeprefix(prefix): value for key, value in frozen.items() if key.startswith(prefix)}
+
+
+def former_inference(options: Iterable[str]) -> dict[str, Any]:
+    """Return the values that a bundle or a ledger without these options of inference means."""
+    return {key: value for key, value in {"count_prior": "uniform"}.items() if key in options}
 
 
 def _stated(section: Section, names: Names, frozen: Mapping[str, Any], place: str) -> dict[str, Any]:

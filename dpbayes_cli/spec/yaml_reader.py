@@ -13,12 +13,38 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.base.errors import SpecError, near_file
 
 _LARGEST_FILE = 1 << 18
 _DEEPEST = 16
 _MOST_NODES = 50_000
 _NULLS = {"", "~", "null"}
+_PROBLEMS = {
+    "cannot start any token": (
+        "a value or an indentation begins with a character that YAML does not allow there",
+        "indent with blanks, not with tabs; put a value that begins with @, ` or % in quotes",
+    ),
+    "mapping values are not allowed": (
+        "a colon stands where no key can be",
+        "indent keys of one section equally, see whether the line above has its colon, and put a text that holds a "
+        "colon in quotes",
+    ),
+    "could not find expected ':'": ("a line has no colon after its key", "write it as KEY: VALUE"),
+    "unexpected end of stream": ("a quotation mark is not closed", "close the quotes on the same line"),
+    "expected ',' or": ("a bracket is not closed", "end a list with ] and a mapping with }"),
+    "did not find expected key": (
+        "a key is indented differently from the other keys of its section",
+        "indent keys of one section equally",
+    ),
+    "did not find expected '-' indicator": (
+        "an entry of a list does not begin with '- '",
+        "begin each entry with '- '",
+    ),
+    "expected <document start>": ("a line does not fit the lines above it", "write each line as KEY: VALUE"),
+}
+"""Words of the parser's message, with what they mean in a spec and what to do."""
+_NOTICED_LATER = ("could not find expected ':'", "unexpected end of stream", "expected ',' or")
+"""Words of messages whose mistake begins at an earlier line than the one where the parser notices it."""
 
 
 def read_spec_file(path: Path) -> dict[str, Any]:
@@ -30,7 +56,12 @@ def read_spec_file(path: Path) -> dict[str, Any]:
     Raises:
         SpecError: the file cannot be read, or is not plain YAML with a mapping at the top.
     """
-    return parse_spec(read_spec_text(path))
+    try:
+        return parse_spec(read_spec_text(path))
+    except SpecError as error:
+        if error.message.startswith("line "):
+            raise SpecError(f"{path}, {error.message}", hint=error.hint) from None
+        raise
 
 
 def read_spec_text(path: Path) -> str:
@@ -48,13 +79,13 @@ def read_spec_text(path: Path) -> str:
     except ValueError:
         raise SpecError("the path of the spec holds a NUL character") from None
     except OSError as error:
-        raise SpecError(f"cannot read {str(path)!r}: {error.strerror}") from None
+        raise SpecError(f"cannot read the spec {str(path)!r}: {error.strerror}", hint=near_file(path)) from None
     if len(content) > _LARGEST_FILE:
         raise SpecError(f"{str(path)!r} is larger than {_LARGEST_FILE // 1024} KiB")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise SpecError(f"{str(path)!r} is not UTF-8 text") from None
+        raise SpecError(f"{str(path)!r} is not UTF-8 text", hint="save the spec as UTF-8, in a text editor") from None
 
 
 def parse_spec(text: str) -> dict[str, Any]:
@@ -65,8 +96,10 @@ def parse_spec(text: str) -> dict[str, Any]:
     """
     document = parse_yaml(text)
     if not isinstance(document, dict):
+        stated = "empty" if document is None else "a list" if isinstance(document, list) else "a text"
         raise SpecError(
-            "expected a mapping of keys to values", hint="to start from a template: dpbayes spec init MODEL"
+            f"the spec is {stated}; expected lines of the form KEY: VALUE",
+            hint="to start from a template: dpbayes spec init MODEL",
         )
     return document
 
@@ -84,9 +117,19 @@ def parse_yaml(text: str) -> Any:
         builder = _Builder(yaml.parse(text, Loader=loader))
         return builder.document()
     except (yaml.YAMLError, ValueError) as error:
-        mark = getattr(error, "problem_mark", None)
-        place = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-        raise SpecError(f"not valid YAML{place}") from None
+        raise _malformed(error) from None
+
+
+def _malformed(error: Exception) -> SpecError:
+    """Return the error for text that is not YAML, with the line where the wrong part begins."""
+    problem = str(getattr(error, "problem", ""))
+    reason, hint = next(
+        ((reason, hint) for words, (reason, hint) in _PROBLEMS.items() if words in problem), ("not valid YAML", "")
+    )
+    began = getattr(error, "context_mark", None) if any(words in problem for words in _NOTICED_LATER) else None
+    mark = began or getattr(error, "problem_mark", None)
+    place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+    return SpecError(f"{place}{reason}", hint=hint)
 
 
 class _Builder:
@@ -146,4 +189,4 @@ class _Builder:
 
 def _refused(event: Any, why: str) -> SpecError:
     mark = event.start_mark
-    return SpecError(f"{why} (line {mark.line + 1}, column {mark.column + 1})")
+    return SpecError(f"line {mark.line + 1}, column {mark.column + 1}: {why}")

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from dpbayes_cli.bundle.report.prior_text import prior_values
 from dpbayes_cli.core.columns import Column
 from dpbayes_cli.core.model import Model
 from dpbayes_cli.core.section import Section
@@ -28,7 +29,7 @@ def assumed_values(prepared: PreparedRelease, stated: Mapping[str, Any]) -> list
     spec, model = prepared.spec, prepared.model
     texts = [
         *_defaults(spec.domain, _section(stated, "domain"), model),
-        *(f"prior {text}" for text in _defaults(spec.prior, _section(stated, "prior"), model)),
+        *_prior(prepared, _section(stated, "prior")),
     ]
     if prepared.plan.bounds is not None:
         texts.append(f"private bounds near the {prepared.plan.bounds.described()} of the data")
@@ -45,6 +46,20 @@ def assumed_values(prepared: PreparedRelease, stated: Mapping[str, Any]) -> list
     if spec.dataset is None:
         texts.append(f"account {prepared.charge.account}")
     return texts
+
+
+def _prior(prepared: PreparedRelease, stated: Mapping[str, Any]) -> list[str]:
+    """Return one text with the values of the prior, each of which is a default or stated."""
+    values = prior_values(prepared.spec.prior)
+    if prepared.plan.bounds is not None and not values.keys() - stated.keys():
+        values["rest"] = "the rest derived from the private bounds" if values else "derived from the private bounds"
+    default = "default of an earlier version" if prepared.has_former_prior else "default"
+    named = {
+        word: ", ".join(text for key, text in values.items() if (key in stated) == (word == "stated"))
+        for word in ("stated", default)
+    }
+    whole = ", ".join(f"{texts} ({word})" for word, texts in named.items() if texts)
+    return [f"prior {whole}"] if whole else []
 
 
 def _section(stated: Mapping[str, Any], key: str) -> Mapping[str, Any]:

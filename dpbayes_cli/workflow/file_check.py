@@ -2,36 +2,35 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
-from dpbayes_cli.base.cell_grammar import normal_cell
+from dpbayes_cli.base.cell_grammar import POINT, NumberMarks
 from dpbayes_cli.base.errors import SourceError, nearest
-from dpbayes_cli.core.columns import AnyColumn, Column, NumericColumn
-from dpbayes_cli.core.model import Model
-from dpbayes_cli.core.registry import model_names, model_type
+from dpbayes_cli.core.columns import Column, NumericColumn
 from dpbayes_cli.sources.column_profile import (
     ColumnProfile,
+    all_texts,
+    are_grouped,
     commonest_invalid,
-    parquet_names,
+    count_valid_records,
+    parquet_columns,
     parquet_relation,
     profile_columns,
     text_relation,
 )
-from dpbayes_cli.sources.file_layout import UTF8, UTF8_MARKED, UTF16, FileLayout, guess_layout
+from dpbayes_cli.sources.file_layout import UTF8, UTF8_MARKED, UTF16, FileLayout, guess_layout, read_header
+from dpbayes_cli.sources.file_mistakes import has_blanks_between_names
 from dpbayes_cli.sources.location import Location
+from dpbayes_cli.sources.source import column_index
 from dpbayes_cli.spec.release_spec import ReleaseSpec
 from dpbayes_cli.spec.source_section import SourceSection
-
-_MANY_LEVELS = 50
-_COMMA_DECIMAL = re.compile(r"[+-]?\d+,\d+")
-_THOUSANDS = re.compile(r"[+-]?\d{1,3}(?:([,. '])\d{3})(?:\1\d{3})*(?:[.,]\d+)?")
-_DATE = re.compile(r"\d{4}-\d{1,2}-\d{1,2}.*|\d{1,2}[./]\d{1,2}[./]\d{2,4}")
-_WITH_UNIT = re.compile(r"[^\w.+-]?\s*[+-]?\d+(?:\.\d+)?\s*[^\d\s].*")
-_YES = ("yes", "y", "true", "t", "positive", "pos", "ja", "oui", "si", "case", "dead", "died")
+from dpbayes_cli.workflow.remedies import conversion, level_remedies, marks_remedy, number_remedy, shell
+from dpbayes_cli.workflow.suggested_spec import layout_keys, spec_from_data, spec_from_header
 
 
 @dataclass(frozen=True)
@@ -63,7 +62,9 @@ class FileCheck:
         columns: the profiles of the columns.
         wrong_lines: the number of lines with another number of fields than the header.
         advice: what to state or to change, a line each.
-        checked: the columns of the spec; empty without one.
+        checked: the columns that the spec names; empty if there is no spec.
+        suggestion: a spec to start from, without a spec; empty if there is none.
+        valid: the number of records that are valid in all columns of a spec with several; None otherwise.
     """
 
     layout: FileLayout | None
@@ -72,6 +73,8 @@ class FileCheck:
     wrong_lines: int = 0
     advice: list[str] = field(default_factory=list)
     checked: list[CheckedColumn] = field(default_factory=list)
+    suggestion: str = ""
+    valid: int | None = None
 
 
 def check_file(
@@ -91,39 +94,120 @@ def check_file(
     Raises:
         SourceError: the location is not a file, or cannot be read.
     """
-    if len(location.paths) != 1 or location.is_stream:
-        raise SourceError("only a single file can be checked", hint="dpbayes check FILE")
-    (path,) = location.paths
-    layout = None if location.format == "parquet" else guess_layout(path)
-    names = parquet_names(path) if layout is None else layout.names
-    relation = parquet_relation(path, names) if layout is None else text_relation(path, layout)
-    columns = profile_columns(relation, names)
+    table, section = Table(location, stated_layout), SourceSection() if stated_layout is None else stated_layout
+    layout, columns = table.layout, table.profiles()
     check = FileCheck(layout, columns[0].records if columns else 0, columns)
     if layout is not None:
         check.wrong_lines = max(layout.lines - layout.skipped - layout.header - check.records, 0)
-        check.advice += _layout_advice(layout, path, check, SourceSection() if stated_layout is None else stated_layout)
-    check.advice += _name_advice(names, stated)
+        check.advice += _layout_advice(layout, table.path, check, section)
+    check.advice += _name_advice(table.names, stated)
     if spec is not None:
-        model = spec.build_model()
-        if layout is not None:  # as the release reads it
-            relation = text_relation(path, replace(layout, quote=spec.source.quote))
-        check.checked = list(_checked(spec, model, relation, columns))
+        _check_spec(check, spec, table)
+    else:
+        with suppress(SourceError):  # no column has a usual model
+            check.suggestion = suggested_spec(str(table.path), table, columns, column=stated[0] if stated else None)
     return check
 
 
+def suggested_spec(
+    file: str, table: Table, profiles: Sequence[ColumnProfile], column: str | None = None, model: str | None = None
+) -> str:
+    """Return a YAML spec with values from the data; see ``spec_from_data``. NOT PRIVATE."""
+    source = {} if table.layout is None else layout_keys(table.layout)
+    return spec_from_data(file, source, profiles, table.texts, column=column, model=model)
+
+
+class Table:
+    """One file as a table of texts.
+
+    Attributes:
+        path: the file.
+        layout: its guessed layout, with the names that the user stated for a file without a header; None for Parquet.
+        names: the names of its columns.
+
+    Raises:
+        SourceError: the location is not one file.
+    """
+
+    def __init__(self, location: Location, stated: SourceSection | None = None) -> None:
+        self.path = _only_file(location)
+        self.layout = None if location.format == "parquet" else guess_layout(self.path)
+        if self.layout is None:
+            self._are_texts = parquet_columns(self.path)
+            self.names = tuple(self._are_texts)
+            return
+        if stated is not None and not stated.header and len(stated.columns) == len(self.layout.names):
+            self.layout = replace(self.layout, header=False, names=stated.columns)
+        self._are_texts, self.names = {}, self.layout.names
+
+    def relation(self, quote: str | None = None) -> str:
+        """Return the FROM clause of the texts ``c0``, ``c1``, ...; ``quote``: in place of the guessed one."""
+        if self.layout is None:
+            return parquet_relation(self.path, self.names)
+        return text_relation(self.path, self.layout if quote is None else replace(self.layout, quote=quote))
+
+    def profiles(self) -> list[ColumnProfile]:
+        """Return the profiles of the columns."""
+        return profile_columns(self.relation(), self.names, POINT if self.layout is None else self.layout.marks)
+
+    def texts(self, name: str) -> list[str]:
+        """Return all different texts of a column, sorted."""
+        return all_texts(self.relation(), self.names.index(name))
+
+    def marks(self, name: str, stated: NumberMarks) -> NumberMarks:
+        """Return the marks with which a release reads a column: the stated ones, if the column holds texts."""
+        return stated if self._are_texts.get(name, True) else POINT
+
+
+def spec_of_header(location: Location, model: str | None = None) -> str:
+    """Return a YAML spec with the columns of a file; only its header, which is public, is read.
+
+    Raises:
+        SourceError: the location is not one file, or the file has no header.
+    """
+    path = _only_file(location)
+    if location.format == "parquet":
+        return spec_from_header(str(path), {}, list(parquet_columns(path)), model)
+    layout = read_header(path)
+    return spec_from_header(str(path), layout_keys(layout), layout.names, model)
+
+
+def spec_of_data(location: Location, column: str | None = None, model: str | None = None) -> str:
+    """Return a YAML spec whose values come from the data; see ``spec_from_data``. NOT PRIVATE.
+
+    Raises:
+        SourceError: the location is not one file that a release can read, or no model suits the column.
+    """
+    table = Table(location)
+    if table.layout is not None and (command := conversion(table.layout, table.path)):
+        raise SourceError("a release cannot read the file as it is", hint=f"convert it first: {command}")
+    return suggested_spec(str(table.path), table, table.profiles(), column, model)
+
+
+def _only_file(location: Location) -> Path:
+    if len(location.paths) != 1 or location.is_stream:
+        raise SourceError("only a single file can be checked", hint="dpbayes check FILE")
+    return location.paths[0]
+
+
 def _layout_advice(layout: FileLayout, path: Path, check: FileCheck, stated: SourceSection) -> Iterable[str]:
-    if layout.encoding == UTF16:
-        yield f"the file is UTF-16; convert it: iconv -f utf-16 -t utf-8 {path.name} > utf8.csv"
-    elif layout.encoding not in {UTF8, UTF8_MARKED}:
-        yield f"the file is not UTF-8 but probably Windows-1252: iconv -f cp1252 -t utf-8 {path.name} > utf8.csv"
+    if layout.encoding not in {UTF8, UTF8_MARKED}:
+        kind = "UTF-16" if layout.encoding == UTF16 else "not UTF-8, but probably Windows-1252"
+        yield f"the file is {kind}; convert it: {conversion(layout, path)}"
     if layout.skipped:
-        tail = f"tail -n +{layout.skipped + 1} {path.name} > table.csv"
-        yield f"lines above the header: {layout.skipped}; remove them: {tail}"
-    if layout.delimiter != stated.delimiter:
-        flag = f"--delimiter {_shell(layout.delimiter)}"
+        as_utf8, file = replace(layout, encoding=UTF8), path
+        if layout.encoding not in {UTF8, UTF8_MARKED}:
+            file = Path("utf8.csv")
+        yield f"lines above the header: {layout.skipped}; remove them: {conversion(as_utf8, file)}"
+    if len(check.columns) == 1 and has_blanks_between_names(layout.names):
+        yield f"fields seem to be separated by blanks; put commas: tr -s ' ' , < {shell(str(path))} > table.csv"
+    elif layout.delimiter != stated.delimiter and len(check.columns) > 1:
+        flag = f"--delimiter {shell(layout.delimiter)}"
         yield f"fields are separated by {layout.delimiter!r}, not by {stated.delimiter!r}: {flag}"
     if layout.quote != stated.quote:
-        yield f"texts are quoted by {layout.quote!r}, not by {stated.quote!r}: --quote {_shell(layout.quote)}"
+        yield f"texts are quoted by {layout.quote!r}, not by {stated.quote!r}: --quote {shell(layout.quote)}"
+    if layout.marks not in {stated.marks, POINT}:
+        yield marks_remedy(layout.marks)
     if not layout.header and stated.header:
         yield f"the file has no header; name its columns: --no-header --columns {','.join(layout.names)}"
     if check.wrong_lines:
@@ -134,120 +218,61 @@ def _layout_advice(layout: FileLayout, path: Path, check: FileCheck, stated: Sou
 
 def _name_advice(names: Sequence[str], stated: Sequence[str]) -> Iterable[str]:
     for name, count in Counter(names).items():
+        places = [i + 1 for i, each in enumerate(names) if each == name]
         if count > 1:
-            first = names.index(name) + 1
-            yield f"{count} columns are named {name!r}; name the one to use by its position: --column {first}"
+            listed = " or ".join(f"--column {place}" for place in places)
+            yield f"{count} columns are named {name!r}; name the one to use by its position: {listed}"
+        elif not name:
+            yield f"column {places[0]} has no name; name it by its position: --column {places[0]}"
     for name in stated:
-        if name not in names:
+        if name not in names and _index(names, name) is None:
             same = [each for each in names if each.casefold().strip() == name.casefold().strip()]
             yield f"there is no column {name!r}; " + (
-                f"write --column {_shell(same[0])}" if same else nearest(name, names)
+                f"write --column {shell(same[0])}" if same else nearest(name, names)
             )
 
 
-def _checked(
-    spec: ReleaseSpec, model: Model, relation: str, columns: Sequence[ColumnProfile]
-) -> Iterable[CheckedColumn]:
-    """Yield what the spec would not read of each of its columns that the file has."""
-    names = [column.name for column in columns]
-    wanted = model.column_names or (spec.column or (names[0] if len(names) == 1 else None),)
-    for column, name in zip(model.columns, wanted, strict=False):
-        if name not in names:
+def _index(names: Sequence[str], wanted: str | None) -> int | None:
+    """Return the index of a column, by its name or its position; None if a release would refuse the column."""
+    try:
+        return column_index(names, wanted)
+    except SourceError:
+        return None
+
+
+def _check_spec(check: FileCheck, spec: ReleaseSpec, table: Table) -> None:
+    """Add what the spec would not read of each of its columns that the file has."""
+    model, relation, indices = spec.build_model(), table.relation(spec.source.quote), []
+    flags = spec.domain.__struct_fields__ if len(model.columns) == 1 else ()
+    for column, wanted in zip(model.columns, model.column_names or (spec.column,), strict=False):
+        index = _index(table.names, wanted)
+        if index is None:
             continue
-        index = names.index(name)
-        invalid, commonest = commonest_invalid(relation, index, column)
-        advice = tuple(_cell_advice(column, columns[index], commonest)) if invalid else ()
-        yield CheckedColumn(name, columns[index].records, invalid, commonest, advice)
+        profile, name = check.columns[index], table.names[index]
+        marks = table.marks(name, spec.source.marks)
+        indices.append((index, column, marks))
+        invalid, commonest = commonest_invalid(relation, index, column, marks)
+        advice: list[str] = []
+        if invalid and isinstance(column, Column):
+            advice += level_remedies(column, profile, commonest, flags, table.path, partial(table.texts, name))
+        elif invalid:
+            texts = [text for text, _ in commonest if text]
+            advice += dict.fromkeys(filter(None, map(partial(number_remedy, column, texts, table.path), texts)))
+        elif isinstance(column, NumericColumn) and (beyond := _beyond_bounds(column, profile)):
+            advice.append(beyond)
+        elif not isinstance(column, Column) and marks == POINT and are_grouped(relation, index):
+            advice.append("numbers such as 1.234 are read as 1.234; if they mean 1234: --decimal , --thousands .")
+        check.checked.append(CheckedColumn(name, profile.records, invalid, commonest, tuple(advice)))
+    if len(model.columns) > 1 and len(indices) == len(model.columns):
+        check.valid = count_valid_records(relation, indices)
 
 
-def _cell_advice(column: AnyColumn, profile: ColumnProfile, commonest: Sequence[tuple[str, int]]) -> Iterable[str]:
-    """Yield one line for each reason why the commonest invalid texts are invalid."""
-    reasons = dict.fromkeys(_reason(column, text) for text, _ in commonest if text)
-    if isinstance(column, Column) and len(column.levels) == len(profile.commonest) == 2 and not any(reasons):
-        success, failure = success_and_failure(profile)
-        reasons = {f"the two texts of the column: --success {_shell(success)} --failure {_shell(failure)}": None}
-    yield from (reason for reason in reasons if reason)
-
-
-def _reason(column: AnyColumn, text: str) -> str:
-    """Return what to state so that a text becomes valid; empty if there is no advice."""
-    inner = text.strip("'\"`")
-    if isinstance(column, Column):
-        normal = [normal_cell(level) for level in column.levels]
-        if inner != text and normal_cell(inner) in normal:
-            return f"texts stand in quotes: --quote {_shell(text[0])}"
-        same = [level for level in column.levels if level.casefold() == inner.casefold()]
-        return f"{text!r} is not {same[0]!r}: state the text with the same upper and lower case" if same else ""
-    if inner != text:
-        return f"numbers stand in quotes: --quote {_shell(text[0])}"
-    if match := _THOUSANDS.fullmatch(text):
-        return f"numbers have a mark between thousands: --thousands {_shell(match[1])}"
-    if _COMMA_DECIMAL.fullmatch(text):
-        return "numbers have a decimal comma: --decimal ,"
-    if _DATE.fullmatch(text):
-        return "dates are not numbers: compute a number, such as an age or a duration, into a column of its own"
-    if _WITH_UNIT.fullmatch(text):
-        return "numbers stand beside a sign or a unit: remove it from the column"
-    if isinstance(column, NumericColumn) and column.integers:
-        return "the model reads whole numbers only"
-    return ""
-
-
-def success_and_failure(column: ColumnProfile) -> tuple[str, str]:
-    """Return the two texts of a column, the one first that most users would count as success."""
-    texts = [text for text, _ in column.commonest]
-    success = next((text for text in texts if text.casefold() in _YES), max(texts))
-    return success, next(text for text in texts if text != success)
-
-
-def _shell(text: str) -> str:
-    """Return a text as a shell reads it; a tab by its name."""
-    import shlex
-
-    return "tab" if text == "\t" else shlex.quote(text)
-
-
-def suggested_model(column: ColumnProfile) -> str:
-    """Return the name of the model that most users would choose for a column; empty if there is none."""
-    kind = _kind(column)
-    return next((name for name in model_names() if kind and model_type(name).suggested_for == kind), "")
-
-
-def _kind(column: ColumnProfile) -> str:
-    """Return the kind of a column as in ``Model.suggested_for``; empty for columns without a usual model."""
-    if column.distinct <= 1 or column.missing == column.records:
+def _beyond_bounds(column: NumericColumn, profile: ColumnProfile) -> str:
+    """Return what happens to the numbers of a column that are beyond its bounds; empty if there are none."""
+    if not profile.numbers or (column.lower <= profile.lowest and profile.highest <= column.upper):
         return ""
-    if len(column.commonest) == 2:
-        return "two texts"
-    if column.is_numeric:
-        return "numbers"
-    return "texts" if column.distinct <= _MANY_LEVELS else ""
-
-
-def suggested_spec(file: str, layout: FileLayout | None, column: ColumnProfile) -> str:
-    """Return a YAML spec to start from; what must come from public knowledge is left to fill in."""
-    model, kind = suggested_model(column), _kind(column)
-    domain: dict[str, str] = {}
-    if kind == "two texts":
-        success, failure = success_and_failure(column)
-        domain = {"success": _yaml(success), "failure": _yaml(failure)}
-    elif kind == "numbers":
-        domain = {"lower": "# from public knowledge, not from this file", "upper": "#"}
-    else:
-        domain = {"categories": "# every possible value, from public knowledge, not from this file"}
-    source = {}
-    if layout is not None and layout.delimiter != ",":
-        source["delimiter"] = _yaml("tab" if layout.delimiter == "\t" else layout.delimiter)
-    if layout is not None and layout.quote != '"':
-        source["quote"] = _yaml(layout.quote)
-    lines = [f"model: {model}", f"data: {_yaml(file)}", f"column: {_yaml(column.name)}", "domain:"]
-    lines += [f"  {key}: {text}" for key, text in domain.items()]
-    lines += ["source:", *(f"  {key}: {text}" for key, text in source.items())] if source else []
-    return "\n".join([*lines, "privacy:", "  epsilon: 1"]) + "\n"
-
-
-def _yaml(text: str) -> str:
-    """Return a text as YAML reads it."""
-    import json
-
-    return json.dumps(text, ensure_ascii=False)
+    treated = "moved to the nearer bound" if column.outside == "clamp" else "dropped with their records"
+    return (
+        f"the numbers are from {profile.lowest:g} to {profile.highest:g}; those beyond the bounds, {column.lower:g} to "
+        f"{column.upper:g}, are {treated}"
+    )

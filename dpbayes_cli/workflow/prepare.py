@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.base.version_order import is_before
 from dpbayes_cli.bundle.document import parse_draw
 from dpbayes_cli.bundle.samples import check_format
 from dpbayes_cli.core.columns import has_stand_in
@@ -19,9 +20,12 @@ from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.privacy.kinds import PureDP
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.sources.location import Location
-from dpbayes_cli.spec.release_spec import ReleaseSpec, check_name
+from dpbayes_cli.spec.release_spec import ReleaseSpec, check_name, former_spec
 from dpbayes_cli.workflow.pricing import PlannedRelease, price
 from dpbayes_cli.workflow.release_data import ReleaseData
+
+_TODAYS_PRIORS = (0, 4)
+"""The first release of dpbayes with today's defaults of priors."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,7 @@ class ReleaseOptions:
         purpose: the reason for the release, which the ledger records.
         out: the directory of the bundle; None: ``dpbayes-<id>`` in the working directory.
         analyst: who asks for the release; an account may have a limit for each analyst.
+        title: the title of a new bundle; it is no part of the request.
     """
 
     label: str | None = None
@@ -45,6 +50,7 @@ class ReleaseOptions:
     purpose: str = ""
     out: Path | None = None
     analyst: str | None = None
+    title: str | None = None
 
     def charge(self, spec: ReleaseSpec, location: Location, account: str, guarantee: Guarantee) -> Charge:
         """Return the charge to ask the ledger for."""
@@ -63,6 +69,7 @@ class ReleaseOptions:
             unit=None if spec.privacy.unit is None else spec.privacy.unit.column,
             purpose=self.purpose,
             analyst=self.analyst,
+            delta=spec.options.value("delta"),
         )
 
 
@@ -76,11 +83,15 @@ class PreparedRelease(PlannedRelease):
         charge: the account, the request and its privacy cost.
         data: the data; they are open already if their records had to be counted.
         out: the directory of the bundle; None: ``dpbayes-<id>`` in the working directory.
+        title: the title of the bundle, or None.
+        has_former_prior: whether what is not stated of the prior has the default of a version before 0.4.
     """
 
     charge: Charge
     data: ReleaseData
     out: Path | None = None
+    title: str | None = None
+    has_former_prior: bool = False
 
     def __enter__(self) -> Self:
         return self
@@ -134,7 +145,38 @@ def prepare(spec: ReleaseSpec, location: Location, options: ReleaseOptions, ledg
         charge=options.charge(spec, location, account, planned.plan.guarantee),
         data=data,
         out=options.out,
+        title=options.title,
     )
+
+
+def prepare_as_asked_before(
+    stated: dict[str, Any], spec: ReleaseSpec, location: Location, options: ReleaseOptions, ledger: Ledger
+) -> PreparedRelease:
+    """Prepare the release that was charged under the former defaults, if the ledger holds it; else today's.
+
+    A prior that is not stated had another default in versions before 0.4. What such a version charged is shown again or
+    finished under that default; any other request is one with today's default.
+
+    Args:
+        stated: the request as the user stated it.
+        spec: the request with today's defaults.
+
+    Raises:
+        SpecError, SourceError: see ``prepare``.
+    """
+    former = former_spec(stated, spec)
+    if former is not None:
+        account = _account(spec, location)
+        today, then = (
+            ledger.charged_before(options.charge(each, location, account, PureDP())) for each in (spec, former)
+        )
+        costs = [] if today else [each.guarantee for each in then if is_before(each.version, _TODAYS_PRIORS)]
+        if costs:
+            prepared = prepare(former, location, options, ledger)
+            if not options.fresh or prepared.charge.guarantee in costs:
+                return replace(prepared, has_former_prior=True)
+            prepared.data.close()  # at another cost, the ledger would charge a new draw
+    return prepare(spec, location, options, ledger)
 
 
 def _account(spec: ReleaseSpec, location: Location) -> str:

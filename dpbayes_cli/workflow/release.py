@@ -14,6 +14,8 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 
+from msgspec import UNSET
+
 from dpbayes_cli.base.address_space import check_address_space
 from dpbayes_cli.base.errors import BudgetError, DpbayesError, LedgerError, SourceError
 from dpbayes_cli.bundle.analysis import Analysis
@@ -22,6 +24,7 @@ from dpbayes_cli.bundle.document import LedgerReference, ReleaseDocument, parse_
 from dpbayes_cli.bundle.files import analysis_of_draw, bounds_of
 from dpbayes_cli.bundle.place import check_place, place_bundle
 from dpbayes_cli.bundle.read import analysis_of, bundle_of
+from dpbayes_cli.bundle.stated_request import remember
 from dpbayes_cli.core.columns import NumericColumn
 from dpbayes_cli.core.plan import Plan
 from dpbayes_cli.core.private_quantile import PrivateBounds
@@ -52,6 +55,7 @@ class PublishedRelease:
         bundle: the directory of the bundle.
         remaining: the budget that the account has left, by component.
         replayed: whether an earlier release was shown again from the ledger, without opening the data.
+        is_stale: whether a file of the data was modified after the shown release was drawn.
         sequence, head: the number and the hash of the ledger's last entry, which are the receipt.
     """
 
@@ -59,6 +63,7 @@ class PublishedRelease:
     bundle: Path
     remaining: dict[str, Decimal]
     replayed: bool
+    is_stale: bool
     sequence: int
     head: str
 
@@ -91,7 +96,7 @@ def release(prepared: PreparedRelease, ledger: Ledger, say: Say) -> PublishedRel
     record = reservation.release
     if reservation.opened:
         say(
-            f"opened account {charge.account!r} with the default total of epsilon 3 under "
+            f"opened account {charge.account!r} with the default total of {reservation.opened} under "
             f"{charge.neighbors} neighbors; to change it: dpbayes budget amend"
         )
     sealed = reservation.payload
@@ -101,7 +106,10 @@ def release(prepared: PreparedRelease, ledger: Ledger, say: Say) -> PublishedRel
     if sealed is None:
         source = prepared.data.open_source()
         say(f"charged {price_text(record.guarantee)} to account {charge.account!r}")
-        drawn = _draw(prepared, source)
+        try:
+            drawn = _draw(prepared, source)
+        except SourceError as error:
+            raise _after_the_charge(error) from None
         sealed = ledger.seal(record, charge.account, drawn)  # another process may have been first
     else:
         say(f"release {record.release_id} was drawn on {record.time}: it is shown again, and the data were not opened")
@@ -116,8 +124,16 @@ def release(prepared: PreparedRelease, ledger: Ledger, say: Say) -> PublishedRel
     if not replayed:
         for notice in due_notices(account, charge.analyst):
             say(notice)
-    remaining = account.remaining
-    return PublishedRelease(document, target, remaining, replayed, last.sequence, last.hash)
+    is_stale = replayed and not charge.same_data and prepared.data.changed_since(document.created)
+    return PublishedRelease(document, target, account.remaining, replayed, is_stale, last.sequence, last.hash)
+
+
+def _after_the_charge(error: SourceError) -> SourceError:
+    """Return an error of reading the data that also says that the charge stays, and how to use it."""
+    stays = "; nothing is released, but the charge stays"
+    message = error.message if "charge stays" in error.message else f"{error.message.partition('; nothing')[0]}{stays}"
+    again = "once the data can be read, the same command finishes the release without a second charge"
+    return SourceError(message, hint=f"{error.hint}; {again}" if error.hint else again)
 
 
 def _check_price(prepared: PreparedRelease, record: ReleaseRecord) -> None:
@@ -205,6 +221,8 @@ def _describe(
     """
     if reservation.document is not None:
         document = parse_document(reservation.document)
+        narrowed = prepared.at_bounds(bounds_of(document))
+        remember(document, narrowed.spec, narrowed.model)
         return document, lambda: analysis_of(bundle_of(document))
     draw, record = parse_draw(sealed), reservation.release
     narrowed = prepared.at_bounds(bounds_of(draw))
@@ -222,6 +240,7 @@ def _describe(
         account=prepared.charge.account,
         account_delta=reservation.delta,
         ledger=LedgerReference(sequence=record.sequence, hash=record.hash),
+        title=prepared.title or UNSET,
     )
     return document, lambda: analysis
 

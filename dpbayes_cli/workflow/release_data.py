@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from datetime import datetime
+
 from dpbayes_cli.base.errors import SourceError
 from dpbayes_cli.core.model import Model
 from dpbayes_cli.privacy.neighbors import Neighbors
@@ -38,7 +41,7 @@ def source_of(layout: SourceSection, location: Location, unit: UnitSection | Non
     dialect = Dialect(layout.delimiter, layout.quote, layout.header, layout.columns, layout.quoted_newlines)
     bound = None if unit is None else UnitBound(unit.column, unit.max_contributions)
     master = layout.master if layout.engine == "spark" else None
-    return source_for(location, dialect, layout.format, bound, master)
+    return source_for(location, dialect, layout.format, bound, master, layout.marks)
 
 
 class ReleaseData:
@@ -70,6 +73,22 @@ class ReleaseData:
             self._check(source)
             self._is_checked = True
         return source
+
+    @property
+    def can_be_checked(self) -> bool:
+        """Whether ``dpbayes check`` can look at the data: they are files."""
+        return bool(self._location.paths) and not self._location.is_stream
+
+    def changed_since(self, moment: str) -> bool:
+        """Return whether a file was modified after a time of the form YYYY-MM-DDTHH:MM:SSZ; it is not opened.
+
+        The fraction of the second is unknown, so that only changes after the end of that second are noticed. Tables and
+        pipes have no time of modification.
+        """
+        after = datetime.fromisoformat(moment).timestamp() + 1.0
+        with suppress(OSError):  # removed meanwhile
+            return self.can_be_checked and any(path.stat().st_mtime >= after for path in self._location.paths)
+        return True
 
     def close(self) -> None:
         """Close the source, if there is one."""

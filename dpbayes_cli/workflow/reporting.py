@@ -72,10 +72,10 @@ def simulate_expected(planned: PlannedRelease, n_records: int | None) -> Expecte
     widths = nonprivate_widths(spec, simulating, n_records, trials)
     drawn = None
     if plan.final_step.law.has_moments and not plan.final_step.law.slow_moments:
-        from dpbayes_cli.workflow.planning import simulate_plan
+        from dpbayes_cli.workflow.planning import SimulationEffort, simulate_plan
 
         with suppress(SpecError):
-            drawn = simulate_plan(planned, n_records, trials, _seed(spec, n_records, "draws"))
+            drawn = simulate_plan(planned, n_records, SimulationEffort(trials, _seed(spec, n_records, "draws")))
     if drawn is None or drawn.sd_of != "posterior":
         return Expected(widths, n_records, trials)
     return Expected(widths, n_records, trials, "", drawn.posterior_sd, drawn.nonprivate_sd)

@@ -10,7 +10,7 @@ import math
 import os
 import re
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
@@ -19,6 +19,7 @@ import msgspec
 
 from dpbayes_cli.base.canonical import digest
 from dpbayes_cli.base.errors import DpbayesError, VerificationError
+from dpbayes_cli.base.version_order import is_before
 from dpbayes_cli.bundle.analysis import Analysis
 from dpbayes_cli.bundle.assemble import assemble
 from dpbayes_cli.bundle.document import ReleaseDocument, SealedDraw, parse_document
@@ -26,9 +27,7 @@ from dpbayes_cli.bundle.files import REPORT
 from dpbayes_cli.bundle.place import max_file_bytes, render
 from dpbayes_cli.bundle.read import Bundle, analysis_of, file_digest, read_bundle
 from dpbayes_cli.bundle.samples import are_samples
-from dpbayes_cli.core.model import Model
 from dpbayes_cli.core.plan import Plan
-from dpbayes_cli.core.statistic import ProductOf, Statistic, TableCounts
 from dpbayes_cli.ledger.charging import price_text
 from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.records import ReleaseRecord
@@ -37,11 +36,12 @@ from dpbayes_cli.privacy.step_law import StepLaw
 from dpbayes_cli.spec.release_spec import ReleaseSpec
 from dpbayes_cli.spec.stored_spec import digest_of_request
 from dpbayes_cli.workflow.pricing import PlannedRelease, price
+from dpbayes_cli.workflow.statistic_limits import limits_of
 
 _IMPOSSIBLE_NATS = 80.0
 """Noise that is less than e^-80 times as likely as zero noise counts as impossible. The probability that any of a
 million statistics has such noise is below 1e-27."""
-_COMPUTED_FIELDS = ("posterior", "width", "posterior_predictive", "inference", "states")
+_COMPUTED_FIELDS = ("posterior", "width", "posterior_predictive", "inference", "states", "valid_records")
 """Fields computed in floating point, whose last digits may differ between versions of libraries."""
 _WORDED_FIELDS = ("assumptions", "corrections", "meanings", "privacy_unit", "tables")
 """Fields with texts that another version of dpbayes may word differently."""
@@ -50,6 +50,8 @@ EARLIER_CHAIN = (
     "normal numbers (quantiles of 54 secret bits) and the iterates. The released draws are rounded to a public grid."
 )
 """The assumption that bundles state if their version of dpbayes did not yet draw the noise of chains exactly."""
+_COUNTS_VALID_RECORDS = (0, 4)
+"""The first release of dpbayes whose documents hold ``valid_records``."""
 _MAX_STRANGE_FILES = 20
 _MAX_VERSIONS = 200
 """A list of software versions is cut to this number of characters in a message."""
@@ -67,6 +69,7 @@ class Verification:
         unchecked: what could not be checked, and why.
         findings: what is wrong, one sentence each; empty if the bundle verifies.
         uncertain: files that another version of the software may write differently.
+        as_written_here: the uncertain files that this version of the software writes just so.
     """
 
     bundle: Bundle
@@ -74,6 +77,7 @@ class Verification:
     unchecked: list[str] = field(default_factory=list)
     findings: list[str] = field(default_factory=list)
     uncertain: set[str] = field(default_factory=set)
+    as_written_here: set[str] = field(default_factory=set)
 
     @property
     def document(self) -> ReleaseDocument:
@@ -109,6 +113,7 @@ def verify_bundle(directory: Path, ledger: Ledger | None) -> Verification:
         account=document.account,
         account_delta=Decimal(repr(document.guarantee.delta)),
         ledger=document.ledger,
+        title=document.title,
     )
     _check_derived(result, plan, derived)
     _check_values(result, plan)
@@ -169,6 +174,10 @@ def _check_derived(result: Verification, plan: Plan, derived: ReleaseDocument) -
         result.findings.append("software: the list of packages differs from the list in a release")
     exempt = {"schema_version", "software", "spec"}  # earlier versions write the spec differently; it was compared
     is_earlier = document.schema_version != derived.schema_version
+    if isinstance(document.valid_records, msgspec.UnsetType):
+        exempt |= {"valid_records"}
+        if not is_earlier and not is_before(document.software.get("dpbayes"), _COUNTS_VALID_RECORDS):
+            result.findings.append("valid_records: it is missing")
     if document.software != derived.software or is_earlier:
         versions = ", ".join(f"{name} {version}" for name, version in document.software.items())[:_MAX_VERSIONS]
         result.unchecked.append(
@@ -230,7 +239,7 @@ def _check_values(result: Verification, plan: Plan) -> None:
             result.checked.append("the draws are possible under their law")
         return
     statistic, law = plan.final_step.statistic, plan.final_step.noise
-    limits = _limits(statistic, result.bundle.model, _max_records(result.bundle.spec, document.n_records))
+    limits = limits_of(statistic, result.bundle.model, _max_records(result.bundle.spec, document.n_records))
     laws = [law.at(i) for i in range(len(document.statistics))]
     radii = {each: each.radius(_IMPOSSIBLE_NATS) for each in dict.fromkeys(laws)}
     for released, each, (low, high) in zip(document.statistics, laws, limits, strict=True):
@@ -250,21 +259,6 @@ def _max_records(spec: ReleaseSpec, n_records: int | None) -> float:
     if n_records is None:
         return math.inf
     return float(n_records * spec.policy.contributions)
-
-
-def _limits(statistic: Statistic, model: Model, n_records: float) -> Iterator[tuple[float, float]]:
-    """Yield the smallest and the largest possible exact value of each component, given the number of records."""
-    if statistic.transform is not None:
-        yield from [(-n_records, n_records)] * len(statistic.names)
-        return
-    steps = {column.role: getattr(column, "steps", 1) for column in model.columns}
-    for expression in statistic.expressions:
-        if isinstance(expression, ProductOf):
-            largest = abs(expression.weight) * math.prod(steps[role] for role in expression.roles) * n_records
-            yield (-largest if expression.centered or expression.weight < 0 else 0.0, largest)
-        else:
-            size = expression.size if isinstance(expression, TableCounts) else 1
-            yield from [(0.0, n_records)] * size
 
 
 def _check_files(result: Verification, bundle: Path, analysis: Analysis) -> dict[str, str]:
@@ -294,7 +288,9 @@ def _check_files(result: Verification, bundle: Path, analysis: Analysis) -> dict
     for name, digested in digests.items():
         if digested is None:
             result.findings.append(f"{name} is missing, or is not a regular file")
-        elif digested != rendered[name] and name not in result.uncertain:
+        elif digested == rendered[name]:
+            result.as_written_here |= {name} & result.uncertain
+        elif name not in result.uncertain:
             result.findings.append(f"{name}: it does not follow from release.json")
     strange = sorted(set(os.listdir(bundle)) - set(rendered))  # noqa: PTH208 - names alone
     for name in strange[:_MAX_STRANGE_FILES]:
@@ -329,13 +325,21 @@ def _check_ledger(
         result.findings.append("the ledger charged another release request")
     if record.published is None:
         result.findings.append("the ledger has not published this release: repeat the command that began it")
-    else:
-        if record.document != digest("payload", document.payload()):
-            result.findings.append("release.json is not the document in the ledger")
-        differing = [name for name, expected in record.published.items() if files.get(name) != expected]
-        result.findings += [f"{name}: it is not the file that the ledger recorded as published" for name in differing]
+    elif record.document != digest("payload", document.payload()):
+        result.findings.append("release.json is not the document in the ledger")
+    differing = [name for name, expected in (record.published or {}).items() if files.get(name) != expected]
+    again = [name for name in differing if name in result.as_written_here]
+    result.findings += [
+        f"{name}: it is not the file that the ledger recorded as published" for name in differing if name not in again
+    ]
+    if again:
+        result.unchecked.append(
+            f"the digests that the ledger recorded of {', '.join(again)}: another version has written these files "
+            "again from release.json"
+        )
+    published = "the other files" if again else "these files"
     result.checked.append(
-        f"the ledger verifies, charged this release in entry {record.sequence} and published these files"
+        f"the ledger verifies, charged this release in entry {record.sequence} and published {published}"
     )
 
 

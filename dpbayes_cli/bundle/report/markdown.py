@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from dpbayes_cli.bundle.document import ReleaseDocument
+from dpbayes_cli.bundle.report.intervals import Intervals
+from dpbayes_cli.bundle.report.prior_text import prior_text
 from dpbayes_cli.bundle.report.report_tables import (
     ReportTable,
     meanings_table,
@@ -14,6 +16,8 @@ from dpbayes_cli.bundle.report.report_tables import (
     renyi_table,
     width_table,
 )
+from dpbayes_cli.bundle.report.result_sentence import result_lines
+from dpbayes_cli.bundle.report.validity import records_valid_text
 from dpbayes_cli.bundle.report.wording import (
     ESTIMATE_HEADING,
     REUSE_COMMAND,
@@ -30,31 +34,39 @@ from dpbayes_cli.bundle.report.wording import (
     tables_text,
     width_text,
 )
+from dpbayes_cli.bundle.stated_request import model_of
+
+_MARKS = "\\`|*_<>[]"
+"""Characters with a meaning in Markdown, which names of columns and values may hold."""
 
 
-def report_markdown(document: ReleaseDocument) -> bytes:
-    """Return the bytes of ``report.md``."""
+def report_markdown(document: ReleaseDocument, intervals: Intervals | None = None) -> bytes:
+    """Return the bytes of ``report.md``.
+
+    Args:
+        intervals: the intervals to show; by default those in the document.
+    """
     guarantee = document.guarantee
     headline = f"**{guarantee_text(guarantee)}** ({guarantee.kind}, {guarantee.neighbors} neighbors)."
     renyi = replace(renyi_table(document), columns=["order", "upper bound on the Renyi divergence"])
     about_posterior = computed_text(document), tables_text(document), states_text(document)
     parts = [
-        f"# Private posterior release `{document.release_id}`",
-        "## The request",
-        _request(document),
+        f"# {_escape(document.heading, _MARKS)}",
+        *(_escape(line, _MARKS.replace("`", "")) for line in result_lines(document, intervals)),
+        f"## {ESTIMATE_HEADING if are_estimates(document) else 'The posterior'}",
+        _table(posterior_table(document, model_of(document), intervals)),
+        " ".join(filter(None, about_posterior)),
+        *(["## Width of the posterior", width_text(document), _table(width_table(document))] if document.width else []),
         "## The guarantee",
         headline,
         guarantee_meaning(document),
         _table(renyi),
+        "## The request",
+        _request(document),
         "## What was released",
         released_text(document),
         _table(released_table(document)),
         _table(meanings_table(document)),
-        f"## {ESTIMATE_HEADING if are_estimates(document) else 'The posterior'}",
-        _table(posterior_table(document)),
-        " ".join(filter(None, about_posterior)),
-        *(f"**Warning: {warning}.**" for warning in document.inference.warnings),
-        *(["## Width of the posterior", width_text(document), _table(width_table(document))] if document.width else []),
         "## Assumptions",
         _list(document.assumptions),
         "## Corrections to the papers",
@@ -70,10 +82,13 @@ def report_markdown(document: ReleaseDocument) -> bytes:
 def _request(document: ReleaseDocument) -> str:
     bounds = bounds_text(document)
     lines = [
+        f"- Release: `{document.release_id}`",
         f"- Data set (account): `{document.account}`",
         f"- Model: `{document.model}`; mechanism: `{document.mechanism}`",
         *([f"- Bounds: {bounds}"] if bounds else []),
+        "- Prior: " + _escape(prior_text(document), "\\`|*_<>[]"),
         f"- One record: one {document.record_unit}; number of records: {records_text(document)}",
+        *([f"- Valid records: {valid}"] if (valid := records_valid_text(document)) else []),
         f"- Data read: {document.created}",
     ]
     return "\n".join(lines)
@@ -85,7 +100,7 @@ def _table(table: ReportTable) -> str:
         return ""
     left_out = table.n_rows - len(table.rows)
     lines = [table.columns, *table.rows]
-    head, *rows = ["| " + " | ".join(_escape(cell, "\\`|*_<>[]") for cell in line) + " |" for line in lines]
+    head, *rows = ["| " + " | ".join(_escape(cell, _MARKS) for cell in line) + " |" for line in lines]
     alignment = "".join("---:|" if is_numeric else "---|" for is_numeric in table.is_numeric)
     more = f"\n\n{left_out} more rows are in `{table.file}`." if left_out else ""
     return "\n".join([head, f"|{alignment}", *rows]) + more

@@ -16,21 +16,29 @@ from markupsafe import Markup, escape
 
 from dpbayes_cli.bundle.analysis import Analysis
 from dpbayes_cli.bundle.document import ReleaseDocument
-from dpbayes_cli.bundle.report import page_tables, report_tables, wording
+from dpbayes_cli.bundle.report import page_tables, report_tables, validity, wording
 from dpbayes_cli.bundle.report.citation import bibtex, citations
+from dpbayes_cli.bundle.report.intervals import Intervals
 from dpbayes_cli.bundle.report.page_figures import page_figures
 from dpbayes_cli.bundle.report.report_context import EMPTY_CONTEXT, ReportContext
+from dpbayes_cli.bundle.report.result_sentence import privacy_width_sentence, result_sentence, warnings_before
 
 _CODE = re.compile("`([^`]*)`")
 _MAX_LISTED = 12
 
 
-def report_html(document: ReleaseDocument, analysis: Analysis, context: ReportContext = EMPTY_CONTEXT) -> bytes:
+def report_html(
+    document: ReleaseDocument,
+    analysis: Analysis,
+    context: ReportContext = EMPTY_CONTEXT,
+    intervals: Intervals | None = None,
+) -> bytes:
     """Return the bytes of the page.
 
     Args:
         analysis: the posterior of the release, computed again by ``analysis_of``.
         context: what the page shows in addition to the bundle.
+        intervals: the intervals to show; by default those in the document.
     """
     place = Path(__file__).parent
     environment = Environment(
@@ -48,9 +56,14 @@ def report_html(document: ReleaseDocument, analysis: Analysis, context: ReportCo
         analysis=analysis,
         context=context,
         words=wording,
+        validity=validity,
         tables=report_tables,
         page=page_tables,
-        figures=page_figures(document, analysis, context),
+        intervals=intervals,
+        warnings=warnings_before(document),
+        sentence=result_sentence(document, intervals),
+        privacy_width=privacy_width_sentence(document, intervals),
+        figures=page_figures(document, analysis, context, intervals),
         citations=citations(document),
         bibtex=bibtex(document),
         style=(place / "page.css").read_text(encoding="utf-8"),

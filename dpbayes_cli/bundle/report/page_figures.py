@@ -6,10 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from dpbayes_cli.bundle.report.digits import rounded
 from dpbayes_cli.bundle.report.guarantee_plot import guarantee_plots
 from dpbayes_cli.bundle.report.inline_svg import Picture
+from dpbayes_cli.bundle.report.intervals import Intervals, share_without_noise, stored_intervals
 from dpbayes_cli.bundle.report.model_sections import DrawnSection, drawn_sections
 from dpbayes_cli.bundle.report.plots import density_plot, interval_plot, rank_plot, trace_plot
+from dpbayes_cli.bundle.report.prior import prior_densities, prior_ends
 from dpbayes_cli.bundle.report.report_context import EMPTY_CONTEXT, ReportContext
 from dpbayes_cli.bundle.report.wording import are_estimates, draws_word
 
@@ -17,11 +20,10 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
     from dpbayes_cli.bundle.analysis import Analysis
     from dpbayes_cli.bundle.document import ParameterSummary, ReleaseDocument
-    from dpbayes_cli.bundle.report.report_context import Expected
 
 _MAX_INTERVALS = 40
 _MAX_DENSITIES = 12
-_MAX_TRACED = 4
+_MAX_TRACED, _MAX_CHAINS = 4, 8
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,8 @@ class PageFigures:
 
     Attributes:
         guarantee: the curves of the guarantee; empty if the guarantee could not be recomputed.
-        intervals: one figure with the intervals of the first parameters; empty if there is only one parameter.
+        intervals: one figure with the intervals of the first parameters; empty if there is only one parameter, or if
+            the parameters have different units.
         densities: the posterior densities of the first parameters, or the spread of several estimates.
         sections: the sections that the model declares, which replace the intervals and densities.
         chains: the first parameters, each with its trace plot and rank histograms.
@@ -45,23 +48,30 @@ class PageFigures:
     @property
     def pictures(self) -> list[Picture]:
         """All figures, in their order in the page."""
-        groups = [self.guarantee, self.intervals, self.densities]
-        groups += [section.pictures for section in self.sections] + [pictures for _, pictures in self.chains]
+        sections, chains = [section.pictures for section in self.sections], [pictures for _, pictures in self.chains]
+        groups = [self.intervals, self.densities, *sections, self.guarantee, *chains]
         return [picture for group in groups for picture in group]
 
 
-def page_figures(document: ReleaseDocument, analysis: Analysis, context: ReportContext = EMPTY_CONTEXT) -> PageFigures:
+def page_figures(
+    document: ReleaseDocument,
+    analysis: Analysis,
+    context: ReportContext = EMPTY_CONTEXT,
+    intervals: Intervals | None = None,
+) -> PageFigures:
     """Draw the figures of the page, each with a unique name.
 
     Args:
         analysis: the posterior of the release, computed again by ``analysis_of``.
         context: what the page shows in addition to the bundle.
+        intervals: the intervals to show; by default those in the document.
     """
+    shown = intervals or stored_intervals(document)
     guarantee, stated = context.guarantee, document.guarantee
-    intervals, densities = _posterior_pictures(document, analysis, context.expected)
+    joint, densities = _posterior_pictures(document, analysis, shown)
     return PageFigures(
         [] if guarantee is None else guarantee_plots(guarantee, stated.epsilon, stated.delta),
-        intervals,
+        joint,
         densities,
         list(drawn_sections(document, analysis.model)),
         [] if analysis.chains is None else _chain_pictures(analysis.parameters, analysis.chains),
@@ -69,59 +79,80 @@ def page_figures(document: ReleaseDocument, analysis: Analysis, context: ReportC
 
 
 def _posterior_pictures(
-    document: ReleaseDocument, analysis: Analysis, expected: Expected | None
+    document: ReleaseDocument, analysis: Analysis, shown: Intervals
 ) -> tuple[list[Picture], list[Picture]]:
     """Return the figures of intervals and of densities."""
     if analysis.model.sections():
         return [], []
     if are_estimates(document):
-        return [], _density_pictures(document, analysis, None) if len(document.draws) > 1 else []
-    return _interval_pictures(document), _density_pictures(document, analysis, expected)
+        return [], _density_pictures(document, analysis, shown) if len(document.draws) > 1 else []
+    joint = _interval_pictures(document, shown) if analysis.model.has_one_unit else []
+    return joint, _density_pictures(document, analysis, shown)
 
 
-def _density_pictures(document: ReleaseDocument, analysis: Analysis, expected: Expected | None) -> list[Picture]:
-    """Return the densities of the first parameters; if known, each shows the width that was expected without
-    privacy."""
+def _density_pictures(document: ReleaseDocument, analysis: Analysis, shown: Intervals) -> list[Picture]:
+    """Return the densities of the first parameters, each on its own axis.
+
+    If they are known, a plot also shows the prior, and the width that the interval would have without noise.
+    """
     summaries = list(document.posterior.items())[:_MAX_DENSITIES]
     what = f"Released {draws_word(document)}" if document.draws else "Posterior density"
+    ends, priors = prior_ends(document, analysis.model, shown.tails), prior_densities(document, analysis.model)
     pictures = []
     for place, (parameter, summary) in enumerate(summaries):
         samples, name = analysis.samples[:, place], f"density-{place}"
         caption = (
             _draws_text(parameter, samples, draws_word(document))
             if document.draws
-            else _summary_text(parameter, summary)
+            else _summary_text(parameter, summary, shown)
         )
-        width = expected.widths.get(parameter) if expected is not None else None
-        if width is not None:
+        if parameter in priors and parameter in ends:
+            low, high = (rounded(end, ends[parameter][1] - ends[parameter][0]) for end in ends[parameter])
+            caption += f"; the dashed line is the prior, with {shown.percent} between {low} and {high}"
+        length = None
+        remaining = share_without_noise(document, parameter)
+        if remaining is not None and parameter in shown.ends:
+            length = remaining * (shown.ends[parameter][1] - shown.ends[parameter][0])
             caption += (
-                f". The bar at the top shows the width of the 90 % interval that was expected without privacy, "
-                f"{width.interval_width:.4g}; the position of the bar has no meaning"
+                f". The bar at the top shows how wide the {shown.percent} interval would be without the noise for "
+                f"privacy, {rounded(length, length)}; the position of the bar has no meaning"
             )
-        length = None if width is None else width.interval_width
-        svg = density_plot(samples, summary, name, f"{what} of {caption}", alone=len(summaries) == 1, expected=length)
+        svg = density_plot(
+            samples,
+            summary,
+            shown.ends.get(parameter),
+            name,
+            f"{what} of {caption}",
+            alone=len(summaries) == 1,
+            width_bar=length,
+            prior=priors.get(parameter),
+        )
         pictures.append(Picture(name, svg, caption))
     return pictures
 
 
-def _interval_pictures(document: ReleaseDocument) -> list[Picture]:
+def _interval_pictures(document: ReleaseDocument, shown: Intervals) -> list[Picture]:
     drawn, n_parameters = dict(list(document.posterior.items())[:_MAX_INTERVALS]), len(document.posterior)
     if len(drawn) < 2:
         return []
     which = f"the first {len(drawn)} of {n_parameters}" if n_parameters > len(drawn) else "all"
-    have_intervals = all(p.q05 is not None for p in drawn.values())
-    what = "Medians and 90 % intervals" if have_intervals else f"The {draws_word(document)[:-1]}"
+    what = (
+        f"Medians and {shown.percent} intervals"
+        if drawn.keys() <= shown.ends.keys()
+        else f"The {draws_word(document)[:-1]}"
+    )
     caption = f"{what} of {which} parameters"
-    svg = interval_plot(drawn, "intervals", f"{caption}; the numbers are in the table above")
+    svg = interval_plot(drawn, shown.ends, "intervals", f"{caption}; the numbers are in the table above")
     return [Picture("intervals", svg, caption)]
 
 
 def _chain_pictures(parameters: Sequence[str], chains: Floats) -> list[tuple[str, list[Picture]]]:
     pictures = []
     for place, parameter in enumerate(parameters[:_MAX_TRACED]):
-        draws, trace, ranks = chains[:, :, place], f"trace-{place}", f"ranks-{place}"
-        trace_caption = f"Trace of {parameter}, {len(draws)} chains"
-        ranks_caption = f"Ranks of {parameter} by chain, among all draws"
+        draws, trace, ranks = _shown_chains(chains[:, :, place]), f"trace-{place}", f"ranks-{place}"
+        among = "" if len(draws) == len(chains) else f" of {len(chains)}, from the lowest to the highest mean"
+        trace_caption = f"Trace of {parameter}, {len(draws)} chains{among}"
+        ranks_caption = f"Ranks of {parameter} by chain, among {'these' if among else 'all'} draws"
         pair = [
             Picture(trace, trace_plot(draws, trace, trace_caption), trace_caption),
             Picture(ranks, rank_plot(draws, ranks, ranks_caption), ranks_caption),
@@ -130,10 +161,21 @@ def _chain_pictures(parameters: Sequence[str], chains: Floats) -> list[tuple[str
     return pictures
 
 
-def _summary_text(name: str, summary: ParameterSummary) -> str:
-    if summary.q05 is None or summary.q50 is None or summary.q95 is None:
+def _shown_chains(draws: Floats) -> Floats:
+    """Return the draws of at most ``_MAX_CHAINS`` chains: of many, some from the lowest to the highest mean."""
+    if len(draws) <= _MAX_CHAINS:
+        return draws
+    places = [round(i * (len(draws) - 1) / (_MAX_CHAINS - 1)) for i in range(_MAX_CHAINS)]
+    chosen: Floats = draws[draws.mean(axis=1).argsort()[places]]
+    return chosen
+
+
+def _summary_text(name: str, summary: ParameterSummary, shown: Intervals) -> str:
+    if name not in shown.ends or summary.q50 is None:
         return f"{name}: {summary.mean:.4g}"
-    return f"{name}: median {summary.q50:.4g}, 90 % between {summary.q05:.4g} and {summary.q95:.4g}"
+    low, high = shown.ends[name]
+    median, *ends = (rounded(x, high - low) for x in (summary.q50, low, high))
+    return f"{name}: median {median}, {shown.percent} between {ends[0]} and {ends[1]}"
 
 
 def _draws_text(name: str, draws: Floats, word: str) -> str:

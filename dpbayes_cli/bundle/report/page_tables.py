@@ -6,6 +6,7 @@ import math
 from decimal import ROUND_CEILING, Context
 from typing import TYPE_CHECKING
 
+from dpbayes_cli.bundle.report.digits import rounded
 from dpbayes_cli.bundle.report.report_tables import MAX_ROWS, ReportTable, cut_table
 from dpbayes_cli.privacy.tradeoff import Tradeoff
 
@@ -19,9 +20,17 @@ _FALSE_ALARM_RATE = 0.05
 _FOUR_DIGITS = Context(prec=4, rounding=ROUND_CEILING)
 """Rounds up to four digits, so that the table never understates epsilon."""
 _DIAGNOSTICS = {
-    "r_hat": ("R-hat", "at most 1.01"),
-    "ess_bulk": ("effective sample size (bulk)", "at least 400"),
-    "ess_tail": ("effective sample size (tails)", "at least 400"),
+    "r_hat": "R-hat",
+    "ess_bulk": "effective sample size (bulk)",
+    "ess_tail": "effective sample size (tails)",
+    "ess_within_chains": "effective sample size (within chains)",
+    "agreement_p_value": "p-value of agreement between chains",
+}
+_GOOD = {
+    "r_hat": "at most 1.01",
+    "ess_bulk": "at least 400",
+    "ess_tail": "at least 400",
+    "agreement_p_value": "above 0.001",
 }
 
 
@@ -70,9 +79,13 @@ def expected_table(document: ReleaseDocument, expected: Expected) -> ReportTable
     rows = []
     for name, width in list(expected.widths.items())[:MAX_ROWS]:
         summary = document.posterior[name]
-        released = "-" if summary.q05 is None or summary.q95 is None else f"{summary.q95 - summary.q05:.4g}"
-        rows.append([name, released, f"{width.interval_width:.4g}", f"{width.sd:.4g}"])
+        released = "-" if summary.q05 is None or summary.q95 is None else _two_digits(summary.q95 - summary.q05)
+        rows.append([name, released, _two_digits(width.interval_width), _two_digits(width.sd)])
     return ReportTable("Widths expected without privacy", columns, rows, len(expected.widths), "release.json")
+
+
+def _two_digits(width: float) -> str:
+    return rounded(width, width)
 
 
 def budget_table(change: BudgetChange) -> ReportTable:
@@ -86,10 +99,13 @@ def budget_table(change: BudgetChange) -> ReportTable:
 def diagnostics_table(document: ReleaseDocument) -> ReportTable:
     """Return the diagnostics of the Markov chains, with the values that are good."""
     values = document.inference.diagnostics
+    good = dict(_GOOD)
+    if required := values.get("ess_required"):  # a test of agreement has replaced the threshold of R-hat
+        good |= {"r_hat": "near 1", "ess_within_chains": f"at least {required:,.0f}"}
     rows = []
-    for key, (title, good) in _DIAGNOSTICS.items():
+    for key, title in _DIAGNOSTICS.items():
         if key in values:
             value = values[key]
-            rows.append([title, "-" if value is None else f"{value:.4g}", good])
+            rows.append([title, "-" if value is None else f"{value:.4g}", good[key]])
     columns = ["diagnostic", "value", "good if"]
     return ReportTable("Diagnostics: the worst value over all parameters", columns, rows, len(rows), "")

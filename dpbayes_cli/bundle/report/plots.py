@@ -25,15 +25,25 @@ _MAX_LABEL = 28
 
 
 def density_plot(
-    samples: Floats, summary: ParameterSummary, name: str, label: str, *, alone: bool, expected: float | None = None
+    samples: Floats,
+    summary: ParameterSummary,
+    ends: tuple[float, float] | None,
+    name: str,
+    label: str,
+    *,
+    alone: bool,
+    width_bar: float | None = None,
+    prior: tuple[Floats, Floats] | None = None,
 ) -> str:
-    """Return a plot of the posterior density of one parameter; the central 90 % are darker and a line marks the median.
+    """Return a plot of the posterior density of one parameter; its interval is darker and a line marks the median.
 
     Args:
         samples: shape (n_samples,).
-        summary: the released summary, with the interval and the median.
+        summary: the released summary, with the median.
+        ends: the ends of the interval, if there is one.
         alone: whether the page has no other density; the figure is then larger.
-        expected: the width that a bar above the density shows for comparison; None draws no bar.
+        width_bar: the width that a bar above the density shows for comparison; None draws no bar.
+        prior: points and densities of the prior, each of shape (n_points,), for a dashed line; None draws no line.
     """
     figure, (panel,) = blank_figure(3.8, 2.0) if alone else blank_figure(3.2, 1.7)
     panel.set_yticks([])
@@ -45,14 +55,16 @@ def density_plot(
         x, y = density(samples)
         panel.fill_between(x, y, color=SERIES[0], alpha=0.18, linewidth=0)
         panel.plot(x, y, color=SERIES[0], linewidth=1.3)
-        if summary.q05 is not None and summary.q95 is not None:
-            panel.fill_between(
-                x, y, where=(x >= summary.q05) & (x <= summary.q95), color=SERIES[0], alpha=0.35, linewidth=0
-            )
+        if ends is not None:
+            panel.fill_between(x, y, where=(x >= ends[0]) & (x <= ends[1]), color=SERIES[0], alpha=0.35, linewidth=0)
+        if prior is not None:
+            view = panel.get_xlim(), panel.get_ylim()
+            panel.plot(*prior, color=QUIET, linewidth=1.0, linestyle=(0, (4, 2)))
+            panel.set(xlim=view[0], ylim=view[1])
         if summary.q50 is not None:
             panel.axvline(summary.q50, color=INK, linewidth=1.0)
-    if expected is not None:
-        _draw_width_bar(panel, summary.mean if summary.q50 is None else summary.q50, expected)
+    if width_bar is not None:
+        _draw_width_bar(panel, summary.mean if summary.q50 is None else summary.q50, width_bar)
     panel.set_ylim(bottom=0.0)
     return inline_svg(figure, name, label)
 
@@ -98,13 +110,15 @@ def density(samples: Floats) -> tuple[Floats, Floats]:
     return centers[:: _BINS // _POINTS], (smooth / (len(samples) * step))[:: _BINS // _POINTS]
 
 
-def interval_plot(posterior: Mapping[str, ParameterSummary], name: str, label: str) -> str:
-    """Return a plot of the medians and 90 % intervals of several parameters, one below the other."""
+def interval_plot(
+    posterior: Mapping[str, ParameterSummary], ends: Mapping[str, tuple[float, float]], name: str, label: str
+) -> str:
+    """Return a plot of the medians and intervals of several parameters, one below the other."""
     figure, (panel,) = blank_figure(4.2, 0.45 + 0.21 * len(posterior))
     rows = range(len(posterior))
-    for row, summary in zip(rows, posterior.values(), strict=True):
-        if summary.q05 is not None and summary.q95 is not None:
-            panel.hlines(row, summary.q05, summary.q95, color=SERIES[0], linewidth=2.2, alpha=0.55)
+    for row, parameter in zip(rows, posterior, strict=True):
+        if parameter in ends:
+            panel.hlines(row, *ends[parameter], color=SERIES[0], linewidth=2.2, alpha=0.55)
     middles = [summary.mean if summary.q50 is None else summary.q50 for summary in posterior.values()]
     panel.plot(middles, rows, linestyle="none", marker="o", markersize=3.6, color=SERIES[0])
     panel.set_yticks(rows, [_shorten(parameter) for parameter in posterior], parse_math=False)

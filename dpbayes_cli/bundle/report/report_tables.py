@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
+from dpbayes_cli.bundle.report.digits import rounded
+from dpbayes_cli.bundle.report.intervals import Intervals, stored_intervals
+from dpbayes_cli.bundle.report.prior import prior_ends
 from dpbayes_cli.bundle.report.wording import are_estimates, draws_word, table_meanings
 
 if TYPE_CHECKING:
-    from dpbayes_cli.bundle.document import ParameterSummary, ReleaseDocument
+    from dpbayes_cli.bundle.document import ReleaseDocument
+    from dpbayes_cli.core.model import Model
 
 MAX_ROWS = 40
 """Tables of the report are cut to this number of rows; a file of the bundle holds all rows."""
@@ -75,14 +80,35 @@ def meanings_table(document: ReleaseDocument) -> ReportTable:
     return cut_table("What a record adds to a table", ["table", "what a record adds"], meanings, list)
 
 
-def posterior_table(document: ReleaseDocument) -> ReportTable:
-    """Return the summary of each parameter, or its estimate."""
+def posterior_table(
+    document: ReleaseDocument, model: Model, intervals: Intervals | None = None, max_rows: int = MAX_ROWS
+) -> ReportTable:
+    """Return the posterior of each parameter beside its prior, or its estimate.
+
+    Args:
+        model: the model of the release.
+        intervals: the intervals to show; by default those in the document.
+    """
     summaries = list(document.posterior.items())
-    if are_estimates(document):
-        columns = ["parameter", "mean of the estimates" if len(document.draws) > 1 else "estimate"]
-        return cut_table("The estimates", columns, summaries, lambda item: [item[0], f"{item[1].mean:.6g}"])
-    columns = ["parameter", "mean", "sd", "5 %", "median", "95 %"]
-    return cut_table("Posterior of each parameter", columns, summaries, lambda item: [item[0], *_numbers(item[1])])
+    if are_estimates(document) or (len(document.draws) == 1):
+        one = "estimate" if are_estimates(document) else "draw"
+        columns = ["parameter", f"mean of the {one}s" if len(document.draws) > 1 else one]
+        rows = [[name, f"{p.mean:.4g}"] for name, p in summaries[:max_rows]]
+        return ReportTable(f"The {one}{'s' * (len(document.draws) > 1)}", columns, rows, len(summaries), "release.json")
+    shown = intervals or stored_intervals(document)
+    priors = prior_ends(document, model, shown.tails)
+    columns = ["parameter", "mean", "sd", shown.heads[0], "median", shown.heads[1]]
+    columns += [f"prior, {shown.percent}"] if priors else []
+    rows = []
+    for name, p in summaries[:max_rows]:
+        low, high = shown.ends.get(name, (math.nan, math.nan))
+        numbers = [(p.mean, high - low), (p.sd, p.sd), (low, high - low), (p.q50, high - low), (high, high - low)]
+        row = [name, *(_cell(x, width) for x, width in numbers)]
+        if priors:
+            ends = priors.get(name)
+            row.append("-" if ends is None else " to ".join(rounded(end, ends[1] - ends[0]) for end in ends))
+        rows.append(row)
+    return ReportTable("Posterior of each parameter", columns, rows, len(summaries), "release.json")
 
 
 def width_table(document: ReleaseDocument) -> ReportTable:
@@ -92,7 +118,8 @@ def width_table(document: ReleaseDocument) -> ReportTable:
     for name, width in list(document.width.items())[:MAX_ROWS]:
         sd = document.posterior[name].sd or 0.0
         shares.append((width.sd_noise / sd) ** 2 if sd > 0 else 0.0)
-        rows.append([name, f"{sd:.4g}", f"{width.sd_data:.4g}", f"{width.sd_noise:.4g}", f"{shares[-1]:.1%}"])
+        sds = (rounded(x, sd) for x in (sd, width.sd_data, width.sd_noise))
+        rows.append([name, *sds, f"{100.0 * shares[-1]:.0f} %"])
     return ReportTable("Where the width comes from", columns, rows, len(document.width), "release.json", shares)
 
 
@@ -118,5 +145,6 @@ def cut_table(
     return ReportTable(caption, columns, [row(item) for item in items[:MAX_ROWS]], len(items), file)
 
 
-def _numbers(summary: ParameterSummary) -> list[str]:
-    return ["-" if x is None else f"{x:.6g}" for x in (summary.mean, summary.sd, summary.q05, summary.q50, summary.q95)]
+def _cell(value: float | None, width: float | None) -> str:
+    """Return a number with the digits that a width warrants; a hyphen for an unknown number."""
+    return "-" if value is None or math.isnan(value) else rounded(value, width or 0.0)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
 
 _MAX_ELEMENTS = 1 << 29
-"""The largest number of elements of all probability tables that a call may compute; so many take five to ten
+"""The largest number of elements of all probability tables that a call may compute; this many take five to ten
 seconds."""
 _MIN_RELATIVE_MASS = 1e-8
 """A tilt is used for totals whose tilted probability is at least this fraction of the largest tilted probability."""

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dpbayes_cli.core.noisy_observation import NoisyCounts
-from dpbayes_cli.inference.chains import run_until_converged
+from dpbayes_cli.inference.chains import CHAINS, chain_length, run_until_converged
 from dpbayes_cli.inference.counts.convolution import affordable_draws, draw_convolution
-from dpbayes_cli.inference.counts.lattice_chain import CHAINS, LatticeChain
+from dpbayes_cli.inference.counts.lattice_chain import LatticeChain
 from dpbayes_cli.inference.counts.two_count_rejection import draw_two_counts
 from dpbayes_cli.inference.diagnostics import ks_distance
 from dpbayes_cli.inference.dirichlet_rows import draw_theta, marginals_of, summarize_count_draws
@@ -76,14 +75,13 @@ def _chain(observation: NoisyCounts, n_draws: int, rng: np.random.Generator, eff
         return np.asarray(shape / shape.sum(axis=2, keepdims=True))
 
     chain = LatticeChain(observation, rng)
-    affordable = _SUMMARY_ELEMENTS // (CHAINS * len(prior))
-    length = max(250, -(-n_draws // CHAINS), min(affordable, math.ceil(1.5 * effort.ess / CHAINS)))
-    run = run_until_converged(lambda n, k: chain.run(n, k).astype(np.float64), means, length, effort.ess)
+    length = chain_length(n_draws, effort.ess, len(prior))
+    run = run_until_converged(lambda n, k: chain.run(n, k).astype(np.float64), means, length, effort)
     counts = run.draws.astype(np.int64)
     flat = counts.transpose(1, 0, 2).reshape(-1, counts.shape[2])  # interleaved: every prefix has all chains
     theta = draw_theta(flat, observation.concentration, rng)
     marginals, error = summarize_count_draws(flat, observation.concentration, theta)
-    diagnostics = dict(run.diagnostics)
+    diagnostics = dict(run.convergence.diagnostics)
     if len(prior) == 2 and observation.total.kind == "known":
         from dpbayes_cli.inference.counts.beta_mixture import beta_mixture
 
@@ -96,7 +94,7 @@ def _chain(observation: NoisyCounts, n_draws: int, rng: np.random.Generator, eff
         exact=False,
         monte_carlo=error * run.error * float(np.sqrt(len(flat))),
         diagnostics=diagnostics,
-        warnings=run.warnings,
+        warnings=run.convergence.warnings,
         chains=theta.reshape(counts.shape[1], CHAINS, -1).transpose(1, 0, 2),
     )
 

@@ -8,6 +8,7 @@ states are numbered by frequency.
 
 from __future__ import annotations
 
+import math
 import os
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, TypeVar
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from dpbayes_cli.core.noisy_observation import NoisySequences
-from dpbayes_cli.inference.diagnostics import diagnose, has_converged
+from dpbayes_cli.inference.convergence import judge, monitored_columns
 from dpbayes_cli.inference.dirichlet_rows import summarize_draws
 from dpbayes_cli.inference.posterior import NAIVE_WARNING, Effort, Method, Posterior
 from dpbayes_cli.inference.sequences.sequence_chain import SequenceChain
@@ -35,7 +36,6 @@ _RESCALE_EVERY = 15
 _MODE_GAP_NATS = 10.0
 """A chain restarts if its mean log likelihood is lower than the best chain's by this much plus three standard
 deviations."""
-_MAX_MONITORED = 128
 
 
 def infer_sequences(
@@ -56,7 +56,7 @@ def infer_sequences(
     started.sort(key=lambda chain: chain.log_likelihood, reverse=True)
     chains = started[:CHAINS]
     n_restarted = _warm_up(chains)
-    records = _record_sweeps(chains, effort.mcmc_sweeps)
+    records = _record_sweeps(chains, effort.mcmc_sweeps * effort.extension)
     return _summary(observation, records, n_draws, effort, n_restarted=n_restarted, naive=naive and noisy)
 
 
@@ -171,9 +171,8 @@ def _summary(
     sizes = [len(concentrations) for concentrations in observation.emission]
     n_states = len(observation.initial)
     chains = np.stack([record.draws(sizes) for record in records])
-    columns = np.unique(np.linspace(0, chains.shape[2] - 1, _MAX_MONITORED).astype(int))
-    r_hats, bulk, tail = diagnose(chains[:, :, columns])
-    worst, fewest = float(r_hats.max()), float(min(bulk.min(), tail.min()))
+    convergence = judge(chains[:, :, monitored_columns(chains.shape[2])], effort)
+    diagnostics = convergence.diagnostics
     draws = chains.transpose(1, 0, 2).reshape(-1, chains.shape[2])  # interleaved: every prefix has all chains
     conditional = np.mean([variance for record in records for _, variance in record.variance], axis=0)
     parts = np.split(conditional, np.cumsum(sizes)[:-1], axis=1)
@@ -186,22 +185,14 @@ def _summary(
     )
     if n_restarted:
         described += f"; {n_restarted} chains at a less likely mode restarted from the best one"
-    warnings = []
-    if naive:
-        warnings.append(NAIVE_WARNING)
-    if not has_converged(worst) or fewest < effort.ess:
-        warnings.append(
-            f"of {len(columns)} monitored parameters, the largest R-hat is {worst:.3f} and the smallest effective "
-            f"sample size is {fewest:.0f} (required: {effort.ess:.0f}): increase inference.mcmc_sweeps"
-        )
     return Posterior(
         summarize_draws(draws, data_variance),
         draws[:n_draws],
         described,
         exact=False,
-        monte_carlo=float(1.0 / np.sqrt(max(fewest, 1.0))),
-        diagnostics={"r_hat": worst, "ess_bulk": float(bulk.min()), "ess_tail": float(tail.min())},
-        warnings=tuple(warnings),
+        monte_carlo=1.0 / math.sqrt(min(diagnostics["ess_bulk"], diagnostics["ess_tail"])),
+        diagnostics=diagnostics,
+        warnings=((NAIVE_WARNING,) if naive else ()) + convergence.warnings,
         chains=chains,
         states=np.stack([(states == k).mean(axis=0) for k in range(n_states)], axis=-1),
     )

@@ -107,7 +107,7 @@ class EmissionMove:
         return np.where(rows[chain.states.ravel()], new, cells)
 
     def _project_to_simplex(self, chain: SequenceState, vector: Floats, sums: Floats) -> Floats:
-        """Return vectors minus the multiple of the variances that makes the sum over each feature zero."""
+        """Subtract from vectors the multiple of the variances that makes the entries of each feature sum to zero."""
         data = chain.data
         return vector - self.variance * np.add.reduceat(vector, data.first, axis=1)[:, data.feature] / sums
 

@@ -3,14 +3,13 @@ chains."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpbayes_cli.core.noisy_observation import NoisySums, ScalarLaw
-from dpbayes_cli.inference.chains import run_until_converged
+from dpbayes_cli.core.noisy_observation import MOSTLY_VALID, NoisySums, ScalarLaw
+from dpbayes_cli.inference.chains import CHAINS, chain_length, run_until_converged
 from dpbayes_cli.inference.diagnostics import ks_distance
 from dpbayes_cli.inference.dirichlet_rows import summarize_draws
 from dpbayes_cli.inference.posterior import NAIVE_WARNING, Effort, Method, Posterior
@@ -18,9 +17,6 @@ from dpbayes_cli.inference.sums.scale_mixture_gibbs import ScaleMixtureSampler
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
-
-CHAINS = 16
-_MAX_STORED_DRAWS = 1 << 20
 
 
 def infer_sums(
@@ -43,14 +39,14 @@ def _chains(observation: NoisySums, n_draws: int, rng: np.random.Generator, effo
     run = run_until_converged(
         lambda length, thinning: sampler.run(length, thinning)[0],
         lambda draws: law.parameters(draws[..., :-1]),
-        max(250, -(-n_draws // CHAINS), min(_MAX_STORED_DRAWS // CHAINS, math.ceil(1.5 * effort.ess / CHAINS))),
-        effort.ess,
+        chain_length(n_draws, effort.ess, law.dimension),
+        effort,
     )
     chains = law.parameters(run.draws[..., :-1])
     flat = run.draws.transpose(1, 0, 2).reshape(-1, run.draws.shape[2])  # every prefix mixes all chains
     values = law.parameters(flat[:, :-1])
     data_variance = np.mean(law.complete_data_sd(flat[:, :-1], np.maximum(flat[:, -1], 0.0)) ** 2, axis=0)
-    diagnostics = dict(run.diagnostics)
+    diagnostics = dict(run.convergence.diagnostics)
     if isinstance(law, ScalarLaw):
         diagnostics["ks_exact"] = _distance_from_exact(observation, law, flat[:, :-1])
     warning = law.warning(flat[:, :-1])
@@ -58,11 +54,12 @@ def _chains(observation: NoisySums, n_draws: int, rng: np.random.Generator, effo
         summarize_draws(values, data_variance),
         values[:n_draws],
         f"{len(flat)} draws from {CHAINS} Markov chains (scale-mixture Gibbs sampler; the sum over the records is "
-        "approximated as normal given the parameters)",
+        "approximated as normal given the parameters)"
+        f"{'; ' + MOSTLY_VALID if observation.total.is_mostly_n else ''}",
         exact=False,
         monte_carlo=run.error,
         diagnostics=diagnostics,
-        warnings=(*run.warnings, *((warning,) if warning else ())),
+        warnings=(*run.convergence.warnings, *((warning,) if warning else ())),
         chains=chains,
     )
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.interpolate import PchipInterpolator
 
-from dpbayes_cli.core.noisy_observation import NoisySums, ScalarLaw
+from dpbayes_cli.core.noisy_observation import MOSTLY_VALID, NoisySums, ScalarLaw
 from dpbayes_cli.inference.posterior import QUANTILES, Marginal, Posterior
 from dpbayes_cli.inference.sums.record_numbers import numbers_of_records
 from dpbayes_cli.inference.sums.sum_table import SumTable, frequencies_for, moments_of_one, reindex
@@ -204,6 +204,8 @@ def scalar_posterior(observation: NoisySums, law: ScalarLaw, n_draws: int, rng: 
     )
     priors = {"known": "", "at-most": "; uniform prior on the number of valid records, 0..n"}
     prior_on_count = priors.get(observation.total.kind, "; uniform prior on the record count")
+    if observation.total.is_mostly_n:
+        prior_on_count = f"; {MOSTLY_VALID}"
     return Posterior(
         (marginal,),
         density.draw(n_draws, rng)[0][:, None],

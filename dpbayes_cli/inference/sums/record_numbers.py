@@ -12,7 +12,7 @@ import math
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import betainc, gammaln, log_ndtr
+from scipy.special import betainc, digamma, gammaln, log_ndtr
 
 from dpbayes_cli.core.noisy_observation import NoisySums, ScalarLaw
 
@@ -49,6 +49,8 @@ def numbers_of_records(
     gaps = np.diff(numbers, axis=1) / 2.0
     half = np.full((len(numbers), 1), 0.5)
     widths = np.hstack([half, gaps]) + np.hstack([gaps, half])
+    if summand.is_mostly_n:
+        widths = summand.prior_masses(numbers, widths)
     with np.errstate(divide="ignore", invalid="ignore"):
         log_weights = summand.log_weights(numbers) + np.log(widths)
     log_weights = np.where(np.isnan(log_weights), -np.inf, log_weights)
@@ -72,6 +74,7 @@ class _Summand:
         self._laplace = self._noise.decay is None or self._noise.decay.exponential
         self._is_known = observation.total.kind == "known"
         self._max_number = math.inf if observation.total.kind == "unbounded" else float(observation.total.n)
+        self.is_mostly_n = law.counts_all and observation.total.is_mostly_n
         self._shares = (np.zeros(1), np.zeros(1)) if law.counts_all else law.log_shares(points)
 
     def log_weights(self, numbers: Floats) -> Floats:
@@ -92,6 +95,14 @@ class _Summand:
         # Binomial(m, p) with m uniform on 0..n: P(Binomial(n + 1, p) > number) / ((n + 1) p)
         tail = np.where(numbers < n + 1, betainc(numbers + 1.0, n + 1.0 - numbers, np.exp(inside)), 0.0)
         return np.asarray(noise + np.log(tail) - inside)
+
+    def prior_masses(self, numbers: Floats, widths: Floats) -> Floats:
+        """Return the prior probabilities, up to a factor, of the intervals of given widths around ascending numbers."""
+        missing = self._max_number - numbers
+        masses = widths / (1.0 + missing)
+        at_most = missing[:, -1] == 0.0
+        masses[at_most, -1] += digamma(self._max_number + 2.0) + np.euler_gamma  # as much as all other numbers together
+        return np.asarray(masses)
 
     def log_density(self, numbers: Floats) -> Floats:
         """Return log p(noisy sum | number), with the sum over the records approximated as normal."""
@@ -142,6 +153,8 @@ class _Summand:
             return np.asarray(np.minimum(low + np.arange(width + 1.0), high))
         mode = self._mode(high)
         parts = [low, high, mode]
+        if self.is_mostly_n:
+            parts.append(np.clip(self._max_number + 1.0 - np.exp(_LOG_MISSING), low, high))
         near_observed, near_kink = (_LAPLACE, _LAPLACE_KINK) if self._laplace else (_GAUSSIAN, _NO_OFFSETS)
         if not self._law.counts_all:
             binomial, widest = self._binomial(mode)
@@ -187,3 +200,5 @@ _LAPLACE = _symmetric_offsets((2.0, 1 / 6), (8.0, 0.5), (30.0, 2.0))
 _LAPLACE_KINK = _symmetric_offsets((2.0, 0.25), (8.0, 1.0))
 _GAUSSIAN = _symmetric_offsets((8.0, 0.25))
 _NO_OFFSETS = np.zeros(1)
+_LOG_MISSING = np.arange(0.0, 25.0, 0.25)
+"""Logarithms of 1 + n - number for nodes near n, where a prior that is uniform in this logarithm varies fast."""

@@ -13,8 +13,7 @@ two noise laws.
 
 In step 1 Bernstein and Sheldon draw theta given the sum, from its conjugate posterior. The moves of their chain are as
 short as the spread of the data, but the posterior is as wide as the noise: at n = 1,000 and epsilon 0.01 their chain
-needs thousands of sweeps for one independent draw. Here theta is not conditioned on the sum. mu and Sigma account for
-records out of bounds, so that no latent variables are needed for these.
+needs thousands of sweeps for one independent draw. Here theta is not conditioned on the sum.
 
 The chains of many observations are one array. Proposals are scaled by the posterior covariance, which is estimated
 during warm-up from a population that moves from the prior to the posterior. After warm-up the kernel is fixed, and the
@@ -44,12 +43,12 @@ _MIN_MOVES, _MAX_MOVES = 3, 8
 """The smallest and the largest number of moves of a population after resampling. In many dimensions a population is
 moved again, by shorter and shorter steps, while less than half of its points are distinct, because it then spans too
 little space."""
-_WARM_UP_WINDOWS = (50, 75, 250)
+_WARM_UP_WINDOWS = {(False, False): (50, 75), (False, True): (50, 75, 250), (True, False): (50,), (True, True): (25,)}
 _SMALL_POPULATION_DIMENSIONS = 4
 """Up to this dimension populations of 64 points suffice; in 8 dimensions one of 50 such populations collapsed."""
-_HAMILTONIAN_DIMENSIONS = 9
+_HAMILTONIAN_DIMENSIONS, _SHORT_HAMILTONIAN_DIMENSIONS = 9, 20
 """From this dimension on, proposals are Hamiltonian trajectories; below, random walks and independent proposals are
-cheaper."""
+cheaper. The second one is for the population of a short warm-up, whose chains forget it."""
 _LEAPFROG_STEP = 0.5
 _DIFFERENCE = 1e-4
 _MAX_FORCE = 1e6
@@ -64,7 +63,8 @@ class GibbsState:
     """The states of the chains.
 
     Attributes:
-        points: the coordinates, and the number of records unless it is known, shape (n_observations, chains, d).
+        points: the coordinates, and unless it is known the number of records, shape (n_observations, chains, d). If the
+            number is most probably n, log(1 + n - number) stands for it; negative values all stand for n.
         variances: the variances of the noise, shape (n_observations, chains, components).
         residual, spread: y - m mu and m Sigma at the points, in units of the noise's standard deviation.
         log_prior: the log prior density of the points, shape (n_observations, chains).
@@ -92,18 +92,24 @@ class GibbsState:
 class ScaleMixtureSampler:
     """Chains for many observations that differ only in their observed values, shape (n_observations, n_components)."""
 
-    def __init__(self, observation: NoisySums, observed: Floats, chains: int, rng: np.random.Generator) -> None:
+    def __init__(
+        self, observation: NoisySums, observed: Floats, chains: int, rng: np.random.Generator, *, short: bool = False
+    ) -> None:
         self._law: RecordLaw = observation.law
+        self._short_warm_up = short  # it suffices for widths with an error of a few percent
+        self._hamiltonian_dimensions = _SHORT_HAMILTONIAN_DIMENSIONS if short else _HAMILTONIAN_DIMENSIONS
         self._observed = observed[:, None, :]
         self._rng = rng
         self._noise, decay = observation.noise, observation.noise.decay
         self._laplace, self._corrected = decay is None or decay.exponential, False
         self._noise_variance = 2.0 * observation.noise.scale**2 if decay is None else observation.noise.variance
         self._known_count = float(observation.total.n) if observation.total.kind == "known" else None
-        self._count_bounds = np.full((len(observed), 1), observation.total.n + 0.5)
+        self._most_missing = math.log1p(observation.total.n) if observation.total.is_mostly_n else 0.0
+        self._least, most = -(self._most_missing or 0.5), self._most_missing or observation.total.n + 0.5
+        self._most = np.full((len(observed), 1), most)  # of the last coordinate
         if observation.total.kind == "unbounded":
             reach = observation.noise.radius(40.0) / observation.valid
-            self._count_bounds = np.maximum(observed[:, -1:] / observation.valid, 0.0) * 2.0 + reach + 0.5
+            self._most = np.maximum(observed[:, -1:] / observation.valid, 0.0) * 2.0 + reach + 0.5
         self._factor: Floats
         self._whitening: Floats
         self._center: Floats
@@ -116,22 +122,23 @@ class ScaleMixtureSampler:
         for i in range(n_draws):
             for _ in range(thinning):
                 self._sweep()
-            coordinates, totals = self._parts(self._state.points)
-            draws[:, :, i, :-1], draws[:, :, i, -1] = coordinates, totals
+            draws[:, :, i, :-1], draws[:, :, i, -1] = self._parts(self._state.points)
         return draws
 
     def _parts(self, points: Floats) -> tuple[Floats, Floats]:
         if self._known_count is not None:
             return points, np.full(points.shape[:-1], self._known_count)
-        return points[..., :-1], points[..., -1]
+        totals = points[..., -1]
+        if self._most_missing:
+            totals = np.expm1(self._most_missing) - np.expm1(np.clip(totals, 0.0, self._most_missing))
+        return points[..., :-1], totals
 
     def _log_prior(self, points: Floats) -> Floats:
-        coordinates, totals = self._parts(points)
         with np.errstate(all="ignore"):
-            log_prior = self._law.log_prior(coordinates)
+            log_prior = self._law.log_prior(self._parts(points)[0])
         log_prior = np.where((np.abs(points) < _MAX_COORDINATE).all(axis=-1), log_prior, -np.inf)
         if self._known_count is None:
-            log_prior = np.where((totals > -0.5) & (totals < self._count_bounds), log_prior, -np.inf)
+            log_prior = np.where((points[..., -1] > self._least) & (points[..., -1] < self._most), log_prior, -np.inf)
         return np.where(np.isnan(log_prior), -np.inf, log_prior)
 
     def _residual(self, points: Floats) -> tuple[Floats, Floats]:
@@ -155,7 +162,8 @@ class ScaleMixtureSampler:
     def _start(self, chains: int) -> GibbsState:
         """Move a population from the prior to the posterior, and warm the chains up from it."""
         n_observations = len(self._observed)
-        size = max(4 * chains, 256 if n_observations == 1 or self._law.dimension > _SMALL_POPULATION_DIMENSIONS else 64)
+        large = n_observations == 1 or self._law.dimension > _SMALL_POPULATION_DIMENSIONS
+        size = max(4 * chains, (128 if self._short_warm_up else 256) if large else 64)
         points = self._draw_prior(n_observations, size)
         state = self._state_at(points, np.full((n_observations, size, self._observed.shape[-1]), self._noise_variance))
         power = np.zeros((n_observations, 1))
@@ -168,17 +176,18 @@ class ScaleMixtureSampler:
             for i in range(_MAX_MOVES):
                 self._move(state, power, 0.5 ** max(0, i + 1 - _MIN_MOVES))
                 if i + 1 >= _MIN_MOVES and (
-                    points.shape[-1] < _HAMILTONIAN_DIMENSIONS or distinct_share(state.points) >= 0.5
+                    points.shape[-1] < self._hamiltonian_dimensions or distinct_share(state.points) >= 0.5
                 ):
                     break
             if (power >= 1.0).all():
                 break
+        self._hamiltonian_dimensions = _HAMILTONIAN_DIMENSIONS
         self._adapt(state.points, shrink=True)
         self._state = state.select(np.tile(np.arange(chains), (n_observations, 1)))
         if self._noise.decay is None:
             self._corrected = True
             self._propose_noise(self._state)
-        for length in _WARM_UP_WINDOWS if points.shape[-1] >= _HAMILTONIAN_DIMENSIONS else _WARM_UP_WINDOWS[:2]:
+        for length in _WARM_UP_WINDOWS[self._short_warm_up, points.shape[-1] >= _HAMILTONIAN_DIMENSIONS]:
             kept = []
             for i in range(length):
                 self._sweep()
@@ -190,16 +199,15 @@ class ScaleMixtureSampler:
     def _state_at(self, points: Floats, variances: Floats) -> GibbsState:
         residual, spread = self._residual(points)
         log_likelihood = self._log_normal(residual, spread, variances)
-        log_ratio = np.zeros(points.shape[:-1])
-        log_prior, noise = self._log_prior(points), np.zeros(residual.shape)
+        log_prior, log_ratio, noise = self._log_prior(points), np.zeros(points.shape[:-1]), np.zeros(residual.shape)
         return GibbsState(points, variances, residual, spread, log_prior, log_likelihood, log_ratio, noise)
 
     def _draw_prior(self, n_observations: int, size: int) -> Floats:
         drawn = self._law.draw_prior(n_observations * size, self._rng).reshape(n_observations, size, -1)
         if self._known_count is not None:
             return drawn
-        totals = self._rng.random((n_observations, size)) * self._count_bounds
-        return np.concatenate([drawn, totals[..., None]], axis=-1)
+        last = self._least + self._rng.random((n_observations, size)) * (self._most - self._least)
+        return np.concatenate([drawn, last[..., None]], axis=-1)
 
     def _adapt(self, points: Floats, *, shrink: bool = False) -> None:
         """Estimate mean and covariance of each posterior; with ``shrink``, correlations from few points are halved."""
@@ -216,8 +224,7 @@ class ScaleMixtureSampler:
 
     def _steps(self, points: Floats) -> Floats:
         """Propose random-walk steps, scaled by the posterior covariance."""
-        d = points.shape[-1]
-        scale = 2.38 / math.sqrt(d) * np.exp(self._rng.normal(0.0, 0.5, (*points.shape[:-1], 1)))
+        scale = 2.38 / math.sqrt(points.shape[-1]) * np.exp(self._rng.normal(0.0, 0.5, (*points.shape[:-1], 1)))
         return points + scale * (self._rng.normal(size=points.shape) @ np.swapaxes(self._factor, -1, -2))
 
     def _leaps(self, points: Floats) -> tuple[Floats, Floats]:
@@ -244,7 +251,7 @@ class ScaleMixtureSampler:
 
         The likelihood is raised to ``power``.
         """
-        if state.points.shape[-1] >= _HAMILTONIAN_DIMENSIONS:
+        if state.points.shape[-1] >= self._hamiltonian_dimensions:
             self._accept(state, *self._trajectories(state, power, step), power)
         else:
             self._accept(state, self._steps(state.points), 0.0, power)

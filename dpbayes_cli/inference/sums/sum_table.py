@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.special import log_ndtr
 
 from dpbayes_cli.core.noisy_observation import ScalarLaw
 from dpbayes_cli.privacy.noise import NoiseLaw
@@ -247,13 +248,19 @@ class SumTable:
     def _direct(self, case: Integers, y: Floats, untilted: _Tilted) -> Floats:
         """Return the log likelihoods by inverting the characteristic function of the sum plus noise.
 
-        Far from the mean, no digits are accurate because of cancellation; a normal tail is used instead.
+        Far from the mean, no digits are accurate because of cancellation; there, the sum is taken as normal, and its
+        tail with the noise is a normal tail, or for Laplace noise one that is exponential as the noise is. Too light a
+        tail would mislead the search for the posterior, which compares densities far from the mode.
         """
         noise = self.noise
         sd, away = np.sqrt(untilted.sd**2 + noise.variance), y - untilted.mean[case]
         reach = np.hypot(untilted.reach, _TAIL_SDS * math.sqrt(noise.variance))
         log_mass = untilted.log_mass[case]
         result = np.asarray(log_mass - 0.5 * (away / sd[case]) ** 2 - np.log(sd[case] * math.sqrt(2.0 * math.pi)))
+        if noise.decay is not None and noise.decay.exponential:  # its tails are much heavier than normal ones
+            spread, b = untilted.sd[case], noise.scale
+            sides = [sign * away / b + log_ndtr(-sign * away / spread - spread / b) for sign in (1.0, -1.0)]
+            result = log_mass + 0.5 * (spread / b) ** 2 + np.logaddexp(*sides) + noise.log_pmf(np.array(0))
         if noise.decay is None:  # its tails may be heavier than normal ones
             result = np.maximum(result, log_mass + noise.log_pmf(np.rint(away).astype(np.int64)))
         near = np.abs(away) < reach[case]

@@ -41,8 +41,8 @@ program in a few hundred. The simplex method (highs-ds) takes ten times as long 
 MAX_JOINT_CELLS = 1 << 12
 """The joint table over all variables is the only block if it has at most this many cells."""
 MAX_TREE_CELLS = 1 << 14
-"""The largest number of cells of all cliques of a junction tree; the program then takes seconds, with twice as many a
-minute."""
+"""The largest number of cells of all cliques of a junction tree together. Solving then takes seconds; with twice as
+many cells it takes a minute."""
 MAX_TREE_WIDTH = 12
 """The largest width of a junction tree: one less than the number of variables of its largest clique."""
 _MAX_DISAGREEMENT = 1e-9

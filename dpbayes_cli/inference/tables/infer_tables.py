@@ -1,8 +1,8 @@
 """The posterior of a network's tables given noisy counts: independent draws of the latent counts, or Markov chains.
 
 Memory and time are bounded by limits that depend only on the size of the network and on the options, so that equal
-generators give equal results. Draws of chains are thinned while the chains run, and convergence is judged on at most
-256 parameters; the warnings say which goal was not reached.
+generators give equal results. Draws of chains are thinned while the chains run, and convergence is judged on some of
+the parameters; see ``convergence``.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpbayes_cli.core.noisy_observation import NoisyTables, Scope
-from dpbayes_cli.inference.chains import Trace
-from dpbayes_cli.inference.diagnostics import CONVERGED_R_HAT, diagnose, has_converged
+from dpbayes_cli.inference.chains import CHAINS, Trace
+from dpbayes_cli.inference.convergence import Convergence, judge, monitored_columns, required_draws
 from dpbayes_cli.inference.dirichlet_rows import draw_rows, marginals_of, row_marginals, row_moments
 from dpbayes_cli.inference.naive import nearest_counts
 from dpbayes_cli.inference.posterior import NAIVE_WARNING, QUANTILES, Effort, Method, Posterior
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
     from dpbayes_cli.core.noisy_observation import NoisyTable
 
-CHAINS = 4
+_CHAINS_OF_MANY_CELLS, _MANY_CELLS = 8, 1000
+"""With more cells, the time of a sweep grows with the number of chains."""
 _WARM_UP = 150
-_FIRST_SWEEPS, _MAX_SWEEPS = 400, 800
+_FIRST_SWEEPS, _MAX_SWEEPS = 200, 2400
 """The number of sweeps before convergence is first checked, and the largest number of sweeps, which is scaled by a
 factor that depends on the number of cells."""
-_MAX_MONITORED = 256
 _MAX_STORED_COUNTS = 1 << 23
 """The largest number of stored counts: chains times draws times cells."""
 _MAX_RETURNED_NUMBERS = 1 << 22
@@ -42,8 +42,6 @@ _DEFAULT_DRAWS, _MAX_INDEPENDENT_COUNTS, _MIN_DRAWS = 2000, 1 << 23, 250
 """Independent draws of the counts: the default number, the largest product of draws and cells, and the smallest number.
 Two samples of theta are drawn given each draw of the counts. By default the Monte Carlo error of a mean is 2 % of the
 standard deviation that the noise adds."""
-_SEPARATED_R_HAT = 1.05
-"""Chains with a larger R-hat have not reached the same region."""
 
 
 def infer_tables(
@@ -74,14 +72,14 @@ def infer_tables(
     if coarsest > 1:
         described += f", on lattices with steps of up to {coarsest} counts if the noise is wide"
     if left:
-        chain = TableChain(left, CHAINS, rng)
-        kept, diagnostics, warnings = _run_chains(chain, wanted, effort.ess)
+        kept, convergence = _run_chains(_chain_of(left, rng), wanted, effort)
+        diagnostics, warnings = convergence.diagnostics, convergence.warnings
         flat = kept.transpose(1, 0, 2).reshape(-1, kept.shape[2])
         again = flat[np.resize(np.arange(len(flat)), wanted)]
         sizes = np.cumsum([table.concentration.size for table in left])[:-1]
         others = iter(np.split(again, sizes, axis=1))
         drawn = [next(others) if counts is None else counts for counts in drawn]
-        described += f"; {len(left)} tables drawn by {CHAINS} Markov chains"
+        described += f"; {len(left)} tables drawn by {len(kept)} Markov chains"
     counts = np.concatenate([values for values in drawn if values is not None], axis=1)
     posterior, _ = _posterior_from_counts(
         counts,
@@ -115,26 +113,31 @@ def _posterior_from_counts(
 
 
 def _chain_posterior(tables: Sequence[NoisyTable], n_draws: int, rng: np.random.Generator, effort: Effort) -> Posterior:
-    chain = TableChain(tables, CHAINS, rng)
-    kept, diagnostics, warnings = _run_chains(chain, n_draws, effort.ess)
+    chain = _chain_of(tables, rng)
+    kept, convergence = _run_chains(chain, n_draws, effort)
     flat = kept.transpose(1, 0, 2).reshape(-1, kept.shape[2])  # interleaved: every prefix has all chains
-    described = f"{len(flat)} draws from {CHAINS} Markov chains on the counts of all cells"
+    diagnostics = convergence.diagnostics
+    described = f"{len(flat)} draws from {len(kept)} Markov chains on the counts of all cells"
     posterior, theta = _posterior_from_counts(flat, chain.layout, n_draws, described, rng, diagnostics["ess_bulk"])
-    chains = theta.reshape(kept.shape[1], CHAINS, -1).transpose(1, 0, 2)
-    return replace(posterior, diagnostics=diagnostics, warnings=warnings, chains=chains)
+    chains = theta.reshape(kept.shape[1], len(kept), -1).transpose(1, 0, 2)
+    return replace(posterior, diagnostics=diagnostics, warnings=convergence.warnings, chains=chains)
 
 
-def _run_chains(
-    chain: TableChain, n_draws: int, required_ess: float
-) -> tuple[Floats, dict[str, float], tuple[str, ...]]:
-    """Run chains until they converge or reach a limit; return the stored counts, diagnostics and warnings."""
-    layout = chain.layout
-    n_cells = len(layout.row)
-    columns = np.unique(np.linspace(0, n_cells - 1, min(n_cells, _MAX_MONITORED)).astype(int))
-    length = max(250, -(-n_draws // CHAINS), math.ceil(1.5 * required_ess / CHAINS))
-    kept = Trace(min(2 * length, max(_MAX_STORED_COUNTS // (CHAINS * n_cells), 16)))
-    monitored = Trace(4 * max(_FIRST_SWEEPS, math.ceil(required_ess)))
-    most = int(_MAX_SWEEPS * min(max(1000 / n_cells, 1.0), 3.0) * min(max(20_000 / n_cells, 0.5), 1.0))
+def _chain_of(tables: Sequence[NoisyTable], rng: np.random.Generator) -> TableChain:
+    n_cells = sum(table.observed.size for table in tables)
+    return TableChain(tables, CHAINS if n_cells <= _MANY_CELLS else _CHAINS_OF_MANY_CELLS, rng)
+
+
+def _run_chains(chain: TableChain, n_draws: int, effort: Effort) -> tuple[Floats, Convergence]:
+    """Run chains until they converge or reach a limit; return the stored counts and what the last look says."""
+    layout, (chains, n_cells) = chain.layout, chain.counts.shape
+    columns = monitored_columns(n_cells)
+    needed = max(effort.ess, required_draws(chains, len(columns)))
+    length = math.ceil(max(n_draws, 1.25 * needed) / chains)
+    kept = Trace(min(2 * length, max(_MAX_STORED_COUNTS // (chains * n_cells), 16)))
+    monitored = Trace(2 * max(_FIRST_SWEEPS, length))
+    most = int(_MAX_SWEEPS * min(max(1000 / n_cells, 1.0), 2.0) * min(max(5_000 / n_cells, 1 / 6), 1.0))
+    most *= effort.extension
     for _ in range(_WARM_UP):
         chain.sweep()
     sweeps, next_check = 0, min(_FIRST_SWEEPS, most)
@@ -145,30 +148,13 @@ def _run_chains(
             totals = (layout.row_totals(chain.counts) + layout.row_sums)[:, layout.row[columns]]
             monitored.add((chain.counts[:, columns] + layout.concentration[columns]) / totals)
         sweeps = next_check
-        r_hats, bulk, tail = diagnose(monitored.values())
-        reached = has_converged(float(r_hats.max())) and min(bulk.min(), tail.min()) >= required_ess
-        if reached or sweeps >= most:
-            break
-        if r_hats.max() > _SEPARATED_R_HAT and most - sweeps >= _FIRST_SWEEPS:  # all sweeps so far were warm-up
+        convergence = judge(monitored.values(), effort)
+        if convergence.reached or sweeps >= most:
+            return kept.values(), convergence
+        if convergence.from_start and most >= 2 * sweeps:  # all sweeps so far were warm-up
             kept.clear()
             monitored.clear()
-        next_check = min(most, 2 * sweeps if most > 3 * sweeps else most)
-    diagnostics = {"r_hat": float(r_hats.max()), "ess_bulk": float(bulk.min()), "ess_tail": float(tail.min())}
-    return kept.values(), diagnostics, _warnings(r_hats, np.minimum(bulk, tail), required_ess)
-
-
-def _warnings(r_hats: Floats, ess: Floats, required_ess: float) -> tuple[str, ...]:
-    high, low = ~(r_hats <= CONVERGED_R_HAT), ~(ess >= required_ess)
-    if not (high.any() or low.any()):
-        return ()
-    summary = (
-        f"of {len(r_hats)} monitored parameters, {int(high.sum())} have an R-hat above {CONVERGED_R_HAT} (the largest "
-        f"is {r_hats.max():.3f}) and {int(low.sum())} an effective sample size below {required_ess:.0f} (the smallest "
-        f"is {ess.min():.0f})"
-    )
-    if r_hats.max() > _SEPARATED_R_HAT:
-        return (f"the chains have not converged: {summary}; do not use this posterior; try a less informative prior",)
-    return (f"the chains are too short: {summary}",)
+        next_check = min(most, math.ceil(convergence.growth * sweeps))
 
 
 def possible_tables(observation: NoisyTables) -> list[Floats]:

@@ -42,7 +42,7 @@ _POSITIONS = np.arange(_POINTS, dtype=np.float64)[:, None, None]
 _LOG2_SPACING = (-1.5, 1.5)
 """log2(spacing / width) is uniform on this range, so that six lattice points span more than the width of the law."""
 _EXCHANGE_EVERY, _SCALE_EVERY = 4, 2
-"""The expensive moves are made only once in so many sweeps; otherwise they would take most of the time."""
+"""The expensive moves are made only once in this many sweeps; otherwise they would take most of the time."""
 _BATCH_PAIRS = 1 << 9
 """The number of pairs redrawn at a time, so that their arrays stay in the processor's cache."""
 
@@ -156,7 +156,7 @@ class TableChain:
         return self.layout.log_rows(here + moved, first) + self.layout.log_rows(there - moved, second)
 
     def _choose_cell(self, order: Integers, rows: Integers) -> Integers:
-        """Return a cell of each row: with probability 1/2 that with the largest observed count, else a random one."""
+        """Return the cell of each row with the largest observed count or, with probability 1/2, a random one."""
         often = self._rng.random(len(rows)) < 0.5
         return np.where(often, self._top_cell[rows], order[self.layout.row_start[rows]])
 

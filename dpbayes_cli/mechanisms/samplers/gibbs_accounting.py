@@ -137,7 +137,7 @@ def price_chain(epsilon: Decimal, updates: Sequence[Update], schedule: Sequence[
     Source: Foulds et al. 2016, sec. 4.1; Cesar and Rogers 2021; Neal 2001 (rising powers).
 
     Raises:
-        SpecError: epsilon is too small for so many updates.
+        SpecError: epsilon is too small for this number of updates.
         DpbayesError: the shares of the budget do not cover the cost of the updates.
     """
     parts = [(power, sweeps, update) for power, sweeps in schedule for update in updates]

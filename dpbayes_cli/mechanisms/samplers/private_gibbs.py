@@ -70,14 +70,15 @@ class PrivateGibbs(Chain):
         L_f[probability of its value], where L_f is T log(probability), rounded to units of 2^-bits. Over the states a
         record's part has a range of at most r = sum_f (L_f[most] - L_f[least]) <= T R / 2 + F * 2^-bits, where F is the
         number of features. If a record is replaced by one at the same site, the utilities of the site change by the
-        difference of two such parts, of range 2 r. If it is replaced by one at another site, the utilities of both
-        sites change, each by a part of range r. If both sites are in one block, they are drawn independently, and the
-        ranges add up to 2 r. If they are in two blocks, each block is an exponential mechanism of range r, given the
-        outcome of the earlier block. Two mechanisms of range r never cost more than one of range 2 r: 2 (r^2 / 8) < (2
-        r)^2 / 8, and two pure r-DP mechanisms are together 2 r-DP, so that their curve is at most the largest curve of
-        pure 2 r-DP. Emissions: given the public states, a replaced record takes one count from a row of each feature's
-        table and adds one to the same or another row. The range is 2 T log(most / least) per feature, see
-        ``DagSampler``. Links: their law depends only on the public states, so that drawing them costs nothing.
+        difference of two such parts, of range 2 r. If it is replaced by a record at another site, the utilities of both
+        sites change: each gains or loses one part, whose range is r. If both sites are in one block, they are drawn
+        independently, and the ranges add up to 2 r. If they are in two blocks, each block is an exponential mechanism
+        of range r, given the outcome of the earlier block. Two mechanisms of range r never cost more than one of range
+        2 r: 2 (r^2 / 8) < (2 r)^2 / 8, and two pure r-DP mechanisms are together 2 r-DP, so that their curve is at most
+        the largest curve of pure 2 r-DP. Emissions: given the public states, a replaced record takes one count from a
+        row of each feature's table and adds one to the same or another row. The range is 2 T log(most / least) per
+        feature, see ``DagSampler``. Links: their law depends only on the public states, so that drawing them costs
+        nothing.
     Source: Foulds et al. 2016, sec. 4.1; design notes, private Gibbs sampling.
 
     Attributes:

@@ -11,11 +11,12 @@ from msgspec import Meta
 from msgspec.structs import asdict
 
 from dpbayes_cli.core.columns import NumericColumn, Outside, RecordPolicy
+from dpbayes_cli.core.inference_options import InferenceOptions, SumInference
 from dpbayes_cli.core.model import NoisyStatistics
-from dpbayes_cli.core.noisy_observation import NoisySums
+from dpbayes_cli.core.noisy_observation import NoisySums, RecordLaw, valid_count
 from dpbayes_cli.core.section import Section
 from dpbayes_cli.core.statistic import Statistic, can_be_null, evaluate, sum_statistic
-from dpbayes_cli.models.families.capabilities import ConjugatePosterior, OneParameterFamily, Simulated, record_count
+from dpbayes_cli.models.families.capabilities import ConjugatePosterior, OneParameterFamily, Simulated
 from dpbayes_cli.privacy.noise import NoiseLaw
 
 if TYPE_CHECKING:
@@ -25,6 +26,17 @@ if TYPE_CHECKING:
     from dpbayes_cli.models.families.number_families import NumberFamily
 
 
+_PRIOR_DRAWS = 1 << 14
+
+
+def simulated_quantiles(law: RecordLaw, levels: Floats) -> Floats:
+    """Return quantiles of a prior without closed form, from fixed draws, shape (n_parameters, n_levels)."""
+    import numpy as np
+
+    draws = law.parameters(law.draw_prior(_PRIOR_DRAWS, np.random.default_rng(0)))
+    return np.asarray(np.quantile(draws, levels, axis=0).T)
+
+
 class BoundedNumber(NoisyStatistics):
     """The capability of models whose records are one number each, between bounds that can be chosen privately.
 
@@ -32,6 +44,7 @@ class BoundedNumber(NoisyStatistics):
     bounds only if numbers are whole.
     """
 
+    inference_options: ClassVar[type[InferenceOptions]] = SumInference
     bound_keys: ClassVar[tuple[str, ...]] = ("upper",)
 
     @property
@@ -73,7 +86,7 @@ class ConjugateNumber(BoundedNumber, OneParameterFamily, ConjugatePosterior):
     @classmethod
     def build(cls, domain: Section, prior: Section) -> Self:
         """Build the model; its fields are named like the keys of the domain and the prior."""
-        return cast(Self, cast(Any, cls)(**asdict(domain), **asdict(prior)))
+        return cast(Self, cast(Any, cls)(**asdict(domain), **asdict(cls.complete_prior(domain, prior))))
 
     @property
     @abstractmethod
@@ -109,7 +122,7 @@ class ConjugateNumber(BoundedNumber, OneParameterFamily, ConjugatePosterior):
         from dpbayes_cli.models.families.number_families import NumberLaw
 
         private = can_be_null(policy, self.column)
-        total = record_count(policy, n_records)
+        total = valid_count(policy, n_records, self.column)
         inside = total.kind == "unbounded" and self.column.outside == "drop"
         law = NumberLaw(self.number_family, self.column, private, inside)
         return NoisySums(law, tuple(released), noise, total, self.column.steps if private else 0)

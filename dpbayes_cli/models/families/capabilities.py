@@ -9,10 +9,8 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.columns import RecordPolicy
 from dpbayes_cli.core.model import BoundedStatistics, NoisyStatistics
-from dpbayes_cli.core.noisy_observation import RecordCount
 from dpbayes_cli.privacy.conjugate import ConjugateFamily
 from dpbayes_cli.privacy.grid import EXACT
 from dpbayes_cli.privacy.neighbors import Neighbors
@@ -148,22 +146,3 @@ class NormalRegression(NoisyStatistics):
         Raises:
             SpecError: the spec does not state the variance.
         """
-
-
-def record_count(policy: RecordPolicy, n_records: int | None) -> RecordCount:
-    """Return what is known about the number of valid records.
-
-    Args:
-        policy: the neighbors, and the number of records that a privacy unit may have.
-        n_records: the public number of privacy units; None if this number is private.
-
-    Raises:
-        SpecError: ``n_records`` is None under replace-one neighbors, where it must be public.
-    """
-    if policy.neighbors is Neighbors.ADD_REMOVE or (policy.contributions > 1 and n_records is None):
-        return RecordCount("unbounded")
-    if n_records is None:
-        raise SpecError(
-            "the number of records is public under replace-one neighbors, and must be stated", hint="--records N"
-        )
-    return RecordCount("known" if policy.complete else "at-most", n_records * policy.contributions)

@@ -5,25 +5,43 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, runtime_checkable
 
-from dpbayes_cli.core.columns import Column, NumericColumn
+from dpbayes_cli.core.columns import Column, NumericColumn, n_codes
 from dpbayes_cli.core.design import Design, DesignRows
+from dpbayes_cli.core.findings import Fact, Findings
 from dpbayes_cli.core.losses import Loss, QuantileLoss
 from dpbayes_cli.core.model import Model
 from dpbayes_cli.core.predicted import ClassProbabilities, ClassScores, NumberPrediction, Prediction
 from dpbayes_cli.core.predictor import Predictor, fixed_target
 from dpbayes_cli.core.section import Section, require_type
-from dpbayes_cli.models.families.regression_domain import CLASS_SPEC, NUMBER_SPEC, CoefficientPrior, RegressionDomain
+from dpbayes_cli.models.families.regression_domain import CLASS_SPEC, NUMBER_SPEC, CoefficientPrior
 from dpbayes_cli.privacy.noisy_descent import Curvature
 
 if TYPE_CHECKING:
-    from typing import Any
+    import numpy as np
 
     from dpbayes_cli.base.numeric import Floats, Integers
 
+_MAX_RESIDUAL, _RESIDUALS = 2.0, 4001
+"""Residuals of simulated numbers, which are scaled to [-1, 1], are drawn from a grid of this reach and size."""
 _MAX_ENTRIES = 1 << 22
 """Largest number of entries of the design matrix, or of predictions, that are in memory at once."""
+
+
+@runtime_checkable
+class ConvexLossDomain(Protocol):
+    """The domain of a regression that states the loss of the linear predictor."""
+
+    target: Any
+
+    @property
+    def design(self) -> Design:
+        """The map from a record's features to a row."""
+
+    @property
+    def loss(self) -> Loss:
+        """The loss of the linear predictor."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +70,7 @@ class ConvexLossModel(Model):
 
     @classmethod
     def build(cls, domain: Section, prior: Section) -> Self:
-        parts = require_type(domain, RegressionDomain)
+        parts = require_type(domain, ConvexLossDomain)
         precision = require_type(prior, CoefficientPrior).precision
         return cls(parts.design, parts.target.target(), parts.loss, precision)
 
@@ -73,6 +91,42 @@ class ConvexLossModel(Model):
     def predictive(self, mean: Sequence[float]) -> dict[str, float]:
         """Return no prediction: it would depend on the features; see ``dpbayes predict``."""
         return {}
+
+    def findings(self, column: str, estimates: Sequence[float]) -> Findings:
+        """Return the largest coefficient of a feature."""
+        names = self.design.names
+        features = range(int(self.design.intercept), len(names))
+        k = max(features, key=lambda i: abs(estimates[i]))
+        which = f"records with {names[k]}" if "=" in names[k] else f"a higher {names[k]}"
+        coefficient = Fact(f"{self._effect(estimates[k] > 0)} for {which}, with a coefficient of about", k)
+        target, count = self.target.role, len(self.design.features)
+        return Findings((coefficient,), f"how {target} depends on {count} column{'s' * (count != 1)} was estimated")
+
+    @abstractmethod
+    def _effect(self, is_positive: bool) -> str:
+        """Return what a coefficient means for the target, in words."""
+
+    def prior_quantiles(self, levels: Floats) -> Floats:
+        import numpy as np
+        from scipy.special import ndtri
+
+        return np.tile(ndtri(levels) / self.precision**0.5, (len(self.parameters), 1))
+
+    def simulated_records(self, parameters: Sequence[float], n_records: int, rng: np.random.Generator) -> Integers:
+        """Draw records whose features are independent and uniform on their domains; see ``Model``.
+
+        The law of the target is proportional to exp(-loss), unless the model has probabilities of classes.
+        """
+        import numpy as np
+
+        columns = self.columns[:-1]
+        features = np.column_stack([rng.integers(0, n_codes(column), n_records) for column in columns])
+        scores = np.asarray(self.design.rows(features) @ np.asarray(parameters))
+        return np.column_stack([features, self.simulated_targets(scores, rng)])
+
+    @abstractmethod
+    def simulated_targets(self, scores: Floats, rng: np.random.Generator) -> Integers:
+        """Draw a code of the target for each linear predictor, shape (n_records,)."""
 
     def predicted_column(self, requested: str | None) -> int:
         """Return the index of the target, the last column."""
@@ -116,12 +170,38 @@ class ConvexClassModel(ConvexLossModel):
     first_spec: ClassVar[Mapping[str, str]] = CLASS_SPEC
     target: Column
 
+    def _effect(self, is_positive: bool) -> str:
+        return f"{self.target.role} = {self.target.levels[1]} seems {'more' if is_positive else 'less'} likely"
+
+    def simulated_targets(self, scores: Floats, rng: np.random.Generator) -> Integers:
+        import numpy as np
+
+        if self.has_probabilities:
+            probabilities = self.mean(scores)
+        else:
+            losses = [self.loss.value(scores, np.full(len(scores), float(y))) for y in (0, 1)]
+            probabilities = 1.0 / (1.0 + np.exp(np.clip(losses[1] - losses[0], -700.0, 700.0)))
+        return np.asarray(rng.random(len(scores)) < probabilities, dtype=np.int64)
+
 
 class ConvexNumberModel(ConvexLossModel):
     """A model of a number; the linear predictor is the number scaled to [-1, 1]."""
 
     first_spec: ClassVar[Mapping[str, str]] = NUMBER_SPEC
     target: NumericColumn
+
+    def _effect(self, is_positive: bool) -> str:
+        return f"{self.target.role} seems {'higher' if is_positive else 'lower'}"
+
+    def simulated_targets(self, scores: Floats, rng: np.random.Generator) -> Integers:
+        import numpy as np
+
+        residuals = np.linspace(-_MAX_RESIDUAL, _MAX_RESIDUAL, _RESIDUALS)
+        losses = self.loss.value(residuals, np.zeros(_RESIDUALS))
+        weights = np.exp(losses.min() - losses)
+        drawn = rng.choice(residuals, len(scores), p=weights / weights.sum())
+        shares = (np.clip(scores - drawn, -1.0, 1.0) + 1.0) / 2.0
+        return np.asarray(np.rint(shares * self.target.steps), dtype=np.int64)
 
     def mean(self, t: Floats) -> Floats:
         """Convert scaled numbers to the units of the target."""

@@ -7,17 +7,18 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from dpbayes_cli.base.errors import SpecError, nearest
 from dpbayes_cli.core.columns import Column, CutColumn, RecordPolicy, has_stand_in
-from dpbayes_cli.core.model import DataCheck
+from dpbayes_cli.core.findings import Findings, other_columns, share_of
 from dpbayes_cli.core.model_sections import NetworkTables
-from dpbayes_cli.core.noisy_observation import NoisyTable, NoisyTables, RecordCount
+from dpbayes_cli.core.noisy_observation import NoisyTable, NoisyTables, RecordCount, record_count
 from dpbayes_cli.core.predicted import ClassProbabilities
 from dpbayes_cli.core.predictor import Predictor
 from dpbayes_cli.core.statistic import Part, Statistic, TableCounts, Witness, count_cells
-from dpbayes_cli.models.families.capabilities import ConjugatePosterior, Simulated, record_count
+from dpbayes_cli.models.families.beta_probability import beta_quantiles
+from dpbayes_cli.models.families.capabilities import ConjugatePosterior, Simulated
 from dpbayes_cli.models.families.network_domain import VariableSection, check_variables, concentrations_by_variable
 from dpbayes_cli.privacy.conjugate import NetworkFamily
 from dpbayes_cli.privacy.dag import Network, cell_names
@@ -30,13 +31,11 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
 
 _BLOCK = 1 << 17
-_COMPARED_PARAMETERS, _MIN_TRIALS = 4000, 3
-"""Simulations draw as many data sets as are needed to compare 4,000 parameters, and at least three."""
 
 
 @dataclass(frozen=True)
 class DiscreteBayesNet(ConjugatePosterior):
-    """The capability of networks of discrete variables with a Dirichlet prior on each row of each table.
+    """Networks of discrete variables with a Dirichlet prior on each row of each table.
 
     Attributes:
         concentrations: for each variable the prior concentrations of its values, which apply to all rows of its table.
@@ -49,8 +48,6 @@ class DiscreteBayesNet(ConjugatePosterior):
     concentrations: tuple[tuple[float, ...], ...]
     weights: tuple[Fraction, ...]
     target: int | None
-
-    data_check: ClassVar[DataCheck] = "levels"
 
     @classmethod
     def of_variables(
@@ -101,10 +98,6 @@ class DiscreteBayesNet(ConjugatePosterior):
         """The indices of the parameters that simulations compare: the first parameter of each row of a table."""
         return self.tables.row_heads
 
-    def simulation_trials(self, trials: int) -> int:
-        """Return a smaller number of data sets for larger networks, which have more parameters to compare."""
-        return min(trials, max(_MIN_TRIALS, _COMPARED_PARAMETERS // len(self.parameters)))
-
     def predicted_column(self, requested: str | None) -> int:
         """Return the index of the requested variable, by default of the spec's target; see ``Model``."""
         names = self.network.names
@@ -126,6 +119,26 @@ class DiscreteBayesNet(ConjugatePosterior):
         first = sum(self.network.n_cells[: self.target])
         levels = self.network.levels[self.target]
         return {level: mean[first + k] for k, level in enumerate(levels)}
+
+    def findings(self, column: str, estimates: Sequence[float]) -> Findings:
+        """Return the share of the target's last value; if the target has parents, of the first variable without."""
+        network, parents = self.network, self.network.parents
+        root = self.target if self.target is not None and not parents[self.target] else parents.index(())
+        values = network.levels[root]
+        value = max(range(len(values)), key=lambda k: estimates[sum(network.n_cells[:root]) + k])
+        share = share_of(network.names[root], values[value], sum(network.n_cells[:root]) + value)
+        about = network.names[root if self.target is None else self.target]
+        return Findings(
+            (share,), f"how {about} and {other_columns(len(network) - 1)} depend on each other was estimated"
+        )
+
+    def prior_quantiles(self, levels: Floats) -> Floats:
+        first, second = [], []
+        for i, concentrations in enumerate(self.concentrations):
+            total, rows = sum(concentrations), math.prod(self.network.shape(i)[:-1])
+            first += list(concentrations) * rows
+            second += [total - c for c in concentrations] * rows
+        return beta_quantiles(first, second, levels)
 
     def statistic(self, policy: RecordPolicy) -> Statistic:
         """Return the counts of every cell of every table.
@@ -223,6 +236,17 @@ class DiscreteBayesNet(ConjugatePosterior):
                 drawn = (rng.random(count)[:, None] > rows).sum(axis=1)
                 codes[:, i] = np.minimum(drawn, self.network.sizes[i] - 1)
             yield codes
+
+    def simulated_records(
+        self, parameters: Sequence[float], n_records: int, rng: np.random.Generator
+    ) -> Integers | None:
+        import numpy as np
+
+        if self.target is None:
+            return None
+        tables = zip(self.split(np.asarray(parameters)), range(len(self.network)), strict=True)
+        shaped = [table.reshape(self.network.shape(i)) for table, i in tables]
+        return np.concatenate(list(self.draw_records(shaped, n_records, rng)))
 
     def family(self, n_records: int) -> NetworkFamily:
         rows = tuple(math.prod(self.network.shape(i)[:-1]) for i in range(len(self.network)))

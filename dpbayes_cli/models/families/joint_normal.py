@@ -5,17 +5,19 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from msgspec import Meta
+from msgspec.structs import asdict
 
 from dpbayes_cli.base.errors import SpecError, nearest
 from dpbayes_cli.core.columns import NumericColumn, RecordPolicy, check_bounds
+from dpbayes_cli.core.inference_options import InferenceOptions, SumInference
 from dpbayes_cli.core.model import NoisyStatistics
-from dpbayes_cli.core.noisy_observation import NoisySums
-from dpbayes_cli.core.section import Section
+from dpbayes_cli.core.noisy_observation import NoisySums, valid_count
+from dpbayes_cli.core.section import Positive, Section
 from dpbayes_cli.core.statistic import Statistic, can_be_null, evaluate, second_moments
-from dpbayes_cli.models.families.capabilities import Simulated, record_count
+from dpbayes_cli.models.families.capabilities import Simulated
 from dpbayes_cli.models.families.domain_types import Bound
 from dpbayes_cli.privacy.noise import NoiseLaw
 
@@ -26,6 +28,31 @@ if TYPE_CHECKING:
 
 STEPS = 1 << 14
 """Number of grid steps between the bounds; a sum of a billion products of codes stays below 2^60."""
+
+
+Spread = Annotated[
+    Positive | None,
+    Meta(
+        description="scale of the half-normal prior of each standard deviation, in units of (mean - lower) * (upper - "
+        "mean) / (upper - lower) [1]"
+    ),
+]
+"""The key of the prior of numbers between the bounds."""
+
+
+def is_conjugate(prior: Section) -> bool:
+    """Return whether a key other than ``spread`` is stated."""
+    return any(value is not None and value != {} for key, value in asdict(prior).items() if key != "spread")
+
+
+def check_one_prior(prior: Section) -> None:
+    """Refuse ``spread`` together with keys of the conjugate prior.
+
+    Raises:
+        ValueError: keys of both priors are stated.
+    """
+    if is_conjugate(prior) and getattr(prior, "spread", None) is not None:
+        raise ValueError("state spread, or keys of the conjugate prior, but not both")
 
 
 class NumberBounds(Section, frozen=True, kw_only=True):
@@ -47,6 +74,8 @@ class JointNormal(NoisyStatistics):
         prior_mean, deviation: prior mean and standard deviation of each column, in the units of the file.
         strength: the weight of the prior means, in records.
     """
+
+    inference_options: ClassVar[type[InferenceOptions]] = SumInference
 
     bounds: tuple[tuple[str, float, float], ...]
     prior_mean: tuple[float, ...]
@@ -85,7 +114,7 @@ class JointNormal(NoisyStatistics):
     ) -> NoisySums:
         counted = can_be_null(policy, *self.columns)
         weight = STEPS**2 if counted else 0
-        return NoisySums(self.law(counted), tuple(released), noise, record_count(policy, n_records), weight)
+        return NoisySums(self.law(counted), tuple(released), noise, valid_count(policy, n_records), weight)
 
     def simulated(self, policy: RecordPolicy, n_records: int, rng: np.random.Generator) -> Simulated:
         law = self.law(counted=False)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from scipy.special import ndtr
+from scipy.special import expit, ndtr
 
 from dpbayes_cli.core.columns import NumericColumn
 from dpbayes_cli.core.noisy_observation import RecordLaw
@@ -15,50 +16,33 @@ from dpbayes_cli.models.families.number_families import log_gamma_draws
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
+_MAX_LOG_RATIO = 100.0
+"""Logarithms of standard deviations are limited to this, because a search may try values of negligible probability."""
+_LEAST_SD = 1e-9
+"""The smallest standard deviation in units of the range; it is far below the grid."""
 
 
 @dataclass(frozen=True)
 class NormalRecords(RecordLaw):
     """The law of what a normal number, clamped or dropped at its bounds, adds to the statistic of ``Normal``.
 
-    The first coordinate is (mean - prior mean) / unit, where unit is a typical prior standard deviation of the mean.
-    The second coordinate is log(1 / variance).
+    Subclasses have the prior and the coordinates.
 
     Attributes:
-        prior_mean, strength, shape, rate: the prior; see ``Normal``.
         counted: whether the statistic includes the number of valid records.
         inside: whether the law is conditional on numbers inside the bounds; all other numbers are then left out of the
             record count.
     """
 
-    prior_mean: float
-    strength: float
-    shape: float
-    rate: float
     column: NumericColumn
     counted: bool
-    inside: bool = False
+    inside: bool
     dimension: ClassVar[int] = 2
 
-    def draw_prior(self, size: int, rng: np.random.Generator) -> Floats:
-        log_precision = log_gamma_draws(self.shape, size, rng) - np.log(self.rate)
-        offset = rng.standard_normal(size) * np.exp(-0.5 * log_precision) / self.strength**0.5
-        return np.column_stack([offset / self._unit, log_precision])
-
     @property
-    def _unit(self) -> float:
-        """A typical prior standard deviation of the mean."""
-        return float((self.rate / self.shape / self.strength) ** 0.5)
-
-    def log_prior(self, points: Floats) -> Floats:
-        offset, log_precision = points[..., 0] * self._unit, points[..., 1]
-        rate = self.rate + 0.5 * self.strength * offset**2
-        return np.asarray((self.shape + 0.5) * log_precision - rate * np.exp(log_precision))
-
-    def parameters(self, points: Floats) -> Floats:
-        """Return mean and variance."""
-        variance = np.exp(-points[..., 1])
-        return np.stack([self.prior_mean + points[..., 0] * self._unit, variance], axis=-1)
+    @abstractmethod
+    def conjugate_prior(self) -> tuple[float, float, float, float]:
+        """Mean, strength, shape and rate of the normal-inverse-gamma prior, or of a weak one in place of the prior."""
 
     def moments(self, points: Floats) -> tuple[Floats, Floats]:
         """Return mean and covariance of (2 v, v^2, 1), where v is the scaled number; a dropped number adds zeros."""
@@ -87,10 +71,11 @@ class NormalRecords(RecordLaw):
 
     def complete_data_sd(self, points: Floats, n_records: Floats) -> Floats:
         """Return the sds of the normal-inverse-gamma posterior after n records whose sums equal their expectations."""
-        variance = np.exp(-points[..., 1])
-        shape, rate = self.shape + n_records / 2.0, self.rate + n_records * variance / 2.0
+        _, prior_strength, prior_shape, prior_rate = self.conjugate_prior
+        variance = self.parameters(points)[..., 1]
+        shape, rate = prior_shape + n_records / 2.0, prior_rate + n_records * variance / 2.0
         with np.errstate(divide="ignore", invalid="ignore"):
-            of_mean = np.where(shape > 1.0, np.sqrt(rate / (shape - 1.0) / (self.strength + n_records)), np.inf)
+            of_mean = np.where(shape > 1.0, np.sqrt(rate / (shape - 1.0) / (prior_strength + n_records)), np.inf)
             of_variance = np.where(shape > 2.0, rate / (shape - 1.0) / np.sqrt(shape - 2.0), np.inf)
         return np.stack([of_mean, of_variance], axis=-1)
 
@@ -103,9 +88,85 @@ class NormalRecords(RecordLaw):
         center = min(max(observed[0] / scale / 2.0, -n), n) / n if n > 0 else 0.0
         square = min(max(observed[1] / scale / n, center**2), 1.0) if n > 0 else 0.0
         mean, spread = middle + half * center, n * half**2 * (square - center**2)
-        strength, shape = self.strength + n, self.shape + n / 2.0
-        shift = self.strength * n / strength * (mean - self.prior_mean) ** 2
-        rate = self.rate + (spread + shift) / 2.0
-        variance = rate / rng.standard_gamma(shape, size)
-        location = (self.strength * self.prior_mean + n * mean) / strength
+        prior_mean, prior_strength, prior_shape, prior_rate = self.conjugate_prior
+        strength, shape = prior_strength + n, prior_shape + n / 2.0
+        shift = prior_strength * n / strength * (mean - prior_mean) ** 2
+        variance = (prior_rate + (spread + shift) / 2.0) / rng.standard_gamma(shape, size)
+        location = (prior_strength * prior_mean + n * mean) / strength
         return np.column_stack([location + np.sqrt(variance / strength) * rng.standard_normal(size), variance])
+
+
+@dataclass(frozen=True)
+class ConjugateNormalRecords(NormalRecords):
+    """The law under a normal-inverse-gamma prior.
+
+    The first coordinate is (mean - prior mean) / unit, where unit is a typical prior standard deviation of the mean.
+    The second coordinate is log(1 / variance).
+
+    Attributes:
+        prior_mean, strength, shape, rate: the prior; see ``NormalPrior``.
+    """
+
+    prior_mean: float
+    strength: float
+    shape: float
+    rate: float
+
+    @property
+    def conjugate_prior(self) -> tuple[float, float, float, float]:
+        return self.prior_mean, self.strength, self.shape, self.rate
+
+    def draw_prior(self, size: int, rng: np.random.Generator) -> Floats:
+        log_precision = log_gamma_draws(self.shape, size, rng) - np.log(self.rate)
+        offset = rng.standard_normal(size) * np.exp(-0.5 * log_precision) / self.strength**0.5
+        return np.column_stack([offset / self._unit, log_precision])
+
+    @property
+    def _unit(self) -> float:
+        """A typical prior standard deviation of the mean."""
+        return float((self.rate / self.shape / self.strength) ** 0.5)
+
+    def log_prior(self, points: Floats) -> Floats:
+        offset, log_precision = points[..., 0] * self._unit, points[..., 1]
+        rate = self.rate + 0.5 * self.strength * offset**2
+        return np.asarray((self.shape + 0.5) * log_precision - rate * np.exp(log_precision))
+
+    def parameters(self, points: Floats) -> Floats:
+        """Return mean and variance."""
+        variance = np.exp(-points[..., 1])
+        return np.stack([self.prior_mean + points[..., 0] * self._unit, variance], axis=-1)
+
+
+@dataclass(frozen=True)
+class BoundedNormalRecords(NormalRecords):
+    """The law under the default prior: a uniform mean between the bounds, and a half-normal standard deviation.
+
+    Let p = (mean - lower) / (upper - lower). Then the scale of the standard deviation is spread * (upper - lower) * p *
+    (1 - p). The coordinates are logit(p), and the log of the standard deviation in units of its scale.
+
+    Attributes:
+        spread: the scale of the standard deviation; see ``NormalPrior``.
+    """
+
+    spread: float
+
+    @property
+    def conjugate_prior(self) -> tuple[float, float, float, float]:
+        """A prior of a hundredth of a record, with the standard deviation of a hundredth of the range."""
+        width = self.column.upper - self.column.lower
+        return (self.column.lower + self.column.upper) / 2.0, 0.01, 0.01, 0.01 * (width / 100.0) ** 2
+
+    def draw_prior(self, size: int, rng: np.random.Generator) -> Floats:
+        return np.column_stack([rng.logistic(size=size), np.log(np.abs(rng.standard_normal(size)))])
+
+    def log_prior(self, points: Floats) -> Floats:
+        logit, log_ratio = points[..., 0], points[..., 1]
+        with np.errstate(over="ignore"):
+            return np.asarray(logit - 2.0 * np.logaddexp(0.0, logit) + log_ratio - 0.5 * np.exp(2.0 * log_ratio))
+
+    def parameters(self, points: Floats) -> Floats:
+        """Return mean and variance."""
+        share, rest = expit(points[..., 0]), expit(-points[..., 0])
+        width = self.column.upper - self.column.lower
+        sd = self.spread * width * share * rest * np.exp(np.minimum(points[..., 1], _MAX_LOG_RATIO))
+        return np.stack([self.column.lower + width * share, np.maximum(sd, _LEAST_SD * width) ** 2], axis=-1)

@@ -9,7 +9,6 @@ from dpbayes_cli.base.cell_grammar import check_levels
 from dpbayes_cli.core.columns import Column, NumericColumn, check_bounds
 from dpbayes_cli.core.design import Design, Feature, check_names
 from dpbayes_cli.core.examples import Example
-from dpbayes_cli.core.losses import Loss
 from dpbayes_cli.core.section import Level, Positive, Section
 from dpbayes_cli.models.families.domain_types import Bound, StandIn
 
@@ -103,11 +102,6 @@ class RegressionDomain(Section, frozen=True, kw_only=True):
         check_names(self.design.names)
         if self.design.width > MAX_DESIGN_COLUMNS:
             raise ValueError(f"the design has {self.design.width:,} columns, expected at most {MAX_DESIGN_COLUMNS:,}")
-
-    @property
-    def loss(self) -> Loss:
-        """The loss of the linear predictor."""
-        raise NotImplementedError
 
     @property
     def design(self) -> Design:

@@ -79,7 +79,11 @@ class RegressionRecords(WishartRecords):
         slopes = -self._scale[0] * first[..., 1:] / (first[..., :1] * self._scale[1:])
         mean = np.asarray(self.prior_mean) + np.asarray(self.deviation) / self.strength**0.5 * points[..., :d]
         level = mean[..., 0] - (slopes * mean[..., 1:]).sum(axis=-1)
-        return self._reported(level, slopes, (self._scale[0] / first[..., 0]) ** 2)
+        return self._reported(level, slopes, self.residual_variance(points))
+
+    def residual_variance(self, points: Floats) -> Floats:
+        """Return the variance of the scaled target given the features."""
+        return np.asarray((self._scale[0] / self._lower(points)[..., 0, 0]) ** 2)
 
     def _reported(self, level: Floats, slopes: Floats, variance: Floats) -> Floats:
         """Convert parameters of scaled numbers to the units of the columns."""
@@ -93,7 +97,7 @@ class RegressionRecords(WishartRecords):
         """Return the sds of the conjugate regression posterior after n records whose sums equal their expectations."""
         half, middle = self.half_and_middle
         mean, covariance = self.scaled(points)
-        variance = (self._scale[0] / self._lower(points)[..., 0, 0]) ** 2
+        variance = self.residual_variance(points)
         precision = n_records[..., None, None] * covariance[..., 1:, 1:] + np.diag(self._prior_scatter[1:])
         spread = _inverse_of(precision)
         away = -middle[1:] / half[1:] - mean[..., 1:]

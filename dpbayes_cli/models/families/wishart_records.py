@@ -141,7 +141,7 @@ class WishartRecords(RecordLaw):
 
     def _root(self, points: Floats) -> Floats:
         """Return R, the inverse of a factor of the precision; the covariance is R R'."""
-        return np.swapaxes(_inverse(self._lower(points)), -1, -2) * self._scale[:, None]
+        return np.swapaxes(inverse_factor(self._lower(points)), -1, -2) * self._scale[:, None]
 
     def scaled(self, points: Floats) -> tuple[Floats, Floats]:
         """Return the mean and the covariance of the scaled numbers, shapes (..., D) and (..., D, D)."""
@@ -239,7 +239,7 @@ class WishartRecords(RecordLaw):
         lower[:, index, index] = np.sqrt(rng.chisquare(self.freedom + posterior.n_records - index, (size, d)))
         rows, columns = np.tril_indices(d, -1)
         lower[:, rows, columns] = rng.standard_normal((size, len(rows)))
-        factor = root @ np.swapaxes(_inverse(lower), -1, -2)
+        factor = root @ np.swapaxes(inverse_factor(lower), -1, -2)
         mean = posterior.location + (factor @ rng.standard_normal((size, d, 1)))[..., 0] / np.sqrt(posterior.strength)
         covariance = factor @ np.swapaxes(factor, -1, -2)
         half, middle = self.half_and_middle
@@ -247,7 +247,7 @@ class WishartRecords(RecordLaw):
         return np.hstack([middle + half * mean, covariance[:, p, q] * half[p] * half[q]])
 
 
-def _inverse(lower: Floats) -> Floats:
+def inverse_factor(lower: Floats) -> Floats:
     """Return inverses of lower triangular matrices by forward substitution, which is stable at all scales."""
     d = lower.shape[-1]
     result = np.zeros_like(lower)

@@ -1,4 +1,4 @@
-"""The scores that ``dpbayes evaluate`` prints, as text and as JSON."""
+"""The scores of a release on labeled records; not private."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from dpbayes_cli.commands.output import emit, emit_table, printable
 from dpbayes_cli.core.columns import NumericColumn
 from dpbayes_cli.core.predicted import (
     COVERAGE,
@@ -18,12 +17,16 @@ from dpbayes_cli.core.predicted import (
     Prediction,
     PredictiveLaws,
 )
+from dpbayes_cli.prediction.from_bundle import held_out, predictor
+from dpbayes_cli.prediction.records import read_labeled
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
+    from dpbayes_cli.bundle.read import Bundle
     from dpbayes_cli.core.held_out import HeldOutScore
     from dpbayes_cli.core.predictor import Predictor
     from dpbayes_cli.inference.scores.roc import Roc
+    from dpbayes_cli.sources.location import Location
 
 STAMP = "NOT PRIVATE unless the scored records are public"
 
@@ -78,33 +81,42 @@ class Scores:
             **self.more,
         }
 
-    def show(self, target: str, note: str) -> None:
-        """Print the scores as text; see ``document``."""
-        emit(STAMP)
-        emit(f"{'target':18} {target}")
-        if note:
-            emit(f"{'note':18} {printable(note)}")
-        for figure in self.counts:
-            if figure.label and (figure.value or figure.key == "scored"):
-                emit(figure.line)
-        if not any(figure.value for figure in self.counts if figure.key == "scored"):
-            return
-        for figure in self.figures:
-            if figure.label and math.isfinite(figure.value):
-                emit(figure.line)
-        if self.more.get("calibration"):
-            emit(f"calibration of {self.more['calibrated_for']}:")
-            rows = [
-                [
-                    f"{b['low']:.1f} to {b['high']:.1f}",
-                    str(b["count"]),
-                    f"{b['mean_predicted']:.4f}",
-                    f"{b['observed']:.4f}",
-                ]
-                for b in self.more["calibration"]
-                if b["count"]
-            ]
-            emit_table(["predicted", "records", "mean predicted", "observed"], rows)
+
+def evaluate_bundle(
+    contents: Bundle, data: str | Location, target: str | None, layout: dict[str, Any]
+) -> tuple[str, str, Scores]:
+    """Return what is scored, a caution about the predictions or an empty text, and the scores. NOT PRIVATE.
+
+    Args:
+        contents: the release.
+        data: labeled records; see ``read_codes``.
+        target: the variable of a network to predict.
+        layout: the layout of the file; empty: the layout in the spec of the release.
+
+    Raises:
+        SpecError: the model neither predicts nor scores whole records.
+        SourceError: the data cannot be read.
+    """
+    import numpy as np
+
+    likelihood = held_out(contents, data, layout)
+    if likelihood is not None:
+        return "all features", "", held_out_scores(likelihood)
+    model = predictor(contents, target)
+    blocks: list[tuple[Any, Any, Any]] = []
+
+    def score(codes: Any, targets: Any) -> None:
+        blocks.append((model.predict(codes), targets, model.log_densities(codes, targets)))
+
+    score(np.empty((0, len(model.columns)), dtype=np.int64), np.empty(0))  # DATA may have no records
+    read_labeled(contents, model, data, layout, take=score)
+    predicted, targets, densities = zip(*blocks, strict=True)
+    density = None if densities[0] is None else np.concatenate(densities)
+    return (
+        model.name,
+        model.note,
+        scores_of(model, predicted[0].joined(predicted[1:]), np.concatenate(targets), density),
+    )
 
 
 def scores_of(model: Predictor, predicted: Prediction, targets: Integers | Floats, densities: Floats | None) -> Scores:

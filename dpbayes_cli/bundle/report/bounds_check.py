@@ -1,0 +1,92 @@
+"""Whether a prior or a posterior expects numbers beyond the public bounds; only public values are read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from dpbayes_cli.base.numeric import float_text
+from dpbayes_cli.bundle.document import ParameterSummary, ReleaseDocument
+from dpbayes_cli.bundle.stated_request import model_of
+from dpbayes_cli.core.columns import NumericColumn, RecordPolicy
+from dpbayes_cli.core.model import Model, NoisyStatistics
+
+_PRIOR_DRAWS = 2000
+_NEAR = 0.05
+"""A mean whose interval is within this share of the range from a bound is warned about."""
+_LEAST_SHARE = 0.01
+"""A prior with a smaller share of its mass inside the bounds is warned about."""
+
+
+def prior_outside_bounds(model: Model, policy: RecordPolicy) -> str:
+    """Return a warning if the prior all but excludes that the mean of a column is inside its bounds; else empty.
+
+    Parameters are drawn from the prior, with a fixed seed. For a regression, the mean of the target is the one in the
+    middle of the features' bounds.
+    """
+    columns = _columns(model)
+    if not columns or not isinstance(model, NoisyStatistics):
+        return ""
+    import numpy as np
+
+    rng = np.random.default_rng(0)
+    inside = dict.fromkeys(columns, 0)
+    for _ in range(_PRIOR_DRAWS):
+        means = model.predictive(model.simulated(policy, 1, rng)[0])
+        for name, mean in means.items():
+            inside[name] += columns[name].lower <= mean <= columns[name].upper
+    for name in means:
+        if inside[name] < _LEAST_SHARE * _PRIOR_DRAWS:
+            of_column = f" of {name}" if model.column_names else ""
+            return (
+                f"the stated prior gives less than 1 % to means{of_column} inside the bounds, {_range(columns[name])}: "
+                "the posterior may follow the prior, not the data; a prior that is not stated fits the bounds"
+            )
+    return ""
+
+
+def left_bounds(document: ReleaseDocument) -> list[str]:
+    """Return a warning for each mean whose 90 % interval leaves the public bounds."""
+    return intervals_outside_bounds(model_of(document), document.posterior)
+
+
+def intervals_outside_bounds(model: Model, posterior: Mapping[str, ParameterSummary]) -> list[str]:
+    """Return a warning for each column whose posterior mean has a 90 % interval that leaves the public bounds.
+
+    A regression has none, because the mean of its target depends on several parameters at once.
+    """
+    columns, summaries = _columns(model), list(posterior.values())
+    if model.column_names and not all(f"mean[{name}]" in posterior for name in columns):
+        return []
+    ends: list[Sequence[float]] = [
+        [end for end in (getattr(summary, name) for summary in summaries) if end is not None] for name in ("q05", "q95")
+    ]
+    if not columns or any(len(each) < len(summaries) for each in ends):
+        return []
+    low, high = (model.predictive(each) for each in ends)
+    told = []
+    for name in low:
+        bounds = columns[name]
+        of_column, near = f" of {name}" if model.column_names else "", _NEAR * (bounds.upper - bounds.lower)
+        if not all(bounds.lower <= end[name] <= bounds.upper for end in (low, high)):
+            told.append(
+                f"the 90 % interval of the mean{of_column} leaves the public bounds, {_range(bounds)}: the noise, the "
+                "prior or the bounds do not fit the numbers"
+            )
+        elif low[name] > bounds.upper - near or (bounds.lower != 0.0 and high[name] < bounds.lower + near):
+            told.append(
+                f"the mean{of_column} is close to one of the public bounds, {_range(bounds)}: most numbers may be "
+                "beyond them; check the bounds and their unit"
+            )
+    return told
+
+
+def _columns(model: Model) -> dict[str, NumericColumn]:
+    """Return the columns of numbers by the keys of ``predictive``; empty for any other model."""
+    numbers = [column for column in model.columns if isinstance(column, NumericColumn)]
+    if len(numbers) < len(model.columns):
+        return {}
+    return {column.role: column for column in numbers} if model.column_names else {"mean": numbers[0]}
+
+
+def _range(column: NumericColumn) -> str:
+    return f"{float_text(column.lower)} to {float_text(column.upper)}"

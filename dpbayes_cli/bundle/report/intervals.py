@@ -1,0 +1,77 @@
+"""The intervals that a report shows: those in the release document, or others of the posterior samples."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dpbayes_cli.base.numeric import Floats
+    from dpbayes_cli.bundle.document import ReleaseDocument
+
+STORED_LEVEL = 0.9
+"""The probability of the intervals that a release document holds."""
+
+
+@dataclass(frozen=True)
+class Intervals:
+    """The central interval of each parameter.
+
+    Attributes:
+        level: the probability of an interval.
+        ends: the lower and the upper end by parameter; a parameter without an interval is missing.
+    """
+
+    level: float
+    ends: Mapping[str, tuple[float, float]]
+
+    @property
+    def percent(self) -> str:
+        """The level in percent."""
+        return f"{100.0 * self.level:.10g} %"
+
+    @property
+    def tails(self) -> tuple[float, float]:
+        """The probabilities below the lower and below the upper end."""
+        return (1.0 - self.level) / 2.0, (1.0 + self.level) / 2.0
+
+    @property
+    def heads(self) -> list[str]:
+        """The titles of two columns with the ends."""
+        return [f"{100.0 * tail:.10g} %" for tail in self.tails]
+
+
+def stored_intervals(document: ReleaseDocument) -> Intervals:
+    """Return the 90 % intervals that a document holds."""
+    return Intervals(
+        STORED_LEVEL,
+        {name: (p.q05, p.q95) for name, p in document.posterior.items() if p.q05 is not None and p.q95 is not None},
+    )
+
+
+def share_without_noise(document: ReleaseDocument, parameter: str) -> float | None:
+    """Return the share of an interval's width that would remain without the noise for privacy; None if it is unknown.
+
+    The share follows from the released values and the law of their noise alone.
+    """
+    parts, sd = document.width.get(parameter), document.posterior[parameter].sd
+    if parts is None or not sd or document.inference.method == "naive":
+        return None
+    return min(parts.sd_data / sd, 1.0)
+
+
+def sampled_intervals(document: ReleaseDocument, samples: Floats, level: float) -> Intervals:
+    """Return intervals at another level.
+
+    Args:
+        samples: the posterior samples of the release, shape (n_samples, n_parameters).
+    """
+    import numpy as np
+
+    stored = stored_intervals(document)
+    if level == stored.level:
+        return stored
+    low, high = np.quantile(samples, [(1.0 - level) / 2.0, (1.0 + level) / 2.0], axis=0).tolist()
+    ends = dict(zip(document.posterior, zip(low, high, strict=True), strict=True))
+    return Intervals(level, {name: ends[name] for name in stored.ends})

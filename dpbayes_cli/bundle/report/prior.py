@@ -1,0 +1,44 @@
+"""The prior of a release beside its posterior: intervals for tables, and densities for plots."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dpbayes_cli.base.numeric import Floats
+    from dpbayes_cli.bundle.document import ReleaseDocument
+    from dpbayes_cli.core.model import Model
+
+_POINTS = 400
+
+
+def prior_ends(document: ReleaseDocument, model: Model, tails: Sequence[float]) -> dict[str, list[float]]:
+    """Return the quantiles of the prior at two levels by parameter; parameters whose prior is unknown are missing.
+
+    Nothing is returned if draws or estimates were released, because their mechanism may restrict the prior.
+    """
+    import numpy as np
+
+    quantiles = None if document.draws else model.prior_quantiles(np.asarray(tails))
+    if quantiles is None:
+        return {}
+    named = zip(model.parameters, quantiles, strict=True)
+    return {name: ends.tolist() for name, ends in named if np.isfinite(ends).all()}
+
+
+def prior_densities(document: ReleaseDocument, model: Model) -> dict[str, tuple[Floats, Floats]]:
+    """Return points and densities of the prior by parameter, each of shape (n_points,); see ``prior_ends``."""
+    import numpy as np
+
+    if document.draws:
+        return {}
+    levels = np.linspace(0.0, 1.0, _POINTS + 2)[1:-1]
+    quantiles = model.prior_quantiles(levels)
+    densities = {}
+    for name, q in zip(model.parameters, () if quantiles is None else quantiles, strict=quantiles is not None):
+        steps = np.diff(q)
+        if np.isfinite(q).all() and (steps > 0).all():
+            densities[name] = (q[:-1] + steps / 2.0, np.diff(levels) / steps)
+    return densities

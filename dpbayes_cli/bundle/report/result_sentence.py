@@ -1,0 +1,122 @@
+"""The first lines of a result, in plain words: warnings, one sentence, and the width that is due to privacy.
+
+Terminal, Markdown report and page begin with these lines.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dpbayes_cli.base.numeric import float_text
+from dpbayes_cli.bundle.document import ValidRecords
+from dpbayes_cli.bundle.report.bounds_check import left_bounds
+from dpbayes_cli.bundle.report.digits import percent, rounded, size_text
+from dpbayes_cli.bundle.report.intervals import Intervals, share_without_noise, stored_intervals
+from dpbayes_cli.bundle.report.validity import not_counted_text, validity_warning
+from dpbayes_cli.bundle.report.wording import are_estimates, guarantee_text
+from dpbayes_cli.bundle.stated_request import model_of
+
+if TYPE_CHECKING:
+    from dpbayes_cli.bundle.document import ParameterSummary, ReleasedGuarantee, ReleaseDocument
+    from dpbayes_cli.core.findings import Fact, Findings
+
+_MIN_DRAWS = 20
+"""Fewer draws are described by the smallest and the largest of them."""
+
+
+def result_lines(document: ReleaseDocument, intervals: Intervals | None = None) -> list[str]:
+    """Return the first lines of a result, each a text of one or more sentences.
+
+    Args:
+        intervals: the intervals to show; by default those in the document.
+    """
+    sentences = result_sentence(document, intervals), privacy_width_sentence(document, intervals)
+    return [*warnings_before(document), *filter(None, sentences)]
+
+
+def warnings_before(document: ReleaseDocument) -> list[str]:
+    """Return the notes and warnings that stand before the result in the terminal, in the report and on the page."""
+    warnings = [*document.inference.warnings, *left_bounds(document)]
+    about_records = not_counted_text(document) or validity_warning(document)
+    about_table = f"note: {note}" if (note := _findings(document).note) else ""
+    return [*filter(None, [about_records, about_table]), *(f"WARNING: {each}" for each in warnings)]
+
+
+def result_sentence(document: ReleaseDocument, intervals: Intervals | None = None) -> str:
+    """Return a sentence that names column, estimate, interval and guarantee; see ``result_lines``."""
+    shown = intervals or stored_intervals(document)
+    findings = _findings(document)
+    *others, last = (_clause(fact, document, shown) for fact in findings.facts)
+    clauses = ", and ".join(filter(None, [", ".join(others), last]))
+    start = f"{findings.topic}: " if findings.topic else ""
+    if not model_of(document).column_names and not document.spec.get("column"):
+        start = f"in the data set {document.account}, {start}"
+    sentence = f"{start}{clauses}, under {_guarantee(document.guarantee)}."
+    return sentence[:1].upper() + sentence[1:]
+
+
+def privacy_width_sentence(document: ReleaseDocument, intervals: Intervals | None = None) -> str:
+    """Return how much of the width of the first interval is due to privacy; empty if this is unknown."""
+    shown = intervals or stored_intervals(document)
+    facts = _findings(document).facts
+    name = list(document.posterior)[facts[0].parameter]
+    remaining = share_without_noise(document, name)
+    if remaining is None or name not in shown.ends:
+        return ""
+    which = "the width of the first interval" if len(facts) > 1 else "the width of this interval"
+    if remaining > 0.99:
+        return f"Less than 1 % of {which} is due to the noise that was added for privacy."
+    low, high = sorted(map(facts[0].convert, shown.ends[name]))
+    width = remaining * (high - low)
+    return (
+        f"About {100.0 * (1.0 - remaining):.0f} % of {which} is due to the noise that was added for privacy; without "
+        f"this noise, the interval would be about {size_text(width, facts[0].is_share)} wide."
+    )
+
+
+def _findings(document: ReleaseDocument) -> Findings:
+    """Return the most important results; they name the column if the request states it."""
+    model = model_of(document)
+    column = "" if model.column_names else document.spec.get("column") or ""
+    return model.findings(column, [_estimate(each) for each in document.posterior.values()])
+
+
+def _estimate(summary: ParameterSummary) -> float:
+    """Return the median, or the mean if there is no median."""
+    return summary.mean if summary.q50 is None else summary.q50
+
+
+def _clause(fact: Fact, document: ReleaseDocument, shown: Intervals) -> str:
+    """Return a fact with its estimate and its interval."""
+    name = list(document.posterior)[fact.parameter]
+    few = [draw[fact.parameter] for draw in document.draws] if 1 < len(document.draws) < _MIN_DRAWS else []
+    ends = sorted(map(fact.convert, [min(few), max(few)] if few else shown.ends.get(name, ())))
+    width = ends[1] - ends[0] if ends else 0.0
+    write = percent if fact.is_share else rounded
+    estimate = write(fact.convert(_estimate(document.posterior[name])), width)
+    after = (
+        fact.after.replace("of records", "of valid records")
+        if isinstance(document.valid_records, ValidRecords)
+        else fact.after
+    )
+    clause = " ".join(filter(None, [fact.before, estimate, after]))
+    if are_estimates(document):
+        return f"{clause} (a private estimate; its precision is unknown)"
+    if not ends:
+        return f"{clause} (one private draw from the posterior; a draw has no interval)"
+    low, high = (write(end, width) for end in ends)
+    if few:
+        return f"{clause} ({len(few)} private draws are from {low} to {high})"
+    if document.draws:
+        return f"{clause} ({shown.percent} of {len(document.draws)} private draws are from {low} to {high})"
+    return f"{clause} ({shown.percent} interval {low} to {high})"
+
+
+def _guarantee(guarantee: ReleasedGuarantee) -> str:
+    """Return the guarantee in few words; a delta of zero is left out."""
+    if guarantee.epsilon is None:
+        stated = guarantee_text(guarantee) or "differential privacy"
+    else:
+        delta = f" and delta {float_text(guarantee.delta)}" if guarantee.delta else ""
+        stated = f"epsilon {float_text(guarantee.epsilon)}{delta}"
+    return f"{stated} for {guarantee.neighbors} neighbors"

@@ -1,0 +1,60 @@
+"""What a command says if it is interrupted: whether anything was charged, and what to type.
+
+A command that charges registers a function for this when it begins. For all other commands, there is nothing to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from threading import Thread
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dpbayes_cli.ledger.charging import Charge
+    from dpbayes_cli.ledger.ledger import Ledger
+    from dpbayes_cli.ledger.records import ReleaseRecord
+
+NOT_CHARGED = "nothing was charged; run the same command again"
+_AGAIN = "run the same command again to finish it without a second charge"
+_PATIENCE_SECONDS = 3.0
+_EXPLAIN: list[Callable[[], str]] = []
+
+
+def reset() -> None:
+    """Forget the function of an earlier command in this process."""
+    _EXPLAIN.clear()
+
+
+def explain_by(function: Callable[[], str]) -> None:
+    """Keep the function that says what the command has done so far, in place of an earlier one."""
+    _EXPLAIN[:] = [function]
+
+
+def explanation() -> str:
+    """Return what the interrupted command has done so far; empty if it charges nothing."""
+    return _EXPLAIN[0]() if _EXPLAIN else ""
+
+
+def explain_release(ledger: Ledger, charge: Charge) -> str:
+    """Return whether an interrupted release was charged, and what to type; the ledger is asked for a few seconds."""
+    answers: list[ReleaseRecord | None] = []
+
+    def ask() -> None:
+        with suppress(Exception):
+            answers.append(ledger.begun(charge))
+
+    asking = Thread(target=ask, daemon=True)  # another process may hold the ledger
+    asking.start()
+    asking.join(_PATIENCE_SECONDS)
+    if not answers:
+        return f"dpbayes budget history {charge.account} shows whether the release was charged; {_AGAIN}"
+    known = answers[0]
+    if known is None:
+        return NOT_CHARGED
+    from dpbayes_cli.ledger.charging import price_text
+
+    charged = f"{price_text(known.guarantee)} is charged to account {charge.account!r}"
+    if known.stage == "published" and charge.fresh:
+        return f"{charged}, and release {known.release_id} is complete, with its bundle; nothing is left to do"
+    return f"{charged}, for release {known.release_id}; {_AGAIN}"

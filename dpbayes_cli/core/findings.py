@@ -1,0 +1,106 @@
+"""What a model says about its result in plain words, for readers who know no statistics."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from dpbayes_cli.base.numeric import float_text
+
+_NOTICEABLE = 0.02
+"""A result speaks of the numbers as recorded if the model expects a larger share of them beyond the bounds."""
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A clause about one parameter: ``before``, the estimate, then ``after``.
+
+    Attributes:
+        parameter: the index of the reported parameter.
+        is_share: whether the estimate is a probability, which is shown in percent.
+        convert: a monotone function from the parameter to the number that the clause is about.
+    """
+
+    before: str
+    parameter: int
+    after: str = ""
+    is_share: bool = False
+    convert: Callable[[float], float] = float
+
+
+@dataclass(frozen=True)
+class Findings:
+    """The most important results of a release.
+
+    Attributes:
+        facts: one or two clauses; at least one.
+        topic: a clause on what was estimated; empty if the facts say it.
+        note: what a reader must know about the table of parameters; empty if there is nothing.
+    """
+
+    facts: tuple[Fact, ...]
+    topic: str = ""
+    note: str = ""
+
+
+def share_of(column: str, value: str, parameter: int, before: str = "about") -> Fact:
+    """Return the fact that a share of the records has a value; an empty ``column`` stands for the only column."""
+    which = f"have {column} = {value}" if column else f"hold {value}"
+    return Fact(before, parameter, f"of records {which}", is_share=True)
+
+
+def mean_of(column: str, parameter: int = 0, convert: Callable[[float], float] = float) -> Fact:
+    """Return the fact that the numbers of a column have a mean; an empty ``column`` stands for the only column."""
+    return Fact(f"the mean of {column or 'the numbers'} is about", parameter, convert=convert)
+
+
+def of_clamped_normal(column: str, mean: float, variance: float, lower: float, upper: float) -> Findings | None:
+    """Return the mean of numbers after those beyond the bounds are moved to the nearer bound; None if they are few.
+
+    The model's own mean is that of a normal law before this. If many numbers stand at a bound, such as zeros, the two
+    differ, and only this one is about the numbers as they were recorded.
+
+    Args:
+        column: the name of the column; empty for the only column.
+        mean, variance: the estimates of the normal law.
+        lower, upper: the bounds.
+    """
+    beyond = share_beyond(mean, variance, lower, upper)
+    if beyond <= _NOTICEABLE:
+        return None
+
+    def moved(mean: float) -> float:
+        sd = math.sqrt(max(variance, 1e-300))
+        low, high = (lower - mean) / sd, (upper - mean) / sd
+        inside = _cdf(high) - _cdf(low)
+        return lower * _cdf(low) + upper * _cdf(-high) + mean * inside + sd * (_pdf(low) - _pdf(high))
+
+    name = column or "the numbers"
+    bounds = f"{float_text(lower)} to {float_text(upper)}"
+    before = f"the mean of {name}, with numbers beyond {bounds} counted at the bound, is about"
+    note = (
+        f"the model expects {100.0 * beyond:.0f} % of the numbers beyond the bounds, {bounds}. The table describes a "
+        "normal law before they are moved to the bounds; it is wrong if many numbers stand at a bound by themselves, "
+        "such as zeros"
+    )
+    return Findings((Fact(before, 0, convert=moved),), note=note)
+
+
+def _cdf(z: float) -> float:
+    return 0.5 * math.erfc(-z / math.sqrt(2.0))
+
+
+def _pdf(z: float) -> float:
+    return math.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi)
+
+
+def share_beyond(mean: float, variance: float, lower: float, upper: float) -> float:
+    """Return the share of a normal law beyond the bounds."""
+    sd = math.sqrt(max(variance, 1e-300))
+    return _cdf((lower - mean) / sd) + _cdf((mean - upper) / sd)
+
+
+def other_columns(names: int) -> str:
+    """Return how many other columns there are, in words."""
+    return f"{names} other column{'s' * (names != 1)}"

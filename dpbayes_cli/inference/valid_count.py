@@ -1,0 +1,168 @@
+"""The posterior of the number of valid records, from released counts and the law of their noise alone.
+
+Nothing here reads records: a file in which no cell is valid shows only as released counts near zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpbayes_cli.core.noisy_observation import NoisyCounts, NoisyObservation, NoisySequences, NoisySums, RecordCount
+from dpbayes_cli.privacy.noise import NoiseLaw
+
+if TYPE_CHECKING:
+    from dpbayes_cli.base.numeric import Floats
+
+_TAIL_NATS = 40.0
+_TAIL_SDS = 12.0
+_HALF_GRID = 1 << 14
+"""The number of points on each side of zero at which the law of a sum of noise is computed."""
+_COUNTS = 1 << 14
+"""The largest number of counts at which the posterior is computed."""
+_TINY = 1e-300
+
+
+@dataclass(frozen=True)
+class CountSummary:
+    """The mean and the 5 % and 95 % quantiles of a number of records."""
+
+    mean: float
+    q05: float
+    q95: float
+
+
+@dataclass(frozen=True)
+class _NoisyTotal:
+    """A released number of valid records.
+
+    Attributes:
+        observed: the released value.
+        law: the law of each noise variable in it.
+        terms: the number of independent noise variables in it.
+        weight: what each valid record adds to it.
+    """
+
+    observed: float
+    law: NoiseLaw
+    terms: int = 1
+    weight: int = 1
+
+
+def count_valid_records(observation: NoisyObservation, total: RecordCount) -> CountSummary | None:
+    """Return the posterior of the number of valid records; None if what was released does not count them.
+
+    The prior is uniform on 0..n, or on all whole numbers if n is private. If several tables count records that are
+    valid in different columns, the number is that of the table with the fewest records. Its prior is the same; each of
+    the other tables has all n records with probability 1/2, and otherwise a number that is uniform above the smallest.
+    If n is private, the median of the released numbers stands in for it here.
+
+    Args:
+        observation: the released statistics and the law of their noise; no stand-in replaces invalid cells.
+        total: what is publicly known about the number of records.
+
+    Privacy: post-processing of released values and public numbers.
+    """
+    totals = _noisy_totals(observation)
+    if not totals:
+        return None
+    laws = [_law_of_sum(each.law, each.terms) for each in totals]
+    least = [(each.observed - law.reach) / each.weight for each, law in zip(totals, laws, strict=True)]
+    most = [(each.observed + law.reach) / each.weight for each, law in zip(totals, laws, strict=True)]
+    largest = float(total.n) if total.kind != "unbounded" else max(0.0, *most)
+    low, high = (min(max(min(ends), 0.0), largest) for ends in (least, most))
+    counts = np.unique(np.linspace(np.floor(low), np.ceil(high), int(min(high - low + 2.0, _COUNTS))).round())
+    usual = largest if total.kind != "unbounded" else float(np.median([each.observed / each.weight for each in totals]))
+    return _summary(counts, _fewest(counts, largest, usual, totals, laws))
+
+
+def _noisy_totals(observation: NoisyObservation) -> list[_NoisyTotal]:
+    """Return the released numbers of valid records."""
+    if isinstance(observation, NoisyCounts):
+        values = [value for value in observation.observed if value is not None]
+        return [_NoisyTotal(float(sum(values)), observation.noise, len(values))]
+    if isinstance(observation, NoisySums):
+        last = len(observation.observed) - 1
+        counted = _NoisyTotal(float(observation.observed[last]), observation.noise.at(last), 1, observation.valid)
+        return [counted] if observation.valid else []
+    if isinstance(observation, NoisySequences):
+        return [
+            _NoisyTotal(float(counts.sum()), noise, counts.size)
+            for counts, noise in zip(observation.observed, observation.noises, strict=True)
+            if noise is not None
+        ]
+    # tables that share a scope were rebuilt from the same number of valid records
+    tables = observation.tables if observation.scope is None else observation.tables[:1]
+    return [_NoisyTotal(float(table.observed.sum()), table.noise, table.observed.size) for table in tables]
+
+
+@dataclass(frozen=True, eq=False)
+class _SumLaw:
+    """The law of a sum of independent noise variables, on a grid that is symmetric about zero.
+
+    Attributes:
+        points: the grid, ascending.
+        mass: the probability of each point as a single integer.
+        below: the probability of values up to each point.
+    """
+
+    points: Floats
+    mass: Floats
+    below: Floats
+
+    @property
+    def reach(self) -> float:
+        """The largest point."""
+        return float(self.points[-1])
+
+
+@lru_cache(maxsize=16)
+def _law_of_sum(law: NoiseLaw, terms: int) -> _SumLaw:
+    reach = law.radius(_TAIL_NATS) + _TAIL_SDS * (terms * law.variance) ** 0.5 + 1.0
+    stride = max(1, int(np.ceil(reach / _HALF_GRID)))
+    half = int(reach / stride) + 1
+    size = 1 << (4 * half).bit_length()
+    points = np.arange(-half, half + 1, dtype=np.int64) * stride
+    single = np.exp(law.log_pmf(points))
+    circular = np.zeros(size)
+    circular[np.arange(-half, half + 1) % size] = single / single.sum()
+    mass = np.fft.irfft(np.fft.rfft(circular) ** terms, size)[np.arange(-half, half + 1) % size]
+    mass = single / single.sum() if terms == 1 else np.maximum(mass, 0.0) / np.maximum(mass, 0.0).sum()
+    return _SumLaw(points.astype(np.float64), mass / stride, np.cumsum(mass))
+
+
+def _fewest(
+    counts: Floats, largest: float, usual: float, totals: Sequence[_NoisyTotal], laws: Sequence[_SumLaw]
+) -> Floats:
+    """Return the posterior weight of each count as the smallest of several numbers of valid records.
+
+    Args:
+        counts: the counts.
+        largest: the largest possible number.
+        usual: the number of most tables.
+        totals, laws: the released numbers and the laws of their noise.
+    """
+    at_count, at_least = [], []
+    for each, law in zip(totals, laws, strict=True):
+        at_usual = np.interp(each.observed - each.weight * usual, law.points, law.mass, left=0.0, right=0.0)
+        noise, least_noise = each.observed - each.weight * counts, each.observed - each.weight * largest - 1.0
+        at_count.append(np.interp(noise, law.points, law.mass, left=0.0, right=0.0))
+        above = np.interp(noise, law.points, law.below, left=0.0, right=1.0)
+        above = above - np.interp(least_noise, law.points, law.below, left=0.0, right=1.0)
+        at_least.append(
+            np.maximum(above, at_count[-1]) / (largest - counts + 1.0) + np.where(counts <= usual, at_usual, 0.0)
+        )
+    equal, more = (np.log(np.maximum(each, _TINY)) for each in (at_count, at_least))
+    log_weight = np.logaddexp.reduce(equal - more, axis=0) + more.sum(axis=0)
+    return np.asarray(np.exp(log_weight - log_weight.max()))
+
+
+def _summary(counts: Floats, weight: Floats) -> CountSummary:
+    below = np.cumsum(weight) / weight.sum()
+    low, high = (counts[min(int(np.searchsorted(below, p)), len(counts) - 1)] for p in (0.05, 0.95))
+    mean = float(weight @ counts / weight.sum())
+    return CountSummary(*(float(f"{value:.9g}") for value in (mean, low, high)))

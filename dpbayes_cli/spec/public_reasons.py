@@ -1,0 +1,88 @@
+"""Values of a spec that were read from the data, and the reasons why they may be used.
+
+A bound, a value or a list of keys that somebody looked up in the data is not public knowledge. A tool that fills in
+such a value writes the two keys ``value`` and ``public_reason: null`` in its place, anywhere in a spec. The request is
+refused until each of these reasons is a text that says where the value comes from: a protocol, a law, a census. It must
+hold a word of at least three letters that is more than a placeholder such as ``none`` or ``TODO``.
+The reasons are kept in the spec of the release, but are not part of the request: they change nothing about what is
+asked.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from dpbayes_cli.base.errors import SpecError
+
+REASON, REASONS = "public_reason", "public_reasons"
+_VALUE = "value"
+_WORD = re.compile(r"[^\W\d_]{3,}")
+_PLACEHOLDERS = {"null", "none", "nil", "nan", "true", "false", "todo", "tbd", "fixme", "xxx"}
+
+
+def with_reasons_apart(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a spec with plain values, and their reasons under ``public_reasons``, by the places of the values.
+
+    Raises:
+        SpecError: a reason is missing, and the message names all places where one is missing; or a place has two
+            reasons.
+    """
+    stated = document.get(REASONS)
+    if stated is not None and not isinstance(stated, Mapping):
+        raise SpecError("expected a mapping from places to reasons", where=REASONS)
+    plain = {key: value for key, value in document.items() if key != REASONS}
+    pairs = [*(stated or {}).items(), *_reasons(plain, "")]
+    missing = [place for place, reason in pairs if not _is_reason(reason)]
+    if missing:
+        raise SpecError(
+            f"values that were read from the data have no public reason: {', '.join(missing)}",
+            where=f"{missing[0]}.{REASON}",
+            hint="check each value against public knowledge, and write as public_reason where it comes from, "
+            "such as: the study protocol",
+        )
+    reasons = dict(pairs)
+    if len(reasons) < len(pairs):
+        raise SpecError(
+            "a value has one reason here and another beside it", where=REASONS, hint="keep the reason beside the value"
+        )
+    plain = _plain(plain)
+    return {**plain, REASONS: reasons} if reasons else plain
+
+
+def unconfirmed(value: str) -> dict[str, str]:
+    """Return what stands in place of a value that was read from the data: without a reason, ``release`` refuses it."""
+    return {_VALUE: value, REASON: "null"}
+
+
+def _is_reason(reason: Any) -> bool:
+    return isinstance(reason, str) and any(word.casefold() not in _PLACEHOLDERS for word in _WORD.findall(reason))
+
+
+def _reasons(value: Any, place: str) -> Iterator[tuple[str, Any]]:
+    """Yield the place and the reason of each value that has one; no two places have the same name."""
+    if isinstance(value, Mapping):
+        if value.keys() > {_VALUE, REASON}:
+            raise SpecError(
+                f"expected only {_VALUE} and {REASON}", where=place, hint="put a reason that holds a comma in quotes"
+            )
+        if value.keys() == {_VALUE, REASON}:
+            yield place, value[REASON]
+        else:
+            for key, inner in value.items():
+                name = json.dumps(key, ensure_ascii=False) if re.search(r'[.\["]', key) else key
+                yield from _reasons(inner, f"{place}.{name}".lstrip("."))
+    elif isinstance(value, list | tuple):
+        for i, item in enumerate(value):
+            yield from _reasons(item, f"{place}[{i}]")
+
+
+def _plain(value: Any) -> Any:
+    """Return a value without the reasons in it."""
+    if isinstance(value, Mapping):
+        if value.keys() == {_VALUE, REASON}:
+            return value[_VALUE]
+        return {key: _plain(inner) for key, inner in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value

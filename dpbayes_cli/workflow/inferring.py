@@ -1,0 +1,46 @@
+"""Infer a release again, with another prior or other options; it reads the bundle alone and costs nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from dpbayes_cli.bundle.analysis import Analysis, analyze
+from dpbayes_cli.bundle.files import bounds_of, payload_of, sampling_seed
+from dpbayes_cli.bundle.read import Bundle
+from dpbayes_cli.spec.release_spec import ReleaseSpec, build_spec
+from dpbayes_cli.spec.stored_spec import with_former_inference
+
+
+@dataclass(frozen=True)
+class InferredAgain:
+    """A posterior with the spec and the seed that it was inferred with."""
+
+    spec: ReleaseSpec
+    analysis: Analysis
+    seed: int
+
+
+def infer_again(contents: Bundle, changes: dict[str, Any], seed: int | None = None, *, more: int = 0) -> InferredAgain:
+    """Return the posterior of a release under changed sections of its spec; a new prior replaces the old one entirely.
+
+    Args:
+        contents: the release.
+        changes: the sections ``prior`` and ``inference`` of a spec, as far as they change.
+        seed: the seed of the samples; derived from the release if None.
+        more: how often Markov chains that are too short are continued.
+
+    Raises:
+        SpecError: a change is wrong, or the release holds draws, whose prior is part of the request.
+    """
+    document, spec, model = contents.document, contents.spec, contents.model
+    released = payload_of(document)
+    if changes:
+        before = with_former_inference(document.spec)
+        inference = {**before.get("inference", {}), **changes.get("inference", {})}
+        spec = build_spec({**before, **changes, "inference": inference})
+    if "prior" in changes:
+        model = spec.build_model(bounds_of(document))
+    used = sampling_seed(document.release_id, released) if seed is None else seed
+    analysis = analyze(spec, model, contents.mechanism, released, document.n_records, used, more=more)
+    return InferredAgain(spec, analysis, used)

@@ -1,0 +1,119 @@
+"""What a plan means, in sentences for a reader who knows no differential privacy."""
+
+from __future__ import annotations
+
+from dpbayes_cli.base.numeric import float_text
+from dpbayes_cli.bundle.report.digits import percent, rounded, size_text
+from dpbayes_cli.spec.release_spec import ReleaseSpec
+from dpbayes_cli.workflow.expectation import Expectation, ExpectedPredictions
+from dpbayes_cli.workflow.planning import MechanismPlan
+from dpbayes_cli.workflow.target_search import FoundCost, WidthTarget
+
+_FEW_TRIALS = 20
+_ACCURACY = 0.1
+"""The digits of scores of predictions are those of intervals that are at least this share of the score wide."""
+_TOO_NARROW = 0.8
+"""Draws whose interval is narrower than this share of the interval without privacy mostly repeat the prior."""
+
+
+def plan_sentences(spec: ReleaseSpec, planned: MechanismPlan) -> list[str]:
+    """Return what a release is expected to say, each a text of one or two sentences."""
+    expected = planned.expected
+    if expected is None:
+        return [planned.not_simulated] if planned.not_simulated else []
+    is_share = spec.build_model().main_fact.is_share
+    first, *others = filter(None, [_predictions(expected.predictions), _width(planned, expected, is_share)])
+    sentences = [f"{_cost(spec, planned)}, {first}", *(f"{each[:1].upper()}{each[1:]}" for each in others)]
+    sentences += [f"WARNING: {warning}" for warning in _warnings(spec, expected, is_share)]
+    if expected.trials < _FEW_TRIALS:
+        sentences.append(f"Only {expected.trials} releases were simulated. For more: --trials 100.")
+    return sentences
+
+
+def found_sentence(found: FoundCost, target: WidthTarget, spec: ReleaseSpec) -> str:
+    """Return what the search for a cost has found."""
+    is_share = spec.build_model().main_fact.is_share
+    wanted, at_limit, nonprivate = (
+        size_text(value, is_share) for value in (target.value, found.at_limit, found.nonprivate)
+    )
+    what = "90 % interval" if target.measure == "width" else "standard deviation"
+    goal = f"a {what} of {found.parameter} of at most {wanted}"
+    if found.value is not None and found.low is not None:
+        low, high = (f"more than {found.limit:g}" if end is None else f"{end:.2g}" for end in (found.low, found.high))
+        return (
+            f"The smallest {found.key} that gives {goal} is about {found.value.normalize():f} (90 % interval {low} to "
+            f"{high}, because only {found.trials} releases were simulated)."
+        )
+    text = (
+        f"No {found.key} up to {found.limit:g} gives {goal}: at {found.key} {found.limit:g} it would be {at_limit}, "
+        f"and without privacy {nonprivate}."
+    )
+    if found.nonprivate <= target.value:
+        return f"{text} Use more records or another mechanism (--compare)."
+    return f"{text} You need at least {(found.nonprivate / target.value) ** 2:.2g} times as many records."
+
+
+def _width(planned: MechanismPlan, expected: Expectation, is_share: bool) -> str:
+    name, interval = expected.main, expected.intervals[expected.main]
+    if expected.sd_of == "estimate":
+        error, sd = (size_text(each, is_share) for each in (interval.sd, expected.nonprivate_sd))
+        return f"expect an estimate of {name} about {error} from the truth; without privacy it would be {sd}."
+    width, plain = size_text(interval.width.median, is_share), size_text(interval.nonprivate_width, is_share, "")
+    low, high = (size_text(each, is_share, "") for each in (interval.width.low, interval.width.high))
+    released = planned.plan is not None and planned.plan.final_step.draws
+    what = f"draws of {name} from a distribution whose central 90 % is" if released else f"a 90 % interval for {name}"
+    return (
+        f"expect {what} about {width} wide; without privacy it would be {plain}. This is the median over "
+        f"{expected.trials} data sets that were simulated from the prior ({low} to {high}, because they are few); your "
+        "data may give another width."
+    )
+
+
+def _predictions(expected: ExpectedPredictions | None) -> str:
+    if expected is None:
+        return ""
+    right, score = expected.measure == "accuracy", expected.score
+    numbers = score.median, score.low, score.high, expected.nonprivate_score, expected.guessing_score
+    width = max(score.high - score.low, _ACCURACY * abs(score.median))
+    about, low, high, plain, guessing = ((percent if right else rounded)(each, width) for each in numbers)
+    between = f"(90 % interval {low} to {high}); without privacy it would be {plain}, and by"
+    if right:
+        return (
+            f"expect about {about} of new records to be classified right {between} guessing the commonest class "
+            f"{guessing}. This holds for data sets simulated from the prior; yours may be easier or harder to predict."
+        )
+    return (
+        f"expect predictions with a {expected.measure} of about {about} {between} always guessing the same number "
+        f"{guessing}."
+    )
+
+
+def _warnings(spec: ReleaseSpec, expected: Expectation, is_share: bool) -> list[str]:
+    """Return what makes the answer worthless."""
+    warnings = []
+    predictions, interval = expected.predictions, expected.intervals[expected.main]
+    if predictions and predictions.is_worthless:
+        than = "guessing the commonest class" if predictions.measure == "accuracy" else "always guessing one number"
+        warnings.append(f"predictions would be worth nothing: no better than {than}.")
+    if expected.sd_of == "posterior" and interval.prior_width is not None and interval.is_worthless:
+        warnings.append(
+            f"the answer about {expected.main} would be worth nothing: its interval would be no narrower than before "
+            f"the release. The prior alone gives {size_text(interval.prior_width, is_share)}. Spend more epsilon, or "
+            "use more records."
+        )
+    if expected.sd_of == "posterior" and interval.width.median < _TOO_NARROW * interval.nonprivate_width:
+        warnings.append(
+            f"{spec.mechanism} strengthens the prior so much that draws of {expected.main} are closer together than "
+            "without privacy: they say more about the prior than about the data."
+        )
+    return warnings
+
+
+def _cost(spec: ReleaseSpec, planned: MechanismPlan) -> str:
+    """Return the stated privacy cost as the start of a sentence; an epsilon of Renyi privacy is named as such."""
+    order = planned.plan.parameters.get("order") if planned.plan else None
+    stated = {key: spec.privacy.values.get(key) for key in ("epsilon", "delta", "rho", "mu")}
+    costs = [f"{key} {float_text(float(value))}" for key, value in stated.items() if value is not None]
+    if not costs:
+        return f"With {spec.mechanism}"
+    return f"At {' and '.join(costs)}" if order is None else f"At Renyi {' and '.join(costs)} of order {order:g}"

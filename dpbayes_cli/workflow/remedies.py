@@ -1,0 +1,134 @@
+"""What to state or to change so that a release reads a file and its cells; each remedy can be typed as it stands."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from dpbayes_cli.base.cell_grammar import POINT, NumberMarks, normal_cell, parse_number
+from dpbayes_cli.core.columns import AnyColumn, Column, NumericColumn
+from dpbayes_cli.sources.column_profile import ColumnProfile
+from dpbayes_cli.sources.file_layout import UTF8, UTF8_MARKED, UTF16, FileLayout, guess_marks
+from dpbayes_cli.workflow.suggested_spec import success_and_failure
+
+_ISO_DATE = re.compile(r"\d{4}-\d{1,2}-\d{1,2}.*")
+_OTHER_DATE = re.compile(r"\d{1,2}[./]\d{1,2}[./]\d{4}.*")
+_WITH_UNIT = re.compile(r"[^\w.+-]?\s*[+-]?\d+(?:\.\d+)?\s*[^\d\s].*")
+_NO_BREAK = re.compile("[\xa0\u202f]")
+_FEW_TEXTS = 20
+"""The texts of a column with at most this many are listed."""
+
+
+def conversion(layout: FileLayout, path: Path) -> str:
+    """Return the command after which a release can read a file; empty if it can be read as it is."""
+    file = shlex.quote(str(path))
+    unpack = f"gzip -dc {file} | " if path.suffix.lower() == ".gz" else ""
+    if layout.encoding not in {UTF8, UTF8_MARKED}:
+        code = "utf-16" if layout.encoding == UTF16 else "cp1252"
+        return f"{unpack}iconv -f {code} -t utf-8 {'' if unpack else file + ' '}> utf8.csv"
+    if layout.skipped:
+        return f"{unpack}tail -n +{layout.skipped + 1} {'' if unpack else file + ' '}> table.csv"
+    return ""
+
+
+def marks_remedy(marks: NumberMarks) -> str:
+    """Return which flags state the marks in numbers."""
+    flags = [f"--decimal {marks.decimal}"] * (marks.decimal != ".")
+    flags += [f"--thousands {'space' if marks.thousands == ' ' else shell(marks.thousands)}"] * bool(marks.thousands)
+    doubt = "; if 1,234 is less than 2 here: --decimal ," if marks == NumberMarks(".", ",") else ""
+    return f"numbers have other marks than a decimal point: {' '.join(flags)}{doubt}"
+
+
+def level_remedies(
+    column: Column,
+    profile: ColumnProfile,
+    invalid: Sequence[tuple[str, int]],
+    flags: Sequence[str],
+    path: Path,
+    all_texts: Callable[[], Sequence[str]],
+) -> Iterable[str]:
+    """Yield what to state so that the commonest texts of a column are levels.
+
+    Args:
+        column: the column's domain.
+        profile: the cells of the column.
+        invalid: the commonest texts that are no level.
+        flags: the keys of the domain that have flags, if the model reads this column alone.
+        path: the file.
+        all_texts: a function that returns all texts of the column.
+    """
+    if quoted := next(
+        (text[0] for text, _ in invalid if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"`"), ""
+    ):
+        yield f"texts stand in quotes: --quote {shell(quoted)}"
+    texts = [text for text, _ in profile.commonest]
+    by_case: dict[str, list[str]] = {}
+    for text in texts:
+        by_case.setdefault(text.casefold(), []).append(text)
+    if any(len(same) > 1 for same in by_case.values()):
+        lower = f"tr '[:upper:]' '[:lower:]' < {shlex.quote(str(path))} > lower.csv"
+        yield f"texts differ in upper and lower case alone; write all in lower case: {lower}"
+        return
+    if {*map(normal_cell, texts)} <= {*map(normal_cell, column.levels)}:
+        return
+    levels = [by_case.get(level.casefold(), [""])[0] for level in column.levels]
+    if len(levels) == len(texts) == 2 and not all(levels):
+        levels = list(success_and_failure(profile))
+    if "success" in flags and len(texts) > 2:
+        found = all_texts() if profile.distinct <= _FEW_TEXTS else []
+        yield "the column has more than two texts: --model dirichlet-categorical --categories " + (
+            shell(",".join(found)) if found else "A,B,C"
+        )
+    elif "success" in flags and len(texts) == 2:
+        yield f"the two texts of the column: --success {shell(levels[0])} --failure {shell(levels[1])}"
+    elif "categories" in flags and len(found := all_texts()) <= len(column.levels):
+        yield f"the texts of the column: --categories {shell(','.join(found))}"
+    else:
+        for level, text in zip(column.levels, levels, strict=False):
+            if text and text != level:
+                yield f"{text!r} is not {level!r}: state the text with the same upper and lower case"
+
+
+def number_remedy(column: AnyColumn, texts: Sequence[str], path: Path, text: str) -> str:
+    """Return what to state or to change so that a text becomes a number; empty if nothing is known.
+
+    Args:
+        column: the column's domain.
+        texts: the commonest texts that are no number.
+        path: the file.
+        text: one of these texts.
+    """
+    file = shlex.quote(str(path))
+    inner = text.strip("'\"`")
+    if inner != text and len(text) > 1:
+        return f"numbers stand in quotes: --quote {shell(text[0])}"
+    marks = guess_marks(texts)
+    if marks != POINT and any(_number(text, each) for each in (marks, guess_marks([text]))):
+        return marks_remedy(marks)
+    if _ISO_DATE.fullmatch(text):
+        year = f"sed -E 's/([0-9]{{4}})-[0-9]{{1,2}}-[0-9]{{1,2}}/\\1/g' {file} > years.csv"
+        return f"dates are not numbers; compute a number, such as an age, or keep the year: {year}"
+    if _OTHER_DATE.fullmatch(text):
+        year = f"sed -E 's:[0-9]{{1,2}}[./][0-9]{{1,2}}[./]([0-9]{{4}}):\\1:g' {file} > years.csv"
+        return f"dates are not numbers; compute a number, such as an age, or keep the year: {year}"
+    if _NO_BREAK.search(text):
+        removed = f"sed 's/\\xc2\\xa0//g; s/\\xe2\\x80\\xaf//g' {file} > numbers.csv"
+        return f"numbers hold no-break spaces; remove them: {removed}"
+    if isinstance(column, NumericColumn) and column.integers and parse_number(text) is not None:
+        return f"{text} is not a whole number, and the model reads whole numbers only"
+    if _WITH_UNIT.fullmatch(text):
+        return "numbers stand beside a sign or a unit: remove it from the column"
+    if isinstance(column, NumericColumn) and column.integers:
+        return "the model reads whole numbers only"
+    return ""
+
+
+def _number(text: str, marks: NumberMarks) -> bool:
+    return marks != POINT and parse_number(text, marks=marks) is not None
+
+
+def shell(text: str) -> str:
+    """Return a text as a shell reads it; a tab by its name."""
+    return "tab" if text == "\t" else shlex.quote(text)

@@ -1,0 +1,105 @@
+"""Simulate releases of coefficients by Langevin chains on convex losses, from the prior predictive law.
+
+A chain may take half a minute, so no chain is run. Its last iterate is approximated by the normal law that it would
+have if the loss were quadratic, with the mean curvature around the mode. For a quadratic loss with curvature k in some
+direction and step size h, the mean after T steps is 1 - (1 - h k)^T of the way from 0 to the mode, and the variance is
+(1 - (1 - h k)^2T) / (k (1 - h k / 2)).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from dpbayes_cli.core.design import DesignRows
+from dpbayes_cli.core.langevin import Langevin
+from dpbayes_cli.core.section import require_type
+from dpbayes_cli.workflow.simulated_releases import NORMAL_WIDTH, Simulation, Trials
+from dpbayes_cli.workflow.tested_predictions import TestRecords
+
+if TYPE_CHECKING:
+    from dpbayes_cli.base.numeric import Floats, Integers
+
+_MAX_RECORDS = 10_000
+"""Of a larger data set this many records are simulated, and each counts several times."""
+_PLAIN_DRAWS = 50
+_DIFFERENCE = 1e-4
+_NODES, _ROUNDS = 7, 4
+"""The number of quadrature nodes for the mean curvature of a record, and of rounds in which law and curvature agree."""
+
+
+class ChainSimulation(Simulation):
+    """The normal approximation of the chain's last iterate on simulated records, and what the draws predict."""
+
+    def run(self, trials: int) -> Trials:
+        """Simulate the next data sets, and approximate the law of the draws from each."""
+        rows = [self._release() for _ in range(trials)]
+        sd, plain, scores = map(np.array, zip(*rows, strict=True))
+        return Trials.of_normal_laws(sd[:, self.indices], plain[:, self.indices], scores)
+
+    def _release(self) -> tuple[Floats, Floats, Floats]:
+        """Return the standard deviations with and without privacy, and the scores of predictions."""
+        step, size = self.planned.plan.final_step, min(self.n_records, _MAX_RECORDS)
+        law, prior_sd = require_type(step.law, Langevin), self.prior_widths() / NORMAL_WIDTH
+        truth = self.data_rng.normal(size=law.width) * prior_sd
+        records = require_type(step.rows, DesignRows).hold(size)
+        records.take(cast("Integers", self.model.simulated_records(truth.tolist(), size, self.data_rng)))
+        ((x, y),) = records.blocks
+        weight = self.n_records / size
+        mean, factor = chain_law(law, x, y, weight)
+        mode, curvature = _mode_and_curvature(law.loss, x, y, weight, prior_sd[0] ** -2)
+        plain_factor = np.linalg.cholesky(np.linalg.inv(curvature))
+        drawn, exact = (
+            center + self.release_rng.normal(size=(k, law.width)) @ root.T
+            for center, root, k in (
+                (mean, factor, step.draws),
+                (mode, plain_factor, _PLAIN_DRAWS),
+            )
+        )
+        tested = require_type(TestRecords.draw(self.model, truth.tolist(), self.release_rng), TestRecords)
+        private_sd, plain_sd = (np.sqrt(np.square(root).sum(axis=1)) for root in (factor, plain_factor))
+        return private_sd, plain_sd, tested.scores(drawn, exact)
+
+
+def chain_law(law: Langevin, x: Any, y: Floats, weight: float = 1.0) -> tuple[Floats, Floats]:
+    """Return mean and a square root of the covariance of the normal approximation of a chain's last iterate.
+
+    Args:
+        x, y: rows and targets of the records.
+        weight: how many times each record counts.
+    """
+    mode, curvature = _mode_and_curvature(law.loss, x, y, law.likelihood_power * weight, law.tau)
+    k, directions = np.linalg.eigh(curvature)
+    left = (1.0 - law.step_size * k) ** law.n_steps
+    mean = directions @ ((1.0 - left) * (directions.T @ mode))
+    variance = (1.0 - left**2) / (k * (1.0 - law.step_size * k / 2.0))
+    return mean, directions * np.sqrt(variance)
+
+
+def _mode_and_curvature(loss: Any, x: Any, y: Floats, power: float, tau: float) -> tuple[Floats, Floats]:
+    """Return the minimum of the potential, shape (width,), and its mean Hessian around it, shape (width, width).
+
+    The mean is over the normal law with this Hessian, because the curvature of some losses vanishes away from the mode.
+    """
+    from scipy.optimize import minimize
+
+    def potential(w: Floats) -> tuple[float, Floats]:
+        t = x @ w
+        value = power * float(loss.value(t, y).sum()) + tau / 2.0 * float(w @ w)
+        return value, power * (x.T @ loss.slope(t, y)) + tau * w
+
+    mode = minimize(potential, np.zeros(x.shape[1]), jac=True, method="L-BFGS-B").x
+    t = x @ mode
+    dense = x.toarray() if hasattr(x, "toarray") else x
+    nodes, weights = np.polynomial.hermite_e.hermegauss(_NODES)
+    spread = np.zeros(len(y))
+    for _ in range(_ROUNDS):
+        second = np.zeros(len(y))
+        for node, weight in zip(nodes, weights / weights.sum(), strict=True):
+            near = t + node * spread
+            slopes = (loss.slope(near + step, y) for step in (_DIFFERENCE, -_DIFFERENCE))
+            second += weight * np.subtract(*slopes) / (2.0 * _DIFFERENCE)
+        curvature = power * (dense.T @ (second[:, None] * dense)) + tau * np.eye(len(mode))
+        spread = np.sqrt(((dense @ np.linalg.inv(curvature)) * dense).sum(axis=1))
+    return mode, curvature

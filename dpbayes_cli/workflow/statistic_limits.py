@@ -1,0 +1,24 @@
+"""The smallest and the largest value that an exact statistic can have."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from dpbayes_cli.core.model import Model
+from dpbayes_cli.core.statistic import ProductOf, Statistic, TableCounts
+
+
+def limits_of(statistic: Statistic, model: Model, n_records: float) -> Iterator[tuple[float, float]]:
+    """Yield the smallest and the largest possible exact value of each component, given the number of records."""
+    if statistic.transform is not None:
+        yield from [(-n_records, n_records)] * len(statistic.names)
+        return
+    steps = {column.role: getattr(column, "steps", 1) for column in model.columns}
+    for expression in statistic.expressions:
+        if isinstance(expression, ProductOf):
+            largest = abs(expression.weight) * math.prod(steps[role] for role in expression.roles) * n_records
+            yield (-largest if expression.centered or expression.weight < 0 else 0.0, largest)
+        else:
+            size = expression.size if isinstance(expression, TableCounts) else 1
+            yield from [(0.0, n_records)] * size

@@ -1,0 +1,240 @@
+"""A spec to start from, made from the header of a file or, NOT PRIVATE, from its cells.
+
+The header is public. What is read from cells carries ``public_reason: null``, and ``release`` refuses it until somebody
+writes a reason that does not come from the data.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from dpbayes_cli.base.errors import SourceError, nearest
+from dpbayes_cli.core.model import Model
+from dpbayes_cli.core.registry import model_names, model_type
+from dpbayes_cli.sources.column_profile import ColumnProfile
+from dpbayes_cli.sources.file_layout import FileLayout
+from dpbayes_cli.spec.foreign_options import pair_of
+from dpbayes_cli.spec.public_reasons import unconfirmed
+from dpbayes_cli.spec.yaml_reader import parse_yaml
+
+MANY_LEVELS = 50
+"""A column of more different texts is not taken for one of levels."""
+_YES = ("yes", "y", "true", "t", "positive", "pos", "ja", "oui", "si", "case", "dead", "died")
+_KINDS = {"two texts": ("success", "failure"), "numbers": ("lower", "upper"), "texts": ("categories",)}
+"""The keys of the domain that hold values of a column, by the kind of the column as in ``Model.suggested_for``."""
+_VALUE_KEYS = {"values", "cuts", *(key for keys in _KINDS.values() for key in keys)}
+_LISTS = {"categories", "values", "cuts"}
+_NOTES = {
+    "success": "the text that counts as a success",
+    "failure": "the text that counts as a failure",
+    "lower": "the smallest possible value",
+    "upper": "the largest possible value",
+    "categories": "every possible value",
+    "values": "every possible value; for numbers: cuts or bounds",
+}
+_HEAD = "# A release request: dpbayes release --spec THIS_FILE"
+_FROM_HEADER = """\
+# The columns come from the header alone. Fill in the values from public
+# knowledge, never from the data."""
+_FROM_DATA = """\
+# NOT PRIVATE: the values below were read from the data. Check each of them
+# against public knowledge. Then write in place of null where the value comes
+# from, such as: the study protocol. Until then, release refuses this file."""
+
+Fill = Callable[[str, str], str | Mapping[str, str]]
+"""A function from the name of a column and a key to the YAML of its value; empty: to be filled in."""
+
+
+def spec_from_header(file: str, source: Mapping[str, str], names: Sequence[str], model: str | None = None) -> str:
+    """Return a YAML spec with the columns of a header, whose values are left to fill in.
+
+    Args:
+        file: the file's path.
+        source: the keys of the layout that are not the default ones, as YAML.
+        names: the names in the header.
+        model: the model's name; None: one model for each kind of column is written, to choose from.
+    """
+    lines = [_HEAD, _FROM_HEADER, f"# columns: {', '.join(names)}", ""]
+    if model is not None:
+        return _joined([*lines, *_body(file, source, names, names[0], pair_of({"model": model})[0], _blank)])
+    lines += ["# State one of these models, by what the column holds; delete the others.", ""]
+    lines += _tree({"data": _yaml(file), **_section("source", source), "column": _yaml(names[0])}, 0)
+    for i, (kind, keys) in enumerate(sorted(_KINDS.items())):
+        chosen = next(name for name in model_names() if model_type(name).suggested_for == kind)
+        block = _tree({"model": chosen, "domain": {key: _blank("", key) for key in keys}}, 0)
+        lines += ["", f"# {kind}", *(f"# {line}" if i else line for line in block)]
+    return _joined([*lines, "", "privacy:", "  epsilon: 1"])
+
+
+def spec_from_data(
+    file: str,
+    source: Mapping[str, str],
+    profiles: Sequence[ColumnProfile],
+    levels: Callable[[str], Sequence[str]],
+    *,
+    column: str | None = None,
+    model: str | None = None,
+) -> str:
+    """Return a YAML spec whose values come from the data. NOT PRIVATE: each has ``public_reason: null``.
+
+    Args:
+        file: the file's path.
+        source: the keys of the layout that are not the default ones, as YAML.
+        profiles: the profiles of the columns.
+        levels: a function from the name of a column to all its texts.
+        column: the column; None: the first one for which there is a usual model.
+        model: the model's name; None: the usual model for the column.
+
+    Raises:
+        SourceError: there is no such column, or no column has a usual model.
+    """
+    by_name = {profile.name: profile for profile in profiles}
+    if column is None:
+        column = next((p.name for p in profiles if model or suggested_model(p)), None)
+    if column not in by_name:
+        raise SourceError(
+            "no column has two to 50 different texts, or numbers"
+            if column is None
+            else f"there is no column {column!r}",
+            hint="name a model: dpbayes spec init MODEL --from FILE --not-private"
+            if column is None
+            else nearest(column, by_name),
+        )
+    name = model or suggested_model(by_name[column])
+    if not name:
+        raise SourceError(
+            f"there is no usual model for the column {column!r}",
+            hint="name a model: dpbayes spec init MODEL --from FILE --not-private",
+        )
+
+    def fill(of: str, key: str) -> str | Mapping[str, str]:
+        profile = by_name.get(of)
+        if profile is None or not (found := _found(profile, key, levels)):
+            return ""
+        return unconfirmed(found)
+
+    kind = pair_of({"model": name})[0]
+    return _joined([_HEAD, _FROM_DATA, "", *_body(file, source, list(by_name), column, kind, fill)])
+
+
+def layout_keys(layout: FileLayout) -> dict[str, str]:
+    """Return the keys of a spec's source that state a layout, as YAML, without those that have their defaults."""
+    keys = {
+        "delimiter": _yaml("tab" if layout.delimiter == "\t" else layout.delimiter),
+        "quote": _yaml(layout.quote),
+        "decimal": _yaml(layout.marks.decimal),
+        "thousands": _yaml(layout.marks.thousands),
+    }
+    defaults = {"delimiter": _yaml(","), "quote": _yaml('"'), "decimal": _yaml("."), "thousands": _yaml("")}
+    names = {} if layout.header else {"header": "false", "columns": _yaml(layout.names)}
+    return {**{key: text for key, text in keys.items() if text != defaults[key]}, **names}
+
+
+def suggested_model(column: ColumnProfile) -> str:
+    """Return the name of the model that most users would choose for a column; empty if there is none."""
+    kind = kind_of(column)
+    return next((name for name in model_names() if kind and model_type(name).suggested_for == kind), "")
+
+
+def kind_of(column: ColumnProfile) -> str:
+    """Return the kind of a column as in ``Model.suggested_for``; empty for columns without a usual model."""
+    if column.distinct <= 1 or column.missing == column.records:
+        return ""
+    if len(column.commonest) == 2:
+        return "two texts"
+    if column.is_numeric:
+        return "numbers"
+    return "texts" if column.distinct <= MANY_LEVELS else ""
+
+
+def success_and_failure(column: ColumnProfile) -> tuple[str, str]:
+    """Return the two texts of a column, the one first that most users would count as success."""
+    texts = [text for text, _ in column.commonest]
+    success = next((text for text in texts if text.casefold() in _YES), max(texts))
+    return success, next(text for text in texts if text != success)
+
+
+def _blank(_column: str, key: str) -> str:
+    blank = "[]" if key in _LISTS else '""' if key in _KINDS["two texts"] else ""  # each is refused until it is filled
+    return f"{blank}  # {_NOTES[key]}" if key in _NOTES else ""
+
+
+def _found(profile: ColumnProfile, key: str, levels: Callable[[str], Sequence[str]]) -> str:
+    """Return the YAML of a value of a column as the data have it; empty if they do not have it."""
+    if key in _KINDS["two texts"]:
+        if len(profile.commonest) != 2:
+            return ""
+        return _yaml(success_and_failure(profile)[key == "failure"])
+    if key in _KINDS["numbers"]:
+        return f"{profile.lowest if key == 'lower' else profile.highest:.17g}" if profile.numbers else ""
+    if key in _LISTS and not (profile.is_numeric and profile.distinct > 10) and profile.distinct <= 2 * MANY_LEVELS:
+        return _yaml(list(levels(profile.name)))
+    return ""
+
+
+def _body(
+    file: str, source: Mapping[str, str], names: Sequence[str], column: str, model: type[Model], fill: Fill
+) -> list[str]:
+    """Return the lines of a request for a model."""
+    document: dict[str, Any] = {"model": model.name, "data": _yaml(file), **_section("source", source)}
+    if model.column_names is Model.column_names:
+        document["column"] = _yaml(column)
+    domain = _domain(model, names, column, fill)
+    return _tree({**document, "domain": domain, "privacy": {"epsilon": "1"}}, 0)
+
+
+def _domain(model: type[Model], names: Sequence[str], column: str, fill: Fill) -> dict[str, Any]:
+    """Return the keys of a domain, with columns and what is known of them."""
+    fields = {item.name: item for item in msgspec.structs.fields(model.domain_type)}
+    if model.column_names is Model.column_names:
+        keys = [key for key, item in fields.items() if item.required or key in _VALUE_KEYS]
+        return {key: fill(column, key) for key in keys}
+    domain: dict[str, Any] = {}
+    for key, text in model.first_spec.items():
+        example = parse_yaml(text)
+        section, _, inner = key.rpartition(".")
+        if isinstance(example, dict):  # a mapping from columns to what is known of them
+            choices = {tuple(each.keys() & _VALUE_KEYS) for each in example.values()}
+            domain[key] = {_yaml(name): _of_column(name, choices, fill) for name in names}
+        elif section or key not in fields:  # within the target
+            domain.setdefault(section or "target", {})[inner] = "[]" if inner in _LISTS else ""
+        else:
+            domain[key] = ""
+    return domain
+
+
+def _of_column(name: str, examples: set[tuple[str, ...]], fill: Fill) -> dict[str, Any]:
+    """Return the keys of a column in a model of several columns: the first ones that can be filled in."""
+    choices = sorted((sorted(keys) for keys in examples), key=lambda keys: keys != ["values"])
+    filled = [{key: fill(name, key) for key in keys} for keys in choices]
+    return next((each for each in reversed(filled) if all(each.values())), filled[0])
+
+
+def _section(name: str, keys: Mapping[str, str]) -> dict[str, Mapping[str, str]]:
+    return {name: keys} if keys else {}
+
+
+def _tree(tree: Mapping[str, Any], depth: int) -> list[str]:
+    return list(_lines(tree, depth))
+
+
+def _lines(tree: Mapping[str, Any], depth: int) -> Iterator[str]:
+    for key, value in tree.items():
+        if isinstance(value, Mapping):
+            yield f"{'  ' * depth}{key}:"
+            yield from _lines(value, depth + 1)
+        else:
+            yield f"{'  ' * depth}{key}: {value}".rstrip()
+
+
+def _joined(lines: Sequence[str]) -> str:
+    return "\n".join(lines) + "\n"
+
+
+def _yaml(value: Any) -> str:
+    """Return a value as YAML reads it."""
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,174 @@
+"""Find the smallest privacy cost at which simulated posteriors are as narrow as the user asks for.
+
+All costs see the same simulated data sets. For each data set, the smallest cost that reaches the target follows from
+few costs by interpolation. The median of these costs is the smallest cost at which the median size reaches the target.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from decimal import ROUND_CEILING, Context, Decimal
+from time import process_time
+from typing import TYPE_CHECKING, Any, Literal
+
+from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.spec.release_spec import build_spec
+from dpbayes_cli.workflow.expectation import Estimated
+from dpbayes_cli.workflow.planning import MAX_TRIALS, SimulationEffort, simulation_of, why_not_simulated
+from dpbayes_cli.workflow.pricing import price
+
+if TYPE_CHECKING:
+    from dpbayes_cli.base.numeric import Floats
+    from dpbayes_cli.workflow.simulated_releases import Simulation, Trials
+
+LIMITS = {"epsilon": 20.0, "rho": 20.0, "mu": 10.0}
+"""The largest costs that are tried."""
+_LEAST, _FIRST_COST = 1e-3, 1.0
+_POWERS = {"epsilon": 2.0, "rho": 1.0, "mu": 2.0}
+"""The variance of the noise falls with this power of the cost."""
+_NEAR = {"median": math.log(1.05), "low": math.log(1.3), "high": math.log(1.3)}
+"""How close, on a logarithmic scale, a simulated cost must be to the result and to the ends of its interval."""
+_STEPS, _MAX_STEPS = 3, 6
+"""The number of costs for which time is reserved, and the largest number of costs that are tried."""
+_PATIENCE = 2.6
+"""A search may take this many times the time of a plan."""
+_NO_PLAN = 1e150
+"""The size that stands for a cost at which no plan exists; its square is finite."""
+_ROUND_UP = Context(prec=3, rounding=ROUND_CEILING)
+
+
+@dataclass(frozen=True)
+class WidthTarget:
+    """What a posterior should reach.
+
+    Attributes:
+        measure: the median width of 90 % intervals, or the median standard deviation.
+        value: the largest value that is narrow enough.
+    """
+
+    measure: Literal["width", "sd"]
+    value: float
+
+
+@dataclass(frozen=True)
+class FoundCost:
+    """The smallest cost at which the target is reached.
+
+    Attributes:
+        parameter: the parameter whose posterior was measured.
+        key: the key of the cost in the spec: epsilon, rho or mu.
+        value: the cost; None if no cost up to ``limit`` reaches the target.
+        low, high: a 90 % interval for the smallest cost, because only ``trials`` releases were simulated; ``high`` is
+            None if even ``limit`` may be too small. Both are None if there is no ``value``.
+        limit: the largest cost that was tried.
+        trials: the number of releases that were simulated at each cost.
+        at_limit: the measure at the largest cost.
+        nonprivate: the measure without privacy.
+    """
+
+    parameter: str
+    key: str
+    value: Decimal | None
+    low: float | None
+    high: float | None
+    limit: float
+    trials: int
+    at_limit: float
+    nonprivate: float
+
+
+def find_cost(document: dict[str, Any], n_records: int, target: WidthTarget, effort: SimulationEffort) -> FoundCost:
+    """Return the smallest cost at which simulated posteriors reach a target.
+
+    The cost is rho or mu if the spec states one of them, otherwise epsilon; a stated value is not used.
+
+    Raises:
+        SpecError: the request cannot be priced or simulated even at the largest cost, or it has no cost to choose.
+    """
+    key = next((name for name in ("rho", "mu") if name in document.get("privacy", {})), "epsilon")
+    limit, ends = LIMITS[key], process_time() + _PATIENCE * effort.seconds
+
+    def simulation_at(cost: float) -> Simulation:
+        privacy = {**document.get("privacy", {}), key: f"{cost:.12f}"}
+        planned = price(build_spec({**document, "privacy": privacy}), n_records)
+        simulation = simulation_of(planned, n_records, effort.seed, effort.parameter)
+        if simulation is None or planned.mechanism.estimates:
+            reason = why_not_simulated(planned) if simulation is None else "A point estimate has no interval."
+            raise SpecError(f"no {key} can be found: {reason}", where=f"--target-{target.measure}")
+        simulation.widths_only = cost < limit
+        return simulation
+
+    at_limit, seconds = _most_trials(simulation_at, limit, effort, ends)
+    trials, simulation = len(at_limit), simulation_at(limit)
+
+    def sizes(drawn: Trials, prefix: str = "") -> Floats:
+        """Return the size of each interval of the parameter, shape (trials,)."""
+        values: Floats = getattr(drawn, prefix + target.measure)[:, simulation.names.index(simulation.main)]
+        return values
+
+    medians = (Estimated.of(sizes(at_limit, prefix)).median for prefix in ("", "plain_"))
+    result = FoundCost(simulation.main, key, None, None, None, limit, trials, *medians)
+    if result.at_limit > target.value:
+        return result
+    measured, cost = {limit: sizes(at_limit)}, _FIRST_COST
+    for step in range(_MAX_STEPS):
+        try:
+            measured[cost] = sizes(_all(simulation_at(cost), trials))
+        except SpecError:  # so small a cost has no plan
+            measured[cost] = measured[limit] * 0.0 + _NO_PLAN
+        found = Estimated.of(smallest_costs(measured, target.value, _POWERS[key]))
+        if effort.progress:
+            effort.progress((step + 1) / _MAX_STEPS)
+        wanted = [(min(max(getattr(found, name), _LEAST), limit), near) for name, near in _NEAR.items()]
+        far = (each for each, near in wanted if all(abs(math.log(each / other)) > near for other in measured))
+        cost = next(far, 0.0)
+        if not cost or (effort.trials is None and process_time() + seconds > ends):
+            break
+    value = _ROUND_UP.create_decimal(repr(wanted[0][0]))
+    return replace(result, value=value, low=found.low, high=found.high if found.high <= limit else None)
+
+
+def _all(simulation: Simulation, trials: int) -> Trials:
+    from dpbayes_cli.workflow.simulated_releases import run_in_time
+
+    return run_in_time(simulation, trials, trials, 0.0)
+
+
+def _most_trials(
+    simulation_at: Callable[[float], Simulation], limit: float, effort: SimulationEffort, ends: float
+) -> tuple[Trials, float]:
+    """Return as many simulated releases as time allows at each cost, or as many as are stated, and their CPU time."""
+    trials = effort.trials or 1  # the first release imports libraries
+    while True:
+        started = process_time()
+        drawn = _all(simulation_at(limit), trials)
+        seconds = process_time() - started
+        affordable = min(int((ends - process_time()) * trials / (_STEPS * max(seconds, 1e-6))), MAX_TRIALS)
+        if effort.trials is not None or (trials > 1 and affordable < 1.3 * trials):
+            return drawn, seconds
+        trials = max(affordable, 2)
+
+
+def smallest_costs(measured: dict[float, Floats], target: float, power: float) -> Floats:
+    """Return the smallest cost at which each data set reaches a target, infinite if the largest cost does not.
+
+    Between two costs, size^2 = a + b / cost^power; this also holds down to a quarter of the smallest cost, the limit.
+
+    Args:
+        measured: for at least two costs the sizes of intervals, shape (n_data_sets,).
+        power: the power of the cost with which the variance of the noise falls.
+    """
+    import numpy as np
+
+    costs = np.array(sorted(measured))
+    squares = np.square(np.minimum.accumulate([measured[cost] for cost in costs]))  # sizes fall with the cost
+    reached = squares <= target**2
+    first = np.maximum(reached.argmax(axis=0), 1)
+    above, below = (np.take_along_axis(squares, (first - i)[None], axis=0)[0] for i in (0, 1))
+    near, far = costs[first] ** -power, costs[first - 1] ** -power
+    with np.errstate(all="ignore"):
+        variance = near + (far - near) * (target**2 - above) / (below - above)
+        limited = np.fmin(variance, (costs[0] / 4.0) ** -power)  # equal sizes give no number
+        return np.where(reached.any(axis=0), limited ** (-1.0 / power), np.inf)
