@@ -55,6 +55,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     work.mkdir()
     monkeypatch.chdir(work)
     monkeypatch.setenv("DPBAYES_LEDGER", str(tmp_path / "ledger.sqlite"))
+    monkeypatch.setenv("COLUMNS", "10000")  # so that tests find sentences on one line
     monkeypatch.delenv("DPBAYES_ANCHOR", raising=False)
     handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     mask = os.umask(0o022)

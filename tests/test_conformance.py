@@ -492,6 +492,32 @@ def test_prediction_is_finite_for_any_draw(name: str) -> None:
         assert all(math.isfinite(number) for number in predicted.values()), value
 
 
+@pytest.mark.parametrize("instance", NOISY, ids=label)
+def test_prior_quantiles_are_those_of_simulated_parameters(instance: Instance) -> None:
+    """A share of 300 draws that is 4.5 sd from its expectation fails: with probability 7e-6 per parameter and level."""
+    levels = np.array([0.2, 0.5, 0.9])
+    model, policy = instance.model_and_policy(Neighbors.REPLACE_ONE, complete=True)
+    assert isinstance(model, NoisyStatistics)
+    quantiles = model.prior_quantiles(levels)
+    if quantiles is None:
+        pytest.skip("the prior of the reported parameters has no closed form")
+    rng = np.random.default_rng(1)
+    draws = np.array([model.simulated(policy, 1, rng)[0] for _ in range(300)])
+    assert quantiles.shape == (len(model.parameters), len(levels))
+    shares = (draws[:, :, None] <= quantiles).mean(axis=0)
+    far = np.abs(shares - levels) > 4.5 * np.sqrt(levels * (1 - levels) / len(draws))
+    assert not (far & np.isfinite(quantiles)).any(), dict(zip(model.parameters, shares.tolist(), strict=True))
+
+
+@pytest.mark.parametrize("instance", ALL, ids=label)
+def test_findings_are_about_reported_parameters(instance: Instance) -> None:
+    model = instance.build()
+    findings = model.findings("c", [0.5] * len(model.parameters))
+    assert 1 <= len(findings.facts) <= 4
+    assert all(0 <= fact.parameter < len(model.parameters) for fact in findings.facts)
+    assert all(math.isfinite(fact.convert(0.5)) for fact in findings.facts)
+
+
 @pytest.mark.parametrize("name", model_names())
 def test_every_model_has_examples_and_states_its_prior(name: str) -> None:
     kind = model_type(name)

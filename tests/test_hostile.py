@@ -136,12 +136,12 @@ def test_a_gzip_bomb_is_one_invalid_record_in_bounded_memory(members: int) -> No
 HEADERS = {
     "a million columns": (",".join(f"c{i}" for i in range(1_000_000)).encode() + b"\n1\n", "longer than 1 MiB"),
     "no line feed for two million bytes": (b"x" * (2 * MEBIBYTE) + b"\n1\n", "longer than 1 MiB"),
-    "line ends that are carriage returns": (b"x\r1\r0\r1\r", "control bytes"),
-    "NUL": (b"x\0\n1\n", "control bytes"),
-    "UTF-16": ("x\n1\n0\n".encode("utf-16"), "control bytes"),
-    "Latin-1": ("Ärger,x\n1,1\n".encode("latin-1"), "malformed"),
+    "line ends that are carriage returns": (b"x\r1\r0\r1\r", "carriage return"),
+    "NUL": (b"age,x\0\n1\n", "control bytes"),
+    "UTF-16": ("x\n1\n0\n".encode("utf-16"), "is UTF-16"),
+    "Latin-1": ("Ärger,x\n1,1\n".encode("latin-1"), "not UTF-8"),
     "an open quote": (b'"x\n1\n0\n', "malformed"),
-    "gzip inside gzip": (gzip.compress(b"x\n1\n0\n" * 50), "control bytes"),
+    "gzip inside gzip": (gzip.compress(b"x\n1\n0\n" * 50), "compressed by gzip"),
 }
 
 

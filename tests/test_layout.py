@@ -27,6 +27,7 @@ TOP_LEVEL = {
     "sample_data",
 }
 TABLE = {
+    "api": "",
     "audit": "",
     "base": "",
     "bundle": "report",

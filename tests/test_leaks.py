@@ -109,10 +109,20 @@ def seen_by_a_reader(dpbayes: Cli, records: Iterable[str], *extra: str) -> tuple
     """Release records to a new ledger; return exit code, messages, and the names and lengths of text files."""
     Path("data.csv").write_text("v\n" + "".join(f"{record}\n" for record in records), encoding="utf-8")
     done = dpbayes("release", "data.csv", *COIN, *extra, "-v", "--out", "out")
-    files = [(path.name, path.read_text(errors="replace").count("\n") * (path.suffix == ".md")) for path in bundle()]
+    result = " ".join(done.out.replace("`", "").split())
+    messages = [
+        line for line in done.err.splitlines() if " ".join(line.split()) not in result
+    ]  # not from released values
+    files = [(path.name, n_lines(path) if path.suffix == ".md" else 0) for path in bundle()]
     shutil.rmtree("out")
     Path("../ledger.sqlite").unlink()
-    return done.code, re.sub(r"[0-9a-f]{16,}|20\d\d-\d\d-\d\dT[\d:]+Z", "#", done.err), files
+    return done.code, re.sub(r"[0-9a-f]{16,}|20\d\d-\d\d-\d\dT[\d:]+Z", "#", "\n".join(messages)), files
+
+
+def n_lines(path: Path) -> int:
+    """Return the number of lines, without the paragraphs that released values decide on."""
+    paragraphs = path.read_text(encoding="utf-8").split("\n\n")
+    return sum(each.count("\n") + 2 for each in paragraphs if not each.startswith(("WARNING", "note")))
 
 
 def bundle() -> list[Path]:

@@ -8,22 +8,24 @@ import pytest
 import yaml
 
 from dpbayes_cli.bundle.read import analysis_of, read_bundle, read_document
+from dpbayes_cli.bundle.report.digits import rounded
 from dpbayes_cli.bundle.report.page import prose, report_html
 from dpbayes_cli.bundle.report.page_figures import page_figures
 from dpbayes_cli.bundle.report.plots import density
+from dpbayes_cli.bundle.report.result_sentence import result_sentence
 from dpbayes_cli.workflow.reporting import build_report_context
 from tests.bundle.pictures import EVIL, Page
 from tests.conftest import ROOT, SAMPLE_DATA, Cli
 
 SECTIONS = [
-    "the-request",
-    "the-guarantee",
-    "what-was-released",
     "the-posterior",
     "the-estimate-of-the-posterior-mode",
     "the-network",
     "the-states",
     "width-of-the-posterior",
+    "the-guarantee",
+    "the-request",
+    "what-was-released",
     "how-it-was-computed",
     "diagnostics",
     "assumptions",
@@ -88,13 +90,19 @@ def test_the_page_of_an_exact_posterior(dpbayes: Cli) -> None:
     assert set(page.sections()) == set(SECTIONS) - absent
     assert page.attributes("aside") == []
     labels = [attributes["aria-label"] for attributes in page.attributes("svg")]
-    assert [label.split(" ")[0] for label in labels] == ["Delta", "Upper", "Posterior"]
-    assert labels[2].startswith("Posterior density of theta: median 0.")
+    assert [label.split(" ")[0] for label in labels] == ["Posterior", "Delta", "Upper"]
+    assert labels[0].startswith("Posterior density of theta: median 0.")
     document = read_document(Path("out"))
     shown = page.text()
     for sentence in (*document.assumptions, *document.corrections):
         assert " ".join(sentence.replace("`", "").split()) in shown
-    assert f'<th scope="row">theta</th><td class="number">{document.posterior["theta"].mean:.6g}</td>' in content
+    theta = document.posterior["theta"]
+    assert theta.q05 is not None
+    assert theta.q95 is not None
+    assert f'<th scope="row">theta</th><td class="number">{rounded(theta.mean, theta.q95 - theta.q05)}</td>' in content
+    assert "the dashed line is the prior, with 90 % between 0.05 and 0.95" in labels[0]
+    order = [document.heading, result_sentence(document), "Sections", "Posterior of each parameter", "Delta against"]
+    assert sorted(order, key=content.index) == order
     assert document.ledger.hash in shown
     assert "at most 51.3 % sure" in shown
     assert [attributes["style"] for attributes in page.attributes("span")] == [
@@ -123,7 +131,9 @@ def test_labels_are_texts_and_warnings_stand_at_the_top(dpbayes: Cli) -> None:
         assert f"count[{label}]" in heads
         assert any(data.removesuffix("…") in f"theta[{label}]" and len(data) > 6 for data in drawn), label
     assert len(page.attributes("svg")) == 2 + 1 + 2 + len(EVIL)
-    assert content.index("The naive (plug-in) posterior") < content.index("<nav") < content.index('<h2 id="the')
+    assert (
+        content.index("WARNING: the naive (plug-in) posterior") < content.index("<nav") < content.index('<h2 id="the')
+    )
     assert page.attributes("aside")[0]["class"] == "warnings"
 
 
@@ -138,13 +148,14 @@ def test_the_page_of_chains_shows_traces_and_ranks(dpbayes: Cli, monkeypatch: py
     assert "diagnostics" in page.sections()
     labels = [attributes["aria-label"] for attributes in page.attributes("svg")]
     for name in ("theta[0]", "theta[1]", "theta[a]", "theta[b]"):
-        assert f"Trace of {name}, 4 chains" in labels
-        assert f"Ranks of {name} by chain, among all draws" in labels
+        assert f"Trace of {name}, 8 chains of 32, from the lowest to the highest mean" in labels
+        assert f"Ranks of {name} by chain, among these draws" in labels
     assert len([label for label in labels if label.startswith("Trace")]) == 4
     kept = read_bundle(Path("out"))
     pictures = page_figures(kept.document, analysis_of(kept), build_report_context(kept)).pictures
     assert re.findall("<svg.*?</svg>", content, re.DOTALL) == [picture.svg.strip() for picture in pictures]
     assert f"{read_document(Path('out')).inference.diagnostics['r_hat']:.4g}" in page.text()
+    assert "p-value of agreement between chains" in page.text()
 
 
 def test_the_page_of_posterior_draws(dpbayes: Cli) -> None:
@@ -153,7 +164,7 @@ def test_the_page_of_posterior_draws(dpbayes: Cli) -> None:
     check(content, page)
     assert {"width-of-the-posterior", "diagnostics"} & set(page.sections()) == {"width-of-the-posterior"}
     assert "Privacy's share of the variance is" in page.text()
-    label = page.attributes("svg")[-1]["aria-label"]
+    label = page.attributes("svg")[0]["aria-label"]
     document = read_document(Path("out"))
     assert label.startswith("Released draws of ")
     for draw in document.draws:
@@ -169,7 +180,7 @@ def test_a_hundred_categories_are_cut_to_what_can_be_read(dpbayes: Cli) -> None:
     check(content, page)
     labels = [attributes["aria-label"] for attributes in page.attributes("svg")]
     assert len(labels) == 2 + 1 + 12
-    assert labels[2].startswith("Medians and 90 % intervals of the first 40 of 100 parameters")
+    assert labels[0].startswith("Medians and 90 % intervals of the first 40 of 100 parameters")
     heads = [data for tag, data in page.texts if tag == "th"]
     assert "theta[39]" in heads
     assert "theta[40]" not in heads
@@ -189,7 +200,7 @@ def test_renyi_curves_are_tables(dpbayes: Cli) -> None:
     assert document.guarantee.rdp
     assert "sure" not in page.text()
     assert "Renyi divergence by order" in page.text()
-    assert f"lambda* = {document.guarantee.order_max:.4g}" in page.attributes("svg")[1]["aria-label"]
+    assert f"lambda* = {document.guarantee.order_max:.4g}" in page.attributes("svg")[2]["aria-label"]
     assert f"{document.guarantee.rdp[0][1]:.6g}" in page.text()
 
 

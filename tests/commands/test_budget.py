@@ -40,7 +40,7 @@ def test_accounts_are_opened_charged_amended_and_shown(dpbayes: Cli, coin: Path)
     ):
         assert dpbayes("budget", "amend", "coin", *options).code == code
     assert "remaining" in dpbayes("budget", "show").out
-    assert "anchor" in dpbayes("budget", "show").err
+    assert "anchor" in dpbayes("budget", "show", "-v").err
     exported = [json.loads(line) for line in dpbayes("budget", "export").out.splitlines()]
     assert exported == dpbayes("budget", "export", "--json").json["entries"]
 
@@ -59,6 +59,7 @@ def test_options_of_a_total_that_do_not_go_together_are_refused(dpbayes: Cli, le
         "--epsilon 1 --reason x",
     ):
         assert dpbayes("budget", "open", "d", *options.split()).code == 2, options
+    assert dpbayes("budget", "open", "d", "--epsilon", "1", "--reason", "").code == 2
     for options in ("", "--none", "file --none"):
         assert dpbayes("budget", "anchor", *options.split()).code == 2, options
     assert not ledger_path.exists()
@@ -75,7 +76,7 @@ def test_options_of_a_total_that_do_not_go_together_are_refused(dpbayes: Cli, le
 )
 def test_show_prints_the_largest_next_release_that_fits(dpbayes: Cli, total: str, fits: str) -> None:
     assert dpbayes("budget", "open", "d", *total.split()).code == 0
-    assert f"d: the next release may cost at most (one of these): {fits}\n" in dpbayes("budget", "show", "d").err
+    assert f"d: the next release may cost at most (one of these): {fits}\n" in dpbayes("budget", "show", "d", "-v").err
 
 
 def test_a_refusal_shows_requested_remaining_and_missing(dpbayes: Cli, coin: Path) -> None:

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import gzip
+import json
+import re
 import shlex
+import signal
+import subprocess
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from dpbayes_cli.base.errors import Interrupted, SourceError
+from dpbayes_cli.core.statistic import ExactEvidence
+from dpbayes_cli.sources.source import Source
 from tests.conftest import Cli
 
 RECORDS = [(age, "yes" if age % 3 else "no") for age in range(20, 80)] * 20
-RATE = ("--model", "beta-bernoulli", "--column", "relapsed", "--success", "yes", "--failure", "no")
 AGE = ("--model", "normal", "--column", "age", "--lower", "0", "--upper", "120")
 
 
@@ -41,38 +49,187 @@ def test_check_describes_columns_and_suggests_a_spec(dpbayes: Cli, place: Path) 
     assert not list(place.glob("*.sqlite")), "nothing is written"
 
 
-FLAG_REMEDIES = {
-    "semicolons": (table(";"), RATE, "--delimiter ';'"),
-    "tabs": (table("\t"), RATE, "--delimiter tab"),
-    "single quotes": (table(quote="'"), RATE, """--quote ''"'"''"""),
-    "other codes": (table(yes="2", no="1"), RATE, "--success 2 --failure 1"),
-    "German words": (table(yes="Ja", no="Nein"), RATE, "--success Ja --failure Nein"),
-    "header in capitals": (table(header="AGE,RELAPSED"), RATE, "--column RELAPSED"),
-}
+PEOPLE = [(20 + k % 60, "yes" if k % 3 else "no", k * 13.25, f"{1940 + k % 60}") for k in range(120)]
+RELAPSED = ("--model", "beta-bernoulli", "--column", "relapsed", "--success", "yes", "--failure", "no")
+WEIGHT = ("--model", "normal", "--column", "weight", "--lower", "0", "--upper", "2000")
+BORN = ("--model", "normal", "--column", "born", "--lower", "1900", "--upper", "2020")
 
 
-@pytest.mark.parametrize("name", FLAG_REMEDIES)
-def test_the_flags_that_check_names_lead_to_the_right_rate(name: str, dpbayes: Cli, place: Path) -> None:
-    text, request, remedy = FLAG_REMEDIES[name]
-    (place / "a.csv").write_text(text, encoding="utf-8")
-    assert remedy in check(dpbayes, "a.csv", *request)
-    result = dpbayes("release", "a.csv", *request, *shlex.split(remedy), "--eps", "3", "--json")
-    assert result.json["posterior"]["theta"]["mean"] == pytest.approx(2 / 3, abs=0.03)
+def people(
+    d: str = ",", q: str = "", head: str = "age,relapsed,weight,born", yes: str = "yes", no: str = "no",
+    weight: str = "{}", born: str = "{}", pad: str = "",
+) -> str:  # fmt: skip
+    """Return the same people as a file in another layout."""
+    lines = [head.replace(",", d)] if head else []
+    for age, relapsed, kilograms, year in PEOPLE:
+        answer = yes if relapsed == "yes" else no
+        number = weight.format(kilograms) if weight != "comma" else str(kilograms).replace(".", ",")
+        cells = (str(age), f"{q}{answer}{q}", number, born.format(year))
+        lines.append(d.join(f"{pad}{cell}{pad}" for cell in cells))
+    return "\n".join(lines) + "\n"
+
+
+CLEAN = people()
+Variant = tuple[bytes | str, tuple[str, ...], list[str]]
+VARIANTS: dict[str, Variant] = {
+    "semicolons": (people(";"), RELAPSED, ["--delimiter ';'"]),
+    "tabs": (people("\t"), RELAPSED, ["--delimiter tab"]),
+    "bars": (people("|"), RELAPSED, ["--delimiter '|'"]),
+    "windows-1252": (
+        people(head="âge,relapsed,weight,born").encode("cp1252"),
+        RELAPSED,
+        ["iconv -f cp1252 -t utf-8 a.csv > utf8.csv"],
+    ),
+    "utf-16": (CLEAN.encode("utf-16"), WEIGHT, ["iconv -f utf-16 -t utf-8 a.csv > utf8.csv"]),
+    "byte-order mark": (people(head="relapsed,age,weight,born").encode("utf-8-sig"), WEIGHT, []),
+    "single quotes": (people(q="'"), RELAPSED, ["""--quote ''"'"''"""]),
+    "double quotes between bars": (people("|", q='"'), RELAPSED, ["--delimiter '|'"]),
+    "decimal commas": (people(";", weight="comma"), WEIGHT, ["--delimiter ';'", "--decimal ,"]),
+    "quoted decimal commas": (CLEAN.replace(".25", ",25").replace(".5", ",5").replace(".75", ",75").replace(".0", ",0"),
+                              WEIGHT, []),
+    "thousands": (people(weight='"{:,}"'), WEIGHT, ["--thousands ,"]),
+    "spaces between thousands": (people(";", weight="spaces"), WEIGHT, ["--delimiter ';'", "--thousands space"]),
+    "duplicate header": (people(head="relapsed,relapsed,weight,born"), RELAPSED, ["--column 2"]),
+    "header in capitals": (people(head="AGE,RELAPSED,WEIGHT,BORN"), RELAPSED, ["--column RELAPSED"]),
+    "blanks in the header": (people(head="age , relapsed , weight,born"), RELAPSED, []),
+    "comment above": ("# exported 2026-01-01\n\nSurvey\n" + CLEAN, RELAPSED, ["tail -n +4 a.csv > table.csv"]),
+    "Yes and No": (people(yes="Yes", no="No"), RELAPSED, ["--success Yes --failure No"]),
+    "classes 1 and 2": (people(yes="2", no="1"), RELAPSED, ["--success 2 --failure 1"]),
+    "blanks around cells": (people(pad=" "), RELAPSED, []),
+    "ISO dates": (
+        people(born="{}-05-31"),
+        BORN,
+        ["sed -E 's/([0-9]{4})-[0-9]{1,2}-[0-9]{1,2}/\\1/g' a.csv > years.csv"],
+    ),
+    "dotted dates": (
+        people(born="31.5.{}"),
+        BORN,
+        ["sed -E 's:[0-9]{1,2}[./][0-9]{1,2}[./]([0-9]{4}):\\1:g' a.csv > years.csv"],
+    ),
+    "no header": (
+        people(head=""),
+        (*RELAPSED[:2], "--column", "column2", *RELAPSED[4:]),
+        ["--no-header --columns column1,column2,column3,column4"],
+    ),
+}  # fmt: skip
+FAST = ("decimal commas", "duplicate header", "Yes and No", "utf-16")
+
+
+@pytest.fixture
+def read_exactly(dpbayes: Cli, monkeypatch: pytest.MonkeyPatch) -> Callable[..., ExactEvidence]:
+    """Return a function that gives the integers that a release reads; the release ends before it adds noise."""
+    found: list[ExactEvidence] = []
+    original = Source.statistics
+
+    def statistics(*arguments: Any) -> ExactEvidence:
+        found.append(original(*arguments))
+        raise SourceError("the integers are known")
+
+    monkeypatch.setattr(Source, "statistics", statistics)
+
+    def read(file: str, *request: str) -> ExactEvidence:
+        done = dpbayes("release", file, *request, "--eps", "1", "--out", f"{file}.out")
+        assert "the integers are known" in done.err, done.err
+        return found.pop()
+
+    return read
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in FAST else pytest.mark.slow) for name in VARIANTS]
+)
+def test_the_remedy_that_check_names_leads_to_the_right_answer(
+    name: str, dpbayes: Cli, place: Path, read_exactly: Callable[..., ExactEvidence]
+) -> None:
+    content, request, remedies = VARIANTS[name]
+    if name == "spaces between thousands":
+        lines = [";".join((str(a), r, f"{w:,}".replace(",", " "), y)) for a, r, w, y in PEOPLE]
+        content = "\n".join(["age;relapsed;weight;born", *lines]) + "\n"
+    if name == "quoted decimal commas":
+        lines = [f'{a},{r},"{w}",{y}'.replace(".", ",") for a, r, w, y in PEOPLE]
+        content, remedies = "\n".join(["age,relapsed,weight,born", *lines]) + "\n", ["--decimal ,"]
+    (place / "clean.csv").write_text(CLEAN, encoding="utf-8")
+    file = place / "a.csv"
+    file.write_bytes(content if isinstance(content, bytes) else content.encode())
+    out, data, flags = check(dpbayes, "a.csv", *request), "a.csv", list[str]()
+    for remedy in remedies:
+        assert remedy in out, out
+        if remedy.startswith("--"):
+            flags += shlex.split(remedy)
+        else:
+            subprocess.run(remedy, shell=True, check=True, cwd=place)
+            data = remedy.rpartition("> ")[2]
+    clean = [("relapsed" if part in {"column2", "RELAPSED"} else part) for part in request]
+    assert read_exactly(data, *request, *flags) == read_exactly("clean.csv", *clean)
+    settled = check(dpbayes, data, *request, *flags)
+    assert "the spec reads 120 of 120 cells" in settled
+    assert "not read" not in settled
 
 
 def test_check_names_files_that_must_be_converted(dpbayes: Cli, place: Path) -> None:
-    text = table(header="âge,relapsed")
-    (place / "w.csv").write_bytes(text.encode("cp1252"))
-    (place / "u.csv").write_bytes(text.encode("utf-16"))
-    (place / "b.csv").write_bytes(text.encode("utf-8-sig"))
-    (place / "c.csv").write_text("# exported 2026-01-01\nSurvey\n" + table(), encoding="utf-8")
-    (place / "d.csv").write_text(table().partition("\n")[2], encoding="utf-8")
-    assert "iconv -f cp1252 -t utf-8 w.csv" in check(dpbayes, "w.csv")
-    assert "iconv -f utf-16 -t utf-8 u.csv" in check(dpbayes, "u.csv")
+    (place / "b.csv").write_bytes(table(header="âge,relapsed").encode("utf-8-sig"))
     assert "byte-order mark" in (marked := check(dpbayes, "b.csv"))
     assert "what to do" not in marked
-    assert "tail -n +3 c.csv" in check(dpbayes, "c.csv")
-    assert "--no-header --columns column1,column2" in check(dpbayes, "d.csv")
+
+
+def test_columns_are_named_by_position_only_if_that_cannot_be_mistaken(dpbayes: Cli, place: Path) -> None:
+    (place / "a.csv").write_text("x,3,y\n1,0,0\n1,1,0\n", encoding="utf-8")
+    (place / "b.csv").write_text("x,,x\n1,0,0\n1,1,0\n", encoding="utf-8")
+    rate = ("--model", "beta-bernoulli", "--eps", "1")
+    assert "of 2 cells" in check(dpbayes, "a.csv", *rate, "--column", "3")
+    assert "3: the spec reads" in check(dpbayes, "a.csv", *rate, "--column", "3"), "the name wins"
+    refused = dpbayes("release", "a.csv", *rate, "--column", "1")
+    assert (refused.code, "no column '1'" in refused.err) == (4, True)
+    assert dpbayes("release", "b.csv", *rate, "--column", "2", "--out", "b").code == 0
+    assert dpbayes("release", "b.csv", *rate, "--column", "4").code == 4
+    assert "--column 1" in dpbayes("release", "b.csv", *rate, "--column", "x").err
+    (place / "c.csv").write_text("x,,y\n1,0,0\n1,1,0\n", encoding="utf-8")
+    person = dpbayes("release", "c.csv", *rate, "--column", "1", "--unit", "3", "--ledger", "other.sqlite")
+    assert person.code == 4, "a person is never a position"
+    assert "column 2 has no name" in check(dpbayes, "b.csv")
+
+
+def test_marks_that_cannot_work_are_refused(dpbayes: Cli, place: Path) -> None:
+    (place / "a.csv").write_text("x\n1\n", encoding="utf-8")
+    for flags in (["--thousands", "."], ["--decimal", ",", "--thousands", ","], ["--decimal", "x"],
+                  ["--thousands", "'", "--quote", "'"]):  # fmt: skip
+        assert dpbayes("release", "a.csv", *AGE, "--column", "x", "--eps", "1", *flags).code == 3
+
+
+def test_values_from_the_data_need_a_public_reason(dpbayes: Cli, place: Path) -> None:
+    (place / "a.csv").write_text(people(";", weight="comma"), encoding="utf-8")
+    header = dpbayes("spec", "init", "--from", "a.csv")
+    assert (header.code, "public_reason" in header.out, re.search(r"\byes\b", header.out)) == (0, False, None)
+    assert "columns: age, relapsed, weight, born" in header.out
+    (place / "h.yaml").write_text(header.out.replace("age", "relapsed"), encoding="utf-8")
+    assert dpbayes("release", "--spec", "h.yaml").code == 3, "a value that is left blank is not a default"
+    spec = dpbayes("spec", "init", "--from", "a.csv", "--not-private", "--column", "relapsed").out
+    assert 'success:\n    value: "yes"\n    public_reason: null\n' in spec
+    reasons = ("null", "''", "' '", "the form has two boxes, and no more")
+    for reason in reasons:
+        (place / "s.yaml").write_text(spec.replace("null", reason), encoding="utf-8")
+        for command in (["release"], ["plan", "--records", "120", "--trials", "2"], ["spec", "check", "s.yaml"]):
+            arguments = command if "check" in command else [*command, "--spec", "s.yaml"]
+            done = dpbayes(*arguments)
+            assert done.code == (0 if reason == reasons[-1] else 3), done.err
+            assert done.code == 0 or "domain.failure" in done.err
+    (place / "s.yaml").write_text(spec.replace("null", "the protocol, section 2"), encoding="utf-8")
+    assert dpbayes("release", "--spec", "s.yaml").code == 0
+    (bundle,) = place.glob("dpbayes-*")
+    stored = json.loads((bundle / "release.json").read_text())["spec"]["public_reasons"]
+    assert stored == dict.fromkeys(("domain.success", "domain.failure"), reasons[-1]), "another reason asks nothing new"
+    assert dpbayes("verify", bundle).code == 0
+
+
+def test_an_interrupted_check_speaks_of_a_check(dpbayes: Cli, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (place / "a.csv").write_text(table(), encoding="utf-8")
+
+    def interrupt(*_: object) -> None:
+        raise Interrupted(signal.SIGINT)
+
+    monkeypatch.setattr("dpbayes_cli.workflow.file_check.profile_columns", interrupt)
+    done = dpbayes("check", "a.csv")
+    assert (done.code, "the check was stopped" in done.err, "a release had begun" in done.err) == (130, True, False)
 
 
 @pytest.mark.parametrize(

@@ -166,7 +166,7 @@ def test_odd_names_are_written_as_they_are_and_escaped_in_reports(dpbayes: Cli, 
     text = dpbayes("report", "out").out
     parameters = [line for line in text.splitlines() if line.startswith(("| theta", "| parameter"))]
     n_bars = {line.replace("\\|", "").count("|") for line in parameters}
-    assert n_bars == {6, 7}, "the tables of the width and of the posterior"
+    assert n_bars == {6, 8}, "the tables of the width and of the posterior"
     assert "<b>" not in text.replace("\\<b\\>", "")
     assert "☃" in text
     for svg in html.split("<svg")[1:]:

@@ -6,16 +6,27 @@ from pathlib import Path
 
 import pytest
 
+from dpbayes_cli.base.errors import Interrupted
+from dpbayes_cli.main import cli
 from tests.conftest import ROOT, Cli
 
 COIN = ["plan", "--model", "beta-bernoulli", "--records", "100", "--json"]
+IMPUTED = ["--on-invalid", "impute:0"]
+REGRESSION = """
+model: logistic-regression
+domain:
+  target: {column: ill, values: ["no", "yes"]}
+  features: {age: {lower: 18, upper: 100}, dose: {lower: 0, upper: 1}}
+prior: {precision: 0.1}
+privacy: {epsilon: 0.001, delta: 1e-6}
+"""
 PAPER = [*COIN, "--on-invalid", "impute:0", "--prior", "alpha=6,beta=12", "--trials", "20"]
 
 
 def test_a_plan_touches_neither_data_nor_ledger(dpbayes: Cli, ledger_path: Path, place: Path) -> None:
-    planned = dpbayes(*COIN, "--eps", "1").json
+    planned = dpbayes(*COIN, "--eps", "1", "--trials", "20").json
     assert planned["parameters"] == {"scale": 2.0}
-    assert set(planned) == {"model", "mechanism", "parameters", "guarantee", "expected"}
+    assert set(planned) == {"model", "mechanism", "parameters", "guarantee", "expected", "sentences"}
     guarantee = planned["guarantee"]
     assert {"kind", "epsilon", "delta", "rho", "mu", "neighbors", "rdp", "order_max"} <= set(guarantee)
     assert (guarantee["kind"], guarantee["epsilon"], guarantee["delta"]) == ("pure", 1.0, 0.0)
@@ -76,3 +87,78 @@ def test_plan_prints_tables_as_text(dpbayes: Cli) -> None:
 def test_the_number_of_records_must_be_stated(dpbayes: Cli) -> None:
     for records in ([], ["--records", "0"], ["--records", "many"]):
         assert dpbayes("plan", "--model", "beta-bernoulli", "--eps", "1", *records).code == 2
+
+
+def test_a_plan_begins_with_what_to_expect(dpbayes: Cli) -> None:
+    shown = dpbayes(*COIN[:-1], "--eps", "0.5", "--trials", "20").out
+    first, rest = " ".join(shown.split("\n\n")[0].split()), shown.split("\n\n")[1]
+    assert first.startswith("At epsilon 0.5, expect a 90 % interval for theta about ")
+    assert "percentage points wide; without privacy it would be " in first
+    assert "scale" in rest
+    assert max(map(len, shown.splitlines())) <= 80
+
+
+def test_a_target_gives_the_smallest_epsilon_that_reaches_it(dpbayes: Cli) -> None:
+    """All epsilons see the same data: the plan at the found epsilon reaches the target, at 70 % of it it does not."""
+    wanted = 0.16
+    planned = dpbayes(*COIN, "--target-width", str(wanted), "--trials", "16").json
+    found = planned["target"]["found"]
+    assert found["low"] <= float(found["value"]) <= found["high"]
+    assert f"about {found['value']}" in planned["sentences"][0]
+    widths = [
+        dpbayes(*COIN, "--eps", str(share * float(found["value"])), "--trials", "16").json["expected"]["intervals"]
+        for share in (1.0, 0.7)
+    ]
+    reached, missed = (each["theta"]["width"]["median"] for each in widths)
+    assert reached <= 1.03 * wanted < missed  # three percent: the Monte Carlo error of the drawn posteriors
+
+
+def test_a_target_that_sampling_error_exceeds_asks_for_records(dpbayes: Cli) -> None:
+    planned = dpbayes(*COIN, "--target-sd", "0.001", "--trials", "8").json
+    assert planned["target"]["found"]["value"] is None
+    assert planned["sentences"][0].startswith("No epsilon up to 20 gives a standard deviation of theta of at most 0.1")
+    assert "times as many records" in planned["sentences"][0]
+
+
+@pytest.mark.parametrize(
+    ("request_flags", "warning"),
+    [
+        (["beta-bernoulli", "--eps", "0.0005"], "no narrower than before the release"),
+        (["logistic-regression", "--spec", "regression.yaml"], "no better than guessing the commonest class"),
+        (["beta-bernoulli", "--mechanism", "rdp-concentrated", "--eps", "0.01", *IMPUTED], "more about the prior"),
+    ],
+)
+def test_an_answer_that_is_worth_nothing_is_said_to_be(
+    dpbayes: Cli, place: Path, request_flags: list[str], warning: str
+) -> None:
+    (place / "regression.yaml").write_text(REGRESSION)
+    planned = dpbayes("plan", "--model", *request_flags, "--records", "100", "--trials", "8", "--json").json
+    assert any(each.startswith("WARNING: ") and warning in each for each in planned["sentences"])
+
+
+def test_a_regression_states_what_predictions_are_worth(dpbayes: Cli, place: Path) -> None:
+    (place / "regression.yaml").write_text(REGRESSION.replace("0.001", "1"))
+    planned = dpbayes("plan", "--spec", "regression.yaml", "--records", "5000", "--trials", "8", "--json").json
+    predictions = planned["expected"]["predictions"]
+    assert predictions["measure"] == "accuracy"
+    assert predictions["guessing_score"] < predictions["score"]["median"] <= predictions["nonprivate_score"] + 0.02
+    assert planned["sentences"][0].startswith("At epsilon 1 and delta 0.000001, expect about ")
+
+
+def test_an_interrupted_plan_speaks_of_a_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object) -> None:
+        raise Interrupted(2)
+
+    monkeypatch.setattr("dpbayes_cli.workflow.planning.simulate_plan", interrupt)
+    with pytest.raises(Interrupted) as caught:
+        cli.main([*COIN, "--eps", "1"], standalone_mode=False)
+    assert "a plan reads no data and charges nothing" in caught.value.hint
+
+
+def test_wrong_questions_are_refused(dpbayes: Cli) -> None:
+    unknown = dpbayes(*COIN, "--eps", "1", "--parameter", "thet", "--trials", "2")
+    assert (unknown.code, "theta" in unknown.err) == (3, True)
+    sought = dpbayes(*COIN, "--target-width", "0.1", "--parameter", "thet")
+    assert (sought.code, "theta" in sought.err) == (3, True)
+    assert dpbayes(*COIN, "--target-width", "0.1", "--compare").code == 2
+    assert dpbayes(*COIN, "--target-width", "0").code == 2

@@ -78,7 +78,7 @@ def test_plots_are_written_as_svg_files(dpbayes: Cli, bundle: Path) -> None:
     )
     written = dpbayes("report", bundle, "--format", "svg", "--out", "again", "--json").json
     assert (written["figures"], written["report"], written["out"]) == (
-        ["privacy-curve.svg", "renyi-curve.svg", "density-0.svg"],
+        ["density-0.svg", "privacy-curve.svg", "renyi-curve.svg"],
         None,
         "again",
     )

@@ -31,13 +31,15 @@ def test_the_check_refuses_what_release_would_refuse(dpbayes: Cli) -> None:
 
 def test_counts_of_valid_records_are_marked_not_private(dpbayes: Cli, coin: Path) -> None:
     Path("s.yaml").write_text(COIN)
-    counted = dpbayes("spec", "check", "s.yaml", "--against", coin, "--json").json
-    assert counted["NOT PRIVATE"] == {"successes": 60, "failures": 135, "invalid": 5, "records": 200}
-    assert "NOT PRIVATE" in dpbayes("spec", "check", "s.yaml", "--against", coin).out
+    refused = dpbayes("spec", "check", "s.yaml", "--against", coin)
+    assert (refused.code, f"dpbayes check {coin} --spec s.yaml" in refused.err) == (2, True)
+    (counted,) = dpbayes("check", coin, "--spec", "s.yaml", "--json").json["checked"]
+    assert (counted["invalid"], counted["records"]) == (5, 200)
     Path("numbers.csv").write_text("x\n3\n12\ny\n\n")
     Path("s.yaml").write_text("model: gamma-poisson\nprivacy: {epsilon: 1}\ndomain: {upper: 9}\n")
-    counted = dpbayes("spec", "check", "s.yaml", "--against", "numbers.csv", "--json").json["NOT PRIVATE"]
-    assert counted == {"valid": 2, "invalid": 2, "records": 4}  # a number beyond the bounds is clamped
+    (counted,) = dpbayes("check", "numbers.csv", "--spec", "s.yaml", "--json").json["checked"]
+    assert (counted["invalid"], counted["records"]) == (2, 4)  # a number beyond the bounds is clamped
     Path("people.csv").write_text("class,kind,flag,age\nyes,w,1,70\n,w,1,70\n")
     name = spec_file(naive_bayes())
-    assert dpbayes("spec", "check", name, "--against", "people.csv", "--json").json["NOT PRIVATE"]["records"] == 2
+    document = dpbayes("check", "people.csv", "--spec", name, "--json").json
+    assert (document["records"], document["valid"]) == (2, 1)

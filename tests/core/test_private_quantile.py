@@ -35,8 +35,8 @@ from dpbayes_cli.sources.parquet import ParquetSource
 from dpbayes_cli.sources.records import Dialect
 from dpbayes_cli.spec.bounds_section import require_bounded
 from dpbayes_cli.spec.release_spec import build_spec
-from dpbayes_cli.workflow.planning import simulate_with_private_bounds
 from dpbayes_cli.workflow.pricing import price
+from dpbayes_cli.workflow.simulated_releases import simulate_with_private_bounds
 from tests.statistical import assert_follows, assert_uniform
 
 Data = tuple[int | None, ...]
@@ -342,7 +342,7 @@ def test_posteriors_between_private_bounds_are_calibrated() -> None:
     planned, law = price(spec, 1000), spec.private_bounds
     assert law is not None
     for _ in range(300):
-        (rate,), observation = simulate_with_private_bounds(planned, law, 1000, rng)
+        (rate,), observation, _ = simulate_with_private_bounds(planned, law, 1000, rng)
         draws = infer(observation, "noise-aware", 199, rng, Effort(summary_draws=199)).draws[:, 0]
         ranks.append((float((draws < rate).sum()) + float(rng.random())) / 200)
     assert_uniform(ranks, 1e-6)

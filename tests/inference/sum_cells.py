@@ -20,7 +20,7 @@ from dpbayes_cli.models.beta_geometric import BetaGeometric
 from dpbayes_cli.models.gamma_exponential import GammaExponential
 from dpbayes_cli.models.gamma_poisson import GammaPoisson
 from dpbayes_cli.models.multivariate_normal import MultivariateNormal
-from dpbayes_cli.models.normal import Normal
+from dpbayes_cli.models.normal import Normal, NormalPrior
 from dpbayes_cli.models.normal_mean import NormalMean
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.noise import NoiseLaw
@@ -49,7 +49,7 @@ def models(outside: Outside = "clamp") -> dict[str, NoisyStatistics]:
         "gamma-exponential": GammaExponential(1.0, 8.0, 2.0, outside),
         "gamma-poisson": GammaPoisson(7, 5.0, 1.5, outside),
         "normal-mean": NormalMean(-2.0, 2.0, 1.0, 0.3, 1.0, outside),
-        "normal": Normal(-2.0, 3.0, 0.3, 2.0, 3.0, 3.0, outside),
+        "normal": Normal(-2.0, 3.0, NormalPrior(mean=0.3, strength=2.0, shape=3.0, rate=3.0), outside),
     }
     if outside == "clamp":
         # Prior sd of a number 0.5 in bounds of +-10: next to nothing is beyond them even in the tails of the prior.

@@ -21,10 +21,10 @@ def test_a_run_goes_on_until_it_has_the_effective_sample_size() -> None:
     assert posterior.diagnostics["r_hat"] <= 1.01
 
 
-def test_a_run_that_cannot_converge_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dpbayes_cli.inference.chains._MAX_ROUNDS", 1)
-    posterior = infer_counts(CASE, "chain", 100, np.random.default_rng(1), Effort(ess=900))
-    assert "not reached" in posterior.warnings[0]
+def test_a_run_that_ends_too_early_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dpbayes_cli.inference.chains._MAX_LENGTHS", 1)
+    posterior = infer_counts(CASE, "chain", 100, np.random.default_rng(1), Effort(ess=9000))
+    assert "9,000 are required" in posterior.warnings[0]
 
 
 def test_a_trace_is_evenly_thinned() -> None:

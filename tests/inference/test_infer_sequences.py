@@ -98,4 +98,4 @@ def test_one_state_is_naive_bayes() -> None:
     weight = counts[1].sum(axis=(0, 1)) + 1.0
     law = stats.beta(weight[0], weight[1:].sum())
     assert stats.kstest(posterior.draws[:, 2], law.cdf).pvalue > 1e-9
-    assert posterior.warnings == ()
+    assert all("the chains agree so far" in warning for warning in posterior.warnings)

@@ -35,7 +35,7 @@ from tests.inference.sum_cells import (
     models,
     simulate,
 )
-from tests.inference.test_record_laws import FAMILIES, code_masses
+from tests.models.number_laws import FAMILIES, code_masses
 from tests.plugins.staircase import Staircase
 
 if TYPE_CHECKING:
@@ -208,6 +208,27 @@ def test_a_sum_over_some_numbers_of_records_is_that_over_all(
         weights = np.exp(log_density - log_density.max(axis=0))
         posteriors.append(weights / weights.sum(axis=0))
     assert 0.5 * np.abs(posteriors[0] - posteriors[1]).sum(axis=0).max() < SMOOTH
+
+
+@pytest.mark.parametrize("epsilon", [0.02, 1.0])
+def test_the_prior_of_mostly_valid_records_is_that_of_enumeration(epsilon: float) -> None:
+    """With probability 1/2 all n records are valid; else p(number) is proportional to 1 / (1 + n - number)."""
+    family, n, column = FAMILIES["gamma-poisson"], 2000, NumericColumn("value", 0.0, 3.0, 3, True)
+    law, noise = NumberLaw(family, column, True), DiscreteLaplace(6 / epsilon)
+    numbers, grid = np.arange(n + 1.0), np.linspace(0.2, 0.9, 15)[:, None]
+    observed = np.array([[round(away * 6 / epsilon), 3 * n - round(away * 6 / epsilon)] for away in (-2, 0, 2)], float)
+    total = RecordCount("at-most", n, "mostly-valid")
+    found = all_log_likelihoods(NoisySums(law, (0, 0), noise, total, 3), law, observed, grid)
+    prior = 1.0 / (1.0 + n - numbers)
+    prior[-1] += prior.sum()
+    terms = np.empty((len(numbers), len(grid), len(observed)))
+    for m in numbers:
+        known = NoisySums(law, (0, 0), noise, RecordCount("known", int(m)), 3)
+        weight = np.log(prior[int(m)]) + noise.log_pmf((observed[:, 1] - 3 * m).astype(np.int64))
+        terms[int(m)] = all_log_likelihoods(known, law, observed, grid) + weight
+    shares = [np.exp(each - each.max(axis=0)) for each in (found, np.logaddexp.reduce(terms))]
+    left, right = (each / each.sum(axis=0) for each in shares)
+    assert 0.5 * np.abs(left - right).sum(axis=0).max() < SMOOTH
 
 
 UNBOUNDED = [(name, upper, n) for name in ("gamma-poisson", "beta-geometric") for upper in (1, 3, 4) for n in (1, 8)]

@@ -135,6 +135,7 @@ GEWEKE = {
     "normal, Gaussian, known": ("normal", True, True),
     "normal, Laplace, at most": ("normal", False, False),
     "multivariate-normal, Laplace, known": ("multivariate-normal", False, True),
+    "normal, Gaussian, at most, uniform": ("normal", True, False),
     "multivariate-normal, Gaussian, at most": ("multivariate-normal", True, False),
     "three columns, Laplace, at most: trajectories": ("three columns", False, False),
 }
@@ -150,6 +151,9 @@ class Joint:
         name, gaussian, complete = GEWEKE[case]
         model = models().get(name, THREE)
         cell = simulate(model, complete, n, "0.5", 1, gaussian)
+        if "uniform" in case:
+            total = replace(cell.observation.total, prior="uniform")
+            cell = replace(cell, observation=replace(cell.observation, total=total))
         self.rng = np.random.default_rng(seed)
         self.observation, self.law = cell.observation, cell.observation.law
         self.sampler = ScaleMixtureSampler(cell.observation, cell.observed, 8, self.rng)
@@ -157,8 +161,8 @@ class Joint:
         chains = JOINT_CHAINS
         points = self.law.draw_prior(chains, self.rng)[None]
         if not complete:
-            totals = self.rng.uniform(-0.5, n + 0.5, (1, chains, 1))
-            points = np.concatenate([points, totals], axis=-1)
+            last = self.rng.uniform(*self.range_of_number, (1, chains, 1))
+            points = np.concatenate([points, last], axis=-1)
         shape = (*points.shape[:2], cell.observed.shape[1])
         variance = cell.observation.noise.variance
         variances = variance * self.rng.standard_exponential(shape) if self.laplace else np.full(shape, variance)
@@ -166,6 +170,13 @@ class Joint:
         self.sampler._factor *= 0.6  # a posterior's spread; any frozen proposal will do
         self.sampler._whitening /= 0.6
         self.release(points, variances)
+
+    @property
+    def range_of_number(self) -> tuple[float, float]:
+        """The range of the coordinate of the number of records, in which its prior is uniform."""
+        n = self.observation.total.n
+        most = float(np.log1p(n))
+        return (-most, most) if self.observation.total.is_mostly_n else (-0.5, n + 0.5)
 
     def release(self, points: Floats, variances: Floats) -> None:
         """Draw new releases given points and variances."""
@@ -199,7 +210,8 @@ class Joint:
                 stats.ks_2samp(state.points[0, :, k], fresh[:, k], method="asymp").pvalue
             )
         if state.points.shape[-1] > self.law.dimension:
-            shares = (state.points[0, :, -1] + 0.5) / (self.observation.total.n + 1.0)
+            low, high = self.range_of_number
+            shares = (state.points[0, :, -1] - low) / (high - low)
             by_name["number of records"] = uniformity_p_value(shares)
         whitened = self.whitened()
         for k in range(whitened.shape[1]):

@@ -48,6 +48,8 @@ def operate(draw: random.Random, ledger: Ledger) -> object:
     if draw.random() < 0.5:
         asked = charge(epsilon, account=account, source=f"/data/{account}.csv", label=f"l{draw.randrange(6)}")
     kind = draw.randrange(7)
+    if draw.random() < 0.01:
+        return outcome(lambda: ledger.close_account(account, "so")[1])
     if kind == 0:
         return outcome(lambda: ledger.reserve(asked))
     if kind == 1:

@@ -110,6 +110,16 @@ def test_a_request_that_is_free_is_not_charged_again(ledger: Ledger) -> None:
     assert ledger.state().accounts["clinic"].spent == {"epsilon": Decimal(2)}
 
 
+def test_a_dead_fresh_draw_of_another_request_is_not_finished(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python can ask for a new draw under a name, which two requests may share."""
+    monkeypatch.setattr(charging, "is_running", lambda _owner: False)
+    asked = charge("0.5", label="monthly", fresh=True)
+    first = ledger.reserve(asked).release
+    other = ledger.reserve(replace(asked, request={"model": "n"}, request_digest="another")).release
+    assert other.release_id != first.release_id
+    assert ledger.reserve(asked).release.release_id == first.release_id
+
+
 def test_a_dead_fresh_draw_with_another_cost_is_not_finished(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     """With one more record the cost differs: the dead reservation stays charged, and a new draw is charged."""
     first = ledger.reserve(charge("0.5", fresh=True)).release

@@ -127,7 +127,7 @@ def test_limits_and_notices_from_the_shell(dpbayes: Cli, coin: Path) -> None:
         "limit": {"epsilon": "0.5"}, "spent": {"epsilon": "0.5"}, "remaining": {"epsilon": "0"},
     }  # fmt: skip
     assert shown["notice"] == "0.4"
-    assert "ada may spend epsilon 0.5, remaining epsilon 0" in dpbayes("budget", "show").err
+    assert "ada may spend epsilon 0.5, remaining epsilon 0" in dpbayes("budget", "show", "-v").err
     assert dpbayes("budget", "verify").code == 0
     for wrong in (["limit", "coin", "ada"], ["notify", "coin"], ["notify", "coin", "--at", "1.5"]):
         assert dpbayes("budget", *wrong).code == 2

@@ -309,7 +309,8 @@ def role(stored: PostgresLedger) -> Iterator[str]:
 def test_the_privileges_in_the_readme_are_enough_for_a_release(stored: PostgresLedger, role: str) -> None:
     import psycopg
 
-    (rights,) = re.findall(r"^```sql\n(.*?)^```$", (ROOT / "README.md").read_text(), re.DOTALL | re.MULTILINE)
+    page = (ROOT / "docs/how-to/two-hosts.md").read_text(encoding="utf-8")
+    (rights,) = re.findall(r"^```sql\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
     publish(stored.ledger, charge())
     clerk = Ledger(storage_at(stored.server.url(stored.database, role)))
     for right in rights.replace("analyst", role).splitlines():

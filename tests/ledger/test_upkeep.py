@@ -123,7 +123,7 @@ def test_restoring_a_backup_needs_a_human_where_there_is_an_anchor(
     adopted = dpbayes("budget", "adopt", "--reason", "disk died", "--json").json
     assert (adopted["adopted"], adopted["seen"][0]["sequence"], adopted["head"]["sequence"]) == (True, 3, 3)
     assert not dpbayes("budget", "adopt", "--reason", "disk died", "--json").json["adopted"]
-    shown = dpbayes("budget", "show")
+    shown = dpbayes("budget", "show", "-v")
     assert f"anchored at {tmp_path / 'anchor'}" in shown.err
     assert "disk died" in dpbayes("budget", "history", "d").out
     assert dpbayes("budget", "show", "--json").json["anchors"] == [str(tmp_path / "anchor")]
@@ -131,7 +131,7 @@ def test_restoring_a_backup_needs_a_human_where_there_is_an_anchor(
     assert dpbayes("budget", "anchor", "--none").code == 2
     assert dpbayes("budget", "anchor").code == 2
     assert dpbayes("budget", "anchor", "--none", "--reason", "retired", "--json").json["anchor"] is None
-    assert "no anchor is configured" in dpbayes("budget", "show").err
+    assert "no anchor is configured" in dpbayes("budget", "show", "-v").err
 
 
 def test_adopting_names_the_releases_that_may_have_been_drawn_already(

@@ -7,14 +7,14 @@ import pytest
 from scipy import stats
 
 from dpbayes_cli.core.columns import NumericColumn, Outside
-from dpbayes_cli.models.families.normal_records import NormalRecords
+from dpbayes_cli.models.families.normal_records import ConjugateNormalRecords
 
 
 @pytest.mark.parametrize("counted", [False, True])
 @pytest.mark.parametrize("outside", ["clamp", "drop"])
 def test_moments_of_normal_records_are_those_of_quadrature(outside: Outside, counted: bool) -> None:
     column = NumericColumn("value", -2.0, 3.0, 1 << 14, outside=outside)
-    law = NormalRecords(0.3, 2.0, 3.0, 3.0, column, counted)
+    law = ConjugateNormalRecords(column, counted, False, 0.3, 2.0, 3.0, 3.0)
     points = np.vstack([law.draw_prior(12, np.random.default_rng(3)), [[0.0, 4.0], [0.0, -5.0], [4.0, 0.0]]])
     first, second = law.moments(points)
     nodes, weights = np.polynomial.legendre.leggauss(60)

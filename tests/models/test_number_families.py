@@ -9,7 +9,7 @@ import pytest
 from dpbayes_cli.core.columns import NumericColumn, Outside
 from dpbayes_cli.core.noisy_observation import RecordLaw
 from dpbayes_cli.models.families.normal_numbers import interval_moments, interval_transform
-from dpbayes_cli.models.families.normal_records import NormalRecords
+from dpbayes_cli.models.families.normal_records import ConjugateNormalRecords
 from dpbayes_cli.models.families.number_families import NumberLaw
 from tests.models.number_laws import FAMILIES, code_masses
 
@@ -65,7 +65,7 @@ def test_moments_of_counted_records_are_those_of_all_records_divided_by_the_coun
     laws: list[RecordLaw]
     if name == "normal":
         column = NumericColumn("value", -1.0, 2.0, 1 << 14, outside="drop")
-        laws = [NormalRecords(0.2, 1.0, 2.0, 2.0, column, True, inside) for inside in (False, True)]
+        laws = [ConjugateNormalRecords(column, True, inside, 0.2, 1.0, 2.0, 2.0) for inside in (False, True)]
     else:
         laws = [NumberLaw(FAMILIES[name], column, True, inside) for inside in (False, True)]
     points = laws[0].draw_prior(5, np.random.default_rng(1))

@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dpbayes_cli.base.cell_grammar import MAX_CELL_BYTES
+from dpbayes_cli.base.cell_grammar import MAX_CELL_BYTES, POINT, NumberMarks
 from dpbayes_cli.core.columns import AnyColumn, Column, CutColumn, NumericColumn, RecordPolicy
 from dpbayes_cli.core.statistic import CodeCounts, CountAt, ExactEvidence, ProductOf, Statistic, TableCounts, Witness
 from dpbayes_cli.privacy.neighbors import Neighbors
@@ -34,7 +34,9 @@ SPELLINGS = (
     "%s{}",
     "\uff11", "\u0661", "1\n", "\n1", "1\r\n", "1\u2028", "1\u0085", "\u00a01", "1 \n", "x|", "1|", "|", "1;2", "--1",
     "+-1", ".", "e5", "1e", "1.5e+2", "1E2", "007", "10.", "l7", "$1", "[.]", "TRUE", "2.000000000000000001", "-3", "7",
-    "6.9999999999999999999", "0x10", "1d", "1f", "5e-324", "-1.7e308",
+    "6.9999999999999999999", "0x10", "1d", "1f", "5e-324", "-1.7e308", "1,5", "-1,5", "1,234.5", "1.234,5", "12,34.5",
+    "1'234", "1 234", " +1_234,25e-2", "1,234", "1.234", ",5", "5,", "1,234,567", "1,234567", "1234,567", "1,,234",
+    "1,234,", ",234", "0,001", "1,234e-3", "1.500e1", "1,5|", "1,234\n", "1,234\u00a0", "1,0", "-003,000",
 )  # fmt: skip
 COLUMNS: tuple[AnyColumn, ...] = (
     Column("level", ("1", "0", "it's", "\\", "-0", "\u00e9", "yes", '"', "1e400", "x|", "$1", "9007199254740993")),
@@ -58,6 +60,7 @@ class Asked:
     columns: tuple[AnyColumn, ...]
     policy: RecordPolicy = DROP
     most: int | None = None
+    marks: NumberMarks = POINT
 
 
 def questions() -> list[Asked]:
@@ -81,7 +84,11 @@ def questions() -> list[Asked]:
             Asked(products(huge, whole), (huge, whole), most=most),
             Asked(products(whole), (whole,), imputing, most),
         ]
-    return requests
+    for marks in map(NumberMarks, ",,...", (".", "", ",", "'", " ")):
+        requests.append(Asked(products(number, dropped), (number, dropped), most=3, marks=marks))
+        requests.append(Asked(products(whole), (whole,), imputing, marks=marks))
+    tabled = Statistic((), tables, 0, NOTHING, 0)
+    return [*requests, Asked(tabled, (level, other, cut), marks=NumberMarks(",", "_"))]
 
 
 def products(*columns: NumericColumn) -> Statistic:
@@ -96,7 +103,7 @@ def random_rows(seed: int, n_rows: int) -> list[list[str | None]]:
     """Return rows of the columns and of ``owner``, with each spelling in each column."""
     rng = random.Random(seed)
     rows: list[list[str | None]] = [[text] * len(COLUMNS) for text in SPELLINGS]
-    rows += [[rng.choice([*SPELLINGS, None, "1", "0", "2.5"]) for _ in COLUMNS] for _ in range(n_rows)]
+    rows += [[rng.choice([*SPELLINGS, None, *("1", "0", "2.5") * 8]) for _ in COLUMNS] for _ in range(n_rows)]
     owners = ["P1", " 1", "01", "1.0", "+1", "-1", "", None, "-0", "x1.0", "\u00e9", "1\n", "0" * 400 + "1", "it's",
               "\\"]  # fmt: skip
     owned = [[*row, rng.choice(owners)] for row in rows]
@@ -123,7 +130,7 @@ def bound(asked: Asked) -> UnitBound | None:
 
 
 def embedded(path: Path, asked: Asked) -> tuple[ExactEvidence, int | None]:
-    return answer(source_for(locate(str(path)), Dialect(), None, bound(asked)), asked)
+    return answer(source_for(locate(str(path)), Dialect(), None, bound(asked), marks=asked.marks), asked)
 
 
 def written(path: Path, rows: Sequence[Sequence[str | None]]) -> Path:

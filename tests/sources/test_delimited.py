@@ -172,7 +172,7 @@ def test_quoted_newlines_are_one_record_only_when_asked_for(place: Path) -> None
         (b"a,b\n1,2\n", "c", "no column 'c'"),
         (b"a,a\n1,2\n", "a", "more than once"),
         (b'"a\n1\n', None, "malformed"),
-        (b"\xff\n1\n", None, "malformed"),
+        (b"\xff\n1\n", None, "not UTF-8"),
     ],
 )
 def test_unusable_headers_are_refused_without_being_quoted(

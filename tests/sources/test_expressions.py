@@ -19,7 +19,7 @@ class ByExpressions(EngineSource):
     dialect = "duckdb"
 
     def __init__(self, path: Path, asked: Asked) -> None:
-        super().__init__(bound(asked))
+        super().__init__(bound(asked), asked.marks)
         self._path = path
 
     def close(self) -> None:

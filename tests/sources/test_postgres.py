@@ -63,7 +63,7 @@ def fill(server: Server, database: str, rows: Sequence[Sequence[str | None]], ta
 
 
 def source(server: Server, database: str, asked: Asked, table: str = "texts") -> PostgresSource:
-    return PostgresSource(parse_table_address(f"{server.url(database)}/{table}"), bound(asked))
+    return PostgresSource(parse_table_address(f"{server.url(database)}/{table}"), bound(asked), asked.marks)
 
 
 def test_postgres_agrees_with_the_embedded_reader(postgres: Server, database: str, tmp_path: Path) -> None:

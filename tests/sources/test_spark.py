@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from dpbayes_cli.base.cell_grammar import POINT
 from dpbayes_cli.base.errors import SourceError
 from dpbayes_cli.base.postgres_address import parse_table_address
 from dpbayes_cli.core.columns import Column, NumericColumn, RecordPolicy
@@ -62,8 +63,9 @@ def spark(test: Any) -> Any:
     return test
 
 
-def source(where: Any, unit: Any = None) -> SparkSource:
-    return SparkSource(locate_for_spark(str(where)), "local[2]", unit)
+def source(where: Any, asked: Asked | None = None) -> SparkSource:
+    bounds = (None, POINT) if asked is None else (bound(asked), asked.marks)
+    return SparkSource(locate_for_spark(str(where)), "local[2]", *bounds)
 
 
 @spark
@@ -74,10 +76,10 @@ def test_spark_agrees_with_the_embedded_reader(tmp_path: Path) -> None:
         written(tmp_path / f"part-{i}.parquet", rows[::-1][i::3])
     for asked in questions():
         expected = embedded(whole, asked)
-        assert answer(source(tmp_path / "part-*.parquet", bound(asked)), asked) == expected
+        assert answer(source(tmp_path / "part-*.parquet", asked), asked) == expected
     long = written(tmp_path / "long.parquet", long_rows())
     for asked in (questions()[0], questions()[8]):
-        assert answer(source(long, bound(asked)), asked) == embedded(long, asked)
+        assert answer(source(long, asked), asked) == embedded(long, asked)
 
 
 @spark
@@ -185,8 +187,8 @@ def test_three_engines_give_the_same_integers(postgres: Server, database: str, t
     for columns, statistic in ((levels[:1], counts), (levels, tables), (numbers, products(*numbers))):
         asked = Asked(statistic, columns, RecordPolicy(Neighbors.ADD_REMOVE, None, 3), 3)
         expected = embedded(whole, asked)
-        assert answer(PostgresSource(address, bound(asked)), asked) == expected
-        assert answer(source(tmp_path / "part-*.parquet", bound(asked)), asked) == expected
+        assert answer(PostgresSource(address, bound(asked), asked.marks), asked) == expected
+        assert answer(source(tmp_path / "part-*.parquet", asked), asked) == expected
         kept, units = expected
         assert units is not None
         assert N_RECORDS // 5 * 0.99 < units <= N_RECORDS // 5 + 1

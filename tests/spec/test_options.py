@@ -14,9 +14,9 @@ from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.mechanism import Mechanism
 from dpbayes_cli.core.model import Model
 from dpbayes_cli.core.registry import mechanism_type, model_names, model_type, supported_pairs, supporting_mechanisms
-from dpbayes_cli.spec.foreign_options import check_options
+from dpbayes_cli.spec.foreign_options import foreign_options
 from dpbayes_cli.spec.pair_flags import all_flags, flags_of
-from dpbayes_cli.spec.release_spec import ReleaseSpec, build_spec, spec_type
+from dpbayes_cli.spec.release_spec import ReleaseSpec, build_spec, former_spec, spec_type
 from dpbayes_cli.spec.schema import json_schema
 from dpbayes_cli.spec.stored_spec import stored_spec
 from dpbayes_cli.spec.template import template
@@ -43,14 +43,13 @@ def test_every_mechanism_refuses_every_option_that_it_does_not_read() -> None:
             section, _, name = key.partition(".")
             document = {"model": model.name, "mechanism": mechanism.name, section: {name: "1"}}
             if key in own or "." in name:
-                check_options(document, kind)
+                assert not [*foreign_options(document, kind)]
                 continue
-            with pytest.raises(SpecError) as error:
-                check_options(document, kind)
+            (error,) = foreign_options(document, kind)
             readers = [by.name for (of, by), options in read.items() if of is model and key in options]
-            assert error.value.where == key
-            assert repr(mechanism.name) in error.value.message
-            assert error.value.hint.endswith(", ".join(readers)) if readers else "no mechanism" in error.value.hint
+            assert error.where == key
+            assert repr(mechanism.name) in error.message
+            assert error.hint.endswith(", ".join(readers)) if readers else "no mechanism" in error.hint
             refused += 1
     assert refused > 1000
 
@@ -279,7 +278,8 @@ def test_no_id_of_a_request_has_changed() -> None:
     """A release's id hangs on them: a change here would charge old releases again."""
     paths = {path.stem: path for path in (ROOT / "configs" / "releases").glob("*.yaml")}
     for name, digests in IDS.items():
-        assert digests_of(build_spec(read_spec_file(paths[name])), 16) == digests, name
+        stated = read_spec_file(paths[name])
+        assert digests_of(former_spec(stated, build_spec(stated)) or build_spec(stated), 16) == digests, name
     for base, mechanism, privacy, sampling, *digests_stated in STATED:
         stated = {"mechanism": mechanism, "privacy": privacy, "sampling": sampling}
         assert digests_of(build_spec({**base, **stated}), 12) == tuple(digests_stated), stated

@@ -29,7 +29,7 @@ def test_scalars_stay_texts() -> None:
         ("[" * 100_000, "nested"),
         ("a: " + "{a: " * 50 + "1" + "}" * 50, "nested"),
         ("- x\n" * 60_000, "values"),
-        ("a: [1, 2\n", "not valid YAML"),
+        ("a: [1, 2\n", "line 1, column 4: a bracket is not closed"),
         ("a: \x00\n", "not valid YAML"),
         ("[a]: 1\n", "key must be a text"),
         ("? {a: 1}\n: 1\n", "key must be a text"),
@@ -60,9 +60,9 @@ def test_an_alias_bomb_is_refused_in_under_a_second(place: Path) -> None:
     [
         (b"x" * (1 << 19), "larger"),
         (b"\xff\xfe", "UTF-8"),
-        (b"- a\n", "mapping"),
-        (b"", "mapping"),
-        (b"just text", "mapping"),
+        (b"- a\n", "KEY: VALUE"),
+        (b"", "KEY: VALUE"),
+        (b"just text", "KEY: VALUE"),
     ],
 )
 def test_files_that_are_no_specs(content: bytes, why: str, place: Path) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).parents[2] / "dpbayes_cli"
 SENTENCE = re.compile(r"[^.!?]+(?:[.!?](?!\s|$)[^.!?]*)*[.!?]?")
-ABBREVIATION = re.compile(r"\b(e\.g|i\.e|sec|cf|vs|Thm|Alg|eq|et al)\.\s+")
+ABBREVIATION = re.compile(r"(\b(?:e\.g|i\.e|sec|cf|vs|Thm|Alg|eq|et al)|\.\.|(?:^|\s)\d)\.\s+")
 NO_SENTENCE = re.compile(r"Source: |SELECT |CREATE |\W*$")
 """Citations and statements of SQL."""
 ENTRY = re.compile(

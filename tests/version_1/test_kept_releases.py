@@ -85,6 +85,12 @@ def test_a_published_release_is_shown_again_for_nothing(name: str, kept: Path, d
         assert done.code == 0, done.err
         assert "shown again, and the data were not opened" in done.err
         assert (kept / out / "release.json").read_bytes() == (DATA / name / "release.json").read_bytes()
+    checked = dpbayes("verify", "again")
+    assert checked.code == 0, checked.err
+    assert "not checked: the digests that the ledger recorded of report.md" in checked.err
+    (kept / "again" / "report.md").write_text("changed")
+    changed = dpbayes("verify", "again")
+    assert (changed.code, "report.md: it is not the file that the ledger recorded" in changed.err) == (7, True)
     assert [each["remaining"] for each in dpbayes("budget", "show", "--json").json["accounts"]] == [
         each["remaining"] for each in before["accounts"]
     ]

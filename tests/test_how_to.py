@@ -1,4 +1,4 @@
-"""The recipes of the README's cookbook, run as they stand there."""
+"""The commands of the how-to guides, run as they stand there."""
 
 from __future__ import annotations
 
@@ -17,16 +17,13 @@ import yaml
 from tests.conftest import ROOT, SAMPLE_DATA, Cli
 from tests.postgres_server import Server
 
-COOKBOOK = re.search(r"^## Cookbook\n(.*?)^## ", (ROOT / "README.md").read_text(encoding="utf-8"), re.S | re.M)
 ACCOUNT = ["budget", "open", "clinic", "--epsilon", "3"]
 
 
-def recipe(title: str, language: str) -> str:
-    assert COOKBOOK is not None
-    section = re.search(rf"^### [^\n]*{title}[^\n]*\n(.*?)(?=^### |\Z)", COOKBOOK[1], re.S | re.M)
-    assert section is not None, title
-    (found,) = re.findall(rf"^```{language}\n(.*?)^```$", section[1], re.S | re.M)
-    return str(found)
+def recipe(page: str, language: str) -> str:
+    """Return the first block of a guide in one language."""
+    text = (ROOT / "docs" / "how-to" / f"{page}.md").read_text(encoding="utf-8")
+    return str(re.findall(rf"^```{language}\n(.*?)^```$", text, re.S | re.M)[0])
 
 
 @pytest.fixture
@@ -60,7 +57,7 @@ def charged(dpbayes: Cli) -> list[str]:
 def test_the_nightly_release_charges_a_night_once(clinic: Path, dpbayes: Cli) -> None:
     assert dpbayes(*ACCOUNT).code == 0
     script = clinic / "nightly"
-    script.write_text(recipe("from cron", "sh"))
+    script.write_text(recipe("nightly-job", "sh"))
     script.chmod(0o755)
     for _ in range(2):
         done = run(str(script), cwd=clinic.parent)
@@ -74,7 +71,7 @@ def test_the_nightly_release_charges_a_night_once(clinic: Path, dpbayes: Cli) ->
 
 def test_the_nightly_release_fails_aloud(clinic: Path) -> None:
     script = clinic / "nightly"
-    script.write_text(recipe("from cron", "sh"))
+    script.write_text(recipe("nightly-job", "sh"))
     done = run("sh", str(script))
     assert done.returncode == 5
     assert "budget open" in done.stderr
@@ -84,7 +81,7 @@ def test_the_nightly_release_fails_aloud(clinic: Path) -> None:
 @pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
 def test_make_releases_once(clinic: Path, dpbayes: Cli) -> None:
     assert dpbayes(*ACCOUNT).code == 0
-    (clinic / "Makefile").write_text(recipe("make", "make"))
+    (clinic / "Makefile").write_text(recipe("make-and-ci", "make"))
     for _ in range(2):
         done = run("make", "out/2026-q4.html")
         assert done.returncode == 0, done.stderr
@@ -98,7 +95,7 @@ def test_make_releases_once(clinic: Path, dpbayes: Cli) -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("jq") is None, reason="jq is not installed")
 def test_the_ci_job_fails_on_a_budget(clinic: Path, dpbayes: Cli) -> None:
-    lines = yaml.safe_load(recipe("CI job", "yml"))["budget"]["script"]
+    lines = yaml.safe_load(recipe("make-and-ci", "yml"))["budget"]["script"]
     assert len(lines) == 3
     assert dpbayes(*ACCOUNT).code == 0
 
@@ -112,7 +109,7 @@ def test_the_ci_job_fails_on_a_budget(clinic: Path, dpbayes: Cli) -> None:
 
 @pytest.mark.slow
 def test_two_hosts_share_a_ledger(clinic: Path, database: str, postgres: Server) -> None:
-    script = recipe("Two hosts", "sh")
+    script = recipe("two-hosts", "sh")
     (address,) = re.findall(r"'(postgresql://[^']*)'", script)
     for host in ("berlin", "paris"):
         work = clinic.parent / host
@@ -142,16 +139,3 @@ def test_a_table_in_a_warehouse(clinic: Path, dpbayes: Cli, database: str, postg
     assert done.returncode == 0, done.stderr
     assert charged(dpbayes) == ["2026-q4"]
     assert json.loads((clinic / "out" / "release.json").read_text())["n_records"] == 1500
-
-
-def test_python_reads_a_bundle(clinic: Path, dpbayes: Cli) -> None:
-    (clinic / "out").rmdir()
-    assert dpbayes("release", "--spec", "clinic.yaml", "--out", "out").code == 0
-    done = run(sys.executable, "-W", "ignore", "-c", recipe("in Python", "python"))
-    assert done.returncode == 0, done.stderr
-    first, head, row = done.stdout.strip().splitlines()
-    assert first == "0.5"
-    assert head.split()[:2] == ["mean", "sd"]
-    mean = json.loads((clinic / "out" / "release.json").read_text())["posterior"]["theta"]["mean"]
-    assert 0.25 < mean < 0.36
-    assert float(row.split()[1]) == pytest.approx(mean, abs=0.002)  # of 4,000 samples with an sd of 0.0125

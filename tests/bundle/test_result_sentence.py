@@ -1,0 +1,180 @@
+"""The first lines of a result: one sentence for a reader who knows no statistics, and the width that privacy costs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from dpbayes_cli.bundle.document import ParameterSummary, ReleaseDocument, Width
+from dpbayes_cli.bundle.read import read_document
+from dpbayes_cli.bundle.report.digits import percent, rounded
+from dpbayes_cli.bundle.report.result_sentence import privacy_width_sentence, result_lines, result_sentence
+from dpbayes_cli.spec.release_spec import build_spec
+from tests.conftest import SAMPLE_DATA, Cli
+
+CLINIC = f"{SAMPLE_DATA / 'clinic.csv'}"
+BINARY = "--model beta-bernoulli --column relapse --success yes --failure no --eps 1"
+
+
+def released(dpbayes: Cli, flags: str) -> ReleaseDocument:
+    done = dpbayes("release", CLINIC, *flags.split(), "--out", "out")
+    assert done.code == 0, done.err
+    return read_document(Path("out"))
+
+
+def with_posterior(document: ReleaseDocument, quantiles: Mapping[str, tuple[float, float, float]]) -> ReleaseDocument:
+    """Return the document with these 5 % quantiles, medians and 95 % quantiles."""
+    posterior = {
+        name: ParameterSummary(mean=median, sd=1.0, q05=low, q50=median, q95=high)
+        for name, (low, median, high) in quantiles.items()
+    }
+    return replace(document, posterior=posterior)
+
+
+NUMBERS = {"lower": 0, "upper": 120}
+BOX = {"x": {"values": ["a", "b", "c"]}, "t": {"values": ["no", "yes"]}}
+
+
+@pytest.mark.parametrize(
+    ("model", "domain", "posterior", "sentence"),
+    [
+        (
+            "beta-bernoulli",
+            {"success": "2", "failure": "1"},
+            [(0.197, 0.262, 0.328)],
+            "About 26 % of valid records have c = 2 (90 % interval 20 % to 33 %),",
+        ),
+        (
+            "normal-mean",
+            {**NUMBERS, "variance": 9},
+            [(51.93, 52.51, 53.09)],
+            "The mean of c is about 52.5 (90 % interval 51.9 to 53.1),",
+        ),
+        (
+            "normal",
+            NUMBERS,
+            [(51.93, 52.51, 53.09), (100.0, 121.0, 144.0)],
+            "The mean of c is about 52.5 (90 % interval 51.9 to 53.1), and the standard deviation is about 11.0 "
+            "(90 % interval 10.0 to 12.0),",
+        ),
+        (
+            "gamma-exponential",
+            {"upper": 60},
+            [(0.08, 0.1, 0.125)],
+            "The mean of c is about 10.0 (90 % interval 8.0 to 12.5),",
+        ),
+        (
+            "beta-geometric",
+            {"upper": 9},
+            [(0.2, 0.25, 0.3)],
+            "About 25 % of attempts succeed, if c counts the failures before the first success (90 % interval 20 % to "
+            "30 %),",
+        ),
+        (
+            "dirichlet-categorical",
+            {"categories": ["a", "b", "c"]},
+            [(0.1, 0.2, 0.3), (0.5, 0.6, 0.7), (0.15, 0.2, 0.25)],
+            "About 60 % of valid records have c = b (90 % interval 50 % to 70 %), about 20 % of valid records have "
+            "c = a (90 % interval 10 % to 30 %), and about 20 % of valid records have c = c (90 % interval 15 % to "
+            "25 %),",
+        ),
+        (
+            "linear-regression",
+            {"target": {"column": "y", **NUMBERS}, "features": {"a": NUMBERS, "b": {"lower": 0, "upper": 1}}},
+            [(1.0, 2.0, 3.0), (0.1, 0.2, 0.3), (-9.0, -8.0, -7.0), (1.0, 2.0, 3.0)],
+            "How y depends on 2 columns was estimated: with a 1 higher and the other columns equal, the mean of y "
+            "changes by about 0.20 (90 % interval 0.10 to 0.30),",
+        ),
+        (
+            "naive-bayes",
+            {"target": "t", "variables": BOX},
+            [(0.1, 0.2, 0.3)] * 6 + [(0.6, 0.7, 0.8), (0.2, 0.3, 0.4)],
+            "How t and 1 other column depend on each other was estimated: about 70 % of valid records have t = no "
+            "(90 % interval 60 % to 80 %),",
+        ),
+    ],
+)
+def test_the_sentence_names_column_estimate_interval_and_guarantee(
+    dpbayes: Cli, model: str, domain: dict[str, Any], posterior: list[tuple[float, float, float]], sentence: str
+) -> None:
+    stated = {"model": model, "domain": domain, "privacy": {"epsilon": "1"}, "on_invalid": "drop"}
+    spec = build_spec({**stated, **({} if "target" in domain else {"column": "c"})})
+    parameters = dict(zip(spec.build_model(None).parameters, posterior, strict=True))
+    document = replace(released(dpbayes, BINARY), model=model, spec=spec.stated_in_full)
+    shown = result_sentence(with_posterior(document, parameters))
+    assert shown == f"{sentence} under epsilon 1 for replace-one neighbors."
+
+
+def test_a_single_draw_has_no_interval_and_a_guarantee_states_its_delta(dpbayes: Cli) -> None:
+    document = released(dpbayes, f"{BINARY} --mechanism ops --on-invalid impute:no")
+    assert "(one private draw from the posterior; a draw has no interval), under epsilon 1 for" in result_sentence(
+        document
+    )
+    assert privacy_width_sentence(document) == ""
+    few = replace(document, draws=[[0.2], [0.3], [0.25]])
+    few = with_posterior(few, {"theta": (0.2, 0.25, 0.3)})
+    assert (
+        "about 25 % of records have relapse = yes (3 private draws are from 20 % to 30 %)"
+        in result_sentence(few).lower()
+    )
+    approximate = replace(document, guarantee=replace(document.guarantee, delta=1e-6))
+    assert result_sentence(approximate).endswith("under epsilon 1 and delta 0.000001 for replace-one neighbors.")
+
+
+def test_the_width_that_is_due_to_privacy(dpbayes: Cli) -> None:
+    """The standard deviations .6^2 + .8^2 = 1: without noise, 60 % of the width remains."""
+    document = with_posterior(released(dpbayes, BINARY), {"theta": (0.2, 0.25, 0.3)})
+    document = replace(document, width={"theta": Width(sd_data=0.6, sd_noise=0.8)})
+    assert privacy_width_sentence(document) == (
+        "About 40 % of the width of this interval is due to the noise that was added for privacy; without this noise, "
+        "the interval would be about 6.0 percentage points wide."
+    )
+    tiny = replace(document, width={"theta": Width(sd_data=0.9999, sd_noise=0.01)})
+    assert privacy_width_sentence(tiny).startswith("Less than 1 % of the width of this interval")
+    naive = replace(document, inference=replace(document.inference, method="naive", warnings=["it is too narrow"]))
+    assert privacy_width_sentence(naive) == ""
+    assert result_lines(naive)[0] == "WARNING: it is too narrow"
+
+
+def test_titles_and_intervals_change_what_is_shown_and_not_the_request(dpbayes: Cli) -> None:
+    first = dpbayes("release", CLINIC, *BINARY.split(), "--out", "out", "--title", "Relapse <1 year>")
+    assert first.out.splitlines()[0] == "Relapse <1 year>"
+    again = dpbayes("release", CLINIC, *BINARY.split(), "--out", "out", "--title", "another", "--interval", "0.5")
+    assert again.code == 0
+    assert "is shown again" in again.err
+    assert again.out.splitlines()[0] == "Relapse <1 year>"
+    assert "(50 % interval" in again.out
+    assert "25 %" in again.out
+    assert dpbayes("report", "out").out.startswith("# Relapse \\<1 year\\>\n\nAbout ")
+    assert "(95 % interval" in dpbayes("report", "out", "--interval", "0.95").out
+    page = dpbayes("report", "out", "--format", "html", "--interval", "0.95").out
+    assert "<h1>Relapse &lt;1 year&gt;</h1>" in page
+    assert "95 % interval" in page
+    assert "(95 % interval" in dpbayes("infer", "out", "--interval", "0.95").out
+    assert dpbayes("verify", "out").code == 0
+    assert json.loads(Path("out/release.json").read_text())["title"] == "Relapse <1 year>"
+    wide, narrow = ([float(x) for x in line.split()[3:6:2]] for line in (row(again.out), row(first.out)))
+    assert narrow[0] < wide[0] < wide[1] < narrow[1], "the 50 % interval lies inside the 90 % interval"
+    for bad in ("", "two\nlines", "x" * 201):
+        assert dpbayes("release", CLINIC, *BINARY.split(), "--fresh", "--title", bad).code == 2
+    for level in ("0", "1", "95"):
+        assert dpbayes("report", "out", "--interval", level).code == 2
+
+
+def row(printed: str) -> str:
+    return next(line for line in printed.splitlines() if line.startswith("theta"))
+
+
+def test_numbers_have_the_digits_that_their_interval_warrants() -> None:
+    assert [rounded(52.47, width) for width in (1.2, 12.0, 0.0123, 120.0)] == ["52.5", "52", "52.470", "50"]
+    assert rounded(-0.001, 1.0) == "0.0"
+    assert rounded(1234567.0, 1234.0) == "1,234,600"
+    assert rounded(1.23456e-9, 1e-10) == "1.23e-09"
+    assert rounded(0.123456, 0.0) == "0.1235"
+    assert rounded(9.96, 0.999) == "10.0"
+    assert percent(0.262, 0.131) == "26 %"

@@ -1,0 +1,166 @@
+"""Files that are read otherwise than they were meant: each is refused before the charge, or told in the first line.
+
+At epsilon 3 the noise on the number of valid records has a scale below 2; each file is at least 15 records, that is
+more than 7 scales, away from the border of its verdict, so that a test fails falsely with probability below 0.001.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Cli
+
+N = 300
+RATE = ["--model", "beta-bernoulli", "--column", "x"]
+YES_NO = [*RATE, "--success", "yes", "--failure", "no"]
+MEAN = ["--model", "normal-mean", "--column", "x", "--lower", "0", "--upper", "10000", "--variance", "1e6"]
+NAIVE = "WARNING: the naive (plug-in) posterior ignores the noise and is too narrow\n"
+MEAN += ["--inference", "naive"]  # the posterior plays no part here, and this one is fast
+PRIVATE_N = ["--neighbors", "add-remove"]
+KINDS = ["--model", "dirichlet-categorical", "--column", "x", "--categories", "red,green,blue"]
+
+
+def column(*cells: str, header: str = "x", n: int = N) -> str:
+    """Return a file of one column in which the given cells take turns."""
+    return "\n".join([header, *(cells[i % len(cells)] for i in range(n))]) + "\n"
+
+
+FEW = "WARNING: only about "
+SOME = "note: about "
+TOLD = {
+    "classes coded 1 and 2": (column("1", "1", "1", "2"), RATE, SOME),
+    "classes coded 1 and 2, private n": (column("1", "1", "1", "2"), [*RATE, *PRIVATE_N], "note: the released counts"),
+    "texts in capitals": (column("Yes", "No"), YES_NO, FEW),
+    "texts in capitals, private n": (column("Yes", "No"), [*YES_NO, *PRIVATE_N], "WARNING: noise alone"),
+    "some texts in capitals": (column("yes", "no", "Yes", "yes"), YES_NO, SOME),
+    "texts in single quotes": (column("'yes'", "'no'"), YES_NO, FEW),
+    "stand-in for every cell": (
+        column("Yes", "No"),
+        [*YES_NO, "--on-invalid", "impute:no"],
+        "note: invalid cells count",
+    ),
+    "draws": (
+        column("Yes", "No"),
+        [*YES_NO, "--on-invalid", "impute:no", "--mechanism", "ops"],
+        "note: invalid cells count",
+    ),
+    "numbers in single quotes": (column("'12'", "'31'"), MEAN, FEW),
+    "thousands": (column('"1,234.5"', '"5,600.0"'), MEAN, FEW),
+    "decimal commas that split the record": (column("1,5", "2,25"), MEAN, FEW),
+    "decimal commas": (column("1,5", "2,25"), [*MEAN, "--delimiter", ";"], FEW),
+    "dates": (column("2026-01-31"), MEAN, FEW),
+    "categories in capitals": (column("RED", "GREEN", "BLUE"), KINDS, FEW),
+    "one category in capitals": (column("red", "GREEN", "blue"), KINDS, SOME),
+    "header only, private n": ("x\n", [*RATE, *PRIVATE_N], "WARNING: noise alone"),
+}
+
+
+@pytest.mark.parametrize("name", TOLD)
+def test_a_result_that_few_records_support_says_so_in_its_first_line(name: str, dpbayes: Cli, place: Path) -> None:
+    text, request, begins = TOLD[name]
+    (place / "a.csv").write_text(text, encoding="utf-8")
+    result = dpbayes("release", "a.csv", *request, "--eps", "3", "--out", "out", "-q")
+    assert result.code == 0, result.err
+    assert result.out.startswith(begins), result.out
+    assert "dpbayes check FILE" in " ".join(result.out.split()), result.out
+    if not begins.startswith("note: invalid"):
+        assert (place / "out/report.md").read_text(encoding="utf-8").split("\n\n")[1].startswith(begins)
+
+
+def test_the_first_line_names_the_texts_that_were_expected(dpbayes: Cli, place: Path) -> None:
+    (place / "a.csv").write_text(column("1", "1", "1", "2"), encoding="utf-8")
+    result = dpbayes("release", "a.csv", *RATE, "--eps", "3", "--json")
+    assert "\nnote: about " in result.err, "a script that reads the JSON sees it on stderr"
+    valid = result.json["valid_records"]
+    assert valid["q05"] - 10 <= 225 <= valid["q95"] + 10
+    assert valid["q05"] <= valid["mean"] <= valid["q95"]
+    shown = " ".join(dpbayes("release", "a.csv", *RATE, "--eps", "3", "--out", "again").out.split())
+    assert "Valid cells hold '1' or '0'." in shown
+    assert "--success, --failure" in shown
+
+
+NETWORK = """
+model: naive-bayes
+domain:
+  target: ill
+  variables:
+    ill: {values: ["yes", "no"]}
+    smoker: {values: ["yes", "no"]}
+    drinker: {values: ["yes", "no"]}
+privacy: {epsilon: 30}
+inference: {method: naive}
+"""
+
+
+@pytest.mark.parametrize(("cells", "begins"), [("yes,no,Yes", FEW), ("Yes,no,yes", FEW), ("yes,no,yes", "How ill")])
+@pytest.mark.parametrize("mechanism", ["laplace", pytest.param("fourier-laplace", marks=pytest.mark.slow)])
+def test_one_column_of_several_that_holds_other_texts_is_told(
+    mechanism: str, cells: str, begins: str, dpbayes: Cli, place: Path
+) -> None:
+    (place / "a.csv").write_text("ill,smoker,drinker\n" + f"{cells}\n" * N, encoding="utf-8")
+    (place / "a.yaml").write_text(f"{NETWORK}mechanism: {mechanism}\n", encoding="utf-8")
+    assert dpbayes("budget", "open", "a", "--eps", "30").code == 0
+    result = dpbayes("release", "a.csv", "--spec", "a.yaml", "-q")
+    assert result.code == 0, result.err
+    assert result.out.removeprefix(NAIVE).startswith(begins), result.out
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        [*YES_NO, "--on-invalid", "impute:no"],
+        [*YES_NO, "--on-invalid", "impute:no", *PRIVATE_N],
+        [*KINDS, "--on-invalid", "impute:red"],
+        pytest.param(
+            [*YES_NO, "--on-invalid", "impute:no", "--unit", "who", "--max-contributions", "2", "--records", "300"],
+            marks=pytest.mark.slow,
+        ),
+    ],
+)
+def test_stand_ins_are_not_taken_for_valid_records(options: list[str], dpbayes: Cli, place: Path) -> None:
+    (place / "a.csv").write_text("x,who\n" + "".join(f"Yes,{i}\n" for i in range(N)), encoding="utf-8")
+    result = dpbayes("release", "a.csv", *options, "--eps", "3", "--json")
+    assert result.code == 0, result.err
+    assert result.json["valid_records"] is None
+    printed = dpbayes("release", "a.csv", *options, "--eps", "3", "--out", "again").out
+    assert printed.startswith("note: invalid cells counted as "), printed
+
+
+REFUSED = {
+    "header only": ("x\n", RATE, 4),
+    "nothing": ("", RATE, 4),
+    "another separator": (column("1;2", header="x;y"), RATE, 4),
+    "header in capitals": (column("1", "0", header="X"), RATE, 4),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_file_that_cannot_be_meant_is_refused_before_the_charge(name: str, dpbayes: Cli, place: Path) -> None:
+    text, request, code = REFUSED[name]
+    (place / "a.csv").write_text(text, encoding="utf-8")
+    result = dpbayes("release", "a.csv", *request, "--eps", "3")
+    assert result.code == code, result.err
+    assert "charged epsilon" not in result.err
+    assert not dpbayes("budget", "show", "--json").json["accounts"]
+
+
+RIGHT = {
+    "blanks around texts": (column("yes ", " no", header=" x"), YES_NO),
+    "a rate": (column("1", "0"), RATE),
+    "a rare outcome": (column(*["0"] * 9, "1"), RATE),
+    "a mean": (column("4000", "5000"), MEAN),
+    "categories": (column("red", "green", "blue"), KINDS),
+    "private n": (column("1", "0"), [*RATE, *PRIVATE_N]),
+    "units": ("x,who\n" + "".join(f"{i % 2},{i}\n" for i in range(N)), [*RATE, "--unit", "who"]),
+}
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_a_result_of_valid_records_has_no_warning(name: str, dpbayes: Cli, place: Path) -> None:
+    text, request = RIGHT[name]
+    (place / "a.csv").write_text(text, encoding="utf-8")
+    result = dpbayes("release", "a.csv", *request, "--eps", "3", "-q")
+    assert result.code == 0, result.err
+    assert not result.out.removeprefix(NAIVE).startswith(("WARNING", "note")), result.out

@@ -1,0 +1,137 @@
+"""Default priors: derived from the public bounds, written into the spec, and weak where data say little."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.special import ndtr
+
+from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.core.noisy_observation import NoisySums
+from dpbayes_cli.core.section import require_type
+from dpbayes_cli.core.statistic import evaluate
+from dpbayes_cli.inference.sums.one_parameter import grid_density
+from dpbayes_cli.models.families.bounded_vectors import BoundedRegressionRecords
+from dpbayes_cli.models.families.number_families import NumberLaw
+from dpbayes_cli.models.gamma_poisson import GammaPoisson
+from dpbayes_cli.models.linear_regression import LinearRegression
+from dpbayes_cli.models.multivariate_normal import MultivariateNormal
+from dpbayes_cli.models.normal import Normal
+from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
+from dpbayes_cli.spec.release_spec import ReleaseSpec, build_spec
+from tests.statistical import assert_uniform
+
+AGES = {"lower": 20, "upper": 100}
+TARGET = {"target": {"column": "y", **AGES}, "features": {"a": {"lower": 0, "upper": 10}}}
+
+
+def spec(model: str, domain: dict[str, Any], **prior: Any) -> ReleaseSpec:
+    return build_spec({"model": model, "domain": domain, "prior": prior, "privacy": {"epsilon": "1"}})
+
+
+@pytest.mark.parametrize(
+    ("model", "domain", "prior", "expected"),
+    [
+        ("normal-mean", {**AGES, "variance": 100}, {}, {"mean": 60.0, "variance": 1600.0}),
+        ("normal-mean", {**AGES, "variance": 2500}, {"mean": 50}, {"mean": 50.0, "variance": 2500.0}),
+        ("normal", AGES, {}, {"spread": 1.0}),
+        ("normal", {"lower": -3, "upper": 3}, {"strength": 2},
+         {"mean": 0.0, "strength": 2.0, "shape": 2.0, "rate": 2.0}),
+        ("gamma-poisson", {"upper": 20}, {}, {"shape": 1.0, "rate": 0.05}),
+        ("gamma-poisson", {"upper": 1_000_000}, {}, {"shape": 1.0, "rate": 1e-6}),
+        ("gamma-exponential", {"upper": 20}, {}, {"shape": 0.5, "rate": 0.2}),
+        ("gamma-exponential", {"upper": 1e12}, {}, {"shape": 0.5, "rate": 1e10}),
+        ("multivariate-normal", {"columns": {"a": AGES}}, {}, {"spread": 1.0}),
+        ("multivariate-normal", {"columns": {"a": AGES}}, {"freedom": 5}, {"strength": 1.0, "freedom": 5.0}),
+        ("linear-regression", TARGET, {}, {"spread": 1.0}),
+        ("linear-regression", {**TARGET, "variance": 4}, {},
+         {"strength": 1.0, "slope_strength": 0.1, "variance_strength": 0.2}),
+    ],
+)  # fmt: skip
+def test_the_spec_states_the_default_that_fits_the_bounds(
+    model: str, domain: dict[str, Any], prior: dict[str, Any], expected: dict[str, float]
+) -> None:
+    built = spec(model, domain, **prior)
+    values = built.stated_in_full["prior"]
+    assert {key: value for key, value in values.items() if value not in (None, {})} == pytest.approx(expected)
+    again = build_spec(built.stated_in_full)
+    assert (again.prior, again.request_digest) == (built.prior, built.request_digest)
+    assert again.build_model() == built.build_model()
+
+
+@pytest.mark.parametrize(
+    ("model", "domain", "prior"),
+    [
+        ("normal", AGES, {"spread": 1, "mean": 3}),
+        ("multivariate-normal", {"columns": {"a": AGES}}, {"spread": 1, "mean": {"a": 3}}),
+        ("linear-regression", TARGET, {"spread": 1, "strength": 3}),
+        ("linear-regression", {**TARGET, "variance": 4}, {"spread": 1}),
+    ],
+)
+def test_keys_of_two_priors_are_refused(model: str, domain: dict[str, Any], prior: dict[str, Any]) -> None:
+    with pytest.raises(SpecError, match="spread"):
+        spec(model, domain, **prior).build_model()
+
+
+def test_a_prior_on_private_bounds_follows_the_bounds_that_were_found() -> None:
+    private = {"low": "0", "high": "128", "epsilon": "0.1"}
+    built = build_spec(
+        {"model": "normal-mean", "domain": {"variance": 4}, "bounds": {"private": private}, "privacy": {"epsilon": "1"}}
+    )
+    assert built.stated_in_full["prior"] == {"mean": None, "variance": None}
+    assert vars(built.build_model((32.0, 64.0)))["prior_mean"] == 48.0
+    assert vars(built.build_model())["prior_mean"] == 64.0
+
+
+def test_the_bounded_prior_is_the_one_that_it_is_said_to_be() -> None:
+    """Means uniform, sds half-normal given the mean, correlations uniform, in every law; false fail 1e-6 each."""
+    normal = require_type(spec("normal", AGES, spread=0.5).build_model(), Normal)._law(False, False)
+    vector = require_type(spec("multivariate-normal", {"columns": {"a": AGES, "b": AGES}}).build_model(),
+                          MultivariateNormal).law(False)  # fmt: skip
+    for law, spread in ((normal, 0.5), (vector, 1.0)):
+        drawn = law.parameters(law.draw_prior(4000, np.random.default_rng(1)))
+        variance = drawn[:, 1] if law is normal else drawn[:, 2]
+        share = (drawn[:, 0] - 20.0) / 80.0
+        ratio = np.sqrt(variance) / (spread * 80.0 * share * (1.0 - share))
+        assert_uniform(share, 1e-6)
+        assert_uniform(2.0 * ndtr(ratio) - 1.0, 1e-6)
+        if law is vector:
+            assert_uniform((drawn[:, 3] / np.sqrt(drawn[:, 2] * drawn[:, 4]) + 1.0) / 2.0, 1e-6)
+
+
+def test_the_density_of_the_bounded_prior_is_that_of_its_draws() -> None:
+    """E[p(x') / p(x)] over symmetric steps from draws x to x' is 1, which needs the density p of the draws."""
+    rng = np.random.default_rng(2)
+    normal = require_type(spec("normal", AGES).build_model(), Normal)._law(False, False)
+    regression = require_type(spec("linear-regression", TARGET).build_model(), LinearRegression).law(False)
+    assert isinstance(regression, BoundedRegressionRecords)
+    for law in (normal, regression):
+        points = law.draw_prior(20_000, rng)
+        steps = points + 0.1 * rng.standard_normal(points.shape)
+        ratio = np.exp(law.log_prior(steps) - law.log_prior(points))
+        assert abs(ratio.mean() - 1.0) < 6.0 * ratio.std() / len(ratio) ** 0.5
+
+
+def test_the_regression_of_bounded_numbers_is_that_of_their_joint_law() -> None:
+    law = require_type(spec("linear-regression", TARGET).build_model(), LinearRegression).law(False)
+    points = law.draw_prior(50, np.random.default_rng(3))
+    (half, middle), (mean, covariance) = law.half_and_middle, law.scaled(points)
+    mean, covariance = middle + half * mean, covariance * half[:, None] * half
+    slope = covariance[:, 0, 1] / covariance[:, 1, 1]
+    expected = [mean[:, 0] - slope * mean[:, 1], slope, covariance[:, 0, 0] - slope * covariance[:, 0, 1]]
+    np.testing.assert_allclose(law.parameters(points), np.column_stack(expected), rtol=1e-6)
+    assert (law.complete_data_sd(points, np.full(50, 100.0)) > 0).all()
+
+
+def test_the_search_for_a_posterior_is_not_misled_by_tails_of_the_noise() -> None:
+    """10,000 records of mean 2, with a prior over 59 units of the log rate: a coarse grid sees only tails."""
+    model = require_type(spec("gamma-poisson", {"upper": 20}, shape="0.5").build_model(), GammaPoisson)
+    records = np.random.default_rng(4).poisson(2.0, (10_000, 1)).astype(float)
+    policy = spec("gamma-poisson", {"upper": 20}).policy
+    values = evaluate(model.statistic(policy), model.columns, records)
+    observation = model.observation(policy, values, DiscreteLaplace(40.0), 10_000)
+    law = require_type(require_type(observation, NoisySums).law, NumberLaw)
+    low, high = grid_density(observation, law, np.array([values], float)).quantiles(np.array([0.001, 0.999]))[0]
+    assert 1.9 < low < high < 2.1
