@@ -66,7 +66,7 @@ def test_untouched_bundle_verifies(name: str, dpbayes: Cli, coin: Path) -> None:
     assert alone.code == 0
     assert "not checked: whether a ledger charged this release" in alone.err
     text = dpbayes("verify", "out").out
-    assert "- the ledger verifies, charged this release in entry 2" in text
+    assert "- the ledger is consistent; its entry 2 charged this release" in text
 
 
 def document(change: Callable[[dict[str, Any]], None]) -> None:

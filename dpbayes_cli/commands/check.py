@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dpbayes_cli.sources.column_profile import ColumnProfile
     from dpbayes_cli.workflow.file_check import FileCheck
 
-_NOT_PRIVATE = "NOT PRIVATE: read from the data, for the custodian's eyes only; nothing is written or charged"
+_NOT_PRIVATE = "NOT PRIVATE: for the custodian's eyes only; nothing is written or charged"
 _LONG = 60
 """The largest number of characters of a text that is shown whole."""
 _SHOWN = 3
@@ -123,17 +123,17 @@ def _show(data: str, check: FileCheck) -> None:
     rows = [[each.name, *_described(each), str(each.missing), suggested_model(each)] for each in shown]
     emit_table(["column", "kind", "range or commonest texts", "missing", "model"], rows)
     if len(shown) < n:
-        emit(f"{n - len(shown)} other columns: leave out the request to see them")
+        emit(f"{n - len(shown)} more columns; to see them, leave out --model, --column and --spec")
     for each in check.checked:
         emit("")
-        emit(f"{each.name}: the spec reads {each.records - each.invalid} of {each.records} cells")
+        emit(f"{each.name}: {each.records - each.invalid} of {each.records} cells can be read")
         if each.invalid:
-            emit(f"  not read: {_texts(each.commonest)}")
+            emit(f"  cannot be read: {_texts(each.commonest)}")
         for line in each.advice:
             emit(f"  {line}")
     if check.valid is not None:
         emit("")
-        emit(f"the spec reads {check.valid} of {check.records} records in all of its columns")
+        emit(f"{check.valid} of {check.records} records can be read in all of these columns")
     if check.advice:
         emit("")
         emit("what to do")

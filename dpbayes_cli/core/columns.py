@@ -47,13 +47,28 @@ class Column:
 
     Attributes:
         role: what the column is to the model, for example ``outcome``.
-        levels: the valid texts, in the order of their codes; every other text is invalid.
+        levels: the names of the levels, in the order of their codes.
         impute: the public level that stands in for an invalid cell of this column; None if the record policy decides.
+        spellings: for each level, the texts that mean it besides its name; empty if there are none.
     """
 
     role: str
     levels: tuple[str, ...]
     impute: str | None = None
+    spellings: tuple[tuple[str, ...], ...] = ()
+
+    @property
+    def texts(self) -> dict[str, int]:
+        """The valid texts with the codes of their levels; every other text is invalid."""
+        names = {level: code for code, level in enumerate(self.levels)}
+        return names | {text: code for code, texts in enumerate(self.spellings) for text in texts}
+
+    def described(self, code: int) -> str:
+        """Return the valid texts of a level, as messages show them."""
+        others = list(dict.fromkeys(text.lower() for text in self.spellings[code])) if self.spellings else []
+        if not others:
+            return repr(self.levels[code])
+        return f"{', '.join(map(repr, [self.levels[code], *others[:-1]]))} or {others[-1]!r} (upper or lower case)"
 
 
 @dataclass(frozen=True)

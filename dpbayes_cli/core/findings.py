@@ -47,7 +47,7 @@ class Findings:
 def share_of(column: str, value: str, parameter: int, before: str = "about") -> Fact:
     """Return the fact that a share of the records has a value; an empty ``column`` stands for the only column."""
     which = f"have {column} = {value}" if column else f"hold {value}"
-    return Fact(before, parameter, f"of records {which}", is_share=True)
+    return Fact(before, parameter, which, is_share=True)
 
 
 def mean_of(column: str, parameter: int = 0, convert: Callable[[float], float] = float) -> Fact:

@@ -25,17 +25,21 @@ if TYPE_CHECKING:
     import numpy as np
 
 SUCCESS, FAILURE = 0, 1
+_USUAL = (("1", "yes", "true", "y"), ("0", "no", "false", "n"))
+"""The texts of a success and of a failure if the domain states none; see ``_CASES``."""
+_CASES = (str, str.capitalize, str.upper)
+"""The ways to write a usual text."""
 
 
 class BetaBernoulliDomain(Section, frozen=True, kw_only=True):
     """The two texts that a valid cell may hold."""
 
-    success: Annotated[Level | None, Meta(description="the text that counts as a success [1]")] = None
-    failure: Annotated[Level | None, Meta(description="the text that counts as a failure [0]")] = None
+    success: Annotated[Level | None, Meta(description="the text that counts as a success [1, yes, true, y]")] = None
+    failure: Annotated[Level | None, Meta(description="the text that counts as a failure [0, no, false, n]")] = None
 
     def __post_init__(self) -> None:
         if (self.success is None) != (self.failure is None):
-            raise ValueError("state both success and failure, or neither; their defaults are 1 and 0")
+            raise ValueError("state both success and failure, or neither; by default they are 1 and 0, or yes and no")
         check_levels(self.levels)
 
     @property
@@ -94,23 +98,27 @@ class BetaBernoulli(BetaProbability):
     failure: str
     alpha: float
     beta: float
+    has_usual_texts: bool = False
 
     @classmethod
     def build(cls, domain: Section, prior: Section) -> Self:
         texts, beta = require_type(domain, BetaBernoulliDomain), require_type(prior, BetaBernoulliPrior)
-        return cls(*texts.levels, beta.alpha, beta.beta)
+        return cls(*texts.levels, beta.alpha, beta.beta, texts.success is None)
 
     @property
     def columns(self) -> tuple[Column, ...]:
         """The outcome column: level 0 is success, level 1 is failure."""
-        return (Column("outcome", (self.success, self.failure)),)
+        words = [[form(word) for word in usual[1:] for form in _CASES] for usual in _USUAL]
+        spellings = tuple(tuple(dict.fromkeys(each)) for each in words) if self.has_usual_texts else ()
+        return (Column("outcome", (self.success, self.failure), spellings=spellings),)
 
     def predictive(self, mean: Sequence[float]) -> dict[str, float]:
         """Return the probabilities that a new valid record is a success or a failure."""
         return {self.success: mean[0], self.failure: 1.0 - mean[0]}
 
     def findings(self, column: str, estimates: Sequence[float]) -> Findings:
-        return Findings((share_of(column, self.success, 0),))
+        success = "1, yes or true" if self.has_usual_texts else self.success
+        return Findings((share_of(column, success, 0),))
 
     def statistic(self, policy: RecordPolicy) -> Statistic:
         """Return the number of successes; also the number of failures, unless the public number of records determines

@@ -153,7 +153,7 @@ class NaiveBayesMixture(LatentVariables):
         return CodedColumns(self.variables)
 
     def findings(self, column: str, estimates: Sequence[float]) -> Findings:
-        share = Fact("about", len(self.parameters) - self.classes, "of records are in class 1", is_share=True)
+        share = Fact("about", len(self.parameters) - self.classes, "are in class 1", is_share=True)
         return Findings((share,), f"{self.classes} hidden classes of records were estimated, the largest first")
 
     def predictive(self, mean: Sequence[float]) -> dict[str, float]:

@@ -106,8 +106,8 @@ class DelimitedSource(Source):
         for i, column in enumerate(self._columns):
             if self._has_marks(column):
                 texts[i] = with_point(texts[i], self._marks)
-        levels = self._columns[0].levels if isinstance(self._columns[0], Column) else ()
-        first = "line" if line_settles(self._width, self._dialect, levels) else None
+        texts_of_levels = self._columns[0].texts if isinstance(self._columns[0], Column) else ()
+        first = "line" if line_settles(self._width, self._dialect, texts_of_levels) else None
         with _piped(self._blocks()) as pipe, cursor(unreadable()) as engine:
             relation = f"read_csv('/dev/fd/{pipe.reader}', {_READER})"
             if split:

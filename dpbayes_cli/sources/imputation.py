@@ -35,9 +35,9 @@ def impute_code(column: AnyColumn, policy: RecordPolicy) -> int | None:
             where=where,
             hint=f"impute a number from {column.lower:g} to {column.upper:g}",
         )
-    normal = [normal_cell(level) for level in column.levels]
-    if normal_cell(value) in normal:
-        return normal.index(normal_cell(value))
+    codes = {normal_cell(text): code for text, code in column.texts.items()}
+    if normal_cell(value) in codes:
+        return codes[normal_cell(value)]
     raise SpecError(
         f"{value!r} is not in the domain of {column.role}",
         where=where,

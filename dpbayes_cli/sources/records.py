@@ -8,7 +8,7 @@ match, or whose number of fields differs from the header's, is one invalid recor
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from dpbayes_cli.base.cell_grammar import BLANKS, INTEGER, INTEGER_REPLACEMENT, NumberMarks
@@ -82,12 +82,12 @@ def cell_expression(line: str, index: int, width: int, dialect: Dialect) -> str:
     return f"CASE WHEN contains({line}, {literal(dialect.quote)}) THEN {quoted} ELSE {plain} END"
 
 
-def line_settles(width: int, dialect: Dialect, levels: Sequence[str]) -> bool:
-    """Return whether every line that equals a level is a valid record.
+def line_settles(width: int, dialect: Dialect, texts: Iterable[str]) -> bool:
+    """Return whether every line that equals a valid text is a valid record.
 
-    This requires that records have one field, and that no level holds a delimiter or a quote."""
+    This requires that records have one field, and that no valid text holds a delimiter or a quote."""
     marks = (dialect.delimiter, dialect.quote)
-    return width == 1 and not any(mark in level for level in levels for mark in marks)
+    return width == 1 and not any(mark in text for text in texts for mark in marks)
 
 
 def _quoted_fields(line: str, dialect: Dialect) -> tuple[str, str]:

@@ -155,10 +155,10 @@ def check_boolean(column: AnyColumn) -> None:
     """Refuse a declared domain that a boolean column cannot match.
 
     Raises:
-        SpecError: the levels are not ``true`` and ``false``.
+        SpecError: the column has levels that are neither ``true`` nor ``false``.
     """
-    levels = column.levels if isinstance(column, Column) else ()
-    if not levels or not {"true", "false"} >= set(levels):
+    texts = column.texts if isinstance(column, Column) else {}
+    if {texts[text] for text in ("true", "false") if text in texts} != set(texts.values()) or not texts:
         raise SpecError(
             "the column is boolean: its values are true and false",
             where="domain",

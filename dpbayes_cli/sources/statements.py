@@ -33,8 +33,8 @@ faster."""
 
 def _normal_levels(column: Column) -> tuple[dict[str, int], dict[str, int]]:
     """Return two tables of codes: by the normal forms of levels, and by normal forms and declared spellings."""
-    normal = {normal_cell(level): code for code, level in enumerate(column.levels)}
-    return normal, {**dict(zip(column.levels, normal.values(), strict=True)), **normal}
+    normal = {normal_cell(text): code for text, code in column.texts.items()}
+    return normal, column.texts | normal
 
 
 def _fast_level_code(first: str, text: str, column: Column) -> str:

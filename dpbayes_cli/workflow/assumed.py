@@ -35,7 +35,8 @@ def assumed_values(prepared: PreparedRelease, stated: Mapping[str, Any]) -> list
         texts.append(f"private bounds near the {prepared.plan.bounds.described()} of the data")
     for key, name in (("mechanism", "mechanism"), ("on_invalid", "invalid records")):
         if key not in stated:
-            texts.append(f"{name} {getattr(spec, key)}")
+            value = "are dropped" if (key, spec.on_invalid) == ("on_invalid", "drop") else getattr(spec, key)
+            texts.append(f"{name} {value}")
     if "neighbors" not in _section(stated, "privacy"):
         texts.append(f"neighbors {spec.privacy.neighbors}")
     parameters = prepared.plan.parameters
@@ -69,12 +70,13 @@ def _section(stated: Mapping[str, Any], key: str) -> Mapping[str, Any]:
 
 def _defaults(section: Section, stated: Mapping[str, Any], model: Model) -> Iterator[str]:
     """Yield the keys of a section that are not stated, with the values that the model uses for them."""
-    levels = {level for column in model.columns if isinstance(column, Column) for level in column.levels}
+    columns = (column for column in model.columns if isinstance(column, Column))
+    described = {level: column.described(code) for column in columns for code, level in enumerate(column.levels)}
     for item in msgspec.structs.fields(section):
         if item.name not in stated and not item.required:
             value = getattr(section, item.name)
             value = getattr(model, item.name, None) if value is None else value
             if isinstance(value, str):
-                yield f"{item.name} {value!r}" if value in levels else f"{item.name} {value}"
+                yield f"{item.name} {described.get(value, value)}"
             elif isinstance(value, int | float):
                 yield f"{item.name} {value:g}"

@@ -64,8 +64,8 @@ def _width(planned: MechanismPlan, expected: Expectation, is_share: bool) -> str
     what = f"draws of {name} from a distribution whose central 90 % is" if released else f"a 90 % interval for {name}"
     return (
         f"expect {what} about {width} wide; without privacy it would be {plain}. This is the median over "
-        f"{expected.trials} data sets that were simulated from the prior ({low} to {high}, because they are few); your "
-        "data may give another width."
+        f"{expected.trials} data sets simulated from the prior, and lies between {low} and {high} (90 % confidence). "
+        "Your data may give another width."
     )
 
 

@@ -97,7 +97,8 @@ def release(prepared: PreparedRelease, ledger: Ledger, say: Say) -> PublishedRel
     if reservation.opened:
         say(
             f"opened account {charge.account!r} with the default total of {reservation.opened} under "
-            f"{charge.neighbors} neighbors; to change it: dpbayes budget amend"
+            f"{charge.neighbors} neighbors; to change the total: dpbayes budget amend "
+            f"{charge.account} --epsilon TOTAL --reason TEXT"
         )
     sealed = reservation.payload
     replayed = sealed is not None

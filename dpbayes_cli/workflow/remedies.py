@@ -64,14 +64,16 @@ def level_remedies(
     ):
         yield f"texts stand in quotes: --quote {shell(quoted)}"
     texts = [text for text, _ in profile.commonest]
+    valid = {normal_cell(text): code for text, code in column.texts.items()}
+    seen = {valid.get(normal_cell(text)) for text in texts}
+    if None not in seen or (column.spellings and len(seen) > len(column.levels)):
+        return
     by_case: dict[str, list[str]] = {}
     for text in texts:
         by_case.setdefault(text.casefold(), []).append(text)
     if any(len(same) > 1 for same in by_case.values()):
         lower = f"tr '[:upper:]' '[:lower:]' < {shlex.quote(str(path))} > lower.csv"
         yield f"texts differ in upper and lower case alone; write all in lower case: {lower}"
-        return
-    if {*map(normal_cell, texts)} <= {*map(normal_cell, column.levels)}:
         return
     levels = [by_case.get(level.casefold(), [""])[0] for level in column.levels]
     if len(levels) == len(texts) == 2 and not all(levels):

@@ -99,7 +99,7 @@ def verify_bundle(directory: Path, ledger: Ledger | None) -> Verification:
     """
     bundle = read_bundle(directory)
     document, spec = bundle.document, bundle.spec
-    result = Verification(bundle, ["the release document fits its schema, and holds the whole release request"])
+    result = Verification(bundle, ["release.json fits its schema and holds the whole release request"])
     plan = _planned(bundle).plan
     _check_draw(document, plan)
     analysis = analysis_of(bundle)
@@ -203,12 +203,12 @@ def _check_derived(result: Verification, plan: Plan, derived: ReleaseDocument) -
     if document.record_unit not in units:
         result.findings.append(f"record_unit: it is not one of {', '.join(sorted(units))}")
     result.checked.append(
-        f"the guarantee follows from the release request alone: {price_text(plan.guarantee)} under "
+        f"the guarantee follows from the release request: {price_text(plan.guarantee)} under "
         f"{spec.privacy.neighbors} neighbors"
     )
     derivable = [name for name in document.__struct_fields__ if name not in exempt or name == "spec"]
     result.checked.append(
-        f"these fields are the same when recomputed from the request and the draw: {', '.join(derivable)}"
+        f"these fields are equal to those computed again from request and released values: {', '.join(derivable)}"
     )
 
 
@@ -246,7 +246,7 @@ def _check_values(result: Verification, plan: Plan) -> None:
         radius = radii[each]
         if not low - radius <= released.value <= high + radius:
             result.findings.append(f"statistics: {released.name} is impossible: no data and noise lead to it")
-    result.checked.append("each statistic is possible: some data and some noise lead to it")
+    result.checked.append("some data and some noise lead to each released statistic")
 
 
 def _is_possible(law: StepLaw, values: list[float]) -> bool | None:
@@ -296,7 +296,7 @@ def _check_files(result: Verification, bundle: Path, analysis: Analysis) -> dict
     for name in strange[:_MAX_STRANGE_FILES]:
         result.findings.append(f"{name!r} does not belong to the bundle")
     result.checked.append(
-        "these files are the same when written again from release.json: "
+        "these files are equal to those written again from release.json: "
         f"{', '.join(sorted(set(rendered) - result.uncertain))}"
     )
     return {name: digested for name, digested in digests.items() if digested is not None}
@@ -339,7 +339,7 @@ def _check_ledger(
         )
     published = "the other files" if again else "these files"
     result.checked.append(
-        f"the ledger verifies, charged this release in entry {record.sequence} and published {published}"
+        f"the ledger is consistent; its entry {record.sequence} charged this release, and it recorded {published}"
     )
 
 

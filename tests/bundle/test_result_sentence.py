@@ -47,40 +47,40 @@ BOX = {"x": {"values": ["a", "b", "c"]}, "t": {"values": ["no", "yes"]}}
             "beta-bernoulli",
             {"success": "2", "failure": "1"},
             [(0.197, 0.262, 0.328)],
-            "About 26 % of valid records have c = 2 (90 % interval 20 % to 33 %),",
+            "about 26 % have c = 2 (90 % interval 20 % to 33 %),",
         ),
         (
             "normal-mean",
             {**NUMBERS, "variance": 9},
             [(51.93, 52.51, 53.09)],
-            "The mean of c is about 52.5 (90 % interval 51.9 to 53.1),",
+            "the mean of c is about 52.5 (90 % interval 51.9 to 53.1),",
         ),
         (
             "normal",
             NUMBERS,
             [(51.93, 52.51, 53.09), (100.0, 121.0, 144.0)],
-            "The mean of c is about 52.5 (90 % interval 51.9 to 53.1), and the standard deviation is about 11.0 "
+            "the mean of c is about 52.5 (90 % interval 51.9 to 53.1), and the standard deviation is about 11.0 "
             "(90 % interval 10.0 to 12.0),",
         ),
         (
             "gamma-exponential",
             {"upper": 60},
             [(0.08, 0.1, 0.125)],
-            "The mean of c is about 10.0 (90 % interval 8.0 to 12.5),",
+            "the mean of c is about 10.0 (90 % interval 8.0 to 12.5),",
         ),
         (
             "beta-geometric",
             {"upper": 9},
             [(0.2, 0.25, 0.3)],
-            "About 25 % of attempts succeed, if c counts the failures before the first success (90 % interval 20 % to "
+            "about 25 % of attempts succeed, if c counts the failures before the first success (90 % interval 20 % to "
             "30 %),",
         ),
         (
             "dirichlet-categorical",
             {"categories": ["a", "b", "c"]},
             [(0.1, 0.2, 0.3), (0.5, 0.6, 0.7), (0.15, 0.2, 0.25)],
-            "About 60 % of valid records have c = b (90 % interval 50 % to 70 %), about 20 % of valid records have "
-            "c = a (90 % interval 10 % to 30 %), and about 20 % of valid records have c = c (90 % interval 15 % to "
+            "about 60 % have c = b (90 % interval 50 % to 70 %), about 20 % have "
+            "c = a (90 % interval 10 % to 30 %), and about 20 % have c = c (90 % interval 15 % to "
             "25 %),",
         ),
         (
@@ -94,7 +94,7 @@ BOX = {"x": {"values": ["a", "b", "c"]}, "t": {"values": ["no", "yes"]}}
             "naive-bayes",
             {"target": "t", "variables": BOX},
             [(0.1, 0.2, 0.3)] * 6 + [(0.6, 0.7, 0.8), (0.2, 0.3, 0.4)],
-            "How t and 1 other column depend on each other was estimated: about 70 % of valid records have t = no "
+            "How t and 1 other column depend on each other was estimated: about 70 % have t = no "
             "(90 % interval 60 % to 80 %),",
         ),
     ],
@@ -107,7 +107,9 @@ def test_the_sentence_names_column_estimate_interval_and_guarantee(
     parameters = dict(zip(spec.build_model(None).parameters, posterior, strict=True))
     document = replace(released(dpbayes, BINARY), model=model, spec=spec.stated_in_full)
     shown = result_sentence(with_posterior(document, parameters))
-    assert shown == f"{sentence} under epsilon 1 for replace-one neighbors."
+    *topic, clauses = sentence.split(": ")
+    whole = ": ".join([*topic, f"in the population that the valid records represent, {clauses}"])
+    assert shown == f"{whole[0].upper()}{whole[1:]} under epsilon 1 for replace-one neighbors."
 
 
 def test_a_single_draw_has_no_interval_and_a_guarantee_states_its_delta(dpbayes: Cli) -> None:
@@ -118,10 +120,7 @@ def test_a_single_draw_has_no_interval_and_a_guarantee_states_its_delta(dpbayes:
     assert privacy_width_sentence(document) == ""
     few = replace(document, draws=[[0.2], [0.3], [0.25]])
     few = with_posterior(few, {"theta": (0.2, 0.25, 0.3)})
-    assert (
-        "about 25 % of records have relapse = yes (3 private draws are from 20 % to 30 %)"
-        in result_sentence(few).lower()
-    )
+    assert "about 25 % have relapse = yes (3 private draws are from 20 % to 30 %)" in result_sentence(few).lower()
     approximate = replace(document, guarantee=replace(document.guarantee, delta=1e-6))
     assert result_sentence(approximate).endswith("under epsilon 1 and delta 0.000001 for replace-one neighbors.")
 
@@ -131,11 +130,11 @@ def test_the_width_that_is_due_to_privacy(dpbayes: Cli) -> None:
     document = with_posterior(released(dpbayes, BINARY), {"theta": (0.2, 0.25, 0.3)})
     document = replace(document, width={"theta": Width(sd_data=0.6, sd_noise=0.8)})
     assert privacy_width_sentence(document) == (
-        "About 40 % of the width of this interval is due to the noise that was added for privacy; without this noise, "
-        "the interval would be about 6.0 percentage points wide."
+        "The noise for privacy makes up about 40 % of the width of this interval; without noise, the interval would be "
+        "about 6.0 percentage points wide."
     )
     tiny = replace(document, width={"theta": Width(sd_data=0.9999, sd_noise=0.01)})
-    assert privacy_width_sentence(tiny).startswith("Less than 1 % of the width of this interval")
+    assert privacy_width_sentence(tiny).startswith("The noise for privacy makes up less than 1 % of")
     naive = replace(document, inference=replace(document.inference, method="naive", warnings=["it is too narrow"]))
     assert privacy_width_sentence(naive) == ""
     assert result_lines(naive)[0] == "WARNING: it is too narrow"
@@ -150,7 +149,7 @@ def test_titles_and_intervals_change_what_is_shown_and_not_the_request(dpbayes: 
     assert again.out.splitlines()[0] == "Relapse <1 year>"
     assert "(50 % interval" in again.out
     assert "25 %" in again.out
-    assert dpbayes("report", "out").out.startswith("# Relapse \\<1 year\\>\n\nAbout ")
+    assert dpbayes("report", "out").out.startswith("# Relapse \\<1 year\\>\n\nIn the population ")
     assert "(95 % interval" in dpbayes("report", "out", "--interval", "0.95").out
     page = dpbayes("report", "out", "--format", "html", "--interval", "0.95").out
     assert "<h1>Relapse &lt;1 year&gt;</h1>" in page

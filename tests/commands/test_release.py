@@ -66,11 +66,12 @@ def test_a_failed_analysis_does_not_draw_again(
 
 def test_release_prints_the_defaults_that_it_uses_and_no_others(dpbayes: Cli, coin: Path) -> None:
     assumed = " ".join(dpbayes("release", coin, *COIN).err.partition("assumed: ")[2].partition("charged")[0].split())
-    assert "success '1'; failure '0'; prior alpha 1, beta 1 (default); mechanism laplace" in assumed
+    assert "success '1', 'yes', 'true' or 'y' (upper or lower case); failure '0', 'no', 'false' or 'n'" in assumed
+    assert "(upper or lower case); prior alpha 1, beta 1 (default); mechanism laplace" in assumed
     stated = ["--success", "1", "--failure", "0", "--prior", "alpha=1,beta=1", "--mechanism", "laplace"]
     again = dpbayes("release", coin, *COIN, *stated, "--delimiter", ",", "--dataset", "coin").err
     expected = (
-        "assumed: prior alpha 1, beta 1 (stated); invalid records drop; neighbors replace-one; quote '\"' charged"
+        "assumed: prior alpha 1, beta 1 (stated); invalid records are dropped; neighbors replace-one; quote '\"' charged"
     )
     assert expected in " ".join(again.split())
     assert max(map(len, again.splitlines()[:1])) <= 80

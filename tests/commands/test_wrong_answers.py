@@ -77,7 +77,7 @@ def test_the_first_line_names_the_texts_that_were_expected(dpbayes: Cli, place: 
     assert valid["q05"] - 10 <= 225 <= valid["q95"] + 10
     assert valid["q05"] <= valid["mean"] <= valid["q95"]
     shown = " ".join(dpbayes("release", "a.csv", *RATE, "--eps", "3", "--out", "again").out.split())
-    assert "Valid cells hold '1' or '0'." in shown
+    assert "Valid cells hold '1', 'yes', 'true' or 'y' (upper or lower case), or '0', 'no'" in shown
     assert "--success, --failure" in shown
 
 

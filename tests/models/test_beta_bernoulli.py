@@ -14,8 +14,15 @@ from dpbayes_cli.privacy.neighbors import Neighbors
 MODEL = BetaBernoulli("yes", "no", 2.0, 3.0)
 
 
-def test_the_texts_are_both_stated_or_are_1_and_0() -> None:
-    assert BetaBernoulli.build(BetaBernoulliDomain(), BetaBernoulliPrior()) == BetaBernoulli("1", "0", 1.0, 1.0)
+def test_the_texts_are_both_stated_or_are_the_usual_ones() -> None:
+    prior = BetaBernoulliPrior()
+    (usual,) = BetaBernoulli.build(BetaBernoulliDomain(), prior).columns
+    assert [usual.texts[text] for text in ("1", "yes", "Yes", "TRUE", "y", "0", "no", "False", "N")] == [0] * 5 + [
+        1
+    ] * 4
+    assert len(usual.texts) == 18, "1 or 0, and the lower, capitalized and upper forms; y and n have two of them"
+    (stated,) = BetaBernoulli.build(BetaBernoulliDomain(success="1", failure="0"), prior).columns
+    assert stated.texts == {"1": 0, "0": 1}, "stated texts are the only valid ones"
     with pytest.raises(msgspec.ValidationError, match="both success and failure"):
         msgspec.convert({"success": "yes"}, BetaBernoulliDomain)
 

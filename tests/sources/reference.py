@@ -6,6 +6,7 @@ import itertools
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import zip_longest
 
 from dpbayes_cli.base.cell_grammar import MAX_CELL_BYTES, normal_cell, parse_number
 from dpbayes_cli.core.columns import Column, CutColumn
@@ -45,8 +46,9 @@ def code_of(cell: str | None, column: Column | CutColumn, impute: str | None = N
         number = parse_number(cell)
         code = None if number is None else sum(cut <= number for cut in column.cuts)
     elif cell is not None and isinstance(column, Column):
-        normal = [normal_cell(level) for level in column.levels]
-        code = normal.index(normal_cell(cell)) if normal_cell(cell) in normal else None
+        meaning = [{level, *texts} for level, texts in zip_longest(column.levels, column.spellings, fillvalue=())]
+        matching = (i for i, texts in enumerate(meaning) if normal_cell(cell) in map(normal_cell, texts))
+        code = next(matching, None)
     stands_in = column.impute if column.impute is not None else impute
     return code_of(stands_in, replace(column, impute=None)) if code is None and stands_in is not None else code
 

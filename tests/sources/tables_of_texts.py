@@ -40,7 +40,7 @@ SPELLINGS = (
 )  # fmt: skip
 COLUMNS: tuple[AnyColumn, ...] = (
     Column("level", ("1", "0", "it's", "\\", "-0", "\u00e9", "yes", '"', "1e400", "x|", "$1", "9007199254740993")),
-    Column("other", ("yes", "no", "007"), impute="no"),
+    Column("other", ("yes", "no", "007"), impute="no", spellings=(("Yes", "1"), ("x|",), ())),
     CutColumn("cut", (-1.0, 5e-324, 0.1, 7.0, 1e300)),
     NumericColumn("number", -3.0, 7.0, 1 << 20),
     NumericColumn("dropped", 0.0, 1e3, 1000, outside="drop", impute="5"),

@@ -161,7 +161,7 @@ def test_what_was_released_with_options_that_were_ignored_stays_readable(dpbayes
     for command in (("verify", "out"), ("infer", "out", "--samples", "5"), ("report", "out")):
         done = dpbayes(*command)
         assert done.code == 0, done.err
-    assert "the ledger verifies, charged this release in entry 2" in dpbayes("verify", "out").out
+    assert "the ledger is consistent; its entry 2 charged this release" in dpbayes("verify", "out").out
     assert dpbayes("infer", "out", "--mcmc-sweeps", "60").code == 3
 
 

@@ -49,8 +49,10 @@ def result_sentence(document: ReleaseDocument, intervals: Intervals | None = Non
     *others, last = (_clause(fact, document, shown) for fact in findings.facts)
     clauses = ", and ".join(filter(None, [", ".join(others), last]))
     start = f"{findings.topic}: " if findings.topic else ""
-    if not model_of(document).column_names and not document.spec.get("column"):
-        start = f"in the data set {document.account}, {start}"
+    people = "valid records" if isinstance(document.valid_records, ValidRecords) else "records"
+    is_named = model_of(document).column_names or document.spec.get("column")
+    of = "" if is_named else f" of {document.account}"
+    start += f"in the population that the {people}{of} represent, "
     sentence = f"{start}{clauses}, under {_guarantee(document.guarantee)}."
     return sentence[:1].upper() + sentence[1:]
 
@@ -65,12 +67,12 @@ def privacy_width_sentence(document: ReleaseDocument, intervals: Intervals | Non
         return ""
     which = "the width of the first interval" if len(facts) > 1 else "the width of this interval"
     if remaining > 0.99:
-        return f"Less than 1 % of {which} is due to the noise that was added for privacy."
+        return f"The noise for privacy makes up less than 1 % of {which}."
     low, high = sorted(map(facts[0].convert, shown.ends[name]))
     width = remaining * (high - low)
     return (
-        f"About {100.0 * (1.0 - remaining):.0f} % of {which} is due to the noise that was added for privacy; without "
-        f"this noise, the interval would be about {size_text(width, facts[0].is_share)} wide."
+        f"The noise for privacy makes up about {100.0 * (1.0 - remaining):.0f} % of {which}; without noise, the "
+        f"interval would be about {size_text(width, facts[0].is_share)} wide."
     )
 
 
@@ -94,12 +96,7 @@ def _clause(fact: Fact, document: ReleaseDocument, shown: Intervals) -> str:
     width = ends[1] - ends[0] if ends else 0.0
     write = percent if fact.is_share else rounded
     estimate = write(fact.convert(_estimate(document.posterior[name])), width)
-    after = (
-        fact.after.replace("of records", "of valid records")
-        if isinstance(document.valid_records, ValidRecords)
-        else fact.after
-    )
-    clause = " ".join(filter(None, [fact.before, estimate, after]))
+    clause = " ".join(filter(None, [fact.before, estimate, fact.after]))
     if are_estimates(document):
         return f"{clause} (a private estimate; its precision is unknown)"
     if not ends:

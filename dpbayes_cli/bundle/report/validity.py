@@ -5,6 +5,8 @@ from __future__ import annotations
 from dpbayes_cli.bundle.document import ReleaseDocument, ValidRecords
 from dpbayes_cli.bundle.report.digits import rounded
 from dpbayes_cli.bundle.report.wording import has_units
+from dpbayes_cli.bundle.stated_request import model_of
+from dpbayes_cli.core.columns import Column
 
 _WORTH_A_NOTE = 0.95
 _NOISE_SCALES = 7.0
@@ -85,9 +87,11 @@ def _unseen_text(document: ReleaseDocument) -> str:
 
 def _remedy(document: ReleaseDocument) -> str:
     """Return what to do about invalid records, with the valid texts that the request states."""
-    texts = [repr(text) for text in document.posterior_predictive]
+    texts = document.posterior_predictive
     is_listed = 1 < len(texts) == len(document.statistics) <= _MAX_TEXTS
-    expected = f"Valid cells hold {' or '.join(texts)}. " if is_listed else ""
+    column = model_of(document).columns[0]
+    described = map(column.described, range(len(texts))) if is_listed and isinstance(column, Column) else ()
+    expected = f"Valid cells hold {', or '.join(described)}. " if is_listed else ""
     stated = ", ".join(
         f"--{key}" for section in ("domain", "source") for key in document.spec.get(section, {}) if key in _FLAGS
     )

@@ -106,8 +106,8 @@ def _meaning(expression: Expression, columns: Mapping[str, AnyColumn], otherwise
     """Return what a record adds to one component of a statistic, in steps of the public grid."""
     if isinstance(expression, CountAt):
         column = columns[expression.role]
-        level = column.levels[expression.level] if isinstance(column, Column) else expression.level
-        return f"1 if the record's {expression.role} is {level!r}, else 0"
+        level = column.described(expression.level) if isinstance(column, Column) else expression.level
+        return f"1 if the record's {expression.role} is {level}, else 0"
     if isinstance(expression, CodeCounts | TableCounts):
         raise ValueError("a block of counts has more than one component")
     if not expression.roles:
