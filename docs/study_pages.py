@@ -1,7 +1,12 @@
 """Write the pages of the studies from a run: ``python -m docs.study_pages RESULTS``.
 
-RESULTS holds one directory for each study, as ``dpbayes experiment FILE --out RESULTS/NAME`` writes it. Nothing on
-these pages is typed by hand.
+RESULTS holds one directory for each study, as ``dpbayes experiment FILE --out RESULTS/NAME`` writes it. It may also
+hold what the benchmarks printed::
+
+    python -m pytest -m benchmark -n 0 -o junit_logging=system-out --junitxml=RESULTS/benchmarks.xml tests/benchmarks
+    python -m tests.benchmarks.plan_and_audit_times --audit > RESULTS/plan-and-audit.txt
+
+Nothing on these pages is typed by hand.
 """
 
 from __future__ import annotations
@@ -10,6 +15,7 @@ import re
 import shutil
 import sys
 import textwrap
+import xml.etree.ElementTree as ET
 from pathlib import Path
 
 PAGES = Path(__file__).parent / "studies"
@@ -77,7 +83,26 @@ def write_gallery(results: list[Path]) -> None:
     (PAGES / "index.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
+def write_benchmarks(results: Path) -> None:
+    """Write the page of the benchmarks, if they were run."""
+    measured = results / "benchmarks.xml"
+    if not measured.exists():
+        return
+    lines = ["# Benchmarks", "", "Each block is what one benchmark printed. Times are seconds on two cores.", ""]
+    for case in ET.parse(measured).iter("testcase"):  # noqa: S314 - our own file
+        name = case.attrib["name"].removeprefix("test_").replace("_", " ")
+        printed = (case.findtext("system-out") or "").strip("\n")
+        if printed:
+            lines += [f"## {name[:1].upper()}{name[1:]}", "", "```text", printed, "```", ""]
+    table = results / "plan-and-audit.txt"
+    if table.exists():
+        shown = table.read_text(encoding="utf-8").strip("\n")
+        lines += ["## `plan` and `audit`", "", "```text", shown, "```", ""]
+    (PAGES / "benchmarks.md").write_text("\n".join(lines).rstrip() + "\n", encoding="utf-8")
+
+
 if __name__ == "__main__":
+    write_benchmarks(Path(sys.argv[1]))
     found = sorted(path.parent for path in Path(sys.argv[1]).glob("*/summary.md"))
     for path in found:
         write_study(path)
