@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dpbayes_cli.commands.options import DecimalType
-from dpbayes_cli.commands.output import emit, emit_json, emit_table, output_options
+from dpbayes_cli.commands.output import emit, emit_json, emit_table, output_options, verbosity
 from dpbayes_cli.commands.progress import delayed_bar
 from dpbayes_cli.commands.request_command import (
     RequestCommand,
@@ -32,6 +32,8 @@ _RECORDS = "state the number of records to plan for: --records N, from 1 to 1,00
 _ESTIMATE = "a point estimate has no posterior: estimate_error is its root mean square distance from the true parameter"
 _POSITIVE = click.FloatRange(min=0.0, min_open=True)
 _COLUMNS = 80
+_MAX_ROWS = 12
+"""The largest number of parameters whose widths are shown without ``-v``."""
 _PARAMETERS = ("scale", "sigma", "rho", "likelihood_power", "r", "m")
 
 
@@ -79,9 +81,9 @@ def command(
     --target-sd the epsilon of the request is not used: the smallest one that reaches the target is found. Widths of
     probabilities are stated as shares: 0.05 is 5 percentage points.
 
-    noise_scale is the scale of the noise, in counts. posterior_sd and nonprivate_sd are the standard deviations of the
-    posterior with and without privacy, and inflation is their ratio. coverage is the share of 90 % intervals that
-    contain the true parameter.
+    -v prints more: noise_scale is the scale of the noise, in counts. posterior_sd and nonprivate_sd are the standard
+    deviations of the posterior with and without privacy, and inflation is their ratio. coverage is the share of 90 %
+    intervals that contain the true parameter.
     """
     from dpbayes_cli.base.errors import Interrupted
     from dpbayes_cli.privacy.guarantee import check_delta
@@ -186,10 +188,27 @@ def _show(described: dict[str, Any]) -> None:
     guarantee, expected = described["guarantee"], described["expected"]
     for sentence in described["sentences"]:
         emit(fill(sentence, _COLUMNS))
+    if expected is not None and expected["sd_of"] == "posterior":
+        _show_widths(expected["intervals"])
+    emit("")
+    emit(f"guarantee {_priced(guarantee)}, {guarantee['neighbors']} ({guarantee['kind']})")
+    if verbosity() > 0:
+        _show_details(described)
+
+
+def _priced(guarantee: dict[str, Any]) -> str:
+    """Return epsilon and delta, or the price of a guarantee that has no epsilon."""
+    if guarantee["epsilon"] is not None:
+        return f"epsilon {guarantee['epsilon']:.6g}, delta {guarantee['delta']:g}"
+    return ", ".join(f"{name} {guarantee[name]:.6g}" for name in ("rho", "mu") if guarantee[name] is not None)
+
+
+def _show_details(described: dict[str, Any]) -> None:
+    """Print what statisticians and privacy engineers ask for."""
+    guarantee, expected = described["guarantee"], described["expected"]
     emit("")
     for name, value in described["parameters"].items():
         emit(f"{name:18} {value}")
-    emit(f"{'guarantee':18} {guarantee['kind']}, {guarantee['neighbors']}")
     for name in ("epsilon", "rho", "mu", "order_max"):
         if guarantee[name] is not None:
             at = f" at delta {guarantee['delta']:g} ({guarantee['route']})" if name == "epsilon" else ""
@@ -208,8 +227,6 @@ def _show(described: dict[str, Any]) -> None:
             emit(f"{'':18} {_ESTIMATE}")
         for method, share in (expected["coverage"] or {}).items():
             emit(f"{'coverage':18} {share:.3f} of the 90 % intervals ({method}) hold the truth")
-        if expected["sd_of"] == "posterior":
-            _show_widths(expected["intervals"])
 
 
 def _show_widths(intervals: dict[str, Any]) -> None:
@@ -219,7 +236,10 @@ def _show_widths(intervals: dict[str, Any]) -> None:
         numbers = (width["median"], width["low"], width["high"], each["nonprivate_width"], prior)
         rows.append([name, *("" if number is None else f"{number:.3g}" for number in numbers)])
     emit("")
-    emit_table(["width of 90 % interval", "expected", "from", "to", "no privacy", "prior"], rows)
+    shown = rows if verbosity() > 0 else rows[:_MAX_ROWS]
+    emit_table(["width of 90 % interval", "expected", "from", "to", "no privacy", "prior"], shown)
+    if len(shown) < len(rows):
+        emit(f"... and {len(rows) - len(shown)} more with -v")
 
 
 def _compare(described: list[dict[str, Any]]) -> None:
