@@ -20,6 +20,8 @@ from dpbayes_cli.core.noisy_observation import NoisySums, RecordCount, ScalarLaw
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.inference.sums import one_parameter, record_numbers
 from dpbayes_cli.inference.sums.one_parameter import grid_density, scalar_posterior
+from dpbayes_cli.models.families.beta_numbers import GeometricNumbers
+from dpbayes_cli.models.families.gamma_numbers import ExponentialTimes, PoissonCounts
 from dpbayes_cli.models.families.number_families import NumberFamily, NumberLaw
 from dpbayes_cli.privacy.laws.discrete_gaussian import DiscreteGaussian
 from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
@@ -301,6 +303,34 @@ def test_posteriors_are_those_of_a_dense_grid(name: str, n: int, epsilon: str) -
     for trials in (1, 20):
         cell = simulate(models()[name], True, n, epsilon, trials)
         assert distances(cell).max() < CLOSE, f"{trials} observations"
+
+
+@pytest.mark.parametrize("share", [0.0, 0.012, 0.3, 0.5])
+@pytest.mark.parametrize(
+    "family", [PoissonCounts(0.01, 0.01), ExponentialTimes(0.001, 0.001), GeometricNumbers(0.01, 0.01)], ids=str
+)
+def test_narrow_posteriors_under_very_wide_priors_are_found(family: NumberFamily, share: float) -> None:
+    """The log of the rate is within 700 a priori, and within 0.1 a posteriori, or in two such places.
+
+    The tolerance is that of rates at which the sum is almost surely 0: its computed variance has few digits.
+    """
+    law = NumberLaw(family, NumericColumn("x", 0.0, 20.0, 20, integers=family.lattice), centered=False)
+    sums = np.array([[share * 20_000.0]])
+    observation = NoisySums(law, (int(sums[0, 0]),), DiscreteLaplace(20.0), RecordCount("known", 1000))
+    low, high = law.prior_range
+    wide = np.linspace(low, high, 20_001)[:, None]
+    with np.errstate(all="ignore"):
+        first = all_log_likelihoods(observation, law, sums, wide)[:, 0] + law.log_prior(wide)
+        middle = wide[np.nanargmax(first), 0]
+        points = np.union1d(wide, np.clip(middle + np.linspace(-3.0, 3.0, 20_001), low, high))
+        log_density = all_log_likelihoods(observation, law, sums, points[:, None])[:, 0] + law.log_prior(
+            points[:, None]
+        )
+    log_density = np.nan_to_num(log_density, nan=-1e300, neginf=-1e300)
+    density = np.exp(log_density - log_density.max())
+    cumulative = np.concatenate([[0.0], np.cumsum(np.diff(points) * (density[1:] + density[:-1]) / 2.0)])
+    computed = grid_density(observation, law, sums).cdf_of_first(points)
+    assert np.abs(computed - cumulative / cumulative[-1]).max() < 0.02
 
 
 @pytest.mark.parametrize("outside", ["clamp", pytest.param("drop", marks=pytest.mark.slow)])

@@ -1,8 +1,10 @@
 """The exact likelihood and posterior of one parameter given one noisy sum, on a grid refined around the posterior.
 
-The first grid covers the range of the prior; each later grid covers only the part with posterior mass. Between grid
-points the log density is interpolated by monotone cubics. If the number of records is not known, the likelihood is
-a sum over possible numbers, weighted by their probabilities and by the likelihood of the noisy count of records.
+The first grid covers the range of the prior; each later grid covers only the part with posterior mass. If the range is
+wide, a second search begins where the expected sum equals the observed one, and the posterior may need both grids.
+Between grid points the log density is interpolated by monotone cubics. If the number of records is not known, the
+likelihood is a sum over possible numbers, weighted by their probabilities and by the likelihood of the noisy count of
+records.
 
 Source: design notes, noise-aware inference (p(statistic | theta) by the characteristic function, on a grid of theta);
 Bernstein and Sheldon 2018.
@@ -10,6 +12,7 @@ Bernstein and Sheldon 2018.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -28,6 +31,14 @@ if TYPE_CHECKING:
 _FIRST_LEVEL, _LAST_LEVEL = 5, 48
 """The levels of the coarsest and the finest grid; the grid of level k divides the range of the prior into 2^k
 intervals."""
+_WIDEST_FIRST_INTERVAL = 1.0
+"""If the intervals of the first grid are wider than this, a posterior may lie between two grid points unseen."""
+_NOTICED_NATS = 0.1
+"""The second grid is used if its largest log density exceeds that of the first grid by more than this ..."""
+_NOTICED_RATIO = 4.0
+"""... or if it is narrower than the first grid by more than this factor."""
+_GUESSES = 4096
+"""The number of coordinates among which the one that explains the observed sum is sought."""
 _MIN_RELEVANT_INTERVALS = 20
 """A grid is refined until the relevant part of the posterior covers this many intervals."""
 _GRID_INTERVALS = 256
@@ -80,6 +91,15 @@ class GridDensity:
         points = np.array([np.interp(probabilities, p, e) for e, p in zip(edges, cumulative, strict=True)])
         return np.sort(self.law.parameters(points[..., None])[..., 0], axis=1)
 
+    def replace(self, row: int, points: Floats, log_densities: Floats) -> None:
+        """Replace the density of one observation, given log densities at ascending points of any spacing."""
+        index = np.linspace(0.0, len(points) - 1.0, _INTERPOLATED_POINTS)
+        fine = np.interp(index, np.arange(len(points)), points)
+        log_fine = PchipInterpolator(points, log_densities)(fine)
+        cells = np.diff(np.concatenate([fine[:1], (fine[1:] + fine[:-1]) / 2.0, fine[-1:]]))
+        weights = np.exp(log_fine - log_fine.max()) * cells
+        self.grid[row], self.weights[row] = fine, weights / weights.sum()
+
     def draw(self, size: int, rng: np.random.Generator) -> Floats:
         """Draw parameters, shape (n_observations, size)."""
         edges, cumulative = self._edges()
@@ -102,9 +122,60 @@ def grid_density(observation: NoisySums, law: ScalarLaw, observed: Floats) -> Gr
     n_components).
     """
     shared = _SharedGrid(observation, law, observed)
+    everything = np.arange(len(observed))
     level = np.full(len(observed), _FIRST_LEVEL)
-    first, last = np.zeros_like(level), np.full_like(level, 1 << _FIRST_LEVEL)
-    unfinished = np.arange(len(observed))
+    found, densities = _search(shared, everything, np.zeros_like(level), level)
+    density = _interpolate(law, found, densities)
+    begin, end = law.prior_range
+    finer = math.ceil(math.log2((end - begin) / _WIDEST_FIRST_INTERVAL))
+    if finer > _FIRST_LEVEL:
+        width, level = 1 << _FIRST_LEVEL, np.full(len(observed), finer)
+        middle = np.floor((_likely_coordinates(observation, law, observed) - begin) / (end - begin) * (1 << finer))
+        start = np.clip(middle.astype(np.int64) - width // 2, 0, (1 << finer) - width)
+        near, near_densities = _search(shared, everything, start, level, 4 * _GRID_INTERVALS)
+        higher = near_densities.max(axis=1) > densities.max(axis=1) + _NOTICED_NATS
+        narrower = np.diff(near, axis=1)[:, 0] < np.diff(found, axis=1)[:, 0] / _NOTICED_RATIO
+        for i in np.flatnonzero(higher | narrower).tolist():
+            parts = [(found[i], densities[i]), (near[i], near_densities[i])]
+            points = np.concatenate([np.linspace(ends[0], ends[1], len(values)) for ends, values in parts])
+            points, kept = np.unique(points, return_index=True)
+            density.replace(i, points, np.concatenate([densities[i], near_densities[i]])[kept])
+    return density
+
+
+def _likely_coordinates(observation: NoisySums, law: ScalarLaw, observed: Floats) -> Floats:
+    """Return, for each observation, the coordinate whose expected sum is nearest to the observed sum.
+
+    An observed sum that only noise explains is moved to where the expected sum begins to vary with the coordinate.
+    """
+    candidates = np.linspace(*law.prior_range, _GUESSES)
+    with np.errstate(all="ignore"):
+        means = np.nan_to_num(moments_of_one(law, candidates[:, None], observation.noise)[:, 0])
+    n = np.full(len(observed), float(observation.total.n))
+    if observation.valid:
+        n = np.maximum(observed[:, -1] / observation.valid, 1.0)
+    order = np.argsort(means, kind="stable")
+    lowest, highest = means.min() * n + observation.noise.scale, means.max() * n - observation.noise.scale
+    sums = np.clip(observed[:, 0], lowest, np.maximum(lowest, highest))
+    place = np.searchsorted(means[order], sums / n)
+    return np.asarray(candidates[order[np.minimum(place, _GUESSES - 1)]])
+
+
+def _search(
+    shared: _SharedGrid, chosen: Integers, first: Integers, level: Integers, intervals: int = _GRID_INTERVALS
+) -> tuple[Floats, Floats]:
+    """Find the part of the grid with posterior mass, for each observation.
+
+    Args:
+        chosen: the observations.
+        first, level: the first point of the grid to begin with, and its level, for each observation.
+        intervals: the number of intervals of the final grids.
+
+    Returns:
+        The ends of the final grids, shape (n_observations, 2), and log densities, shape (n_observations, n_points).
+    """
+    level, last = level.copy(), first + (1 << _FIRST_LEVEL)
+    first, unfinished = first.copy(), chosen
     while len(unfinished):
         rows = shared.log_densities(unfinished, first[unfinished], last[unfinished], level[unfinished], _SEARCH_EFFORT)
         for i, row in zip(unfinished, rows, strict=True):
@@ -116,12 +187,12 @@ def grid_density(observation: NoisySums, law: ScalarLaw, observed: Floats) -> Gr
         level[unfinished] += finer
         first[unfinished] <<= finer
         last[unfinished] <<= finer
-    finer = _halvings(last - first, _GRID_INTERVALS)
+    finer = _halvings(last - first, intervals)
     level, first = level + finer, first << finer
-    first = np.minimum(first, (1 << level) - _GRID_INTERVALS)
-    last = first + _GRID_INTERVALS
-    densities = np.array(shared.log_densities(np.arange(len(observed)), first, last, level, 1.0))
-    return _interpolate(law, np.stack([shared.coordinate(end, level) for end in (first, last)], axis=1), densities)
+    first = np.minimum(first, (1 << level) - intervals)
+    last = first + intervals
+    densities = np.array(shared.log_densities(chosen, first, last, level, 1.0))
+    return np.stack([shared.coordinate(end, level) for end in (first, last)], axis=1), densities
 
 
 def _halvings(intervals: Integers, most: int) -> Integers:
