@@ -107,7 +107,7 @@ def test_chains_that_are_too_short_are_continued_free(
     assert "are required; the chains agree so far" in warning
     assert "dpbayes infer BUNDLE --more" in warning
     assert f"WARNING: {warning[:40]}" in Path("out/report.md").read_text()
-    longer = dpbayes("infer", "out", "--more", "--json").json["inference"]
+    longer = dpbayes("infer", "out", "--more", "--more", "--json").json["inference"]
     assert longer["warnings"] == []
     assert longer["diagnostics"]["ess_within_chains"] >= longer["diagnostics"]["ess_required"]
 
