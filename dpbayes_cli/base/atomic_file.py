@@ -25,9 +25,9 @@ from dpbayes_cli.base.mounts import network_file_system
 _RENAME_NOREPLACE = 1
 _AT_FDCWD = -100
 _HELD = re.compile(r"\..+\.held-[0-9a-f]{16}\.partial", re.DOTALL)
-"""Names of partial directories that may be removed if their lock is free. Directories of earlier versions have no lock,
-and those named ``unheld`` are on network file systems, where other hosts may not see a lock; only their writer may
-remove both kinds."""
+"""Names of partial directories that any writer may remove if their lock is free. The names of two kinds do not match,
+because their locks tell nothing: earlier versions took no lock, and on a network file system (``unheld``), other hosts
+may not see it."""
 
 
 @contextmanager
@@ -49,7 +49,7 @@ def locked_directory(target: Path) -> Iterator[Path]:
 
 @contextmanager
 def new_file(target: Path) -> Iterator[Path]:
-    """Yield an empty file, readable by its owner only, that is renamed to the target if the block does not raise.
+    """Yield an empty file, readable by its owner only; rename it to the target unless the ``with`` block raises.
 
     Raises:
         FileExistsError: the target exists; it is not replaced.
@@ -70,7 +70,7 @@ def is_partial(name: str) -> bool:
 
 
 def remove_abandoned(directory: Path) -> None:
-    """Remove partial directories that killed writers of this user left in a directory; keep all that are locked."""
+    """Remove the partial directories that killed writers of this user left; keep those whose lock is held."""
     with suppress(OSError):
         for name in filter(is_partial, os.listdir(directory)):  # noqa: PTH208 - names alone
             with suppress(OSError):
@@ -116,7 +116,6 @@ def _make(parent: Path, name: str) -> tuple[Path, int]:
 
 
 def _open_directory(directory: Path) -> int:
-    """Open a directory without following a link; programs that this process runs do not inherit the descriptor."""
     return os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
 
 
@@ -139,7 +138,7 @@ def rename_without_replacing(source: Path, target: Path) -> None:
             return
         if code not in {errno.EINVAL, errno.ENOSYS}:
             raise OSError(code, os.strerror(code))
-    # The file system cannot do that: claim the name with an empty directory or file, and rename over it.
+    # The file system has no such call: claim the name with an empty directory or file, and rename over it.
     if source.is_dir():
         target.mkdir(mode=0o700)
         source.rename(target)
@@ -183,5 +182,5 @@ def make_directories(directory: Path) -> None:
     try:
         sync(directory.parent)
     except OSError:
-        if made:  # else the directory is not ours, e.g. on a read-only file system
+        if made:  # another program's directory need not allow a sync, e.g. on a read-only file system
             raise

@@ -1,4 +1,4 @@
-"""Exact decimals, and the few log-space functions that must stay accurate at 1e8 records."""
+"""Exact decimals, and the log-space functions that must stay accurate at 1e8 records."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def log_gamma_ratio(x: ArrayLike, shift: ArrayLike) -> Floats:
     error of this function stays near 1e-15.
 
     Args:
-        x: positive numbers, any shape.
+        x: positive numbers.
         shift: numbers with x + shift > 0, of a shape that broadcasts with x.
 
     Source: Stirling's series with its Bernoulli terms, after moving x beyond 16 by the recurrence.
