@@ -12,7 +12,7 @@ from dpbayes_cli.ledger.storage import Storage
 
 
 def storage_at(stated: str | None = None) -> Storage:
-    """Return the storage of the ledger that is stated, else the one in ``$DPBAYES_LEDGER``, else the default ledger.
+    """Return the storage of the ledger at a stated place; if none is stated, at ``$DPBAYES_LEDGER``, else by default.
 
     Raises:
         LedgerError: the address is malformed, or is not a PostgreSQL address.

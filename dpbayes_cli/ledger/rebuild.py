@@ -1,7 +1,8 @@
 """Rebuild a chain from the readable entries of a damaged one, so that no spent budget becomes available again.
 
-Entries that verify are kept as they are. A readable charge that does not verify is charged again under a new name, even
-if this exceeds the budget. A total or limit is lowered if a readable entry that does not verify states a smaller one.
+Entries that verify are kept as they are. A readable charge that does not verify is charged again under a new release
+ID, even if this exceeds the budget. If a readable entry that does not verify states a smaller total or limit, the total
+or limit is lowered to it.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _MALFORMED = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
 @dataclass
 class RebuiltChain:
-    """A chain that accepts only entries that keep the protocol.
+    """A chain under construction, which refuses entries that break the protocol.
 
     Attributes:
         stamp: the time, user and version that new entries get.
@@ -37,7 +38,7 @@ class RebuiltChain:
         charged: the releases that are charged again, because their later entries are lost.
         lost: the entries, charges and payloads that are missing from the chain, one sentence each.
         tightened: the totals and limits that were lowered, one sentence each.
-        opened: the accounts whose opening is readable but does not verify, one sentence each.
+        opened: the accounts that were opened by a readable entry that does not verify, one sentence each.
         exhausted: whether an unverified entry states that entries were lost, so that all budgets count as spent.
     """
 
@@ -51,7 +52,7 @@ class RebuiltChain:
     exhausted: bool = False
 
     def take(self, entry: Entry) -> bool:
-        """Append an existing entry if it continues the chain; return whether it was appended."""
+        """Append an entry of the damaged chain if it continues this chain; return whether it was appended."""
         mark = self.state.mark
         if entry.sequence != mark.sequence + 1 or not entry.follows(mark.hash) or try_entry(self.state, entry):
             return False
@@ -78,7 +79,7 @@ class RebuiltChain:
         return True
 
     def missing(self, read: Callable[[str], bytes | None], start: int = 0) -> list[str]:
-        """Return the keys of the payloads that cannot be read; the first ``start`` entries are not considered."""
+        """Return the keys of the payloads of all entries but the first ``start`` that cannot be read."""
         expected = kept_payloads(self.entries[start:])
         checkpoints = {payload_key(entry.sequence) for entry in self.entries}
         lost = [

@@ -1,4 +1,4 @@
-"""Assemble releases from their entries in the ledger, and compute the terms by which the index finds entries."""
+"""Assemble releases from their entries, and compute the index terms of entries."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def advance_release(known: ReleaseRecord | None, fields: Mapping[str, Any], entr
 
 
 def terms_of(fields: Mapping[str, Any]) -> list[str]:
-    """Return the index terms of an entry; by each term, the entry is found without reading all entries."""
+    """Return the index terms of an entry: texts by which the index finds it without reading all entries."""
     kind, account = fields["kind"], fields["account"]
     terms = [kind] if kind in {"checkpoint", "close"} else []
     if account:

@@ -112,7 +112,7 @@ class UnionBudget(Budget):
         return [("basic", charged["epsilon"]), *renyi]
 
     def _epsilon(self, order: Decimal, value: Decimal) -> Decimal:
-        """Convert a divergence to an epsilon at the order's part of delta, rounded up."""
+        """Convert a Renyi divergence at an order to an epsilon at the order's part of delta, rounded up."""
         if not value or not value.is_finite():
             return value  # nothing was released, or there is no guarantee at this order
         return max(Decimal(0), _SHORT.plus(_UP.add(value, self._offsets[order])))
@@ -140,10 +140,10 @@ class UnionBudget(Budget):
 
 
 def default_budget(guarantee: Guarantee, delta: Decimal | None) -> Budget:
-    """Return the total of an account that is opened by its first release, in the kind that this release needs.
+    """Return the budget of an account that its first release opens.
 
-    It is pure epsilon if the release has one; otherwise it is epsilon and the delta that the request states, kept in
-    Gaussian DP if the release fits no other way.
+    It is a total of pure epsilon if the release has a pure epsilon or states no delta. Otherwise it is a total of
+    epsilon and of the stated delta; it is converted to Gaussian DP if the release fits only then.
     """
     kinds: list[Budget] = [PureBudget(DEFAULT_EPSILON)]
     if delta is not None and not guarantee.epsilon.is_finite():

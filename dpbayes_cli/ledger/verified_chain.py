@@ -1,4 +1,4 @@
-"""A chain of entries that is verified when it is opened. Each method is one transaction."""
+"""The chain of entries, which is verified whenever it is opened. Each method is one transaction."""
 
 from __future__ import annotations
 
@@ -98,13 +98,13 @@ class VerifiedChain:
         return self.storage.damage() + findings, state
 
     def disputes(self, state: State) -> list[str]:
-        """Return the reasons not to continue with the ledger, such as a disagreeing anchor, one sentence each."""
+        """Return the reasons not to continue with the ledger, such as an anchor that disagrees, one sentence each."""
         try:
             disputes = self.anchored.disputes(state)
         except LedgerError as error:
             return [error.message]
         if disputes and self.storage.exists:
-            with self.storage.reading() as transaction:  # a writer may have committed and marked since the state
+            with self.storage.reading() as transaction:  # a writer may have changed ledger and anchors meanwhile
                 disputes = unresolved(replay(transaction.entries()), disputes)
         return [dispute.text for dispute in disputes]
 
@@ -154,8 +154,10 @@ class VerifiedChain:
     def begin_key(self, key: LedgerKey, reason: str) -> bool:
         """Sign every new entry with a key; the first signature covers all earlier entries.
 
-        A ledger that is signed already must be opened with its old key. Return False if the ledger is signed with
-        ``key`` already, else True.
+        A ledger that is signed already must be opened with its old key.
+
+        Returns:
+            False if the ledger is signed with this key already.
 
         Raises:
             LedgerError: the ledger is signed with a key that is not available.
