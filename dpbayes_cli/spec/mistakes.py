@@ -1,4 +1,4 @@
-"""All mistakes of a release request, each with its place and a hint that can be pasted.
+"""Find all mistakes of a release request, each with its place and a hint to paste.
 
 A request is built by checks that stop at the first mistake. This module runs if one of them fails, and looks for the
 others, so that a user corrects a spec once.
@@ -73,7 +73,6 @@ def missing_cost() -> SpecError:
 def _mistakes_of_pair(
     document: dict[str, Any], model: type[Model], mechanism: type[Mechanism], type_for: TypeFor
 ) -> list[SpecError]:
-    """Return the mistakes in the sections whose keys depend on the model and the mechanism."""
     document = {**document, "model": model.name, "mechanism": mechanism.name}
     is_private = document.get("bounds") is not None
     if is_private:
@@ -116,23 +115,18 @@ def _guessed_pair(document: dict[str, Any], mistakes: list[SpecError]) -> tuple[
 
 
 def _without(document: Mapping[str, Any], mistakes: list[SpecError]) -> dict[str, Any]:
-    """Return a document without the keys that mistakes name."""
     wrong = {mistake.where for mistake in mistakes}
-    kept = {
+    return {
         section: {key: value for key, value in part.items() if f"{section}.{key}" not in wrong}
         if isinstance(part, dict)
         else part
         for section, part in document.items()
         if section not in wrong or section == "model"
     }
-    return kept
 
 
 def control_characters(document: Any, where: str = "") -> Iterator[SpecError]:
-    """Yield a mistake for each key or text with a control character; names and levels are printed and written.
-
-    A text that is a single tab is allowed, as a delimiter.
-    """
+    """Yield a mistake for each key or text with a control character; a single tab is allowed, as a delimiter."""
     if isinstance(document, Mapping):
         for key, value in document.items():
             yield from control_characters(key, where)
@@ -147,7 +141,7 @@ def control_characters(document: Any, where: str = "") -> Iterator[SpecError]:
 
 
 def _how_to_state(model: type[Model], where: str, item: Any, *, may_find_bounds: bool) -> str:
-    """Return flags or YAML lines that state a missing key; their values are examples."""
+    """Return a hint with flags or YAML lines that state a missing key, with values that are examples."""
     missing = [key.where for key in find_mistakes({}, item.type, where)] if where == "domain" else [where]
     examples = {f"domain.{key}": text for key, text in model.first_spec.items()} | _EXAMPLES
     if all(key in FLAGS for key in missing):
@@ -169,5 +163,4 @@ def _how_to_state(model: type[Model], where: str, item: Any, *, may_find_bounds:
 
 
 def _as_flag(example: str | None) -> str:
-    """Return an example of a YAML value as the value of a flag."""
     return example.strip("[]").replace(", ", ",") if example else _ANY_TEXT

@@ -38,7 +38,7 @@ def flags_of(model: type[Model], mechanism: type[Mechanism]) -> list[KeyFlag]:
         bounds = dict(_keys(BoundsSection, "bounds."))
         ends = () if "lower" in model.bound_keys else ("bounds.private.low", "bounds.private.lower_quantile")
         keys |= {key: item for key, item in bounds.items() if key not in ends}
-    listed = [KeyFlag(key, FLAGS[key], is_list=False) for key in ("prior",)]
+    listed = [KeyFlag("prior", FLAGS["prior"], is_list=False)]
     for key, item in keys.items():
         section = key.partition(".")[0]
         if key in FLAGS or section in _NAMED_AFTER_KEYS:

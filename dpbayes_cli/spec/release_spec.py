@@ -24,7 +24,6 @@ from dpbayes_cli.spec.bounds_section import (
     check_place_of_bounds,
     domain_between,
     no_bounds,
-    require_bounded,
     unbounded_domain,
 )
 from dpbayes_cli.spec.convert_section import convert_section
@@ -43,19 +42,13 @@ _MOST_NUMBERS = 250_000_000
 _FREE = ("prior", "inference")
 """Sections that change the inference, but not what is requested of the data."""
 _OUTSIDE = ("data", "dataset", "records")
-"""Keys for the place of the data, the account and the number of records; they are not part of the request, nor is
-``public_reasons``."""
+"""Keys of a spec that are not part of the request; ``public_reasons`` is not part of it either."""
 _READ_BY = ("engine", "master")
-"""Keys of the source that name the engine; all engines give the same integers."""
+"""Keys of the source that name the engine; they are not part of the request: all engines give the same integers."""
 
 
 def check_name(name: str) -> None:
-    """Refuse a name of an account that is not a plain word.
-
-    Raises:
-        ValueError: the name has characters other than letters, digits, dot, underscore and hyphen, or is longer than
-            100 characters.
-    """
+    """Raise ``ValueError`` if the name of an account is not a plain word of at most 100 characters."""
     if not _NAME.fullmatch(name):
         raise ValueError(
             f"{name!r} is not a valid name; expected a letter or digit, then up to 99 letters, digits, '.', '_' or '-'"
@@ -121,17 +114,13 @@ class ReleaseSpec(Section, frozen=True, kw_only=True, dict=True):
         """Return the domain with all its bounds; see ``build_model``."""
         law = self.private_bounds
         if law is not None:
-            return domain_between(require_bounded(model_type(self.model)), law, self.domain, bounds)
+            return domain_between(model_type(self.model), law, self.domain, bounds)
         if bounds is not None:
             raise SpecError("bounds were given, but the spec does not request private bounds", where="bounds")
         return self.domain
 
     def check_samples(self, model: Model) -> None:
-        """Refuse more samples than memory should hold.
-
-        Raises:
-            SpecError: the samples are too many for the number of parameters.
-        """
+        """Raise ``SpecError`` if the samples of all parameters would take too much memory."""
         samples = self.inference_options.value("samples") or 0
         if len(model.parameters) * samples > _MOST_NUMBERS:
             raise SpecError(
@@ -146,7 +135,7 @@ class ReleaseSpec(Section, frozen=True, kw_only=True, dict=True):
         """The law by which bounds are found privately; None if the domain states them."""
         if self.bounds is None:
             return None
-        return self.bounds.law(require_bounded(model_type(self.model)), self.policy, self.domain)
+        return self.bounds.law(model_type(self.model), self.policy, self.domain)
 
     @cached_property
     def policy(self) -> RecordPolicy:
@@ -228,7 +217,9 @@ def spec_type(model: str, mechanism: str | None = None, *, private_bounds: bool 
     sampling = with_options(SamplingSection, read, SAMPLING)
     inference = with_options(InferenceSection, inference_options(kind, answers), INFERENCE)
     by_default = (answers.name,) if answers.name == kind.default_mechanism else ()
-    domain = unbounded_domain(require_bounded(kind)) if private_bounds else kind.domain_type
+    if private_bounds:
+        check_place_of_bounds(kind, {})
+    domain = unbounded_domain(kind) if private_bounds else kind.domain_type
     bounds: tuple[Any, ...] = (BoundsSection,) if private_bounds else (no_bounds(kind), None)
     fields: list[Any] = [
         ("model", Annotated[Literal[model], Meta(description=kind.summary)]),
@@ -247,7 +238,7 @@ def spec_type(model: str, mechanism: str | None = None, *, private_bounds: bool 
 
 
 def _default(kind: type[Section]) -> tuple[Any, ...]:
-    """Return the default of a section in the form of ``defstruct``; none if one of its keys is required."""
+    """Return the default of a section for ``defstruct``; an empty tuple if one of its keys is required."""
     required = any(item.required for item in msgspec.structs.fields(kind))
     return () if required else (field(default_factory=kind),)
 

@@ -1,8 +1,7 @@
-"""Read YAML safely: texts, lists and mappings only, with every number left as written.
+"""Read YAML safely, as texts, lists and mappings only.
 
-Anchors, aliases, tags, duplicate keys, several documents, deep nesting and large files are refused while the parser's
-events arrive, before anything is built from them. Scalars stay texts, so that ``0.1`` can be parsed exactly and ``no``
-does not become a truth value.
+Anchors, aliases, tags, duplicate keys, several documents, deep nesting and large files are refused while the file is
+parsed. Scalars stay texts, so that ``0.1`` can later be parsed exactly and ``no`` does not become a truth value.
 """
 
 from __future__ import annotations
@@ -42,9 +41,9 @@ _PROBLEMS = {
     ),
     "expected <document start>": ("a line does not fit the lines above it", "write each line as KEY: VALUE"),
 }
-"""Words of the parser's message, with what they mean in a spec and what to do."""
+"""By words of the parser's message: the mistake in the spec, and what to do."""
 _NOTICED_LATER = ("could not find expected ':'", "unexpected end of stream", "expected ',' or")
-"""Words of messages whose mistake begins at an earlier line than the one where the parser notices it."""
+"""Words of the parser's message if the mistake may begin in an earlier line than the one that the parser names."""
 
 
 def read_spec_file(path: Path) -> dict[str, Any]:

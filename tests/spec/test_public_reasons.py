@@ -59,7 +59,7 @@ def test_no_reason_replaces_another() -> None:
     assert reasons == {"domain.a.values": "the law", 'domain."a.values"': "the protocol"}
     with pytest.raises(SpecError, match="no public reason"):
         with_reasons_apart({"domain": columns, "public_reasons": {"domain.a.values": None}})
-    with pytest.raises(SpecError, match="another beside it"):
+    with pytest.raises(SpecError, match="a second reason"):
         with_reasons_apart({"domain": columns, "public_reasons": {"domain.a.values": "the census"}})
     with pytest.raises(SpecError, match="expected a mapping"):
         with_reasons_apart({"public_reasons": [None]})
