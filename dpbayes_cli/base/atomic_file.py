@@ -32,11 +32,7 @@ may not see it."""
 
 @contextmanager
 def locked_directory(target: Path) -> Iterator[Path]:
-    """Yield an empty locked directory beside a target, readable by its owner only; remove it afterwards.
-
-    Raises:
-        OSError: the directory cannot be made.
-    """
+    """Yield an empty locked directory beside a target, readable by its owner only; remove it afterwards."""
     parent = target.absolute().parent
     remove_abandoned(parent)
     partial, descriptor = _make(parent, target.name)
@@ -153,11 +149,7 @@ def rename_without_replacing(source: Path, target: Path) -> None:
 
 
 def sync(path: Path) -> None:
-    """Write a file, or the names in a directory, to the disk (fsync).
-
-    Raises:
-        OSError: the disk refuses the write.
-    """
+    """Write a file, or the names in a directory, to the disk (fsync)."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
@@ -169,9 +161,6 @@ def make_directories(directory: Path) -> None:
     """Make a directory and its parents, accessible to their owner only, and wait until they are on disk.
 
     Existing directories are synced too: the process that made them may have been killed before its own sync.
-
-    Raises:
-        OSError: a directory cannot be made, or cannot be synced.
     """
     if directory == directory.parent:
         return

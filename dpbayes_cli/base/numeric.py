@@ -59,20 +59,12 @@ def float_text(value: float) -> str:
 
 
 def exact_sum(values: Iterable[Decimal]) -> Decimal:
-    """Add decimals without any rounding.
-
-    Raises:
-        decimal.Inexact: the exact sum would need more than 1,000 digits.
-    """
+    """Add decimals without rounding; raise ``decimal.Inexact`` if the sum needs more than 1,000 digits."""
     return reduce(_EXACT.add, values, Decimal(0))
 
 
 def exact_difference(left: Decimal, right: Decimal) -> Decimal:
-    """Subtract without any rounding.
-
-    Raises:
-        decimal.Inexact: the exact difference would need more than 1,000 digits.
-    """
+    """Subtract without rounding; raise ``decimal.Inexact`` if the difference needs more than 1,000 digits."""
     return _EXACT.subtract(left, right)
 
 

@@ -49,11 +49,7 @@ class LedgerKey:
 
 
 def read_key(path: Path) -> LedgerKey:
-    """Read a key from its file.
-
-    Raises:
-        LedgerError: the file cannot be read, holds no key, or can be read by other users.
-    """
+    """Read a key from a file; raise ``LedgerError`` if it is missing, malformed or readable by other users."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
     except (OSError, ValueError) as error:

@@ -42,11 +42,7 @@ class Ledger(VerifiedChain):
     """
 
     def account(self, name: str) -> Account:
-        """Return an account with all its releases.
-
-        Raises:
-            BudgetError: there is no such account.
-        """
+        """Return an account with all its releases; raise ``BudgetError`` if there is no such account."""
         with self.anchored.reading() as (_, state):
             return state.whole_account(_account(state, name))
 
@@ -107,11 +103,7 @@ class Ledger(VerifiedChain):
             return account, new
 
     def close_account(self, name: str, reason: str) -> tuple[Account, bool]:
-        """Close an account for good; return it, and whether it was open before.
-
-        Raises:
-            BudgetError: there is no such account.
-        """
+        """Close an account for good; return it, and whether it was open before."""
         with self.writing() as (transaction, state):
             account = _account(state, name)
             if is_open := not account.closed:
@@ -119,11 +111,7 @@ class Ledger(VerifiedChain):
             return account, is_open
 
     def preview(self, charge: Charge) -> Preview:
-        """Return what ``reserve`` would do, without changing anything.
-
-        Raises:
-            BudgetError: ``reserve`` would refuse the charge.
-        """
+        """Return what ``reserve`` would do, or raise the ``BudgetError`` that it would raise; change nothing."""
         with ExitStack() as held:
             if self.storage.exists:
                 _, state = held.enter_context(self.anchored.reading())

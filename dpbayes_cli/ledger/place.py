@@ -35,11 +35,7 @@ def storage_at(stated: str | None = None) -> Storage:
 
 
 def default_path() -> Path:
-    """Return the path of the default ledger, in the user's state directory.
-
-    Raises:
-        LedgerError: the user has no home directory.
-    """
+    """Return the path of the default ledger, in the user's state directory."""
     state_home = Path(os.environ.get("XDG_STATE_HOME", ""))
     if not state_home.is_absolute():
         try:

@@ -123,11 +123,7 @@ class PostgresStorage(Storage):
 
     @property
     def exists(self) -> bool:
-        """Whether the schema holds a ledger.
-
-        Raises:
-            LedgerError: the server cannot be reached, or only some of the tables exist.
-        """
+        """Whether the schema holds a ledger; raise ``LedgerError`` if it holds only some of a ledger's tables."""
         with self._connected() as connection:
             return self._has_tables(connection)
 

@@ -63,11 +63,7 @@ def record_of(entries: Iterable[Entry]) -> ReleaseRecord | None:
 
 
 def advance_release(known: ReleaseRecord | None, fields: Mapping[str, Any], entry: Entry) -> ReleaseRecord:
-    """Return the record of a release after its next entry; ``known`` is the record before the entry.
-
-    Raises:
-        ValueError: the entry cannot follow the entries of the release.
-    """
+    """Return the record of a release after its next entry; raise ``ValueError`` if the entry cannot come next."""
     kind = fields["kind"]
     if kind == "reserved":
         if known is not None:

@@ -309,11 +309,7 @@ def begin_ledger(path: Path) -> None:
 
 
 def file_of(storage: Storage) -> SqliteStorage:
-    """Return the storage of a ledger, which must be a file.
-
-    Raises:
-        LedgerError: the ledger is on a server.
-    """
+    """Return the storage of a ledger in a file; raise ``LedgerError`` for a ledger on a server."""
     if isinstance(storage, SqliteStorage):
         return storage
     raise LedgerError(

@@ -174,11 +174,7 @@ def restore_marker(ledger: Path) -> Path:
 
 
 def wait_for_replacement(ledger: Path) -> None:
-    """Wait while a ledger is replaced.
-
-    Raises:
-        LedgerError: the replacement takes too long, or was interrupted.
-    """
+    """Wait while a ledger is replaced; raise ``LedgerError`` if this takes too long, or was interrupted."""
     try:
         retry_while_locked(lambda: _refuse_interrupted(ledger), _LOCK_TIMEOUT_SECONDS)
     except BlockingIOError:

@@ -96,11 +96,7 @@ class Account:
 
     @property
     def releases(self) -> dict[str, ReleaseRecord]:
-        """All releases by their IDs.
-
-        Raises:
-            DpbayesError: the state started from a checkpoint, and holds only later releases.
-        """
+        """All releases by their IDs; raise ``DpbayesError`` if the account holds only recent releases."""
         if not self.whole:
             raise DpbayesError(f"the state holds only the recent releases of account {self.name!r}")
         return self.recent

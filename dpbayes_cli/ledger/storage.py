@@ -172,11 +172,7 @@ class Storage(ABC):
         return None
 
     def settle(self) -> bool:
-        """Undo an incomplete transaction after a crash; return whether there was one.
-
-        Raises:
-            LedgerError: the ledger cannot be opened, locked or written.
-        """
+        """Undo an incomplete transaction after a crash; return whether there was one."""
         return False
 
     def damage(self) -> list[str]:

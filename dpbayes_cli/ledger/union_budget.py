@@ -157,11 +157,7 @@ _KINDS: dict[object, type[Budget]] = {
 
 
 def parse_budget(stored: Mapping[str, Any]) -> Budget:
-    """Return the budget that ``serialize`` stored.
-
-    Raises:
-        ValueError: the kind is unknown, or a number is malformed.
-    """
+    """Return the budget that ``serialize`` stored; raise ``ValueError`` if its kind or a number is not valid."""
     values = dict(stored)
     kind = values.pop("kind", None)
     try:

@@ -177,11 +177,7 @@ class VerifiedChain:
             return True
 
     def append(self, transaction: Transaction, state: State, fields: Mapping[str, Any]) -> None:
-        """Append an entry, and apply it to the state.
-
-        Raises:
-            LedgerError: the entry would break the protocol; the transaction is undone.
-        """
+        """Append an entry and apply it to the state; raise ``LedgerError`` if it would break the protocol."""
         entry = next_entry(state.last, {**fields, **self.stamp()}, state.keys.get(state.key_for(fields)))
         apply_entry(state, entry)
         if state.findings:

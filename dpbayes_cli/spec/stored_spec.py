@@ -47,11 +47,7 @@ _LATER = {
 
 
 def stored_spec(stored: Mapping[str, Any]) -> ReleaseSpec:
-    """Return the spec that a bundle holds.
-
-    Raises:
-        SpecError: the stored spec is not valid.
-    """
+    """Return the spec that a bundle holds."""
     return build_spec(with_former_inference(stored))
 
 

@@ -47,10 +47,7 @@ _NOTICED_LATER = ("could not find expected ':'", "unexpected end of stream", "ex
 
 
 def read_spec_file(path: Path) -> dict[str, Any]:
-    """Read a spec file.
-
-    Returns:
-        The document, as nested mappings and lists of texts; None for an empty value.
+    """Read a spec file into nested mappings and lists of texts, with None for an empty value.
 
     Raises:
         SpecError: the file cannot be read, or is not plain YAML with a mapping at the top.
@@ -64,11 +61,7 @@ def read_spec_file(path: Path) -> dict[str, Any]:
 
 
 def read_spec_text(path: Path) -> str:
-    """Return the text of a spec file.
-
-    Raises:
-        SpecError: the file cannot be read, or is too large.
-    """
+    """Return the text of a spec file; raise ``SpecError`` if the file cannot be read or is too large."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor
@@ -88,11 +81,7 @@ def read_spec_text(path: Path) -> str:
 
 
 def parse_spec(text: str) -> dict[str, Any]:
-    """Parse the text of a spec; see ``parse_yaml``.
-
-    Raises:
-        SpecError: the text is not plain YAML with a mapping at the top.
-    """
+    """Parse the text of a spec; raise ``SpecError`` unless it is plain YAML with a mapping at the top."""
     document = parse_yaml(text)
     if not isinstance(document, dict):
         stated = "empty" if document is None else "a list" if isinstance(document, list) else "a text"
@@ -104,11 +93,7 @@ def parse_spec(text: str) -> dict[str, Any]:
 
 
 def parse_yaml(text: str) -> Any:
-    """Parse one document of plain YAML.
-
-    Raises:
-        SpecError: the text is malformed, or uses a feature that specs do not need.
-    """
+    """Parse one document of YAML; raise ``SpecError`` if it is malformed, or uses a feature that specs do not need."""
     import yaml
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

@@ -107,7 +107,7 @@ def test_a_stated_anchor_refuses_a_copy_from_before_the_anchor(path: Path, file:
     old = copy_of(path, "old.sqlite")
     ledger.anchor(file, "")
     shutil.copy(old, path)
-    assert open_ledger(path).state().anchor == ""  # it does not know
+    assert open_ledger(path).state().anchor == ""  # the copy names no anchor
     refused(open_ledger(path, file).state, "has seen entry 3")
     refused(lambda: open_ledger(path, file).reserve(labeled("b")), "has seen entry 3")
 
@@ -135,7 +135,7 @@ def test_a_missing_or_emptied_anchor_is_refused(ledger: Ledger, path: Path, file
 def test_a_stated_anchor_must_exist_but_may_be_begun(path: Path, file: Path) -> None:
     ledger = open_ledger(path, file)
     refused(lambda: ledger.reserve(labeled("a")), "is missing")
-    file.touch()  # as if killed between making it and its first line
+    file.touch()  # as after a kill between the creation of the file and its first line
     ledger.anchor(file, "")
     ledger.reserve(labeled("a"))
     assert [number for number, _ in marks(file)] == [0, 1, 3]
@@ -146,10 +146,10 @@ def test_an_anchor_that_is_behind_is_brought_up(ledger: Ledger, file: Path) -> N
     for cut in {*range(whole.index(b"\n") + 1, len(whole), 7), len(whole) - 1, len(whole)}:
         file.write_bytes(whole[:cut])
         ledger.state()
-        ledger.reserve(labeled("a"))  # no entry, but a command that could have written one
+        ledger.reserve(labeled("a"))  # appends no entry, but may append to the anchor
         last = read_last(file)
         assert last == ledger.state().mark
-        assert file.read_bytes().startswith(whole[:cut])  # nothing is taken back
+        assert file.read_bytes().startswith(whole[:cut])
     file.write_bytes(whole[:-1] + b"\0" * 20)
     assert read_last(file) == ledger.state().mark
 

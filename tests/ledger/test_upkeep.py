@@ -277,7 +277,7 @@ def test_a_salvage_charges_misnumbered_entries_again_and_needs_adoption(
         open_ledger(tmp_path / "new").reserve(labeled("next"))
 
 
-def test_a_salvage_counts_a_wrong_index_as_damage(ledger: Ledger, ledger_path: Path, tmp_path: Path) -> None:
+def test_a_salvage_counts_a_missing_payload_as_damage(ledger: Ledger, ledger_path: Path, tmp_path: Path) -> None:
     change(ledger_path, "DELETE FROM payloads WHERE release_id IN (SELECT min(release_id) FROM payloads)")
     saved = salvage(ledger, tmp_path / "new")
     assert "does not verify" in saved.state.held

