@@ -1,7 +1,7 @@
-"""Files and directories that exist whole or not at all: they are written to a partial directory and then renamed.
+"""Write files and directories that exist whole or not at all: write to a partial directory, then rename.
 
 The partial directory is beside the target. Its writer locks it with ``flock``. The kernel releases the lock even if the
-writer is killed, and every process of the host sees the lock, also from another container. So a partial directory whose
+writer is killed, and every process of the host sees the lock, even from another container. So a partial directory whose
 lock is free was abandoned, and the next writer to the same parent removes it. A process ID would not identify the
 writer, because each container counts from 1.
 """
@@ -116,7 +116,7 @@ def _open_directory(directory: Path) -> int:
 
 
 def _is_path_of(path: Path, descriptor: int) -> bool:
-    """Return whether a path still names the open directory."""
+    """Return whether a path still leads to the directory that a descriptor holds open."""
     try:
         return os.path.samestat(path.lstat(), os.fstat(descriptor))
     except FileNotFoundError:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def import_driver(what: str, error: type[DpbayesError]) -> Any:
-    """Import and return the driver; if it is not installed, raise ``error``, whose message says ``what`` needs it."""
+    """Import and return the driver for ``what``, a ledger or a table; raise ``error`` if it is not installed."""
     try:
         import psycopg
     except ImportError:

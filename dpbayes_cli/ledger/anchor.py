@@ -1,4 +1,4 @@
-"""The anchor: a text file on another file system to which the head of the ledger is appended after every change.
+"""The anchor: a text file, best on another file system, that gets a line with the ledger's head after every change.
 
 The head is the sequence number and hash of the last entry. No line is ever rewritten, so the file may have the
 append-only attribute of its file system. A line that a power cut left incomplete stays in the file, and readers skip
@@ -104,7 +104,6 @@ def lock_anchor(path: Path, taken: set[tuple[int, int]], begin: Mark | None = No
     """Open and lock an anchor; yield None if this transaction has locked the file already.
 
     Args:
-        path: the file.
         taken: the device and inode of each file that this transaction has locked; this file is added.
         begin: the first line of the file if it has to be created; None: the file must exist.
 

@@ -70,7 +70,6 @@ class AnchoredStorage:
     """The storage of a ledger, which is trusted only if its chain verifies and its anchors agree.
 
     Args:
-        storage: the storage.
         stated: an anchor that the caller names, because a replaced ledger may name a wrong anchor or no anchor.
         keys: the available keys, by fingerprint.
     """

@@ -202,11 +202,11 @@ def charged_before(state: State, account: Account, charge: Charge) -> list[Relea
 
 
 def check_fits(state: State, account: Account, charge: Charge) -> None:
-    """Refuse a charge that exceeds a total or must not be made for another reason.
+    """Refuse a charge that must not be made.
 
     Raises:
-        BudgetError: the charge does not fit the account or the analyst's limit, the request was paid for already, or
-            another account has paid for these data.
+        BudgetError: the charge does not fit the account or the analyst's limit, its request was paid for already, or
+            only another account has paid for its data.
     """
     check_open(account)
     check_population(state, account, charge.source)
@@ -307,7 +307,7 @@ def _remedy(account: Account, guarantee: Guarantee, missing: Mapping[str, Decima
         if guarantee.mu.is_finite():
             opening += " --gaussian"
         if account.opened:
-            return f"the account is kept in pure epsilon for good, and {price_text(guarantee)} has no pure epsilon"
+            return f"this account always counts in pure epsilon, and {price_text(guarantee)} has none"
         return f"{price_text(guarantee)} has no pure epsilon, which a default account needs; open another: {opening}"
     if guarantee.order_max.is_finite():
         orders = [order_of(lane) for lane in account.budget.lanes if lane.startswith("rdp(")]

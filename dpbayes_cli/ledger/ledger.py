@@ -82,7 +82,6 @@ class Ledger(VerifiedChain):
         """Append an entry that changes an open account, unless it repeats the last change of its kind.
 
         Args:
-            name: the name of the account.
             entry: a function that returns the entry for the present account, e.g. by ``limit_entry``, or raises an
                 error.
 
@@ -215,7 +214,7 @@ class Ledger(VerifiedChain):
     def publish(
         self, release: ReleaseRecord, account: str, files: Mapping[str, str], document: bytes
     ) -> tuple[ReleaseRecord, State]:
-        """Record that a release is on disk, with its document and the digests of its files; do so only once.
+        """Record that a release is on disk, with its document and its files' digests, unless it is recorded already.
 
         Raises:
             LedgerError: the ledger holds no draw of the release.

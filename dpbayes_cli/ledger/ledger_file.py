@@ -1,4 +1,4 @@
-"""Check that the ledger's file is on a local disk and has one name, create its directories, and retry locks."""
+"""Check that the ledger's file is on a local disk and has only one name; wait for locks."""
 
 from __future__ import annotations
 

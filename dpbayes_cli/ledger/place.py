@@ -12,7 +12,7 @@ from dpbayes_cli.ledger.storage import Storage
 
 
 def storage_at(stated: str | None = None) -> Storage:
-    """Return the storage of the ledger at a stated place; if none is stated, at ``$DPBAYES_LEDGER``, else by default.
+    """Return the storage of the stated ledger, else of the one that ``$DPBAYES_LEDGER`` names, else of the default one.
 
     Raises:
         LedgerError: the address is malformed, or is not a PostgreSQL address.

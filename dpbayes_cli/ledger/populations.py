@@ -14,7 +14,7 @@ _MAX_CHARGES_COMPARED = 200
 
 
 def check_population(state: State, account: Account, source: str) -> None:
-    """Raise ``BudgetError`` if only other accounts have paid for these data, unless this one's people are other people.
+    """Raise ``BudgetError`` if only other accounts have paid for these data, and this one is not declared separate.
 
     If this account has paid for the data before, it may be charged again, because the overlap exists already.
 

@@ -76,7 +76,10 @@ _REASONS = {
     "25": ("the server does not allow writing", "check that it is neither a standby nor read-only"),
     "28": ("the server rejects this user", "check the user and the password ($PGPASSWORD or $PGPASSFILE)"),
     "40": ("another program made a change at the same time; nothing was written", "run the same command again"),
-    "42501": ("this user lacks a privilege on its tables", "see the README for the privileges that a ledger needs"),
+    "42501": (
+        "this user lacks a privilege on its tables",
+        "docs/how-to/two-hosts.md lists the privileges that a ledger needs",
+    ),
     "42": (
         "the schema does not hold the tables of a ledger",
         "check that the address names the right database and schema",

@@ -79,7 +79,7 @@ class RebuiltChain:
         return True
 
     def missing(self, read: Callable[[str], bytes | None], start: int = 0) -> list[str]:
-        """Return the keys of the payloads of all entries but the first ``start`` that cannot be read."""
+        """Return the keys of unreadable payloads, except those of the first ``start`` entries; list them as lost."""
         expected = kept_payloads(self.entries[start:])
         checkpoints = {payload_key(entry.sequence) for entry in self.entries}
         lost = [
@@ -125,7 +125,9 @@ class RebuiltChain:
                 self._tighten(fields)
         for fields in closings:
             with suppress(*_MALFORMED):
-                if self.add({"kind": "close", "account": fields["account"], "reason": "a closing can still be read"}):
+                if self.add(
+                    {"kind": "close", "account": fields["account"], "reason": "a closing entry can still be read"}
+                ):
                     self.tightened.append(f"account {fields['account']!r} is closed")
 
     def _charge_again(self, account: str, fields: Mapping[str, Any]) -> None:
@@ -139,7 +141,7 @@ class RebuiltChain:
         again = release_id_of(account, label)
         if self.add({**fields, "label": label, "release_id": again, "lost": True}):
             self.charged.append(
-                f"{name} at {price_text(known[again].guarantee)}, the only price that can still be read"
+                f"{name} at {price_text(known[again].guarantee)}, the only privacy cost that can still be read"
             )
         else:
             self.lost.append(f"the charge of release {name} is malformed: it is not counted")
@@ -152,7 +154,7 @@ class RebuiltChain:
         lowered = stated if current is None else current.tightened(stated)
         if lowered == current:
             return
-        reason = "the tightest that can still be read"
+        reason = "the smallest value that can still be read"
         entry = {"kind": fields["kind"], "account": account.name, "budget": lowered.serialize(), "reason": reason}
         if self.add({**entry, **({"analyst": analyst} if fields["kind"] == "limit" else {}), "lost": True}):
             subject = "total" if fields["kind"] == "amend" else f"limit of analyst {analyst!r}"

@@ -17,7 +17,6 @@ class ReleaseRecord:
     """One release in the ledger.
 
     Attributes:
-        request_digest: the digest of the request.
         question_digest: the digest of the part of the request that determines the privacy cost.
         source: the data source: absolute paths, a table's address, or ``-`` for standard input.
         guarantee: the privacy cost that was charged.

@@ -155,7 +155,7 @@ def _apply_to_ledger(state: State, kind: str, fields: Mapping[str, Any]) -> None
             _exhaust(state, "entries that could not be verified say so")
     elif kind == "key":
         if not isinstance(fields["key"], str) or not fields["key"]:
-            raise ValueError("the key is not named by a text")
+            raise ValueError("the key is not a text")
         state.key_since = state.key_since if state.key == fields["key"] else fields["sequence"]
         state.key = fields["key"]
     elif kind == "checkpoint":

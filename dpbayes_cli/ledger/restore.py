@@ -50,7 +50,6 @@ def restore(ledger: Ledger, backup: Path, reason: str) -> Restoration:
     Args:
         ledger: the ledger, which may be damaged or missing.
         backup: a copy that ``back_up`` made; it is not changed.
-        reason: the reason, which the history keeps.
 
     Raises:
         LedgerError: the backup does not verify, is of another ledger, or is the ledger itself, or a file cannot be

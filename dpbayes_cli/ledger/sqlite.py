@@ -147,7 +147,7 @@ class SqliteStorage(Storage):
             return None
 
     def check_path(self) -> None:
-        """Raise ``LedgerError`` if the file is on a network file system, has several names, or is mounted alone."""
+        """Raise ``LedgerError`` if the file is on a network file system, has several names, or is mounted singly."""
         check_local(self.path)
         check_one_name(self.path)
 
@@ -209,7 +209,7 @@ class SqliteStorage(Storage):
 
     @contextmanager
     def _patient(self, begin: str = "") -> Iterator[tuple[sqlite3.Connection, bool]]:
-        """Yield a connection, in a transaction if ``begin`` is stated, and whether SQLite undid one after a crash.
+        """Yield a connection, and whether SQLite undid a transaction after a crash; ``begin`` starts a transaction.
 
         Wait for other writers in short intervals, so that Python can handle signals.
         """

@@ -44,7 +44,7 @@ def has_crash_journal(path: Path) -> bool:
 
 
 def journal_belongs(path: Path) -> bool:
-    """Return whether the journal of a file belongs to the file; raise ``OSError`` if one of them cannot be read."""
+    """Return whether the journal beside a file was written for it; raise ``OSError`` if one of them cannot be read."""
     file = _descriptor(path)
     with journal_of(path).open("rb") as journal:
         first = _header(journal.read(_HEADER.size))

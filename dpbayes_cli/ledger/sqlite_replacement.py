@@ -74,7 +74,7 @@ class Replacement:
     """A new ledger that will replace the content of the ledger's file.
 
     Attributes:
-        partial: the temporary file of the new ledger, at first empty.
+        partial: the temporary file in which the caller writes the new ledger.
         left: the readable part of the old ledger.
         suffix: the end of the names under which the old files are kept.
         lock: the descriptor that holds an exclusive lock of the old file; None if there is no old file.

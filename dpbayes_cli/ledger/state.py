@@ -118,7 +118,7 @@ class Account:
 
     @property
     def limits(self) -> dict[str, AnalystLimit]:
-        """By analyst, the limit and the charges to it."""
+        """By analyst, the limit and the sums of the analyst's charges."""
         return {
             analyst: AnalystLimit(budget, self.charged_to(analyst)) for analyst, budget in self.limit_budgets.items()
         }
@@ -218,7 +218,6 @@ class State:
         """Return the releases of an account, in the order of their charges.
 
         Args:
-            account: the account.
             question: the question digest of the releases to return; an empty text: return all releases.
             last: how many of the latest releases to return; None: all.
         """

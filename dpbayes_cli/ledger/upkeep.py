@@ -168,10 +168,9 @@ def write_chain(path: Path, chain: RebuiltChain, read: Callable[[str], bytes | N
     """Append the entries of a chain and their payloads to a ledger, and create its index if it has none.
 
     Args:
-        path: the file of the ledger; it holds the first ``start`` entries and their payloads already.
-        chain: the chain.
+        path: the file of the ledger.
         read: a function that returns the payload of a key, or None if the payload cannot be read.
-        start: the number of entries of the chain that the file holds already.
+        start: the number of entries of the chain that the file holds already, with their payloads.
     """
     with SqliteStorage(path, anywhere=True).writing() as transaction:
         if not transaction.is_indexed:

@@ -32,7 +32,6 @@ class VerifiedChain:
     Source: architecture, the ledger.
 
     Args:
-        storage: the place of the ledger.
         clock: a function that returns the time.
         stated_anchor: an anchor to compare in addition to the one that the ledger names.
         key: the available key, or None.
@@ -128,7 +127,6 @@ class VerifiedChain:
         """Record that a human has checked a disputed ledger and decided to continue with it.
 
         Args:
-            reason: the reason, which the history keeps.
             move: the new path of the anchor; None: the anchor stays.
 
         Returns:

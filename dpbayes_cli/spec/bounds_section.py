@@ -170,7 +170,7 @@ def unbounded_domain(model: type[Model]) -> type[Section]:
 
 
 def check_place_of_bounds(model: type[Model], document: Mapping[str, Any]) -> None:
-    """Raise ``SpecError`` if the domain of a request for private bounds states them too, or the model has none."""
+    """Raise ``SpecError`` if the domain of a request for private bounds states bounds, or the model has none."""
     if not model.bound_keys:
         raise SpecError(
             f"the bounds of {model.name} cannot be found privately",

@@ -49,7 +49,7 @@ _THOUSANDS = re.compile(r"[+-]?[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]*)?", re.ASCII)
 
 
 def exact_number(section: Section, name: str) -> Decimal | None:
-    """Return an exact number of a section, or None if it is not stated; spell its text in the section plainly.
+    """Return an exact number of a section, or None if it is not stated; rewrite its text in plain digits.
 
     Raises:
         ValueError: the text is not a plain decimal number.
@@ -70,7 +70,6 @@ def convert_section(document: Any, kind: type[Kind], place: str = "") -> Kind:
 
     Args:
         document: nested mappings and lists of texts.
-        kind: the type.
         place: the dotted place of the document in its file; empty for the whole file.
 
     Raises:

@@ -83,12 +83,7 @@ def foreign_options(document: Mapping[str, Any], kind: type[msgspec.Struct]) -> 
 
 
 def request_to(document: Mapping[str, Any], mechanism: str) -> dict[str, Any]:
-    """Return a spec for another mechanism, without the options that only other mechanisms of its model read.
-
-    Args:
-        document: a spec of a known model, as it is written.
-        mechanism: the name of a mechanism that serves this model.
-    """
+    """Return a spec with ``mechanism``, without the options that only other mechanisms of the model read."""
     model = model_type(document["model"])
     others = [mechanism_type(name) for name in supporting_mechanisms(model)]
     read = mechanism_type(mechanism)

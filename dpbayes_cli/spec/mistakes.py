@@ -7,6 +7,7 @@ others, so that a user corrects a spec once.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from dpbayes_cli.base.cell_grammar import CONTROL_CHARACTERS
@@ -82,10 +83,7 @@ def _mistakes_of_pair(
             return [error]
     kind = type_for(model, mechanism, is_private)
     mistakes = [*foreign_options(document, kind)]
-
-    def how_to_state(where: str, item: Any) -> str:
-        return _how_to_state(model, where, item, may_find_bounds=not is_private)
-
+    how_to_state = partial(_how_to_state, model, may_find_bounds=not is_private)
     return mistakes + find_mistakes(_without(document, mistakes), kind, how_to_state=how_to_state)
 
 

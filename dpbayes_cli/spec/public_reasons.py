@@ -2,10 +2,9 @@
 
 A bound, a value or a list of keys that somebody looked up in the data is not public knowledge. A tool that fills in
 such a value writes the two keys ``value`` and ``public_reason: null`` in its place, anywhere in a spec. The request is
-refused until each of these reasons is a text that says where the value comes from: a protocol, a law, a census. It must
-hold a word of at least three letters that is more than a placeholder such as ``none`` or ``TODO``.
-The reasons are kept in the spec of the release, but are not part of the request: they change nothing about what is
-asked.
+refused until each of these reasons is a text that says where the value comes from: a protocol, a law, a census. A
+reason must hold a word of at least three letters that is not a placeholder such as ``none`` or ``TODO``. Reasons are
+kept in the spec of the release, but do not change the request.
 """
 
 from __future__ import annotations

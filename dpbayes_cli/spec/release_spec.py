@@ -200,8 +200,7 @@ def spec_type(model: str, mechanism: str | None = None, *, private_bounds: bool 
     """Return the type of specs for a model and a mechanism: common keys, the model's domain and prior, and options.
 
     Args:
-        model: the model's name.
-        mechanism: the mechanism's name; None: the model's default.
+        mechanism: the name of the mechanism; None: the model's default.
         private_bounds: whether the spec states ``bounds`` in place of the bounds in the domain.
 
     Raises:
@@ -274,14 +273,14 @@ def _type_for(model: type[Model], mechanism: type[Mechanism], private_bounds: bo
 
 
 def former_spec(document: dict[str, Any], today: ReleaseSpec) -> ReleaseSpec | None:
-    """Return the spec that a document stated when its prior and its inference had the defaults of version 1.
+    """Return the spec that a document meant in version 1, with that version's defaults of prior and inference.
 
     Args:
         document: the request as the user stated it.
         today: the spec that it states today.
 
     Returns:
-        None if both specs are the same, or if the former one is not valid.
+        The former spec; None if it is not valid, or the same as today's.
     """
     prior = {**former_prior(document["model"]), **(document.get("prior") or {})}
     former = {**document, "prior": prior}
