@@ -85,13 +85,13 @@ def test_an_anchor_refuses_a_copy_that_was_changed_separately(ledger: Ledger, pa
     refused(lambda: copy.reserve(labeled("there")), "has seen entry 8")
     bare = copy_of(path, "bare.sqlite")
     ledger.reserve(labeled("next"))
-    shutil.copy(bare, path)  # the second of two entries with one number is another
+    shutil.copy(bare, path)
     elsewhere = open_ledger(path, None)
     refused(lambda: elsewhere.reserve(labeled("another")), "ends at entry 8, but its anchor .* has seen entry 9")
 
 
 def test_an_anchor_refuses_a_ledger_rewritten_with_new_hashes(tmp_path: Path, file: Path) -> None:
-    """The rewritten ledger has as many entries, all of them valid."""
+    """The rewritten ledger has as many entries as the anchored one, all of them valid."""
     first, second = open_ledger(tmp_path / "one.sqlite"), open_ledger(tmp_path / "two.sqlite", file)
     first.anchor(file, "")
     publish(first, labeled("a"))
@@ -315,7 +315,7 @@ def test_racing_processes_mark_every_change_in_order(ledger: Ledger, path: Path,
         subprocess.Popen([sys.executable, "-W", "ignore", "-c", WRITER, str(path), str(i)], cwd=root) for i in range(4)
     ]
     for _ in range(20):
-        open_ledger(path).state()  # never a false alarm meanwhile
+        open_ledger(path).state()  # a reader is never refused meanwhile
     assert [writer.wait() for writer in writers] == [0] * 4
     hashes = [entry.hash for entry in ledger.entries()]
     assert len(hashes) == 105

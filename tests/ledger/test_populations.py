@@ -48,9 +48,7 @@ def test_an_account_opened_by_hand_needs_the_declaration_too(dpbayes: Cli, coin:
     assert dpbayes("budget", "open", "late", "--eps", "2", "--separate-population", "--reason", "women").code == 0
     assert dpbayes("release", coin, *COIN, "--dataset", "late").code == 0
     assert "women" in dpbayes("budget", "history", "late").out
-    assert (
-        dpbayes("release", coin, *COIN, "--dataset", "coin", "--fresh").code == 0
-    )  # because this account had paid before
+    assert dpbayes("release", coin, *COIN, "--dataset", "coin", "--fresh").code == 0  # this account has paid before
     assert dpbayes("budget", "verify").code == 0
 
 

@@ -413,7 +413,7 @@ def test_an_older_ledger_is_migrated_on_request_after_a_backup(
     assert backup.findings()[0] == []
     assert Path(done["backup"]).stat().st_mode & 0o777 == 0o600
     with pytest.raises(LedgerError, match="schema version 2"):
-        first.state()  # the older program refuses what is newer
+        first.state()  # the older program refuses the newer ledger
     with pytest.raises(LedgerError, match="schema version 2"):
         SqliteStorage(ledger_path).migrate()
 

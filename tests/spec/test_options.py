@@ -34,7 +34,7 @@ def options_of(model: type[Model], mechanism: type[Mechanism]) -> set[str]:
 
 
 def test_every_mechanism_refuses_every_option_that_it_does_not_read() -> None:
-    """All pairs, all options of any: the refusal names the option, the mechanism, and those here that read it."""
+    """The refusal names the option, the mechanism, and the mechanisms of the same model that read the option."""
     read = {pair: options_of(*pair) for pair in PAIRS}
     known, refused = set().union(*read.values()), 0
     for (model, mechanism), own in read.items():
@@ -133,7 +133,7 @@ def check_page(shown: str) -> None:
 
 
 def test_the_template_of_every_pair_is_a_valid_spec_with_a_price() -> None:
-    """In the schema of its pair too, as an editor sees it."""
+    """It is also valid under the JSON Schema of its pair, which editors use."""
     schema = json_schema()
     named = {
         (each["properties"]["model"]["enum"][0], each["properties"]["mechanism"]["enum"][0]): name
