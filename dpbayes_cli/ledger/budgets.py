@@ -139,7 +139,7 @@ class _SingleBudget(Budget):
 
     @property
     def lanes(self) -> tuple[str, ...]:
-        """The names of the sum that the total bounds and of the sum of deltas."""
+        """The lane that the total bounds, and the lane of deltas."""
         return (self.amounts[0], "delta")
 
     @property
@@ -197,7 +197,7 @@ class RenyiBudget(_SingleBudget):
 
     @property
     def lanes(self) -> tuple[str, ...]:
-        """The names of the sum of divergences at the order and of the sum of deltas."""
+        """The lane of divergences at the order, and the lane of deltas."""
         return (lane_of(self.order), "delta")
 
 
@@ -223,7 +223,7 @@ class GaussianBudget(_SingleBudget):
 
     @property
     def lanes(self) -> tuple[str, ...]:
-        """The names of the sum of mu^2 and of the sum of deltas."""
+        """The lane of mu^2, and the lane of deltas."""
         return ("mu_squared", "delta")
 
     @property

@@ -59,11 +59,6 @@ def state_payload(state: State) -> bytes:
     return canonical_json(document)
 
 
-def state_digest(state: State) -> str:
-    """Return the digest of a state; the entry of a checkpoint holds it."""
-    return digest("payload", state_payload(state))
-
-
 def state_at(entry: Entry, payload: bytes, lookup: Transaction) -> State:
     """Return the state after a checkpoint, from its entry and payload; ``lookup`` finds older entries.
 

@@ -23,7 +23,7 @@ from dpbayes_cli.ledger.charging import (
     release_id_of,
 )
 from dpbayes_cli.ledger.data_names import file_numbers
-from dpbayes_cli.ledger.limits import check_open, closing_entry, describe_change, opening_entry
+from dpbayes_cli.ledger.limits import check_open, describe_change, opening_entry
 from dpbayes_cli.ledger.payloads import document_key, sealed_payload, stored_document
 from dpbayes_cli.ledger.populations import has_paid
 from dpbayes_cli.ledger.process_identity import this_process
@@ -106,7 +106,7 @@ class Ledger(VerifiedChain):
         with self.writing() as (transaction, state):
             account = _account(state, name)
             if is_open := not account.closed:
-                self.append(transaction, state, closing_entry(account, reason))
+                self.append(transaction, state, {"kind": "close", "account": name, "reason": reason})
             return account, is_open
 
     def preview(self, charge: Charge) -> Preview:

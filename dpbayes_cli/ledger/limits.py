@@ -1,4 +1,4 @@
-"""Build the entries that open, change and close accounts, and the notices of how much of a budget is spent."""
+"""Build the entries that open and change accounts, and the notices of how much of a budget is spent."""
 
 from __future__ import annotations
 
@@ -85,11 +85,6 @@ def notice_entry(account: Account, share: Decimal | None, reason: str) -> dict[s
     """Return the entry that makes releases print a notice once this share of the budget is spent; None: no notice."""
     stated = None if share is None else decimal_text(share)
     return {"kind": "notice", "account": account.name, "share": stated, "reason": reason}
-
-
-def closing_entry(account: Account, reason: str) -> dict[str, Any]:
-    """Return the entry that closes an account for good."""
-    return {"kind": "close", "account": account.name, "reason": reason}
 
 
 def check_open(account: Account) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from dpbayes_cli.base.canonical import canonical_json
+from dpbayes_cli.base.canonical import canonical_json, digest
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.base.numeric import parse_decimal
 from dpbayes_cli.ledger.budgets import Budget
 from dpbayes_cli.ledger.chain import Entry, Mark
-from dpbayes_cli.ledger.checkpoint import state_digest
+from dpbayes_cli.ledger.checkpoint import state_payload
 from dpbayes_cli.ledger.limits import describe_change
 from dpbayes_cli.ledger.records import advance_release
 from dpbayes_cli.ledger.state import Account, State
@@ -159,7 +159,7 @@ def _apply_to_ledger(state: State, kind: str, fields: Mapping[str, Any]) -> None
         state.key_since = state.key_since if state.key == fields["key"] else fields["sequence"]
         state.key = fields["key"]
     elif kind == "checkpoint":
-        if fields["state"] != state_digest(state):
+        if fields["state"] != digest("payload", state_payload(state)):
             raise ValueError("the digest is not that of the state after the earlier entries")
         state.checkpoint = state.mark.sequence + 1
     else:

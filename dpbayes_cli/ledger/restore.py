@@ -16,6 +16,7 @@ from dpbayes_cli.ledger.chain import Entry, Mark
 from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.rebuild import RebuiltChain
 from dpbayes_cli.ledger.sqlite import SqliteStorage, file_of
+from dpbayes_cli.ledger.sqlite_journal import journal_of
 from dpbayes_cli.ledger.sqlite_replacement import Leftover, Replacement, replacing
 from dpbayes_cli.ledger.state import State
 from dpbayes_cli.ledger.upkeep import write_chain
@@ -62,7 +63,7 @@ def restore(ledger: Ledger, backup: Path, reason: str) -> Restoration:
     source = SqliteStorage(backup, anywhere=True)
     if backup.exists() and Path(ledger.location).exists() and backup.samefile(ledger.location):
         raise LedgerError("the backup is the ledger itself", hint="name a copy that dpbayes budget backup made")
-    if source.has_journal:
+    if journal_of(backup).exists():
         raise LedgerError(
             f"the backup {str(backup)!r} has a journal: dpbayes budget backup did not make it",
             hint="name a copy that dpbayes budget backup made",

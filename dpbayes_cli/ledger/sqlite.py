@@ -151,11 +151,6 @@ class SqliteStorage(Storage):
         check_local(self.path)
         check_one_name(self.path)
 
-    @property
-    def has_journal(self) -> bool:
-        """Whether the file has a journal."""
-        return journal_of(self.path).exists()
-
     def migrate(self) -> tuple[int, Path] | None:
         """See ``Storage.migrate``."""
         self._require()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,13 +33,11 @@ def _compressed(payload: bytes) -> bytes:
 def _decompressed(stored: object, key: str) -> bytes:
     """Return a payload from its stored form, with a bounded amount of memory even if the stored form is malicious."""
     inflate = zlib.decompressobj()
-    try:
+    with suppress(zlib.error):
         if isinstance(stored, bytes):
             payload = inflate.decompress(stored, _MAX_UNPACKED_BYTES)
             if inflate.eof and not inflate.unused_data:
                 return payload
-    except zlib.error:
-        pass
     raise LedgerError(f"the sealed payload of release {key} is damaged")
 
 

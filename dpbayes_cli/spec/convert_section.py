@@ -139,7 +139,7 @@ def _own_mistakes(document: Any, kind: Any, place: str) -> list[SpecError]:
 
 
 def _in_words(reason: str, value: Any) -> str:
-    """Return a reason that msgspec gives in plain words; an unknown reason is returned unchanged."""
+    """Restate msgspec's reason in plain words; return an unknown reason unchanged."""
     if match := _EXPECTED.fullmatch(reason):
         kinds = [kind for kind in match["kind"].split(" | ") if kind != "null"]
         expected = " or ".join(_WORDS.get(kind, kind) for kind in kinds)

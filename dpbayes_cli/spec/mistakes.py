@@ -48,7 +48,7 @@ def mistakes_in(
         needs_cost: whether a privacy cost must be stated.
     """
     mistakes = [*control_characters(document), *renamed_in(document)]
-    order, document = [*document], _without(document, mistakes)
+    rank, document = {key: i for i, key in enumerate(document)}, _without(document, mistakes)
     stated = {key: value for key, value in document.items() if key in _COMMON}
     mistakes += find_mistakes({**stated, "model": _ANY_TEXT, "domain": {}, "prior": {}}, common)
     rest = {key: value for key, value in document.items() if key not in _COMMON}
@@ -61,9 +61,7 @@ def mistakes_in(
     privacy = rest.get("privacy") or {}
     if needs_cost and isinstance(privacy, Mapping) and all(privacy.get(key) is None for key in _COSTS):
         mistakes.append(missing_cost())
-    places = [mistake.where.partition(".")[0] for mistake in mistakes]
-    ranked = sorted(range(len(mistakes)), key=lambda i: order.index(places[i]) if places[i] in order else len(order))
-    return [mistakes[i] for i in ranked]
+    return sorted(mistakes, key=lambda each: rank.get(each.where.partition(".")[0], len(rank)))
 
 
 def missing_cost() -> SpecError:
