@@ -40,7 +40,7 @@ def locked_directory(target: Path) -> Iterator[Path]:
         yield partial
     finally:
         shutil.rmtree(partial, ignore_errors=True)
-        os.close(descriptor)  # never LOCK_UN, which would also free the lock of a child forked meanwhile
+        os.close(descriptor)  # not LOCK_UN, which would also release the lock for a forked child
 
 
 @contextmanager

@@ -133,9 +133,7 @@ class SqliteStorage(Storage):
     def salvage(self) -> tuple[list[Entry], list[str]]:
         """Return every readable entry, verified or not, and one sentence about each gap of unreadable entries."""
         with self._translated(), self._patient() as (connection, _):
-            execute_patiently(
-                connection, "SELECT name FROM sqlite_master"
-            ).fetchall()  # an error if no page is readable
+            execute_patiently(connection, "SELECT name FROM sqlite_master").fetchall()  # fails if nothing is readable
             return readable_entries(connection)
 
     def salvage_payload(self, key: str) -> bytes | None:

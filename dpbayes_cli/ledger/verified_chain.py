@@ -169,7 +169,7 @@ class VerifiedChain:
                     hint="to change the key, set DPBAYES_LEDGER_KEY to the file of the old key",
                 )
             state.keys = {**state.keys, key.fingerprint: key}
-            for _ in range(2 if state.key else 1):  # one entry is signed with the old key, one with the new key
+            for _ in range(2 if state.key else 1):  # a change of keys is signed with both keys
                 fields = {"kind": "key", "account": "", "key": key.fingerprint, "reason": reason}
                 self.append(transaction, state, fields)
             return True

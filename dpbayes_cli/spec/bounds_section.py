@@ -160,7 +160,7 @@ def unbounded_domain(model: type[Model]) -> type[Section]:
             continue
         default = () if item.required else (item.default,)
         fields.append((item.name, item.type, *default))
-    name = f"{model.__name__}DomainWithoutBounds"  # models share domain types
+    name = f"{model.__name__}DomainWithoutBounds"  # not the name of the domain type, which models share
     return cast(
         type[Section],
         msgspec.defstruct(

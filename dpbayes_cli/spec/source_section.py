@@ -48,7 +48,7 @@ class SourceSection(Section, frozen=True, kw_only=True):
         if self.delimiter == self.quote:
             raise ValueError("delimiter and quote are the same")
         if self.decimal == ".":
-            msgspec.structs.force_setattr(self, "decimal", None)  # a default that is stated asks for nothing new
+            msgspec.structs.force_setattr(self, "decimal", None)  # "." and None are the same request
         if self.thousands == "space":
             msgspec.structs.force_setattr(self, "thousands", " ")
         marks = self.marks
