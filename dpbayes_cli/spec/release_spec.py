@@ -207,15 +207,15 @@ def spec_type(model: str, mechanism: str | None = None, *, private_bounds: bool 
         SpecError: there is no such model or mechanism, or the mechanism does not serve the model.
     """
     kind = model_type(model)
-    answers = mechanism_type(mechanism or kind.default_mechanism)
-    check_supports(answers, kind)
-    name = "".join(part.capitalize() for part in f"{model}-by-{answers.name}".split("-"))
+    mechanism_class = mechanism_type(mechanism or kind.default_mechanism)
+    check_supports(mechanism_class, kind)
+    name = "".join(part.capitalize() for part in f"{model}-by-{mechanism_class.name}".split("-"))
     name += "PrivateBoundsSpec" if private_bounds else "Spec"
-    read = answers.options_for(kind)
+    read = mechanism_class.options_for(kind)
     privacy = with_options(PrivacySection, read, PRIVACY)
     sampling = with_options(SamplingSection, read, SAMPLING)
-    inference = with_options(InferenceSection, inference_options(kind, answers), INFERENCE)
-    by_default = (answers.name,) if answers.name == kind.default_mechanism else ()
+    inference = with_options(InferenceSection, inference_options(kind, mechanism_class), INFERENCE)
+    by_default = (mechanism_class.name,) if mechanism_class.name == kind.default_mechanism else ()
     if private_bounds:
         check_place_of_bounds(kind, {})
     domain = unbounded_domain(kind) if private_bounds else kind.domain_type
@@ -225,7 +225,7 @@ def spec_type(model: str, mechanism: str | None = None, *, private_bounds: bool 
         ("domain", domain, *_default(domain)),
         ("bounds", *bounds),
         ("prior", kind.prior_type, *_default(kind.prior_type)),
-        ("mechanism", Annotated[Literal[answers.name], Meta(description=answers.summary)], *by_default),
+        ("mechanism", Annotated[Literal[mechanism_class.name], Meta(description=mechanism_class.summary)], *by_default),
         ("privacy", privacy, field(default_factory=privacy)),
         ("sampling", sampling, field(default_factory=sampling)),
         ("inference", inference, field(default_factory=inference)),
