@@ -27,10 +27,7 @@ def storage_at(stated: str | None = None) -> Storage:
 
         return PostgresStorage(parse_address(stated))
     if re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", stated):
-        raise LedgerError(
-            "unknown kind of ledger address",
-            hint="name a file, or postgresql://USER@HOST:PORT/DATABASE",
-        )
+        raise LedgerError("unknown kind of ledger address", hint="name a file, or postgresql://USER@HOST:PORT/DATABASE")
     return SqliteStorage(Path(stated))
 
 

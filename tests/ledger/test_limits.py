@@ -68,8 +68,7 @@ def test_a_limit_changes_but_not_below_what_is_spent(ledger: Ledger) -> None:
 
 
 @pytest.mark.parametrize(
-    "change",
-    [{"analyst": "bob"}, {"analyst": None}, {"analyst": "ada", "guarantee": {"kind": "pure", "epsilon": "2"}}],
+    "change", [{"analyst": "bob"}, {"analyst": None}, {"analyst": "ada", "guarantee": {"kind": "pure", "epsilon": "2"}}]
 )
 def test_a_charge_past_a_limit_breaks_the_protocol(
     stored: StoredLedger, ledger: Ledger, change: dict[str, object]

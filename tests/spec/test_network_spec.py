@@ -90,10 +90,7 @@ def test_an_unknown_key_of_a_variable_suggests_the_nearest() -> None:
 
 @pytest.mark.parametrize(
     ("model", "target", "says"),
-    [
-        ("naive-bayes", "c", "target is 'c', which is not a variable; allowed: a, b"),
-        ("naive-bayes", None, "missing"),
-    ],
+    [("naive-bayes", "c", "target is 'c', which is not a variable; allowed: a, b"), ("naive-bayes", None, "missing")],
 )
 def test_a_target_must_be_a_variable(model: str, target: str | None, says: str) -> None:
     with pytest.raises(SpecError) as refused:
