@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 _BLOCK_VECTORS = 64
-"""Number of DuckDB's vectors in a block; together they hold 131,072 rows."""
+"""The number of DuckDB vectors in a block; together they hold 131,072 rows."""
 _INTERRUPT_SECONDS = 10.0
 """Longest time to wait for an interrupted query to end."""
 

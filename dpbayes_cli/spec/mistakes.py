@@ -88,8 +88,8 @@ def _mistakes_of_pair(
 def _guessed_pair(document: dict[str, Any], mistakes: list[SpecError]) -> tuple[type[Model], type[Mechanism]] | None:
     """Return the model and the mechanism that a request names or, if a name is wrong, the nearest ones.
 
-    A mistake is added for each wrong name. If there is no mechanism of a similar name, the options of mechanisms are
-    taken out of the document, because they cannot be checked.
+    Add a mistake for each wrong name. If no mechanism has a similar name, remove the options of mechanisms from the
+    document, because they cannot be checked.
     """
     if any(mistake.where in {"model", "mechanism"} for mistake in mistakes):
         return None
