@@ -19,11 +19,7 @@ def needed_address_space() -> int:
 
 
 def check_address_space() -> None:
-    """Refuse to run under a limit (``ulimit -v``, ``ulimit -d``) that could crash OpenDP or DuckDB.
-
-    Raises:
-        DpbayesError: the limit is lower than ``needed_address_space``.
-    """
+    """Raise ``DpbayesError`` if ``ulimit -v`` or ``ulimit -d`` is so low that OpenDP or DuckDB could crash."""
     needed = needed_address_space()
     for limit, option in ((resource.RLIMIT_AS, "-v"), (resource.RLIMIT_DATA, "-d")):
         soft, _ = resource.getrlimit(limit)

@@ -1,7 +1,7 @@
-"""Files and directories that exist whole or not at all: they are written to a partial directory and then renamed.
+"""Write files and directories that exist whole or not at all: write to a partial directory, then rename.
 
 The partial directory is beside the target. Its writer locks it with ``flock``. The kernel releases the lock even if the
-writer is killed, and every process of the host sees the lock, also from another container. So a partial directory whose
+writer is killed, and every process of the host sees the lock, even from another container. So a partial directory whose
 lock is free was abandoned, and the next writer to the same parent removes it. A process ID would not identify the
 writer, because each container counts from 1.
 """
@@ -25,18 +25,14 @@ from dpbayes_cli.base.mounts import network_file_system
 _RENAME_NOREPLACE = 1
 _AT_FDCWD = -100
 _HELD = re.compile(r"\..+\.held-[0-9a-f]{16}\.partial", re.DOTALL)
-"""Names of partial directories that may be removed if their lock is free. Directories of earlier versions have no lock,
-and those named ``unheld`` are on network file systems, where other hosts may not see a lock; only their writer may
-remove both kinds."""
+"""Names of partial directories that any writer may remove if their lock is free. The names of two kinds do not match,
+because their locks tell nothing: earlier versions took no lock, and on a network file system (``unheld``), other hosts
+may not see it."""
 
 
 @contextmanager
 def locked_directory(target: Path) -> Iterator[Path]:
-    """Yield an empty locked directory beside a target, readable by its owner only; remove it afterwards.
-
-    Raises:
-        OSError: the directory cannot be made.
-    """
+    """Yield an empty locked directory beside a target, readable by its owner only; remove it afterwards."""
     parent = target.absolute().parent
     remove_abandoned(parent)
     partial, descriptor = _make(parent, target.name)
@@ -44,12 +40,12 @@ def locked_directory(target: Path) -> Iterator[Path]:
         yield partial
     finally:
         shutil.rmtree(partial, ignore_errors=True)
-        os.close(descriptor)  # never LOCK_UN, which would also free the lock of a child forked meanwhile
+        os.close(descriptor)  # not LOCK_UN, which would also release the lock for a forked child
 
 
 @contextmanager
 def new_file(target: Path) -> Iterator[Path]:
-    """Yield an empty file, readable by its owner only, that is renamed to the target if the block does not raise.
+    """Yield an empty file, readable by its owner only; rename it to the target unless the ``with`` block raises.
 
     Raises:
         FileExistsError: the target exists; it is not replaced.
@@ -70,7 +66,7 @@ def is_partial(name: str) -> bool:
 
 
 def remove_abandoned(directory: Path) -> None:
-    """Remove partial directories that killed writers of this user left in a directory; keep all that are locked."""
+    """Remove the partial directories that killed writers of this user left; keep those whose lock is held."""
     with suppress(OSError):
         for name in filter(is_partial, os.listdir(directory)):  # noqa: PTH208 - names alone
             with suppress(OSError):
@@ -116,12 +112,11 @@ def _make(parent: Path, name: str) -> tuple[Path, int]:
 
 
 def _open_directory(directory: Path) -> int:
-    """Open a directory without following a link; programs that this process runs do not inherit the descriptor."""
     return os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
 
 
 def _is_path_of(path: Path, descriptor: int) -> bool:
-    """Return whether a path still names the open directory."""
+    """Return whether a path still leads to the directory that a descriptor holds open."""
     try:
         return os.path.samestat(path.lstat(), os.fstat(descriptor))
     except FileNotFoundError:
@@ -139,7 +134,7 @@ def rename_without_replacing(source: Path, target: Path) -> None:
             return
         if code not in {errno.EINVAL, errno.ENOSYS}:
             raise OSError(code, os.strerror(code))
-    # The file system cannot do that: claim the name with an empty directory or file, and rename over it.
+    # The file system has no such call: claim the name with an empty directory or file, and rename over it.
     if source.is_dir():
         target.mkdir(mode=0o700)
         source.rename(target)
@@ -154,11 +149,7 @@ def rename_without_replacing(source: Path, target: Path) -> None:
 
 
 def sync(path: Path) -> None:
-    """Write a file, or the names in a directory, to the disk (fsync).
-
-    Raises:
-        OSError: the disk refuses the write.
-    """
+    """Write a file, or the names in a directory, to the disk (fsync)."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
@@ -170,9 +161,6 @@ def make_directories(directory: Path) -> None:
     """Make a directory and its parents, accessible to their owner only, and wait until they are on disk.
 
     Existing directories are synced too: the process that made them may have been killed before its own sync.
-
-    Raises:
-        OSError: a directory cannot be made, or cannot be synced.
     """
     if directory == directory.parent:
         return
@@ -183,5 +171,5 @@ def make_directories(directory: Path) -> None:
     try:
         sync(directory.parent)
     except OSError:
-        if made:  # else the directory is not ours, e.g. on a read-only file system
+        if made:  # another program's directory need not allow a sync, e.g. on a read-only file system
             raise

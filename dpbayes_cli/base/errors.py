@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import ClassVar
 
 _MAX_CHARGES = 20
-"""Largest number of releases that a message lists."""
+"""The largest number of releases that a message lists."""
 
 
 class DpbayesError(Exception):
@@ -51,7 +51,7 @@ class SpecError(DpbayesError):
 
     @property
     def mistakes(self) -> tuple[SpecError, ...]:
-        """The single mistakes: this one, unless the error stands for several."""
+        """The mistakes that this error stands for; only this one, unless a subclass says otherwise."""
         return (self,)
 
 
@@ -64,7 +64,7 @@ class SeveralMistakesError(SpecError):
 
     @property
     def mistakes(self) -> tuple[SpecError, ...]:
-        """The single mistakes, in the order of the request."""
+        """The mistakes, in the order of the request."""
         return self._mistakes
 
     @property
@@ -161,8 +161,7 @@ class OutputError(DpbayesError):
 class Interrupted(BaseException):
     """A signal ended the run (exit 128 + signal).
 
-    It is not a subclass of Exception, because clean-up code of libraries may swallow exceptions, and the run would go
-    on.
+    This is not a subclass of Exception: a library that catches all exceptions would keep the run going.
 
     Attributes:
         message, hint, details: as for a ``DpbayesError``.
@@ -188,12 +187,7 @@ def amounts_text(amounts: Mapping[str, object]) -> str:
 
 
 def nearest(word: str, allowed: Iterable[str]) -> str:
-    """Return a hint that names the nearest allowed word, or lists them all.
-
-    Args:
-        word: the word that was not accepted: a flag, a key or a name, never a cell.
-        allowed: the words that are accepted.
-    """
+    """Return a hint that names the allowed word nearest to a refused one (never a cell), or lists all allowed words."""
     words = sorted(allowed)
     if close := nearest_word(word, words):
         return f"did you mean {close!r}?"
@@ -201,7 +195,7 @@ def nearest(word: str, allowed: Iterable[str]) -> str:
 
 
 def near_file(path: Path) -> str:
-    """Return a hint that names the file of the same directory whose name is nearest to that of a missing file."""
+    """Return a hint for a missing file: the file in its directory that has the most similar name."""
     try:
         names = [] if path.exists() else [each.name for each in path.parent.iterdir()]
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""The file system that a path is on: locks and syncs are not reliable on a network file system."""
+"""Find the file system of a path: on a network file system, locks and syncs are not reliable."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exact decimals, and the few log-space functions that must stay accurate at 1e8 records."""
+"""Exact decimals, and the log-space functions that must stay accurate at 1e8 records."""
 
 from __future__ import annotations
 
@@ -59,20 +59,12 @@ def float_text(value: float) -> str:
 
 
 def exact_sum(values: Iterable[Decimal]) -> Decimal:
-    """Add decimals without any rounding.
-
-    Raises:
-        decimal.Inexact: the exact sum would need more than 1,000 digits.
-    """
+    """Add decimals without rounding; raise ``decimal.Inexact`` if the sum needs more than 1,000 digits."""
     return reduce(_EXACT.add, values, Decimal(0))
 
 
 def exact_difference(left: Decimal, right: Decimal) -> Decimal:
-    """Subtract without any rounding.
-
-    Raises:
-        decimal.Inexact: the exact difference would need more than 1,000 digits.
-    """
+    """Subtract without rounding; raise ``decimal.Inexact`` if the difference needs more than 1,000 digits."""
     return _EXACT.subtract(left, right)
 
 
@@ -83,7 +75,7 @@ def log_gamma_ratio(x: ArrayLike, shift: ArrayLike) -> Floats:
     error of this function stays near 1e-15.
 
     Args:
-        x: positive numbers, any shape.
+        x: positive numbers.
         shift: numbers with x + shift > 0, of a shape that broadcasts with x.
 
     Source: Stirling's series with its Bernoulli terms, after moving x beyond 16 by the recurrence.

@@ -1,4 +1,4 @@
-"""The address of a ledger or a table on a PostgreSQL server: parsed strictly, never shown as it was given.
+"""Parse the address of a ledger or a table on a PostgreSQL server.
 
 An invalid address may hold a password anywhere, so no message repeats any part of it.
 """
@@ -83,7 +83,9 @@ def parse_address(text: str) -> PostgresAddress:
 
 
 def parse_table_address(text: str) -> PostgresAddress:
-    """Parse the address of a table, ``postgresql://USER@HOST:PORT/DATABASE/SCHEMA.TABLE``; by default in ``public``.
+    """Parse the address of a table, ``postgresql://USER@HOST:PORT/DATABASE/SCHEMA.TABLE``.
+
+    Without a schema, the table is in ``public``.
 
     Raises:
         SourceError: the address is not of this form, holds a password, or sets an option that is not allowed.
@@ -104,14 +106,14 @@ def parse_table_address(text: str) -> PostgresAddress:
 
 @dataclass(frozen=True)
 class _AddressKind:
-    """A kind of address: the thing that it names, its form, and the error for an invalid one."""
+    """A kind of address: what it names (``ledger`` or ``table``), its form, and the error for an invalid address."""
 
     what: str
     form: str
     error: type[DpbayesError]
 
     def refusal(self, why: str, hint: str | None = None) -> DpbayesError:
-        """Return the error for an invalid address; by default, its hint shows the form of a valid one."""
+        """Return the error for an invalid address; without ``hint``, the form of a valid address is the hint."""
         shown = f"{self.form}; {_PASSWORDS}" if hint is None else hint
         return self.error(f"the address of the {self.what} {why}", hint=shown)
 

@@ -13,11 +13,7 @@ if TYPE_CHECKING:
 
 
 def import_driver(what: str, error: type[DpbayesError]) -> Any:
-    """Import and return the driver; ``what`` names the ledger or table that needs it, for the message.
-
-    Raises:
-        error: the driver is not installed.
-    """
+    """Import and return the driver for ``what``, a ledger or a table; raise ``error`` if it is not installed."""
     try:
         import psycopg
     except ImportError:

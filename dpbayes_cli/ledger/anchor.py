@@ -1,7 +1,8 @@
-"""The anchor: a text file on another file system to which the head of the ledger is appended after every change.
+"""The anchor: a text file, best on another file system, that gets a line with the ledger's head after every change.
 
-The head is the sequence and hash of the last entry. No line is ever rewritten, so the file may have the append-only
-attribute of its file system. A line that a power cut left incomplete stays, and is skipped.
+The head is the sequence number and hash of the last entry. No line is ever rewritten, so the file may have the
+append-only attribute of its file system. A line that a power cut left incomplete stays in the file, and readers skip
+it.
 """
 
 from __future__ import annotations
@@ -25,23 +26,19 @@ _TAIL_BYTES = 4096
 """The number of bytes at the end of the file that are read first: about fifty lines."""
 _MARK = re.compile(r"(0|[1-9][0-9]{0,17}) ([0-9a-f]{64})", re.ASCII)
 _TORN = re.compile(r"[0-9]{0,18}( [0-9a-f]{0,63})?|\0+[0-9a-f ]{0,83}", re.ASCII)
-"""What a power cut may leave of a line: only its beginning or, if the line spans two sectors, only its end."""
+"""A line that a power cut left incomplete: only its beginning or, if it spans two sectors, only its end."""
 
 
 @dataclass(frozen=True)
 class Anchor:
-    """An open anchor, locked so that no other process appends to it."""
+    """An open anchor; only a process that has locked the file appends to it."""
 
     path: Path
     descriptor: int
 
     @property
     def last(self) -> Mark | None:
-        """The last complete line; None if no line is complete.
-
-        Raises:
-            LedgerError: the file cannot be read, or is not an anchor.
-        """
+        """The mark in the last complete line; None if no line is complete."""
         try:
             size = os.fstat(self.descriptor).st_size
             for start in sorted({max(0, size - _TAIL_BYTES), 0}, reverse=True):
@@ -53,7 +50,7 @@ class Anchor:
         return None
 
     def _parse(self, content: bytes, *, whole: bool) -> list[Mark]:
-        """Return the complete lines in a part of the file; skip the first line unless it is the ``whole`` file."""
+        """Return the marks in a part of the file, which may begin within a line unless it is the ``whole`` file."""
         marks = []
         for line in content.decode("latin-1").split("\n")[0 if whole else 1 :]:
             text = line.strip("\0")  # a power cut may leave zeros in the place of a line
@@ -68,7 +65,7 @@ class Anchor:
         return marks
 
     def append(self, mark: Mark) -> None:
-        """Append a mark as a line, unless it is in the last line already; wait until the line is on disk.
+        """Append a line with a mark, unless the last line holds this mark already; wait until the line is on disk.
 
         Raises:
             LedgerError: the file cannot be written.
@@ -89,7 +86,7 @@ class Anchor:
 
 
 def read_last(path: Path) -> Mark | None:
-    """Return the last complete line of an anchor, without locking the anchor; None if no line is complete.
+    """Return the mark in the last complete line of an anchor, without locking the file; None if no line is complete.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -104,10 +101,10 @@ def read_last(path: Path) -> Mark | None:
 
 @contextmanager
 def lock_anchor(path: Path, taken: set[tuple[int, int]], begin: Mark | None = None) -> Iterator[Anchor | None]:
-    """Open and lock an anchor; yield None if the file is in ``taken``, so that it is locked already.
+    """Open and lock an anchor; yield None if this transaction has locked the file already.
 
     Args:
-        taken: the identities (device, inode) of the files that are locked already; this file is added.
+        taken: the device and inode of each file that this transaction has locked; this file is added.
         begin: the first line of the file if it has to be created; None: the file must exist.
 
     Raises:

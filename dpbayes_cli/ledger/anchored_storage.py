@@ -1,8 +1,8 @@
 """Open a ledger: verify it, compare it with its anchors, and append its new head to the anchors after a change.
 
 The first transaction of a process replays the entries after the last checkpoint. A later transaction replays only the
-entries that were appended after the previous one. So a release replays the entries after the last checkpoint only once,
-before it locks the ledger.
+entries that were appended after the previous transaction. So a release replays the entries after the last checkpoint
+once, before it locks the ledger.
 
 The anchors stay locked from the comparison until the new head is appended. The change is committed before the head is
 appended. If the process is killed between the two steps, an anchor lacks the last entries, and the next command appends
@@ -50,20 +50,15 @@ class Dispute:
 
 
 class _Locks(ExitStack):
-    """The locked anchors of one transaction.
-
-    Attributes:
-        taken: the identities (device, inode) of the locked files.
-        anchors: the anchors to which the new head will be appended.
-    """
+    """The locked anchors of one transaction, to which its new head will be appended."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.taken: set[tuple[int, int]] = set()
+        self.taken: set[tuple[int, int]] = set()  # device and inode of each locked file
         self.anchors: list[Anchor] = []
 
     def lock(self, path: Path, begin: Mark | None = None) -> list[Mark | None]:
-        """Lock an anchor and return a list with its last line; the list is empty if the file is locked already."""
+        """Lock an anchor; return a list with the mark in its last line, or an empty list if it is locked already."""
         anchor = self.enter_context(lock_anchor(path, self.taken, begin))
         if anchor is None:
             return []
@@ -72,10 +67,9 @@ class _Locks(ExitStack):
 
 
 class AnchoredStorage:
-    """A storage that is trusted only if its chain verifies and its anchors agree.
+    """The storage of a ledger, which is trusted only if its chain verifies and its anchors agree.
 
     Args:
-        storage: where the ledger is.
         stated: an anchor that the caller names, because a replaced ledger may name a wrong anchor or no anchor.
         keys: the available keys, by fingerprint.
     """
@@ -84,10 +78,10 @@ class AnchoredStorage:
         self._storage = storage
         self._stated = stated
         self._keys = keys
-        self._known: State | None = None  # the state that this process has verified last
+        self._known: State | None = None  # the last state that this process has verified
 
     def paths(self, state: State) -> list[Path]:
-        """Return the anchors: the one in the ledger's configuration, and the one that the caller names.
+        """Return the paths of the anchors: the one that the ledger names, and the one that the caller names.
 
         Raises:
             LedgerError: the ledger's own file is named as an anchor.
@@ -111,7 +105,7 @@ class AnchoredStorage:
             if not disputes:
                 yield transaction, state
                 return
-        with self._storage.reading() as transaction:  # a writer may have committed and marked since the first reading
+        with self._storage.reading() as transaction:  # a writer may have changed ledger and anchors meanwhile
             state = self._seen_by(transaction)
             _refuse(unresolved(state, disputes))
             yield transaction, state
@@ -123,7 +117,7 @@ class AnchoredStorage:
         """Begin an exclusive transaction on a trusted ledger.
 
         Args:
-            new: an anchor that this transaction configures; its file may be missing.
+            new: the anchor that this transaction will name in the ledger; its file may be missing.
             begin: whether to create a missing ledger.
             need_key: whether to refuse a signed ledger without its key, and an unsigned one if a key is given.
             adopting: whether to yield the disputes with the anchors instead of refusing the ledger.
@@ -142,7 +136,7 @@ class AnchoredStorage:
             with self._storage.writing() as transaction:
                 state = self._seen_by(transaction, need_key=need_key)
                 before = state.mark
-                # anchors are locked after the ledger and in one order, against deadlocks
+                # all processes lock the ledger first, then the anchors in one order, so that none deadlocks
                 disputes = self._disputes(state, sorted(self.paths(state)), new, locks.lock)
                 if not adopting:
                     _refuse(disputes)
@@ -178,12 +172,7 @@ class AnchoredStorage:
         _refuse(self.disputes(state, new))
 
     def _seen_by(self, transaction: Transaction, *, need_key: bool = True) -> State:
-        """Return the verified state that a transaction sees.
-
-        Raises:
-            LedgerError: the chain is broken, or an entry breaks the protocol. With ``need_key``, also: a signed ledger
-                is opened without its key, or an unsigned ledger with a key.
-        """
+        """Verify the entries that a transaction sees and, with ``need_key``, the key; return the state after them."""
         state = self._continued(transaction)
         entries = transaction.entries(after=state.mark.sequence)
         findings = broken_links(entries, state.mark) + replay(entries, state).findings
@@ -195,7 +184,7 @@ class AnchoredStorage:
         return state
 
     def _continued(self, transaction: Transaction) -> State:
-        """Return the last state that is known to be verified; the entries after it must be replayed."""
+        """Return the last verified state; the caller must replay the entries after it."""
         known = self._known
         if known is not None and not transaction.is_suspect:
             last = transaction.entry(known.mark.sequence)
@@ -231,7 +220,7 @@ class AnchoredStorage:
         return disputes
 
     def _begin_anchors(self, locks: _Locks, state: State, before: Mark) -> None:
-        """Lock the anchors that this transaction has configured or declared lost; create their files if missing."""
+        """Lock the anchors that are not locked yet, because they are new or were lost; create missing files."""
         known = {anchor.path for anchor in locks.anchors}
         for path in self.paths(state):
             if path not in known:
@@ -262,7 +251,7 @@ class AnchoredStorage:
 
 
 def key_findings(state: State) -> list[str]:
-    """Return a list of at most one sentence: what is wrong with the signature or the available key."""
+    """Return what is wrong with the signature of the last entry or with the available key; at most one sentence."""
     if state.key and state.key not in state.keys:
         given = "another key was given" if state.keys else "no key was given"
         return [f"the ledger is signed with the key {state.key}, and {given}"]
@@ -274,13 +263,13 @@ def key_findings(state: State) -> list[str]:
 
 
 def marks_of(disputes: list[Dispute]) -> dict[str, list[dict[str, object]]]:
-    """Return the last lines of the disputed anchors, in the form in which entries store them."""
+    """Return the last marks of the disputed anchors, in the form in which entries store them."""
     seen = [(dispute.path, dispute.mark) for dispute in disputes if dispute.mark]
     return {"seen": [{"path": path, "sequence": mark.sequence, "hash": mark.hash} for path, mark in seen]}
 
 
 def unresolved(state: State, disputes: list[Dispute]) -> list[Dispute]:
-    """Return the disputes that remain in a later state of the ledger."""
+    """Return the disputes that a later state of the ledger has not resolved."""
     return [
         dispute
         for dispute in disputes
@@ -304,7 +293,7 @@ def _missing(path: Path) -> Dispute:
 
 
 def _begins(state: State, path: Path, new: Path | None) -> bool:
-    """Return whether a path is the new anchor that this transaction configures, and its file is missing or empty."""
+    """Return whether a path is the new anchor of this transaction, with a missing or empty file."""
     if path != new or state.anchor == str(path):
         return False
     try:

@@ -1,10 +1,10 @@
 """Budgets: the totals that an account may spend, and the filter that decides whether one more release fits.
 
-An analyst chooses a release after seeing earlier ones, so only composition rules for adaptive choices are used. An
-account keeps a sum of its charges for each measure of privacy (lane) that its budget needs. The measures are
+An analyst chooses a release after seeing earlier ones, so only composition rules for adaptive choices are used. For
+each measure of privacy that its budget needs, an account keeps the sum of its charges, called a lane. The measures are
 ``epsilon`` and ``delta`` of the (epsilon, delta) guarantee, ``rho``, ``mu_squared``, and ``rdp(ORDER)``, the Renyi
-divergence at an order. Sums are exact decimals. If a release has no finite cost in a measure, the sum becomes infinite,
-permanently.
+divergence at an order. Sums are exact decimals. A release without a finite cost in a measure makes the sum infinite for
+good.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dpbayes_cli.privacy.noisy_descent import mu_of_statement
 Lanes = dict[str, Decimal]
 
 _SQUARES = Context(prec=100)
-"""The context for squares of mu: a stored mu has 15 digits, so that 100 digits hold the exact square."""
+"""The context for squares of mu: a stored mu has 15 digits, so 100 digits hold the exact square."""
 _DOWN = Context(prec=12, rounding=ROUND_FLOOR)
 _CHECKS = {
     "epsilon": check_epsilon, "delta": check_delta, "order": check_order, "rdp": check_rho, "rho": check_rho,
@@ -60,7 +60,7 @@ class Budget(ABC):
     @property
     @abstractmethod
     def lanes(self) -> tuple[str, ...]:
-        """The names of the sums of charges that an account with this budget keeps."""
+        """The names of the sums (lanes) that an account with this budget keeps."""
 
     @property
     @abstractmethod
@@ -73,7 +73,7 @@ class Budget(ABC):
 
     @property
     def shape(self) -> object:
-        """The properties of a budget that an amendment must not change."""
+        """What an amendment of the budget must not change."""
         return (self.kind, self.lanes)
 
     def serialize(self) -> dict[str, Any]:
@@ -82,15 +82,11 @@ class Budget(ABC):
 
     @property
     def stated(self) -> dict[str, str]:
-        """The numbers that a user states to open an account with this budget, by option."""
+        """The numbers that a user states to open an account with this budget, by the name of their option."""
         return {each.name: decimal_text(getattr(self, each.name)) for each in fields(self) if each.name in _CHECKS}
 
     def amended(self, changes: Mapping[str, Decimal]) -> Budget:
-        """Return the budget with other totals.
-
-        Raises:
-            SpecError: the budget has no total of this name.
-        """
+        """Return the budget with other totals; raise ``SpecError`` if it has no total of a stated name."""
         if unknown := changes.keys() - set(self.amounts):
             raise SpecError(
                 f"{', '.join(sorted(unknown))} cannot be changed in a budget of {self.notion}",
@@ -99,13 +95,13 @@ class Budget(ABC):
         return replace(self, **changes)
 
     def tightened(self, other: Budget) -> Budget:
-        """Return the budget with the smaller of the two totals in each component; ``self`` if the kinds differ."""
+        """Return this budget with the smaller of both budgets' totals by component; unchanged if the shapes differ."""
         if other.shape != self.shape:
             return self
         return self.amended({name: min(getattr(self, name), getattr(other, name)) for name in self.amounts})
 
     def remaining(self, charged: Mapping[str, Decimal]) -> Lanes:
-        """Return the remaining budget, by component; zero if a total is exceeded."""
+        """Return the remaining budget, by component; zero if the total is exceeded."""
         spent = self.spent(charged)
         return {name: max(Decimal(0), exact_difference(total, spent[name])) for name, total in self.total.items()}
 
@@ -114,7 +110,7 @@ class Budget(ABC):
         return self.excess(self.added(charged, requested))
 
     def excess(self, charged: Mapping[str, Decimal]) -> Lanes:
-        """Return by how much sums of charges exceed the totals, by component; empty if they exceed no total."""
+        """Return by how much sums of charges exceed the totals, by component; empty if no total is exceeded."""
         spent = self.spent(charged)
         over = {name: exact_difference(spent[name], total) for name, total in self.total.items()}
         return {name: amount for name, amount in over.items() if amount > 0}
@@ -139,11 +135,11 @@ class Budget(ABC):
 
 @dataclass(frozen=True)
 class _SingleBudget(Budget):
-    """A budget with one total, which allows no delta: the sum of deltas must stay zero."""
+    """A budget with one total, and no delta: a release with a positive delta never fits."""
 
     @property
     def lanes(self) -> tuple[str, ...]:
-        """The names of the sum that the total bounds and of the sum of deltas."""
+        """The lane that the total bounds, and the lane of deltas."""
         return (self.amounts[0], "delta")
 
     @property
@@ -201,7 +197,7 @@ class RenyiBudget(_SingleBudget):
 
     @property
     def lanes(self) -> tuple[str, ...]:
-        """The names of the sum of divergences at the order and of the sum of deltas."""
+        """The lane of divergences at the order, and the lane of deltas."""
         return (lane_of(self.order), "delta")
 
 
@@ -227,7 +223,7 @@ class GaussianBudget(_SingleBudget):
 
     @property
     def lanes(self) -> tuple[str, ...]:
-        """The names of the sum of mu^2 and of the sum of deltas."""
+        """The lane of mu^2, and the lane of deltas."""
         return ("mu_squared", "delta")
 
     @property
@@ -265,7 +261,6 @@ def component_texts(components: Mapping[str, Decimal]) -> dict[str, str]:
 
 
 def _cost(guarantee: Guarantee, lane: str) -> Decimal:
-    """Return what a release adds to one of the sums of charges."""
     match lane:
         case "epsilon":
             return guarantee.epsilon

@@ -34,12 +34,12 @@ class Charge:
 
     Attributes:
         label: the name that the user gave the release; None: the request itself identifies the release.
-        fresh: whether to pay for a new draw although the same request was released before.
-        same_data: whether the user says that the data are the same although their path has changed.
+        fresh: whether to pay for a new draw even if the same request was released before.
+        same_data: whether the user states that the data are the same although their path has changed.
         open_account: whether a missing account may be opened with the default total.
         request, request_digest: the canonical request and its digest.
         question_digest: the digest of the part of the request that determines the privacy cost.
-        source: the identity of the data source.
+        source: the data source, as in ``ReleaseRecord``.
         guarantee: the privacy cost to charge.
         unit: the column that holds the privacy unit's ID; None: each record is a unit of its own.
         purpose: the purpose of the release, which the history keeps.
@@ -70,7 +70,7 @@ class Reservation:
 
     Attributes:
         delta: the delta of the account's total; 0 if the total has no delta.
-        opened: the total of the account in words if it was opened for this release; else empty.
+        opened: the total of the account as text if the account was opened for this release; else empty.
     """
 
     release: ReleaseRecord
@@ -86,7 +86,7 @@ class Preview:
 
     Attributes:
         release_id: the ID that the release has or would get.
-        known: the record of the release if it is charged already, so that nothing would be charged; else None.
+        known: the record of the release if it was charged before, so that it would cost nothing; else None.
         remaining: the account's remaining budget after the charge, by component.
         opened: whether the account would be opened for this release.
     """
@@ -147,12 +147,12 @@ def paying_account(state: State, charge: Charge) -> tuple[Account, bool]:
 
 
 def unit_text(unit: str | None) -> str:
-    """Return what an account protects: single records, or all records of one privacy unit."""
+    """Return, as text, what an account protects: single records, or all records of one privacy unit."""
     return "single records" if unit is None else f"all records of one value of the column {unit!r}"
 
 
 def find_release(state: State, account: Account, charge: Charge) -> tuple[str, ReleaseRecord | None]:
-    """Return the label of the release, and the record of the release if it is charged already (else None).
+    """Return the label of a charge's release, and its record; None in place of the record if it is not charged yet.
 
     Raises:
         BudgetError: the label belongs to another request, or the release read another data source.
@@ -185,7 +185,7 @@ def find_release(state: State, account: Account, charge: Charge) -> tuple[str, R
 
 
 def begun_release(state: State, account: Account, charge: Charge) -> ReleaseRecord | None:
-    """Return the release that this process has charged, or one that the charge would go on with; else None."""
+    """Return the release of the request that this process has charged or would continue; None if there is none."""
     for known in state.charged(account, last=_MAX_LISTED):
         if known.owner == this_process() and known.request_digest == charge.request_digest:
             return known
@@ -193,7 +193,7 @@ def begun_release(state: State, account: Account, charge: Charge) -> ReleaseReco
 
 
 def charged_before(state: State, account: Account, charge: Charge) -> list[ReleaseRecord]:
-    """Return the releases of this very request that a charge may show or finish, whatever they cost."""
+    """Return the charged releases of the same request that a charge could show or finish, whatever they cost."""
     label = charge.label if charge.label is not None else f"request {charge.request_digest}"
     if charge.fresh:
         return list(_abandoned_draws(state, account, label, charge))
@@ -205,8 +205,8 @@ def check_fits(state: State, account: Account, charge: Charge) -> None:
     """Refuse a charge that must not be made.
 
     Raises:
-        BudgetError: the charge does not fit the account or the analyst's limit, the request was paid for already, or
-            another account has paid for these data.
+        BudgetError: the charge does not fit the account or the analyst's limit, its request was paid for already, or
+            only another account has paid for its data.
     """
     check_open(account)
     check_population(state, account, charge.source)
@@ -246,7 +246,6 @@ def check_fits(state: State, account: Account, charge: Charge) -> None:
 
 
 def _check_limit(state: State, account: Account, charge: Charge) -> None:
-    """Refuse a charge that does not fit the analyst's limit; the refusal lists the analyst's latest releases."""
     name, analyst = account.name, charge.analyst
     if analyst is None:
         if account.limits:
@@ -284,7 +283,7 @@ def _check_limit(state: State, account: Account, charge: Charge) -> None:
 
 
 def price_text(guarantee: Guarantee) -> str:
-    """Return a guarantee as a short text."""
+    """Return a guarantee as short text, such as "epsilon 1" or "rho 0.5"."""
     if guarantee.epsilon.is_finite():
         delta = f", delta {decimal_text(guarantee.delta)}" if guarantee.delta else ""
         return f"epsilon {decimal_text(guarantee.epsilon)}{delta}"
@@ -308,7 +307,7 @@ def _remedy(account: Account, guarantee: Guarantee, missing: Mapping[str, Decima
         if guarantee.mu.is_finite():
             opening += " --gaussian"
         if account.opened:
-            return f"the account is kept in pure epsilon for good, and {price_text(guarantee)} has no pure epsilon"
+            return f"this account always counts in pure epsilon, and {price_text(guarantee)} has none"
         return f"{price_text(guarantee)} has no pure epsilon, which a default account needs; open another: {opening}"
     if guarantee.order_max.is_finite():
         orders = [order_of(lane) for lane in account.budget.lanes if lane.startswith("rdp(")]
@@ -322,7 +321,7 @@ def _remedy(account: Account, guarantee: Guarantee, missing: Mapping[str, Decima
 
 
 def _abandoned_draws(state: State, account: Account, base: str, charge: Charge) -> Iterator[ReleaseRecord]:
-    """Yield the unfinished new draws of a request from the same source whose processes have died."""
+    """Yield the unfinished new draws for the same request and source, if the process that began them has died."""
     for release_id in account.unfinished:
         known = state.release(account, release_id)
         if known is None or not re.fullmatch(re.escape(base) + " fresh [1-9][0-9]*", known.label):
@@ -333,7 +332,7 @@ def _abandoned_draws(state: State, account: Account, base: str, charge: Charge) 
 
 
 def _fresh_label(state: State, account: Account, base: str, charge: Charge) -> tuple[str, ReleaseRecord | None]:
-    """Return the label of a new draw, or of an unfinished draw if its process has died."""
+    """Return the label and record of an abandoned draw at the same cost, or the label of a new draw and None."""
 
     def is_taken(number: int) -> bool:
         return state.release(account, release_id_of(account.name, f"{base} fresh {number}")) is not None

@@ -30,15 +30,15 @@ _PLAIN_ACCOUNT = (
     "name", "opened", "by_default", "unit", "separate_population", "changes", "n_releases", "unfinished", "layouts",
     "exhausted", "exhausted_limits",
 )  # fmt: skip
-"""The attributes of an account that a checkpoint stores unchanged; ``_PLAIN_STATE`` names those of a state."""
+"""The attributes of an account that a checkpoint stores as they are; ``_PLAIN_STATE`` names those of a state."""
 _ACCOUNTS = {1: "accounts", 2: "accounts_of_which_some_are_closed"}
-"""By the version of a stored state, the key of its accounts. Versions of dpbayes before 0.4 do not know that an account
-can be closed, and would charge it again; they refuse a state without the key of version 1. Only a state with a closed
-account has version 2, because digests of earlier checkpoints stay the same."""
+"""The key of the accounts in a stored state, by the version of the state. A state with a closed account has version 2,
+which dpbayes before 0.4 refuses: it does not know that accounts can be closed, and would charge them. Other states have
+version 1, so that the digests of earlier checkpoints stay the same."""
 
 
 def is_due(state: State) -> bool:
-    """Return whether enough entries follow the last checkpoint to make another one worthwhile."""
+    """Return whether enough entries follow the last checkpoint to add another one."""
     return state.mark.sequence - state.checkpoint >= max(_INTERVAL_ENTRIES, len(state.accounts) // _ACCOUNTS_PER_ENTRY)
 
 
@@ -59,15 +59,10 @@ def state_payload(state: State) -> bytes:
     return canonical_json(document)
 
 
-def state_digest(state: State) -> str:
-    """Return the digest of a state; the entry of a checkpoint holds it."""
-    return digest("payload", state_payload(state))
-
-
 def state_at(entry: Entry, payload: bytes, lookup: Transaction) -> State:
     """Return the state after a checkpoint, from its entry and payload; ``lookup`` finds older entries.
 
-    Every account with an earlier closing is closed, even if the checkpoint does not say so.
+    An account that an earlier entry closed is closed, even if the checkpoint does not say so.
 
     Raises:
         LedgerError: the payload does not belong to the checkpoint, or an earlier closing was changed.

@@ -1,7 +1,7 @@
-"""The names of a recorded data source (its files or its table), and the terms by which the index finds its charges.
+"""The names of a recorded data source (its files or its table), and the index terms that find its charges.
 
-Two names of one file (symbolic links, hard links, mounts) are the same data as long as both lead to the file. A copy, a
-view or a second name of a server is not recognized.
+Two paths to one file (symbolic links, hard links, mounts) are the same data while both exist. A copy, a view or a
+second name of a server is not recognized.
 """
 
 from __future__ import annotations
@@ -15,14 +15,11 @@ from dpbayes_cli.base.canonical import digest
 _TABLE = re.compile(r"postgresql://(?:[^@/]*@)?(?P<host>[^/]*?)(?::(?P<port>[0-9]+))?/(?P<table>.*)", re.DOTALL)
 _NEXT_PATH = re.compile(re.escape(os.pathsep) + r"(?=/)")
 _DESCRIPTORS = ("/dev/fd/", "/proc/")
-"""File names with these prefixes name open files of one process; in another process, they name other data."""
+"""Paths with these prefixes name open files of one process; in another process, they name other data."""
 
 
 def data_names(source: str) -> set[str]:
-    """Return the names of the files or of the table in a recorded source; an empty set for a stream.
-
-    A table's name does not include the user: it is the same table for every user.
-    """
+    """Return the names of the files or of the table (without its user) in a recorded source; none for a stream."""
     if match := _TABLE.fullmatch(source):
         return {f"postgresql://{match['host'].lower()}:{match['port'] or 5432}/{match['table']}"}
     source = source.removeprefix("file://")
@@ -32,7 +29,7 @@ def data_names(source: str) -> set[str]:
 
 
 def is_same_source(recorded: str, source: str) -> bool:
-    """Return whether a source is the recorded source, even if the names of its files have changed."""
+    """Return whether a source is a recorded source, perhaps by other paths to the same files."""
     if recorded == source:
         return True
     names = data_names(source)
@@ -58,7 +55,7 @@ def data_term(name: str) -> str:
 
 
 def resolve_file(name: str) -> str | tuple[int, int]:
-    """Return the device and inode of the file that has a name now; the name itself if there is no such file."""
+    """Return the device and inode of the file that a name leads to now; the name itself if there is no such file."""
     if name.startswith("/"):
         try:
             status = os.stat(name)  # noqa: PTH116 - for many names, creating a Path takes longer than this call

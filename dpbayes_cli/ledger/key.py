@@ -1,8 +1,7 @@
-"""The optional key of a ledger, which signs all entries from its introduction on: it reveals that a chain was rewritten
-as a whole.
+"""The optional key of a ledger: its signatures reveal that a whole chain was rewritten.
 
-The hashes alone do not show this, because whoever can write the file can recompute them. A signed entry carries an HMAC
-of itself and of the previous entry's hash, so that each signature covers all entries before it too.
+The hashes alone do not reveal this, because whoever can write the file can recompute them. Once a ledger has a key,
+every new entry holds an HMAC of itself and of the previous entry's hash, so each signature covers all earlier entries.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ class LedgerKey:
         return digest("ledger key", self.secret)[:16]
 
     def sign(self, previous: str, fields: Mapping[str, Any]) -> str:
-        """Return the HMAC-SHA256, in hex, of an entry without its signature and of the ``previous`` entry's hash."""
+        """Return the hexadecimal HMAC-SHA256 of the ``previous`` entry's hash and an entry without its signature."""
         body = canonical_json({name: value for name, value in fields.items() if name != "mac"})
         message = b"dpbayes/ledger mac/1" + previous.encode("utf-8", "surrogatepass") + body
         return hmac.new(self.secret, message, "sha256").hexdigest()
@@ -50,11 +49,7 @@ class LedgerKey:
 
 
 def read_key(path: Path) -> LedgerKey:
-    """Read a key from its file.
-
-    Raises:
-        LedgerError: the file cannot be read, holds no key, or can be read by other users.
-    """
+    """Read a key from a file; raise ``LedgerError`` if it is missing, malformed or readable by other users."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
     except (OSError, ValueError) as error:

@@ -24,9 +24,9 @@ _KINDS: dict[str, tuple[str, Decimal, Callable[[Decimal], Guarantee]]] = {
 
 
 def allowances(account: Account) -> dict[str, dict[str, str]]:
-    """Return how large the next release may be: for each mechanism, its privacy parameter and the largest value.
+    """Return, for each mechanism, the name and the largest allowed value of its privacy parameter in the next release.
 
-    Values are rounded down to three digits, or ``"0"`` if no release fits.
+    A value is ``"0"`` if no release fits; else it is rounded down to three digits, unless it is what remains.
     """
     return {
         name: {parameter: f"{_largest_fitting(account, maximum, guarantee_at):f}"}
@@ -47,7 +47,7 @@ def _largest_fitting(account: Account, maximum: Decimal, guarantee_at: Callable[
     if not fits(SMALLEST_EPSILON):
         return Decimal(0)
     remaining = account.remaining.get("epsilon", account.remaining.get("rho", maximum))
-    exact = min(remaining, maximum)  # if the parameter is the cost itself, all that remains fits
+    exact = min(remaining, maximum)  # fits if the parameter is the privacy cost itself
     if exact >= SMALLEST_EPSILON and fits(exact) and not fits(min(maximum, exact * Decimal("1.01"))):
         return exact
     low, high = math.log(float(SMALLEST_EPSILON)), math.log(float(maximum))
@@ -63,7 +63,7 @@ def _exp_rounded_down(exponent: float) -> Decimal:
 
 
 def remaining_by_route(account: Account) -> list[tuple[str, Decimal]]:
-    """Return the remaining epsilon by each composition rule of the budget; an empty list if it has only one rule."""
+    """Return the remaining epsilon under each composition rule of the budget; an empty list if it has only one rule."""
     if not isinstance(account.budget, UnionBudget) or account.exhausted:
         return []
     total = account.budget.epsilon

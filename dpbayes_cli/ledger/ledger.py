@@ -23,7 +23,7 @@ from dpbayes_cli.ledger.charging import (
     release_id_of,
 )
 from dpbayes_cli.ledger.data_names import file_numbers
-from dpbayes_cli.ledger.limits import check_open, closing_entry, describe_change, opening_entry
+from dpbayes_cli.ledger.limits import check_open, describe_change, opening_entry
 from dpbayes_cli.ledger.payloads import document_key, sealed_payload, stored_document
 from dpbayes_cli.ledger.populations import has_paid
 from dpbayes_cli.ledger.process_identity import this_process
@@ -42,11 +42,7 @@ class Ledger(VerifiedChain):
     """
 
     def account(self, name: str) -> Account:
-        """Return an account with all its releases.
-
-        Raises:
-            BudgetError: there is no such account.
-        """
+        """Return an account with all its releases; raise ``BudgetError`` if there is no such account."""
         with self.anchored.reading() as (_, state):
             return state.whole_account(_account(state, name))
 
@@ -58,11 +54,12 @@ class Ledger(VerifiedChain):
     def open_account(
         self, name: str, budget: Budget, neighbors: Neighbors, unit: str | None = None, separate: str | None = None
     ) -> tuple[Account, bool]:
-        """Open an account; return it, and whether it was opened now (not if it was open already with the same terms).
+        """Open an account; return it, and False if it was already open with the same terms, else True.
 
         Args:
             name, budget, neighbors, unit: see ``Account``.
-            separate: why the user claims that the account shares no people with other accounts; None: no such claim.
+            separate: the user's reason to declare that no other account holds data of the same people; None: the user
+                does not declare this.
 
         Raises:
             BudgetError: an account of this name is open already, with other terms.
@@ -82,18 +79,17 @@ class Ledger(VerifiedChain):
             return state.accounts[name], known is None
 
     def change(self, name: str, entry: Callable[[Account], dict[str, Any]]) -> tuple[Account, bool]:
-        """Append an entry that changes an open account: ``amendment_entry``, ``limit_entry`` or ``notice_entry``.
+        """Append an entry that changes an open account, unless it repeats the last change of its kind.
 
         Args:
-            name: the account.
-            entry: a function that returns the entry for the present account, or raises an error.
+            entry: a function that returns the entry for the present account, e.g. by ``limit_entry``, or raises an
+                error.
 
         Returns:
-            The account, and whether the entry was appended. It is not appended if it repeats the last change of its
-            kind.
+            The account, and whether the entry was appended.
 
         Raises:
-            BudgetError: there is no such account, or ``entry`` refuses.
+            BudgetError: the account is missing or closed.
         """
         with self.writing() as (transaction, state):
             account = _account(state, name)
@@ -106,23 +102,15 @@ class Ledger(VerifiedChain):
             return account, new
 
     def close_account(self, name: str, reason: str) -> tuple[Account, bool]:
-        """Close an account for good; return it, and whether it was open until now.
-
-        Raises:
-            BudgetError: there is no such account.
-        """
+        """Close an account for good; return it, and whether it was open before."""
         with self.writing() as (transaction, state):
             account = _account(state, name)
             if is_open := not account.closed:
-                self.append(transaction, state, closing_entry(account, reason))
+                self.append(transaction, state, {"kind": "close", "account": name, "reason": reason})
             return account, is_open
 
     def preview(self, charge: Charge) -> Preview:
-        """Return what ``reserve`` would do, without changing anything.
-
-        Raises:
-            BudgetError: ``reserve`` would refuse the charge.
-        """
+        """Return what ``reserve`` would do, or raise the ``BudgetError`` that it would raise; change nothing."""
         with ExitStack() as held:
             if self.storage.exists:
                 _, state = held.enter_context(self.anchored.reading())
@@ -138,7 +126,7 @@ class Ledger(VerifiedChain):
             return Preview(release_id, None, account.budget.remaining(after), opened)
 
     def begun(self, charge: Charge) -> ReleaseRecord | None:
-        """Return the release that this process has charged, or that the same command would finish; else None."""
+        """Return the release of the request that this process has charged or would continue; None if there is none."""
         if not self.storage.exists:
             return None
         with self.anchored.reading() as (_, state):
@@ -153,7 +141,7 @@ class Ledger(VerifiedChain):
             return has_paid(state, charge.account, charge.source)
 
     def charged_before(self, charge: Charge) -> list[ReleaseRecord]:
-        """Return the releases of this very request that a charge may show or finish, whatever they cost."""
+        """Return the charged releases of the same request that a charge could show or finish, whatever they cost."""
         if not self.storage.exists:
             return []
         with self.anchored.reading() as (_, state):
@@ -161,7 +149,7 @@ class Ledger(VerifiedChain):
             return [] if account is None else charged_before(state, account, charge)
 
     def sealed(self, charge: Charge) -> bytes | None:
-        """Return the stored draw of a release; None if it is not charged, or the ledger holds no draw of it."""
+        """Return the stored draw of a release; None if the release is not charged, or its draw is not stored."""
         if not self.storage.exists:
             return None
         with self.anchored.reading() as (transaction, state):
@@ -206,7 +194,7 @@ class Ledger(VerifiedChain):
             return Reservation(state.accounts[account.name].recent[release_id], None, None, delta, total)
 
     def seal(self, release: ReleaseRecord, account: str, payload: bytes) -> bytes:
-        """Store the draw of a release as its final draw; if the ledger holds one already, return that draw instead.
+        """Store the draw of a release and return it; if the ledger holds a draw already, return that draw instead.
 
         Raises:
             LedgerError: the release was never charged.
@@ -226,8 +214,7 @@ class Ledger(VerifiedChain):
     def publish(
         self, release: ReleaseRecord, account: str, files: Mapping[str, str], document: bytes
     ) -> tuple[ReleaseRecord, State]:
-        """Record that a release is on disk: its document and the digests of its files, unless they are recorded
-        already.
+        """Record that a release is on disk, with its document and its files' digests, unless it is recorded already.
 
         Raises:
             LedgerError: the ledger holds no draw of the release.

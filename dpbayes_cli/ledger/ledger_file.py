@@ -1,4 +1,4 @@
-"""Check that the ledger's file is on a local disk and has one name, create its directories, and retry locks."""
+"""Check that the ledger's file is on a local disk and has only one name; wait for locks."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from dpbayes_cli.base.errors import LedgerError
 from dpbayes_cli.base.mounts import is_mount_point, network_file_system, read_mount_table
 
 _ATTEMPTS, _RETRY_SECONDS = 10, 0.05
-"""How often to check for a second name, which another process may be removing, and the seconds between retries."""
+"""How often to check for a second name, which another process may be removing, and the seconds between checks."""
 Result = TypeVar("Result")
 
 
 def file_identity(path: Path) -> tuple[int, int] | None:
-    """Return the device and inode of a file; None if there is no file."""
+    """Return the device and inode of a file; None if there is no such file."""
     try:
         status = path.stat()
     except OSError:
@@ -49,13 +49,11 @@ def check_local(path: Path) -> None:
 
 
 def check_one_name(path: Path) -> None:
-    """Refuse a file that has several names: SQLite keeps its journal beside the name that was used to open the file.
+    """Raise ``LedgerError`` if a file has several names, or is mounted as a single file.
 
-    If a process crashes, a second process that opens the file by another name sees no journal. The charges of the
-    second process are rolled back when the file is opened by its first name.
-
-    Raises:
-        LedgerError: the file has several names, or is mounted as a single file.
+    SQLite keeps the journal beside the name by which the file was opened. If a process crashes, a second process that
+    opens the file by another name does not see the journal. Its charges would be rolled back when a third process opens
+    the file by the first name.
     """
     if is_mount_point(path, read_mount_table()):
         raise LedgerError(

@@ -1,4 +1,4 @@
-"""Build the entries that open and change accounts, and the notices that a share of a budget is spent."""
+"""Build the entries that open and change accounts, and the notices of how much of a budget is spent."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from dpbayes_cli.ledger.budgets import component_texts
 from dpbayes_cli.ledger.state import Account
 
 _CIRCUMSTANCES = {"sequence", "time", "user", "version", "mac"}
+"""The fields of an entry that differ if the same change is made again."""
 
 
 def opening_entry(account: Account, separate: str | None = None) -> dict[str, Any]:
-    """Return the entry that opens an account; ``separate`` is the reason why its population is separate, or None."""
+    """Return the entry that opens an account; ``separate`` is as in ``Ledger.open_account``."""
     fields = {
         "kind": "open",
         "account": account.name,
@@ -37,7 +38,7 @@ def amendment_entry(
     """Return the entry that changes the totals of an account, or declares its population separate.
 
     Raises:
-        BudgetError: the account has spent more than the new total, or the whole total must be stated.
+        BudgetError: the account has spent more than the new total, or every component of the total must be stated.
         SpecError: there is no such component.
     """
     needed = account.budget.amounts
@@ -81,22 +82,13 @@ def limit_entry(account: Account, analyst: str, changes: Mapping[str, Decimal], 
 
 
 def notice_entry(account: Account, share: Decimal | None, reason: str) -> dict[str, Any]:
-    """Return the entry that sets the spent share from which releases print a notice; None: no notice is printed."""
+    """Return the entry that makes releases print a notice once this share of the budget is spent; None: no notice."""
     stated = None if share is None else decimal_text(share)
     return {"kind": "notice", "account": account.name, "share": stated, "reason": reason}
 
 
-def closing_entry(account: Account, reason: str) -> dict[str, Any]:
-    """Return the entry that closes an account for good."""
-    return {"kind": "close", "account": account.name, "reason": reason}
-
-
 def check_open(account: Account) -> None:
-    """Refuse a closed account.
-
-    Raises:
-        BudgetError: the account is closed.
-    """
+    """Raise ``BudgetError`` if an account is closed."""
     if account.closed:
         raise BudgetError(
             f"the account {account.name!r} was closed on {account.closed}: it can no longer be charged, changed or "
@@ -106,16 +98,16 @@ def check_open(account: Account) -> None:
 
 
 def describe_change(fields: Mapping[str, Any]) -> tuple[str, str]:
-    """Return what an entry changes in an account (its kind and analyst), and its content without user and time.
+    """Return the kind and analyst of an entry that changes an account, and its content without user and time.
 
-    Checkpoints store both texts, and their digests depend on them.
+    Checkpoints store both texts, so the digests of checkpoints depend on them.
     """
     content = {name: value for name, value in fields.items() if name not in _CIRCUMSTANCES}
     return f"{fields['kind']} {fields.get('analyst', '')}", canonical_json(content).decode("ascii")
 
 
 def due_notices(account: Account, analyst: str | None) -> list[str]:
-    """Return the notices to print after a charge: how much of the account's and of the analyst's total is spent."""
+    """Return the notices to print after a charge: the spent share of the account's total and of the analyst's limit."""
     if account.notice is None:
         return []
     budgets = [(f"account {account.name!r}", account.budget, account.charged)]

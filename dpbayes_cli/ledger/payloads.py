@@ -1,4 +1,4 @@
-"""The draws and documents that a ledger stores; each is checked against its digest in the chain when it is read."""
+"""Read the draws and documents that a ledger stores, and check each against its digest in the chain."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from dpbayes_cli.ledger.records import ReleaseRecord, terms_of
 from dpbayes_cli.ledger.storage import Transaction
 
 _MALFORMED = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
-"""The errors that an edited entry may cause; another check reports such an entry."""
+"""The errors that a malformed entry may cause; the check of the chain reports such an entry."""
 
 
 def sealed_payload(transaction: Transaction, release: ReleaseRecord) -> bytes | None:
-    """Return the stored draw of a release, checked against its digest; None if the ledger holds no draw of it."""
+    """Return the stored draw of a release, checked against its digest; None if no draw is stored."""
     return None if release.sealed is None else _checked(transaction, release.release_id, release.sealed)
 
 
@@ -72,7 +72,7 @@ def payload_findings(transaction: Transaction, entries: Iterable[Entry]) -> list
 
 
 def index_findings(transaction: Transaction, entries: Iterable[Entry]) -> list[str]:
-    """Return a finding if the index does not match the entries."""
+    """Return a list with a finding if the index does not match the entries."""
     if not transaction.is_indexed:
         return []
     terms: Counter[tuple[str, int]] = Counter()

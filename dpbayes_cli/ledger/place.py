@@ -12,7 +12,7 @@ from dpbayes_cli.ledger.storage import Storage
 
 
 def storage_at(stated: str | None = None) -> Storage:
-    """Return the storage of the ledger that is stated, else the one in ``$DPBAYES_LEDGER``, else the default ledger.
+    """Return the storage of the stated ledger, else of the one that ``$DPBAYES_LEDGER`` names, else of the default one.
 
     Raises:
         LedgerError: the address is malformed, or is not a PostgreSQL address.
@@ -27,19 +27,12 @@ def storage_at(stated: str | None = None) -> Storage:
 
         return PostgresStorage(parse_address(stated))
     if re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", stated):
-        raise LedgerError(
-            "unknown kind of ledger address",
-            hint="name a file, or postgresql://USER@HOST:PORT/DATABASE",
-        )
+        raise LedgerError("unknown kind of ledger address", hint="name a file, or postgresql://USER@HOST:PORT/DATABASE")
     return SqliteStorage(Path(stated))
 
 
 def default_path() -> Path:
-    """Return the path of the default ledger, in the user's state directory.
-
-    Raises:
-        LedgerError: the user has no home directory.
-    """
+    """Return the path of the default ledger, in the user's state directory."""
     state_home = Path(os.environ.get("XDG_STATE_HOME", ""))
     if not state_home.is_absolute():
         try:

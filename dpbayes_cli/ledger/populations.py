@@ -10,20 +10,17 @@ from dpbayes_cli.ledger.state import Account, State
 from dpbayes_cli.privacy.neighbors import Neighbors
 
 _MAX_CHARGES_COMPARED = 200
-"""How many charges with one inode number to compare; a file system may reuse the number of a removed file."""
+"""How many charges with the same inode number to compare: a file system may reuse the number of a removed file."""
 
 
 def check_population(state: State, account: Account, source: str) -> None:
-    """Refuse to charge an account for data that only another account has paid for.
+    """Raise ``BudgetError`` if only other accounts have paid for these data, and this one is not declared separate.
 
-    If an account has paid for these data before, it may be charged again, because the overlap exists already.
+    If this account has paid for the data before, it may be charged again, because the overlap exists already.
 
     Privacy: if two accounts paid for the same people, their privacy costs would add up, but no total would bound the
         sum.
     Source: architecture, the ledger: one account is one population.
-
-    Raises:
-        BudgetError: another account has paid, and this one is not declared a separate population.
     """
     if account.separate_population:
         return
@@ -43,7 +40,7 @@ def has_paid(state: State, account: str, source: str) -> bool:
 
 
 def _payer(state: State, name: str, account: str | None = None) -> str | None:
-    """Return the account (only ``account`` if given) that has paid for the file or table of this name, or None."""
+    """Return an account that has paid for a file or table, or None; if ``account`` is given, look only for this one."""
     prefix = f"paid by {account} for " if account else ""
     if charges := state.find(prefix + data_term(name), last=1):
         return str(charges[0].fields["account"])

@@ -1,4 +1,4 @@
-"""The ledger on a PostgreSQL server, for several hosts: serializable, one writer at a time, durable on commit.
+"""The ledger on a PostgreSQL server, which several hosts can use; each commit is durable.
 
 A writer locks the table ``meta`` in the first statement of its transaction. ``LOCK TABLE`` needs no snapshot, so the
 transaction's snapshot is taken after the lock is held, and shows the commit of the previous writer. If a program wrote
@@ -30,7 +30,7 @@ _LOCK_ATTEMPT_SECONDS = 10.0
 """How long one attempt waits for the lock; attempts are repeated until ``_LOCK_TIMEOUT_SECONDS`` have passed."""
 _LOCK_TIMEOUT_SECONDS = 120.0
 _IDLE_TIMEOUT_SECONDS = 300.0
-"""The server ends a stalled transaction after this time, so that others can write."""
+"""The server ends a stalled transaction after this time, so that other processes can write."""
 _SESSION_TIMEOUT_SECONDS = 600.0
 """This process closes a connection after this time, even if the server does not answer."""
 _TABLES = {"meta", "entries", "payloads"}
@@ -76,7 +76,10 @@ _REASONS = {
     "25": ("the server does not allow writing", "check that it is neither a standby nor read-only"),
     "28": ("the server rejects this user", "check the user and the password ($PGPASSWORD or $PGPASSFILE)"),
     "40": ("another program made a change at the same time; nothing was written", "run the same command again"),
-    "42501": ("this user lacks a privilege on its tables", "see the README for the privileges that a ledger needs"),
+    "42501": (
+        "this user lacks a privilege on its tables",
+        "docs/how-to/two-hosts.md lists the privileges that a ledger needs",
+    ),
     "42": (
         "the schema does not hold the tables of a ledger",
         "check that the address names the right database and schema",
@@ -86,7 +89,7 @@ _REASONS = {
     "57014": ("the server canceled the statement", "run the same command again"),
     "57": ("the server ended the session", "run the same command again"),
 }
-"""The reason and the hint to print, by SQLSTATE or its class; the driver's own texts are never printed."""
+"""The reason and the hint to print, by SQLSTATE or its class; the driver's texts are never printed."""
 
 
 class PostgresTransaction(Transaction):
@@ -123,11 +126,7 @@ class PostgresStorage(Storage):
 
     @property
     def exists(self) -> bool:
-        """Whether the schema holds a ledger.
-
-        Raises:
-            LedgerError: the server cannot be reached, or only some of the tables exist.
-        """
+        """Whether the schema holds a ledger; raise ``LedgerError`` if it holds only some of a ledger's tables."""
         with self._connected() as connection:
             return self._has_tables(connection)
 
@@ -170,7 +169,7 @@ class PostgresStorage(Storage):
             connection.close()
 
     def _prepare(self, connection: psycopg.Connection[Any]) -> None:
-        """Set the connection so that commits are durable and waits end, whatever the server is configured for."""
+        """Make commits durable and bound all waits, whatever the server's configuration says."""
         timeouts = (_LOCK_ATTEMPT_SECONDS, _LOCK_TIMEOUT_SECONDS, _IDLE_TIMEOUT_SECONDS)
         milliseconds = [str(int(seconds * 1000)) for seconds in timeouts]
         row = connection.execute(_SESSION, [self._schema, *milliseconds]).fetchone()
@@ -203,7 +202,7 @@ class PostgresStorage(Storage):
         return bool(tables)
 
     def _create(self, connection: psycopg.Connection[Any]) -> None:
-        """Create the ledger in one transaction; if several processes try at the same time, one of them creates it."""
+        """Create the ledger in one transaction, unless another process has just created it."""
         connection.execute("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE")
         with self._committed(connection):
             alone = "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))"
@@ -227,7 +226,7 @@ class PostgresStorage(Storage):
         connection.execute(_APPEND_ONLY.format(schema=self._schema, table=_INDEX))
 
     def migrate(self) -> tuple[int, None] | None:
-        """See ``Storage.migrate``: create the index, and grant the same privileges as on the table of entries."""
+        """See ``Storage.migrate``; this creates the index, with the same privileges as the table of entries."""
         with self._connected() as connection:
             self._begin(connection)
             transaction = PostgresTransaction(connection)
@@ -327,6 +326,6 @@ def _bounded(connection: psycopg.Connection[Any]) -> Iterator[None]:
 
 
 def _roll_back(connection: psycopg.Connection[Any]) -> None:
-    """Undo a transaction; if the connection is lost or busy, the server does so when the connection closes."""
+    """Undo a transaction; if the connection is lost or busy, the server undoes it when the connection closes."""
     with suppress(_driver().Error):
         connection.execute("ROLLBACK")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+from contextlib import suppress
 from pathlib import Path
 
 
@@ -36,18 +37,15 @@ def _boot() -> str:
 
 def _start_time(pid: int) -> str:
     """Return the kernel's start time of a process; an empty text if there is no such process."""
-    try:
+    with suppress(OSError, IndexError):
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
         fields = stat.rpartition(")")[2].split()
         return "" if fields[0] in "ZX" else fields[19]
-    except (OSError, IndexError):
-        pass
     try:
-        os.kill(pid, 0)
+        with suppress(PermissionError):
+            os.kill(pid, 0)
     except (ProcessLookupError, OverflowError):
         return ""
-    except PermissionError:
-        pass
     return "unknown"
 
 

@@ -1,7 +1,8 @@
 """Rebuild a chain from the readable entries of a damaged one, so that no spent budget becomes available again.
 
-Entries that verify are kept as they are. A readable charge that does not verify is charged again under a new name, even
-if this exceeds the budget. A total or limit is lowered if a readable entry that does not verify states a smaller one.
+Entries that verify are kept as they are. A readable charge that does not verify is charged again under a new release
+ID, even if this exceeds the budget. If a readable entry that does not verify states a smaller total or limit, the total
+or limit is lowered to it.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _MALFORMED = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
 @dataclass
 class RebuiltChain:
-    """A chain that accepts only entries that keep the protocol.
+    """A chain under construction, which refuses entries that break the protocol.
 
     Attributes:
         stamp: the time, user and version that new entries get.
@@ -37,7 +38,7 @@ class RebuiltChain:
         charged: the releases that are charged again, because their later entries are lost.
         lost: the entries, charges and payloads that are missing from the chain, one sentence each.
         tightened: the totals and limits that were lowered, one sentence each.
-        opened: the accounts whose opening is readable but does not verify, one sentence each.
+        opened: the accounts that were opened by a readable entry that does not verify, one sentence each.
         exhausted: whether an unverified entry states that entries were lost, so that all budgets count as spent.
     """
 
@@ -51,7 +52,7 @@ class RebuiltChain:
     exhausted: bool = False
 
     def take(self, entry: Entry) -> bool:
-        """Append an existing entry if it continues the chain; return whether it was appended."""
+        """Append an entry of the damaged chain if it continues this chain; return whether it was appended."""
         mark = self.state.mark
         if entry.sequence != mark.sequence + 1 or not entry.follows(mark.hash) or try_entry(self.state, entry):
             return False
@@ -78,7 +79,7 @@ class RebuiltChain:
         return True
 
     def missing(self, read: Callable[[str], bytes | None], start: int = 0) -> list[str]:
-        """Return the keys of the payloads that cannot be read; the first ``start`` entries are not considered."""
+        """Return the keys of unreadable payloads, except those of the first ``start`` entries; list them as lost."""
         expected = kept_payloads(self.entries[start:])
         checkpoints = {payload_key(entry.sequence) for entry in self.entries}
         lost = [
@@ -124,7 +125,9 @@ class RebuiltChain:
                 self._tighten(fields)
         for fields in closings:
             with suppress(*_MALFORMED):
-                if self.add({"kind": "close", "account": fields["account"], "reason": "a closing can still be read"}):
+                if self.add(
+                    {"kind": "close", "account": fields["account"], "reason": "a closing entry can still be read"}
+                ):
                     self.tightened.append(f"account {fields['account']!r} is closed")
 
     def _charge_again(self, account: str, fields: Mapping[str, Any]) -> None:
@@ -138,7 +141,7 @@ class RebuiltChain:
         again = release_id_of(account, label)
         if self.add({**fields, "label": label, "release_id": again, "lost": True}):
             self.charged.append(
-                f"{name} at {price_text(known[again].guarantee)}, the only price that can still be read"
+                f"{name} at {price_text(known[again].guarantee)}, the only privacy cost that can still be read"
             )
         else:
             self.lost.append(f"the charge of release {name} is malformed: it is not counted")
@@ -151,7 +154,7 @@ class RebuiltChain:
         lowered = stated if current is None else current.tightened(stated)
         if lowered == current:
             return
-        reason = "the tightest that can still be read"
+        reason = "the smallest value that can still be read"
         entry = {"kind": fields["kind"], "account": account.name, "budget": lowered.serialize(), "reason": reason}
         if self.add({**entry, **({"analyst": analyst} if fields["kind"] == "limit" else {}), "lost": True}):
             subject = "total" if fields["kind"] == "amend" else f"limit of analyst {analyst!r}"

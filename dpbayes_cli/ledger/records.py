@@ -1,4 +1,4 @@
-"""Assemble releases from their entries in the ledger, and compute the terms by which the index finds entries."""
+"""Assemble releases from their entries, and compute the index terms of entries."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ class ReleaseRecord:
     """One release in the ledger.
 
     Attributes:
-        request_digest: the digest of the request.
         question_digest: the digest of the part of the request that determines the privacy cost.
         source: the data source: absolute paths, a table's address, or ``-`` for standard input.
         guarantee: the privacy cost that was charged.
@@ -63,11 +62,7 @@ def record_of(entries: Iterable[Entry]) -> ReleaseRecord | None:
 
 
 def advance_release(known: ReleaseRecord | None, fields: Mapping[str, Any], entry: Entry) -> ReleaseRecord:
-    """Return the record of a release after its next entry; ``known`` is the record before the entry.
-
-    Raises:
-        ValueError: the entry cannot follow the entries of the release.
-    """
+    """Return the record of a release after its next entry; raise ``ValueError`` if the entry cannot come next."""
     kind = fields["kind"]
     if kind == "reserved":
         if known is not None:
@@ -92,7 +87,7 @@ def advance_release(known: ReleaseRecord | None, fields: Mapping[str, Any], entr
 
 
 def terms_of(fields: Mapping[str, Any]) -> list[str]:
-    """Return the index terms of an entry; by each term, the entry is found without reading all entries."""
+    """Return the index terms of an entry: texts by which the index finds it without reading all entries."""
     kind, account = fields["kind"], fields["account"]
     terms = [kind] if kind in {"checkpoint", "close"} else []
     if account:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from dpbayes_cli.base.canonical import canonical_json
+from dpbayes_cli.base.canonical import canonical_json, digest
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.base.numeric import parse_decimal
 from dpbayes_cli.ledger.budgets import Budget
 from dpbayes_cli.ledger.chain import Entry, Mark
-from dpbayes_cli.ledger.checkpoint import state_digest
+from dpbayes_cli.ledger.checkpoint import state_payload
 from dpbayes_cli.ledger.limits import describe_change
 from dpbayes_cli.ledger.records import advance_release
 from dpbayes_cli.ledger.state import Account, State
@@ -20,7 +20,7 @@ from dpbayes_cli.privacy.neighbors import Neighbors
 
 
 def replay(entries: Iterable[Entry], state: State | None = None) -> State:
-    """Return the state after entries; if ``state`` is given, it is the state before them, and is changed in place."""
+    """Return the state after entries; ``state``, the state before them (None: empty), is changed in place."""
     state = State() if state is None else state
     for entry in entries:
         apply_entry(state, entry)
@@ -28,14 +28,14 @@ def replay(entries: Iterable[Entry], state: State | None = None) -> State:
 
 
 def apply_entry(state: State, entry: Entry) -> None:
-    """Apply the next entry; an entry that breaks the protocol is listed as a finding and has no other effect."""
+    """Apply the next entry; if it breaks the protocol, add a finding, and change neither accounts nor releases."""
     if refusal := try_entry(state, entry):
         state.findings.append(f"entry {entry.sequence} breaks the protocol: {refusal}")
         _end_with(state, entry)
 
 
 def try_entry(state: State, entry: Entry) -> str:
-    """Apply the next entry if it keeps the protocol; else return why not, and leave the state as it was."""
+    """Apply the next entry and return an empty text; if it breaks the protocol, only return why."""
     try:
         _apply(state, entry)
     except KeyError as error:
@@ -73,7 +73,7 @@ def _apply(state: State, entry: Entry) -> None:
 
 
 def _check_signature(state: State, fields: Mapping[str, Any]) -> None:
-    """Require a valid signature by the ledger's key; if the key is not available, require any signature."""
+    """Require a signature by the ledger's key; if the key is not available, the signature is not checked."""
     in_force = state.key_for(fields)
     state.is_signed = False
     if not in_force:
@@ -138,7 +138,7 @@ def _set_limit(account: Account, analyst: object, budget: Budget, lost: bool) ->
 
 
 def _apply_to_ledger(state: State, kind: str, fields: Mapping[str, Any]) -> None:
-    """Apply an entry about the whole ledger; the reasons below must not change: digests of checkpoints hold them."""
+    """Apply an entry about the whole ledger; digests of checkpoints depend on the texts of the reasons below."""
     if kind == "anchor":
         if not isinstance(fields["path"], str):
             raise ValueError("the path is not a text")
@@ -155,11 +155,11 @@ def _apply_to_ledger(state: State, kind: str, fields: Mapping[str, Any]) -> None
             _exhaust(state, "entries that could not be verified say so")
     elif kind == "key":
         if not isinstance(fields["key"], str) or not fields["key"]:
-            raise ValueError("the key is not named by a text")
+            raise ValueError("the key is not a text")
         state.key_since = state.key_since if state.key == fields["key"] else fields["sequence"]
         state.key = fields["key"]
     elif kind == "checkpoint":
-        if fields["state"] != state_digest(state):
+        if fields["state"] != digest("payload", state_payload(state)):
             raise ValueError("the digest is not that of the state after the earlier entries")
         state.checkpoint = state.mark.sequence + 1
     else:
@@ -179,7 +179,7 @@ def _apply_to_release(state: State, account: Account, fields: Mapping[str, Any],
     layout = record_layout(release.request, account.unit)
     if fields["kind"] == "reserved":
         guarantee, analyst = release.guarantee, release.analyst
-        if not fields.get("lost", False):
+        if not fields.get("lost", False):  # a salvaged charge counts even if it does not fit: it may have been seen
             _check_fits(account, analyst, guarantee)
         account.charged = account.budget.added(account.charged, guarantee)
         if analyst is not None:
@@ -193,7 +193,7 @@ def _apply_to_release(state: State, account: Account, fields: Mapping[str, Any],
 
 
 def record_layout(request: Mapping[str, Any], unit: str | None) -> str:
-    """Return, as canonical JSON, the part of a request's layout that determines records and their privacy units."""
+    """Return the part of a request's file layout that determines records and privacy units, as canonical JSON."""
     layout = request.get("source")
     if not isinstance(layout, Mapping):
         return "{}"
@@ -203,7 +203,6 @@ def record_layout(request: Mapping[str, Any], unit: str | None) -> str:
 
 
 def _check_fits(account: Account, analyst: str | None, guarantee: Guarantee) -> None:
-    """Require that a charge fits; a salvaged charge is not checked, because its release may have been seen."""
     if account.closed:
         raise ValueError("the account is closed")
     if account.exhausted or account.budget.shortfall(account.charged, guarantee):

@@ -1,4 +1,4 @@
-"""Restore a ledger from a backup; charges after the backup stay charged.
+"""Restore a ledger from a backup without losing charges that were made after the backup.
 
 Readable entries that continue the backup are kept as they are. Readable charges that do not verify are charged again.
 If any entry cannot be read, the budget of every account counts as spent in full until a human sets its total again.
@@ -16,6 +16,7 @@ from dpbayes_cli.ledger.chain import Entry, Mark
 from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.rebuild import RebuiltChain
 from dpbayes_cli.ledger.sqlite import SqliteStorage, file_of
+from dpbayes_cli.ledger.sqlite_journal import journal_of
 from dpbayes_cli.ledger.sqlite_replacement import Leftover, Replacement, replacing
 from dpbayes_cli.ledger.state import State
 from dpbayes_cli.ledger.upkeep import write_chain
@@ -45,12 +46,11 @@ class Restoration:
 
 
 def restore(ledger: Ledger, backup: Path, reason: str) -> Restoration:
-    """Replace a ledger by a backup, and keep the charges after the backup.
+    """Replace a ledger by a backup, and keep the charges that were made after the backup.
 
     Args:
         ledger: the ledger, which may be damaged or missing.
         backup: a copy that ``back_up`` made; it is not changed.
-        reason: the reason, which the history keeps.
 
     Raises:
         LedgerError: the backup does not verify, is of another ledger, or is the ledger itself, or a file cannot be
@@ -63,7 +63,7 @@ def restore(ledger: Ledger, backup: Path, reason: str) -> Restoration:
     source = SqliteStorage(backup, anywhere=True)
     if backup.exists() and Path(ledger.location).exists() and backup.samefile(ledger.location):
         raise LedgerError("the backup is the ledger itself", hint="name a copy that dpbayes budget backup made")
-    if source.has_journal:
+    if journal_of(backup).exists():
         raise LedgerError(
             f"the backup {str(backup)!r} has a journal: dpbayes budget backup did not make it",
             hint="name a copy that dpbayes budget backup made",
@@ -133,7 +133,7 @@ def _take_over(chain: RebuiltChain, left: Leftover, location: str) -> tuple[int,
 
 
 def _counted_by_salvage(chain: RebuiltChain, left: Leftover) -> bool:
-    """Return whether the backup was salvaged from the ledger itself, so that it counts all readable entries already."""
+    """Return whether the backup was salvaged from this ledger, and so counts all readable entries already."""
     if not left.entries:
         return False
     last = max(left.entries, key=lambda entry: entry.sequence)
@@ -142,7 +142,7 @@ def _counted_by_salvage(chain: RebuiltChain, left: Leftover) -> bool:
 
 
 def _restored_before(ledger: Ledger, requested: Mapping[str, object]) -> Restoration | None:
-    """Return the result of an earlier restore of the same backup; None if there was none, or the ledger is damaged."""
+    """Return the result of an earlier restore of the same backup; None if it was not restored or is damaged."""
     try:
         if not ledger.storage.exists or ledger.findings()[0]:
             return None

@@ -33,7 +33,7 @@ from dpbayes_cli.ledger.storage import Storage, Transaction
 
 SCHEMA_VERSION = 1
 MIGRATIONS: dict[int, tuple[str, ...]] = {}
-"""The statements that migrate from each schema version to the next; entries keep their bodies and hashes."""
+"""By schema version, the SQL that migrates a ledger to the next version; it must not change any entry."""
 _APPLICATION_ID = 0x44504259  # "DPBY"
 _TABLES = (
     "CREATE TABLE entries (sequence INTEGER PRIMARY KEY, body TEXT NOT NULL, hash TEXT NOT NULL) STRICT",
@@ -57,11 +57,7 @@ class SqliteStorage(Storage):
 
     @property
     def exists(self) -> bool:
-        """Whether there is a ledger file.
-
-        Raises:
-            LedgerError: the path cannot be examined, is not a regular file, or the file is empty.
-        """
+        """Whether there is a ledger file; raise ``LedgerError`` if it is empty, not a regular file or inaccessible."""
         try:
             status = self.path.stat()
         except (FileNotFoundError, NotADirectoryError):
@@ -113,7 +109,7 @@ class SqliteStorage(Storage):
         return self.path.parent
 
     def settle(self) -> bool:
-        """See ``Storage.settle``; SQLite plays back a crash's journal when the file is opened next."""
+        """See ``Storage.settle``; SQLite itself undoes the transaction when the file is opened."""
         self._require()
         with self.writing() as transaction:
             return transaction.is_suspect
@@ -128,24 +124,16 @@ class SqliteStorage(Storage):
             return integrity_findings(connection)
 
     def copy_to(self, target: Path) -> None:
-        """Write a copy into an empty file with SQLite's online backup; changes during the copy are not in it.
-
-        Raises:
-            LedgerError: the ledger cannot be read.
-        """
+        """Copy the ledger into an empty file; changes that are made meanwhile are not copied."""
         with self._translated(), self._patient() as (connection, _), closing(connect(target)) as copy:
             connection.execute("BEGIN")
-            self._version(connection)  # holds the lock of a reader from now on
+            self._version(connection)  # its queries take a reader's lock, which is held until the end
             connection.backup(copy)
 
     def salvage(self) -> tuple[list[Entry], list[str]]:
-        """Return every readable entry, verified or not, and one sentence about each gap of unreadable entries.
-
-        Raises:
-            LedgerError: nothing can be read.
-        """
+        """Return every readable entry, verified or not, and one sentence about each gap of unreadable entries."""
         with self._translated(), self._patient() as (connection, _):
-            execute_patiently(connection, "SELECT name FROM sqlite_master").fetchall()
+            execute_patiently(connection, "SELECT name FROM sqlite_master").fetchall()  # fails if nothing is readable
             return readable_entries(connection)
 
     def salvage_payload(self, key: str) -> bytes | None:
@@ -157,18 +145,9 @@ class SqliteStorage(Storage):
             return None
 
     def check_path(self) -> None:
-        """Refuse a path if processes that use another path to the file may not see its journal.
-
-        Raises:
-            LedgerError: the file is on a network file system, has several names, or is mounted as a single file.
-        """
+        """Raise ``LedgerError`` if the file is on a network file system, has several names, or is mounted singly."""
         check_local(self.path)
         check_one_name(self.path)
-
-    @property
-    def has_journal(self) -> bool:
-        """Whether the file has a journal."""
-        return journal_of(self.path).exists()
 
     def migrate(self) -> tuple[int, Path] | None:
         """See ``Storage.migrate``."""
@@ -211,21 +190,21 @@ class SqliteStorage(Storage):
             wait_for_replacement(self.path)
 
     def _create(self) -> None:
-        """Create the complete ledger under a temporary name, accessible to its owner only, then give it its name."""
+        """Create the ledger, accessible to its owner only, if there is none."""
         if self.exists:
             return
         try:
             make_directories(self.path.parent)
-            with suppress(FileExistsError), new_file(self.path) as partial:  # another process may be first
+            with suppress(FileExistsError), new_file(self.path) as partial:  # another process may have created it
                 begin_ledger(partial)
         except OSError as error:
             raise LedgerError(f"cannot create the ledger {self.location!r}: {error.strerror}") from None
 
     @contextmanager
     def _patient(self, begin: str = "") -> Iterator[tuple[sqlite3.Connection, bool]]:
-        """Connect and begin a transaction; wait for other writers in short intervals, so that signals are handled.
+        """Yield a connection, and whether SQLite undid a transaction after a crash; ``begin`` starts a transaction.
 
-        Yield the connection, and whether SQLite had to undo an incomplete transaction after a crash.
+        Wait for other writers in short intervals, so that Python can handle signals.
         """
         deadline = time.monotonic() + PATIENCE
         while True:
@@ -260,11 +239,11 @@ class SqliteStorage(Storage):
             raise LedgerError(f"cannot sync the directory of {self.location!r}: {error.strerror}") from None
 
     def _was_replaced(self, before: tuple[int, int] | None) -> bool:
-        """Return whether the ledger is being replaced, or is no longer the file with the identity ``before``."""
+        """Return whether the ledger is being replaced, or has another device or inode than ``before``."""
         return not self._anywhere and (is_being_replaced(self.path) or file_identity(self.path) != before)
 
     def _has_crash_journal(self) -> bool:
-        """Return whether a crash left a journal that SQLite will play back; refuse a journal of another file."""
+        """Return whether a crash left a journal that SQLite will play back; refuse it if it belongs to another file."""
         try:
             if not has_crash_journal(self.path):
                 return False
@@ -281,7 +260,6 @@ class SqliteStorage(Storage):
         )
 
     def _version(self, connection: sqlite3.Connection) -> int:
-        """Return the schema version; refuse a file that is not a ledger."""
         (application_id,) = execute_patiently(connection, "PRAGMA application_id").fetchone()
         version: int = connection.execute("PRAGMA user_version").fetchone()[0]
         if application_id != _APPLICATION_ID:
@@ -324,11 +302,7 @@ def begin_ledger(path: Path) -> None:
 
 
 def file_of(storage: Storage) -> SqliteStorage:
-    """Return the storage of a ledger, which must be a file.
-
-    Raises:
-        LedgerError: the ledger is on a server.
-    """
+    """Return the storage of a ledger in a file; raise ``LedgerError`` for a ledger on a server."""
     if isinstance(storage, SqliteStorage):
         return storage
     raise LedgerError(

@@ -1,7 +1,4 @@
-"""Connections to a ledger in SQLite, whose commits are durable and which wait for locks; and their transactions.
-
-The entries of a damaged ledger are read in order as far as possible; after a damaged page, each number is tried.
-"""
+"""Connections to a ledger in SQLite, with durable commits; transactions; and the readable entries of a damaged file."""
 
 from __future__ import annotations
 
@@ -19,9 +16,9 @@ from dpbayes_cli.ledger.storage import BEFORE_ALL, Transaction
 PATIENCE = 120.0
 """How many seconds to wait while another process locks the file."""
 _SLICE = 0.25
-"""How many seconds SQLite itself waits for a lock; Python handles no signals in this time."""
+"""How many seconds SQLite waits for a lock in one call, during which Python handles no signals."""
 _MAX_GAP = 1000
-"""How many entry numbers to try, one by one, after a page that cannot be read."""
+"""How many sequence numbers to try one by one after a page that cannot be read."""
 _UNREADABLE = (sqlite3.DatabaseError, UnicodeDecodeError)
 INDEX = (
     "CREATE TABLE terms (term TEXT NOT NULL, sequence INTEGER NOT NULL, PRIMARY KEY (term, sequence)) "
@@ -109,7 +106,7 @@ class SqliteTransaction(Transaction):
         super().put_payload(key, payload)
 
     def _begin_with_page_1(self) -> None:
-        """Write page 1 of the file before any other page, so that the journal shows to which file it belongs."""
+        """Write page 1 before any other page, so that the journal begins with a copy of it; see ``sqlite_journal``."""
         if not self._has_written:
             (version,) = self._connection.execute("PRAGMA user_version").fetchone()
             self._connection.execute(f"PRAGMA user_version = {int(version)}")
@@ -117,9 +114,9 @@ class SqliteTransaction(Transaction):
 
 
 def readable_entries(connection: sqlite3.Connection) -> tuple[list[Entry], list[str]]:
-    """Return every readable entry, and one sentence about each gap of missing or unreadable entries.
+    """Return every readable entry in order, and one sentence about each gap of missing or unreadable entries.
 
-    Entries with numbers below 1, which no ledger writes, come last.
+    After a damaged page, each sequence number is tried. Numbers below 1, which dpbayes never writes, come last.
     """
     entries: list[Entry] = []
     misnumbered: list[Entry] = []

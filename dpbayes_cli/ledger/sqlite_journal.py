@@ -1,9 +1,9 @@
 """The rollback journal of a SQLite file: whether a crash left it, and whether it belongs to the file.
 
-SQLite plays a leftover journal back into whatever file has the ledger's name, even into a backup that was copied over
-the ledger. Page 1 of the file counts the commits, and the journal holds a copy of page 1. The journal belongs to the
-file if both counts are equal, or if the file's count is larger by one, because the incomplete transaction has written
-page 1 already.
+SQLite plays back the journal of a crash into whatever file has the ledger's name, even into a backup that was copied
+over the ledger. Page 1 of the file counts the commits, and the journal holds a copy of page 1. The journal belongs to
+the file if both counts are equal. It also belongs to the file if the file's count is larger by one: then the incomplete
+transaction has written page 1 already.
 """
 
 from __future__ import annotations
@@ -33,11 +33,7 @@ def journal_of(path: Path) -> Path:
 
 
 def has_crash_journal(path: Path) -> bool:
-    """Return whether a journal exists that no running writer uses, so that SQLite would play it back.
-
-    Raises:
-        OSError: the file cannot be opened.
-    """
+    """Return whether a journal exists that no running writer uses, so that SQLite would play it back."""
     journal = journal_of(path)
     before = _identity(journal)
     if before is None:
@@ -48,16 +44,12 @@ def has_crash_journal(path: Path) -> bool:
 
 
 def journal_belongs(path: Path) -> bool:
-    """Return whether the journal of a file belongs to the present content of the file.
-
-    Raises:
-        OSError: the file or the journal cannot be opened or read.
-    """
+    """Return whether the journal beside a file was written for it; raise ``OSError`` if one of them cannot be read."""
     file = _descriptor(path)
     with journal_of(path).open("rb") as journal:
         first = _header(journal.read(_HEADER.size))
         if first is None:
-            return True  # it is not a journal: SQLite removes it
+            return True  # not a journal: SQLite removes the file
         kept = _kept_counter(journal.fileno(), os.fstat(journal.fileno()).st_size)
         head = os.pread(file, 100, 0)
         if kept is None:  # not written by a ledger, whose journals begin with page 1: compare the numbers of pages
@@ -90,7 +82,7 @@ def _descriptor(path: Path) -> int:
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
-    """Return the device and inode of a file; None if it is missing or empty."""
+    """Return the device and inode of a file; None if the file is missing or empty."""
     try:
         status = path.stat()
     except OSError:
@@ -99,7 +91,7 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 
 def _header(content: bytes) -> tuple[int, int, int, int] | None:
-    """Parse a journal's header: number of records, pages before the transaction, sector size, page size; else None."""
+    """Return the numbers of records and of pages, and the sizes of sectors and of pages; None if it is no header."""
     if len(content) < _HEADER.size:
         return None
     magic, records, _, pages, sector, page = _HEADER.unpack(content)

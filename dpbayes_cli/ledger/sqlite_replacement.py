@@ -1,11 +1,11 @@
-"""Replace the content of a ledger's file, while other processes wait; the old content is kept in a copy.
+"""Replace the content of a ledger's file while other processes wait; the old content is kept in a copy.
 
-The file keeps its inode: if another file got the name, a process that still has the old file open would take the new
-    file's journal for its own. The old content is copied to another file, the ledger's file is emptied, and SQLite
-    writes the new content in one transaction.
+The file keeps its inode. Otherwise, a process that still has the old file open would mistake the new file's journal for
+its own. So the old content is copied to another file, the ledger's file is emptied, and SQLite writes the new content
+in one transaction.
 
-A marker file exists and is locked during the replacement, and other processes wait for its lock. If the marker is not
-locked, a replacement was interrupted, and every command is refused until the same restore is repeated.
+During the replacement, a marker file exists and is locked, and other processes wait for its lock. A marker without a
+lock shows that a replacement was interrupted. Then every command is refused until the same restore is repeated.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from dpbayes_cli.ledger.sqlite_journal import has_crash_journal, journal_belongs
 
 _LOCK_TIMEOUT_SECONDS = 120.0
 _DOUBTFUL = "/"
-"""The marker file holds the copy's name, and then this character if the old file may not have been the ledger."""
+"""The marker file holds the name of the copy, followed by this character if the old file may not be the ledger."""
 
 
 @dataclass
@@ -74,10 +74,10 @@ class Replacement:
     """A new ledger that will replace the content of the ledger's file.
 
     Attributes:
-        partial: the temporary file of the new ledger, at first empty.
+        partial: the temporary file in which the caller writes the new ledger.
         left: the readable part of the old ledger.
         suffix: the end of the names under which the old files are kept.
-        lock: a descriptor that locks the old file exclusively; None if there is no old file.
+        lock: the descriptor that holds an exclusive lock of the old file; None if there is no old file.
     """
 
     ledger: Path
@@ -118,7 +118,7 @@ class Replacement:
             self.lock = None
 
     def _keep_aside(self, journal: Path) -> str:
-        """Copy the old files; return the name of the ledger's copy, even if there was no ledger to copy."""
+        """Copy the old files that exist; return the name of the ledger's copy, even if there was no ledger."""
         aside = _free_name(self.ledger, self.suffix)
         for path in (self.ledger, journal):
             if path.exists():
@@ -174,11 +174,7 @@ def restore_marker(ledger: Path) -> Path:
 
 
 def wait_for_replacement(ledger: Path) -> None:
-    """Wait while a ledger is replaced.
-
-    Raises:
-        LedgerError: the replacement takes too long, or was interrupted.
-    """
+    """Wait while a ledger is replaced; raise ``LedgerError`` if this takes too long, or was interrupted."""
     try:
         retry_while_locked(lambda: _refuse_interrupted(ledger), _LOCK_TIMEOUT_SECONDS)
     except BlockingIOError:
@@ -216,7 +212,7 @@ def is_being_replaced(ledger: Path) -> bool:
 
 @contextmanager
 def _held_marker(ledger: Path) -> Iterator[Path]:
-    """Create and lock the marker of a replacement; at the end, remove it unless the replacement is incomplete."""
+    """Create and lock the marker file; at the end, remove it unless files were changed and an error was raised."""
     marker = restore_marker(ledger)
     while True:
         descriptor = os.open(marker, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
@@ -241,7 +237,7 @@ def _held_marker(ledger: Path) -> Iterator[Path]:
 
 
 def _roll_back(ledger: Path) -> None:
-    """Undo an incomplete transaction after a crash, if possible; no command has reported its success."""
+    """Undo the incomplete transaction of a crash, if possible; no command has reported that it succeeded."""
     with suppress(sqlite3.Error, OSError):
         if has_crash_journal(ledger) and journal_belongs(ledger):
             with closing(connect(ledger)) as connection:

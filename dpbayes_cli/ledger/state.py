@@ -1,7 +1,7 @@
 """The state of a ledger after its entries: accounts, what they have spent, and the stage of each release.
 
-A state starts empty, or from a checkpoint. A state from a checkpoint holds the totals, and only the releases after the
-checkpoint; an older release is read from its entries when it is needed.
+A state starts empty or from a checkpoint. After a checkpoint, it holds the sums of all charges, but only the later
+releases; an earlier release is read from its entries when it is needed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dpbayes_cli.privacy.neighbors import Neighbors
 
 @dataclass(frozen=True)
 class AnalystLimit:
-    """The most that one analyst may spend of an account, and the sums of what the analyst was charged.
+    """The most that one analyst may spend of an account, and the sums of the analyst's charges.
 
     Privacy: the limit is a privacy filter in addition to the account's: all releases that are charged to the analyst
         together keep the guarantee of the limit. The account's total holds whatever the limits are.
@@ -45,7 +45,7 @@ class AnalystLimit:
 
 @dataclass
 class Account:
-    """One account: a population, a neighbor relation, a privacy unit, a budget, and what was spent of it.
+    """One account: a population, a neighbor relation, a privacy unit, a budget, and the charges to it.
 
     Attributes:
         unit: the column that holds the privacy unit's ID; None: each record is a unit of its own.
@@ -53,7 +53,7 @@ class Account:
             counts permanently from the moment it is made.
         charged_by: by analyst, the sums of the charges under the analyst's name.
         limit_budgets: by analyst, the limit.
-        notice: the spent share of the budget from which charges print a notice; None: they print no notice.
+        notice: releases print a notice once this share of the budget is spent; None: never.
         separate_population: whether a human has declared that no other account's data hold the same people.
         changes: the content of the last change of each kind; see ``describe_change``.
         unfinished: the IDs of releases that are charged but not published.
@@ -61,7 +61,7 @@ class Account:
         exhausted: why the whole total counts as spent until it is amended, or an empty text.
         exhausted_limits: the analysts whose limits count as spent until they are set again.
         closed: when the account was closed for good, or an empty text.
-        recent: the releases after the checkpoint that the state started from; all releases if it started empty.
+        recent: the releases that were charged or changed after the state's base; see ``State``.
         whole: whether ``recent`` holds all releases.
     """
 
@@ -91,16 +91,12 @@ class Account:
 
     @property
     def terms(self) -> object:
-        """The guarantee of the account and whom it protects; only an amendment can change these terms."""
+        """The budget and whom it protects; only an amendment can change these terms."""
         return self.budget.serialize(), self.neighbors, self.unit, self.separate_population
 
     @property
     def releases(self) -> dict[str, ReleaseRecord]:
-        """All releases by their IDs.
-
-        Raises:
-            DpbayesError: the state started from a checkpoint, and holds only later releases.
-        """
+        """All releases by their IDs; raise ``DpbayesError`` if the account holds only recent releases."""
         if not self.whole:
             raise DpbayesError(f"the state holds only the recent releases of account {self.name!r}")
         return self.recent
@@ -122,7 +118,7 @@ class Account:
 
     @property
     def limits(self) -> dict[str, AnalystLimit]:
-        """By analyst, the limit and what was spent of it."""
+        """By analyst, the limit and the sums of the analyst's charges."""
         return {
             analyst: AnalystLimit(budget, self.charged_to(analyst)) for analyst, budget in self.limit_budgets.items()
         }
@@ -149,14 +145,14 @@ class State:
         hashes: the hashes of the entries after the base, in order.
         checkpoint: the sequence of the last checkpoint, or 0.
         anchor: the path of the anchor, or an empty text.
-        adopted: the last entries of other chains that a human has given up in favor of this chain.
+        adopted: the last marks of other chains that a human has given up in favor of this chain.
         held: why nothing may be charged until a human has adopted the ledger, or an empty text.
         changes: what a salvage has changed, one sentence each; empty once the ledger is adopted.
         key: the fingerprint of the key that signs the entries, or an empty text.
         key_since: the sequence of the entry that introduced this key; the key signs all later entries.
         keys: the available keys, by fingerprint.
         is_signed: whether the last entry was checked and has a valid signature by the ledger's key.
-        blind: whether a backup was restored although later entries could not be read, so that accounts may be missing.
+        blind: whether later entries could not be read when a backup was restored, so that accounts may be missing.
         lookup: the transaction that finds the entries up to the base; None if the state can find no entries.
     """
 
@@ -192,7 +188,7 @@ class State:
             return index < len(self.hashes) and self.hashes[index] == mark.hash
         if self.lookup is None:
             return False
-        later = self.lookup.entries(after=mark.sequence)  # the mark holds if their hashes link it to the verified base
+        later = self.lookup.entries(after=mark.sequence)  # their hashes must link the mark to the verified base
         up_to_base = [entry for entry in later if entry.sequence <= self.base]
         last = up_to_base[-1].mark if up_to_base else mark
         return not broken_links(up_to_base, mark) and last == Mark(self.base, self.base_hash)
@@ -203,7 +199,7 @@ class State:
         return self.key or named
 
     def release(self, account: Account, release_id: str) -> ReleaseRecord | None:
-        """Return a release of an account, even an old one; None if it was never charged.
+        """Return a release of an account, even one before the base; None if it was never charged.
 
         Raises:
             LedgerError: the entries of the release are damaged.
@@ -222,7 +218,6 @@ class State:
         """Return the releases of an account, in the order of their charges.
 
         Args:
-            account: the account.
             question: the question digest of the releases to return; an empty text: return all releases.
             last: how many of the latest releases to return; None: all.
         """

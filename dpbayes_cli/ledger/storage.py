@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,35 +20,24 @@ MAX_PAYLOAD_BYTES = 256 << 20
 """The largest payload that is stored, after compression."""
 _MAX_UNPACKED_BYTES = 1 << 30
 BEFORE_ALL, _ALL = -(1 << 63), 1 << 62
-"""A number below the number of every entry, even a wrong one, and a number above every count of entries."""
+"""A number below every sequence number in a file, even a damaged one, and a number above every count of entries."""
 
 
-def compress_payload(payload: bytes) -> bytes:
-    """Return a payload in its stored form.
-
-    Raises:
-        LedgerError: the payload is too large.
-    """
+def _compressed(payload: bytes) -> bytes:
     compressed = zlib.compress(payload, 6)
     if len(compressed) > MAX_PAYLOAD_BYTES or len(payload) > _MAX_UNPACKED_BYTES:
         raise LedgerError(f"the payload is larger than {MAX_PAYLOAD_BYTES >> 20} MiB")
     return compressed
 
 
-def decompress_payload(stored: object, key: str) -> bytes:
-    """Return a payload from its stored form; even if this is malicious, a bounded amount of memory is used.
-
-    Raises:
-        LedgerError: the stored form is damaged.
-    """
+def _decompressed(stored: object, key: str) -> bytes:
+    """Return a payload from its stored form, with a bounded amount of memory even if the stored form is malicious."""
     inflate = zlib.decompressobj()
-    try:
+    with suppress(zlib.error):
         if isinstance(stored, bytes):
             payload = inflate.decompress(stored, _MAX_UNPACKED_BYTES)
             if inflate.eof and not inflate.unused_data:
                 return payload
-    except zlib.error:
-        pass
     raise LedgerError(f"the sealed payload of release {key} is damaged")
 
 
@@ -67,7 +56,7 @@ class Transaction(ABC):
 
     @abstractmethod
     def _execute(self, statement: LiteralString, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-        """Execute a statement, with a value for each ``?``; return its rows."""
+        """Execute a statement with a value for each ``?``, and return its rows."""
 
     @abstractmethod
     def _execute_for_each(self, statement: LiteralString, rows: Iterable[tuple[object, ...]]) -> None:
@@ -121,12 +110,12 @@ class Transaction(ABC):
 
     def put_payload(self, key: str, payload: bytes) -> None:
         """Store a payload, compressed: a sealed draw, a document or the state of a checkpoint."""
-        self._execute("INSERT INTO payloads VALUES (?, ?)", (key, compress_payload(payload)))
+        self._execute("INSERT INTO payloads VALUES (?, ?)", (key, _compressed(payload)))
 
     def payload(self, key: str) -> bytes | None:
         """Return a payload, or None."""
         rows = self._execute("SELECT payload FROM payloads WHERE release_id = ?", (key,))
-        return decompress_payload(rows[0][0], key) if rows else None
+        return _decompressed(rows[0][0], key) if rows else None
 
     def payload_ids(self) -> set[str]:
         """Return the keys of the stored payloads."""
@@ -148,8 +137,9 @@ class Storage(ABC):
 
     @abstractmethod
     def writing(self) -> AbstractContextManager[Transaction]:
-        """Begin an exclusive transaction, and create the ledger if there is none. The transaction is durable when the
-        ``with`` block ends, and is undone after an error.
+        """Begin an exclusive transaction, and create the ledger if there is none.
+
+        The transaction is durable when the ``with`` block has ended; it is undone if the block raises.
 
         Raises:
             LedgerError: the ledger cannot be opened, locked or written.
@@ -176,15 +166,11 @@ class Storage(ABC):
 
     @property
     def directory(self) -> Path | None:
-        """The directory of the ledger's file; None if it is not a file of this host."""
+        """The directory of the ledger's file; None if the ledger is on a server."""
         return None
 
     def settle(self) -> bool:
-        """Undo an incomplete transaction after a crash; return whether there was one.
-
-        Raises:
-            LedgerError: the ledger cannot be opened, locked or written.
-        """
+        """Undo an incomplete transaction after a crash; return whether there was one."""
         return False
 
     def damage(self) -> list[str]:

@@ -24,10 +24,7 @@ from dpbayes_cli.privacy.guarantee import Guarantee, check_delta, check_order
 
 DEFAULT_EPSILON = Decimal(3)
 """The total epsilon of an account that is opened by its first release."""
-DEFAULT_ORDERS = (
-    Decimal("1.5"),
-    *(Decimal(order) for order in (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 128, 256)),
-)
+DEFAULT_ORDERS = (Decimal("1.5"), *(Decimal(order) for order in (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 128, 256)))
 """The default Renyi orders of an (epsilon, delta) account; nine tenths of delta are divided equally among them."""
 
 _DOWN = Context(prec=40, rounding=ROUND_FLOOR)
@@ -112,7 +109,7 @@ class UnionBudget(Budget):
         return [("basic", charged["epsilon"]), *renyi]
 
     def _epsilon(self, order: Decimal, value: Decimal) -> Decimal:
-        """Convert a divergence to an epsilon at the order's part of delta, rounded up."""
+        """Convert a Renyi divergence at an order to an epsilon at the order's part of delta, rounded up."""
         if not value or not value.is_finite():
             return value  # nothing was released, or there is no guarantee at this order
         return max(Decimal(0), _SHORT.plus(_UP.add(value, self._offsets[order])))
@@ -140,10 +137,10 @@ class UnionBudget(Budget):
 
 
 def default_budget(guarantee: Guarantee, delta: Decimal | None) -> Budget:
-    """Return the total of an account that is opened by its first release, in the kind that this release needs.
+    """Return the budget of an account that its first release opens.
 
-    It is pure epsilon if the release has one; otherwise it is epsilon and the delta that the request states, kept in
-    Gaussian DP if the release fits no other way.
+    It is a total of pure epsilon if the release has a pure epsilon or states no delta. Otherwise it is a total of
+    epsilon and of the stated delta; it is converted to Gaussian DP if the release fits only then.
     """
     kinds: list[Budget] = [PureBudget(DEFAULT_EPSILON)]
     if delta is not None and not guarantee.epsilon.is_finite():
@@ -157,11 +154,7 @@ _KINDS: dict[object, type[Budget]] = {
 
 
 def parse_budget(stored: Mapping[str, Any]) -> Budget:
-    """Return the budget that ``serialize`` stored.
-
-    Raises:
-        ValueError: the kind is unknown, or a number is malformed.
-    """
+    """Return the budget that ``serialize`` stored; raise ``ValueError`` if its kind or a number is not valid."""
     values = dict(stored)
     kind = values.pop("kind", None)
     try:

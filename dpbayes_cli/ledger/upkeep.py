@@ -1,8 +1,8 @@
 """Back up a ledger, and salvage a damaged one so that no spent budget becomes available again.
 
-Entries after the first damaged one cannot be verified. Readable charges in these entries are charged again under new
-names. So is every unfinished release, because its draw may have been published in a lost entry. Unreadable entries are
-listed, and a human must adopt the salvaged ledger before anything more is charged.
+Entries after the first damaged entry cannot be verified. Readable charges among them are charged again under new
+release IDs. So is every unfinished release, because a lost entry may have published it. Unreadable entries are listed,
+and a human must adopt the salvaged ledger before anything more is charged.
 """
 
 from __future__ import annotations
@@ -65,9 +65,9 @@ def back_up(ledger: Ledger, target: Path) -> State:
 
 
 def existing_backup(ledger: Ledger, target: Path) -> State | None:
-    """Return the state of a file that is already a complete backup of the ledger; None if it is not.
+    """Return the state of a file if it is a complete backup of the ledger already; else None.
 
-    So a command that was killed just after it wrote the backup counts as done when it is run again.
+    A repeated command that was killed after writing the backup is thus recognized as done.
 
     Raises:
         LedgerError: the ledger is not trusted, or the file is an incomplete backup of the ledger.
@@ -143,10 +143,7 @@ def salvage(ledger: Ledger, target: Path) -> Salvage:
 def _existing_salvage(
     ledger: Ledger, target: Path, entries: list[Entry], kept: int, expected: Iterable[tuple[str, bytes]]
 ) -> State | None:
-    """Return the state of a file that already holds the same salvage (time and user may differ); else None.
-
-    The first ``kept`` entries are copied from the damaged ledger, and must be equal.
-    """
+    """Return the state of a file if an earlier run wrote the same salvage, at any time and by any user; else None."""
     if not _may_be_a_copy(target, ledger):
         return None
     try:
@@ -171,10 +168,9 @@ def write_chain(path: Path, chain: RebuiltChain, read: Callable[[str], bytes | N
     """Append the entries of a chain and their payloads to a ledger, and create its index if it has none.
 
     Args:
-        path: the file of the ledger; it holds the first ``start`` entries and their payloads already.
-        chain: the chain.
+        path: the file of the ledger.
         read: a function that returns the payload of a key, or None if the payload cannot be read.
-        start: the number of entries of the chain that the file holds already.
+        start: the number of entries of the chain that the file holds already, with their payloads.
     """
     with SqliteStorage(path, anywhere=True).writing() as transaction:
         if not transaction.is_indexed:
@@ -201,7 +197,7 @@ def _payloads(chain: RebuiltChain, read: Callable[[str], bytes | None], start: i
 
 
 def _is_whole(ledger: Ledger) -> bool:
-    """Return whether a ledger has no findings; its anchors are not compared here, but when it is used next."""
+    """Return whether a ledger verifies; its anchors are not compared here, but when it is next used."""
     with suppress(LedgerError):
         return not ledger.findings(compare=False)[0]
     return False
@@ -223,7 +219,7 @@ def _contents(entries: list[Entry]) -> list[tuple[str, str]]:
 
 
 def _may_be_a_copy(target: Path, ledger: Ledger) -> bool:
-    """Return whether a file begins as a ledger does, and is not the ledger itself."""
+    """Return whether a file is some ledger, but not this one itself."""
     try:
         if not stat.S_ISREG(target.lstat().st_mode) or target.samefile(ledger.location):
             return False

@@ -1,4 +1,4 @@
-"""A chain of entries that is verified when it is opened. Each method is one transaction."""
+"""The chain of entries, which is verified whenever it is opened. Each method is one transaction."""
 
 from __future__ import annotations
 
@@ -32,7 +32,6 @@ class VerifiedChain:
     Source: architecture, the ledger.
 
     Args:
-        storage: the place of the ledger.
         clock: a function that returns the time.
         stated_anchor: an anchor to compare in addition to the one that the ledger names.
         key: the available key, or None.
@@ -98,13 +97,13 @@ class VerifiedChain:
         return self.storage.damage() + findings, state
 
     def disputes(self, state: State) -> list[str]:
-        """Return the reasons not to continue with the ledger, such as a disagreeing anchor, one sentence each."""
+        """Return the reasons not to continue with the ledger, such as an anchor that disagrees, one sentence each."""
         try:
             disputes = self.anchored.disputes(state)
         except LedgerError as error:
             return [error.message]
         if disputes and self.storage.exists:
-            with self.storage.reading() as transaction:  # a writer may have committed and marked since the state
+            with self.storage.reading() as transaction:  # a writer may have changed ledger and anchors meanwhile
                 disputes = unresolved(replay(transaction.entries()), disputes)
         return [dispute.text for dispute in disputes]
 
@@ -128,7 +127,6 @@ class VerifiedChain:
         """Record that a human has checked a disputed ledger and decided to continue with it.
 
         Args:
-            reason: the reason, which the history keeps.
             move: the new path of the anchor; None: the anchor stays.
 
         Returns:
@@ -154,8 +152,10 @@ class VerifiedChain:
     def begin_key(self, key: LedgerKey, reason: str) -> bool:
         """Sign every new entry with a key; the first signature covers all earlier entries.
 
-        A ledger that is signed already must be opened with its old key. Return False if the ledger is signed with
-        ``key`` already, else True.
+        A ledger that is signed already must be opened with its old key.
+
+        Returns:
+            False if the ledger is signed with this key already.
 
         Raises:
             LedgerError: the ledger is signed with a key that is not available.
@@ -169,17 +169,13 @@ class VerifiedChain:
                     hint="to change the key, set DPBAYES_LEDGER_KEY to the file of the old key",
                 )
             state.keys = {**state.keys, key.fingerprint: key}
-            for _ in range(2 if state.key else 1):  # one entry is signed with the old key, one with the new key
+            for _ in range(2 if state.key else 1):  # a change of keys is signed with both keys
                 fields = {"kind": "key", "account": "", "key": key.fingerprint, "reason": reason}
                 self.append(transaction, state, fields)
             return True
 
     def append(self, transaction: Transaction, state: State, fields: Mapping[str, Any]) -> None:
-        """Append an entry, and apply it to the state.
-
-        Raises:
-            LedgerError: the entry would break the protocol; the transaction is undone.
-        """
+        """Append an entry and apply it to the state; raise ``LedgerError`` if it would break the protocol."""
         entry = next_entry(state.last, {**fields, **self.stamp()}, state.keys.get(state.key_for(fields)))
         apply_entry(state, entry)
         if state.findings:

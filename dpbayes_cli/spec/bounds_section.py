@@ -1,4 +1,4 @@
-"""The bounds section of a spec: bounds that are found privately, in place of those of the domain."""
+"""The bounds section of a spec, which requests bounds that are found privately instead of stated in the domain."""
 
 from collections.abc import Mapping
 from decimal import Decimal
@@ -42,7 +42,7 @@ class PrivateBoundsSection(Section, frozen=True, kw_only=True):
     upper_quantile: Annotated[Exact, Meta(description="the share of records at or below the upper bound")] = _UPPER
     lower_quantile: Annotated[
         Exact | None,
-        Meta(description="the share of records at or below the lower bound; not if numbers begin at 0 [0.01]"),
+        Meta(description="the share of records at or below the lower bound; none if numbers begin at 0 [0.01]"),
     ] = None
     cells: Annotated[
         int, Meta(ge=2, le=1 << 16, description="number of cells between low and high; bounds are edges of cells")
@@ -62,7 +62,6 @@ class PrivateBoundsSection(Section, frozen=True, kw_only=True):
 
 
 def _check_epsilon(epsilon: Decimal) -> None:
-    """Refuse an epsilon that is out of range, and name its place in the spec."""
     try:
         check_epsilon(epsilon)
     except SpecError:
@@ -129,7 +128,7 @@ class BoundsSection(Section, frozen=True, kw_only=True):
 def domain_between(
     model: type[Model], law: PrivateBounds, domain: Section, bounds: tuple[float, float] | None
 ) -> Section:
-    """Return the domain of a model with chosen bounds; if these are None, with the whole public range.
+    """Return the domain of a model with chosen bounds or, if ``bounds`` is None, with the whole public range.
 
     Raises:
         SpecError: the law cannot choose these bounds, or the model does not accept them.
@@ -161,7 +160,7 @@ def unbounded_domain(model: type[Model]) -> type[Section]:
             continue
         default = () if item.required else (item.default,)
         fields.append((item.name, item.type, *default))
-    name = f"{model.__name__}DomainWithoutBounds"  # models share domain types
+    name = f"{model.__name__}DomainWithoutBounds"  # not the name of the domain type, which models share
     return cast(
         type[Section],
         msgspec.defstruct(
@@ -171,11 +170,7 @@ def unbounded_domain(model: type[Model]) -> type[Section]:
 
 
 def check_place_of_bounds(model: type[Model], document: Mapping[str, Any]) -> None:
-    """Refuse bounds that are stated twice, or that cannot be found privately.
-
-    Raises:
-        SpecError: the domain states the bounds, too, or the model's bounds cannot be found privately.
-    """
+    """Raise ``SpecError`` if the domain of a request for private bounds states bounds, or the model has none."""
     if not model.bound_keys:
         raise SpecError(
             f"the bounds of {model.name} cannot be found privately",
@@ -192,18 +187,8 @@ def check_place_of_bounds(model: type[Model], document: Mapping[str, Any]) -> No
             )
 
 
-def require_bounded(kind: type[Model]) -> type[Model]:
-    """Return a model if its bounds can be found privately.
-
-    Raises:
-        SpecError: the bounds cannot be found privately.
-    """
-    check_place_of_bounds(kind, {})
-    return kind
-
-
 def no_bounds(kind: type[Model]) -> Any:
-    """Return the type of the key ``bounds`` of a spec whose domain states the bounds; it allows no value."""
+    """Return the type of the key ``bounds`` in a spec whose domain states the bounds; it allows only None."""
     if not kind.bound_keys:
         return None
     stated = " and ".join(f"domain.{key}" for key in kind.bound_keys)

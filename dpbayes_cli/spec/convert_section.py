@@ -44,12 +44,12 @@ _LIMITS = {
 }
 _DECIMAL_COMMA = re.compile(r"-?\d+,\d+")
 _MOST_SHOWN = 100
-"""The largest number of characters of a wrong text that are repeated."""
+"""How many characters of a wrong text a message repeats."""
 _THOUSANDS = re.compile(r"[+-]?[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]*)?", re.ASCII)
 
 
 def exact_number(section: Section, name: str) -> Decimal | None:
-    """Return an exact number of a section, or None if it is not stated; replace its text by its plain spelling.
+    """Return an exact number of a section, or None if it is not stated; rewrite its text in plain digits.
 
     Raises:
         ValueError: the text is not a plain decimal number.
@@ -70,7 +70,6 @@ def convert_section(document: Any, kind: type[Kind], place: str = "") -> Kind:
 
     Args:
         document: nested mappings and lists of texts.
-        kind: the type.
         place: the dotted place of the document in its file; empty for the whole file.
 
     Raises:
@@ -85,14 +84,14 @@ def convert_section(document: Any, kind: type[Kind], place: str = "") -> Kind:
 def find_mistakes(document: Any, kind: Any, place: str = "", how_to_state: HowToState | None = None) -> list[SpecError]:
     """Return every mistake in a document: unknown and missing keys, wrong values.
 
-    A rule of a section that concerns several of its keys is checked if its keys are right.
+    A rule about several keys of a section is checked only if each key is right by itself.
 
     Args:
         document: nested mappings and lists of texts.
         kind: the expected type: a section, a collection or a scalar.
         place: the dotted place of the document in its file.
-        how_to_state: function from the place and the field of a missing key to the hint; without it, the hint is to
-            state the key in the file.
+        how_to_state: a function that returns the hint for a missing key from its place and field; by default, the hint
+            says to state the key in the file.
     """
     mistakes: list[SpecError] = []
     right = document
@@ -140,7 +139,7 @@ def _own_mistakes(document: Any, kind: Any, place: str) -> list[SpecError]:
 
 
 def _in_words(reason: str, value: Any) -> str:
-    """Return a reason of msgspec's as a sentence about the value; any other reason as it is."""
+    """Restate msgspec's reason in plain words; return an unknown reason unchanged."""
     if match := _EXPECTED.fullmatch(reason):
         kinds = [kind for kind in match["kind"].split(" | ") if kind != "null"]
         expected = " or ".join(_WORDS.get(kind, kind) for kind in kinds)
@@ -154,14 +153,13 @@ def _in_words(reason: str, value: Any) -> str:
 
 
 def _shown(value: Any) -> str:
-    """Return what a key of the file says."""
     if isinstance(value, str):
         return f"is {value[:_MOST_SHOWN]!r}"
     return "is empty" if not value else "is a list" if isinstance(value, list) else "has keys of its own"
 
 
 def _hint(value: Any, kind: Any) -> str:
-    """Return what to type in place of a wrong text; empty if the message says it already."""
+    """Return what to type in place of a wrong text; an empty text if the message says so already."""
     if not isinstance(value, str):
         return ""
     if _DECIMAL_COMMA.fullmatch(value):
@@ -190,7 +188,7 @@ def _parts(kind: Any) -> tuple[Any, ...]:
 
 
 def _type_for(document: Any, kind: Any) -> Any:
-    """Return the section or the collection that a mapping or a list should be; None if its parts have no one type."""
+    """Return the type of section or collection that a mapping or a list must have; None if there is no such type."""
     if parts := _parts(kind):
         return next((fit for each in parts if (fit := _type_for(document, each)) is not None), None)
     if isinstance(document, dict):

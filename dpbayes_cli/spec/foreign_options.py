@@ -1,4 +1,4 @@
-"""Refuse options of a request that only other mechanisms or models read."""
+"""Refuse the options of a request that only other mechanisms or models read."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def inference_options(model: type[Model], mechanism: type[Mechanism]) -> type[Op
 
 
 def foreign(document: Mapping[str, Any], kind: type[msgspec.Struct]) -> Iterator[tuple[str, str]]:
-    """Yield section and key of each option of a document that the type of its spec does not have."""
+    """Yield section and key of each option in a document that its type of specs, ``kind``, does not have."""
     types = {item.name: item.type for item in msgspec.structs.fields(kind)}
     for section in SECTIONS:
         stated = document.get(section)
@@ -83,12 +83,7 @@ def foreign_options(document: Mapping[str, Any], kind: type[msgspec.Struct]) -> 
 
 
 def request_to(document: Mapping[str, Any], mechanism: str) -> dict[str, Any]:
-    """Return a spec for another mechanism, without the options that only other mechanisms of its model read.
-
-    Args:
-        document: a spec of a known model, as it is written.
-        mechanism: the name of a mechanism that serves this model.
-    """
+    """Return a spec with ``mechanism``, without the options that only other mechanisms of the model read."""
     model = model_type(document["model"])
     others = [mechanism_type(name) for name in supporting_mechanisms(model)]
     read = mechanism_type(mechanism)
@@ -102,13 +97,12 @@ def request_to(document: Mapping[str, Any], mechanism: str) -> dict[str, Any]:
 
 
 def names_in(options: type[Options], section: str) -> list[str]:
-    """Return the names of the options that stand in a section."""
+    """Return the names of the options that belong to a section of a spec."""
     return [item.name for item in msgspec.structs.fields(options) if notes_of(item.type)["section"] == section]
 
 
 @lru_cache(maxsize=256)
 def _readers(section: str, key: str) -> list[tuple[type[Model], type[Mechanism]]]:
-    """Return the pairs of model and mechanism that read an option."""
     return [(of, by) for of, by in supported_pairs() if key in names_in(_read(of, by, section), section)]
 
 

@@ -44,7 +44,7 @@ def migrated(text: str) -> tuple[str, list[RenamedKey]]:
 
 
 def unread_options(text: str) -> list[str]:
-    """Return the options of a spec, as section.key, that its model and mechanism do not use; none if unknown."""
+    """Return the options of a spec (as section.key) that its mechanism does not use; none if its model is unknown."""
     document = parse_spec(text)
     with suppress(SpecError):
         return [f"{section}.{key}" for section, key in foreign(document, type_of(document))]
@@ -52,7 +52,6 @@ def unread_options(text: str) -> list[str]:
 
 
 def _old_keys(text: str, names: Names) -> Iterator[RenamedKey]:
-    """Yield the keys to be renamed in a text that was found to be plain YAML."""
     import yaml
 
     root: Any = yaml.compose(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))

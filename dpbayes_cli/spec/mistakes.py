@@ -1,4 +1,4 @@
-"""All mistakes of a release request, each with its place and a hint that can be pasted.
+"""Find all mistakes of a release request, each with its place and a hint to paste.
 
 A request is built by checks that stop at the first mistake. This module runs if one of them fails, and looks for the
 others, so that a user corrects a spec once.
@@ -7,6 +7,7 @@ others, so that a user corrects a spec once.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from dpbayes_cli.base.cell_grammar import CONTROL_CHARACTERS
@@ -47,7 +48,7 @@ def mistakes_in(
         needs_cost: whether a privacy cost must be stated.
     """
     mistakes = [*control_characters(document), *renamed_in(document)]
-    order, document = [*document], _without(document, mistakes)
+    rank, document = {key: i for i, key in enumerate(document)}, _without(document, mistakes)
     stated = {key: value for key, value in document.items() if key in _COMMON}
     mistakes += find_mistakes({**stated, "model": _ANY_TEXT, "domain": {}, "prior": {}}, common)
     rest = {key: value for key, value in document.items() if key not in _COMMON}
@@ -60,9 +61,7 @@ def mistakes_in(
     privacy = rest.get("privacy") or {}
     if needs_cost and isinstance(privacy, Mapping) and all(privacy.get(key) is None for key in _COSTS):
         mistakes.append(missing_cost())
-    places = [mistake.where.partition(".")[0] for mistake in mistakes]
-    ranked = sorted(range(len(mistakes)), key=lambda i: order.index(places[i]) if places[i] in order else len(order))
-    return [mistakes[i] for i in ranked]
+    return sorted(mistakes, key=lambda each: rank.get(each.where.partition(".")[0], len(rank)))
 
 
 def missing_cost() -> SpecError:
@@ -73,7 +72,6 @@ def missing_cost() -> SpecError:
 def _mistakes_of_pair(
     document: dict[str, Any], model: type[Model], mechanism: type[Mechanism], type_for: TypeFor
 ) -> list[SpecError]:
-    """Return the mistakes in the sections whose keys depend on the model and the mechanism."""
     document = {**document, "model": model.name, "mechanism": mechanism.name}
     is_private = document.get("bounds") is not None
     if is_private:
@@ -83,18 +81,15 @@ def _mistakes_of_pair(
             return [error]
     kind = type_for(model, mechanism, is_private)
     mistakes = [*foreign_options(document, kind)]
-
-    def how_to_state(where: str, item: Any) -> str:
-        return _how_to_state(model, where, item, may_find_bounds=not is_private)
-
+    how_to_state = partial(_how_to_state, model, may_find_bounds=not is_private)
     return mistakes + find_mistakes(_without(document, mistakes), kind, how_to_state=how_to_state)
 
 
 def _guessed_pair(document: dict[str, Any], mistakes: list[SpecError]) -> tuple[type[Model], type[Mechanism]] | None:
     """Return the model and the mechanism that a request names or, if a name is wrong, the nearest ones.
 
-    A mistake is added for each wrong name. If there is no mechanism of a similar name, the options of mechanisms are
-    taken out of the document, because they cannot be checked.
+    Add a mistake for each wrong name. If no mechanism has a similar name, remove the options of mechanisms from the
+    document, because they cannot be checked.
     """
     if any(mistake.where in {"model", "mechanism"} for mistake in mistakes):
         return None
@@ -116,23 +111,18 @@ def _guessed_pair(document: dict[str, Any], mistakes: list[SpecError]) -> tuple[
 
 
 def _without(document: Mapping[str, Any], mistakes: list[SpecError]) -> dict[str, Any]:
-    """Return a document without the keys that mistakes name."""
     wrong = {mistake.where for mistake in mistakes}
-    kept = {
+    return {
         section: {key: value for key, value in part.items() if f"{section}.{key}" not in wrong}
         if isinstance(part, dict)
         else part
         for section, part in document.items()
         if section not in wrong or section == "model"
     }
-    return kept
 
 
 def control_characters(document: Any, where: str = "") -> Iterator[SpecError]:
-    """Yield a mistake for each key or text with a control character; names and levels are printed and written.
-
-    A text that is a single tab is allowed, as a delimiter.
-    """
+    """Yield a mistake for each key or text with a control character; a single tab is allowed, as a delimiter."""
     if isinstance(document, Mapping):
         for key, value in document.items():
             yield from control_characters(key, where)
@@ -147,7 +137,7 @@ def control_characters(document: Any, where: str = "") -> Iterator[SpecError]:
 
 
 def _how_to_state(model: type[Model], where: str, item: Any, *, may_find_bounds: bool) -> str:
-    """Return flags or YAML lines that state a missing key; their values are examples."""
+    """Return a hint with flags or YAML lines that state a missing key, with values that are examples."""
     missing = [key.where for key in find_mistakes({}, item.type, where)] if where == "domain" else [where]
     examples = {f"domain.{key}": text for key, text in model.first_spec.items()} | _EXAMPLES
     if all(key in FLAGS for key in missing):
@@ -169,5 +159,4 @@ def _how_to_state(model: type[Model], where: str, item: Any, *, may_find_bounds:
 
 
 def _as_flag(example: str | None) -> str:
-    """Return an example of a YAML value as the value of a flag."""
     return example.strip("[]").replace(", ", ",") if example else _ANY_TEXT

@@ -61,10 +61,7 @@ class UnitSection(Section, frozen=True, kw_only=True):
 class PrivacySection(OptionsSection, frozen=True, kw_only=True):
     """The guarantee: the neighbors, the privacy unit, and the options of the mechanism that state the cost."""
 
-    neighbors: Annotated[
-        Neighbors,
-        Meta(description=description_of("privacy.neighbors")),
-    ] = Neighbors.REPLACE_ONE
+    neighbors: Annotated[Neighbors, Meta(description=description_of("privacy.neighbors"))] = Neighbors.REPLACE_ONE
     unit: Annotated[
         UnitSection | None,
         Meta(description="the privacy unit: all records with the same value in a column [a single record]"),

@@ -38,11 +38,10 @@ def flags_of(model: type[Model], mechanism: type[Mechanism]) -> list[KeyFlag]:
         bounds = dict(_keys(BoundsSection, "bounds."))
         ends = () if "lower" in model.bound_keys else ("bounds.private.low", "bounds.private.lower_quantile")
         keys |= {key: item for key, item in bounds.items() if key not in ends}
-    listed = [KeyFlag(key, FLAGS[key], is_list=False) for key in ("prior",)]
-    for key, item in keys.items():
-        section = key.partition(".")[0]
-        if key in FLAGS or section in _NAMED_AFTER_KEYS:
-            listed.append(_flag(key, item))
+    listed = [KeyFlag("prior", FLAGS["prior"], is_list=False)]
+    listed += [
+        _flag(key, item) for key, item in keys.items() if key in FLAGS or key.partition(".")[0] in _NAMED_AFTER_KEYS
+    ]
     order = list(FLAGS)
     return sorted(listed, key=lambda each: order.index(each.key) if each.key in FLAGS else len(order))
 

@@ -1,11 +1,10 @@
-"""Values of a spec that were read from the data, and the reasons why they may be used.
+"""Values of a spec that were read from the data, and the public reasons why they may be used.
 
 A bound, a value or a list of keys that somebody looked up in the data is not public knowledge. A tool that fills in
 such a value writes the two keys ``value`` and ``public_reason: null`` in its place, anywhere in a spec. The request is
-refused until each of these reasons is a text that says where the value comes from: a protocol, a law, a census. It must
-hold a word of at least three letters that is more than a placeholder such as ``none`` or ``TODO``.
-The reasons are kept in the spec of the release, but are not part of the request: they change nothing about what is
-asked.
+refused until each of these reasons is a text that says where the value comes from: a protocol, a law, a census. A
+reason must hold a word of at least three letters that is not a placeholder such as ``none`` or ``TODO``. Reasons are
+kept in the spec of the release, but do not change the request.
 """
 
 from __future__ import annotations
@@ -24,11 +23,10 @@ _PLACEHOLDERS = {"null", "none", "nil", "nan", "true", "false", "todo", "tbd", "
 
 
 def with_reasons_apart(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a spec with plain values, and their reasons under ``public_reasons``, by the places of the values.
+    """Return a spec with all reasons moved to its key ``public_reasons``, by the places of the values.
 
     Raises:
-        SpecError: a reason is missing, and the message names all places where one is missing; or a place has two
-            reasons.
+        SpecError: reasons are missing (the message names all their places), or a value has two reasons.
     """
     stated = document.get(REASONS)
     if stated is not None and not isinstance(stated, Mapping):
@@ -46,14 +44,14 @@ def with_reasons_apart(document: Mapping[str, Any]) -> dict[str, Any]:
     reasons = dict(pairs)
     if len(reasons) < len(pairs):
         raise SpecError(
-            "a value has one reason here and another beside it", where=REASONS, hint="keep the reason beside the value"
+            "a value has a second reason beside it", where=REASONS, hint="keep only the reason beside the value"
         )
     plain = _plain(plain)
     return {**plain, REASONS: reasons} if reasons else plain
 
 
 def unconfirmed(value: str) -> dict[str, str]:
-    """Return what stands in place of a value that was read from the data: without a reason, ``release`` refuses it."""
+    """Return what a spec holds for a value that was read from the data, before anyone has stated a reason."""
     return {_VALUE: value, REASON: "null"}
 
 
@@ -80,7 +78,6 @@ def _reasons(value: Any, place: str) -> Iterator[tuple[str, Any]]:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value without the reasons in it."""
     if isinstance(value, Mapping):
         if value.keys() == {_VALUE, REASON}:
             return value[_VALUE]

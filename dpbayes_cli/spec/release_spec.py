@@ -24,7 +24,6 @@ from dpbayes_cli.spec.bounds_section import (
     check_place_of_bounds,
     domain_between,
     no_bounds,
-    require_bounded,
     unbounded_domain,
 )
 from dpbayes_cli.spec.convert_section import convert_section
@@ -43,19 +42,13 @@ _MOST_NUMBERS = 250_000_000
 _FREE = ("prior", "inference")
 """Sections that change the inference, but not what is requested of the data."""
 _OUTSIDE = ("data", "dataset", "records")
-"""Keys for the place of the data, the account and the number of records; they are not part of the request, nor is
-``public_reasons``."""
+"""Keys of a spec that are not part of the request; ``public_reasons`` is not part of it either."""
 _READ_BY = ("engine", "master")
-"""Keys of the source that name the engine; all engines give the same integers."""
+"""Keys of the source that name the engine; they are not part of the request: all engines give the same integers."""
 
 
 def check_name(name: str) -> None:
-    """Refuse a name of an account that is not a plain word.
-
-    Raises:
-        ValueError: the name has characters other than letters, digits, dot, underscore and hyphen, or is longer than
-            100 characters.
-    """
+    """Raise ``ValueError`` if the name of an account is not a plain word of at most 100 characters."""
     if not _NAME.fullmatch(name):
         raise ValueError(
             f"{name!r} is not a valid name; expected a letter or digit, then up to 99 letters, digits, '.', '_' or '-'"
@@ -121,17 +114,13 @@ class ReleaseSpec(Section, frozen=True, kw_only=True, dict=True):
         """Return the domain with all its bounds; see ``build_model``."""
         law = self.private_bounds
         if law is not None:
-            return domain_between(require_bounded(model_type(self.model)), law, self.domain, bounds)
+            return domain_between(model_type(self.model), law, self.domain, bounds)
         if bounds is not None:
             raise SpecError("bounds were given, but the spec does not request private bounds", where="bounds")
         return self.domain
 
     def check_samples(self, model: Model) -> None:
-        """Refuse more samples than memory should hold.
-
-        Raises:
-            SpecError: the samples are too many for the number of parameters.
-        """
+        """Raise ``SpecError`` if the samples of all parameters would take too much memory."""
         samples = self.inference_options.value("samples") or 0
         if len(model.parameters) * samples > _MOST_NUMBERS:
             raise SpecError(
@@ -146,7 +135,7 @@ class ReleaseSpec(Section, frozen=True, kw_only=True, dict=True):
         """The law by which bounds are found privately; None if the domain states them."""
         if self.bounds is None:
             return None
-        return self.bounds.law(require_bounded(model_type(self.model)), self.policy, self.domain)
+        return self.bounds.law(model_type(self.model), self.policy, self.domain)
 
     @cached_property
     def policy(self) -> RecordPolicy:
@@ -211,31 +200,32 @@ def spec_type(model: str, mechanism: str | None = None, *, private_bounds: bool 
     """Return the type of specs for a model and a mechanism: common keys, the model's domain and prior, and options.
 
     Args:
-        model: the model's name.
-        mechanism: the mechanism's name; None: the model's default.
+        mechanism: the name of the mechanism; None: the model's default.
         private_bounds: whether the spec states ``bounds`` in place of the bounds in the domain.
 
     Raises:
         SpecError: there is no such model or mechanism, or the mechanism does not serve the model.
     """
     kind = model_type(model)
-    answers = mechanism_type(mechanism or kind.default_mechanism)
-    check_supports(answers, kind)
-    name = "".join(part.capitalize() for part in f"{model}-by-{answers.name}".split("-"))
+    mechanism_class = mechanism_type(mechanism or kind.default_mechanism)
+    check_supports(mechanism_class, kind)
+    name = "".join(part.capitalize() for part in f"{model}-by-{mechanism_class.name}".split("-"))
     name += "PrivateBoundsSpec" if private_bounds else "Spec"
-    read = answers.options_for(kind)
+    read = mechanism_class.options_for(kind)
     privacy = with_options(PrivacySection, read, PRIVACY)
     sampling = with_options(SamplingSection, read, SAMPLING)
-    inference = with_options(InferenceSection, inference_options(kind, answers), INFERENCE)
-    by_default = (answers.name,) if answers.name == kind.default_mechanism else ()
-    domain = unbounded_domain(require_bounded(kind)) if private_bounds else kind.domain_type
+    inference = with_options(InferenceSection, inference_options(kind, mechanism_class), INFERENCE)
+    by_default = (mechanism_class.name,) if mechanism_class.name == kind.default_mechanism else ()
+    if private_bounds:
+        check_place_of_bounds(kind, {})
+    domain = unbounded_domain(kind) if private_bounds else kind.domain_type
     bounds: tuple[Any, ...] = (BoundsSection,) if private_bounds else (no_bounds(kind), None)
     fields: list[Any] = [
         ("model", Annotated[Literal[model], Meta(description=kind.summary)]),
         ("domain", domain, *_default(domain)),
         ("bounds", *bounds),
         ("prior", kind.prior_type, *_default(kind.prior_type)),
-        ("mechanism", Annotated[Literal[answers.name], Meta(description=answers.summary)], *by_default),
+        ("mechanism", Annotated[Literal[mechanism_class.name], Meta(description=mechanism_class.summary)], *by_default),
         ("privacy", privacy, field(default_factory=privacy)),
         ("sampling", sampling, field(default_factory=sampling)),
         ("inference", inference, field(default_factory=inference)),
@@ -247,7 +237,7 @@ def spec_type(model: str, mechanism: str | None = None, *, private_bounds: bool 
 
 
 def _default(kind: type[Section]) -> tuple[Any, ...]:
-    """Return the default of a section in the form of ``defstruct``; none if one of its keys is required."""
+    """Return the default of a section for ``defstruct``; an empty tuple if one of its keys is required."""
     required = any(item.required for item in msgspec.structs.fields(kind))
     return () if required else (field(default_factory=kind),)
 
@@ -283,14 +273,14 @@ def _type_for(model: type[Model], mechanism: type[Mechanism], private_bounds: bo
 
 
 def former_spec(document: dict[str, Any], today: ReleaseSpec) -> ReleaseSpec | None:
-    """Return the spec that a document stated when its prior and its inference had the defaults of version 1.
+    """Return the spec that a document meant in version 1, with that version's defaults of prior and inference.
 
     Args:
         document: the request as the user stated it.
         today: the spec that it states today.
 
     Returns:
-        None if both specs are the same, or if the former one is not valid.
+        The former spec; None if it is not valid, or the same as today's.
     """
     prior = {**former_prior(document["model"]), **(document.get("prior") or {})}
     former = {**document, "prior": prior}

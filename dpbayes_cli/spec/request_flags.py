@@ -30,6 +30,7 @@ class Flag(NamedTuple):
     rare: bool = False
 
 
+_OUTPUT: Group = "Inference and output"
 FLAGS: dict[str, Flag] = {
     "model": Flag("Request", ("--model",), "NAME", "the model; see: dpbayes models"),
     "mechanism": Flag("Request", ("--mechanism",), "NAME", "the mechanism [the model's default]; see: dpbayes models"),
@@ -75,19 +76,15 @@ FLAGS: dict[str, Flag] = {
         "Spark master: local[N], spark://HOST:PORT, yarn or k8s://... [local[*]]",
         rare=True,
     ),
-    "inference.method": Flag(
-        "Inference and output", ("--inference",), "METHOD", "method: noise-aware [default], chain or naive"
-    ),
-    "inference.ess": Flag(
-        "Inference and output", ("--ess",), "N", "effective sample size that chains must reach [400]", rare=True
-    ),
-    "inference.samples": Flag("Inference and output", ("--samples",), "N", "posterior samples to write [4000]"),
+    "inference.method": Flag(_OUTPUT, ("--inference",), "METHOD", "method: noise-aware [default], chain or naive"),
+    "inference.ess": Flag(_OUTPUT, ("--ess",), "N", "effective sample size that chains must reach [400]", rare=True),
+    "inference.samples": Flag(_OUTPUT, ("--samples",), "N", "posterior samples to write [4000]"),
     "inference.format": Flag(
-        "Inference and output", ("--samples-format",), "FORMAT", "samples format: parquet [default], csv or netcdf"
+        _OUTPUT, ("--samples-format",), "FORMAT", "samples format: parquet [default], csv or netcdf"
     ),
-    "inference.mcmc_sweeps": Flag("Inference and output", ("--mcmc-sweeps",), "N"),
-    "inference.state_sampler": Flag("Inference and output", ("--state-sampler",), "NAME"),
-    "inference.count_prior": Flag("Inference and output", ("--count-prior",), "NAME", rare=True),
+    "inference.mcmc_sweeps": Flag(_OUTPUT, ("--mcmc-sweeps",), "N"),
+    "inference.state_sampler": Flag(_OUTPUT, ("--state-sampler",), "NAME"),
+    "inference.count_prior": Flag(_OUTPUT, ("--count-prior",), "NAME", rare=True),
     "dataset": Flag("Ledger", ("--dataset",), "NAME", "the account that pays [the file's stem]"),
 }
 LISTS = frozenset({"domain.categories", "source.columns"})

@@ -1,4 +1,4 @@
-"""The JSON Schema of spec files: one alternative for each model and mechanism."""
+"""The JSON Schema of spec files."""
 
 from typing import Any
 

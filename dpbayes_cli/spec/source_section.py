@@ -43,12 +43,12 @@ class SourceSection(Section, frozen=True, kw_only=True):
                 msgspec.structs.force_setattr(self, name, "\t")
             elif mark != "\t" and not (len(mark) == 1 and "!" <= mark <= "~" and not mark.isalnum()):
                 raise ValueError(
-                    f"{name} is {mark!r}; expected one printable ASCII character that is no letter or digit, or tab"
+                    f"{name} is {mark!r}; expected tab, or one printable ASCII character other than letters and digits"
                 )
         if self.delimiter == self.quote:
             raise ValueError("delimiter and quote are the same")
         if self.decimal == ".":
-            msgspec.structs.force_setattr(self, "decimal", None)  # a default that is stated asks for nothing new
+            msgspec.structs.force_setattr(self, "decimal", None)  # "." and None are the same request
         if self.thousands == "space":
             msgspec.structs.force_setattr(self, "thousands", " ")
         marks = self.marks

@@ -1,8 +1,8 @@
-"""Specs as bundles and ledgers hold them, also specs of earlier versions.
+"""Read specs that bundles and ledgers hold, including those of earlier versions.
 
-Before mechanisms declared their options, every spec held the options of all of them, and options that its own mechanism
-did not read were ignored. Such an option of a stored spec is dropped here rather than refused: it had no effect when it
-was stated, and old releases must stay readable. Only the request's digest in the ledger was computed with such options.
+In earlier versions, every spec held the options of all mechanisms, and options that its own mechanism did not read were
+ignored. This module drops such options of a stored spec instead of refusing them: they had no effect, and old releases
+must stay readable. Only the digest of the request in the ledger was computed with such options.
 """
 
 from __future__ import annotations
@@ -47,45 +47,32 @@ _LATER = {
 
 
 def stored_spec(stored: Mapping[str, Any]) -> ReleaseSpec:
-    """Return the spec that a bundle holds.
-
-    Raises:
-        SpecError: the stored spec is not valid.
-    """
+    """Return the spec that a bundle holds."""
     return build_spec(with_former_inference(stored))
 
 
-def without_ignored_options(stored: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a stored spec without the options that its mechanism does not read.
+def with_former_inference(stored: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a stored spec without ignored options, but with the inference options that were introduced later.
+
+    These get the values with which the posterior was computed.
 
     Raises:
         SpecError: there is no such model or mechanism.
     """
-    dropped = {(section, key) for section, key in _foreign(stored)}
-    return {
+    dropped = _foreign(stored)
+    whole = {
         section: {key: value for key, value in part.items() if (section, key) not in dropped}
         if isinstance(part, Mapping)
         else part
         for section, part in stored.items()
     }
-
-
-def with_former_inference(stored: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a stored spec without ignored options, but with options of inference that came after it was stored.
-
-    These have the values by which the posterior was computed.
-
-    Raises:
-        SpecError: there is no such model or mechanism.
-    """
-    whole = without_ignored_options(stored)
     if former := former_inference(inference_options(*pair_of(stored)).__struct_fields__):
         whole["inference"] = {**former, **(whole.get("inference") or {})}
     return whole
 
 
 def in_full(stored: Mapping[str, Any], spec: ReleaseSpec) -> dict[str, Any]:
-    """Return a stored spec as it would be stored today, to be compared with ``stated_in_full`` of its spec."""
+    """Return a stored spec as this version would store it, for comparison with ``stated_in_full`` of its spec."""
     whole = with_former_inference(stored)
     for section, keys in _LATER.items():
         options = getattr(spec, section).__struct_fields__

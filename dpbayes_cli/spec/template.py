@@ -15,14 +15,10 @@ _ACTIVE = {"model", "domain", *_EXAMPLES}
 
 
 def template(model: str, mechanism: str | None = None) -> str:
-    """Return a YAML spec for a model and a mechanism, in which optional keys are commented out.
-
-    Args:
-        model: the model's name.
-        mechanism: the mechanism's name; None: the model's default.
+    """Return a YAML spec for a model and a mechanism (None: the model's default), with optional keys commented out.
 
     Raises:
-        SpecError: there is no such model or mechanism, or they do not fit.
+        SpecError: there is no such model or mechanism, or the mechanism does not serve the model.
     """
     model_class, mechanism_class = pair_of({"model": model, "mechanism": mechanism})
     lines = [f"# A release request: dpbayes release --spec THIS_FILE. Model: {model}.", ""]

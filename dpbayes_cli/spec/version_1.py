@@ -1,4 +1,4 @@
-"""The names of keys and the defaults of version 1 of specs, by which every request is identified for good.
+"""The keys and defaults of version 1 of specs, which identify requests in every later version.
 
 A ledger identifies a release by the digest of its request. Digests must stay the same if a key or a default changes
 later. For the digest, a request is therefore always written with the names of version 1, and without the keys that have
@@ -70,7 +70,7 @@ def renamed_keys(stated: Mapping[str, Any]) -> Names:
 
 
 def _mechanism(stated: Mapping[str, Any]) -> Any:
-    """Return the mechanism that a spec names, or the default of its plug-in model; None for any other default."""
+    """Return the mechanism that a spec names, or the default of its plug-in model; None: the default of a built-in."""
     model, mechanism = stated.get("model"), stated.get("mechanism")
     if mechanism is None and isinstance(model, str) and model not in _table()["models"]:
         with suppress(SpecError):
@@ -129,12 +129,12 @@ def former_prior(model: str) -> dict[str, Any]:
 
 
 def former_inference(options: Iterable[str]) -> dict[str, Any]:
-    """Return the values that a bundle or a ledger without these options of inference means."""
-    return {key: value for key, value in {"count_prior": "uniform"}.items() if key in options}
+    """Return the values of those inference options that bundles and ledgers of earlier versions do not state."""
+    return {"count_prior": "uniform"} if "count_prior" in options else {}
 
 
 def _stated(section: Section, names: Names, frozen: Mapping[str, Any], place: str) -> dict[str, Any]:
-    """Return the keys of a section that differ from frozen defaults or, if a key has none, from its type's default."""
+    """Return the keys whose values differ from the frozen default or, if there is none, from that of the type."""
     stated: dict[str, Any] = {}
     for item in msgspec.structs.fields(section):
         value = getattr(section, item.name)
@@ -147,7 +147,7 @@ def _stated(section: Section, names: Names, frozen: Mapping[str, Any], place: st
 
 
 def _own_default(item: Any) -> Any:
-    """Return the default of a field as JSON holds it; for a section it is empty, as only differences are written."""
+    """Return the default of a field in the form of JSON; empty for a section, because ``_stated`` skips defaults."""
     default = item.default if item.default_factory is msgspec.NODEFAULT else item.default_factory()
     if isinstance(default, Section):
         return {}
@@ -155,5 +155,4 @@ def _own_default(item: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as JSON holds it."""
     return json.loads(msgspec.json.encode(value))

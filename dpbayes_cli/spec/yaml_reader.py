@@ -1,8 +1,7 @@
-"""Read YAML safely: texts, lists and mappings only, with every number left as written.
+"""Read YAML safely, as texts, lists and mappings only.
 
-Anchors, aliases, tags, duplicate keys, several documents, deep nesting and large files are refused while the parser's
-events arrive, before anything is built from them. Scalars stay texts, so that ``0.1`` can be parsed exactly and ``no``
-does not become a truth value.
+Anchors, aliases, tags, duplicate keys, several documents, deep nesting and large files are refused while the file is
+parsed. Scalars stay texts, so that ``0.1`` can later be parsed exactly and ``no`` does not become a truth value.
 """
 
 from __future__ import annotations
@@ -42,16 +41,13 @@ _PROBLEMS = {
     ),
     "expected <document start>": ("a line does not fit the lines above it", "write each line as KEY: VALUE"),
 }
-"""Words of the parser's message, with what they mean in a spec and what to do."""
+"""By words of the parser's message: the mistake in the spec, and what to do."""
 _NOTICED_LATER = ("could not find expected ':'", "unexpected end of stream", "expected ',' or")
-"""Words of messages whose mistake begins at an earlier line than the one where the parser notices it."""
+"""Words of the parser's message if the mistake may begin in an earlier line than the one that the parser names."""
 
 
 def read_spec_file(path: Path) -> dict[str, Any]:
-    """Read a spec file.
-
-    Returns:
-        The document, as nested mappings and lists of texts; None for an empty value.
+    """Read a spec file into nested mappings and lists of texts, with None for an empty value.
 
     Raises:
         SpecError: the file cannot be read, or is not plain YAML with a mapping at the top.
@@ -65,11 +61,7 @@ def read_spec_file(path: Path) -> dict[str, Any]:
 
 
 def read_spec_text(path: Path) -> str:
-    """Return the text of a spec file.
-
-    Raises:
-        SpecError: the file cannot be read, or is too large.
-    """
+    """Return the text of a spec file; raise ``SpecError`` if the file cannot be read or is too large."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor
@@ -89,11 +81,7 @@ def read_spec_text(path: Path) -> str:
 
 
 def parse_spec(text: str) -> dict[str, Any]:
-    """Parse the text of a spec; see ``parse_yaml``.
-
-    Raises:
-        SpecError: the text is not plain YAML with a mapping at the top.
-    """
+    """Parse the text of a spec; raise ``SpecError`` unless it is plain YAML with a mapping at the top."""
     document = parse_yaml(text)
     if not isinstance(document, dict):
         stated = "empty" if document is None else "a list" if isinstance(document, list) else "a text"
@@ -105,11 +93,7 @@ def parse_spec(text: str) -> dict[str, Any]:
 
 
 def parse_yaml(text: str) -> Any:
-    """Parse one document of plain YAML.
-
-    Raises:
-        SpecError: the text is malformed, or uses a feature that specs do not need.
-    """
+    """Parse one document of YAML; raise ``SpecError`` if it is malformed, or uses a feature that specs do not need."""
     import yaml
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

@@ -24,8 +24,7 @@ def under(limit: int, *arguments: str, what: int = resource.RLIMIT_AS) -> subpro
 
 
 @pytest.mark.parametrize(
-    "mebibytes",
-    [150, 700, *(pytest.param(each, marks=pytest.mark.slow) for each in range(100, 3000, 100))],
+    "mebibytes", [150, 700, *(pytest.param(each, marks=pytest.mark.slow) for each in range(100, 3000, 100))]
 )
 def test_address_space_limit_is_refused_before_any_charge(mebibytes: int, coin: Path, ledger_path: Path) -> None:
     done = under(mebibytes * MEBIBYTE, "release", coin.name, "--model", "beta-bernoulli", "--eps", "1", "--out", "out")

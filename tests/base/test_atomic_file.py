@@ -86,7 +86,7 @@ def test_only_partial_directories_of_killed_writers_are_removed(here: bool, ther
     assert writers["out"].returncode == 0
 
 
-def dead(place: Path) -> Path:
+def abandoned(place: Path) -> Path:
     left = place / ".out.held-0123456789abcdef.partial"
     left.mkdir()
     (left / "half").touch()
@@ -108,7 +108,7 @@ def before_locking(monkeypatch: pytest.MonkeyPatch, action: Callable[[], None]) 
 def test_directory_renamed_into_place_before_it_was_locked_is_kept(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    left = dead(place)
+    left = abandoned(place)
     before_locking(monkeypatch, lambda: os.rename(left, place / "out"))  # noqa: PTH104 - returns nothing
     remove_abandoned(place)
     assert names(place) == ["out"]
@@ -127,15 +127,15 @@ def test_writer_makes_another_directory_if_its_first_was_removed_before_the_lock
 
 def test_network_file_system_is_never_cleaned(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mounts, "read_mount_table", lambda: mounted(place, "nfs4"))
-    left = dead(place)
+    left = abandoned(place)
     with locked_directory(place / "out") as partial:
         assert ".unheld-" in partial.name
-        monkeypatch.undo()  # as its server sees it, whose locks are others
+        monkeypatch.undo()  # the server sees a local disk, without the locks of its clients
         remove_abandoned(place)
         assert not left.exists()
         assert partial.exists()
     monkeypatch.setattr(mounts, "read_mount_table", lambda: mounted(place, "nfs4"))
-    left = dead(place)
+    left = abandoned(place)
     remove_abandoned(place)
     assert left.exists()
 
@@ -145,7 +145,7 @@ def test_file_system_without_locks_is_written_but_never_cleaned(place: Path, mon
         raise OSError(errno.EOPNOTSUPP, "Operation not supported")
 
     monkeypatch.setattr(fcntl, "flock", none)
-    left = dead(place)
+    left = abandoned(place)
     with locked_directory(place / "out") as partial:
         assert ".unheld-" in partial.name
     assert list(place.iterdir()) == [left]

@@ -20,6 +20,8 @@ from dpbayes_cli.base.numeric import (
     parse_decimal,
 )
 
+HUGE_AND_TINY = (Decimal("1e600"), Decimal("1e-600"))
+
 
 @pytest.mark.parametrize(
     ("text", "value"), [("1", "1"), ("0.10", "0.1"), (".5", "0.5"), ("2.", "2"), ("1e-6", "0.000001"), ("1E3", "1000")]
@@ -42,17 +44,11 @@ def test_sums_are_exact_and_do_not_depend_on_the_order(values: list[Decimal]) ->
     assert int(exact_sum(values).scaleb(12)) == sum(int(value.scaleb(12)) for value in values)
 
 
-def test_a_million_tiny_charges_add_up() -> None:
-    total = Decimal(1)
-    for _ in range(1000):
-        total = exact_sum([total, *[Decimal("1e-9")] * 1000])
-    assert total == Decimal("1.001")
-    assert exact_difference(Decimal(3), total) == Decimal("1.999")
-
-
-def test_exact_sum_refuses_to_round() -> None:
+def test_sums_and_differences_refuse_to_round() -> None:
     with pytest.raises(Inexact):
-        exact_sum([Decimal("1e600"), Decimal("1e-600")])
+        exact_sum(HUGE_AND_TINY)
+    with pytest.raises(Inexact):
+        exact_difference(*HUGE_AND_TINY)
 
 
 @given(st.decimals(min_value=0, max_value=10**6, allow_nan=False, allow_infinity=False))

@@ -116,7 +116,7 @@ def charge(epsilon: str = "1", **changes: Any) -> Charge:
 
 
 def labeled(label: str, epsilon: str = "0.1", analyst: str | None = None) -> Charge:
-    """Return the charge of a release with a label, whose request is no other release's."""
+    """Return the charge of a release with a label and a request of its own."""
     digests = {"request_digest": f"request-{label}", "question_digest": f"question-{label}"}
     return charge(epsilon, label=label, request={"label": label}, analyst=analyst, **digests)
 
@@ -142,7 +142,7 @@ def limit(ledger: Ledger, **limits: str) -> None:
 
 
 def spent(path: Path) -> Decimal:
-    """Return what the account ``clinic`` has spent, whatever the anchors say."""
+    """Return what the account ``clinic`` has spent, without comparing the anchors."""
     return open_ledger(path).state(compare=False).accounts["clinic"].spent["epsilon"]
 
 
@@ -177,7 +177,7 @@ connection.execute("UPDATE entries SET hash = 'x' || substr(hash, 2)")
 connection.execute("INSERT INTO payloads VALUES ('big', ?)", (bytes(400_000),))
 os.kill(os.getpid(), signal.SIGKILL)
 """
-"""A transaction that is cut off after pages of it were written."""
+"""A process that is killed after some pages of its transaction were written."""
 
 
 def crash(path: Path, script: str = KILLED) -> None:

@@ -28,7 +28,7 @@ def test_a_repeated_account_command_appends_no_second_entry(dpbayes: Cli, tmp_pa
     ]
     for number, command in enumerate(said):
         if number == 3:
-            dpbayes("budget", "open", "a", *UNION)  # which is another total by now: refused
+            dpbayes("budget", "open", "a", *UNION)  # refused, because step 2 has amended the total
         first = dpbayes("budget", *command, "--json")
         again = dpbayes("budget", *command, "--json")
         assert (first.json["already_done"], again.json["already_done"]) == (False, True), command
@@ -103,7 +103,7 @@ def test_a_repeated_salvage_recognizes_its_own_file(
         publish(ledger, labeled(label))
     damage(ledger_path, 9)
     change(ledger_path, "DELETE FROM payloads WHERE release_id = (SELECT min(release_id) FROM payloads)")
-    salvage(ledger, new)  # at another time than what follows
+    salvage(ledger, new)  # at another time than the commands below
     whole = new.read_bytes()
     again = dpbayes("budget", "recover", "--to", new, "--json")
     assert (again.json["already_done"], "already done" in again.err) == (True, True)

@@ -85,13 +85,13 @@ def test_an_anchor_refuses_a_copy_that_was_changed_separately(ledger: Ledger, pa
     refused(lambda: copy.reserve(labeled("there")), "has seen entry 8")
     bare = copy_of(path, "bare.sqlite")
     ledger.reserve(labeled("next"))
-    shutil.copy(bare, path)  # the second of two entries with one number is another
+    shutil.copy(bare, path)
     elsewhere = open_ledger(path, None)
     refused(lambda: elsewhere.reserve(labeled("another")), "ends at entry 8, but its anchor .* has seen entry 9")
 
 
 def test_an_anchor_refuses_a_ledger_rewritten_with_new_hashes(tmp_path: Path, file: Path) -> None:
-    """The rewritten ledger has as many entries, all of them valid."""
+    """The rewritten ledger has as many entries as the anchored one, all of them valid."""
     first, second = open_ledger(tmp_path / "one.sqlite"), open_ledger(tmp_path / "two.sqlite", file)
     first.anchor(file, "")
     publish(first, labeled("a"))
@@ -107,7 +107,7 @@ def test_a_stated_anchor_refuses_a_copy_from_before_the_anchor(path: Path, file:
     old = copy_of(path, "old.sqlite")
     ledger.anchor(file, "")
     shutil.copy(old, path)
-    assert open_ledger(path).state().anchor == ""  # it does not know
+    assert open_ledger(path).state().anchor == ""  # the copy names no anchor
     refused(open_ledger(path, file).state, "has seen entry 3")
     refused(lambda: open_ledger(path, file).reserve(labeled("b")), "has seen entry 3")
 
@@ -135,7 +135,7 @@ def test_a_missing_or_emptied_anchor_is_refused(ledger: Ledger, path: Path, file
 def test_a_stated_anchor_must_exist_but_may_be_begun(path: Path, file: Path) -> None:
     ledger = open_ledger(path, file)
     refused(lambda: ledger.reserve(labeled("a")), "is missing")
-    file.touch()  # as if killed between making it and its first line
+    file.touch()  # as after a kill between the creation of the file and its first line
     ledger.anchor(file, "")
     ledger.reserve(labeled("a"))
     assert [number for number, _ in marks(file)] == [0, 1, 3]
@@ -146,10 +146,10 @@ def test_an_anchor_that_is_behind_is_brought_up(ledger: Ledger, file: Path) -> N
     for cut in {*range(whole.index(b"\n") + 1, len(whole), 7), len(whole) - 1, len(whole)}:
         file.write_bytes(whole[:cut])
         ledger.state()
-        ledger.reserve(labeled("a"))  # no entry, but a command that could have written one
+        ledger.reserve(labeled("a"))  # appends no entry, but may append to the anchor
         last = read_last(file)
         assert last == ledger.state().mark
-        assert file.read_bytes().startswith(whole[:cut])  # nothing is taken back
+        assert file.read_bytes().startswith(whole[:cut])
     file.write_bytes(whole[:-1] + b"\0" * 20)
     assert read_last(file) == ledger.state().mark
 
@@ -315,7 +315,7 @@ def test_racing_processes_mark_every_change_in_order(ledger: Ledger, path: Path,
         subprocess.Popen([sys.executable, "-W", "ignore", "-c", WRITER, str(path), str(i)], cwd=root) for i in range(4)
     ]
     for _ in range(20):
-        open_ledger(path).state()  # never a false alarm meanwhile
+        open_ledger(path).state()  # a reader is never refused meanwhile
     assert [writer.wait() for writer in writers] == [0] * 4
     hashes = [entry.hash for entry in ledger.entries()]
     assert len(hashes) == 105

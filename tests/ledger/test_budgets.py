@@ -62,7 +62,9 @@ def test_small_charges_add_up_exactly() -> None:
         lanes = budget.added(lanes, PureDP(Decimal("1e-9")))
     assert lanes["epsilon"] == ONE + Decimal("1e-6")
     draws = UnionBudget.divide(Decimal(3), MICRO)
-    assert draws.spent(charged(draws, *[BoundedRange(Decimal("0.1"))] * 100))["epsilon"] < Decimal("2.7")  # and not 10
+    assert draws.spent(charged(draws, *[BoundedRange(Decimal("0.1"))] * 100))["epsilon"] < Decimal(
+        "2.7"
+    )  # less than the sum of 10
 
 
 def test_both_components_of_an_approximate_budget_bind() -> None:

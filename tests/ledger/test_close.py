@@ -55,7 +55,7 @@ def test_a_closed_account_only_finishes_what_was_charged(
 
 
 def test_a_charge_after_the_closing_breaks_the_protocol(stored: StoredLedger) -> None:
-    """An entry that was appended to the chain without the check is refused by all others."""
+    """Every process refuses an entry that was appended to the chain without the check."""
     closed(stored)
     entries = stored.ledger.entries()
     charged = next(entry.fields for entry in entries if entry.fields["kind"] == "reserved")
@@ -88,7 +88,7 @@ def test_a_checkpoint_of_an_earlier_version_opens_no_closed_account(stored: Stor
 
 @pytest.mark.parametrize("row", [2, 6])
 def test_a_salvage_keeps_the_account_closed(row: int, ledger_path: Path, tmp_path: Path) -> None:
-    """The closing is the last entry; in one ledger it is damaged itself, in the other an earlier entry is."""
+    """Either the closing itself, which is the last entry, or an earlier entry is damaged."""
     ledger = open_ledger(ledger_path)
     ledger.open_account("clinic", PureBudget(Decimal(3)), Neighbors.REPLACE_ONE)
     publish(ledger, labeled("a"))

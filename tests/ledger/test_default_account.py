@@ -52,31 +52,25 @@ def test_a_stated_delta_opens_an_account_with_this_delta(dpbayes: Cli, coin: Pat
 @pytest.mark.slow
 def test_no_message_says_inf(dpbayes: Cli, coin: Path) -> None:
     gaussian = [*RATE, "--mechanism", "gaussian", "--rho", "0.1"]
-    for name, total in (("r", ["--rdp", "1", "--order", "64"]), ("g", ["--mu", "1"]), ("b", ["--eps", "1"])):
+    for name, total in (("r", ["--rdp", "1", "--order", "64"]), ("g", ["--mu", "1"]), ("b", ["--epsilon", "1"])):
         assert dpbayes("budget", "open", name, *total).code == 0
-        assert (
-            dpbayes("budget", "limit", name, "ada", f"--{'epsilon' if name == 'b' else total[0][2:]}", "0.5").code == 0
-        )
+        assert dpbayes("budget", "limit", name, "ada", total[0], "0.5").code == 0
     assert dpbayes("budget", "open", "u", "--eps", "1000", "--delta", "0.1").code == 0
-    steep = [*RATE, "--mechanism", "rdp-diffuse", "--eps", "0.1", "--order", "2", "--on-invalid", "impute:0"]
-    asked = [
-        ["release", str(coin), *gaussian],
-        ["release", str(coin), *gaussian, "--dataset", "b", "--analyst", "ada"],
-        ["release", str(coin), *gaussian, "--dataset", "g", "--analyst", "ada"],
-        ["release", str(coin), *steep, "--prior", "alpha=6,beta=12"],
-        ["release", str(coin), *steep, "--prior", "alpha=6,beta=12", "--dataset", "r", "--analyst", "ada"],
-        ["release", str(coin), *steep, "--prior", "alpha=6,beta=12", "--dataset", "u", "--out", "o"],
-        ["release", str(coin), *gaussian, "--dataset", "u", "--dry-run"],
-        ["budget", "show"],
-        ["budget", "show", "-v"],
-        ["budget", "history"],
-        ["report", "o", "--format", "html"],
-    ]
-    assert "requested: no finite epsilon" in dpbayes(*asked[0]).err
-    codes = []
-    for command in asked:
+    steep = [*RATE, "--mechanism", "rdp-diffuse", "--eps", "0.1", "--order", "2", "--on-invalid", "impute:0",
+             "--prior", "alpha=6,beta=12"]  # fmt: skip
+    assert "requested: no finite epsilon" in dpbayes("release", coin, *gaussian).err
+    for code, *command in [
+        (5, "release", coin, *gaussian),
+        (5, "release", coin, *gaussian, "--dataset", "b", "--analyst", "ada"),
+        (5, "release", coin, *gaussian, "--dataset", "g", "--analyst", "ada"),
+        (5, "release", coin, *steep),
+        (5, "release", coin, *steep, "--dataset", "r", "--analyst", "ada"),
+        (0, "release", coin, *steep, "--dataset", "u", "--out", "o"),
+        (0, "release", coin, *gaussian, "--dataset", "u", "--dry-run"),
+        (0, "budget", "show", "-v"),
+        (0, "budget", "history"),
+        (0, "report", "o", "--format", "html"),
+    ]:
         done = dpbayes(*command)
-        codes.append(done.code)
+        assert done.code == code
         assert not re.search(r"\b-?inf(inity)?\b", done.out + done.err, re.IGNORECASE), (command, done.out, done.err)
-        assert "Traceback" not in done.err
-    assert codes == [5, 5, 5, 5, 5, 0, 0, 0, 0, 0, 0]

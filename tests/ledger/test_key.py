@@ -1,4 +1,4 @@
-"""With a key, a chain that was rewritten as a whole is refused; without a key it is not, as documented."""
+"""With a key, a chain that was rewritten as a whole is refused; without a key, it is accepted, as documented."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_a_key_beside_the_ledger_or_open_to_others_is_refused(
 
 
 def test_an_unknown_first_key_does_not_make_signatures_valid(tmp_path: Path) -> None:
-    """The history between two entries that name keys is made up; only the last entry names the real key."""
+    """In the forged chain, the first key does not exist, and only the last entry names the real key."""
     publish(open_ledger(tmp_path / "l", key=KEY), charge("1"))
     named = {"kind": "key", "account": "", "reason": "", "time": "t", "user": "u", "version": "v", "mac": "0" * 64}
     storage = SqliteStorage(tmp_path / "forged")

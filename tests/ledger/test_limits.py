@@ -68,13 +68,12 @@ def test_a_limit_changes_but_not_below_what_is_spent(ledger: Ledger) -> None:
 
 
 @pytest.mark.parametrize(
-    "change",
-    [{"analyst": "bob"}, {"analyst": None}, {"analyst": "ada", "guarantee": {"kind": "pure", "epsilon": "2"}}],
+    "change", [{"analyst": "bob"}, {"analyst": None}, {"analyst": "ada", "guarantee": {"kind": "pure", "epsilon": "2"}}]
 )
 def test_a_charge_past_a_limit_breaks_the_protocol(
     stored: StoredLedger, ledger: Ledger, change: dict[str, object]
 ) -> None:
-    """An entry that was appended to the chain without the filter is refused by all others."""
+    """Every process refuses an entry that was appended to the chain without the filter."""
     limit(ledger, ada="1")
     ledger.reserve(labeled("a", "0.5", "ada"))
     with stored.storage.writing() as transaction:

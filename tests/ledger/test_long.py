@@ -69,8 +69,8 @@ def begun(ledger: Path, *arguments: str) -> subprocess.Popen[bytes]:
 
 
 def asked(name: str) -> list[str]:
-    question = ["--model", "beta-bernoulli", "--eps", "0.01", "--dataset", "a0"]
-    return ["release", "relapse.csv", *question, "--release-id", name, "--out", name]
+    request = ["--model", "beta-bernoulli", "--eps", "0.01", "--dataset", "a0"]
+    return ["release", "relapse.csv", *request, "--release-id", name, "--out", name]
 
 
 def cpu(ledger: Path, arguments: list[str]) -> float:

@@ -63,8 +63,5 @@ def test_the_innermost_and_the_latest_mount_counts(tmp_path: Path) -> None:
     assert file_system(tmp_path / "x", outer + mounted(tmp_path, "ext4")) == "ext4"
     assert file_system(tmp_path / "x", "nonsense\n\n1 2 3 - \n") == ""
     assert file_system(Path("/proc/self/status"), read_mount_table()) == "proc"
-
-
-def test_a_link_does_not_hide_a_network(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "share")
     assert file_system(tmp_path / "link" / "ledger.sqlite", mounted(tmp_path / "share", "nfs")) == "nfs"

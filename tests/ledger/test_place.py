@@ -74,9 +74,6 @@ def test_an_address_is_read_and_shown_without_its_options(text: str, address: Po
     assert parse_address(text) == address
     assert address.location == location
     assert parse_address(location).location == location
-
-
-def test_the_driver_gets_exactly_these_parameters() -> None:
     parameters = parse_address("postgresql://ada@db/clinic?sslmode=require").parameters
     assert parameters == {"user": "ada", "host": "db", "dbname": "clinic", "sslmode": "require"}
 

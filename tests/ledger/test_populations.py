@@ -31,7 +31,7 @@ def test_a_file_gets_no_second_budget_by_another_account_or_another_name(dpbayes
     assert "dpbayes budget open glob --epsilon 3 --separate-population --reason TEXT" in refused.err
     assert dpbayes("budget", "export").out == whole
     assert dpbayes("release", "soft.csv", *COIN, "--dataset", "coin", "--json").json["replayed"]
-    assert dpbayes("release", "other.csv", *COIN).code == 0  # a copy cannot be told
+    assert dpbayes("release", "other.csv", *COIN).code == 0  # a copy is not recognized
 
 
 def test_an_account_opened_by_hand_needs_the_declaration_too(dpbayes: Cli, coin: Path) -> None:
@@ -48,7 +48,7 @@ def test_an_account_opened_by_hand_needs_the_declaration_too(dpbayes: Cli, coin:
     assert dpbayes("budget", "open", "late", "--eps", "2", "--separate-population", "--reason", "women").code == 0
     assert dpbayes("release", coin, *COIN, "--dataset", "late").code == 0
     assert "women" in dpbayes("budget", "history", "late").out
-    assert dpbayes("release", coin, *COIN, "--dataset", "coin", "--fresh").code == 0  # it had paid before
+    assert dpbayes("release", coin, *COIN, "--dataset", "coin", "--fresh").code == 0  # this account has paid before
     assert dpbayes("budget", "verify").code == 0
 
 

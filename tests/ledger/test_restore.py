@@ -267,7 +267,7 @@ def test_a_repeated_restore_from_the_shell_changes_nothing(path: Path, tmp_path:
 
 
 def refusal(path: Path) -> str:
-    """Return why a ledger is refused; an empty text, with everything spent, if it is not."""
+    """Return why a ledger is refused, or that a charge is missing from it; else an empty text."""
     try:
         total = spent(path)
     except LedgerError as error:

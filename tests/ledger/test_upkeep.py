@@ -277,7 +277,7 @@ def test_a_salvage_charges_misnumbered_entries_again_and_needs_adoption(
         open_ledger(tmp_path / "new").reserve(labeled("next"))
 
 
-def test_a_salvage_counts_a_wrong_index_as_damage(ledger: Ledger, ledger_path: Path, tmp_path: Path) -> None:
+def test_a_salvage_counts_a_missing_payload_as_damage(ledger: Ledger, ledger_path: Path, tmp_path: Path) -> None:
     change(ledger_path, "DELETE FROM payloads WHERE release_id IN (SELECT min(release_id) FROM payloads)")
     saved = salvage(ledger, tmp_path / "new")
     assert "does not verify" in saved.state.held
@@ -413,7 +413,7 @@ def test_an_older_ledger_is_migrated_on_request_after_a_backup(
     assert backup.findings()[0] == []
     assert Path(done["backup"]).stat().st_mode & 0o777 == 0o600
     with pytest.raises(LedgerError, match="schema version 2"):
-        first.state()  # the older program refuses what is newer
+        first.state()  # the older program refuses the newer ledger
     with pytest.raises(LedgerError, match="schema version 2"):
         SqliteStorage(ledger_path).migrate()
 

@@ -48,7 +48,7 @@ def test_a_flipped_bit_is_found(row: int, part: str, entries: list[Entry], ledge
 def test_a_malformed_body_is_a_finding_and_not_a_crash(
     body: str, entries: list[Entry], ledger_path: Path, dpbayes: Cli
 ) -> None:
-    if body.startswith('"'):  # one field of a charge is of another type
+    if body.startswith('"'):  # replace one field of a charge by a value of another type
         key, _, value = body.partition(":")
         body = json.dumps({**entries[2].fields, json.loads(key): json.loads(value)})
     change(ledger_path, f"UPDATE entries SET body = '{body}' WHERE sequence = 3")

@@ -51,15 +51,12 @@ def with_a(**changes: Any) -> dict[str, Any]:
         (with_b(values=["p", " q"]), "domain.variables.b", "blank"),
         (with_b(values=["1", "p", "01.0"]), "domain.variables.b", "'1' and '01.0' mean the same cell"),
         ({**TWO, "b": {"cuts": ["1", "1"]}}, "domain.variables.b", "cuts must ascend"),
-        ({**TWO, "b": {"cuts": ["2", "1"]}}, "domain.variables.b", "cuts must ascend"),
         ({**TWO, "b": {"cuts": ["-0", "0"]}}, "domain.variables.b", "cuts must ascend"),
         ({**TWO, "b": {"cuts": ["0", "nan", "1"]}}, "domain.variables.b.cuts[1]", "expected a number"),
-        ({**TWO, "b": {"cuts": ["inf"]}}, "domain.variables.b.cuts[0]", "expected a number"),
         ({**TWO, "b": {"cuts": ["1e400"]}}, "domain.variables.b.cuts[0]", "out of range"),
         ({**TWO, "b.c": {"cuts": ["x"]}}, "domain.variables.b.c.cuts[0]", "expected a number"),
         (with_a(weight="0"), "domain.variables.a.weight", "0.001"),
         (with_a(weight="1e4"), "domain.variables.a.weight", "1000"),
-        (with_a(weight="nan"), "domain.variables.a.weight", "expected a number"),
         (with_a(parents=list("abcdefghijklmnopq")), "domain.variables.a.parents", "at most 16"),
         ({}, "domain.variables", "at least 1"),
     ],
@@ -93,11 +90,7 @@ def test_an_unknown_key_of_a_variable_suggests_the_nearest() -> None:
 
 @pytest.mark.parametrize(
     ("model", "target", "says"),
-    [
-        ("bayes-net", "c", "target is 'c', which is not a variable; allowed: a, b"),
-        ("naive-bayes", "c", "target is 'c', which is not a variable; allowed: a, b"),
-        ("naive-bayes", None, "missing"),
-    ],
+    [("naive-bayes", "c", "target is 'c', which is not a variable; allowed: a, b"), ("naive-bayes", None, "missing")],
 )
 def test_a_target_must_be_a_variable(model: str, target: str | None, says: str) -> None:
     with pytest.raises(SpecError) as refused:
@@ -176,7 +169,7 @@ def test_too_many_cells_are_refused_and_the_largest_table_named() -> None:
 
 
 def test_two_cells_of_one_name_are_refused() -> None:
-    """Values may hold the marks that cell names are made of, as long as every name is one cell's."""
+    """Values may hold the punctuation of cell names if no two cells get the same name."""
     variables = {
         "b": {"values": ["1", "1,c=2"]},
         "c": {"values": ["2", "2,c=2"]},
@@ -200,7 +193,7 @@ def test_parities_of_one_name_are_refused() -> None:
 
 @pytest.mark.parametrize("model", ["naive-bayes", "bayes-net"])
 def test_a_thousand_variables_are_read_checked_and_priced_in_seconds(model: str, place: Path) -> None:
-    """Within the reader's limits; 0.3 s where it was measured."""
+    """The spec is within the limits of the reader."""
     lines = ["model: " + model, "privacy: {epsilon: 1}", "domain:", "  target: v0", "  variables:"]
     for i in range(1000):
         parents = f", parents: [{', '.join(f'v{j}' for j in range(max(0, i - 3), i))}]" if model == "bayes-net" else ""
@@ -226,29 +219,20 @@ def test_a_template_is_accepted_and_checked_on_data(model: str, place: Path, dpb
     assert invalid == {"age": 1, "ill": 2, "smoker": 0}
 
 
-def test_a_check_of_data_counts_what_is_invalid_and_not_what_stands_in(place: Path, dpbayes: Cli) -> None:
-    (place / "s.yaml").write_text(
-        "model: naive-bayes\nprivacy: {epsilon: 1}\non_invalid: impute:1\ndomain:\n  target: a\n  variables:\n"
-        "    a: {values: ['1', '0']}\n    b: {cuts: [5], impute: 9}\n",
-        encoding="utf-8",
-    )
-    (place / "d.csv").write_text("a,b\n1,5\n,\n2,x\n0,4.999\n", encoding="utf-8")
-    document = dpbayes("check", "d.csv", "--spec", "s.yaml", "--json").json
-    assert [(column["name"], column["invalid"]) for column in document["checked"]] == [("a", 2), ("b", 2)]
-    assert document["valid"] == 2
-
-
 _AXES = "  sequence: {column: place, values: [u, v]}\n  time: {column: day, values: ['1', '2']}\n  states: 2\n"
 _FEATURES = "    a: {values: ['1', '0'], impute: '0'}\n    b: {cuts: [5], impute: 9}\n"
-HIDDEN = {
+SPECS = {
+    "naive-bayes": f"domain:\n  target: a\n  variables:\n{_FEATURES}",
     "hmm": f"domain:\n{_AXES}  features:\n{_FEATURES}",
     "naive-bayes-mixture": f"mechanism: gibbs\ndomain:\n  classes: 2\n  variables:\n{_FEATURES}",
 }
 
 
-@pytest.mark.parametrize("model", HIDDEN)
-def test_a_check_of_hidden_states_counts_invalid_cells(place: Path, dpbayes: Cli, model: str) -> None:
-    (place / "s.yaml").write_text(f"model: {model}\nprivacy: {{epsilon: 1}}\n{HIDDEN[model]}", encoding="utf-8")
+@pytest.mark.parametrize("model", SPECS)
+def test_a_check_of_data_counts_invalid_cells_even_if_a_value_replaces_them(
+    place: Path, dpbayes: Cli, model: str
+) -> None:
+    (place / "s.yaml").write_text(f"model: {model}\nprivacy: {{epsilon: 1}}\n{SPECS[model]}", encoding="utf-8")
     (place / "d.csv").write_text("place,day,a,b\nu,1,1,5\nv,2,,\nu,9,2,x\nv,1,0,4.999\n", encoding="utf-8")
     done = dpbayes("check", "d.csv", "--spec", "s.yaml", "--json")
     assert done.code == 0, done.err
@@ -256,6 +240,8 @@ def test_a_check_of_hidden_states_counts_invalid_cells(place: Path, dpbayes: Cli
     assert (invalid["a"], invalid["b"], done.json["records"]) == (2, 2, 4)
     if model == "hmm":
         assert (invalid["place"], invalid["day"]) == (0, 1)
+    if model == "naive-bayes":
+        assert done.json["valid"] == 2
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)

@@ -1,4 +1,4 @@
-"""Options: what a mechanism reads is its own, what it does not read is refused, and no id has changed by it."""
+"""A mechanism reads its own options, others are refused, and the digests of old requests have not changed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def options_of(model: type[Model], mechanism: type[Mechanism]) -> set[str]:
 
 
 def test_every_mechanism_refuses_every_option_that_it_does_not_read() -> None:
-    """All pairs, all options of any: the refusal names the option, the mechanism, and those here that read it."""
+    """The refusal names the option, the mechanism, and the mechanisms of the same model that read the option."""
     read = {pair: options_of(*pair) for pair in PAIRS}
     known, refused = set().union(*read.values()), 0
     for (model, mechanism), own in read.items():
@@ -133,7 +133,7 @@ def check_page(shown: str) -> None:
 
 
 def test_the_template_of_every_pair_is_a_valid_spec_with_a_price() -> None:
-    """In the schema of its pair too, as an editor sees it."""
+    """It is also valid under the JSON Schema of its pair, which editors use."""
     schema = json_schema()
     named = {
         (each["properties"]["model"]["enum"][0], each["properties"]["mechanism"]["enum"][0]): name
@@ -211,71 +211,35 @@ IDS = {
     "survey-add-remove": ("96295e3163026a8c", "90a5a6338378043d"),
     "survey": ("8e51f4d9e4c515ed", "dfd640145f268614"),
 }
-"""The digests of request and question of every config, as they were before mechanisms declared what they read."""
+"""By config, the digests of its request and question before mechanisms declared their options."""
 STATED: list[tuple[dict[str, Any], str, dict[str, Any], dict[str, Any], str, str]] = [
     (C, "laplace", {"epsilon": "1.0"}, {}, "352455156c79", "83965d14feb3"),
     (C, "laplace", {"epsilon": "0.5", "neighbors": "add-remove"}, {}, "046d69d4ce9c", "48ff00b933c8"),
     (C, "gaussian", {"rho": "0.1"}, {}, "d15a28552bfc", "30384499d680"),
     (C, "gaussian", {"epsilon": "1", "delta": "1e-7"}, {}, "6924c32c9ea1", "62366bc2492e"),
-    (
-        C,
-        "ops",
-        {"epsilon": "1"},
-        {"draws": "5", "power_applies_to": "joint", "support": ["0.1", "0.9"]},
-        "7c197e839fa7",
-        "de6efad38aba",
-    ),
+    (C, "ops", {"epsilon": "1"}, {"draws": "5", "power_applies_to": "joint", "support": ["0.1", "0.9"]},
+     "7c197e839fa7", "de6efad38aba"),
     (C, "ops", {"epsilon": "1"}, {"draws": "1", "power_applies_to": "likelihood"}, "3d78037bb6f4", "b74eb0ed42aa"),
     (D, "map", {"epsilon": "2"}, {"selection": "permute-and-flip", "draws": "2"}, "a0547e7ed38c", "1ec19d66cf03"),
     (D, "map", {"epsilon": "2"}, {"selection": "exponential"}, "bc08507868f3", "563933ce3051"),
     (C, "rdp-diffuse", {"epsilon": "0.1", "order": "8"}, {"draws": "3"}, "b343bf70ca40", "6f83b6c26118"),
     (C, "rdp-direct", {"order": "2"}, {}, "77d08d0350b6", "6b4204edc65f"),
     (C, "gibbs", {"epsilon": "1"}, {"kernel": "barker", "sweeps": "300", "draws": "4"}, "5ef9b79a9304", "f18cb71920e0"),
-    (
-        N,
-        "gibbs",
-        {"epsilon": "1"},
-        {"kernel": "annealed", "sweeps": "50", "log_weight_epsilon": "0.10"},
-        "ddfb608fd44b",
-        "dc0b0e9bc876",
-    ),
-    (
-        L,
-        "gibbs-posterior",
-        {"mu": "0.50"},
-        {"likelihood_power": "0.5", "n_steps": "20", "step_size": "0.001"},
-        "579fa5ff16ab",
-        "31608ba94753",
-    ),
-    (
-        L,
-        "gibbs-posterior",
-        {"epsilon": "1", "order": "8"},
-        {"calibration": "geumlek", "sampler": "langevin"},
-        "5115455faf0e",
-        "6763c0ff00b8",
-    ),
-    (
-        L,
-        "gibbs-posterior",
-        {"rho": "0.1"},
-        {"certificate": "total-variation", "gamma": "0.05"},
-        "691f7ac56400",
-        "b5b213f17117",
-    ),
-    (
-        L,
-        "rdp-concentrated",
-        {"epsilon": "0.1", "order": "8"},
-        {"likelihood_power": "0.5", "draws": "2"},
-        "49c2718cb73d",
-        "f0692e5cb738",
-    ),
-]
+    (N, "gibbs", {"epsilon": "1"}, {"kernel": "annealed", "sweeps": "50", "log_weight_epsilon": "0.10"},
+     "ddfb608fd44b", "dc0b0e9bc876"),
+    (L, "gibbs-posterior", {"mu": "0.50"}, {"likelihood_power": "0.5", "n_steps": "20", "step_size": "0.001"},
+     "579fa5ff16ab", "31608ba94753"),
+    (L, "gibbs-posterior", {"epsilon": "1", "order": "8"}, {"calibration": "geumlek", "sampler": "langevin"},
+     "5115455faf0e", "6763c0ff00b8"),
+    (L, "gibbs-posterior", {"rho": "0.1"}, {"certificate": "total-variation", "gamma": "0.05"},
+     "691f7ac56400", "b5b213f17117"),
+    (L, "rdp-concentrated", {"epsilon": "0.1", "order": "8"}, {"likelihood_power": "0.5", "draws": "2"},
+     "49c2718cb73d", "f0692e5cb738"),
+]  # fmt: skip
 
 
 def test_no_id_of_a_request_has_changed() -> None:
-    """A release's id hangs on them: a change here would charge old releases again."""
+    """IDs of releases are derived from these digests: a change would charge old releases again."""
     paths = {path.stem: path for path in (ROOT / "configs" / "releases").glob("*.yaml")}
     for name, digests in IDS.items():
         stated = read_spec_file(paths[name])

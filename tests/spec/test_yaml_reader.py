@@ -23,7 +23,6 @@ def test_scalars_stay_texts() -> None:
         ("a: {b: 1, b: 2}\n", "appears twice"),
         ("a: &x 1\nb: *x\n", "anchors"),
         ("a: !!python/object:os.system x\n", "tags"),
-        ("a: !custom x\n", "tags"),
         ("a: !!str 1\n", "tags"),
         ("a: 1\n---\nb: 2\n", "more than one document"),
         ("[" * 100_000, "nested"),
@@ -42,19 +41,6 @@ def test_what_a_spec_does_not_need_is_refused_in_under_a_second(text: str, why: 
     assert time.perf_counter() - started < 1.0
 
 
-def test_an_alias_bomb_is_refused_in_under_a_second(place: Path) -> None:
-    levels = ["a: &a [x,x,x,x,x,x,x,x,x]"]
-    levels += [
-        f"{b}: &{b} [*{a},*{a},*{a},*{a},*{a},*{a},*{a},*{a},*{a}]" for a, b in zip("abcdefgh", "bcdefghi", strict=True)
-    ]
-    path = place / "bomb.yaml"
-    path.write_text("\n".join(levels))
-    started = time.perf_counter()
-    with pytest.raises(SpecError, match="anchors"):
-        read_spec_file(path)
-    assert time.perf_counter() - started < 1.0
-
-
 @pytest.mark.parametrize(
     ("content", "why"),
     [
@@ -63,15 +49,12 @@ def test_an_alias_bomb_is_refused_in_under_a_second(place: Path) -> None:
         (b"- a\n", "KEY: VALUE"),
         (b"", "KEY: VALUE"),
         (b"just text", "KEY: VALUE"),
+        (None, "cannot read"),
     ],
 )
-def test_files_that_are_no_specs(content: bytes, why: str, place: Path) -> None:
+def test_files_that_are_no_specs(content: bytes | None, why: str, place: Path) -> None:
     path = place / "s.yaml"
-    path.write_bytes(content)
+    if content is not None:
+        path.write_bytes(content)
     with pytest.raises(SpecError, match=why):
         read_spec_file(path)
-
-
-def test_a_missing_file(place: Path) -> None:
-    with pytest.raises(SpecError, match="cannot read"):
-        read_spec_file(place / "nothing.yaml")
