@@ -17,9 +17,9 @@ INTERCEPT = "intercept"
 _CLIPPING_MARGIN = 1.0 - 1e-6
 """The clipped norm as a fraction of the norm bound; the margin covers rounding, even to single precision."""
 _MIN_DENSE_SHARE = 0.4
-"""If the share of entries that can be nonzero is larger than this, the design matrix is stored dense."""
+"""A design matrix is stored dense if the share of its entries that can be nonzero is larger than this."""
 _MAX_DOUBLE_ENTRIES = 1 << 25
-"""A dense design matrix with more entries than this is stored in single precision, but used in double precision."""
+"""A dense design matrix with more entries than this is stored in single precision; sums use double precision."""
 
 
 @dataclass(frozen=True)
@@ -31,8 +31,7 @@ class Feature:
 
     Attributes:
         column: the column, with its public domain.
-        origin: the public number that is scaled to 0; None for the middle of the bounds. Only columns of numbers use
-            it.
+        origin: the public number that is scaled to 0; None for the middle of the bounds. A column of texts has none.
     """
 
     column: Column | NumericColumn
@@ -47,7 +46,7 @@ class Feature:
         return tuple(f"{name}={level}" for level in self.column.levels)
 
     def scaled(self, codes: Integers) -> Floats:
-        """Return the numbers of codes, scaled to [-1, 1], shape (n_records,)."""
+        """Return the numbers that codes stand for, scaled to [-1, 1], shape (n_records,)."""
         import numpy as np
 
         column = self.column
@@ -79,8 +78,8 @@ class Design:
     @cached_property
     def names(self) -> tuple[str, ...]:
         """The names of the design's columns."""
-        feature_names = tuple(name for feature in self.features for name in feature.names)
-        return ((INTERCEPT,) if self.intercept else ()) + feature_names
+        names = (name for feature in self.features for name in feature.names)
+        return (*([INTERCEPT] if self.intercept else []), *names)
 
     @property
     def width(self) -> int:
@@ -123,8 +122,7 @@ class Design:
 
         Args:
             codes: shape (n, n_features), every code valid.
-            n_records: the number of all records, which decides between single and double precision; None if ``codes``
-                holds all records.
+            n_records: the number of all records, on which the precision depends; None if ``codes`` holds all records.
 
         Returns:
             A dense array or a sparse matrix in CSR form, shape (n, width).
@@ -214,7 +212,7 @@ class DesignMatrix:
 
     Attributes:
         rows: the map from records to rows and targets.
-        expected: the expected number of records, which decides between single and double precision.
+        expected: the expected number of records, on which the precision of rows depends.
         n_records: the number of records taken in so far, valid or not.
         blocks: rows and targets of valid records.
     """
@@ -231,11 +229,10 @@ class DesignMatrix:
         self.n_records += len(codes)
         valid = codes[(codes >= 0).all(axis=1)]
         if len(valid):
-            x = self.rows.design.rows(valid[:, :-1], self.expected)
-            self.blocks.append((x, self.targets(valid[:, -1])))
+            self.blocks.append((self.rows.design.rows(valid[:, :-1], self.expected), self.targets(valid[:, -1])))
 
     def targets(self, codes: Integers) -> Floats:
-        """Return targets: the code of a level, or a number scaled from its bounds to [-1, 1]."""
+        """Return the target of each record: the code of its level, or its number scaled from the bounds to [-1, 1]."""
         import numpy as np
 
         if isinstance(self.rows.target, NumericColumn):

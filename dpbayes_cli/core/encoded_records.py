@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -14,10 +13,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CodedColumns:
-    """The data that a chain over single records reads: the code of every cell.
+    """The data that a chain reads if it updates single records: the code of every cell.
 
     Attributes:
-        columns: the columns to read; each has a stand-in for invalid cells, so that every record is complete.
+        columns: the columns to read. Each has a stand-in for invalid cells, so that every record is complete.
     """
 
     columns: tuple[Column | CutColumn, ...]
@@ -63,9 +62,8 @@ class EncodedRecords:
         """Return the codes of each column, shape (n_records,)."""
         import numpy as np
 
-        sizes: Sequence[int] = [len(column.levels) for column in self.rows.columns]
-        empty: list[Any] = [np.empty(0, dtype=code_type(size)) for size in sizes]
-        return [np.concatenate([empty[i], *(block[i] for block in self.blocks)]) for i in range(len(sizes))]
+        empty = [np.empty(0, dtype=code_type(len(column.levels))) for column in self.rows.columns]
+        return [np.concatenate(parts) for parts in zip(empty, *self.blocks, strict=True)]
 
 
 def code_type(n_levels: int) -> Any:

@@ -21,13 +21,12 @@ from dpbayes_cli.privacy.secret_normals import LOG_ERROR, RoundedNormals
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
-    from dpbayes_cli.core.design import DesignMatrix
 
 Normals = Callable[[tuple[int, ...]], "Floats"]
 
 _DENSE_PIECE, _SPARSE_PIECE = 1 << 12, MAX_CHUNK_RECORDS
-"""The number of records whose gradients are computed at once, for a dense and for a sparse design matrix; this many
-dense rows fit into the processor's caches."""
+"""The number of records whose gradients are computed at once, for a dense and for a sparse design matrix. The dense
+rows of so many records fit into the processor's caches."""
 _MAX_PREDICTORS = 1 << 24
 """The largest number of linear predictors, over all chains, that one thread holds at a time; they take 128 MB."""
 _MAX_APPROXIMATED_WIDTH = 300
@@ -147,7 +146,7 @@ class Langevin(Chain):
                 yield w
 
     def noiseless_step(self, gradient: Gradient, w: Floats) -> Floats:
-        """Return the lattice points that a step reaches before noise is added, shape (width, size)."""
+        """Return the next point of each chain before noise is added, rounded to the lattice, shape (width, size)."""
         import numpy as np
 
         lattice, reach = self.arithmetic.lattice, self.arithmetic.reach
@@ -159,13 +158,13 @@ class Langevin(Chain):
 class Gradient:
     """The gradient of the sum of losses, computed piece by piece and added up in the order of the pieces.
 
-    The error of the sum does not grow with the number of pieces: the rounding error of every addition is kept and added
-    at the end (Ogita, Rump and Oishi 2005).
+    The rounding error of every addition is kept and added at the end, so that the error of the sum does not grow with
+    the number of pieces (Ogita, Rump and Oishi 2005).
 
     Args:
         matrix: rows and targets.
         loss: the loss of the linear predictor.
-        stack: the exit stack that ends the threads.
+        stack: the exit stack that shuts down the threads.
         chains: the number of points at which gradients are computed at once.
     """
 
@@ -196,8 +195,10 @@ class Gradient:
         def group_gradient(pieces: list[tuple[Any, Any, Floats]]) -> Floats:
             total, rounding = np.zeros(points.shape), np.zeros(points.shape)
             for x, transposed, y in pieces:
-                wide, wide_transposed = (x, transposed) if x.dtype == np.float64 else _in_double_precision(x)
-                term = wide_transposed @ self._loss.slope(wide @ points, y if single else y[:, None])
+                wide = x.astype(np.float64, copy=False)
+                term = (transposed if wide is x else wide.T) @ self._loss.slope(
+                    wide @ points, y if single else y[:, None]
+                )
                 before, total = total, total + term
                 added = total - before
                 rounding += (before - (total - added)) + (term - added)
@@ -207,10 +208,3 @@ class Gradient:
         for group_total in self._map(group_gradient, self._groups):
             total += group_total
         return total[:, None] if single else total
-
-
-def _in_double_precision(x: Any) -> tuple[Any, Any]:
-    import numpy as np
-
-    wide = x.astype(np.float64)
-    return wide, wide.T

@@ -45,15 +45,8 @@ class LogisticLoss(Loss):
     The slope sigma(t) - y is in (-1, 1), and the curvature sigma(t) (1 - sigma(t)) is at most 1/4.
     """
 
-    @property
-    def slope_bound(self) -> float:
-        """One."""
-        return 1.0
-
-    @property
-    def curvature_bound(self) -> float:
-        """A quarter."""
-        return 0.25
+    slope_bound = 1.0
+    curvature_bound = 0.25
 
     def value(self, t: Floats, y: Floats) -> Floats:
         """Return log(1 + exp(t)) - y t."""
@@ -76,15 +69,8 @@ class ProbitLoss(Loss):
     likelihood, whose gradients are unbounded.
     """
 
-    @property
-    def slope_bound(self) -> float:
-        """One."""
-        return 1.0
-
-    @property
-    def curvature_bound(self) -> float:
-        """phi(0), rounded up."""
-        return 1.0 / math.sqrt(2.0 * math.pi) * (1.0 + 1e-15)
+    slope_bound = 1.0
+    curvature_bound = 1.0 / math.sqrt(2.0 * math.pi) * (1.0 + 1e-15)  # phi(0), rounded up
 
     def value(self, t: Floats, y: Floats) -> Floats:
         """Return t Phi(t) + phi(t) - y t."""
@@ -166,7 +152,7 @@ class QuantileLoss(Loss):
         return 1.0 / (2.0 * self.smoothing * self.scale**2)
 
     def value(self, t: Floats, y: Floats) -> Floats:
-        """Return the loss: the integral of its slope from 0, plus a constant."""
+        """Return the mean pinball loss of r + U."""
         import numpy as np
 
         r = (t - y) / self.scale
@@ -193,11 +179,7 @@ class SmoothHingeLoss(Loss):
     """
 
     smoothing: float
-
-    @property
-    def slope_bound(self) -> float:
-        """One."""
-        return 1.0
+    slope_bound = 1.0
 
     @property
     def curvature_bound(self) -> float:

@@ -51,18 +51,15 @@ class Model(ABC):
     domain_type: ClassVar[type[Section]]
     prior_type: ClassVar[type[Section]]
     examples: ClassVar[tuple[Example, ...]] = ()
-    """Small instances for the tests, at least one. If any supports posterior draws, the first is the quickest to draw
-    from."""
+    """Small instances for the tests, at least one. The first one is the quickest to draw from."""
     first_spec: ClassVar[Mapping[str, str]] = {}
-    """The YAML values that ``spec init`` writes: one for each key of the spec that must or should be stated.
+    """The YAML values that ``spec init`` writes, one for each key of the spec that a user must or should state.
 
-    The key of a value in one section of the domain begins with the section's name, as in ``time.column``. A value of
-    several lines begins with a line break. Stand-ins (``, impute: X``) are left out unless the mechanism releases
-    draws.
+    A key in a section of the domain begins with the section's name, as in ``time.column``. A value of several lines
+    begins with a line break. Stand-ins (``, impute: X``) are written only if the mechanism releases draws.
     """
     first_spec_drawn: ClassVar[Mapping[str, str]] = {}
-    """The YAML values that are added for mechanisms that need complete records: a stand-in, and the public range of a
-    parameter."""
+    """The YAML values that ``spec init`` adds if the mechanism needs complete records, such as a stand-in."""
     inference_options: ClassVar[type[InferenceOptions]] = InferenceOptions
     """The options that the model's inference reads."""
     default_mechanism: ClassVar[str] = "laplace"
@@ -70,12 +67,12 @@ class Model(ABC):
     suggested_for: ClassVar[str] = ""
     """The kind of column for which ``dpbayes check`` suggests the model: ``two texts``, ``numbers`` or ``texts``."""
     bound_keys: ClassVar[tuple[str, ...]] = ()
-    """The domain keys of the bounds that a mechanism can choose privately; empty if all bounds must be stated. If
-    ``lower`` is not among the keys, the lower bound is 0."""
+    """The domain keys of the bounds that can be chosen privately; empty if the user must state all bounds. If ``lower``
+    is not among the keys, the lower bound is 0."""
     whole_numbers: ClassVar[bool] = False
     """Whether records and bounds are whole numbers."""
     counts_incomplete_records: ClassVar[bool] = False
-    """Whether the record count of a plan includes records with an invalid cell, which contribute nothing."""
+    """Whether the record count of a plan includes records with an invalid cell, which add nothing to the statistic."""
     not_simulated: ClassVar[str] = "The model cannot simulate data sets."
     """The reason why plans and pages cannot simulate data sets of this model; empty if they can."""
     has_one_unit: ClassVar[bool] = False
@@ -94,7 +91,7 @@ class Model(ABC):
     def complete_prior(cls, domain: Section, prior: Section) -> Section:
         """Return the prior with a default, derived from the public domain, for each key that is None.
 
-        A model overrides this if no constant is a weak prior for every domain; ``build`` accepts both priors.
+        A model overrides this if no constant is a weak prior for every domain.
         """
         return prior
 
@@ -133,7 +130,7 @@ class Model(ABC):
 
     @property
     def main_fact(self) -> Fact:
-        """The clause that a result begins with; which parameter it is about may depend on the estimates."""
+        """The first clause of a result if all estimates are 0; other estimates may lead to another clause."""
         return self.findings("", [0.0] * len(self.parameters)).facts[0]
 
     def prior_quantiles(self, levels: Floats) -> Floats | None:
@@ -153,11 +150,9 @@ class Model(ABC):
         return (0,)
 
     def exact_moments(self, values: Sequence[int], n_records: int) -> list[tuple[float, float]]:
-        """Return the mean and sd of each ``compared`` parameter given the exact statistic; empty if they are unknown.
+        """Return the posterior mean and sd of each ``compared`` parameter given the exact statistic ``values``.
 
-        Args:
-            values: the statistic of complete records.
-            n_records: the number of records.
+        All records are complete. The result is empty if the moments are unknown.
         """
         return []
 
@@ -177,12 +172,12 @@ class Model(ABC):
     ) -> Integers | None:
         """Draw codes of valid records given reported parameters, shape (n_records, n_columns), to test predictions.
 
-        The result is None if the model predicts no column without being told which one, or cannot simulate records.
+        The result is None if the model cannot simulate records, or if a user must name the column to predict.
         """
         return None
 
     def sections(self) -> tuple[ModelSection, ...]:
-        """Return the sections that pages show; empty if pages show one plot for each parameter instead."""
+        """Return the sections in which pages show the parameters; if empty, pages show one plot for each parameter."""
         return ()
 
     def predicted_column(self, requested: str | None) -> int:

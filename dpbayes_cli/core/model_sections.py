@@ -1,6 +1,6 @@
-"""The structure that pages and tables show of a model's parameters: the tables of a network, or states over time.
+"""How a model's parameters are arranged on pages: as the tables of a network, or as hidden states over time.
 
-A model names the sections that fit it; the bundle package draws and writes them.
+A model returns the sections that fit it; the bundle package draws and writes them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dpbayes_cli.privacy.dag import Network
 
 @dataclass(frozen=True)
 class ModelSection:
-    """A structure that the reported parameters of a model form, such as tables."""
+    """A section of a page that shows the reported parameters of a model, such as tables."""
 
 
 Kind = TypeVar("Kind", bound=ModelSection)

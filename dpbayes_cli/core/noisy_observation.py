@@ -132,7 +132,7 @@ class RecordLaw(ABC):
 
 
 class ScalarLaw(RecordLaw):
-    """The law, with one parameter, of the number that a record contributes; its characteristic function is known."""
+    """The law of the number that a record contributes, with one parameter and a known characteristic function."""
 
     @property
     def dimension(self) -> int:
@@ -151,7 +151,7 @@ class ScalarLaw(RecordLaw):
     @property
     @abstractmethod
     def spacing(self) -> int:
-        """The spacing of the lattice of possible sums, or 0 if the lattice is not coarse."""
+        """The spacing of the lattice on which all possible sums lie, or 0 if inference may ignore the lattice."""
 
     @property
     @abstractmethod
@@ -232,7 +232,7 @@ class NoisyTable:
 
 @dataclass(frozen=True)
 class Scope:
-    """The variables of noisy tables that were rebuilt from the same released numbers and can be made consistent.
+    """The variables of noisy tables that were rebuilt from the same released numbers, and can thus be made consistent.
 
     Attributes:
         sizes: the number of values of each variable.
@@ -251,8 +251,7 @@ class NoisyTables:
 
     Attributes:
         tables: one table for each variable.
-        scope: the variables, if plug-in inference first makes the tables consistent with each other; None if it does
-            not.
+        scope: the variables, if plug-in inference first makes the tables consistent with each other; else None.
     """
 
     tables: tuple[NoisyTable, ...]
@@ -265,9 +264,9 @@ class NoisySequences:
 
     For feature f and state k the emission probabilities are E_fk ~ Dirichlet(emission_f). The rows of the transition
     matrix are T_k ~ Dirichlet(transition_k), and the first state has probabilities p ~ Dirichlet(initial). The states
-    of sequence s are z_s1 ~ p and z_st ~ T_k with k = z_s,t-1; the counts are c_stf | N_stf, z_st = k ~
-    Multinomial(N_stf, E_fk); and observed = c + noise, with independent noise on each cell. The totals N are only
-    assumed to be similar across sequences and steps: their rates have a gamma law, whose shape has a vague prior.
+    of sequence s are z_s1 ~ p and z_st ~ T_k with k = z_s,t-1. The counts are c_stf | N_stf, z_st = k ~
+    Multinomial(N_stf, E_fk), and observed = c + noise, with independent noise on each cell. The totals N are assumed to
+    be similar across sequences and steps: their rates have a gamma law, whose shape has a vague prior.
 
     Attributes:
         emission: for each feature the prior concentrations of its values, positive.
@@ -311,8 +310,8 @@ def record_count(policy: RecordPolicy, n_records: int | None) -> RecordCount:
 def valid_count(policy: RecordPolicy, n_records: int | None, *columns: NumericColumn) -> RecordCount:
     """Return what is known about the number of records in a sum of numbers; see ``record_count``.
 
-    It is most probably n, unless a privacy unit may have several records, or numbers out of bounds are dropped: n is
-    then only a limit.
+    A priori all n records are most probably valid. If a privacy unit may have several records, or if numbers out of
+    bounds are dropped, n is only an upper limit instead.
     """
     total = record_count(policy, n_records)
     is_limit = policy.contributions > 1 or any(column.outside == "drop" for column in columns)

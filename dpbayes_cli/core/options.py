@@ -1,8 +1,7 @@
 """The options of a release request: each option is defined once, with its type, its limits and its section of the spec.
 
-A mechanism declares a class with the options that it reads; a model declares a class with the options that its
-inference reads. Spec sections, flags, help, templates and schema are generated from these classes. A ``Decimal`` is
-written as an exact text.
+A mechanism declares a class with the options that it reads, and a model a class with the options that its inference
+reads. Spec sections, flags, help, templates and schema are generated from these classes.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ def notes_of(annotation: Any) -> Mapping[str, Any]:
 
 
 def unwrapped(annotation: Any) -> tuple[Any, str]:
-    """Return a type without its annotations and without None, and its description."""
+    """Return the type of an option without annotations and None, and its help text."""
     description = ""
     while True:
         if get_origin(annotation) is Annotated:
@@ -75,15 +74,11 @@ Order = Annotated[
     Decimal | None, option(PRIVACY, "the order of the Renyi divergence that epsilon bounds [2]", check_order)
 ]
 
-NumberOfDraws = Annotated[
-    Annotated[int, Meta(ge=1, le=10_000)], option(SAMPLING, "posterior draws to release; each is paid for")
-]
-NumberOfEstimates = Annotated[
-    Annotated[int, Meta(ge=1, le=10_000)], option(SAMPLING, "estimates to release; each is paid for")
-]
+_Number = Annotated[int, Meta(ge=1, le=10_000)]
+NumberOfDraws = Annotated[_Number, option(SAMPLING, "posterior draws to release; each is paid for")]
+NumberOfEstimates = Annotated[_Number, option(SAMPLING, "estimates to release; each is paid for")]
 NumberOfLastDraws = Annotated[
-    Annotated[int, Meta(ge=1, le=10_000)],
-    option(SAMPLING, "how many of the last sweeps to release; every sweep is paid for"),
+    _Number, option(SAMPLING, "how many of the last sweeps to release; every sweep is paid for")
 ]
 PowerTarget = Literal["likelihood", "joint"]
 PowerAppliesTo = Annotated[
@@ -104,9 +99,8 @@ LogWeightEpsilon = Annotated[
     option(SAMPLING, "part of epsilon to spend on the noisy log weight of an annealed chain [none]", check_epsilon),
 ]
 
-CalibrationRule = Literal["gdp", "minami", "geumlek"]
 Calibration = Annotated[
-    CalibrationRule,
+    Literal["gdp", "minami", "geumlek"],
     option(SAMPLING, "the rule that sets likelihood power and prior precision: gdp, minami or geumlek"),
 ]
 LikelihoodPower = Annotated[

@@ -19,7 +19,7 @@ from dpbayes_cli.privacy.step_law import StepLaw
 
 
 class DrawLaw(StepLaw, ABC):
-    """A calibrated law by which a step of a plan draws parameters, given exact statistics or records."""
+    """The calibrated law of a plan's step that draws parameters, given exact statistics or records."""
 
     @abstractmethod
     def run(self, evidence: ExactEvidence, size: int) -> Draws:
@@ -38,17 +38,17 @@ class Sampler(DrawLaw):
 
     @abstractmethod
     def moments(self, values: Sequence[int]) -> tuple[float, float]:
-        """Return mean and standard deviation of the first parameter under the law, for plans."""
+        """Return the mean and the standard deviation of a draw's first parameter, which plans show."""
 
     def moments_by_row(self, values: Sequence[int]) -> list[tuple[float, float]]:
         """Return mean and standard deviation of the first parameter of each row of a network's tables.
 
-        For a model without tables the result has one element.
+        For a model without tables, the result has one element, for the first of all parameters.
         """
         return [self.moments(values)]
 
     def nonprivate_sd(self, values: Sequence[int]) -> float | None:
-        """Return the first parameter's standard deviation without privacy; None if the model computes it."""
+        """Return the first parameter's standard deviation without privacy; None if the model itself computes it."""
         return None
 
     def run(self, evidence: ExactEvidence, size: int) -> Draws:
@@ -57,7 +57,7 @@ class Sampler(DrawLaw):
 
 
 class Chain(DrawLaw):
-    """A planned Markov chain that releases its last iterates; the cost covers every update."""
+    """A planned Markov chain that releases its last iterates; the privacy cost covers every update."""
 
     draws_exactly: ClassVar[bool] = False
 

@@ -11,14 +11,14 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
 
 LEVELS = (0.05, 0.95)
-"""The levels of the two predictive quantiles between which the central interval lies."""
+"""The levels of the predictive quantiles that are the ends of the central interval."""
 COVERAGE = 0.9
 """The probability that the central interval contains the target."""
 
 
 @dataclass(frozen=True)
 class Prediction(ABC):
-    """Predictions for several records, in their order; NaN for a record without a prediction.
+    """Predictions for several records, in the order of the records; NaN for a record without a prediction.
 
     Attributes:
         values: the predictions, one row for each record.
@@ -37,7 +37,7 @@ class Prediction(ABC):
 
         Returns:
             For each column its name in a CSV file, its key in JSON, and its values. In the name, {} stands for the
-            target. For a record without a prediction a text is empty, and a number is NaN.
+            target. If a record has no prediction, its text is empty, or its number is NaN.
         """
 
     def header(self, target: str) -> list[str]:

@@ -55,7 +55,7 @@ class Predictor(ABC):
         return None
 
     def log_densities(self, codes: Integers, targets: Floats) -> Floats | None:
-        """Return the log predictive densities of observed numbers, None if there is no predictive law.
+        """Return the log predictive densities of observed numbers; None if the predictor has no predictive law.
 
         Args:
             codes: the records, as in ``predict``.
@@ -66,7 +66,7 @@ class Predictor(ABC):
 
 @dataclass(frozen=True)
 class IntervalPredictor(Predictor):
-    """A predictor of a number with a predictive law; a subclass implements ``intervals``.
+    """A predictor that gives a predictive law of a number; a subclass implements ``intervals``.
 
     A numeric feature is given in units of the file, clamped and rounded as in the release; a text feature is given as
     the code of its level.
@@ -115,7 +115,6 @@ class IntervalPredictor(Predictor):
         return all_densities
 
     def _features(self, codes: Integers) -> tuple[Integers, Floats]:
-        """Return the indices of the records that have all features, and their features."""
         import numpy as np
 
         indices = [i for i in range(len(self.columns)) if i != self.target]

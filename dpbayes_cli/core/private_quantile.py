@@ -122,7 +122,7 @@ class PrivateBounds(StepLaw):
     Attributes:
         grid: the public grid.
         lower, upper: the quantiles q of the two bounds; lower is None if the lower bound is fixed at ``grid.low``.
-        epsilon: the epsilon of all drawn bounds together, divided equally.
+        epsilon: the epsilon of all drawn bounds together; each bound gets an equal part.
         neighbors: the neighbor relation.
         outside: what happens to numbers beyond the bounds.
         contributions: the largest number k of records of a privacy unit.
@@ -138,7 +138,7 @@ class PrivateBounds(StepLaw):
 
     @property
     def parts(self) -> int:
-        """The number of drawn quantiles."""
+        """The number of drawn bounds."""
         return 1 if self.lower is None else 2
 
     @property
@@ -147,7 +147,7 @@ class PrivateBounds(StepLaw):
         return BoundedRange(self.epsilon, self.parts)
 
     def described(self) -> str:
-        """Return a text that names the quantiles."""
+        """Return a text such as ``quantiles 0.01 and 0.99``."""
         quantiles = [f"{float(q):g}" for q in (self.lower, self.upper) if q is not None]
         return f"quantile{'s' if self.lower is not None else ''} {' and '.join(quantiles)}"
 

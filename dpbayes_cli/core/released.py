@@ -40,7 +40,7 @@ class Payload:
     bounds: tuple[float, float] | None = None
 
     def described(self) -> list[dict[str, Any]]:
-        """Return the components as (name, value, noise_scale) objects."""
+        """Return name, value and noise scale of each component as a JSON object."""
         scales = self.noise.scales(len(self.values))
         return [
             {"name": name, "value": value, "noise_scale": scale}

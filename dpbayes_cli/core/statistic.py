@@ -93,7 +93,7 @@ Cells = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Witness:
-    """Two records whose exchange changes a statistic by its sensitivity.
+    """Two records such that replacing one by the other changes a statistic by its sensitivity.
 
     Attributes:
         record: the cells of one record. None stands for an absent record (add-remove), an invalid text for the null
@@ -107,7 +107,7 @@ class Witness:
 
 @dataclass(frozen=True)
 class Part:
-    """A part of a statistic: consecutive components whose sensitivity is stated separately.
+    """Consecutive components of a statistic, whose sensitivity is stated separately.
 
     Attributes:
         name: the name of the part.
@@ -201,7 +201,7 @@ def for_units(statistic: Statistic, policy: RecordPolicy) -> Statistic:
 
 
 NO_STATISTIC = Statistic((), (), 0, Witness(None, None), 0)
-"""The empty statistic, with sensitivity 0, of a chain that reads records instead of a statistic."""
+"""The empty statistic, for a chain that reads records instead of a statistic."""
 
 
 def evaluate(statistic: Statistic, columns: Sequence[NumericColumn], numbers: Floats) -> tuple[int, ...]:
@@ -221,7 +221,7 @@ def evaluate(statistic: Statistic, columns: Sequence[NumericColumn], numbers: Fl
     values = []
     for expression in statistic.expressions:
         if not isinstance(expression, ProductOf):
-            raise TypeError("a statistic of numbers is made of products")
+            raise TypeError("expected a statistic whose expressions are products of codes")
         terms = valid
         for role in expression.roles:
             terms = terms * (2 * codes[role] - steps[role] if expression.centered else codes[role])
@@ -234,10 +234,9 @@ def evaluate_codes(statistic: Statistic, column: NumericColumn, codes: Mapping[i
     values = []
     for expression in statistic.expressions:
         if not isinstance(expression, ProductOf) or any(role != column.role for role in expression.roles):
-            raise TypeError("a statistic of one column of numbers is made of its powers")
-        power, scale, shift = len(expression.roles), 1, 0
-        if expression.centered:
-            scale, shift = 2, column.steps
+            raise TypeError("expected a statistic whose expressions are powers of one column's codes")
+        power = len(expression.roles)
+        scale, shift = (2, column.steps) if expression.centered else (1, 0)
         values.append(expression.weight * sum(count * (scale * code - shift) ** power for code, count in codes.items()))
     return tuple(values)
 
