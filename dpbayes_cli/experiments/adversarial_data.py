@@ -22,7 +22,7 @@ from dpbayes_cli.privacy.conversions import bounded_range_rdp
 
 SOURCE = "[F] Figure 8"
 _LARGE_EPSILON = Decimal(1000)
-"""At this epsilon the power of the likelihood is 1."""
+"""An epsilon so large that the power of the likelihood is 1."""
 _ORDER = 2.0
 _MIN_SHARE = 0.95
 """The claim requires that the loss reaches at least this share of the worst case."""
@@ -112,7 +112,7 @@ class AdversarialData(Study, frozen=True, kw_only=True):
 
 
 def local_loss(sampler: ScalarSampler, successes: int) -> tuple[float, float]:
-    """Return two measures of the privacy loss of one draw: its largest log ratio and its divergence of order 2.
+    """Return the largest log ratio of the probabilities of one draw, and the Renyi divergence of order 2.
 
     Both are maxima over the neighboring data sets, which have one success more or less.
     """

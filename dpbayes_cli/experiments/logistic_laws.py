@@ -1,6 +1,6 @@
-"""The law that each method of logistic regression draws from, and idealized draws from posteriors.
+"""The law from which each method of logistic regression draws, and approximate draws from posteriors.
 
-There is no way to draw exactly from these posteriors. For simulations only, Metropolis chains approximate exact draws.
+There is no way to draw exactly from these posteriors. Metropolis chains approximate exact draws, for simulations only.
 A chain moves on z = L'(w - mode), where LL' is the Hessian at the mode, so that the law of z is nearly standard normal.
 It starts from a standard normal draw. Its proposals alternate between standard normal draws and Langevin steps, which
 suit heavier tails. Each proposal is accepted or rejected, so that the posterior is invariant.
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _SLOPE = 1.0
 """Upper bound on the norm of the gradient of a record's loss, for rows of norm one."""
 _SCALE = 1.3
-"""Langevin proposals have the sd _SCALE / d^(1/6) in d dimensions; under a normal law 3 of 4 are accepted."""
+"""Langevin proposals have the sd _SCALE / d^(1/6) in d dimensions. Under a normal law 3 of 4 are accepted."""
 _NEWTON_STEPS = 100
 _OUTSIDE = 1e300
 """The potential outside the ball. A chain that starts outside moves freely until it enters the ball for good."""
@@ -98,7 +98,7 @@ class UnitRows(Design):
 
 
 def law_at(method: str, price: Price | None, model: ConvexLossModel, n_records: int) -> LogisticLaw:
-    """Return the law that a method draws from at a privacy cost; without a cost, the true posterior.
+    """Return the law from which a method draws at a privacy cost, or the true posterior if ``price`` is None.
 
     Source: Geumlek, Song and Chaudhuri 2017, Algorithms 4 and 5, and Figure 3; Minami et al. 2016, Theorem 7;
         design notes, posteriors of convex losses.
@@ -135,7 +135,8 @@ def law_at(method: str, price: Price | None, model: ConvexLossModel, n_records: 
 def divergence_of_range(range_: float, order: float) -> float:
     """Return a bound on the Renyi divergence of an order, if log likelihood ratios vary by at most ``range_``.
 
-    Source: Cesar and Rogers 2021. At order 1, pure DP implies range * tanh(range / 2), a bounded range range^2 / 8.
+    Source: Cesar and Rogers 2021. At order 1, pure DP implies the bound R * tanh(R / 2), and bounded range the bound
+        R^2 / 8, where R is ``range_``.
     """
     if order > 1.0:
         return bounded_range_rdp(range_, order)
@@ -186,10 +187,11 @@ class LogisticPosterior(NamedTuple):
 
 
 def draw_posterior(posterior: LogisticPosterior, n_chains: int, steps: int, rng: Any) -> tuple[Floats, float, float]:
-    """Run ``n_chains`` chains of at least four steps per set of records.
+    """Run ``n_chains`` chains of at least four steps for each set of records.
 
-    The results are the last states of the chains, shape (n_sets, width, n_chains); the share of accepted proposals; and
-    the largest R-hat of a coordinate of z over the second half of the steps, pooled over the sets.
+    Returns:
+        The last states of the chains, shape (n_sets, width, n_chains); the share of accepted proposals; and the largest
+        R-hat of a coordinate of z over the second half of the steps, pooled over the sets.
     """
     sets, _, width = posterior.x.shape
     mode = mode_of(posterior)
