@@ -42,7 +42,7 @@ class Langevin(Chain):
     The potential is U(w) = beta * sum_i loss(x_i'w; y_i) + (tau / 2) |w|^2. Each draw comes from an independent chain.
 
     Privacy: ``descent_mu`` states the cost; start, step size and number of steps are public. The chain runs on a
-        lattice, with exact and slightly wider noise, so that the cost also holds in double precision
+        lattice. Its noise is drawn exactly and is slightly wider, so that the cost also holds in double precision
         (``chain_arithmetic``).
     Source: Bok, Su and Altschuler 2024; design notes, posteriors of convex losses.
 

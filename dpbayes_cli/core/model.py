@@ -146,7 +146,7 @@ class Model(ABC):
 
     @property
     def compared(self) -> tuple[int, ...]:
-        """The indices of the parameters whose posteriors with and without noise a simulation compares."""
+        """The indices of the parameters for which a simulation compares the posteriors with and without noise."""
         return (0,)
 
     def exact_moments(self, values: Sequence[int], n_records: int) -> list[tuple[float, float]]:
@@ -159,10 +159,10 @@ class Model(ABC):
     def simulated_histogram(
         self, column: NumericColumn, n_records: int, rng: np.random.Generator
     ) -> tuple[tuple[float, ...], dict[int, int]]:
-        """Draw parameters from the prior and numbers given these; return the parameters and a histogram of the codes.
+        """Draw parameters from the prior, and numbers; return the parameters and a histogram of the numbers' codes.
 
         Args:
-            column: the column, with the public range in which private bounds are chosen as its bounds.
+            column: the column; its bounds are the public range in which private bounds are chosen.
             n_records: how many numbers to draw.
         """
         raise TypeError(f"{self.name} has no bounds that can be chosen privately")

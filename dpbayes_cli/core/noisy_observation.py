@@ -105,7 +105,7 @@ class RecordLaw(ABC):
 
     @abstractmethod
     def complete_data_sd(self, points: Floats, n_records: Floats) -> Floats:
-        """Return the sd of each reported parameter in the posterior given exact data with typical sums.
+        """Return the posterior sd of each reported parameter given exact data with typical sums.
 
         Args:
             points: the parameters that generate the data, shape (..., p).

@@ -92,7 +92,8 @@ Selection = Annotated[
     SelectionKind, option(SAMPLING, "exponential (composes better) or permute-and-flip (for pure epsilon only)")
 ]
 Sweeps = Annotated[
-    Annotated[int, Meta(ge=1, le=100_000)] | None, option(SAMPLING, "sweeps of the chain, all of them paid for [200]")
+    Annotated[int, Meta(ge=1, le=100_000)] | None,
+    option(SAMPLING, "number of sweeps of the chain; each is paid for [200]"),
 ]
 LogWeightEpsilon = Annotated[
     Decimal | None,
@@ -112,7 +113,8 @@ LikelihoodPower = Annotated[
 ]
 ChainSampler = Annotated[Literal["langevin"], option(SAMPLING, "the Markov chain to run: langevin")]
 StepSize = Annotated[
-    Annotated[float, Meta(gt=0.0, le=1e9)] | None, option(SAMPLING, "the step size of the chain, below 2 / M [1 / M]")
+    Annotated[float, Meta(gt=0.0, le=1e9)] | None,
+    option(SAMPLING, "the step size of the chain, below 2 / M for a potential of smoothness M [1 / M]"),
 ]
 NumberOfSteps = Annotated[
     Annotated[int, Meta(ge=1, le=10_000_000)] | None,

@@ -43,7 +43,7 @@ class Sampler(DrawLaw):
     def moments_by_row(self, values: Sequence[int]) -> list[tuple[float, float]]:
         """Return mean and standard deviation of the first parameter of each row of a network's tables.
 
-        For a model without tables, the result has one element, for the first of all parameters.
+        For a model without tables, the result has one element, ``moments``.
         """
         return [self.moments(values)]
 

@@ -96,8 +96,8 @@ class Witness:
     """Two records such that replacing one by the other changes a statistic by its sensitivity.
 
     Attributes:
-        record: the cells of one record. None stands for an absent record (add-remove), an invalid text for the null
-            record.
+        record: the cells of one record. None stands for an absent record (add-remove). Cells with an invalid text
+            stand for the null record.
         neighbor: the cells of the other record, in the same form.
     """
 

@@ -169,7 +169,7 @@ class Calibration(SimulatedStudy, frozen=True, kw_only=True):
                 wide = case.model_on(case.unclamped)
                 same, exact = measures.prior_predictive(wide, n, self.trials, records)
                 if not np.array_equal(same, thetas):
-                    message = "unclamped gives the model other parameters than domain does; only the bounds may differ"
+                    message = "unclamped and domain give the model different parameters; only their bounds may differ"
                     raise SpecError(message, where=f"cases.{point.case}.unclamped")
             of_reference_rng = np.random.default_rng(of_reference)
             reference = measures.non_private_draws(wide, exact, n, self.draws, of_reference_rng)

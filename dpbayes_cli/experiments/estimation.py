@@ -198,7 +198,7 @@ def _estimates(
 
 
 def _by_value(values: Integers, compute: Callable[[int, int], Mapping[str, Any]]) -> Trials:
-    """Call a function with each distinct value and its number of trials; return its results in the order of trials."""
+    """Call ``compute`` with each distinct value and its number of trials; return results in the order of trials."""
     trials: Trials = {}
     for value in np.unique(values):
         at = values == value

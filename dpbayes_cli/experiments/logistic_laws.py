@@ -144,7 +144,7 @@ def divergence_of_range(range_: float, order: float) -> float:
 
 
 def restricted_range(epsilon: float, order: float) -> float:
-    """Return the largest range of log likelihood ratios, rounded down, whose Renyi divergence is at most epsilon."""
+    """Return the largest range, rounded down, at which ``divergence_of_range`` is at most epsilon."""
     most = 4.0 * epsilon + 4.0 * math.sqrt(epsilon) + 4.0
     return bisect_floats(lambda range_: divergence_of_range(range_, order) <= epsilon, 0.0, most)[0]
 
@@ -224,7 +224,7 @@ def draw_posterior(posterior: LogisticPosterior, n_chains: int, steps: int, rng:
 
 
 class _Target:
-    """The potential of z, minus its value at the mode. Predictors in single precision change it by about 1e-4."""
+    """The potential of z, minus its value at the mode. Single precision changes it by about 1e-4."""
 
     def __init__(self, posterior: LogisticPosterior, mode: Floats, back: Floats) -> None:
         self._law, self._mode, self._back = posterior.law, mode[:, :, None], back

@@ -1,6 +1,6 @@
 """Compute the points of a study that its directory lacks, in one or several processes, and write the study's files.
 
-The file of a finished point is named by the digest of everything that the point's results depend on. A killed run can
+The file of a finished point is named by the digest of all inputs that determine the results. A killed run can
 therefore be resumed, and after a change of the study only the points that changed are computed again.
 """
 
@@ -30,7 +30,7 @@ from dpbayes_cli.experiments.study import Study
 from dpbayes_cli.spec.yaml_reader import read_spec_file
 
 Progress = Callable[[GridPoint, float, int, int], None]
-"""A function of a computed point, the seconds it took, the number of finished points, and the number of all points."""
+"""A function that is called with a point, its seconds, the number of finished points, and the number of all points."""
 _STUDY, _CELLS = "study.yaml", "cells"
 
 
