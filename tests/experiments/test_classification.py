@@ -70,15 +70,9 @@ def mean(outcome: PointOutcome, measure: str) -> float:
     return require_type(outcome.measures[measure], float)
 
 
-# --- from the file to the results ------------------------------------------------------------------------------------
-
-
 def test_more_trials_begin_with_the_same_records() -> None:
     few, many = (Alone(FEATURES, "non-private", trials=trials).records for trials in ("2", "5"))
     assert np.array_equal(few.counts, many.counts[:2])
-
-
-# --- records from files ----------------------------------------------------------------------------------------------
 
 
 def test_files_are_found_beside_the_study_and_counted_once_a_case(tmp_path: Path) -> None:
@@ -102,9 +96,6 @@ def test_files_are_found_beside_the_study_and_counted_once_a_case(tmp_path: Path
     assert study.grid()[0].digest != first.digest, "another file is another point"
 
 
-# --- what is refused -------------------------------------------------------------------------------------------------
-
-
 def test_what_cannot_be_priced_or_read_is_refused_at_the_start(tmp_path: Path) -> None:
     weighted = {**FEATURES["domain"]["variables"], "a": {**BINARY, "weight": "2"}}
     case = {**FEATURES, "domain": {"target": "y", "variables": weighted}}
@@ -113,8 +104,6 @@ def test_what_cannot_be_priced_or_read_is_refused_at_the_start(tmp_path: Path) -
     with pytest.raises(SourceError, match=r"cannot read .*missing\.csv"):
         Alone(files_case(tmp_path / "missing.csv", tmp_path / "missing.csv"), "laplace")
 
-
-# --- what is measured ------------------------------------------------------------------------------------------------
 
 CLEAR_CASE = {**FEATURES, "n_train": "400", "n_test": "200", "prior": {"concentration": "0.3"}}
 
@@ -193,9 +182,6 @@ def test_the_non_private_posterior_is_the_conjugate_one() -> None:
         total = shape.sum(axis=-1, keepdims=True)
         np.testing.assert_allclose(drawn.mean(axis=0), shape / total, atol=5.0 * 0.5 / 4000**0.5)
         np.testing.assert_allclose(drawn.sum(axis=-1), 1.0)
-
-
-# --- posterior sampling ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("a", "b"), [(1.0, 1.0), (0.3, 0.3), (40.0, 3.0), (3.0, 40.0), (2000.0, 9.0), (9.0, 2000.0)])

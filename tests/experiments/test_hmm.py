@@ -73,9 +73,6 @@ def point_of(study: HiddenMarkovModels, *place: Any) -> GridPoint:
     return next(each for each in study.grid() if (each["states"], each["epsilon"], each["method"]) == place)
 
 
-# --- what is held out ------------------------------------------------------------------------------------------------
-
-
 def test_what_is_held_out_is_not_learned_from(records: Path) -> None:
     study = study_of(records)
     trials = study.trials_of(point_of(study, 2, None, "non-private"))
@@ -131,9 +128,6 @@ def test_the_likelihood_is_that_of_brute_force(n_states_draws: int) -> None:
     assert trial.log_likelihood(HmmPrediction(emissions, states)) == pytest.approx(expected / 6.0)
 
 
-# --- the price of a draw ---------------------------------------------------------------------------------------------
-
-
 def test_no_two_records_exceed_the_range_and_two_attain_it() -> None:
     sizes, least = (2, 3), (0.05, 0.02)
     allowed = 2.0 * sum(map(row_range, sizes, least))
@@ -162,9 +156,6 @@ def test_all_sweeps_are_paid_for_at_the_power_of_the_mechanism(records: Path) ->
     assert 1.0 <= plan.parameters["likelihood_power"] * 6 * 4.0 * each < 1.1
     assert powers["ops"] == pytest.approx(1.0 / (2.0 * sum(map(row_range, (2, 3), (0.01, 0.01)))))
     assert powers["laplace"] is None
-
-
-# --- chains in floats ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("shape", [(3.0, 5.0), (0.4, 0.7), (1.0, 400.0)])
@@ -223,9 +214,6 @@ def test_neighboring_states_say_what_they_know_of_a_state() -> None:
     np.testing.assert_allclose(first, np.array([0.6 * 0.1, 0.4 * 0.7]) / 0.34)
     np.testing.assert_allclose(middle, np.array([0.9 * 0.1, 0.1 * 0.7]) / 0.16)
     np.testing.assert_allclose(last, [0.3, 0.7])
-
-
-# --- the study of the paper ------------------------------------------------------------------------------------------
 
 
 def planted(model: Hmm, monkeypatch: pytest.MonkeyPatch) -> Any:

@@ -26,19 +26,11 @@ from tests.experiments.studies import (
     LOGISTIC,
     UTILITY,
     changed,
-    write_records,
 )
 
 BINARY = {"values": ["0", "1"]}
 FEATURES = CLASSIFICATION["cases"]["features"]
 FEATURE = {"kind": {"values": ["x", "y"]}}
-
-
-@pytest.fixture(scope="module")
-def records(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    place = tmp_path_factory.mktemp("records")
-    write_records(place)
-    return place
 
 
 def test_defaults_and_exact_prices_are_written_out() -> None:
