@@ -7,7 +7,7 @@ between them is computed from the same histogram, in integers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
@@ -192,25 +192,22 @@ class PrivateBounds(StepLaw):
         Privacy: see the class; only the two edges are returned.
         Source: see the class.
         """
-        cumulative = self.grid.cumulative(histogram)
-        upper = 1 + self.weights(self.upper, cumulative, 1, self.grid.last).draw(1)[0]
-        if self.lower is None:
-            return 0, upper
-        return self.weights(self.lower, cumulative, 0, upper - 1).draw(1)[0], upper
+        return self._choose(histogram, lambda *edges: self.weights(*edges).draw(1)[0])
 
     def simulate(self, histogram: Histogram, rng: np.random.Generator) -> tuple[int, int]:
         """Draw bounds in floats, for simulations only."""
-        cumulative = self.grid.cumulative(histogram)
-        upper = 1 + self._simulated(self.upper, cumulative, 1, self.grid.last, rng)
-        return (0 if self.lower is None else self._simulated(self.lower, cumulative, 0, upper - 1, rng)), upper
-
-    def _simulated(
-        self, quantile: Fraction, cumulative: list[int], first: int, last: int, rng: np.random.Generator
-    ) -> int:
         import numpy as np
 
-        losses = np.array(self._losses(quantile, cumulative, first, last), dtype=np.float64)
-        return int(np.argmax(rng.gumbel(size=len(losses)) - float(self.power(quantile)) * losses))
+        def draw(quantile: Fraction, cumulative: list[int], first: int, last: int) -> int:
+            losses = np.array(self._losses(quantile, cumulative, first, last), dtype=np.float64)
+            return int(np.argmax(rng.gumbel(size=len(losses)) - float(self.power(quantile)) * losses))
+
+        return self._choose(histogram, draw)
+
+    def _choose(self, histogram: Histogram, draw: Callable[[Fraction, list[int], int, int], int]) -> tuple[int, int]:
+        cumulative = self.grid.cumulative(histogram)
+        upper = 1 + draw(self.upper, cumulative, 1, self.grid.last)
+        return (0 if self.lower is None else draw(self.lower, cumulative, 0, upper - 1)), upper
 
     def _losses(self, quantile: Fraction, cumulative: list[int], first: int, last: int) -> list[int]:
         """Return |b F - a m|, where q = a / b, for the edges first..last, minus the smallest of these losses."""

@@ -330,13 +330,10 @@ def second_moments(columns: Sequence[NumericColumn], policy: RecordPolicy) -> St
         names.append("valid")
         expressions.append(ProductOf((), scale**2))
     top = tuple(column.cell(1.0) for column in columns)
-    one = scale**4
-    if policy.neighbors is Neighbors.ADD_REMOVE:
-        norm = size * (2 * size - 1)
-        return Statistic(tuple(names), tuple(expressions), size**2 * scale**2, Witness(top, None), norm * one)
-    down = tuple(column.cell(0.5 if i else 0.0) for i, column in enumerate(columns))
-    half = tuple(column.cell(0.0 if i < size // 2 else 1.0) for i, column in enumerate(columns))
-    norm = 4 * (size**2 - size % 2)
-    return Statistic(
-        tuple(names), tuple(expressions), size**2 * scale**2, Witness(top, down), norm * one, Witness(top, half)
-    )
+    witness, witness_l2, squared = Witness(top, None), None, size * (2 * size - 1)
+    if policy.neighbors is not Neighbors.ADD_REMOVE:
+        down = tuple(column.cell(0.5 if i else 0.0) for i, column in enumerate(columns))
+        half = tuple(column.cell(0.0 if i < size // 2 else 1.0) for i, column in enumerate(columns))
+        witness, witness_l2, squared = Witness(top, down), Witness(top, half), 4 * (size**2 - size % 2)
+    l1, l2_squared = size**2 * scale**2, squared * scale**4
+    return Statistic(tuple(names), tuple(expressions), l1, witness, l2_squared, witness_l2)

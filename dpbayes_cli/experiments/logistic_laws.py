@@ -20,6 +20,7 @@ from scipy.special import expit
 
 from dpbayes_cli.core.columns import NumericColumn
 from dpbayes_cli.core.design import Design
+from dpbayes_cli.core.langevin import Normals
 from dpbayes_cli.mechanisms.samplers.langevin_calibration import BELOW_TARGET, UNTEMPERED, Calibrator, LangevinOptions
 from dpbayes_cli.privacy import noisy_descent
 from dpbayes_cli.privacy.conversions import bisect_floats, bounded_range_rdp
@@ -149,20 +150,19 @@ def restricted_range(epsilon: float, order: float) -> float:
     return bisect_floats(lambda range_: divergence_of_range(range_, order) <= epsilon, 0.0, most)[0]
 
 
-class FromTheEnd:
-    """Standard normal numbers for a chain: chains of different lengths use the same numbers in their last steps.
+def normals_from_the_end(rng: np.random.Generator, steps: int) -> Normals:
+    """Return a source of normal numbers for a chain; chains of different lengths get equal numbers in the last steps.
 
     Two chains with nearly the same step size then end nearly in the same place, and differ by their laws alone.
     """
+    left: list[Floats] = []
 
-    def __init__(self, rng: np.random.Generator, steps: int) -> None:
-        self._rng, self._left, self._drawn = rng, steps, np.zeros(0)
+    def normals(shape: tuple[int, ...]) -> Floats:
+        if not left:
+            left.extend(rng.standard_normal((steps, *shape)))
+        return left.pop()
 
-    def __call__(self, shape: tuple[int, ...]) -> Floats:
-        if not self._drawn.size:
-            self._drawn = self._rng.standard_normal((self._left, *shape))
-        self._left -= 1
-        return np.asarray(self._drawn[self._left])
+    return normals
 
 
 class LogisticPosterior(NamedTuple):

@@ -251,7 +251,7 @@ class LogisticRegressions(SimulatedStudy, frozen=True, kw_only=True):
         drawn = []
         for x, y, seed in zip(records.x, records.y, point.noise_seed().spawn(n_sets), strict=True):
             matrix = DesignMatrix(DesignRows(model.design, model.target), len(y), len(y), [(x, y)])
-            normals = laws.FromTheEnd(np.random.default_rng(seed), steps)
+            normals = laws.normals_from_the_end(np.random.default_rng(seed), steps)
             drawn.append(chain.draw(matrix, self.trials if n_sets == 1 else 1, normals).T)
         return np.array(drawn)
 
