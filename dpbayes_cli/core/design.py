@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from dpbayes_cli.core.columns import Column, NumericColumn
+from dpbayes_cli.privacy.lazy_numpy import np
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
@@ -47,8 +48,6 @@ class Feature:
 
     def scaled(self, codes: Integers) -> Floats:
         """Return the numbers that codes stand for, scaled to [-1, 1], shape (n_records,)."""
-        import numpy as np
-
         column = self.column
         if not isinstance(column, NumericColumn):
             raise TypeError("levels become indicators, not scaled numbers")
@@ -132,8 +131,6 @@ class Design:
         return self._sparse_rows(codes)
 
     def _dense_rows(self, codes: Integers, n_records: int) -> Any:
-        import numpy as np
-
         precision = np.float64 if n_records * self.width <= _MAX_DOUBLE_ENTRIES else np.float32
         rows = np.zeros((len(codes), self.width), dtype=precision)
         squared_norms = np.zeros(len(codes))
@@ -153,7 +150,6 @@ class Design:
         return rows
 
     def _sparse_rows(self, codes: Integers) -> Any:
-        import numpy as np
         from scipy.sparse import csr_array
 
         n = len(codes)
@@ -174,8 +170,6 @@ class Design:
         return csr_array((values.ravel(), positions.ravel(), starts), shape=(n, self.width))
 
     def _clipping_factors(self, squared_norms: Floats) -> Floats:
-        import numpy as np
-
         factors = self.radius * _CLIPPING_MARGIN / np.maximum(np.sqrt(squared_norms), 1e-300)
         return np.asarray(np.minimum(1.0, factors), dtype=np.float64)
 
@@ -233,8 +227,6 @@ class DesignMatrix:
 
     def targets(self, codes: Integers) -> Floats:
         """Return the target of each record: the code of its level, or its number scaled from the bounds to [-1, 1]."""
-        import numpy as np
-
         if isinstance(self.rows.target, NumericColumn):
             return Feature(self.rows.target).scaled(codes)
         return np.asarray(codes, dtype=np.float64)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from dpbayes_cli.core.columns import Column, CutColumn
+from dpbayes_cli.privacy.lazy_numpy import np
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Integers
@@ -27,8 +28,6 @@ class CodedColumns:
 
     def memory(self, n_records: int) -> int:
         """Return how many bytes ``n_records`` records take."""
-        import numpy as np
-
         return n_records * sum(int(np.dtype(code_type(len(column.levels))).itemsize) for column in self.columns)
 
 
@@ -60,14 +59,10 @@ class EncodedRecords:
 
     def columns(self) -> list[Integers]:
         """Return the codes of each column, shape (n_records,)."""
-        import numpy as np
-
         empty = [np.empty(0, dtype=code_type(len(column.levels))) for column in self.rows.columns]
         return [np.concatenate(parts) for parts in zip(empty, *self.blocks, strict=True)]
 
 
 def code_type(n_levels: int) -> Any:
     """Return the smallest NumPy type that fits the codes of ``n_levels`` levels."""
-    import numpy as np
-
     return np.min_scalar_type(max(n_levels - 1, 0)).type

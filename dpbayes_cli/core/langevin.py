@@ -17,6 +17,7 @@ from dpbayes_cli.core.released import Draws
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.core.statistic import ExactEvidence
 from dpbayes_cli.privacy.chain_arithmetic import MAX_CHUNK_RECORDS, SLOPE_ERROR, ChainArithmetic, chain_arithmetic
+from dpbayes_cli.privacy.lazy_numpy import np
 from dpbayes_cli.privacy.secret_normals import LOG_ERROR, RoundedNormals
 
 if TYPE_CHECKING:
@@ -73,8 +74,6 @@ class Langevin(Chain):
     @cached_property
     def arithmetic(self) -> ChainArithmetic:
         """The lattice and the noise of the chain as it runs in floating point."""
-        import numpy as np
-
         curvature = self.loss.curvature_bound * self.row_norm**2 * self.n_records
         return chain_arithmetic(
             width=self.width,
@@ -125,16 +124,12 @@ class Langevin(Chain):
             normals: for simulations only: a function that draws standard normal numbers of a given shape, in place of
                 the secret generator.
         """
-        import numpy as np
-
         for iterate in self.iterates(matrix, size, normals):  # noqa: B007 - the last one
             pass
         return np.asarray(np.round(iterate / self.grid) * self.grid + 0.0).T  # + 0.0: no negative zero
 
     def iterates(self, matrix: DesignMatrix, size: int, normals: Normals | None = None) -> Iterator[Floats]:
         """Yield the iterates of independent chains, shape (width, size); only the last may be released."""
-        import numpy as np
-
         lattice = self.arithmetic.lattice
         scale = self.arithmetic.noise / lattice
         noise = RoundedNormals(scale) if normals is None else lambda shape: np.rint(scale * normals(shape))
@@ -147,8 +142,6 @@ class Langevin(Chain):
 
     def noiseless_step(self, gradient: Gradient, w: Floats) -> Floats:
         """Return the next point of each chain before noise is added, rounded to the lattice, shape (width, size)."""
-        import numpy as np
-
         lattice, reach = self.arithmetic.lattice, self.arithmetic.reach
         w = np.clip(w, -reach, reach)
         drift = self.likelihood_power * gradient(w) + self.tau * w
@@ -169,8 +162,6 @@ class Gradient:
     """
 
     def __init__(self, matrix: DesignMatrix, loss: Loss, stack: ExitStack, chains: int = 1) -> None:
-        import numpy as np
-
         self._loss = loss
         dense = matrix.rows.design.dense
         entries = sum(len(y) for _, y in matrix.blocks) * matrix.rows.design.entries_per_row
@@ -187,8 +178,6 @@ class Gradient:
 
     def __call__(self, w: Floats) -> Floats:
         """Return the gradient at each point; points and gradients have the shape (width, size)."""
-        import numpy as np
-
         single = w.shape[1] == 1
         points = w[:, 0] if single else w
 

@@ -7,6 +7,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from dpbayes_cli.privacy.lazy_numpy import np
+
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
 
@@ -50,8 +52,6 @@ class LogisticLoss(Loss):
 
     def value(self, t: Floats, y: Floats) -> Floats:
         """Return log(1 + exp(t)) - y t."""
-        import numpy as np
-
         return np.logaddexp(0.0, t) - y * t
 
     def slope(self, t: Floats, y: Floats) -> Floats:
@@ -74,7 +74,6 @@ class ProbitLoss(Loss):
 
     def value(self, t: Floats, y: Floats) -> Floats:
         """Return t Phi(t) + phi(t) - y t."""
-        import numpy as np
         from scipy.special import ndtr
 
         return t * ndtr(t) + np.exp(-0.5 * t * t) / math.sqrt(2.0 * math.pi) - y * t
@@ -112,16 +111,12 @@ class HuberLoss(Loss):
 
     def value(self, t: Floats, y: Floats) -> Floats:
         """Return the loss."""
-        import numpy as np
-
         r = np.abs(t - y) / self.scale
         inside = np.minimum(r, self.threshold)
         return inside * (r - inside / 2.0)
 
     def slope(self, t: Floats, y: Floats) -> Floats:
         """Return the clipped residual, divided by the scale."""
-        import numpy as np
-
         return np.clip((t - y) / self.scale, -self.threshold, self.threshold) / self.scale
 
 
@@ -153,8 +148,6 @@ class QuantileLoss(Loss):
 
     def value(self, t: Floats, y: Floats) -> Floats:
         """Return the mean pinball loss of r + U."""
-        import numpy as np
-
         r = (t - y) / self.scale
         inside = np.clip(r, -self.smoothing, self.smoothing)
         positive = np.square(inside + self.smoothing) / (4.0 * self.smoothing) + np.maximum(r - self.smoothing, 0.0)
@@ -162,8 +155,6 @@ class QuantileLoss(Loss):
 
     def slope(self, t: Floats, y: Floats) -> Floats:
         """Return (P(r + U > 0) - level) / scale, where U is uniform on [-smoothing, smoothing]."""
-        import numpy as np
-
         share = np.clip(0.5 + (t - y) / (2.0 * self.smoothing * self.scale), 0.0, 1.0)
         return (share - self.level) / self.scale
 
@@ -188,15 +179,11 @@ class SmoothHingeLoss(Loss):
 
     def value(self, t: Floats, y: Floats) -> Floats:
         """Return the loss."""
-        import numpy as np
-
         shortfall = 1.0 - (2.0 * y - 1.0) * t
         inside = np.clip(shortfall, 0.0, self.smoothing)
         return inside * inside / (2.0 * self.smoothing) + np.maximum(shortfall - self.smoothing, 0.0)
 
     def slope(self, t: Floats, y: Floats) -> Floats:
         """Return the slope with respect to t."""
-        import numpy as np
-
         sign = 2.0 * y - 1.0
         return -sign * np.clip((1.0 - sign * t) / self.smoothing, 0.0, 1.0)

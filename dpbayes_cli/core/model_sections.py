@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from dpbayes_cli.core.columns import Column, CutColumn
 from dpbayes_cli.privacy.dag import Network
+from dpbayes_cli.privacy.lazy_numpy import np
 
 
 @dataclass(frozen=True)
@@ -52,8 +53,6 @@ class NetworkTables(ModelSection):
 
     def split(self, values: Any) -> list[Any]:
         """Split an array of all cells along its last axis; return one array for each table, in the table's shape."""
-        import numpy as np
-
         parts = np.split(values, np.cumsum(self.network.n_cells)[:-1], axis=-1)
         return [part.reshape(*part.shape[:-1], *self.network.shape(i)) for i, part in enumerate(parts)]
 
@@ -94,8 +93,6 @@ class StatesOverTime(ModelSection):
             The emissions of each feature, shape (..., n_states, n_values); the transition matrix, shape (..., n_states,
             n_states), whose rows add up to one; and the probabilities of the first state, shape (..., n_states).
         """
-        import numpy as np
-
         k, sizes = self.states, [len(column.levels) for column in self.features]
         *emissions, transition, initial = np.split(values, np.cumsum([*(k * size for size in sizes), k * k]), axis=-1)
         lead = values.shape[:-1]

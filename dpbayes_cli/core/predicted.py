@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+from dpbayes_cli.privacy.lazy_numpy import np
+
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
 
@@ -57,8 +59,6 @@ class Prediction(ABC):
 
     def joined(self, others: Sequence[Self]) -> Self:
         """Return these predictions followed by others."""
-        import numpy as np
-
         parts = [self, *others]
         names = [item.name for item in fields(self) if isinstance(getattr(self, item.name), np.ndarray)]
         return replace(self, **{name: np.concatenate([getattr(part, name) for part in parts]) for name in names})
@@ -96,8 +96,6 @@ class ClassProbabilities(ClassPrediction):
     @property
     def labels(self) -> list[str]:
         """The most probable class of each record, the first in a tie; an empty text if there is no prediction."""
-        import numpy as np
-
         known = ~np.isnan(self.values).any(axis=1)
         best = np.where(known, np.nan_to_num(self.values).argmax(axis=1), -1)
         return [self.levels[k] if k >= 0 else "" for k in best.tolist()]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.columns import AnyColumn, NumericColumn
 from dpbayes_cli.core.predicted import LEVELS, Prediction, PredictiveLaws
+from dpbayes_cli.privacy.lazy_numpy import np
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
@@ -92,8 +93,6 @@ class IntervalPredictor(Predictor):
 
     def predict(self, codes: Integers) -> PredictiveLaws:
         """Return means, standard deviations and quantiles; see ``Predictor``."""
-        import numpy as np
-
         valid, features = self._features(codes)
         table = np.full((len(codes), 2 + len(LEVELS)), np.nan)
         if len(valid):
@@ -103,8 +102,6 @@ class IntervalPredictor(Predictor):
 
     def log_densities(self, codes: Integers, targets: Floats) -> Floats | None:
         """Return log predictive densities, NaN if the target or a feature is missing; see ``Predictor``."""
-        import numpy as np
-
         valid, features = self._features(codes)
         known = np.isfinite(targets[valid])
         densities = self.feature_log_densities(features[known], targets[valid][known])
@@ -115,8 +112,6 @@ class IntervalPredictor(Predictor):
         return all_densities
 
     def _features(self, codes: Integers) -> tuple[Integers, Floats]:
-        import numpy as np
-
         indices = [i for i in range(len(self.columns)) if i != self.target]
         valid = np.flatnonzero((codes[:, indices] >= 0).all(axis=1))
         features = codes[valid][:, indices].astype(np.float64)

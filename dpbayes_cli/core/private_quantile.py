@@ -12,17 +12,14 @@ from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from itertools import accumulate
-from typing import TYPE_CHECKING
 
 from dpbayes_cli.core.columns import NumericColumn, Outside, RecordPolicy
 from dpbayes_cli.core.statistic import CodeCounts, Statistic, Witness, for_units
 from dpbayes_cli.privacy.grid import EXACT, GRID_SLACK, CellWeights, cell_weights
 from dpbayes_cli.privacy.kinds import BoundedRange
+from dpbayes_cli.privacy.lazy_numpy import np
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.step_law import StepLaw
-
-if TYPE_CHECKING:
-    import numpy as np
 
 _HISTOGRAM_STEPS = 1 << 18
 _MIN_SUBSTEPS = 16
@@ -177,8 +174,6 @@ class PrivateBounds(StepLaw):
 
     def weights(self, quantile: Fraction, cumulative: list[int], first: int, last: int) -> CellWeights:
         """Return the integer weights of the edges first..last, given the exact cumulative counts at all edges."""
-        import numpy as np
-
         power, losses = self.power(quantile), self._losses(quantile, cumulative, first, last)
 
         def exact(cell: int) -> Decimal:
@@ -196,7 +191,6 @@ class PrivateBounds(StepLaw):
 
     def simulate(self, histogram: Histogram, rng: np.random.Generator) -> tuple[int, int]:
         """Draw bounds in floats, for simulations only."""
-        import numpy as np
 
         def draw(quantile: Fraction, cumulative: list[int], first: int, last: int) -> int:
             losses = np.array(self._losses(quantile, cumulative, first, last), dtype=np.float64)

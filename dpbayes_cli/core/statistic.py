@@ -9,6 +9,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Protocol
 
 from dpbayes_cli.core.columns import NumericColumn, RecordPolicy
+from dpbayes_cli.privacy.lazy_numpy import np
 from dpbayes_cli.privacy.neighbors import Neighbors
 
 if TYPE_CHECKING:
@@ -212,8 +213,6 @@ def evaluate(statistic: Statistic, columns: Sequence[NumericColumn], numbers: Fl
         columns: the columns of the statistic's roles.
         numbers: shape (n_records, n_columns).
     """
-    import numpy as np
-
     coded = [column.codes(numbers[:, i]) for i, column in enumerate(columns)]
     valid = np.prod([mask for _, mask in coded], axis=0)
     codes = {column.role: codes for column, (codes, _) in zip(columns, coded, strict=True)}
@@ -255,8 +254,6 @@ def count_cells(statistic: Statistic, roles: Sequence[str], codes: Integers) -> 
         roles: the role of each column.
         codes: the codes of records, -1 for an invalid cell, shape (n_records, n_roles).
     """
-    import numpy as np
-
     index = {role: i for i, role in enumerate(roles)}
     whole = (codes >= 0).all(axis=1)
     tables = []
