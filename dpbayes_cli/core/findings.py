@@ -59,12 +59,8 @@ def of_clamped_normal(column: str, mean: float, variance: float, lower: float, u
     """Return the mean of a normal law after clamping to the bounds; None if few numbers are beyond the bounds.
 
     The model reports the mean of the normal law before clamping. If many numbers equal a bound, for example if many are
-    zero, the two means differ, and only the mean after clamping describes the numbers as they were recorded.
-
-    Args:
-        column: the name of the column; empty for the only column.
-        mean, variance: the estimates of the normal law.
-        lower, upper: the bounds.
+    zero, the two means differ, and only the mean after clamping describes the numbers as they were recorded. An empty
+    ``column`` stands for the only column.
     """
     beyond = share_beyond(mean, variance, lower, upper)
     if beyond <= _NOTICEABLE:

@@ -119,7 +119,6 @@ class Langevin(Chain):
         """Run independent chains and return their last iterates, shape (size, width).
 
         Args:
-            matrix: rows and targets.
             size: the number of chains.
             normals: for simulations only: a function that draws standard normal numbers of a given shape, in place of
                 the secret generator.
@@ -155,8 +154,6 @@ class Gradient:
     the number of pieces (Ogita, Rump and Oishi 2005).
 
     Args:
-        matrix: rows and targets.
-        loss: the loss of the linear predictor.
         stack: the exit stack that shuts down the threads.
         chains: the number of points at which gradients are computed at once.
     """

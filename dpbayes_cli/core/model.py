@@ -112,8 +112,7 @@ class Model(ABC):
 
     @abstractmethod
     def predictive(self, mean: Sequence[float]) -> dict[str, float]:
-        """Return the posterior predictive law of a new record: a probability for each level, or the ``mean`` of a
-        number.
+        """Return the predictive law of a new record: a probability for each level, or the ``mean`` of a number.
 
         Args:
             mean: the posterior means of the reported parameters.
@@ -181,10 +180,7 @@ class Model(ABC):
         return ()
 
     def predicted_column(self, requested: str | None) -> int:
-        """Return the index of the column that is predicted from the others.
-
-        Args:
-            requested: the name that ``--target`` gives, or None.
+        """Return the index of the column that is predicted from the others; ``requested`` is the value of ``--target``.
 
         Raises:
             SpecError: the model predicts no column, there is no such column, or a column must be named.
@@ -198,12 +194,7 @@ class Model(ABC):
         )
 
     def predictor(self, column: int, draws: Floats) -> Predictor:
-        """Return the predictor of a column of new records.
-
-        Args:
-            column: the index that ``predicted_column`` returned.
-            draws: draws of the reported parameters, shape (n_draws, n_parameters).
-        """
+        """Return the predictor of the column with this index; ``draws`` has the shape (n_draws, n_parameters)."""
         raise TypeError(f"{self.name} predicts no column")
 
     def held_out(self) -> HeldOutLikelihood | None:
@@ -231,9 +222,7 @@ class NoisyStatistics(BoundedStatistics):
         """Return the noisy observation from which the posterior is inferred.
 
         Args:
-            policy: the policy under which the statistics were released.
-            released: the privatized components of the statistic.
-            noise: the law of the noise in ``released``.
+            released: the privatized components of the statistic, with ``noise``.
             n_records: the public number of records; None if it is private.
         """
 

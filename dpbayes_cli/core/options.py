@@ -22,13 +22,7 @@ Check = Callable[[Decimal], None]
 
 
 def option(section: str, description: str, check: Check | None = None) -> Meta:
-    """Return the metadata of an option.
-
-    Args:
-        section: the section of the spec: ``privacy``, ``sampling`` or ``inference``.
-        description: the help text.
-        check: a function that refuses a decimal out of range.
-    """
+    """Return the metadata of an option: its section of the spec, its help text, and a check of decimals."""
     return Meta(description=description, extra={"section": section, "check": check})
 
 

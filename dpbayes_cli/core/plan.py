@@ -41,10 +41,7 @@ class Sampler(DrawLaw):
         """Return the mean and the standard deviation of a draw's first parameter, which plans show."""
 
     def moments_by_row(self, values: Sequence[int]) -> list[tuple[float, float]]:
-        """Return mean and standard deviation of the first parameter of each row of a network's tables.
-
-        For a model without tables, the result has one element, ``moments``.
-        """
+        """Return the ``moments`` of the first entry of each row of a network's tables; one element without tables."""
         return [self.moments(values)]
 
     def nonprivate_sd(self, values: Sequence[int]) -> float | None:

@@ -123,13 +123,7 @@ class IntervalPredictor(Predictor):
 
 
 def fixed_target(model: str, names: Sequence[str], index: int, requested: str | None) -> int:
-    """Return the index of the target of a model that predicts one column only.
-
-    Args:
-        model: the name of the model.
-        names: the names of the model's columns.
-        index: the index of the target.
-        requested: the name that ``--target`` gives, or None.
+    """Return the index of the target of a model that predicts one column only; ``requested`` is the value of --target.
 
     Raises:
         SpecError: a target was requested, even if it is the target of the model.

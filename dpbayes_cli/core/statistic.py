@@ -206,12 +206,9 @@ NO_STATISTIC = Statistic((), (), 0, Witness(None, None), 0)
 
 
 def evaluate(statistic: Statistic, columns: Sequence[NumericColumn], numbers: Floats) -> tuple[int, ...]:
-    """Evaluate a statistic of numbers without a data engine, for simulations and as a reference for tests.
+    """Evaluate a statistic of products of codes without a data engine, for simulations and as a reference for tests.
 
-    Args:
-        statistic: a statistic whose expressions are products of codes.
-        columns: the columns of the statistic's roles.
-        numbers: shape (n_records, n_columns).
+    ``numbers`` has the shape (n_records, n_columns).
     """
     coded = [column.codes(numbers[:, i]) for i, column in enumerate(columns)]
     valid = np.prod([mask for _, mask in coded], axis=0)
@@ -247,12 +244,9 @@ def can_be_null(policy: RecordPolicy, *columns: NumericColumn) -> bool:
 
 
 def count_cells(statistic: Statistic, roles: Sequence[str], codes: Integers) -> tuple[int, ...]:
-    """Evaluate a statistic of tables without a data engine, for simulations and as a reference for tests.
+    """Evaluate a statistic of contingency tables without a data engine, for simulations and as a reference for tests.
 
-    Args:
-        statistic: a statistic whose expressions are contingency tables, with or without a transform.
-        roles: the role of each column.
-        codes: the codes of records, -1 for an invalid cell, shape (n_records, n_roles).
+    ``codes`` are the codes of records, -1 for an invalid cell, shape (n_records, n_roles).
     """
     index = {role: i for i, role in enumerate(roles)}
     whole = (codes >= 0).all(axis=1)

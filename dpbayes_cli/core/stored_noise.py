@@ -15,7 +15,6 @@ def parse_noise(stored: Mapping[str, Any], scales: Sequence[float]) -> NoiseLaw:
     """Return the noise law whose stored form ``NoiseLaw.serialize`` wrote.
 
     Args:
-        stored: the stored form.
         scales: the noise scale of each component, which the document states separately from the law.
 
     Raises:

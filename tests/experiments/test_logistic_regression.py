@@ -20,13 +20,10 @@ from dpbayes_cli.experiments.logistic_laws import (
     restricted_range,
 )
 from dpbayes_cli.experiments.logistic_regression import LogisticRegressions
-from dpbayes_cli.experiments.study import build_study, read_study
+from dpbayes_cli.experiments.study import build_study
 from dpbayes_cli.privacy.conversions import bounded_range_rdp, gaussian_delta
 from dpbayes_cli.privacy.noisy_descent import descent_mu, minami_likelihood_power, mu_of_statement
-from tests.conftest import ROOT
 from tests.experiments.studies import LOGISTIC
-
-CONFIG = ROOT / "configs" / "experiments" / "logistic-regression.yaml"
 
 
 def study_of(place: Path, **changes: Any) -> LogisticRegressions:
@@ -116,11 +113,3 @@ def test_a_released_chain_is_near_its_posterior(records: Path) -> None:
     away = chain.trials["nll"] - exact.trials["nll"]
     assert abs(away.mean()) <= 5.0 * away.std() / math.sqrt(60) + 0.01
     assert float(str(exact.measures["error"])) < float(str(exact.measures["commonest"]))
-
-
-def test_the_study_of_the_paper_is_valid() -> None:
-    study = require_type(read_study(CONFIG), LogisticRegressions)
-    grid = study.grid()
-    assert {name: case.n_learned for name, case in study.cases.items()} == {"abalone": 2784, "adult": 32_561}
-    assert len(grid) == 2 * (1 + 3 * 7 * 4 + 4 * 2)
-    assert {case.beta for case in study.cases.values()} == {0.001}
