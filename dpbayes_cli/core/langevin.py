@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
@@ -116,19 +116,13 @@ class Langevin(Chain):
         return Draws(tuple(tuple(point) for point in drawn.tolist()))
 
     def draw(self, matrix: DesignMatrix, size: int, normals: Normals | None = None) -> Floats:
-        """Run independent chains and return their last iterates, shape (size, width).
+        """Run independent chains and return their last iterates, shape (size, width); no other may be released.
 
         Args:
             size: the number of chains.
             normals: for simulations only: a function that draws standard normal numbers of a given shape, in place of
                 the secret generator.
         """
-        for iterate in self.iterates(matrix, size, normals):  # noqa: B007 - the last one
-            pass
-        return np.asarray(np.round(iterate / self.grid) * self.grid + 0.0).T  # + 0.0: no negative zero
-
-    def iterates(self, matrix: DesignMatrix, size: int, normals: Normals | None = None) -> Iterator[Floats]:
-        """Yield the iterates of independent chains, shape (width, size); only the last may be released."""
         lattice = self.arithmetic.lattice
         scale = self.arithmetic.noise / lattice
         noise = RoundedNormals(scale) if normals is None else lambda shape: np.rint(scale * normals(shape))
@@ -137,7 +131,7 @@ class Langevin(Chain):
             gradient = Gradient(matrix, self.loss, stack, size)
             for _ in range(self.n_steps):
                 w = self.noiseless_step(gradient, w) + lattice * noise(w.shape)
-                yield w
+        return np.asarray(np.round(w / self.grid) * self.grid + 0.0).T  # + 0.0: no negative zero
 
     def noiseless_step(self, gradient: Gradient, w: Floats) -> Floats:
         """Return the next point of each chain before noise is added, rounded to the lattice, shape (width, size)."""

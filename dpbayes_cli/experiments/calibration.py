@@ -171,8 +171,7 @@ class Calibration(SimulatedStudy, frozen=True, kw_only=True):
                 if not np.array_equal(same, thetas):
                     message = "unclamped and domain give the model different parameters; only their bounds may differ"
                     raise SpecError(message, where=f"cases.{point.case}.unclamped")
-            of_reference_rng = np.random.default_rng(of_reference)
-            reference = measures.non_private_draws(wide, exact, n, self.draws, of_reference_rng)
+            reference = measures.non_private_draws(wide, exact, n, self.draws, np.random.default_rng(of_reference))
         rng = np.random.default_rng(point.inference_seed())
         if method == "non-private":
             draws = np.asarray(reference)

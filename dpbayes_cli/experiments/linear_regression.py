@@ -64,9 +64,8 @@ class LinearCase(Section, frozen=True, kw_only=True):
     @property
     def columns(self) -> tuple[NumericColumn, ...]:
         """The target, then the features in the order of their names (as in the model ``linear-regression``)."""
-        target, features = self.target.target(), sorted(self.features.items())
-        bounds = ((name, float(str(f.lower)), float(str(f.upper)), target.steps) for name, f in features)
-        return (target, *(NumericColumn(*each, impute=f.impute) for each, (_, f) in zip(bounds, features, strict=True)))
+        features = (each.feature(name).column for name, each in sorted(self.features.items()))
+        return (self.target.target(), *(require_type(column, NumericColumn) for column in features))
 
     @property
     def half_range(self) -> float:

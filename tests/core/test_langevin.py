@@ -105,17 +105,15 @@ def test_chain_without_noise_is_gradient_descent_from_zero() -> None:
     assert quiet == pytest.approx(np.stack([w, w]), abs=1e-8)
 
 
-def test_normals_are_drawn_once_a_step_and_only_the_last_iterate_is_released() -> None:
-    matrix, rng, shapes = matrix_of(DESIGN, 12), np.random.default_rng(1), list[tuple[int, ...]]()
+def test_normals_are_drawn_once_a_step() -> None:
+    shapes: list[tuple[int, ...]] = []
 
     def normals(shape: tuple[int, ...]) -> Floats:
         shapes.append(shape)
-        return rng.standard_normal(shape)
+        return np.zeros(shape)
 
-    drawn = QUADRATIC.draw(matrix, 5, normals)
+    QUADRATIC.draw(matrix_of(DESIGN, 12), 5, normals)
     assert shapes == [(3, 5)] * QUADRATIC.n_steps
-    *_, last = QUADRATIC.iterates(matrix, 5, seeded_normals(1))
-    assert drawn == pytest.approx(last.T, abs=QUADRATIC.grid)
 
 
 def test_several_draws_are_independent_chains() -> None:
