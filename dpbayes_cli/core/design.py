@@ -88,7 +88,7 @@ class Design:
     @property
     def largest(self) -> float:
         """The largest norm of the features' part of a row before clipping."""
-        return math.sqrt(len(self.features))  # a scaled number, or the one indicator that is on: at most 1 each
+        return math.sqrt(len(self.features))  # a scaled number or one indicator per feature, at most 1
 
     @property
     def radius(self) -> float:

@@ -310,8 +310,8 @@ def record_count(policy: RecordPolicy, n_records: int | None) -> RecordCount:
 def valid_count(policy: RecordPolicy, n_records: int | None, *columns: NumericColumn) -> RecordCount:
     """Return what is known about the number of records in a sum of numbers; see ``record_count``.
 
-    A priori all n records are most probably valid. If a privacy unit may have several records, or if numbers out of
-    bounds are dropped, n is only an upper limit instead.
+    A priori all n records are valid with probability 1/2. If a privacy unit may have several records, or if numbers out
+    of bounds are dropped, n is only an upper limit instead.
     """
     total = record_count(policy, n_records)
     is_limit = policy.contributions > 1 or any(column.outside == "drop" for column in columns)

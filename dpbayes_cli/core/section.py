@@ -33,7 +33,7 @@ class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 
 
 def with_defaults(section: Section, **values: object) -> Section:
-    """Return a section in which each key that was None has its value from ``values``."""
+    """Return a section with ``values`` in place of the keys that are None."""
     return msgspec.structs.replace(
         section, **{key: value for key, value in values.items() if getattr(section, key) is None}
     )

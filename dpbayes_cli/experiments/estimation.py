@@ -34,7 +34,7 @@ POSTERIORS, ERRORS = "[F] Figure 1", "[F] Figure 2"
 _PAPER_N, _FACTOR = 10, 3.0
 """The paper's limit on n below which posterior draws are better; and the factor by which the limit here may differ."""
 _CLOSE, _ROUGHLY = 0.1, 1.5
-"""The largest relative difference of close errors, and the largest ratio of about equal numbers of records."""
+"""Errors count as close up to this relative difference, and numbers of records as about equal up to this ratio."""
 _COMPARISONS = (
     Comparison(OURS, "laplace-naive", "laplace-paper",
                "plug-in inference estimates better from one noisy count than from two", never=1, some=-1),
@@ -284,7 +284,7 @@ def _curves(at: str, case: EstimationCase, by_method: Mapping[str, Results]) -> 
     step, error = case.step("ops", sampled[-1]["epsilon"], last), sampled[-1].measure("l1")
     power = 1.0 if step is None else float(require_type(step.law, ScalarSampler).likelihood_power)
     equal = float(np.exp(np.interp(-np.log(error), -np.log(exact), np.log(sizes))))
-    expected = 2.0 * last / (1.0 + 1.0 / power)  # a draw has twice the posterior's variance; under T, 1 + 1 / T times
+    expected = 2.0 * last / (1.0 + 1.0 / power)  # a draw errs by 2 posterior variances; under the power T, by 1 + 1 / T
     yield Claim(
         ERRORS,
         f"{at}: one draw of the tempered posterior has the error of a draw of the true posterior given fewer records.",

@@ -220,7 +220,7 @@ class HiddenMarkovModels(SimulatedStudy, frozen=True, kw_only=True):
     def _chain_ends(
         self, point: GridPoint, model: Hmm, trials: Sequence[HmmTrial], power: float
     ) -> list[HmmPrediction]:
-        """Run one chain per trial, and predict by its last point.
+        """Run one chain per trial, and return its last point as the prediction.
 
         ``ops`` begins with higher powers of the likelihood. At the final power, a chain from random states would keep
         all cells in one hidden state for thousands of sweeps. ``gibbs`` releases all points, but an average over them

@@ -111,7 +111,7 @@ def law_at(method: str, price: Price | None, model: ConvexLossModel, n_records: 
     if method.endswith("-langevin"):
         options = LangevinOptions(epsilon=Decimal(price.epsilon))
         chains = Calibrator(model, options, n_records, model.curvature(n_records, 2))
-        if method == "gdp-langevin":  # the largest power whose divergence, or whose delta, is within the price
+        if method == "gdp-langevin":  # the largest power whose divergence or delta is within the cost
             mu = math.sqrt(2.0 * epsilon / float(price.order or "nan"))
             mu = mu if price.delta is None else noisy_descent.mu_of_statement(epsilon, float(price.delta))
             chain = chains.with_largest_power(mu * BELOW_TARGET)

@@ -146,7 +146,7 @@ class LogisticRegressions(SimulatedStudy, frozen=True, kw_only=True):
     draws: Annotated[int, Meta(ge=1, le=1)] = 1
     trials: Annotated[int, Meta(ge=2, le=10_000)] = 50
     orders: Annotated[tuple[Exact, ...], Meta(description="orders of Renyi divergence; 1 is Kullback-Leibler")]
-    delta: Annotated[Exact, Meta(description="delta of the guarantees in epsilon_at_delta")] = "1e-6"
+    delta: Annotated[Exact, Meta(description="delta at which epsilon_at_delta states epsilons")] = "1e-6"
     epsilon_at_delta: Annotated[tuple[Exact, ...], Meta(description="epsilons at delta")] = ()
     metropolis_steps: Annotated[int, Meta(ge=10, le=100_000, description="steps of idealized draws")] = 60
     langevin_steps: Annotated[int, Meta(ge=1, le=1_000_000, description="most steps of a released chain")] = 800

@@ -188,7 +188,7 @@ def plan_of(case: UtilityCase, method: str, order: str, epsilon: str | None) -> 
         options = {"order": at, "epsilon": price}
     elif method == "laplace":
         options = {"epsilon": _pure(at, price)}
-    else:  # order rho; the paper charges twice that
+    else:  # the divergence is order * rho; the paper charges twice as much
         options = {"rho": price / at / (2 if method == "gaussian-paper" else 1)}
     return plan_release(mechanism, model, COMPLETE, case.n, **options)
 
@@ -203,7 +203,7 @@ def _pure(order: Decimal, epsilon: Decimal) -> Decimal:
 
 
 def _reached(at: str, cost: float | None, prices: list[str], low: Floats, high: Floats) -> Iterator[Claim]:
-    """Claim at which epsilon the divergences of Algorithms 2 and 3 reach zero; ``high`` is the larger divergence."""
+    """Claim the epsilon at which the divergences of Algorithms 2 and 3 reach zero; ``high`` is the larger one."""
     if cost is None:
         yield Claim(
             SOURCE,

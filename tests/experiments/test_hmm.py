@@ -26,12 +26,12 @@ from dpbayes_cli.experiments.truncated_draws import draw_at_least, row_range
 from dpbayes_cli.inference.posterior import Posterior
 from dpbayes_cli.inference.solve import infer
 from dpbayes_cli.models.hmm import Hmm
+from dpbayes_cli.spec.release_spec import build_spec
 from tests.conftest import ROOT, SAMPLE_DATA
 from tests.experiments.studies import HMM, write_records
 from tests.plans import plan_arguments, plan_of
 
 CONFIG = ROOT / "configs" / "experiments" / "hmm.yaml"
-"""The log-likelihood of a record whose values are equally likely."""
 
 
 class StandIn:
@@ -186,8 +186,6 @@ def test_chains_end_where_the_tempered_posterior_is(as_released: bool) -> None:
         "features": {"x": {"values": ["0", "1"]}},
         "states": 2,
     }
-    from dpbayes_cli.spec.release_spec import build_spec
-
     spec = build_spec({"model": "hmm", "domain": domain, "prior": {"stay": 1.0, "emission": 1.5, "initial": 0.8}})
     model = require_type(spec.build_model(), Hmm)
     counts = np.array([[6, 1], [5, 3], [1, 4]])
