@@ -21,7 +21,6 @@ class ModelChoice(msgspec.Struct, frozen=True):
     """A model with the domain and the prior that the user stated.
 
     Attributes:
-        name: the model's name in specs.
         domain: the stated keys of the public domain.
         prior: the stated keys of the prior; None if the default prior is used.
     """
@@ -41,7 +40,6 @@ class MechanismChoice(msgspec.Struct, frozen=True):
     """A mechanism with the options that the user stated.
 
     Attributes:
-        name: the mechanism's name in specs.
         privacy: the stated privacy cost.
         sampling: the stated options of posterior draws.
     """
@@ -148,7 +146,6 @@ def _stated_texts(class_name: str, keys: Mapping[str, Any], allowed: Sequence[st
 
 
 def _document(choose: Any, class_name: str, summary: str, arguments: Mapping[str, tuple[str, Any]]) -> None:
-    """Set the name, the docstring and the signature of a function of keyword arguments."""
     choose.__name__ = choose.__qualname__ = class_name
     lines = [f"    {name}: {section}: {unwrapped(item.type)[1]}" for name, (section, item) in arguments.items()]
     choose.__doc__ = "\n".join([f"{summary[:1].upper()}{summary[1:]}.", "", "Args:", *lines])

@@ -31,7 +31,6 @@ class Feature:
     bound. A text becomes one indicator for each level.
 
     Attributes:
-        column: the column, with its public domain.
         origin: the public number that is scaled to 0; None for the middle of the bounds. A column of texts has none.
     """
 
@@ -181,8 +180,6 @@ class DesignRows:
     Rows need no sensitivity, because the loss bounds the influence of a record.
 
     Attributes:
-        design: the map from records to rows.
-        target: the column of the target.
         max_records: only the first ``max_records`` records are read; None if all are read.
     """
 

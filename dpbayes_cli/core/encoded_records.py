@@ -14,10 +14,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CodedColumns:
-    """The data that a chain reads if it updates single records: the code of every cell.
+    """The data that a chain reads if it updates single records: the code of every cell of ``columns``.
 
-    Attributes:
-        columns: the columns to read. Each has a stand-in for invalid cells, so that every record is complete.
+    Each column has a stand-in for invalid cells, so that every record is complete.
     """
 
     columns: tuple[Column | CutColumn, ...]

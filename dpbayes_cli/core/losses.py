@@ -164,9 +164,6 @@ class SmoothHingeLoss(Loss):
     """The hinge loss max(0, 1 - m) of the margin m = (2 y - 1) t, smoothed for m between 1 - smoothing and 1.
 
     The slope in m is -clip((1 - m) / smoothing, 0, 1), and the curvature is at most 1 / smoothing.
-
-    Attributes:
-        smoothing: the width of the interval in which the kink is smoothed.
     """
 
     smoothing: float

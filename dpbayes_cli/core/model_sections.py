@@ -33,9 +33,7 @@ def section_of(sections: Iterable[ModelSection], kind: type[Kind]) -> Kind | Non
 class NetworkTables(ModelSection):
     """Parameters that are the cells of a network's conditional probability tables, table after table.
 
-    Attributes:
-        network: the graph.
-        target: the index of the variable to predict, or None.
+    ``target`` is the index of the variable to predict, or None.
     """
 
     network: Network

@@ -66,7 +66,6 @@ class Step:
     Attributes:
         statistic: what is read from the data.
         law: the calibrated law of the noise, of the draws or of the bounds.
-        guarantee: the guarantee of this step.
         draws: the number of draws; 0 if the step draws no parameters.
         rows: the rows of a design or the codes of records, if a chain reads these instead of a statistic.
     """
@@ -111,7 +110,6 @@ class Plan:
     """An ordered list of priced steps, made without data; their total cost is charged once.
 
     Attributes:
-        steps: the steps in the order of their execution.
         guarantee: the guarantee of the whole plan.
         parameters: the calibrated parameters by name.
         how: a text for reports that explains how draws are made; may be empty.

@@ -20,11 +20,7 @@ COVERAGE = 0.9
 
 @dataclass(frozen=True)
 class Prediction(ABC):
-    """Predictions for several records, in the order of the records; NaN for a record without a prediction.
-
-    Attributes:
-        values: the predictions, one row for each record.
-    """
+    """Predictions: ``values`` has one row for each record, NaN for a record without a prediction."""
 
     values: Floats
     digits: ClassVar[int] = 10
@@ -74,11 +70,7 @@ class Prediction(ABC):
 
 @dataclass(frozen=True)
 class ClassPrediction(Prediction):
-    """Predictions of a class.
-
-    Attributes:
-        levels: the classes.
-    """
+    """Predictions of a class, one of ``levels``."""
 
     levels: tuple[str, ...]
     digits: ClassVar[int] = 6

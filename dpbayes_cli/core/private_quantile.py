@@ -117,10 +117,8 @@ class PrivateBounds(StepLaw):
         and Rogers 2019 (bounded range).
 
     Attributes:
-        grid: the public grid.
         lower, upper: the quantiles q of the two bounds; lower is None if the lower bound is fixed at ``grid.low``.
         epsilon: the epsilon of all drawn bounds together; each bound gets an equal part.
-        neighbors: the neighbor relation.
         outside: what happens to numbers beyond the bounds.
         contributions: the largest number k of records of a privacy unit.
     """

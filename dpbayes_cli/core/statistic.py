@@ -20,12 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CountAt:
-    """The expression that is 1 for a record whose column has the given level, else 0.
-
-    Attributes:
-        role: the role of the column.
-        level: the code of the level.
-    """
+    """The expression that is 1 for a record whose cell in the column ``role`` has the code ``level``, else 0."""
 
     role: str
     level: int
@@ -49,11 +44,7 @@ class ProductOf:
 
 @dataclass(frozen=True)
 class CodeCounts:
-    """The histogram of a column: for each code the number of valid records with this code.
-
-    Attributes:
-        column: the column of numbers, on the grid of the histogram.
-    """
+    """The histogram of a column of numbers: for each code the number of valid records with this code."""
 
     column: NumericColumn
 
@@ -111,8 +102,6 @@ class Part:
     """Consecutive components of a statistic, whose sensitivity is stated separately.
 
     Attributes:
-        name: the name of the part.
-        size: the number of components.
         sensitivity_l1, sensitivity_l2_squared: the sensitivities of these components alone.
         weight: the part's share of the privacy cost, relative to the weights of other parts.
     """
@@ -129,7 +118,6 @@ class Statistic:
     """A public integer statistic: a sum over records of integer expressions.
 
     Attributes:
-        names: the names of the components.
         expressions: one integer expression for each component.
         sensitivity_l1: the largest L1 change between neighbors, in counts.
         witness: two records that attain ``sensitivity_l1``.

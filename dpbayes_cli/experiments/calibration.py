@@ -126,7 +126,6 @@ class Calibration(SimulatedStudy, frozen=True, kw_only=True):
         return GridPoint({**place, "method": method}, data, definition, self.seed)
 
     def _check_case(self, case: CaseSection, where: str) -> None:
-        """Refuse a model or parameter that this study cannot use, and an epsilon that a mechanism cannot use."""
         needed = ["laplace", "rdp-direct", *(["ops"] if "ops" in self.methods else [])]
         for mechanism in needed:
             with errors_at(f"{where}.model", hint="leave the case out, or run the others with --case NAME"):

@@ -135,7 +135,6 @@ class RenyiUtility(Study, frozen=True, kw_only=True):
             yield from self._claims(name, order, results)
 
     def _claims(self, name: str, order: str, results: Results) -> Iterator[Claim]:
-        """Yield the claims about a case at an order; a claim is left out if the study lacks one of its methods."""
         own = sorted(results.where(case=name, order=order), key=lambda each: each.point.epsilon)
         at, has, prices = f"{name}, order {order}", set(self.methods).issuperset, sorted(self.epsilon, key=float)
         kl, nll = (
