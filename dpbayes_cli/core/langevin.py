@@ -48,14 +48,12 @@ class Langevin(Chain):
     Source: Bok, Su and Altschuler 2024; design notes, posteriors of convex losses.
 
     Attributes:
-        loss: the loss of the linear predictor.
         width: the number of coefficients.
         likelihood_power: the power of the likelihood, beta.
         tau: the prior precision.
         step_size, n_steps: the step size h and the number of steps T.
         grid: a power of two; released coefficients are rounded to its multiples.
         n_records: the public number of records, or a public upper limit.
-        row_norm: the largest norm of a row.
     """
 
     draws_at_once: ClassVar[bool] = True

@@ -162,7 +162,6 @@ class Model(ABC):
 
         Args:
             column: the column; its bounds are the public range in which private bounds are chosen.
-            n_records: how many numbers to draw.
         """
         raise TypeError(f"{self.name} has no bounds that can be chosen privately")
 

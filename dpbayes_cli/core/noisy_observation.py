@@ -50,13 +50,12 @@ class NoisyCounts:
     """Noisy category counts: exact counts c with a Dirichlet prior on theta, observed with integer noise.
 
     The joint law is theta ~ Dirichlet(concentration), c | theta, m ~ Multinomial(m, theta), and observed_k = c_k +
-    noise, independently for each observed k. ``total`` states the law of m. Inference conditions on ``observed`` alone.
+    noise, independently for each observed k. ``total`` states the law of m, the sum of c. Inference conditions on
+    ``observed`` alone.
 
     Attributes:
         concentration: K positive prior parameters.
         observed: K privatized counts; None for a count that was not released.
-        noise: the law of the noise.
-        total: what is known about m = sum of c.
     """
 
     concentration: tuple[float, ...]
@@ -127,7 +126,6 @@ class RecordLaw(ABC):
         Args:
             observed: the privatized statistic; if no data set has this statistic, the nearest possible one is used.
             n_records: the record count that is treated as exact.
-            size: the number of samples.
         """
 
 
@@ -186,9 +184,6 @@ class NoisySums:
 
     Attributes:
         law: the prior and the law of one record's contribution.
-        observed: the privatized components.
-        noise: the law of the noise on each component.
-        total: what is known about m.
         valid: the amount that each valid record adds to the last component; 0 if the last component does not count
             valid records.
     """
@@ -205,17 +200,16 @@ class NoisyTable:
     """The noisy counts of one network table, for each value of a variable and each configuration of its parents.
 
     The rows have probabilities phi ~ Dirichlet(row_concentration), and the values in row j have probabilities theta_j ~
-    Dirichlet(concentration_j). The law of m is stated by ``total``, row totals are N | phi, m ~ Multinomial(m, phi),
-    counts are c_j | theta_j, N_j ~ Multinomial(N_j, theta_j), and observed = c + noise, with independent noise on each
-    cell. If ``margin`` is given, it observes N with independent normal noise, from other tables of the same records.
+    Dirichlet(concentration_j). ``total`` states the law of m, the number of records. Row totals are N | phi, m ~
+    Multinomial(m, phi), counts are c_j | theta_j, N_j ~ Multinomial(N_j, theta_j), and observed = c + noise, with
+    independent noise on each cell. If ``margin`` is given, it holds the row totals N with independent normal noise,
+    from other tables of the same records.
 
     Attributes:
         concentration: positive, shape (n_rows, n_values).
         row_concentration: positive, shape (n_rows,).
         observed: the privatized counts, shape (n_rows, n_values). Counts that were rebuilt from other statistics are
             real numbers.
-        noise: the law of the noise on each count.
-        total: what is known about m, the sum of all counts.
         margin: the observed row totals, shape (n_rows,), or None if there are none.
         margin_variance: the noise variances of the row totals, shape (n_rows,), infinite for totals that are not
             observed; None if ``margin`` is None.
