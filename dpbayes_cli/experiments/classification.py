@@ -88,8 +88,8 @@ class ClassificationCase(StudySection, frozen=True, kw_only=True):
 class Classification(SimulatedStudy, frozen=True, kw_only=True):
     """How well a released Bayes net predicts the class of new records.
 
-    Within a case, all methods and epsilons use the same records. `ops` is one posterior draw. It is computed in floats,
-    and thus only approximates a release.
+    Within a case, all methods and epsilons use the same records. `ops` (**idealized**) is one posterior draw, computed
+    in floats.
 
     Source: Zhang, Rubinstein and Dimitrakakis 2016, sec. 5.1 and Fig. 1.
     """

@@ -76,9 +76,7 @@ class RenyiCurves(Study, frozen=True, kw_only=True):
     """
 
     study: Literal["renyi-curves"]
-    weights: Annotated[
-        tuple[Exact, ...], Meta(min_length=1, description="values of r or m; 1 gives the true posterior")
-    ]
+    weights: Annotated[tuple[Exact, ...], Meta(min_length=1, description="values of r or m; 1 is the true posterior")]
     highest_order: Annotated[float, Meta(gt=1, le=256, description="the highest order that is studied")] = 20.0
     points: Annotated[int, Meta(ge=2, le=10_000, description="number of orders per curve, equally spaced")] = 400
     records: Annotated[tuple[Records, ...], Meta(min_length=1)] = ("complete",)
