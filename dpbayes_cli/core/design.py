@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -227,12 +227,6 @@ class DesignMatrix:
         if isinstance(self.rows.target, NumericColumn):
             return Feature(self.rows.target).scaled(codes)
         return np.asarray(codes, dtype=np.float64)
-
-    def pieces(self, size: int) -> Iterator[tuple[Any, Floats]]:
-        """Yield rows and targets in pieces of at most ``size`` records."""
-        for x, y in self.blocks:
-            for start in range(0, len(y), size):
-                yield x[start : start + size], y[start : start + size]
 
 
 def check_names(names: Sequence[str]) -> None:

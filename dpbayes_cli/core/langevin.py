@@ -155,7 +155,9 @@ class Gradient:
         dense = matrix.rows.design.dense
         entries = sum(len(y) for _, y in matrix.blocks) * matrix.rows.design.entries_per_row
         size = min(_DENSE_PIECE if dense else _SPARSE_PIECE, max(1, _MAX_PREDICTORS // chains))
-        pieces = [(x, x.T if dense else x.T.tocsr(), y) for x, y in matrix.pieces(size)]
+        starts = ((x, y, start) for x, y in matrix.blocks for start in range(0, len(y), size))
+        cut = ((x[start : start + size], y[start : start + size]) for x, y, start in starts)
+        pieces = [(x, x.T if dense else x.T.tocsr(), y) for x, y in cut]
         threads = _THREADS if entries > _MIN_PARALLEL_ENTRIES else 1
         self._map: Any = map
         if threads > 1:

@@ -171,14 +171,6 @@ def test_precision_depends_on_the_expected_record_count_only() -> None:
     assert (few.blocks[0][0].dtype, many.blocks[0][0].dtype) == (np.float64, np.float32)
 
 
-def test_pieces_cover_all_rows_in_order() -> None:
-    matrix = matrix_of(SMALL, codes_of(SMALL, 10))
-    matrix.take(np.column_stack([codes_of(SMALL, 5, seed=2), np.ones(5, dtype=int)]))
-    pieces = list(matrix.pieces(4))
-    assert [len(y) for _, y in pieces] == [4, 4, 2, 4, 1]
-    assert (np.concatenate([x for x, _ in pieces]) == np.concatenate([x for x, _ in matrix.blocks])).all()
-
-
 def test_cells_of_a_file_become_rows(place: Path) -> None:
     """The engine clamps, imputes and drops cells as the columns state."""
     data = place / "d.csv"

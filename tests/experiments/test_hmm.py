@@ -214,14 +214,6 @@ def test_neighboring_states_say_what_they_know_of_a_state() -> None:
     np.testing.assert_allclose(last, [0.3, 0.7])
 
 
-def planted(model: Hmm, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Return where the log of events is in state A, shape (n_regions, n_months)."""
-    monkeypatch.syspath_prepend(SAMPLE_DATA)
-    states = importlib.import_module("event_log").states()
-    regions, months = (axis.levels for axis in model.axes)
-    return np.array([[states[region, month] == "A" for month in months] for region in regions])
-
-
 @pytest.mark.slow
 @pytest.mark.calibration
 @pytest.mark.parametrize("method", ["laplace", "ops"])
@@ -229,7 +221,10 @@ def test_the_planted_states_are_found_at_epsilon_3(method: str, monkeypatch: pyt
     """Wrong in less than 5 % of all cells: those with a handful of records or none say little."""
     study = require_type(read_study(CONFIG), HiddenMarkovModels)
     point = point_of(study, 2, "3", method)
-    truth = planted(study.cases["events"].model(2), monkeypatch)
+    monkeypatch.syspath_prepend(SAMPLE_DATA)
+    planted = importlib.import_module("event_log").states()
+    regions, months = (axis.levels for axis in study.cases["events"].model(2).axes)
+    truth = np.array([[planted[region, month] == "A" for month in months] for region in regions])
     ((_, states), *_) = study.predictions(point, study.trials_of(point)[:1])
     found = states[0, :, :, 0] > 0.5
     assert min((found != truth).mean(), (found == truth).mean()) < 0.05
