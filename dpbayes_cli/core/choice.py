@@ -18,12 +18,11 @@ _SECTIONS = (PRIVACY, SAMPLING)
 
 
 class ModelChoice(msgspec.Struct, frozen=True):
-    """A model with the parts of a spec that belong to it.
+    """A model with the domain and the prior that the user stated.
 
     Attributes:
-        name: the model's name in specs.
-        domain: the public domain; only the keys that were stated.
-        prior: the prior; only the keys that were stated, None if the default prior is used.
+        domain: the stated keys of the public domain.
+        prior: the stated keys of the prior; None if the default prior is used.
     """
 
     name: str
@@ -38,12 +37,11 @@ class ModelChoice(msgspec.Struct, frozen=True):
 
 
 class MechanismChoice(msgspec.Struct, frozen=True):
-    """A mechanism with its options.
+    """A mechanism with the options that the user stated.
 
     Attributes:
-        name: the mechanism's name in specs.
-        privacy: the privacy cost.
-        sampling: the options of draws.
+        privacy: the stated privacy cost.
+        sampling: the stated options of posterior draws.
     """
 
     name: str
@@ -83,8 +81,8 @@ def as_texts(value: Any) -> Any:
 def model_maker(class_name: str) -> Callable[..., ModelChoice]:
     """Return the function by which a user of the library chooses a model, such as ``models.BetaBernoulli``.
 
-    Its keyword arguments are the keys of the model's domain and prior; if both have a key, the prior's is called
-    ``prior_KEY``.
+    Its keyword arguments are the keys of the model's domain and prior. A key of the prior that is also a key of the
+    domain is called ``prior_KEY``.
 
     Raises:
         AttributeError: there is no such model.
@@ -95,8 +93,7 @@ def model_maker(class_name: str) -> Callable[..., ModelChoice]:
     of_prior = {f"prior_{name}" if name in domain else name: name for name in prior}
 
     def choose(**keys: Any) -> ModelChoice:
-        stated = {name: as_texts(value) for name, value in keys.items() if value is not None}
-        _check_keywords(class_name, stated, [*domain, *of_prior])
+        stated = _stated_texts(class_name, keys, [*domain, *of_prior])
         parts = {of_prior[name]: value for name, value in stated.items() if name in of_prior}
         return ModelChoice(kind.name, {name: stated[name] for name in domain if name in stated}, parts or None)
 
@@ -109,7 +106,7 @@ def model_maker(class_name: str) -> Callable[..., ModelChoice]:
 def mechanism_maker(class_name: str) -> Callable[..., MechanismChoice]:
     """Return the function by which a user of the library chooses a mechanism, such as ``mechanisms.Laplace``.
 
-    Its keyword arguments are the options of the mechanism for any model.
+    Its keyword arguments are all options that the mechanism has for at least one model.
 
     Raises:
         AttributeError: there is no such mechanism.
@@ -120,8 +117,7 @@ def mechanism_maker(class_name: str) -> Callable[..., MechanismChoice]:
     section = {name: notes_of(item.type)["section"] for name, item in options.items()}
 
     def choose(**keys: Any) -> MechanismChoice:
-        stated = {name: as_texts(value) for name, value in keys.items() if value is not None}
-        _check_keywords(class_name, stated, list(options))
+        stated = _stated_texts(class_name, keys, list(options))
         split = [{name: value for name, value in stated.items() if section[name] == each} for each in _SECTIONS]
         return MechanismChoice(kind.name, *split)
 
@@ -141,19 +137,15 @@ def _named(class_name: str, methods: Mapping[str, str], load: Callable[[str], An
     return load(name)
 
 
-def _check_keywords(class_name: str, stated: Mapping[str, Any], allowed: Sequence[str]) -> None:
-    """Refuse an unknown keyword.
-
-    Raises:
-        TypeError: a keyword is unknown; the message lists the known ones.
-    """
+def _stated_texts(class_name: str, keys: Mapping[str, Any], allowed: Sequence[str]) -> dict[str, Any]:
+    stated = {name: as_texts(value) for name, value in keys.items() if value is not None}
     for name in stated:
         if name not in allowed:
             raise TypeError(f"{class_name}() has no argument {name!r}; it takes {', '.join(allowed)}")
+    return stated
 
 
 def _document(choose: Any, class_name: str, summary: str, arguments: Mapping[str, tuple[str, Any]]) -> None:
-    """Set the name, the docstring and the signature of a function of keyword arguments."""
     choose.__name__ = choose.__qualname__ = class_name
     lines = [f"    {name}: {section}: {unwrapped(item.type)[1]}" for name, (section, item) in arguments.items()]
     choose.__doc__ = "\n".join([f"{summary[:1].upper()}{summary[1:]}.", "", "Args:", *lines])

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from dpbayes_cli.core.columns import Column, NumericColumn
+from dpbayes_cli.privacy.lazy_numpy import np
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
@@ -17,9 +18,9 @@ INTERCEPT = "intercept"
 _CLIPPING_MARGIN = 1.0 - 1e-6
 """The clipped norm as a fraction of the norm bound; the margin covers rounding, even to single precision."""
 _MIN_DENSE_SHARE = 0.4
-"""If the share of entries that can be nonzero is larger than this, the design matrix is stored dense."""
+"""A design matrix is stored dense if the share of its entries that can be nonzero is larger than this."""
 _MAX_DOUBLE_ENTRIES = 1 << 25
-"""A dense design matrix with more entries than this is stored in single precision, but used in double precision."""
+"""A dense design matrix with more entries than this is stored in single precision; sums use double precision."""
 
 
 @dataclass(frozen=True)
@@ -30,9 +31,7 @@ class Feature:
     bound. A text becomes one indicator for each level.
 
     Attributes:
-        column: the column, with its public domain.
-        origin: the public number that is scaled to 0; None for the middle of the bounds. Only columns of numbers use
-            it.
+        origin: the public number that is scaled to 0; None for the middle of the bounds. A column of texts has none.
     """
 
     column: Column | NumericColumn
@@ -47,9 +46,7 @@ class Feature:
         return tuple(f"{name}={level}" for level in self.column.levels)
 
     def scaled(self, codes: Integers) -> Floats:
-        """Return the numbers of codes, scaled to [-1, 1], shape (n_records,)."""
-        import numpy as np
-
+        """Return the numbers that codes stand for, scaled to [-1, 1], shape (n_records,)."""
         column = self.column
         if not isinstance(column, NumericColumn):
             raise TypeError("levels become indicators, not scaled numbers")
@@ -79,8 +76,8 @@ class Design:
     @cached_property
     def names(self) -> tuple[str, ...]:
         """The names of the design's columns."""
-        feature_names = tuple(name for feature in self.features for name in feature.names)
-        return ((INTERCEPT,) if self.intercept else ()) + feature_names
+        names = (name for feature in self.features for name in feature.names)
+        return (*([INTERCEPT] if self.intercept else []), *names)
 
     @property
     def width(self) -> int:
@@ -90,7 +87,7 @@ class Design:
     @property
     def largest(self) -> float:
         """The largest norm of the features' part of a row before clipping."""
-        return math.sqrt(len(self.features))  # a scaled number, or the one indicator that is on: at most 1 each
+        return math.sqrt(len(self.features))  # a scaled number or one indicator per feature, at most 1
 
     @property
     def radius(self) -> float:
@@ -123,8 +120,7 @@ class Design:
 
         Args:
             codes: shape (n, n_features), every code valid.
-            n_records: the number of all records, which decides between single and double precision; None if ``codes``
-                holds all records.
+            n_records: the number of all records, on which the precision depends; None if ``codes`` holds all records.
 
         Returns:
             A dense array or a sparse matrix in CSR form, shape (n, width).
@@ -134,8 +130,6 @@ class Design:
         return self._sparse_rows(codes)
 
     def _dense_rows(self, codes: Integers, n_records: int) -> Any:
-        import numpy as np
-
         precision = np.float64 if n_records * self.width <= _MAX_DOUBLE_ENTRIES else np.float32
         rows = np.zeros((len(codes), self.width), dtype=precision)
         squared_norms = np.zeros(len(codes))
@@ -155,7 +149,6 @@ class Design:
         return rows
 
     def _sparse_rows(self, codes: Integers) -> Any:
-        import numpy as np
         from scipy.sparse import csr_array
 
         n = len(codes)
@@ -176,8 +169,6 @@ class Design:
         return csr_array((values.ravel(), positions.ravel(), starts), shape=(n, self.width))
 
     def _clipping_factors(self, squared_norms: Floats) -> Floats:
-        import numpy as np
-
         factors = self.radius * _CLIPPING_MARGIN / np.maximum(np.sqrt(squared_norms), 1e-300)
         return np.asarray(np.minimum(1.0, factors), dtype=np.float64)
 
@@ -189,8 +180,6 @@ class DesignRows:
     Rows need no sensitivity, because the loss bounds the influence of a record.
 
     Attributes:
-        design: the map from records to rows.
-        target: the column of the target.
         max_records: only the first ``max_records`` records are read; None if all are read.
     """
 
@@ -214,7 +203,7 @@ class DesignMatrix:
 
     Attributes:
         rows: the map from records to rows and targets.
-        expected: the expected number of records, which decides between single and double precision.
+        expected: the expected number of records, on which the precision of rows depends.
         n_records: the number of records taken in so far, valid or not.
         blocks: rows and targets of valid records.
     """
@@ -231,22 +220,13 @@ class DesignMatrix:
         self.n_records += len(codes)
         valid = codes[(codes >= 0).all(axis=1)]
         if len(valid):
-            x = self.rows.design.rows(valid[:, :-1], self.expected)
-            self.blocks.append((x, self.targets(valid[:, -1])))
+            self.blocks.append((self.rows.design.rows(valid[:, :-1], self.expected), self.targets(valid[:, -1])))
 
     def targets(self, codes: Integers) -> Floats:
-        """Return targets: the code of a level, or a number scaled from its bounds to [-1, 1]."""
-        import numpy as np
-
+        """Return the target of each record: the code of its level, or its number scaled from the bounds to [-1, 1]."""
         if isinstance(self.rows.target, NumericColumn):
             return Feature(self.rows.target).scaled(codes)
         return np.asarray(codes, dtype=np.float64)
-
-    def pieces(self, size: int) -> Iterator[tuple[Any, Floats]]:
-        """Yield rows and targets in pieces of at most ``size`` records."""
-        for x, y in self.blocks:
-            for start in range(0, len(y), size):
-                yield x[start : start + size], y[start : start + size]
 
 
 def check_names(names: Sequence[str]) -> None:

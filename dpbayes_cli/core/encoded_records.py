@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from dpbayes_cli.core.columns import Column, CutColumn
+from dpbayes_cli.privacy.lazy_numpy import np
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Integers
@@ -14,10 +14,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CodedColumns:
-    """The data that a chain over single records reads: the code of every cell.
+    """The data that a chain reads if it updates single records: the code of every cell of ``columns``.
 
-    Attributes:
-        columns: the columns to read; each has a stand-in for invalid cells, so that every record is complete.
+    Each column has a stand-in for invalid cells, so that every record is complete.
     """
 
     columns: tuple[Column | CutColumn, ...]
@@ -28,8 +27,6 @@ class CodedColumns:
 
     def memory(self, n_records: int) -> int:
         """Return how many bytes ``n_records`` records take."""
-        import numpy as np
-
         return n_records * sum(int(np.dtype(code_type(len(column.levels))).itemsize) for column in self.columns)
 
 
@@ -61,15 +58,10 @@ class EncodedRecords:
 
     def columns(self) -> list[Integers]:
         """Return the codes of each column, shape (n_records,)."""
-        import numpy as np
-
-        sizes: Sequence[int] = [len(column.levels) for column in self.rows.columns]
-        empty: list[Any] = [np.empty(0, dtype=code_type(size)) for size in sizes]
-        return [np.concatenate([empty[i], *(block[i] for block in self.blocks)]) for i in range(len(sizes))]
+        empty = [np.empty(0, dtype=code_type(len(column.levels))) for column in self.rows.columns]
+        return [np.concatenate(parts) for parts in zip(empty, *self.blocks, strict=True)]
 
 
 def code_type(n_levels: int) -> Any:
     """Return the smallest NumPy type that fits the codes of ``n_levels`` levels."""
-    import numpy as np
-
     return np.min_scalar_type(max(n_levels - 1, 0)).type

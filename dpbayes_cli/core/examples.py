@@ -12,9 +12,9 @@ class Example:
     """A small instance of a model, with quick draws and so few possible records that a test can list them all.
 
     Attributes:
-        domain, prior: the sections of a spec.
-        complete: the domain in which each column that needs a stand-in for invalid cells states it; None if
-            ``on_invalid`` states the stand-in instead.
+        domain, prior: the sections of the spec for this instance.
+        complete: the domain with a stand-in for invalid cells in every column that needs one; None if ``on_invalid``
+            states the stand-in instead.
         support: the public range of the parameter for draws; None for the model's default.
         drawn: whether mechanisms that release posterior draws support this instance.
     """
@@ -27,7 +27,7 @@ class Example:
 
 
 def discrete_example(domain: Mapping[str, Any]) -> Example:
-    """Return an example for a domain; in each column without a stand-in the last value or cut becomes the stand-in."""
+    """Return an example for a domain; a column without a stand-in gets its last value or cut point as the stand-in."""
     return Example(domain, complete=_with_stand_ins(domain))
 
 

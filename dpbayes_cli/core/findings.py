@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from dpbayes_cli.base.numeric import float_text
 
 _NOTICEABLE = 0.02
-"""A result speaks of the numbers as recorded if the model expects a larger share of them beyond the bounds."""
+"""If the model expects a larger share of numbers beyond the bounds, a result states the mean of the clamped numbers."""
 
 
 @dataclass(frozen=True)
 class Fact:
-    """A clause about one parameter: ``before``, the estimate, then ``after``.
+    """A clause about one parameter; its text is ``before``, the estimate, then ``after``.
 
     Attributes:
         parameter: the index of the reported parameter.
@@ -56,15 +56,11 @@ def mean_of(column: str, parameter: int = 0, convert: Callable[[float], float] =
 
 
 def of_clamped_normal(column: str, mean: float, variance: float, lower: float, upper: float) -> Findings | None:
-    """Return the mean of numbers after those beyond the bounds are moved to the nearer bound; None if they are few.
+    """Return the mean of a normal law after clamping to the bounds; None if few numbers are beyond the bounds.
 
-    The model's own mean is that of a normal law before this. If many numbers stand at a bound, such as zeros, the two
-    differ, and only this one is about the numbers as they were recorded.
-
-    Args:
-        column: the name of the column; empty for the only column.
-        mean, variance: the estimates of the normal law.
-        lower, upper: the bounds.
+    The model reports the mean of the normal law before clamping. If many numbers equal a bound, for example if many are
+    zero, the two means differ, and only the mean after clamping describes the numbers as they were recorded. An empty
+    ``column`` stands for the only column.
     """
     beyond = share_beyond(mean, variance, lower, upper)
     if beyond <= _NOTICEABLE:
@@ -81,8 +77,8 @@ def of_clamped_normal(column: str, mean: float, variance: float, lower: float, u
     before = f"the mean of {name}, with numbers beyond {bounds} counted at the bound, is about"
     note = (
         f"the model expects {100.0 * beyond:.0f} % of the numbers beyond the bounds, {bounds}. The table describes a "
-        "normal law before they are moved to the bounds; it is wrong if many numbers stand at a bound by themselves, "
-        "such as zeros"
+        "normal law before its numbers are moved to the bounds. The table is wrong if many recorded numbers equal a "
+        "bound, for example if many are zero"
     )
     return Findings((Fact(before, 0, convert=moved),), note=note)
 
@@ -96,11 +92,11 @@ def _pdf(z: float) -> float:
 
 
 def share_beyond(mean: float, variance: float, lower: float, upper: float) -> float:
-    """Return the share of a normal law beyond the bounds."""
+    """Return the probability that a normal law gives to numbers beyond the bounds."""
     sd = math.sqrt(max(variance, 1e-300))
     return _cdf((lower - mean) / sd) + _cdf((mean - upper) / sd)
 
 
-def other_columns(names: int) -> str:
-    """Return how many other columns there are, in words."""
-    return f"{names} other column{'s' * (names != 1)}"
+def other_columns(number: int) -> str:
+    """Return a number of other columns as a text, such as ``2 other columns``."""
+    return f"{number} other column{'s' * (number != 1)}"

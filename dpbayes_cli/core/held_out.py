@@ -18,8 +18,8 @@ class HeldOutScore:
         records: the number of held-out records.
         scored: the number of held-out records with a known sequence, a known time step and at least one valid feature.
         log_likelihood: the mean log likelihood of the scored records, in nats; NaN if no record is scored.
-        without_states: the mean log likelihood if every cell is predicted by the emissions averaged over all states.
-            The difference from ``log_likelihood`` shows what the states add.
+        without_states: the same mean, but every cell is predicted by the emissions averaged over all states. The
+            difference from ``log_likelihood`` shows how much the states improve predictions.
     """
 
     records: int
@@ -29,7 +29,7 @@ class HeldOutScore:
 
 
 class HeldOutLikelihood(ABC):
-    """A scorer, which first collects held-out records and then computes their log likelihood."""
+    """A scorer that first collects held-out records, and then computes their log likelihood."""
 
     @abstractmethod
     def take(self, codes: Integers) -> None:

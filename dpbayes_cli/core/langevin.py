@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,17 +17,17 @@ from dpbayes_cli.core.released import Draws
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.core.statistic import ExactEvidence
 from dpbayes_cli.privacy.chain_arithmetic import MAX_CHUNK_RECORDS, SLOPE_ERROR, ChainArithmetic, chain_arithmetic
+from dpbayes_cli.privacy.lazy_numpy import np
 from dpbayes_cli.privacy.secret_normals import LOG_ERROR, RoundedNormals
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
-    from dpbayes_cli.core.design import DesignMatrix
 
 Normals = Callable[[tuple[int, ...]], "Floats"]
 
 _DENSE_PIECE, _SPARSE_PIECE = 1 << 12, MAX_CHUNK_RECORDS
-"""The number of records whose gradients are computed at once, for a dense and for a sparse design matrix; this many
-dense rows fit into the processor's caches."""
+"""The number of records whose gradients are computed at once, for a dense and for a sparse design matrix. The dense
+rows of so many records fit into the processor's caches."""
 _MAX_PREDICTORS = 1 << 24
 """The largest number of linear predictors, over all chains, that one thread holds at a time; they take 128 MB."""
 _MAX_APPROXIMATED_WIDTH = 300
@@ -43,19 +43,17 @@ class Langevin(Chain):
     The potential is U(w) = beta * sum_i loss(x_i'w; y_i) + (tau / 2) |w|^2. Each draw comes from an independent chain.
 
     Privacy: ``descent_mu`` states the cost; start, step size and number of steps are public. The chain runs on a
-        lattice, with exact and slightly wider noise, so that the cost also holds in double precision
+        lattice. Its noise is drawn exactly and is slightly wider, so that the cost also holds in double precision
         (``chain_arithmetic``).
     Source: Bok, Su and Altschuler 2024; design notes, posteriors of convex losses.
 
     Attributes:
-        loss: the loss of the linear predictor.
         width: the number of coefficients.
         likelihood_power: the power of the likelihood, beta.
         tau: the prior precision.
         step_size, n_steps: the step size h and the number of steps T.
         grid: a power of two; released coefficients are rounded to its multiples.
         n_records: the public number of records, or a public upper limit.
-        row_norm: the largest norm of a row.
     """
 
     draws_at_once: ClassVar[bool] = True
@@ -74,8 +72,6 @@ class Langevin(Chain):
     @cached_property
     def arithmetic(self) -> ChainArithmetic:
         """The lattice and the noise of the chain as it runs in floating point."""
-        import numpy as np
-
         curvature = self.loss.curvature_bound * self.row_norm**2 * self.n_records
         return chain_arithmetic(
             width=self.width,
@@ -118,24 +114,13 @@ class Langevin(Chain):
         return Draws(tuple(tuple(point) for point in drawn.tolist()))
 
     def draw(self, matrix: DesignMatrix, size: int, normals: Normals | None = None) -> Floats:
-        """Run independent chains and return their last iterates, shape (size, width).
+        """Run independent chains and return their last iterates, shape (size, width); no other may be released.
 
         Args:
-            matrix: rows and targets.
             size: the number of chains.
             normals: for simulations only: a function that draws standard normal numbers of a given shape, in place of
                 the secret generator.
         """
-        import numpy as np
-
-        for iterate in self.iterates(matrix, size, normals):  # noqa: B007 - the last one
-            pass
-        return np.asarray(np.round(iterate / self.grid) * self.grid + 0.0).T  # + 0.0: no negative zero
-
-    def iterates(self, matrix: DesignMatrix, size: int, normals: Normals | None = None) -> Iterator[Floats]:
-        """Yield the iterates of independent chains, shape (width, size); only the last may be released."""
-        import numpy as np
-
         lattice = self.arithmetic.lattice
         scale = self.arithmetic.noise / lattice
         noise = RoundedNormals(scale) if normals is None else lambda shape: np.rint(scale * normals(shape))
@@ -144,12 +129,10 @@ class Langevin(Chain):
             gradient = Gradient(matrix, self.loss, stack, size)
             for _ in range(self.n_steps):
                 w = self.noiseless_step(gradient, w) + lattice * noise(w.shape)
-                yield w
+        return np.asarray(np.round(w / self.grid) * self.grid + 0.0).T  # + 0.0: no negative zero
 
     def noiseless_step(self, gradient: Gradient, w: Floats) -> Floats:
-        """Return the lattice points that a step reaches before noise is added, shape (width, size)."""
-        import numpy as np
-
+        """Return the next point of each chain before noise is added, rounded to the lattice, shape (width, size)."""
         lattice, reach = self.arithmetic.lattice, self.arithmetic.reach
         w = np.clip(w, -reach, reach)
         drift = self.likelihood_power * gradient(w) + self.tau * w
@@ -159,24 +142,22 @@ class Langevin(Chain):
 class Gradient:
     """The gradient of the sum of losses, computed piece by piece and added up in the order of the pieces.
 
-    The error of the sum does not grow with the number of pieces: the rounding error of every addition is kept and added
-    at the end (Ogita, Rump and Oishi 2005).
+    The rounding error of every addition is kept and added at the end, so that the error of the sum does not grow with
+    the number of pieces (Ogita, Rump and Oishi 2005).
 
     Args:
-        matrix: rows and targets.
-        loss: the loss of the linear predictor.
-        stack: the exit stack that ends the threads.
+        stack: the exit stack that shuts down the threads.
         chains: the number of points at which gradients are computed at once.
     """
 
     def __init__(self, matrix: DesignMatrix, loss: Loss, stack: ExitStack, chains: int = 1) -> None:
-        import numpy as np
-
         self._loss = loss
         dense = matrix.rows.design.dense
         entries = sum(len(y) for _, y in matrix.blocks) * matrix.rows.design.entries_per_row
         size = min(_DENSE_PIECE if dense else _SPARSE_PIECE, max(1, _MAX_PREDICTORS // chains))
-        pieces = [(x, x.T if dense else x.T.tocsr(), y) for x, y in matrix.pieces(size)]
+        starts = ((x, y, start) for x, y in matrix.blocks for start in range(0, len(y), size))
+        cut = ((x[start : start + size], y[start : start + size]) for x, y, start in starts)
+        pieces = [(x, x.T if dense else x.T.tocsr(), y) for x, y in cut]
         threads = _THREADS if entries > _MIN_PARALLEL_ENTRIES else 1
         self._map: Any = map
         if threads > 1:
@@ -188,16 +169,16 @@ class Gradient:
 
     def __call__(self, w: Floats) -> Floats:
         """Return the gradient at each point; points and gradients have the shape (width, size)."""
-        import numpy as np
-
         single = w.shape[1] == 1
         points = w[:, 0] if single else w
 
         def group_gradient(pieces: list[tuple[Any, Any, Floats]]) -> Floats:
             total, rounding = np.zeros(points.shape), np.zeros(points.shape)
             for x, transposed, y in pieces:
-                wide, wide_transposed = (x, transposed) if x.dtype == np.float64 else _in_double_precision(x)
-                term = wide_transposed @ self._loss.slope(wide @ points, y if single else y[:, None])
+                wide = x.astype(np.float64, copy=False)
+                term = (transposed if wide is x else wide.T) @ self._loss.slope(
+                    wide @ points, y if single else y[:, None]
+                )
                 before, total = total, total + term
                 added = total - before
                 rounding += (before - (total - added)) + (term - added)
@@ -207,10 +188,3 @@ class Gradient:
         for group_total in self._map(group_gradient, self._groups):
             total += group_total
         return total[:, None] if single else total
-
-
-def _in_double_precision(x: Any) -> tuple[Any, Any]:
-    import numpy as np
-
-    wide = x.astype(np.float64)
-    return wide, wide.T

@@ -7,6 +7,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from dpbayes_cli.privacy.lazy_numpy import np
+
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
 
@@ -45,20 +47,11 @@ class LogisticLoss(Loss):
     The slope sigma(t) - y is in (-1, 1), and the curvature sigma(t) (1 - sigma(t)) is at most 1/4.
     """
 
-    @property
-    def slope_bound(self) -> float:
-        """One."""
-        return 1.0
-
-    @property
-    def curvature_bound(self) -> float:
-        """A quarter."""
-        return 0.25
+    slope_bound = 1.0
+    curvature_bound = 0.25
 
     def value(self, t: Floats, y: Floats) -> Floats:
         """Return log(1 + exp(t)) - y t."""
-        import numpy as np
-
         return np.logaddexp(0.0, t) - y * t
 
     def slope(self, t: Floats, y: Floats) -> Floats:
@@ -76,19 +69,11 @@ class ProbitLoss(Loss):
     likelihood, whose gradients are unbounded.
     """
 
-    @property
-    def slope_bound(self) -> float:
-        """One."""
-        return 1.0
-
-    @property
-    def curvature_bound(self) -> float:
-        """phi(0), rounded up."""
-        return 1.0 / math.sqrt(2.0 * math.pi) * (1.0 + 1e-15)
+    slope_bound = 1.0
+    curvature_bound = 1.0 / math.sqrt(2.0 * math.pi) * (1.0 + 1e-15)  # phi(0), rounded up
 
     def value(self, t: Floats, y: Floats) -> Floats:
         """Return t Phi(t) + phi(t) - y t."""
-        import numpy as np
         from scipy.special import ndtr
 
         return t * ndtr(t) + np.exp(-0.5 * t * t) / math.sqrt(2.0 * math.pi) - y * t
@@ -126,16 +111,12 @@ class HuberLoss(Loss):
 
     def value(self, t: Floats, y: Floats) -> Floats:
         """Return the loss."""
-        import numpy as np
-
         r = np.abs(t - y) / self.scale
         inside = np.minimum(r, self.threshold)
         return inside * (r - inside / 2.0)
 
     def slope(self, t: Floats, y: Floats) -> Floats:
         """Return the clipped residual, divided by the scale."""
-        import numpy as np
-
         return np.clip((t - y) / self.scale, -self.threshold, self.threshold) / self.scale
 
 
@@ -166,9 +147,7 @@ class QuantileLoss(Loss):
         return 1.0 / (2.0 * self.smoothing * self.scale**2)
 
     def value(self, t: Floats, y: Floats) -> Floats:
-        """Return the loss: the integral of its slope from 0, plus a constant."""
-        import numpy as np
-
+        """Return the mean pinball loss of r + U."""
         r = (t - y) / self.scale
         inside = np.clip(r, -self.smoothing, self.smoothing)
         positive = np.square(inside + self.smoothing) / (4.0 * self.smoothing) + np.maximum(r - self.smoothing, 0.0)
@@ -176,8 +155,6 @@ class QuantileLoss(Loss):
 
     def slope(self, t: Floats, y: Floats) -> Floats:
         """Return (P(r + U > 0) - level) / scale, where U is uniform on [-smoothing, smoothing]."""
-        import numpy as np
-
         share = np.clip(0.5 + (t - y) / (2.0 * self.smoothing * self.scale), 0.0, 1.0)
         return (share - self.level) / self.scale
 
@@ -187,17 +164,10 @@ class SmoothHingeLoss(Loss):
     """The hinge loss max(0, 1 - m) of the margin m = (2 y - 1) t, smoothed for m between 1 - smoothing and 1.
 
     The slope in m is -clip((1 - m) / smoothing, 0, 1), and the curvature is at most 1 / smoothing.
-
-    Attributes:
-        smoothing: the width of the interval in which the kink is smoothed.
     """
 
     smoothing: float
-
-    @property
-    def slope_bound(self) -> float:
-        """One."""
-        return 1.0
+    slope_bound = 1.0
 
     @property
     def curvature_bound(self) -> float:
@@ -206,15 +176,11 @@ class SmoothHingeLoss(Loss):
 
     def value(self, t: Floats, y: Floats) -> Floats:
         """Return the loss."""
-        import numpy as np
-
         shortfall = 1.0 - (2.0 * y - 1.0) * t
         inside = np.clip(shortfall, 0.0, self.smoothing)
         return inside * inside / (2.0 * self.smoothing) + np.maximum(shortfall - self.smoothing, 0.0)
 
     def slope(self, t: Floats, y: Floats) -> Floats:
         """Return the slope with respect to t."""
-        import numpy as np
-
         sign = 2.0 * y - 1.0
         return -sign * np.clip((1.0 - sign * t) / self.smoothing, 0.0, 1.0)

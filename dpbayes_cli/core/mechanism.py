@@ -25,14 +25,13 @@ class Mechanism(ABC):
     info: ClassVar[MethodInfo]
     requires: ClassVar[tuple[type, ...]]
     example: ClassVar[Mapping[str, Mapping[str, Any]]] = {"privacy": {"epsilon": "1"}}
-    """The options that tests of the mechanism use, for each section of the spec; tests leave out options that the model
-    does not support."""
+    """The options that tests of the mechanism state in each section of the spec, if the model supports them."""
     first_spec: ClassVar[Mapping[str, str]] = {"privacy.epsilon": "1"}
     """The values that ``spec init`` writes for the mechanism, one for each key of the spec."""
     options_type: ClassVar[type[Options]]
-    """The options of the mechanism, without the common keys of a spec. If they depend on the model, a mechanism
-    overrides ``options_for``."""
+    """The options of the mechanism. A mechanism whose options depend on the model overrides ``options_for``."""
     needs_n: ClassVar[bool] = False
+    """Whether the mechanism needs the public number of records."""
     post_processing: ClassVar[bool] = True
     """Whether prior and inference are applied after the noise, so that changing them costs no privacy."""
     estimates: ClassVar[bool] = False
@@ -50,7 +49,7 @@ class Mechanism(ABC):
     def observation(
         self, model: Model, policy: RecordPolicy, released: Sequence[int], noise: NoiseLaw, n_records: int | None
     ) -> NoisyObservation:
-        """Return the noisy observation that inference gets; see ``NoisyStatistics.observation``."""
+        """Return the noisy observation from which the posterior is inferred; see ``NoisyStatistics.observation``."""
         return require_type(model, NoisyStatistics).observation(policy, released, noise, n_records)
 
     @abstractmethod
@@ -58,7 +57,6 @@ class Mechanism(ABC):
         """Price a release without any data.
 
         Args:
-            model: the model.
             policy: the neighbor relation, and the treatment of invalid records.
             options: the options, of the type that ``options_for`` returns.
             n_records: the public number of records, or None if it is not known.
@@ -69,4 +67,4 @@ class Mechanism(ABC):
 
     @abstractmethod
     def release(self, plan: Plan, evidence: ExactEvidence) -> Payload | Draws:
-        """Privatize the exact values by the plan; no other method of a mechanism draws secret randomness."""
+        """Privatize the exact values as planned; no other method of a mechanism draws secret randomness."""

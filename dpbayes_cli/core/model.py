@@ -51,18 +51,15 @@ class Model(ABC):
     domain_type: ClassVar[type[Section]]
     prior_type: ClassVar[type[Section]]
     examples: ClassVar[tuple[Example, ...]] = ()
-    """Small instances for the tests, at least one. If any supports posterior draws, the first is the quickest to draw
-    from."""
+    """Small instances for the tests, at least one. The first one is the quickest to draw from."""
     first_spec: ClassVar[Mapping[str, str]] = {}
-    """The YAML values that ``spec init`` writes: one for each key of the spec that must or should be stated.
+    """The YAML values that ``spec init`` writes, one for each key of the spec that a user must or should state.
 
-    The key of a value in one section of the domain begins with the section's name, as in ``time.column``. A value of
-    several lines begins with a line break. Stand-ins (``, impute: X``) are left out unless the mechanism releases
-    draws.
+    A key in a section of the domain begins with the section's name, as in ``time.column``. A value of several lines
+    begins with a line break. Stand-ins (``, impute: X``) are written only if the mechanism releases draws.
     """
     first_spec_drawn: ClassVar[Mapping[str, str]] = {}
-    """The YAML values that are added for mechanisms that need complete records: a stand-in, and the public range of a
-    parameter."""
+    """The YAML values that ``spec init`` adds if the mechanism needs complete records, such as a stand-in."""
     inference_options: ClassVar[type[InferenceOptions]] = InferenceOptions
     """The options that the model's inference reads."""
     default_mechanism: ClassVar[str] = "laplace"
@@ -70,12 +67,12 @@ class Model(ABC):
     suggested_for: ClassVar[str] = ""
     """The kind of column for which ``dpbayes check`` suggests the model: ``two texts``, ``numbers`` or ``texts``."""
     bound_keys: ClassVar[tuple[str, ...]] = ()
-    """The domain keys of the bounds that a mechanism can choose privately; empty if all bounds must be stated. If
-    ``lower`` is not among the keys, the lower bound is 0."""
+    """The domain keys of the bounds that can be chosen privately; empty if the user must state all bounds. If ``lower``
+    is not among the keys, the lower bound is 0."""
     whole_numbers: ClassVar[bool] = False
     """Whether records and bounds are whole numbers."""
     counts_incomplete_records: ClassVar[bool] = False
-    """Whether the record count of a plan includes records with an invalid cell, which contribute nothing."""
+    """Whether the record count of a plan includes records with an invalid cell, which add nothing to the statistic."""
     not_simulated: ClassVar[str] = "The model cannot simulate data sets."
     """The reason why plans and pages cannot simulate data sets of this model; empty if they can."""
     has_one_unit: ClassVar[bool] = False
@@ -94,7 +91,7 @@ class Model(ABC):
     def complete_prior(cls, domain: Section, prior: Section) -> Section:
         """Return the prior with a default, derived from the public domain, for each key that is None.
 
-        A model overrides this if no constant is a weak prior for every domain; ``build`` accepts both priors.
+        A model overrides this if no constant is a weak prior for every domain.
         """
         return prior
 
@@ -115,8 +112,7 @@ class Model(ABC):
 
     @abstractmethod
     def predictive(self, mean: Sequence[float]) -> dict[str, float]:
-        """Return the posterior predictive law of a new record: a probability for each level, or the ``mean`` of a
-        number.
+        """Return the predictive law of a new record: a probability for each level, or the ``mean`` of a number.
 
         Args:
             mean: the posterior means of the reported parameters.
@@ -133,7 +129,7 @@ class Model(ABC):
 
     @property
     def main_fact(self) -> Fact:
-        """The clause that a result begins with; which parameter it is about may depend on the estimates."""
+        """The first clause of a result if all estimates are 0; other estimates may lead to another clause."""
         return self.findings("", [0.0] * len(self.parameters)).facts[0]
 
     def prior_quantiles(self, levels: Floats) -> Floats | None:
@@ -149,26 +145,23 @@ class Model(ABC):
 
     @property
     def compared(self) -> tuple[int, ...]:
-        """The indices of the parameters whose posteriors with and without noise a simulation compares."""
+        """The indices of the parameters for which a simulation compares the posteriors with and without noise."""
         return (0,)
 
     def exact_moments(self, values: Sequence[int], n_records: int) -> list[tuple[float, float]]:
-        """Return the mean and sd of each ``compared`` parameter given the exact statistic; empty if they are unknown.
+        """Return the posterior mean and sd of each ``compared`` parameter given the exact statistic ``values``.
 
-        Args:
-            values: the statistic of complete records.
-            n_records: the number of records.
+        All records are complete. The result is empty if the moments are unknown.
         """
         return []
 
     def simulated_histogram(
         self, column: NumericColumn, n_records: int, rng: np.random.Generator
     ) -> tuple[tuple[float, ...], dict[int, int]]:
-        """Draw parameters from the prior and numbers given these; return the parameters and a histogram of the codes.
+        """Draw parameters from the prior, and numbers; return the parameters and a histogram of the numbers' codes.
 
         Args:
-            column: the column, with the public range in which private bounds are chosen as its bounds.
-            n_records: how many numbers to draw.
+            column: the column; its bounds are the public range in which private bounds are chosen.
         """
         raise TypeError(f"{self.name} has no bounds that can be chosen privately")
 
@@ -177,19 +170,16 @@ class Model(ABC):
     ) -> Integers | None:
         """Draw codes of valid records given reported parameters, shape (n_records, n_columns), to test predictions.
 
-        The result is None if the model predicts no column without being told which one, or cannot simulate records.
+        The result is None if the model cannot simulate records, or if a user must name the column to predict.
         """
         return None
 
     def sections(self) -> tuple[ModelSection, ...]:
-        """Return the sections that pages show; empty if pages show one plot for each parameter instead."""
+        """Return the sections in which pages show the parameters; if empty, pages show one plot for each parameter."""
         return ()
 
     def predicted_column(self, requested: str | None) -> int:
-        """Return the index of the column that is predicted from the others.
-
-        Args:
-            requested: the name that ``--target`` gives, or None.
+        """Return the index of the column that is predicted from the others; ``requested`` is the value of ``--target``.
 
         Raises:
             SpecError: the model predicts no column, there is no such column, or a column must be named.
@@ -203,12 +193,7 @@ class Model(ABC):
         )
 
     def predictor(self, column: int, draws: Floats) -> Predictor:
-        """Return the predictor of a column of new records.
-
-        Args:
-            column: the index that ``predicted_column`` returned.
-            draws: draws of the reported parameters, shape (n_draws, n_parameters).
-        """
+        """Return the predictor of the column with this index; ``draws`` has the shape (n_draws, n_parameters)."""
         raise TypeError(f"{self.name} predicts no column")
 
     def held_out(self) -> HeldOutLikelihood | None:
@@ -236,9 +221,7 @@ class NoisyStatistics(BoundedStatistics):
         """Return the noisy observation from which the posterior is inferred.
 
         Args:
-            policy: the policy under which the statistics were released.
-            released: the privatized components of the statistic.
-            noise: the law of the noise in ``released``.
+            released: the privatized components of the statistic, with ``noise``.
             n_records: the public number of records; None if it is private.
         """
 

@@ -1,6 +1,6 @@
-"""The structure that pages and tables show of a model's parameters: the tables of a network, or states over time.
+"""How a model's parameters are arranged on pages: as the tables of a network, or as hidden states over time.
 
-A model names the sections that fit it; the bundle package draws and writes them.
+A model returns the sections that fit it; the bundle package draws and writes them.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from typing import Any, TypeVar
 
 from dpbayes_cli.core.columns import Column, CutColumn
 from dpbayes_cli.privacy.dag import Network
+from dpbayes_cli.privacy.lazy_numpy import np
 
 
 @dataclass(frozen=True)
 class ModelSection:
-    """A structure that the reported parameters of a model form, such as tables."""
+    """A section of a page that shows the reported parameters of a model, such as tables."""
 
 
 Kind = TypeVar("Kind", bound=ModelSection)
@@ -32,9 +33,7 @@ def section_of(sections: Iterable[ModelSection], kind: type[Kind]) -> Kind | Non
 class NetworkTables(ModelSection):
     """Parameters that are the cells of a network's conditional probability tables, table after table.
 
-    Attributes:
-        network: the graph.
-        target: the index of the variable to predict, or None.
+    ``target`` is the index of the variable to predict, or None.
     """
 
     network: Network
@@ -52,8 +51,6 @@ class NetworkTables(ModelSection):
 
     def split(self, values: Any) -> list[Any]:
         """Split an array of all cells along its last axis; return one array for each table, in the table's shape."""
-        import numpy as np
-
         parts = np.split(values, np.cumsum(self.network.n_cells)[:-1], axis=-1)
         return [part.reshape(*part.shape[:-1], *self.network.shape(i)) for i, part in enumerate(parts)]
 
@@ -94,8 +91,6 @@ class StatesOverTime(ModelSection):
             The emissions of each feature, shape (..., n_states, n_values); the transition matrix, shape (..., n_states,
             n_states), whose rows add up to one; and the probabilities of the first state, shape (..., n_states).
         """
-        import numpy as np
-
         k, sizes = self.states, [len(column.levels) for column in self.features]
         *emissions, transition, initial = np.split(values, np.cumsum([*(k * size for size in sizes), k * k]), axis=-1)
         lead = values.shape[:-1]

@@ -50,13 +50,12 @@ class NoisyCounts:
     """Noisy category counts: exact counts c with a Dirichlet prior on theta, observed with integer noise.
 
     The joint law is theta ~ Dirichlet(concentration), c | theta, m ~ Multinomial(m, theta), and observed_k = c_k +
-    noise, independently for each observed k. ``total`` states the law of m. Inference conditions on ``observed`` alone.
+    noise, independently for each observed k. ``total`` states the law of m, the sum of c. Inference conditions on
+    ``observed`` alone.
 
     Attributes:
         concentration: K positive prior parameters.
         observed: K privatized counts; None for a count that was not released.
-        noise: the law of the noise.
-        total: what is known about m = sum of c.
     """
 
     concentration: tuple[float, ...]
@@ -105,7 +104,7 @@ class RecordLaw(ABC):
 
     @abstractmethod
     def complete_data_sd(self, points: Floats, n_records: Floats) -> Floats:
-        """Return the sd of each reported parameter in the posterior given exact data with typical sums.
+        """Return the posterior sd of each reported parameter given exact data with typical sums.
 
         Args:
             points: the parameters that generate the data, shape (..., p).
@@ -127,12 +126,11 @@ class RecordLaw(ABC):
         Args:
             observed: the privatized statistic; if no data set has this statistic, the nearest possible one is used.
             n_records: the record count that is treated as exact.
-            size: the number of samples.
         """
 
 
 class ScalarLaw(RecordLaw):
-    """The law, with one parameter, of the number that a record contributes; its characteristic function is known."""
+    """The law of the number that a record contributes, with one parameter and a known characteristic function."""
 
     @property
     def dimension(self) -> int:
@@ -151,7 +149,7 @@ class ScalarLaw(RecordLaw):
     @property
     @abstractmethod
     def spacing(self) -> int:
-        """The spacing of the lattice of possible sums, or 0 if the lattice is not coarse."""
+        """The spacing of the lattice on which all possible sums lie, or 0 if inference may ignore the lattice."""
 
     @property
     @abstractmethod
@@ -186,9 +184,6 @@ class NoisySums:
 
     Attributes:
         law: the prior and the law of one record's contribution.
-        observed: the privatized components.
-        noise: the law of the noise on each component.
-        total: what is known about m.
         valid: the amount that each valid record adds to the last component; 0 if the last component does not count
             valid records.
     """
@@ -205,17 +200,16 @@ class NoisyTable:
     """The noisy counts of one network table, for each value of a variable and each configuration of its parents.
 
     The rows have probabilities phi ~ Dirichlet(row_concentration), and the values in row j have probabilities theta_j ~
-    Dirichlet(concentration_j). The law of m is stated by ``total``, row totals are N | phi, m ~ Multinomial(m, phi),
-    counts are c_j | theta_j, N_j ~ Multinomial(N_j, theta_j), and observed = c + noise, with independent noise on each
-    cell. If ``margin`` is given, it observes N with independent normal noise, from other tables of the same records.
+    Dirichlet(concentration_j). ``total`` states the law of m, the number of records. Row totals are N | phi, m ~
+    Multinomial(m, phi), counts are c_j | theta_j, N_j ~ Multinomial(N_j, theta_j), and observed = c + noise, with
+    independent noise on each cell. If ``margin`` is given, it holds the row totals N with independent normal noise,
+    from other tables of the same records.
 
     Attributes:
         concentration: positive, shape (n_rows, n_values).
         row_concentration: positive, shape (n_rows,).
         observed: the privatized counts, shape (n_rows, n_values). Counts that were rebuilt from other statistics are
             real numbers.
-        noise: the law of the noise on each count.
-        total: what is known about m, the sum of all counts.
         margin: the observed row totals, shape (n_rows,), or None if there are none.
         margin_variance: the noise variances of the row totals, shape (n_rows,), infinite for totals that are not
             observed; None if ``margin`` is None.
@@ -232,7 +226,7 @@ class NoisyTable:
 
 @dataclass(frozen=True)
 class Scope:
-    """The variables of noisy tables that were rebuilt from the same released numbers and can be made consistent.
+    """The variables of noisy tables that were rebuilt from the same released numbers, and can thus be made consistent.
 
     Attributes:
         sizes: the number of values of each variable.
@@ -251,8 +245,7 @@ class NoisyTables:
 
     Attributes:
         tables: one table for each variable.
-        scope: the variables, if plug-in inference first makes the tables consistent with each other; None if it does
-            not.
+        scope: the variables, if plug-in inference first makes the tables consistent with each other; else None.
     """
 
     tables: tuple[NoisyTable, ...]
@@ -265,9 +258,9 @@ class NoisySequences:
 
     For feature f and state k the emission probabilities are E_fk ~ Dirichlet(emission_f). The rows of the transition
     matrix are T_k ~ Dirichlet(transition_k), and the first state has probabilities p ~ Dirichlet(initial). The states
-    of sequence s are z_s1 ~ p and z_st ~ T_k with k = z_s,t-1; the counts are c_stf | N_stf, z_st = k ~
-    Multinomial(N_stf, E_fk); and observed = c + noise, with independent noise on each cell. The totals N are only
-    assumed to be similar across sequences and steps: their rates have a gamma law, whose shape has a vague prior.
+    of sequence s are z_s1 ~ p and z_st ~ T_k with k = z_s,t-1. The counts are c_stf | N_stf, z_st = k ~
+    Multinomial(N_stf, E_fk), and observed = c + noise, with independent noise on each cell. The totals N are assumed to
+    be similar across sequences and steps: their rates have a gamma law, whose shape has a vague prior.
 
     Attributes:
         emission: for each feature the prior concentrations of its values, positive.
@@ -311,8 +304,8 @@ def record_count(policy: RecordPolicy, n_records: int | None) -> RecordCount:
 def valid_count(policy: RecordPolicy, n_records: int | None, *columns: NumericColumn) -> RecordCount:
     """Return what is known about the number of records in a sum of numbers; see ``record_count``.
 
-    It is most probably n, unless a privacy unit may have several records, or numbers out of bounds are dropped: n is
-    then only a limit.
+    A priori all n records are valid with probability 1/2. If a privacy unit may have several records, or if numbers out
+    of bounds are dropped, n is only an upper limit instead.
     """
     total = record_count(policy, n_records)
     is_limit = policy.contributions > 1 or any(column.outside == "drop" for column in columns)

@@ -1,8 +1,7 @@
 """The options of a release request: each option is defined once, with its type, its limits and its section of the spec.
 
-A mechanism declares a class with the options that it reads; a model declares a class with the options that its
-inference reads. Spec sections, flags, help, templates and schema are generated from these classes. A ``Decimal`` is
-written as an exact text.
+A mechanism declares a class with the options that it reads, and a model a class with the options that its inference
+reads. Spec sections, flags, help, templates and schema are generated from these classes.
 """
 
 from __future__ import annotations
@@ -23,13 +22,7 @@ Check = Callable[[Decimal], None]
 
 
 def option(section: str, description: str, check: Check | None = None) -> Meta:
-    """Return the metadata of an option.
-
-    Args:
-        section: the section of the spec: ``privacy``, ``sampling`` or ``inference``.
-        description: the help text.
-        check: a function that refuses a decimal out of range.
-    """
+    """Return the metadata of an option: its section of the spec, its help text, and a check of decimals."""
     return Meta(description=description, extra={"section": section, "check": check})
 
 
@@ -40,7 +33,7 @@ def notes_of(annotation: Any) -> Mapping[str, Any]:
 
 
 def unwrapped(annotation: Any) -> tuple[Any, str]:
-    """Return a type without its annotations and without None, and its description."""
+    """Return the type of an option without annotations and None, and its help text."""
     description = ""
     while True:
         if get_origin(annotation) is Annotated:
@@ -75,15 +68,11 @@ Order = Annotated[
     Decimal | None, option(PRIVACY, "the order of the Renyi divergence that epsilon bounds [2]", check_order)
 ]
 
-NumberOfDraws = Annotated[
-    Annotated[int, Meta(ge=1, le=10_000)], option(SAMPLING, "posterior draws to release; each is paid for")
-]
-NumberOfEstimates = Annotated[
-    Annotated[int, Meta(ge=1, le=10_000)], option(SAMPLING, "estimates to release; each is paid for")
-]
+_Number = Annotated[int, Meta(ge=1, le=10_000)]
+NumberOfDraws = Annotated[_Number, option(SAMPLING, "posterior draws to release; each is paid for")]
+NumberOfEstimates = Annotated[_Number, option(SAMPLING, "estimates to release; each is paid for")]
 NumberOfLastDraws = Annotated[
-    Annotated[int, Meta(ge=1, le=10_000)],
-    option(SAMPLING, "how many of the last sweeps to release; every sweep is paid for"),
+    _Number, option(SAMPLING, "how many of the last sweeps to release; every sweep is paid for")
 ]
 PowerTarget = Literal["likelihood", "joint"]
 PowerAppliesTo = Annotated[
@@ -97,16 +86,16 @@ Selection = Annotated[
     SelectionKind, option(SAMPLING, "exponential (composes better) or permute-and-flip (for pure epsilon only)")
 ]
 Sweeps = Annotated[
-    Annotated[int, Meta(ge=1, le=100_000)] | None, option(SAMPLING, "sweeps of the chain, all of them paid for [200]")
+    Annotated[int, Meta(ge=1, le=100_000)] | None,
+    option(SAMPLING, "number of sweeps of the chain; each is paid for [200]"),
 ]
 LogWeightEpsilon = Annotated[
     Decimal | None,
     option(SAMPLING, "part of epsilon to spend on the noisy log weight of an annealed chain [none]", check_epsilon),
 ]
 
-CalibrationRule = Literal["gdp", "minami", "geumlek"]
 Calibration = Annotated[
-    CalibrationRule,
+    Literal["gdp", "minami", "geumlek"],
     option(SAMPLING, "the rule that sets likelihood power and prior precision: gdp, minami or geumlek"),
 ]
 LikelihoodPower = Annotated[
@@ -118,7 +107,8 @@ LikelihoodPower = Annotated[
 ]
 ChainSampler = Annotated[Literal["langevin"], option(SAMPLING, "the Markov chain to run: langevin")]
 StepSize = Annotated[
-    Annotated[float, Meta(gt=0.0, le=1e9)] | None, option(SAMPLING, "the step size of the chain, below 2 / M [1 / M]")
+    Annotated[float, Meta(gt=0.0, le=1e9)] | None,
+    option(SAMPLING, "the step size of the chain, below 2 / M for a potential of smoothness M [1 / M]"),
 ]
 NumberOfSteps = Annotated[
     Annotated[int, Meta(ge=1, le=10_000_000)] | None,

@@ -19,7 +19,7 @@ from dpbayes_cli.privacy.step_law import StepLaw
 
 
 class DrawLaw(StepLaw, ABC):
-    """A calibrated law by which a step of a plan draws parameters, given exact statistics or records."""
+    """The calibrated law of a plan's step that draws parameters, given exact statistics or records."""
 
     @abstractmethod
     def run(self, evidence: ExactEvidence, size: int) -> Draws:
@@ -38,17 +38,14 @@ class Sampler(DrawLaw):
 
     @abstractmethod
     def moments(self, values: Sequence[int]) -> tuple[float, float]:
-        """Return mean and standard deviation of the first parameter under the law, for plans."""
+        """Return the mean and the standard deviation of a draw's first parameter, which plans show."""
 
     def moments_by_row(self, values: Sequence[int]) -> list[tuple[float, float]]:
-        """Return mean and standard deviation of the first parameter of each row of a network's tables.
-
-        For a model without tables the result has one element.
-        """
+        """Return the ``moments`` of the first entry of each row of a network's tables; one element without tables."""
         return [self.moments(values)]
 
     def nonprivate_sd(self, values: Sequence[int]) -> float | None:
-        """Return the first parameter's standard deviation without privacy; None if the model computes it."""
+        """Return the first parameter's standard deviation without privacy; None if the model itself computes it."""
         return None
 
     def run(self, evidence: ExactEvidence, size: int) -> Draws:
@@ -57,7 +54,7 @@ class Sampler(DrawLaw):
 
 
 class Chain(DrawLaw):
-    """A planned Markov chain that releases its last iterates; the cost covers every update."""
+    """A planned Markov chain that releases its last iterates; the privacy cost covers every update."""
 
     draws_exactly: ClassVar[bool] = False
 
@@ -69,7 +66,6 @@ class Step:
     Attributes:
         statistic: what is read from the data.
         law: the calibrated law of the noise, of the draws or of the bounds.
-        guarantee: the guarantee of this step.
         draws: the number of draws; 0 if the step draws no parameters.
         rows: the rows of a design or the codes of records, if a chain reads these instead of a statistic.
     """
@@ -114,7 +110,6 @@ class Plan:
     """An ordered list of priced steps, made without data; their total cost is charged once.
 
     Attributes:
-        steps: the steps in the order of their execution.
         guarantee: the guarantee of the whole plan.
         parameters: the calibrated parameters by name.
         how: a text for reports that explains how draws are made; may be empty.

@@ -7,22 +7,20 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+from dpbayes_cli.privacy.lazy_numpy import np
+
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
 
 LEVELS = (0.05, 0.95)
-"""The levels of the two predictive quantiles between which the central interval lies."""
+"""The levels of the predictive quantiles that are the ends of the central interval."""
 COVERAGE = 0.9
 """The probability that the central interval contains the target."""
 
 
 @dataclass(frozen=True)
 class Prediction(ABC):
-    """Predictions for several records, in their order; NaN for a record without a prediction.
-
-    Attributes:
-        values: the predictions, one row for each record.
-    """
+    """Predictions: ``values`` has one row for each record, NaN for a record without a prediction."""
 
     values: Floats
     digits: ClassVar[int] = 10
@@ -37,7 +35,7 @@ class Prediction(ABC):
 
         Returns:
             For each column its name in a CSV file, its key in JSON, and its values. In the name, {} stands for the
-            target. For a record without a prediction a text is empty, and a number is NaN.
+            target. If a record has no prediction, its text is empty, or its number is NaN.
         """
 
     def header(self, target: str) -> list[str]:
@@ -57,8 +55,6 @@ class Prediction(ABC):
 
     def joined(self, others: Sequence[Self]) -> Self:
         """Return these predictions followed by others."""
-        import numpy as np
-
         parts = [self, *others]
         names = [item.name for item in fields(self) if isinstance(getattr(self, item.name), np.ndarray)]
         return replace(self, **{name: np.concatenate([getattr(part, name) for part in parts]) for name in names})
@@ -74,11 +70,7 @@ class Prediction(ABC):
 
 @dataclass(frozen=True)
 class ClassPrediction(Prediction):
-    """Predictions of a class.
-
-    Attributes:
-        levels: the classes.
-    """
+    """Predictions of a class, one of ``levels``."""
 
     levels: tuple[str, ...]
     digits: ClassVar[int] = 6
@@ -96,8 +88,6 @@ class ClassProbabilities(ClassPrediction):
     @property
     def labels(self) -> list[str]:
         """The most probable class of each record, the first in a tie; an empty text if there is no prediction."""
-        import numpy as np
-
         known = ~np.isnan(self.values).any(axis=1)
         best = np.where(known, np.nan_to_num(self.values).argmax(axis=1), -1)
         return [self.levels[k] if k >= 0 else "" for k in best.tolist()]

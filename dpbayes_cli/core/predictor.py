@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.columns import AnyColumn, NumericColumn
 from dpbayes_cli.core.predicted import LEVELS, Prediction, PredictiveLaws
+from dpbayes_cli.privacy.lazy_numpy import np
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
@@ -55,7 +56,7 @@ class Predictor(ABC):
         return None
 
     def log_densities(self, codes: Integers, targets: Floats) -> Floats | None:
-        """Return the log predictive densities of observed numbers, None if there is no predictive law.
+        """Return the log predictive densities of observed numbers; None if the predictor has no predictive law.
 
         Args:
             codes: the records, as in ``predict``.
@@ -66,7 +67,7 @@ class Predictor(ABC):
 
 @dataclass(frozen=True)
 class IntervalPredictor(Predictor):
-    """A predictor of a number with a predictive law; a subclass implements ``intervals``.
+    """A predictor that gives a predictive law of a number; a subclass implements ``intervals``.
 
     A numeric feature is given in units of the file, clamped and rounded as in the release; a text feature is given as
     the code of its level.
@@ -92,8 +93,6 @@ class IntervalPredictor(Predictor):
 
     def predict(self, codes: Integers) -> PredictiveLaws:
         """Return means, standard deviations and quantiles; see ``Predictor``."""
-        import numpy as np
-
         valid, features = self._features(codes)
         table = np.full((len(codes), 2 + len(LEVELS)), np.nan)
         if len(valid):
@@ -103,8 +102,6 @@ class IntervalPredictor(Predictor):
 
     def log_densities(self, codes: Integers, targets: Floats) -> Floats | None:
         """Return log predictive densities, NaN if the target or a feature is missing; see ``Predictor``."""
-        import numpy as np
-
         valid, features = self._features(codes)
         known = np.isfinite(targets[valid])
         densities = self.feature_log_densities(features[known], targets[valid][known])
@@ -115,9 +112,6 @@ class IntervalPredictor(Predictor):
         return all_densities
 
     def _features(self, codes: Integers) -> tuple[Integers, Floats]:
-        """Return the indices of the records that have all features, and their features."""
-        import numpy as np
-
         indices = [i for i in range(len(self.columns)) if i != self.target]
         valid = np.flatnonzero((codes[:, indices] >= 0).all(axis=1))
         features = codes[valid][:, indices].astype(np.float64)
@@ -129,13 +123,7 @@ class IntervalPredictor(Predictor):
 
 
 def fixed_target(model: str, names: Sequence[str], index: int, requested: str | None) -> int:
-    """Return the index of the target of a model that predicts one column only.
-
-    Args:
-        model: the name of the model.
-        names: the names of the model's columns.
-        index: the index of the target.
-        requested: the name that ``--target`` gives, or None.
+    """Return the index of the target of a model that predicts one column only; ``requested`` is the value of --target.
 
     Raises:
         SpecError: a target was requested, even if it is the target of the model.

@@ -7,22 +7,19 @@ between them is computed from the same histogram, in integers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from itertools import accumulate
-from typing import TYPE_CHECKING
 
 from dpbayes_cli.core.columns import NumericColumn, Outside, RecordPolicy
 from dpbayes_cli.core.statistic import CodeCounts, Statistic, Witness, for_units
 from dpbayes_cli.privacy.grid import EXACT, GRID_SLACK, CellWeights, cell_weights
 from dpbayes_cli.privacy.kinds import BoundedRange
+from dpbayes_cli.privacy.lazy_numpy import np
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.step_law import StepLaw
-
-if TYPE_CHECKING:
-    import numpy as np
 
 _HISTOGRAM_STEPS = 1 << 18
 _MIN_SUBSTEPS = 16
@@ -120,10 +117,8 @@ class PrivateBounds(StepLaw):
         and Rogers 2019 (bounded range).
 
     Attributes:
-        grid: the public grid.
         lower, upper: the quantiles q of the two bounds; lower is None if the lower bound is fixed at ``grid.low``.
-        epsilon: the epsilon of all drawn bounds together, divided equally.
-        neighbors: the neighbor relation.
+        epsilon: the epsilon of all drawn bounds together; each bound gets an equal part.
         outside: what happens to numbers beyond the bounds.
         contributions: the largest number k of records of a privacy unit.
     """
@@ -138,7 +133,7 @@ class PrivateBounds(StepLaw):
 
     @property
     def parts(self) -> int:
-        """The number of drawn quantiles."""
+        """The number of drawn bounds."""
         return 1 if self.lower is None else 2
 
     @property
@@ -147,7 +142,7 @@ class PrivateBounds(StepLaw):
         return BoundedRange(self.epsilon, self.parts)
 
     def described(self) -> str:
-        """Return a text that names the quantiles."""
+        """Return a text such as ``quantiles 0.01 and 0.99``."""
         quantiles = [f"{float(q):g}" for q in (self.lower, self.upper) if q is not None]
         return f"quantile{'s' if self.lower is not None else ''} {' and '.join(quantiles)}"
 
@@ -177,8 +172,6 @@ class PrivateBounds(StepLaw):
 
     def weights(self, quantile: Fraction, cumulative: list[int], first: int, last: int) -> CellWeights:
         """Return the integer weights of the edges first..last, given the exact cumulative counts at all edges."""
-        import numpy as np
-
         power, losses = self.power(quantile), self._losses(quantile, cumulative, first, last)
 
         def exact(cell: int) -> Decimal:
@@ -192,25 +185,21 @@ class PrivateBounds(StepLaw):
         Privacy: see the class; only the two edges are returned.
         Source: see the class.
         """
-        cumulative = self.grid.cumulative(histogram)
-        upper = 1 + self.weights(self.upper, cumulative, 1, self.grid.last).draw(1)[0]
-        if self.lower is None:
-            return 0, upper
-        return self.weights(self.lower, cumulative, 0, upper - 1).draw(1)[0], upper
+        return self._choose(histogram, lambda *edges: self.weights(*edges).draw(1)[0])
 
     def simulate(self, histogram: Histogram, rng: np.random.Generator) -> tuple[int, int]:
         """Draw bounds in floats, for simulations only."""
+
+        def draw(quantile: Fraction, cumulative: list[int], first: int, last: int) -> int:
+            losses = np.array(self._losses(quantile, cumulative, first, last), dtype=np.float64)
+            return int(np.argmax(rng.gumbel(size=len(losses)) - float(self.power(quantile)) * losses))
+
+        return self._choose(histogram, draw)
+
+    def _choose(self, histogram: Histogram, draw: Callable[[Fraction, list[int], int, int], int]) -> tuple[int, int]:
         cumulative = self.grid.cumulative(histogram)
-        upper = 1 + self._simulated(self.upper, cumulative, 1, self.grid.last, rng)
-        return (0 if self.lower is None else self._simulated(self.lower, cumulative, 0, upper - 1, rng)), upper
-
-    def _simulated(
-        self, quantile: Fraction, cumulative: list[int], first: int, last: int, rng: np.random.Generator
-    ) -> int:
-        import numpy as np
-
-        losses = np.array(self._losses(quantile, cumulative, first, last), dtype=np.float64)
-        return int(np.argmax(rng.gumbel(size=len(losses)) - float(self.power(quantile)) * losses))
+        upper = 1 + draw(self.upper, cumulative, 1, self.grid.last)
+        return (0 if self.lower is None else draw(self.lower, cumulative, 0, upper - 1)), upper
 
     def _losses(self, quantile: Fraction, cumulative: list[int], first: int, last: int) -> list[int]:
         """Return |b F - a m|, where q = a / b, for the edges first..last, minus the smallest of these losses."""

@@ -1,4 +1,4 @@
-"""The names of the models, mechanisms and noise laws in specs and documents; a class is imported when it is used.
+"""The names of models, mechanisms and noise laws in specs and documents. A class is imported when it is used first.
 
 Third parties register their classes through the entry-point groups ``dpbayes.models``, ``dpbayes.mechanisms`` and
 ``dpbayes.noise_laws`` (unstable): the name of an entry point is the name in specs and documents, and its object is the

@@ -25,11 +25,10 @@ class Draws:
 
 @dataclass(frozen=True)
 class Payload:
-    """Released statistics: one privatized integer for each component, with the law of the noise.
+    """Released statistics, with the law of their noise.
 
     Attributes:
-        names: the components' names.
-        values: the privatized integers.
+        values: the privatized integers, one for each of ``names``.
         noise: the law of the noise that was added.
         bounds: the privately chosen bounds of the column; None if the bounds were stated.
     """
@@ -40,7 +39,7 @@ class Payload:
     bounds: tuple[float, float] | None = None
 
     def described(self) -> list[dict[str, Any]]:
-        """Return the components as (name, value, noise_scale) objects."""
+        """Return name, value and noise scale of each component as a JSON object."""
         scales = self.noise.scales(len(self.values))
         return [
             {"name": name, "value": value, "noise_scale": scale}

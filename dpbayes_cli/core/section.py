@@ -25,15 +25,15 @@ class Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     """A section of a spec, typed and frozen. Unknown keys are refused, and ``__post_init__`` may raise ValueError.
 
     Attributes:
-        has_independent_keys: whether ``__post_init__`` checks each key by itself, so that the right keys of a section
-            can be checked without the wrong ones.
+        has_independent_keys: whether ``__post_init__`` checks each key by itself, so that the valid keys of a section
+            can be checked although another key is invalid.
     """
 
     has_independent_keys: ClassVar[bool] = False
 
 
 def with_defaults(section: Section, **values: object) -> Section:
-    """Return a section in which each key that is None has its value in ``values``."""
+    """Return a section with ``values`` in place of the keys that are None."""
     return msgspec.structs.replace(
         section, **{key: value for key, value in values.items() if getattr(section, key) is None}
     )

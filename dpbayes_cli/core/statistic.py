@@ -9,6 +9,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Protocol
 
 from dpbayes_cli.core.columns import NumericColumn, RecordPolicy
+from dpbayes_cli.privacy.lazy_numpy import np
 from dpbayes_cli.privacy.neighbors import Neighbors
 
 if TYPE_CHECKING:
@@ -19,12 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CountAt:
-    """The expression that is 1 for a record whose column has the given level, else 0.
-
-    Attributes:
-        role: the role of the column.
-        level: the code of the level.
-    """
+    """The expression that is 1 for a record whose cell in the column ``role`` has the code ``level``, else 0."""
 
     role: str
     level: int
@@ -48,11 +44,7 @@ class ProductOf:
 
 @dataclass(frozen=True)
 class CodeCounts:
-    """The histogram of a column: for each code the number of valid records with this code.
-
-    Attributes:
-        column: the column of numbers, on the grid of the histogram.
-    """
+    """The histogram of a column of numbers: for each code the number of valid records with this code."""
 
     column: NumericColumn
 
@@ -93,11 +85,11 @@ Cells = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Witness:
-    """Two records whose exchange changes a statistic by its sensitivity.
+    """Two records such that replacing one by the other changes a statistic by its sensitivity.
 
     Attributes:
-        record: the cells of one record. None stands for an absent record (add-remove), an invalid text for the null
-            record.
+        record: the cells of one record. None stands for an absent record (add-remove). Cells with an invalid text
+            stand for the null record.
         neighbor: the cells of the other record, in the same form.
     """
 
@@ -107,11 +99,9 @@ class Witness:
 
 @dataclass(frozen=True)
 class Part:
-    """A part of a statistic: consecutive components whose sensitivity is stated separately.
+    """Consecutive components of a statistic, whose sensitivity is stated separately.
 
     Attributes:
-        name: the name of the part.
-        size: the number of components.
         sensitivity_l1, sensitivity_l2_squared: the sensitivities of these components alone.
         weight: the part's share of the privacy cost, relative to the weights of other parts.
     """
@@ -128,7 +118,6 @@ class Statistic:
     """A public integer statistic: a sum over records of integer expressions.
 
     Attributes:
-        names: the names of the components.
         expressions: one integer expression for each component.
         sensitivity_l1: the largest L1 change between neighbors, in counts.
         witness: two records that attain ``sensitivity_l1``.
@@ -201,19 +190,14 @@ def for_units(statistic: Statistic, policy: RecordPolicy) -> Statistic:
 
 
 NO_STATISTIC = Statistic((), (), 0, Witness(None, None), 0)
-"""The empty statistic, with sensitivity 0, of a chain that reads records instead of a statistic."""
+"""The empty statistic, for a chain that reads records instead of a statistic."""
 
 
 def evaluate(statistic: Statistic, columns: Sequence[NumericColumn], numbers: Floats) -> tuple[int, ...]:
-    """Evaluate a statistic of numbers without a data engine, for simulations and as a reference for tests.
+    """Evaluate a statistic of products of codes without a data engine, for simulations and as a reference for tests.
 
-    Args:
-        statistic: a statistic whose expressions are products of codes.
-        columns: the columns of the statistic's roles.
-        numbers: shape (n_records, n_columns).
+    ``numbers`` has the shape (n_records, n_columns).
     """
-    import numpy as np
-
     coded = [column.codes(numbers[:, i]) for i, column in enumerate(columns)]
     valid = np.prod([mask for _, mask in coded], axis=0)
     codes = {column.role: codes for column, (codes, _) in zip(columns, coded, strict=True)}
@@ -221,7 +205,7 @@ def evaluate(statistic: Statistic, columns: Sequence[NumericColumn], numbers: Fl
     values = []
     for expression in statistic.expressions:
         if not isinstance(expression, ProductOf):
-            raise TypeError("a statistic of numbers is made of products")
+            raise TypeError("expected a statistic whose expressions are products of codes")
         terms = valid
         for role in expression.roles:
             terms = terms * (2 * codes[role] - steps[role] if expression.centered else codes[role])
@@ -234,10 +218,9 @@ def evaluate_codes(statistic: Statistic, column: NumericColumn, codes: Mapping[i
     values = []
     for expression in statistic.expressions:
         if not isinstance(expression, ProductOf) or any(role != column.role for role in expression.roles):
-            raise TypeError("a statistic of one column of numbers is made of its powers")
-        power, scale, shift = len(expression.roles), 1, 0
-        if expression.centered:
-            scale, shift = 2, column.steps
+            raise TypeError("expected a statistic whose expressions are powers of one column's codes")
+        power = len(expression.roles)
+        scale, shift = (2, column.steps) if expression.centered else (1, 0)
         values.append(expression.weight * sum(count * (scale * code - shift) ** power for code, count in codes.items()))
     return tuple(values)
 
@@ -249,15 +232,10 @@ def can_be_null(policy: RecordPolicy, *columns: NumericColumn) -> bool:
 
 
 def count_cells(statistic: Statistic, roles: Sequence[str], codes: Integers) -> tuple[int, ...]:
-    """Evaluate a statistic of tables without a data engine, for simulations and as a reference for tests.
+    """Evaluate a statistic of contingency tables without a data engine, for simulations and as a reference for tests.
 
-    Args:
-        statistic: a statistic whose expressions are contingency tables, with or without a transform.
-        roles: the role of each column.
-        codes: the codes of records, -1 for an invalid cell, shape (n_records, n_roles).
+    ``codes`` are the codes of records, -1 for an invalid cell, shape (n_records, n_roles).
     """
-    import numpy as np
-
     index = {role: i for i, role in enumerate(roles)}
     whole = (codes >= 0).all(axis=1)
     tables = []
@@ -331,13 +309,10 @@ def second_moments(columns: Sequence[NumericColumn], policy: RecordPolicy) -> St
         names.append("valid")
         expressions.append(ProductOf((), scale**2))
     top = tuple(column.cell(1.0) for column in columns)
-    one = scale**4
-    if policy.neighbors is Neighbors.ADD_REMOVE:
-        norm = size * (2 * size - 1)
-        return Statistic(tuple(names), tuple(expressions), size**2 * scale**2, Witness(top, None), norm * one)
-    down = tuple(column.cell(0.5 if i else 0.0) for i, column in enumerate(columns))
-    half = tuple(column.cell(0.0 if i < size // 2 else 1.0) for i, column in enumerate(columns))
-    norm = 4 * (size**2 - size % 2)
-    return Statistic(
-        tuple(names), tuple(expressions), size**2 * scale**2, Witness(top, down), norm * one, Witness(top, half)
-    )
+    witness, witness_l2, squared = Witness(top, None), None, size * (2 * size - 1)
+    if policy.neighbors is not Neighbors.ADD_REMOVE:
+        down = tuple(column.cell(0.5 if i else 0.0) for i, column in enumerate(columns))
+        half = tuple(column.cell(0.0 if i < size // 2 else 1.0) for i, column in enumerate(columns))
+        witness, witness_l2, squared = Witness(top, down), Witness(top, half), 4 * (size**2 - size % 2)
+    l1, l2_squared = size**2 * scale**2, squared * scale**4
+    return Statistic(tuple(names), tuple(expressions), l1, witness, l2_squared, witness_l2)

@@ -15,8 +15,7 @@ def parse_noise(stored: Mapping[str, Any], scales: Sequence[float]) -> NoiseLaw:
     """Return the noise law whose stored form ``NoiseLaw.serialize`` wrote.
 
     Args:
-        stored: the stored form.
-        scales: the noise scale of each component, which the document states beside the law.
+        scales: the noise scale of each component, which the document states separately from the law.
 
     Raises:
         ValueError: the kind of the law is unknown, or its scale or another parameter is invalid.
@@ -25,7 +24,7 @@ def parse_noise(stored: Mapping[str, Any], scales: Sequence[float]) -> NoiseLaw:
     try:
         if stored.get("scale") is not None:
             return law.parse(float(stored["scale"]), parameters)
-        if not parameters:  # only the scales tell the parts apart; adjacent parts of one scale become one
+        if not parameters:  # parts differ only in scale; adjacent components of one scale form one part
             parts = [(scale, len(list(same))) for scale, same in itertools.groupby(scales)]
             return PartNoise(tuple(law.parse(scale, {}) for scale, _ in parts), tuple(size for _, size in parts))
         sizes = tuple(map(int, parameters["sizes"]))

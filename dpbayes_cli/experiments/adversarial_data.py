@@ -15,14 +15,14 @@ from scipy.special import log_softmax
 from dpbayes_cli.core.plan import Step
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.experiments.plots import label_axes, stamped_panels
-from dpbayes_cli.experiments.results import OURS, Claim, GridPoint, PointOutcome, Result, Results
+from dpbayes_cli.experiments.results import OURS, Claim, GridPoint, PointOutcome, Results
 from dpbayes_cli.experiments.study import COMPLETE, CoinCase, Study, plan_release
 from dpbayes_cli.mechanisms.samplers.scalar_sampler import ScalarSampler
 from dpbayes_cli.privacy.conversions import bounded_range_rdp
 
 SOURCE = "[F] Figure 8"
 _LARGE_EPSILON = Decimal(1000)
-"""At this epsilon the power of the likelihood is 1."""
+"""An epsilon so large that the power of the likelihood is 1."""
 _ORDER = 2.0
 _MIN_SHARE = 0.95
 """The claim requires that the loss reaches at least this share of the worst case."""
@@ -107,12 +107,29 @@ class AdversarialData(Study, frozen=True, kw_only=True):
         return {"local-epsilon": stamped_panels(panels, min(len(panels), 3), draw, title)}
 
     def claims(self, results: Results) -> Iterator[Claim]:
-        for result in results:
-            yield from _claims(result)
+        for each in results:
+            losses, path = each.trials["local_epsilon"], each.trials["local_divergence"]
+            worst, charged, by_range = map(each.measure, ("worst_case", "largest_divergence", "divergence_by_range"))
+            at, n, share, first = each["case"], len(losses), losses[-1] / worst, losses[0] / worst
+            yield Claim(
+                SOURCE,
+                f"{at}: the local epsilon of one posterior draw approaches the worst case as records are added.",
+                _MIN_SHARE <= share <= 1.0 and first < share and max(losses) <= worst,
+                f"the local epsilon is {first:.1%} of the worst case {worst:.4f} at n = 1, and {share:.1%} at n = {n}",
+                "The worst case is the limit for many records. A draw is the midpoint of a grid cell, so the most "
+                "extreme draw is half a cell away from the end of the support.",
+            )
+            yield Claim(
+                OURS,
+                f"{at}: draws that reach the worst case are improbable, so that the Renyi divergence falls with n.",
+                path[-1] <= charged < by_range and path[-1] < path[0],
+                f"divergence of order 2 on the adversary's data: {path[0]:.3f} at n = 1, {path[-1]:.2g} at n = {n}; at "
+                f"most {charged:.3f} over all data sets of {n} records; bound from epsilon alone: {by_range:.3g}",
+            )
 
 
 def local_loss(sampler: ScalarSampler, successes: int) -> tuple[float, float]:
-    """Return two measures of the privacy loss of one draw: its largest log ratio and its divergence of order 2.
+    """Return the largest log ratio of the probabilities of one draw, and the Renyi divergence of order 2.
 
     Both are maxima over the neighboring data sets, which have one success more or less.
     """
@@ -126,24 +143,3 @@ def local_loss(sampler: ScalarSampler, successes: int) -> tuple[float, float]:
                 total = np.exp(law + (_ORDER - 1.0) * direction).sum()
                 divergence = max(divergence, float(np.log(total)) / (_ORDER - 1.0))
     return loss, divergence
-
-
-def _claims(result: Result) -> Iterator[Claim]:
-    losses, path = result.trials["local_epsilon"], result.trials["local_divergence"]
-    worst, charged, by_range = map(result.measure, ("worst_case", "largest_divergence", "divergence_by_range"))
-    at, n, share, first = result["case"], len(losses), losses[-1] / worst, losses[0] / worst
-    yield Claim(
-        SOURCE,
-        f"{at}: the local epsilon of one posterior draw approaches the worst case as records are added.",
-        _MIN_SHARE <= share <= 1.0 and first < share and max(losses) <= worst,
-        f"the local epsilon is {first:.1%} of the worst case {worst:.4f} at n = 1, and {share:.1%} at n = {n}",
-        "The worst case is the limit for many records. A draw is the midpoint of a grid cell, so the most extreme draw "
-        "is half a cell away from the end of the support.",
-    )
-    yield Claim(
-        OURS,
-        f"{at}: draws that reach the worst case are improbable, so that the Renyi divergence falls with n.",
-        path[-1] <= charged < by_range and path[-1] < path[0],
-        f"divergence of order 2 on the adversary's data: {path[0]:.3f} at n = 1, {path[-1]:.2g} at n = {n}; at "
-        f"most {charged:.3f} over all data sets of {n} records; bound from epsilon alone: {by_range:.3g}",
-    )

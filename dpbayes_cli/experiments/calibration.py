@@ -36,27 +36,28 @@ Method = Literal["noise-aware", "naive", "ops", "non-private"]
 
 SOURCE = "[B] Figure 1"
 _FALSE_ALARM = 0.001
-"""The probability that a claim fails by chance although the posteriors are correct."""
+"""The probability that a claim fails by chance although the posteriors are calibrated."""
 _FALLEN = 0.75
-"""The KS distance falls if the ratio of its values at the largest and the smallest n * epsilon is below this number."""
+"""The KS distance counts as fallen if its value at the largest n * epsilon, divided by its value at the smallest, is
+below this number."""
 
 
 class OpsSection(Section, frozen=True, kw_only=True):
-    """Options of the method ``ops``; each of its ``draws`` released posterior draws costs epsilon / draws."""
+    """Options of the method ``ops``. It releases ``draws`` posterior draws, which cost epsilon / draws each."""
 
     draws: Annotated[int, Meta(ge=2, le=10_000, description="number of released draws")] = 100
     power_applies_to: PowerTarget = field(default="likelihood", name="temper")
 
 
 class CaseSection(Section, frozen=True, kw_only=True):
-    """One model with its public domain and its prior, from which parameters are drawn."""
+    """A model with its public domain, and the prior from which the true parameters are drawn."""
 
     model: str
     domain: dict[str, Any] = field(default_factory=dict)
     prior: dict[str, Any] = field(default_factory=dict)
-    parameter: str | None = None  # the parameter whose rank is studied; default: the first of the model
+    parameter: str | None = None  # the parameter whose ranks are studied; None: the model's first parameter
     support: tuple[float, float] | None = None  # the public range of the parameter, for ``ops`` only
-    unclamped: dict[str, Any] | None = None  # for the non-private posterior: bounds so wide that nothing is clamped
+    unclamped: dict[str, Any] | None = None  # a domain for the non-private posterior, so wide that nothing is clamped
 
     def model_on(self, domain: Any) -> ConjugatePosterior:
         model: Model = build_spec({"model": self.model, "domain": domain, "prior": self.prior}).build_model()
@@ -70,9 +71,9 @@ class CaseSection(Section, frozen=True, kw_only=True):
 class Calibration(SimulatedStudy, frozen=True, kw_only=True):
     """Ranks of true parameters among posterior draws, and distances of posteriors from the non-private one.
 
-    Parameters are drawn from the prior, complete records from the model, and Laplace noise is added. `noise-aware`
-    accounts for the noise; `naive` takes noisy statistics for exact. `ops` releases posterior draws, and `non-private`
-    infers from exact statistics.
+    In each trial the true parameters are drawn from the prior, and complete records from the model. Laplace noise is
+    added to their statistics. `noise-aware` accounts for the noise; `naive` takes noisy statistics for exact. `ops`
+    releases posterior draws, and `non-private` infers from exact statistics.
 
     Source: Bernstein and Sheldon 2018, sec. 4 and Fig. 1.
     """
@@ -125,7 +126,6 @@ class Calibration(SimulatedStudy, frozen=True, kw_only=True):
         return GridPoint({**place, "method": method}, data, definition, self.seed)
 
     def _check_case(self, case: CaseSection, where: str) -> None:
-        """Refuse a model or a parameter that this study cannot use, and an epsilon at which a mechanism cannot run."""
         needed = ["laplace", "rdp-direct", *(["ops"] if "ops" in self.methods else [])]
         for mechanism in needed:
             with errors_at(f"{where}.model", hint="leave the case out, or run the others with --case NAME"):
@@ -168,10 +168,9 @@ class Calibration(SimulatedStudy, frozen=True, kw_only=True):
                 wide = case.model_on(case.unclamped)
                 same, exact = measures.prior_predictive(wide, n, self.trials, records)
                 if not np.array_equal(same, thetas):
-                    message = "unclamped gives the model other parameters than domain does; only the bounds may differ"
+                    message = "unclamped and domain give the model different parameters; only their bounds may differ"
                     raise SpecError(message, where=f"cases.{point.case}.unclamped")
-            of_reference_rng = np.random.default_rng(of_reference)
-            reference = measures.non_private_draws(wide, exact, n, self.draws, of_reference_rng)
+            reference = measures.non_private_draws(wide, exact, n, self.draws, np.random.default_rng(of_reference))
         rng = np.random.default_rng(point.inference_seed())
         if method == "non-private":
             draws = np.asarray(reference)
@@ -217,7 +216,7 @@ class Calibration(SimulatedStudy, frozen=True, kw_only=True):
             yield _nearer(aware, naive)
 
     def _calibrated(self, own: Results, exact: Results) -> Claim:
-        """Claim uniform ranks: no more points than chance explains are above the 95 % band, and no p-value is tiny."""
+        """Claim that ranks are uniform: few points are above the 95 % band, as by chance, and no p-value is tiny."""
         band = ks_band(self.trials)
         distances = [each.measure("ks") for each in own]
         allowed = int(stats.binom.ppf(1.0 - _FALSE_ALARM / 2.0, len(own), 0.05))
@@ -260,7 +259,6 @@ def _dispersed(own: Results) -> Claim:
 
 
 def _nearer(own: Results, naive: Results) -> Claim:
-    """Claim that noise-aware posteriors are at no point clearly further from the non-private one than naive ones."""
     signs = {}
     for each, other in zip(own, naive, strict=True):
         place = {name: each[name] for name in ("case", "n", "epsilon")}

@@ -1,4 +1,4 @@
-"""Data drawn from the prior, ranks of true parameters among posterior draws, and distances between posteriors."""
+"""Simulate data from the prior, rank true parameters among posterior draws, and measure posterior distances."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def complete_policy(model: Model) -> RecordPolicy:
 def prior_predictive(
     model: ConjugatePosterior, n_records: int, trials: int, seed: np.random.SeedSequence
 ) -> tuple[Floats, Integers]:
-    """Return the parameters and exact statistics of all trials; equal seeds give equal records before clamping."""
+    """Draw the parameters and exact statistics of all trials; equal seeds give equal records before clamping."""
     rng = np.random.default_rng(seed)
     drawn = [model.simulate(n_records, rng) for _ in range(trials)]
     return np.array([theta for theta, _ in drawn]), np.array([value for _, value in drawn], dtype=np.int64)
@@ -44,7 +44,7 @@ def prior_predictive(
 def non_private_draws(
     model: ConjugatePosterior, values: Integers, n_records: int, n_draws: int, rng: np.random.Generator
 ) -> Floats:
-    """Return draws from the posterior of each trial's exact statistics, shape (n_trials, n_draws, n_parameters)."""
+    """Draw from the posterior given each trial's exact statistics, shape (n_trials, n_draws, n_parameters)."""
     family, drawn = model.family(n_records), []
     for row in values.tolist():
         points = simulate_conjugate(family, model.sums(row, n_records), n_draws, rng)
@@ -55,9 +55,8 @@ def non_private_draws(
 def ranks_among(thetas: Floats, draws: Floats, rng: np.random.Generator) -> Floats:
     """Return the ranks of true parameters among posterior draws, between 0 and 1, shape (n_trials, n_parameters).
 
-    A rank is (b + u) / (n_draws + 1), where b is the number of draws below the true parameter, and u is drawn uniformly
-    from [0, 1). The rank is exactly uniform if the true parameter and the draws are independent draws from one
-    posterior.
+    A rank is (b + u) / (n_draws + 1), where b is the number of draws below the true parameter, and u is uniform on
+    [0, 1). The rank is exactly uniform if the true parameter and the draws are independent draws from one posterior.
     """
     below = (draws < thetas[:, None, :]).sum(axis=1)
     return np.asarray((below + rng.random(below.shape)) / (draws.shape[1] + 1))
@@ -82,7 +81,7 @@ def measure(ranks: Floats, sds: Floats, distances: Floats | None) -> dict[str, f
 
 
 def ks_band(trials: int, probability: float = 0.95) -> float:
-    """Return the quantile, at a probability, of the KS distance of uniform ranks."""
+    """Return the quantile of the KS distance of uniform ranks at this probability."""
     return float(stats.kstwo.ppf(probability, trials))
 
 
@@ -91,7 +90,7 @@ def squared_mmds(draws: Floats, reference: Floats) -> Floats:
 
     The kernel is k(x, y) = exp(-|x - y|^2 / 2). The estimate is the mean of k(x_i, x_j) + k(y_i, y_j) - k(x_i, y_j) -
     k(x_j, y_i) over all pairs i != j. The estimate is exactly zero for identical samples, and can be negative. If all
-    draws lie close together, it is computed by a series of sums over single draws. With x and y measured from a center,
+    draws lie close together, a series of sums over single draws is faster. With x and y measured from a center,
 
         k(x, y) = sum over multi-indices a of f_a(x) f_a(y),  f_a(x) = exp(-|x|^2 / 2) x^a / sqrt(a!),
 
@@ -99,8 +98,8 @@ def squared_mmds(draws: Floats, reference: Floats) -> Floats:
     center.
 
     Args:
-        draws, reference: independent draws x and y, shape (n_trials, n_draws, n_parameters). Of the longer sample,
-            surplus draws are ignored.
+        draws, reference: independent draws x and y, shape (n_trials, n_draws, n_parameters). Surplus draws of the
+            longer sample are ignored.
 
     Source: Gretton et al. 2012, eq. 4; Bernstein and Sheldon 2018, sec. 4 (the kernel).
     """
@@ -116,7 +115,6 @@ def squared_mmds(draws: Floats, reference: Floats) -> Floats:
 
 
 def _degree(squared_radius: float) -> int:
-    """Return the total degree at which the terms of the series become negligible."""
     degree, term = 0, 1.0
     while term > _NEGLIGIBLE_TERM and degree < 1000:
         degree += 1
@@ -150,8 +148,6 @@ def _feature_sums(feature: Floats, coordinates: Floats, degree: int) -> Iterator
 
 
 def _by_pairs(x: Floats, y: Floats) -> Floats:
-    """Return what ``_by_series`` returns, for draws that lie far apart."""
-
     def kernel(a: Floats, b: Floats) -> Floats:
         return np.asarray(np.exp(-0.5 * cdist(a, b, "sqeuclidean")))
 

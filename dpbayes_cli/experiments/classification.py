@@ -1,4 +1,4 @@
-"""Classification: how well a release of a Bayes net predicts the class of new records, against epsilon."""
+"""Classification: how well a released Bayes net predicts the class of new records, as a function of epsilon."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ _RecordNumber = Annotated[int, Meta(ge=1, le=10_000_000)] | None
 
 
 class ClassificationCase(StudySection, frozen=True, kw_only=True):
-    """A Bayes net, the variable that it predicts, and records that are simulated or read from two files."""
+    """A Bayes net with the variable to predict, and records that are simulated or read from two files."""
 
     model: str
     domain: dict[str, Any]
     prior: dict[str, Any] = field(default_factory=dict)
-    n_train: _RecordNumber = None  # the numbers of simulated records to learn from and to predict
+    n_train: _RecordNumber = None  # simulated records: how many to learn from, and how many to predict
     n_test: _RecordNumber = None
-    train: str | None = None  # in their place: the files to learn from and to predict, relative to the study file
+    train: str | None = None  # instead: the files to learn from and to predict, relative to the study file
     test: str | None = None
     epsilon: Annotated[tuple[Exact, ...], Meta(description="epsilons of this case, in place of the study's")] = ()
     trials: Annotated[int, Meta(ge=2, le=1_000_000)] | None = None  # the largest number of trials of this case
@@ -68,7 +68,7 @@ class ClassificationCase(StudySection, frozen=True, kw_only=True):
 
     @property
     def network(self) -> DiscreteBayesNet:
-        """The model. Simulated records have no invalid cell, so that any value can be the stand-in."""
+        """The model. Simulated records have no invalid cells, so that any value can be the stand-in."""
         spec = build_spec({"model": self.model, "domain": self.domain, "prior": self.prior})
         model = cast("DiscreteBayesNet", spec.build_model())
         if self.train is not None:
@@ -76,7 +76,7 @@ class ClassificationCase(StudySection, frozen=True, kw_only=True):
         return replace(model, variables=tuple(replace(each, impute=each.levels[0]) for each in model.variables))
 
     def check(self, where: str) -> None:
-        """Refuse a case whose model or columns this study cannot use."""
+        """Refuse a model or columns that this study cannot use."""
         with errors_at(f"{where}.model", hint="use a Bayes net, such as naive-bayes or bayes-net"):
             check_supports(mechanism_type("fourier-laplace"), model_type(self.model))
         if self.network.target is None:
@@ -86,10 +86,10 @@ class ClassificationCase(StudySection, frozen=True, kw_only=True):
 
 
 class Classification(SimulatedStudy, frozen=True, kw_only=True):
-    """How well a release of a Bayes net predicts the class of new records.
+    """How well a released Bayes net predicts the class of new records.
 
-    Within a case, all methods and epsilons use the same records. `ops` is one posterior draw, computed in floats: an
-    idealized form of a release.
+    Within a case, all methods and epsilons use the same records. `ops` (**idealized**) is one posterior draw, computed
+    in floats.
 
     Source: Zhang, Rubinstein and Dimitrakakis 2016, sec. 5.1 and Fig. 1.
     """

@@ -1,4 +1,4 @@
-"""Estimation: the error of estimating a probability of success from a release, against the number of records."""
+"""Estimation: the error of estimating a probability of success from a release, by the number of records."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 
 Method = Literal["non-private", "laplace-paper", "laplace-naive", "laplace", "ops"]
 Trials = dict[str, "Floats"]
-"""Arrays with one number per trial, by name: the posterior's ``draw``, ``mean`` and ``sd``, and others."""
+"""Arrays with one number per trial, by name, such as a ``draw`` and the ``mean`` and ``sd`` of the posterior."""
 
 POSTERIORS, ERRORS = "[F] Figure 1", "[F] Figure 2"
 _PAPER_N, _FACTOR = 10, 3.0
-"""The paper finds posterior draws better below this number of records; the claim allows this factor more or less."""
+"""The paper's limit on n below which posterior draws are better; and the factor by which the limit here may differ."""
 _CLOSE, _ROUGHLY = 0.1, 1.5
-"""The largest relative difference that counts as close, and the largest ratio that counts as about the same."""
+"""Errors count as close up to this relative difference, and numbers of records as about equal up to this ratio."""
 _COMPARISONS = (
     Comparison(OURS, "laplace-naive", "laplace-paper",
                "plug-in inference estimates better from one noisy count than from two", never=1, some=-1),
@@ -45,7 +45,7 @@ _COMPARISONS = (
 
 
 class EstimationCase(CoinCase, frozen=True, kw_only=True):
-    """A true probability, a prior, and the numbers of records to study."""
+    """A true probability of success, a prior for it, and the numbers of records to study."""
 
     theta: Annotated[float, Meta(gt=0, lt=1, description="the true probability of success")]
     n: Annotated[tuple[Annotated[int, Meta(ge=1, le=10_000_000)], ...], Meta(min_length=1)]
@@ -56,8 +56,8 @@ class EstimationCase(CoinCase, frozen=True, kw_only=True):
     def step(self, method: str, epsilon: str | None, n_records: int) -> Step | None:
         """Return the calibrated step of a method's release; None for the non-private method, which has no epsilon.
 
-        The method ``laplace-paper`` releases the numbers of successes and failures, and other methods release only the
-        number of successes.
+        The method ``laplace-paper`` releases the numbers of successes and failures. Other methods release the number of
+        successes only.
         """
         if epsilon is None:
             return None
@@ -198,7 +198,7 @@ def _estimates(
 
 
 def _by_value(values: Integers, compute: Callable[[int, int], Mapping[str, Any]]) -> Trials:
-    """Call a function with each distinct value and its number of trials; return its results in the order of trials."""
+    """Call ``compute`` with each distinct value and its number of trials; return results in the order of trials."""
     trials: Trials = {}
     for value in np.unique(values):
         at = values == value
@@ -216,7 +216,7 @@ def _of_betas(shapes: Floats, rng: np.random.Generator) -> Trials:
 
 
 def _costs(step: Step | None) -> dict[str, float | None]:
-    """Return the epsilon of a release, its Renyi divergence of order 2, and the bound on this that epsilon implies."""
+    """Return a release's epsilon, its Renyi divergence of order 2, and the bound on the divergence by epsilon alone."""
     if step is None:
         return {"charged": None, "rdp_2": None, "rdp_2_bound": None}
     guarantee = step.guarantee
@@ -226,7 +226,7 @@ def _costs(step: Step | None) -> dict[str, float | None]:
 
 
 def _densities(case: EstimationCase, result: Result, theta: Floats, successes: int) -> list[Floats]:
-    """Return posterior densities at ``theta``: for ``ops`` only the one given ``successes``, else one per release."""
+    """Return densities at ``theta``: of one posterior per release, or for ``ops`` of the posterior of ``successes``."""
     n, method = result["n"], result["method"]
     step = case.step(method, result["epsilon"], n)
     if step is not None and method == "ops":
@@ -263,7 +263,7 @@ def _curves(at: str, case: EstimationCase, by_method: Mapping[str, Results]) -> 
     sizes, exact = [each["n"] for each in laplace], [each.measure("l1") for each in by_method["non-private"]]
     gaps = list(Results([*laplace, *sampled]).differences("laplace-paper", "ops", "l1").values())
     signs = [[gap.sign(clear) for gap in gaps] for clear in (0.0, CLEAR)]
-    # the least n from which on all signs are negative
+    # the smallest n from which on all signs are negative
     first, clearly = (next((n for i, n in enumerate(sizes) if max(each[i:]) < 0), float("inf")) for each in signs)
     yield Claim(
         ERRORS,
@@ -284,7 +284,7 @@ def _curves(at: str, case: EstimationCase, by_method: Mapping[str, Results]) -> 
     step, error = case.step("ops", sampled[-1]["epsilon"], last), sampled[-1].measure("l1")
     power = 1.0 if step is None else float(require_type(step.law, ScalarSampler).likelihood_power)
     equal = float(np.exp(np.interp(-np.log(error), -np.log(exact), np.log(sizes))))
-    expected = 2.0 * last / (1.0 + 1.0 / power)  # a draw has twice the posterior's variance; under T, 1 + 1 / T times
+    expected = 2.0 * last / (1.0 + 1.0 / power)  # a draw errs by 2 posterior variances; under the power T, by 1 + 1 / T
     yield Claim(
         ERRORS,
         f"{at}: one draw of the tempered posterior has the error of a draw of the true posterior given fewer records.",

@@ -1,4 +1,4 @@
-"""Public data files of a study, read as integer codes of columns with public domains."""
+"""Read the public data files of a study as integer codes of columns with public domains."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ POLICY = DROPPED
 
 
 def check_stand_ins(columns: Iterable[AnyColumn], where: str) -> None:
-    """Refuse a column without a public stand-in for invalid cells; ``where`` is the place of the columns."""
+    """Refuse a column without a public stand-in for invalid cells; ``where`` is their place in the spec."""
     for column in columns:
         if column.impute is None:
             hint = "state impute: VALUE for every column; the number of records is then public"

@@ -1,4 +1,4 @@
-"""Hidden Markov models: the likelihood of held-out records given a release of the other records, against epsilon."""
+"""Hidden Markov models: the likelihood of held-out records given a release of the other records, by epsilon."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Method = Literal["non-private", "laplace", "laplace-naive", "ops", "gibbs"]
 SOURCE = "[F] Figures 3-7"
 MODEL = "hmm"
 _EFFORT = Effort(summary_draws=1 << 10, ess=100.0, mcmc_sweeps=80)
-"""With 80 and with 200 sweeps, log-likelihoods on ``sample_data/events.csv.gz`` agreed to four digits."""
+"""Log-likelihoods on ``sample_data/events.csv.gz`` agree to four digits with those after 200 sweeps."""
 _NOISE = "At small epsilon, noise of scale 2 * (number of features) / epsilon makes plug-in counts useless."
 _PAID = "At the smallest epsilons plug-in counts predict as badly as `gibbs`."
 _BEHIND = "the chain `gibbs`, which pays for every update, predicts worse than"
@@ -55,7 +55,7 @@ _COMPARISONS = (
 
 
 class HmmCase(Section, frozen=True, kw_only=True):
-    """A file of records, each of which belongs to one sequence and one time step; all domains are public."""
+    """A file of records with public domains; each record belongs to one sequence and one time step."""
 
     records: Annotated[str, Meta(description="path of the file, relative to the study file")]
     domain: Annotated[dict[str, Any], Meta(description="domain of the model, without the number of states")]
@@ -79,7 +79,7 @@ class HiddenMarkovModels(SimulatedStudy, frozen=True, kw_only=True):
       counts are taken for exact.
     - `ops` (**idealized**): one draw of the posterior under a power of the likelihood, with emission probabilities of
       at least `least_share`. An exact draw would be epsilon-DP. Here the draw is the last point of a chain of
-      `converged` sweeps in floats. The first half of the chain uses higher powers, which no release could do.
+      `converged` sweeps in floats. The first half of the chain uses higher powers, which a release could not afford.
     - `gibbs`: the last point of the chain of the mechanism `gibbs`, in floats. The chain starts from the prior, and
       pays for every update of its `sweeps` sweeps. The emission probabilities of a feature with V values are at least
       min(0.1, 0.5 / V).
@@ -140,7 +140,6 @@ class HiddenMarkovModels(SimulatedStudy, frozen=True, kw_only=True):
         return grid
 
     def _check_case(self, name: str, case: HmmCase) -> None:
-        """Refuse columns without a stand-in, features with too many values, and an epsilon that ``laplace`` refuses."""
         model = case.model(1)
         check_stand_ins(model.columns, f"cases.{name}.domain")
         if self.least_share * max(model.sizes) >= 1.0:
@@ -204,7 +203,7 @@ class HiddenMarkovModels(SimulatedStudy, frozen=True, kw_only=True):
         self, model: Hmm, trial: HmmTrial, counts: tuple[Integers, ...], laws: Sequence[NoiseLaw | None],
         method: Inference, rng: np.random.Generator,
     ) -> HmmPrediction:  # fmt: skip
-        """Infer from the counts of each feature, whose noise law in ``laws`` is None if they are exact."""
+        """Infer from the counts of each feature; its law in ``laws`` is None if its counts are exact."""
         if model.states > 1:
             posterior = infer(model.observed(counts, tuple(laws), complete=True), method, self.draws, rng, _EFFORT)
             return HmmPrediction(model.split(posterior.draws)[0], np.asarray(posterior.states)[None])
@@ -221,11 +220,11 @@ class HiddenMarkovModels(SimulatedStudy, frozen=True, kw_only=True):
     def _chain_ends(
         self, point: GridPoint, model: Hmm, trials: Sequence[HmmTrial], power: float
     ) -> list[HmmPrediction]:
-        """Run one chain per trial, and predict by its last point.
+        """Run one chain per trial, and return its last point as the prediction.
 
         ``ops`` begins with higher powers of the likelihood. At the final power, a chain from random states would keep
-        all cells in one hidden state for thousands of sweeps. All points of ``gibbs`` are public. Only the last point
-        is returned: an average over points would be a mixture, which makes cells dependent as hidden states do.
+        all cells in one hidden state for thousands of sweeps. ``gibbs`` releases all points, but an average over them
+        would be a mixture, which makes cells dependent just as hidden states do.
         """
         as_released, half = point["method"] == "gibbs", self.converged / 2.0
         powers = [power ** min(1.0, i / half) for i in range(self.converged)] if model.states > 1 else [power]
@@ -245,7 +244,6 @@ class HiddenMarkovModels(SimulatedStudy, frozen=True, kw_only=True):
 
 
 def _noise_laws(model: Hmm, epsilon: str) -> list[NoiseLaw]:
-    """Return the law of the noise that ``laplace`` adds to each feature's counts."""
     (step,) = plan_release("laplace", model, POLICY, None, epsilon=Decimal(epsilon)).steps
     firsts = accumulate((part.size for part in step.statistic.parts[:-1]), initial=0)
     return [step.noise.at(first) for first in firsts]

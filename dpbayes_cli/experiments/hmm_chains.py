@@ -1,11 +1,11 @@
 """Markov chains, in floats, on tempered posteriors of hidden Markov models: for simulations only, never for a release.
 
 If all emission probabilities of a feature with V values are at least a0, the feature's log likelihood varies by at most
-R_f = log((1 - (V - 1) * a0) / a0), and the log likelihood of a record by at most R, the sum of R_f over all features.
-Let T be the power of the likelihood. One draw of the posterior costs epsilon = 2 * T * R. An update of all states given
-the emissions costs 2 * T * R, and so does an update of all emissions given the states. Updates of transition
-probabilities depend on the states alone, and cost nothing. All updates use the same power T, so that the posterior
-under this power is the stationary law of the chain.
+R_f = log((1 - (V - 1) * a0) / a0). The log likelihood of a record then varies by at most R, the sum of R_f over all
+features. Let T be the power of the likelihood. One draw of the posterior costs epsilon = 2 * T * R. An update of all
+states given the emissions costs 2 * T * R, and so does an update of all emissions given the states. Updates of
+transition probabilities depend on the states alone, and cost nothing. All updates use the same power T, so that the
+posterior under this power is the stationary law of the chain.
 
 Source: Foulds et al. 2016, sec. 4.1 and 5; Wang, Fienberg and Smola 2015; Chib 1996 (forward filtering, backward
 sampling); design notes, private Gibbs sampling (steps in two blocks).
@@ -35,7 +35,7 @@ class HmmPrediction(NamedTuple):
 
 
 class HmmTrial(NamedTuple):
-    """The records that one trial learns from, and the records that it predicts, as counts of values by feature."""
+    """The records that a trial learns from and predicts, as counts of values; one array for each feature."""
 
     train: tuple[Integers, ...]  # shape (n_sequences, n_steps, n_values); 0 in held-out cells
     held: Booleans  # whether a cell is held out, shape (n_sequences, n_steps)
@@ -50,7 +50,7 @@ class HmmTrial(NamedTuple):
         return int(self.test[0].sum())
 
     def log_likelihood(self, prediction: HmmPrediction) -> float:
-        """Return the log-likelihood per held-out record."""
+        """Return the mean log-likelihood of a held-out record."""
         counts, values = np.concatenate(self.test, axis=1), np.concatenate(prediction.emissions, axis=2)
         return held_out_log_likelihood(counts, values, prediction.states[:, self.held]) / self.n_test
 
@@ -70,8 +70,8 @@ def run_chain(
 ) -> HmmDraw:  # fmt: skip
     """Run one chain per trial with a power of the likelihood for each sweep, and return their last points.
 
-    If ``as_released``, the chain starts from the prior, and updates the states of even time steps before those of odd
-    time steps, as the mechanism does. Otherwise it starts from random states, and updates whole sequences.
+    If ``as_released``, the chain does what the mechanism does: it starts from the prior, and updates the states of even
+    time steps before those of odd time steps. Otherwise it starts from random states, and updates whole sequences.
 
     Args:
         counts: for each feature, the counts of its values, shape (n_trials, n_sequences, n_steps, n_values).
@@ -127,7 +127,7 @@ def _draw_in_blocks(
 
 
 def state_shares(states: Integers, transition: Floats, initial: Floats) -> Floats:
-    """Return the probabilities of each cell's states given the states before and after it, but not the cell's records.
+    """Return the probabilities of each cell's state given the states before and after it, but without its records.
 
     The shape is (n_trials, n_sequences, n_steps, n_states); see ``HmmDraw`` for the arguments.
     """

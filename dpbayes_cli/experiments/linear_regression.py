@@ -1,4 +1,4 @@
-"""Linear regression: the mean squared error of predictions, against prior variance and epsilon."""
+"""Linear regression: the mean squared error of predictions, by prior variance and epsilon."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _BETTER = Comparison(
 
 
 class LinearCase(Section, frozen=True, kw_only=True):
-    """A numeric target that is predicted from numeric features, all with public bounds.
+    """A file with a numeric target and numeric features, all with public bounds.
 
     Numbers are scaled to [-1, 1], and an intercept of 1 is added to each row. A row of d entries is divided by sqrt(d),
     so that its norm is at most 1. The prior is on the coefficients of these rows.
@@ -63,10 +63,9 @@ class LinearCase(Section, frozen=True, kw_only=True):
 
     @property
     def columns(self) -> tuple[NumericColumn, ...]:
-        """The target, then the features in the order of their names, as in the model ``linear-regression``."""
-        target, features = self.target.target(), sorted(self.features.items())
-        bounds = ((name, float(str(f.lower)), float(str(f.upper)), target.steps) for name, f in features)
-        return (target, *(NumericColumn(*each, impute=f.impute) for each, (_, f) in zip(bounds, features, strict=True)))
+        """The target, then the features in the order of their names (as in the model ``linear-regression``)."""
+        features = (each.feature(name).column for name, each in sorted(self.features.items()))
+        return (self.target.target(), *(require_type(column, NumericColumn) for column in features))
 
     @property
     def half_range(self) -> float:
@@ -75,7 +74,7 @@ class LinearCase(Section, frozen=True, kw_only=True):
 
 
 class LinearTrial(NamedTuple):
-    """The training records as numbers, target first; then rows and scaled targets for training and for testing."""
+    """A trial's training records as numbers, target first; then rows and scaled targets for training and testing."""
 
     numbers: Floats
     x: Floats
@@ -87,8 +86,8 @@ class LinearTrial(NamedTuple):
 class LinearRegressions(SimulatedStudy, frozen=True, kw_only=True):
     """The error of a linear regression, whose coefficients have a normal prior of variance v.
 
-    Each trial learns from a random part of the records, and predicts the rest. The paper used 370,000 census records,
-    so that its errors cannot be compared with the errors here. `truncated-sampler` (**idealized**) predicts by one draw
+    Each trial learns from a random part of the records, and predicts the rest. The paper used 370,000 census records;
+    its errors cannot be compared with the errors here. `truncated-sampler` (**idealized**) predicts by one draw
     of the posterior restricted to a ball, which has the prior probability 0.99. The draw is computed in floats; an
     exact draw would be epsilon-DP. The power of the likelihood is min(1, epsilon / R), where R is the largest amount by
     which the log ratio of two records' likelihoods varies over the ball. `noise-aware` predicts by the posterior mean
@@ -253,7 +252,7 @@ def document(case: LinearCase, prior_variance: str) -> dict[str, Any]:
 
 
 def scaled_coefficients(case: LinearCase, means: Floats) -> Floats:
-    """Return the coefficients of scaled rows and targets, from intercepts and slopes in units of the file."""
+    """Convert intercepts and slopes in units of the file to coefficients of scaled rows and targets."""
     target, *features = case.columns
     middles = np.array([(column.lower + column.upper) / 2.0 for column in features])
     halves = np.array([(column.upper - column.lower) / 2.0 for column in features])

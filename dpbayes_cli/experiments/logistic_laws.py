@@ -1,6 +1,6 @@
-"""The law that each method of logistic regression draws from, and idealized draws from posteriors.
+"""The law from which each method of logistic regression draws, and approximate draws from posteriors.
 
-There is no way to draw exactly from these posteriors. For simulations only, Metropolis chains approximate exact draws.
+There is no way to draw exactly from these posteriors. Metropolis chains approximate exact draws, for simulations only.
 A chain moves on z = L'(w - mode), where LL' is the Hessian at the mode, so that the law of z is nearly standard normal.
 It starts from a standard normal draw. Its proposals alternate between standard normal draws and Langevin steps, which
 suit heavier tails. Each proposal is accepted or rejected, so that the posterior is invariant.
@@ -20,6 +20,7 @@ from scipy.special import expit
 
 from dpbayes_cli.core.columns import NumericColumn
 from dpbayes_cli.core.design import Design
+from dpbayes_cli.core.langevin import Normals
 from dpbayes_cli.mechanisms.samplers.langevin_calibration import BELOW_TARGET, UNTEMPERED, Calibrator, LangevinOptions
 from dpbayes_cli.privacy import noisy_descent
 from dpbayes_cli.privacy.conversions import bisect_floats, bounded_range_rdp
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 _SLOPE = 1.0
 """Upper bound on the norm of the gradient of a record's loss, for rows of norm one."""
 _SCALE = 1.3
-"""Langevin proposals have the sd _SCALE / d^(1/6) in d dimensions; under a normal law 3 of 4 are accepted."""
+"""Langevin proposals have the sd _SCALE / d^(1/6) in d dimensions. Under a normal law 3 of 4 are accepted."""
 _NEWTON_STEPS = 100
 _OUTSIDE = 1e300
 """The potential outside the ball. A chain that starts outside moves freely until it enters the ball for good."""
@@ -98,7 +99,7 @@ class UnitRows(Design):
 
 
 def law_at(method: str, price: Price | None, model: ConvexLossModel, n_records: int) -> LogisticLaw:
-    """Return the law that a method draws from at a privacy cost; without a cost, the true posterior.
+    """Return the law from which a method draws at a privacy cost, or the true posterior if ``price`` is None.
 
     Source: Geumlek, Song and Chaudhuri 2017, Algorithms 4 and 5, and Figure 3; Minami et al. 2016, Theorem 7;
         design notes, posteriors of convex losses.
@@ -110,7 +111,7 @@ def law_at(method: str, price: Price | None, model: ConvexLossModel, n_records: 
     if method.endswith("-langevin"):
         options = LangevinOptions(epsilon=Decimal(price.epsilon))
         chains = Calibrator(model, options, n_records, model.curvature(n_records, 2))
-        if method == "gdp-langevin":  # the largest power whose divergence, or whose delta, is within the price
+        if method == "gdp-langevin":  # the largest power whose divergence or delta is within the cost
             mu = math.sqrt(2.0 * epsilon / float(price.order or "nan"))
             mu = mu if price.delta is None else noisy_descent.mu_of_statement(epsilon, float(price.delta))
             chain = chains.with_largest_power(mu * BELOW_TARGET)
@@ -135,7 +136,8 @@ def law_at(method: str, price: Price | None, model: ConvexLossModel, n_records: 
 def divergence_of_range(range_: float, order: float) -> float:
     """Return a bound on the Renyi divergence of an order, if log likelihood ratios vary by at most ``range_``.
 
-    Source: Cesar and Rogers 2021. At order 1, pure DP implies range * tanh(range / 2), a bounded range range^2 / 8.
+    Source: Cesar and Rogers 2021. At order 1, pure DP implies the bound R * tanh(R / 2), and bounded range the bound
+        R^2 / 8, where R is ``range_``.
     """
     if order > 1.0:
         return bounded_range_rdp(range_, order)
@@ -143,25 +145,24 @@ def divergence_of_range(range_: float, order: float) -> float:
 
 
 def restricted_range(epsilon: float, order: float) -> float:
-    """Return the largest range of log likelihood ratios, rounded down, whose Renyi divergence is at most epsilon."""
+    """Return the largest range, rounded down, at which ``divergence_of_range`` is at most epsilon."""
     most = 4.0 * epsilon + 4.0 * math.sqrt(epsilon) + 4.0
     return bisect_floats(lambda range_: divergence_of_range(range_, order) <= epsilon, 0.0, most)[0]
 
 
-class FromTheEnd:
-    """Standard normal numbers for a chain: chains of different lengths use the same numbers in their last steps.
+def normals_from_the_end(rng: np.random.Generator, steps: int) -> Normals:
+    """Return a source of normal numbers for a chain; chains of different lengths get equal numbers in the last steps.
 
     Two chains with nearly the same step size then end nearly in the same place, and differ by their laws alone.
     """
+    left: list[Floats] = []
 
-    def __init__(self, rng: np.random.Generator, steps: int) -> None:
-        self._rng, self._left, self._drawn = rng, steps, np.zeros(0)
+    def normals(shape: tuple[int, ...]) -> Floats:
+        if not left:
+            left.extend(rng.standard_normal((steps, *shape)))
+        return left.pop()
 
-    def __call__(self, shape: tuple[int, ...]) -> Floats:
-        if not self._drawn.size:
-            self._drawn = self._rng.standard_normal((self._left, *shape))
-        self._left -= 1
-        return np.asarray(self._drawn[self._left])
+    return normals
 
 
 class LogisticPosterior(NamedTuple):
@@ -186,10 +187,11 @@ class LogisticPosterior(NamedTuple):
 
 
 def draw_posterior(posterior: LogisticPosterior, n_chains: int, steps: int, rng: Any) -> tuple[Floats, float, float]:
-    """Run ``n_chains`` chains of at least four steps per set of records.
+    """Run ``n_chains`` chains of at least four steps for each set of records.
 
-    The results are the last states of the chains, shape (n_sets, width, n_chains); the share of accepted proposals; and
-    the largest R-hat of a coordinate of z over the second half of the steps, pooled over the sets.
+    Returns:
+        The last states of the chains, shape (n_sets, width, n_chains); the share of accepted proposals; and the largest
+        R-hat of a coordinate of z over the second half of the steps, pooled over the sets.
     """
     sets, _, width = posterior.x.shape
     mode = mode_of(posterior)
@@ -222,7 +224,7 @@ def draw_posterior(posterior: LogisticPosterior, n_chains: int, steps: int, rng:
 
 
 class _Target:
-    """The potential of z, minus its value at the mode. Predictors in single precision change it by about 1e-4."""
+    """The potential of z, minus its value at the mode. Single precision changes it by about 1e-4."""
 
     def __init__(self, posterior: LogisticPosterior, mode: Floats, back: Floats) -> None:
         self._law, self._mode, self._back = posterior.law, mode[:, :, None], back

@@ -1,4 +1,4 @@
-"""Logistic regression: the test error of one private draw of the coefficients, against epsilon."""
+"""Logistic regression: the test error of one private draw of the coefficients, by epsilon."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SOURCE = "[G] Figure 3"
 _CLEAR = 2.0
 """Differences beyond this many standard errors are clear; equal methods differ clearly in 1 of 20 comparisons."""
 _WATCHED_CHAINS = 4
-"""Chains per trial if trials differ in their records: the first gives the draw, the others only show convergence."""
+"""Chains per trial if each trial has its own records: the first gives the draw, the others only show convergence."""
 _GRID = 2.0**-40
 _SCORES = ("error", "nll", "commonest")
 _COMPARISONS = (
@@ -77,11 +77,11 @@ class TwoClasses(Section, frozen=True, kw_only=True):
 
 
 class LogisticCase(Section, frozen=True, kw_only=True):
-    """Training records in a file, and test records in another file or the rest of this file."""
+    """Records to learn from in a file, and records to predict in another file or in the rest of this file."""
 
     train: Annotated[str, Meta(description="path of the file to learn from, relative to the study file")]
     test: Annotated[str | None, Meta(description="path of the file to predict")] = None
-    # in place of test: this many random records of train are learned from in each trial, and the rest is predicted
+    # instead of test: each trial learns from so many random records of train, and predicts the rest
     n_train: Annotated[int, Meta(ge=2, le=10_000_000)] | None = None
     target: TwoClasses
     features: Annotated[dict[str, FeatureSection], Meta(min_length=1)]
@@ -146,7 +146,7 @@ class LogisticRegressions(SimulatedStudy, frozen=True, kw_only=True):
     draws: Annotated[int, Meta(ge=1, le=1)] = 1
     trials: Annotated[int, Meta(ge=2, le=10_000)] = 50
     orders: Annotated[tuple[Exact, ...], Meta(description="orders of Renyi divergence; 1 is Kullback-Leibler")]
-    delta: Annotated[Exact, Meta(description="delta of the guarantees in epsilon_at_delta")] = "1e-6"
+    delta: Annotated[Exact, Meta(description="delta at which epsilon_at_delta states epsilons")] = "1e-6"
     epsilon_at_delta: Annotated[tuple[Exact, ...], Meta(description="epsilons at delta")] = ()
     metropolis_steps: Annotated[int, Meta(ge=10, le=100_000, description="steps of idealized draws")] = 60
     langevin_steps: Annotated[int, Meta(ge=1, le=1_000_000, description="most steps of a released chain")] = 800
@@ -221,7 +221,7 @@ class LogisticRegressions(SimulatedStudy, frozen=True, kw_only=True):
         return LogisticRecords(x[train], y[train], x[test], y[test])
 
     def run(self, point: GridPoint) -> PointOutcome:
-        """Compute a point; all laws use the same seed of draws, so that differences come from the laws alone."""
+        """Compute a point. All laws draw with the same seed, so that differences come from the laws alone."""
         law, records = laws.LogisticLaw(*point.details.values()), self.records_of(point)
         acceptance = r_hat = None
         if law.n_steps is None:
@@ -243,7 +243,7 @@ class LogisticRegressions(SimulatedStudy, frozen=True, kw_only=True):
         return PointOutcome.averaged(trials, trials, acceptance=acceptance, r_hat=r_hat)
 
     def _released(self, point: GridPoint, law: laws.LogisticLaw, records: LogisticRecords) -> Floats:
-        """Return draws of the chain that would be released, with a seeded generator, shape (n_sets, width, n_draws)."""
+        """Run the chain of a release with a seeded generator; return draws of shape (n_sets, width, n_draws)."""
         case, steps, n_sets = self.cases[point.case], law.n_steps or 0, len(records.x)
         n, size = case.n_learned, law.step_size or 0.0
         model = case.model(n)
@@ -251,7 +251,7 @@ class LogisticRegressions(SimulatedStudy, frozen=True, kw_only=True):
         drawn = []
         for x, y, seed in zip(records.x, records.y, point.noise_seed().spawn(n_sets), strict=True):
             matrix = DesignMatrix(DesignRows(model.design, model.target), len(y), len(y), [(x, y)])
-            normals = laws.FromTheEnd(np.random.default_rng(seed), steps)
+            normals = laws.normals_from_the_end(np.random.default_rng(seed), steps)
             drawn.append(chain.draw(matrix, self.trials if n_sets == 1 else 1, normals).T)
         return np.array(drawn)
 

@@ -1,4 +1,4 @@
-"""Records of the trials of a classification study, and each method's posterior draws of a Bayes net's tables."""
+"""Records of a classification study's trials, and the posterior draws of a Bayes net's tables by each method."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 
 MECHANISMS = dict.fromkeys(("laplace", "laplace-naive"), "laplace")
 MECHANISMS |= dict.fromkeys(("fourier-laplace", "fourier-naive"), "fourier-laplace")
-"""For each method, the mechanism from whose release it infers."""
+"""The mechanism whose release each method uses for inference."""
 
 
 class NetworkRecords(NamedTuple):
-    """The records of all trials; each trial has a list of records to predict, and a list of their true classes."""
+    """The records of all trials: counts to learn from, records to predict, and the true classes of these records."""
 
     n_train: int
     counts: Integers  # the exact counts of all tables, shape (n_trials, n_cells)
@@ -48,7 +48,7 @@ class Posteriors(NamedTuple):
 
     draws: Floats  # draws of the probabilities in all tables, shape (n_trials, n_draws, n_cells)
     released: Floats | None = None  # the noisy tables, shape (n_trials, n_cells)
-    taken: Floats | None = None  # the consistent tables that are taken for exact, shape (n_trials, n_cells)
+    taken: Floats | None = None  # the consistent tables that inference takes for exact, shape (n_trials, n_cells)
 
 
 def simulated_records(
@@ -125,8 +125,8 @@ def _conjugate_draws(
 def table_power(epsilon: float, n_values: int) -> float:
     """Return the power of the likelihood at which one draw of a table costs epsilon.
 
-    The probability of a record depends on one row of a table, so that the log ratio of two records' likelihoods varies
-    by at most twice the range of a log entry, however many rows there are.
+    The probability of a record depends on one row of a table. Hence the log ratio of two records' likelihoods varies by
+    at most twice the range of a log entry, however many rows there are.
 
     Source: Wang, Fienberg and Smola 2015; Zhang, Rubinstein and Dimitrakakis 2016, sec. 4.
     """

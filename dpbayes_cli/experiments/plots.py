@@ -1,4 +1,4 @@
-"""Figures of a study: panels with one line per method, one legend, and a title that says that they are not private."""
+"""Figures of a study: panels with one line per method, and a title that states that they are not private."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MARKERS = "os^dvP"
 
 @dataclass(frozen=True)
 class Plot:
-    """A figure of a measure against a column; every method is a line, with bars of two standard errors if known."""
+    """A plot of a measure against a column: one line per method, with bars of two standard errors if known."""
 
     title: str
     y: str  # the measure on the vertical axis
@@ -35,7 +35,7 @@ class Plot:
     y_limits: tuple[float, float] | None = None
 
     def figure(self, results: Results, finish: Callable[[Axes], object] = lambda _: None) -> Figure:
-        """Return the figure; ``finish`` is called with the axes of each panel, and may draw more into it."""
+        """Return the figure; ``finish`` may draw more into each panel, whose axes are its argument."""
 
         def draw(axes: Axes, place: dict[str, Any]) -> None:
             self._draw(axes, results.at(**place))
@@ -64,7 +64,7 @@ class Plot:
             axes.axhline(own[0].measure(self.level), color="0.6", linestyle="-.", label=self.level)
 
     def _value(self, each: Result, own: Results) -> tuple[float, float]:
-        """Return y and its standard error, which is 0 if it is not known."""
+        """Return y and its standard error, or 0 for an unknown standard error."""
         if self.short_of:
             return mean_difference(own.one(method=self.short_of).trials[self.y], each.trials[self.y])
         error = f"{self.y}_se"
@@ -72,7 +72,7 @@ class Plot:
 
 
 def label_axes(axes: Axes, title: str, x: str, y: str = "", scales: str = "log linear") -> None:
-    """Name a panel and its axes, and set their scales; ``scales`` holds the scale of x, then of y."""
+    """Name a panel and its axes, and set their scales; ``scales`` names the scale of x, then the scale of y."""
     for set_scale, scale in zip((axes.set_xscale, axes.set_yscale), scales.split(), strict=True):
         set_scale(scale, **({"linthresh": 1e-3} if scale == "symlog" else {}))
     axes.set(xlabel=x, ylabel=y)
@@ -80,7 +80,7 @@ def label_axes(axes: Axes, title: str, x: str, y: str = "", scales: str = "log l
 
 
 def stamped_panels(panels: Iterable[tuple[Any, ...]], columns: int, draw: Callable[..., None], title: str) -> Figure:
-    """Return a figure with a grid of panels, one legend, and a title that says that it is not private.
+    """Return a figure with a grid of panels, one legend, and a title that states that it is not private.
 
     Args:
         panels: for each panel, the arguments of ``draw`` after the first, which is the panel's axes.
@@ -106,7 +106,7 @@ def stamped_panels(panels: Iterable[tuple[Any, ...]], columns: int, draw: Callab
 
 
 def figure_files(figures: Mapping[str, Figure], formats: Sequence[str]) -> dict[str, bytes]:
-    """Return each figure as a file in each format, by name; title and metadata say that it is not private."""
+    """Return the files of all figures in all formats, by name; each file states that it is not private."""
     written: dict[str, Callable[[Figure], bytes]] = {
         "svg": lambda figure: f"<!-- {NOT_PRIVATE} -->\n{svg_text(figure)}".encode(),
         "png": lambda figure: png_bytes(figure, NOT_PRIVATE),

@@ -24,7 +24,7 @@ Records = Literal["complete", "dropped"]
 SOURCE = "[G] Figure 1"
 _METHODS: tuple[Method, ...] = ("rdp-diffuse", "rdp-concentrated")
 _GAP = 1e-3
-"""The curve is evaluated at this distance below the order of its vertical asymptote."""
+"""A claim evaluates the curve at this distance below the order of its vertical asymptote."""
 _LARGEST_EPSILON = 2.0
 """The largest epsilon in the paper's figure."""
 
@@ -46,7 +46,7 @@ class Curve:
 
     @property
     def r_and_m(self) -> tuple[float, float]:
-        """The power r of the likelihood and the divisor m of the prior's parameters; one is the weight, the other 1."""
+        """The power r of the likelihood, and the divisor m of the prior's parameters; one of them is 1."""
         weight = float(self.weight)
         return (weight, 1.0) if self.method == "rdp-diffuse" else (1.0, weight)
 
@@ -57,8 +57,8 @@ class Curve:
     def divergence(self, order: float) -> float:
         """Return the largest Renyi divergence of one draw between neighboring data sets, at an order.
 
-        If invalid records are dropped, there may be data sets without valid records. Both terms of the divergence are
-        then evaluated at the prior. For complete records see ``privacy.conjugate.DirichletFamily``.
+        If invalid records are dropped, a data set may have no valid record. Both terms of the divergence are then
+        evaluated at the prior. For complete records see ``privacy.conjugate.DirichletFamily``.
         """
         family, (r, m) = self.case.model.family(self.case.n), self.r_and_m
         if self.records == "complete" or order >= family.order_max(r, m):
@@ -76,7 +76,7 @@ class RenyiCurves(Study, frozen=True, kw_only=True):
     """
 
     study: Literal["renyi-curves"]
-    weights: Annotated[tuple[Exact, ...], Meta(min_length=1, description="values of r or m; at 1, the true posterior")]
+    weights: Annotated[tuple[Exact, ...], Meta(min_length=1, description="values of r or m; 1 is the true posterior")]
     highest_order: Annotated[float, Meta(gt=1, le=256, description="the highest order that is studied")] = 20.0
     points: Annotated[int, Meta(ge=2, le=10_000, description="number of orders per curve, equally spaced")] = 400
     records: Annotated[tuple[Records, ...], Meta(min_length=1)] = ("complete",)

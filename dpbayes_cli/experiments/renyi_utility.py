@@ -35,9 +35,9 @@ Method = Literal[
 
 SOURCE = "[G] Figure 2"
 _ROUNDING, _SMALL_DIVERGENCE = 1e-9, 0.01
-"""Divergences below the first number count as exactly zero, and below the second number as nearly zero."""
+"""A divergence below the first number counts as exactly zero, and below the second number as nearly zero."""
 _MAX_PURE_EPSILON = Decimal(60)
-"""The largest pure epsilon that is tried for Laplace noise, at which the noise is practically always zero."""
+"""The largest pure epsilon that is tried for Laplace noise. At this epsilon the noise is nearly always zero."""
 _NATS = 40.0
 """Sums over the noise leave out values that are less probable than exp(-40) times the most probable one."""
 _NODES = 4000
@@ -65,8 +65,8 @@ class RenyiUtility(Study, frozen=True, kw_only=True):
     """The utility of releases about a binary outcome at equal cost: `epsilon` is their Renyi divergence at an order.
 
     Expectations are computed, not simulated. Given the exact count, one posterior draw follows a mixture of Beta laws.
-    If the draw is released, the mixture has one component; if a noisy count is released, it has one for each possible
-    count.
+    If the draw is released, the mixture has one component. If a noisy count is released, the mixture has one component
+    for each possible count.
 
     `rdp-diffuse` (Algorithm 2 of the paper): one draw of a posterior in which the data count for less.
     `rdp-concentrated` (Algorithm 3): one draw of a posterior in which the prior counts for more. `rdp-direct`: one draw
@@ -135,7 +135,6 @@ class RenyiUtility(Study, frozen=True, kw_only=True):
             yield from self._claims(name, order, results)
 
     def _claims(self, name: str, order: str, results: Results) -> Iterator[Claim]:
-        """Yield the claims about a case at an order, except claims about methods that the study lacks."""
         own = sorted(results.where(case=name, order=order), key=lambda each: each.point.epsilon)
         at, has, prices = f"{name}, order {order}", set(self.methods).issuperset, sorted(self.epsilon, key=float)
         kl, nll = (
@@ -188,7 +187,7 @@ def plan_of(case: UtilityCase, method: str, order: str, epsilon: str | None) -> 
         options = {"order": at, "epsilon": price}
     elif method == "laplace":
         options = {"epsilon": _pure(at, price)}
-    else:  # order rho; the paper charges twice that
+    else:  # the divergence is order * rho; the paper charges twice as much
         options = {"rho": price / at / (2 if method == "gaussian-paper" else 1)}
     return plan_release(mechanism, model, COMPLETE, case.n, **options)
 
@@ -203,7 +202,7 @@ def _pure(order: Decimal, epsilon: Decimal) -> Decimal:
 
 
 def _reached(at: str, cost: float | None, prices: list[str], low: Floats, high: Floats) -> Iterator[Claim]:
-    """Claim at which epsilon the divergences of Algorithms 2 and 3, of which ``high`` is the larger one, reach zero."""
+    """Claim the epsilon at which the divergences of Algorithms 2 and 3 reach zero; ``high`` is the larger one."""
     if cost is None:
         yield Claim(
             SOURCE,
@@ -225,7 +224,7 @@ def _reached(at: str, cost: float | None, prices: list[str], low: Floats, high: 
 
 
 def _lowers(says: str, first: str, second: str, prices: list[str], kl: dict[str, Floats]) -> Claim:
-    """Claim that at no epsilon the divergence of the first method is above the divergence of the second."""
+    """Claim that the first method's divergence is at no epsilon above the second method's."""
     decrease = kl[second] - kl[first]
     against = [price for price, each in zip(prices, decrease, strict=True) if each < -_ROUNDING]
     most = int(decrease.argmax())

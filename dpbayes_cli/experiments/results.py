@@ -1,4 +1,4 @@
-"""Points of a study's grid, their results, and claims that the results confirm or contradict."""
+"""Points of a study's grid, the results at these points, and claims that results confirm or contradict."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _COLUMNS_WITHOUT_NAMES = {"case", "method", "price"}
 class GridPoint:
     """One point in the grid of a study; ``point[column]`` reads its value in a column."""
 
-    place: Mapping[str, Any]  # the point's values in the study's columns. Results do not depend on the name of the case
-    data: Mapping[str, Any]  # what the simulated data depend on; it is the same for all methods
-    definition: Mapping[str, Any]  # all that the results depend on; the point is recomputed only if this changes
+    place: Mapping[str, Any]  # the point's values in the study's columns; the name of its case has no effect on results
+    data: Mapping[str, Any]  # all values on which the simulated data depend; equal for all methods
+    definition: Mapping[str, Any]  # all values on which the results depend; if one changes, the point is recomputed
     seed: int = 0  # the seed of the study; 0 if nothing is random
     details: Mapping[str, Any] = field(default_factory=dict)  # further columns of the point's row in ``results.csv``
 
@@ -46,7 +46,7 @@ class GridPoint:
 
     @property
     def digest(self) -> str:
-        """The digest of the definition, which gives the point's file its name."""
+        """The digest of the definition, after which the point's file is named."""
         return digest("experiment cell", canonical_json(self.definition))
 
     def data_seed(self) -> np.random.SeedSequence:
@@ -66,7 +66,7 @@ class GridPoint:
 
 
 def in_words(place: Mapping[str, Any]) -> str:
-    """Return the values of some columns in one line, such as ``coin, n 10, epsilon 0.1, naive``."""
+    """Return the point's values in some columns as one line, such as ``coin, n 10, epsilon 0.1, naive``."""
     return ", ".join(
         str(value) if name in _COLUMNS_WITHOUT_NAMES else f"{name.replace('_', ' ')} {value}"
         for name, value in place.items()
@@ -75,7 +75,7 @@ def in_words(place: Mapping[str, Any]) -> str:
 
 
 class PointOutcome(NamedTuple):
-    """The measures of a point, None if not measured, and arrays with one number per trial; both by their names."""
+    """The measures of a point by name, None if not measured; and arrays with one number per trial, by name."""
 
     measures: Mapping[str, float | None]
     trials: Mapping[str, Floats]
@@ -84,7 +84,7 @@ class PointOutcome(NamedTuple):
     def averaged(cls, trials: Mapping[str, Floats], names: Iterable[str], **measures: float | None) -> PointOutcome:
         """Return an outcome with means over trials, their standard errors (``NAME_se``), and further ``measures``.
 
-        Mean and standard error of a name that ``trials`` lacks are None.
+        If ``trials`` lacks a name, its mean and standard error are None.
         """
         for name in names:
             values = trials.get(name)
@@ -94,8 +94,8 @@ class PointOutcome(NamedTuple):
 
 
 def standard_error(values: Floats) -> float:
-    """Return the standard error of a mean of independent trials."""
-    return float((values - values[0]).std(ddof=1) / math.sqrt(len(values)))  # of equal numbers exactly zero
+    """Return the standard error of a mean of independent trials; exactly zero for equal numbers."""
+    return float((values - values[0]).std(ddof=1) / math.sqrt(len(values)))
 
 
 class Difference(NamedTuple):
@@ -119,7 +119,7 @@ def mean_difference(first: Sequence[float], second: Sequence[float]) -> Differen
 
 
 def differences_in_words(differences: Mapping[str, Difference], clear: float = CLEAR) -> str:
-    """Return a text that says how many differences are clear, and lists the differences by place."""
+    """Return a text that states how many differences are clear, and lists the difference at each place."""
     signs = [each.sign(clear) for each in differences.values()]
     numbers = "; ".join(f"{place}: {each}" for place, each in differences.items())
     return f"clearly lower at {signs.count(-1)}, higher at {signs.count(1)} of {len(signs)} points: {numbers}"
@@ -127,7 +127,7 @@ def differences_in_words(differences: Mapping[str, Difference], clear: float = C
 
 @dataclass(frozen=True)
 class Result:
-    """A point and its results; ``result[column]`` reads the point's value in a column."""
+    """The results at a point; ``result[column]`` reads the point's value in a column."""
 
     point: GridPoint
     measures: Mapping[str, float | None]
@@ -152,11 +152,11 @@ class Results(tuple[Result, ...]):
         return Results(each for each in self if all(each[column] == value for column, value in place.items()))
 
     def at(self, **place: Any) -> Results:
-        """Return the results of points that have these values, or None, in these columns."""
+        """Return the results of points that have, in each of these columns, the given value or None."""
         return Results(each for each in self if all(each[column] in {value, None} for column, value in place.items()))
 
     def one(self, **place: Any) -> Result:
-        """Return the one result with these values in these columns."""
+        """Return the only result with these values in these columns."""
         (result,) = self.where(**place)
         return result
 
@@ -165,12 +165,12 @@ class Results(tuple[Result, ...]):
         return list(dict.fromkeys(each[column] for each in self if each[column] is not None))
 
     def places(self, *columns: str) -> list[dict[str, Any]]:
-        """Return the combinations of values in these columns that occur; the first column varies slowest."""
+        """Return the combinations of these columns' values that occur; the first column varies slowest."""
         every = (dict(zip(columns, values, strict=True)) for values in product(*map(self.values, columns)))
         return [place for place in every if self.where(**place)]
 
     def differences(self, first: str, second: str, measure: str) -> dict[str, Difference]:
-        """Return the mean differences of two methods, except at points where both draw from the same law."""
+        """Return the mean difference of two methods by place, except where both draw from the same law."""
         differences = {}
         for each in self.where(method=first):
             place = {name: value for name, value in each.point.place.items() if name not in {"case", "method"}}
@@ -181,13 +181,13 @@ class Results(tuple[Result, ...]):
 
 
 class Claim(NamedTuple):
-    """A statement, such as one of a paper about its figure, and whether the results confirm it."""
+    """A statement, for example of a paper about its figure, and whether the results confirm it."""
 
     source: str  # the paper and its figure, or ``OURS``
     says: str
     holds: bool
     measured: str  # the results that decide whether the claim holds, as text
-    why: str = ""  # the reason if paper and study differ, or another remark; may be empty
+    why: str = ""  # why paper and study differ, or another remark; may be empty
 
     @property
     def verdict(self) -> str:
@@ -195,14 +195,14 @@ class Claim(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """A statement about the differences of two methods, which results confirm or contradict."""
+    """A statement about the differences between two methods, which results confirm or contradict."""
 
     source: str
     first: str
     second: str
     says: str
     why: str = ""  # the likely reason if results contradict the statement
-    never: int = 0  # the sign that no clear difference of ``first`` minus ``second`` may have; 0: both may occur
+    never: int = 0  # the sign that no clear difference, ``first`` minus ``second``, may have; 0: both signs may occur
     always: int = 0  # the sign that the difference must clearly have at every point; 0: not required
     some: int = 0  # the sign that the difference must clearly have at one point or more; 0: not required
 

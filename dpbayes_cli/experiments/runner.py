@@ -1,6 +1,6 @@
-"""Compute the points of a study that its directory lacks, in one process or several, and write its files.
+"""Compute the points of a study that its directory lacks, in one or several processes, and write the study's files.
 
-The file of a finished point is named by the digest of everything that the point's results depend on. A killed run can
+The file of a finished point is named by the digest of all inputs that determine the results. A killed run can
 therefore be resumed, and after a change of the study only the points that changed are computed again.
 """
 
@@ -30,12 +30,12 @@ from dpbayes_cli.experiments.study import Study
 from dpbayes_cli.spec.yaml_reader import read_spec_file
 
 Progress = Callable[[GridPoint, float, int, int], None]
-"""A function of a computed point, its time in seconds, the number of finished points, and the number of all points."""
+"""A function that is called with a point, its seconds, the number of finished points, and the number of all points."""
 _STUDY, _CELLS = "study.yaml", "cells"
 
 
 class FinishedPoint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The file of one finished point; see ``GridPoint`` and ``PointOutcome``."""
+    """The contents of a finished point's file; see ``GridPoint`` and ``PointOutcome``."""
 
     stamp: str = NOT_PRIVATE
     definition: dict[str, Any]
@@ -95,7 +95,7 @@ def publish(directory: Path, study: Study, results: Results, formats: Sequence[s
 
 
 def study_yaml(study: Study) -> bytes:
-    """Return the file ``study.yaml``: all defaults are written out, and a first line says that it is not private."""
+    """Return the bytes of ``study.yaml``, with all defaults; the first line states that the study is not private."""
     import yaml
 
     stated = msgspec.to_builtins(study)
@@ -107,7 +107,7 @@ def study_yaml(study: Study) -> bytes:
 
 
 def _computed(study: Study, missing: list[GridPoint], jobs: int) -> Iterator[tuple[GridPoint, FinishedPoint]]:
-    """Yield points as they are computed: in the order of the grid by one process, in any order by several."""
+    """Yield points as they are computed: in the order of the grid if one process computes them, else in any order."""
     if jobs == 1 or len(missing) < 2:
         yield from ((point, compute(study, point)) for point in missing)
         return
@@ -141,7 +141,7 @@ def _begin_worker() -> None:
 
 
 def _open_directory(directory: Path, study: Study) -> None:
-    """Make the directory of a study, or refuse a path that is not the directory of a study of the same name."""
+    """Make the directory of a study; refuse a directory that holds anything but a study of the same name."""
     hint = "choose another --out; a study can only be resumed in its own directory"
     if directory.is_dir() and any(directory.iterdir()):
         try:
@@ -198,11 +198,12 @@ def result_rows(study: Study, results: Results) -> list[dict[str, Any]]:
 
 
 def summary(study: Study, results: Results, figures: Sequence[str]) -> str:
-    """Return the text of ``summary.md``, which links to the files ``figures``."""
+    """Return the text of ``summary.md``, with links to the files named in ``figures``."""
     stated = ((key, getattr(study, key)) for key in study.__struct_fields__ if key not in {"study", "name"})
     settings = [f"`{key}`: {value}" for key, value in stated if isinstance(value, int | float | str)]
-    parts = [f"# Study `{study.name}`", f"**{NOT_PRIVATE}.** {inspect.getdoc(type(study))}"]
-    parts += [
+    parts = [
+        f"# Study `{study.name}`",
+        f"**{NOT_PRIVATE}.** {inspect.getdoc(type(study))}",
         "; ".join([f"{len(results)} points", *settings]),
         f"## Claims\n\n{_claims_table(list(study.claims(results)))}",
     ]
@@ -238,8 +239,8 @@ def _claims_table(claims: Sequence[Claim]) -> str:
 def _results_table(study: Study, own: Results) -> str:
     """Return the results of a case as a table, without the measures that no point has."""
     names = (*study.columns[1:], *study.details)
-    measured = [name for name in study.measures if any(each.measures[name] is not None for each in own)]
-    measured = [name for name in measured if not name.endswith("_se")]
+    means = (name for name in study.measures if not name.endswith("_se"))
+    measured = [name for name in means if any(each.measures[name] is not None for each in own)]
 
     def number(value: object, error: float | None = None) -> object:
         shown = f"{value:.4g}" if isinstance(value, float) else value

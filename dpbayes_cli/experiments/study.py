@@ -1,4 +1,4 @@
-"""What every kind of study provides: a file of cases, a grid of points, their computation, claims and figures.
+"""The base classes of studies: a file of cases, a grid of points, the computation of a point, claims and figures.
 
 ``docs/CONTRIBUTING.md`` has the skeleton of a new study.
 """
@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
 from importlib import import_module
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, cast, get_args, get_type_hints
 
@@ -39,23 +40,23 @@ COMPLETE = RecordPolicy(Neighbors.REPLACE_ONE, "0")
 DROPPED = RecordPolicy(Neighbors.REPLACE_ONE)
 """The policy under which records may be invalid, so that the numbers of successes and failures are the statistic."""
 _EPSILONS = ("0", "1000")
-"""An exact number is more than the first of its limits, and at most the second one."""
+"""The limits of epsilon: more than the first number, and at most the second number."""
 _MAX_DRAWS = 20_000_000
 
 
 class StudySection(Section, frozen=True, kw_only=True):
-    """A section of a study's file. Its exact numbers are written in canonical form, and no list holds a value twice."""
+    """A section of a study's file; exact numbers get their canonical form, and no list may hold a value twice."""
 
-    exact: ClassVar[Mapping[str, tuple[str, str]]] = {}  # by key, the limits of exact numbers other than epsilon
+    exact: ClassVar[Mapping[str, tuple[str, str]]] = {}  # limits like ``_EPSILONS`` of other exact numbers, by key
 
     def __post_init__(self) -> None:
         for key, (low, high) in {"epsilon": _EPSILONS, **self.exact}.items():
             stated = getattr(self, key, ())
-            texts = tuple(
-                _canonical(key, text, low, high) for text in ([stated] if isinstance(stated, str) else stated)
-            )
-            if stated:
-                msgspec.structs.force_setattr(self, key, texts[0] if isinstance(stated, str) else texts)
+            if isinstance(stated, str):
+                msgspec.structs.force_setattr(self, key, _canonical(key, stated, low, high))
+            elif stated:
+                texts = tuple(_canonical(key, text, low, high) for text in stated)
+                msgspec.structs.force_setattr(self, key, texts)
         for key, values in msgspec.structs.asdict(self).items():
             if isinstance(values, tuple) and len(set(values)) != len(values):
                 raise ValueError(f"{key} holds a value twice: {', '.join(map(str, values))}")
@@ -84,9 +85,9 @@ class CoinCase(StudySection, frozen=True, kw_only=True):
 
 
 class Study(StudySection, frozen=True, kw_only=True):
-    """A kind of study and its file; each kind adds its keys, and defines ``grid``, ``run`` and ``claims``.
+    """A study, as its file states it. A subclass is a kind of study: it adds keys, and defines grid, run and claims.
 
-    The docstring of a kind begins the summary of its results.
+    The docstring of the subclass stands at the beginning of ``summary.md``.
     """
 
     study: str
@@ -102,7 +103,9 @@ class Study(StudySection, frozen=True, kw_only=True):
     unit: ClassVar[str] = "trial"  # the word for a trial; empty: no ``trials_file`` is written
     shown: ClassVar[tuple[str, ...]]  # the columns that the command prints
     plots: ClassVar[Mapping[str, Plot]] = {}
-    compared: ClassVar[tuple[tuple[str, str, str], ...]] = ()  # two methods, and a measure whose differences are listed
+    compared: ClassVar[
+        tuple[tuple[str, str, str], ...]
+    ] = ()  # two methods, and the measure whose difference between them is listed
     legend: ClassVar[str]  # the last paragraph of the summary
 
     def __post_init__(self) -> None:
@@ -111,7 +114,7 @@ class Study(StudySection, frozen=True, kw_only=True):
 
     @classmethod
     def build(cls, document: dict[str, Any], base: Path = Path()) -> Self:
-        """Build a study from a document of texts, with the defaults of models written out and paths made absolute."""
+        """Build a study from a parsed file; the defaults of models are written out, and paths made absolute."""
         cases, built, case_type = document.get("cases"), {}, get_args(get_type_hints(cls)["cases"])[1]
         if not isinstance(cases, dict) or not cases:
             hint = "write a case as NAME: {model: ..., domain: {...}, prior: {...}}"
@@ -141,7 +144,7 @@ class Study(StudySection, frozen=True, kw_only=True):
     def point(
         self, place: dict[str, Any], data: dict[str, Any], own: dict[str, Any], details: dict[str, Any] | None = None
     ) -> GridPoint:
-        """Return a point whose definition is ``data``, ``own``, the kind of study, and the version of dpbayes."""
+        """Return a point, defined by ``data``, ``own``, the kind of study, and the version of dpbayes."""
         definition = {**data, "version": dpbayes_cli.__version__, "study": self.study, **own}
         return GridPoint(place, data, definition, getattr(self, "seed", 0), details or {})
 
@@ -150,19 +153,18 @@ class Study(StudySection, frozen=True, kw_only=True):
         """Yield epsilon and method of every point of a case; the method ``free`` has one point, without epsilon."""
         if free in methods:
             yield None, free
-        for epsilon in prices:
-            yield from ((epsilon, method) for method in methods if method != free)
+        yield from product(prices, (method for method in methods if method != free))
 
     def run(self, point: GridPoint) -> PointOutcome:
         """Compute one point; equal definitions give equal results, in any process."""
         raise NotImplementedError
 
     def claims(self, results: Results) -> Iterable[Claim]:
-        """Return the claims that these results decide."""
+        """Return the claims that these results confirm or contradict."""
         raise NotImplementedError
 
     def figures(self, results: Results) -> dict[str, Any]:
-        """Return the figures, by name; each says that it is not private."""
+        """Return the figures by name; each states that it is not private."""
         return {name: plot.figure(results) for name, plot in self.plots.items()}
 
     def label(self, point: GridPoint) -> str:
@@ -198,7 +200,7 @@ def plan_release(mechanism: str, model: Model, policy: RecordPolicy, n_records: 
 
 @contextmanager
 def errors_at(place: str, detail: str = "", hint: str | None = None) -> Iterator[None]:
-    """Raise a SpecError of the block again, with its place, a detail after its message, and a new hint if given."""
+    """Raise a SpecError of the ``with`` block again, with this place, this detail after its message, and this hint."""
     try:
         yield
     except SpecError as error:
@@ -231,11 +233,11 @@ STUDIES = {
     "renyi-curves": "dpbayes_cli.experiments.renyi_curves:RenyiCurves",
     "renyi-utility": "dpbayes_cli.experiments.renyi_utility:RenyiUtility",
 }
-"""The kinds of studies, by name. Each is imported when it is used; a new kind takes one new line."""
+"""The kinds of studies by name. A module is imported when its kind is used; a new kind needs one new line here."""
 
 
 def build_study(document: dict[str, Any], base: Path = Path()) -> Study:
-    """Build the study that a document describes; without the key ``study`` its kind is ``calibration``."""
+    """Build a study from a parsed file. If the file has no key ``study``, the kind is ``calibration``."""
     name = document.get("study", "calibration")
     if name not in STUDIES:
         raise SpecError(f"there is no study {name!r}", where="study", hint=f"allowed: {', '.join(STUDIES)}")
@@ -244,7 +246,7 @@ def build_study(document: dict[str, Any], base: Path = Path()) -> Study:
 
 
 def read_study(path: Path, *, trials: int | None = None, seed: int | None = None, cases: tuple[str, ...] = ()) -> Study:
-    """Read a study file; ``trials`` and ``seed`` replace its own numbers, and ``cases`` names the cases to keep."""
+    """Read a study file. ``trials`` and ``seed`` replace the numbers in the file; only the named ``cases`` are kept."""
     document = read_spec_file(path)
     document |= {key: value for key, value in {"trials": trials, "seed": seed}.items() if value is not None}
     stated = document.get("cases")

@@ -1,4 +1,4 @@
-"""Draws, in floats, from posteriors restricted to a ball, or to probabilities above a bound: for simulations only."""
+"""Draw in floats from posteriors restricted to a ball, or to probabilities above a bound; for simulations only."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ MASS = 0.99
 _PROPOSALS_AT_ONCE = 256
 _MOST_PROPOSALS = 1 << 24
 _TRIES = 20
-"""After this many rejected proposals, a row is drawn by a Gibbs chain instead."""
+"""After so many rejected proposals, a row is drawn by a Gibbs chain instead."""
 _SWEEPS = 40
 """Sweeps of the Gibbs chain; in each, a row's entries are paired at random, and each pair is redrawn."""
 _TINY = 1e-290
-"""If an interval is less probable, the difference of the distribution function at its ends has too few digits."""
+"""The probability of an interval below which a difference of distribution functions has too few digits."""
 
 
 def ball_radius(prior_variance: float, width: int) -> float:
@@ -43,7 +43,7 @@ def likelihood_range(radius: float, residual_sd: float) -> float:
 
 
 def draw_in_ball(mean: Floats, precision: Floats, radius: float, rng: np.random.Generator) -> Floats:
-    """Draw once from each of several normal laws restricted to a ball around 0; exact up to rounding in floats.
+    """Draw once from each of several normal laws restricted to a ball around 0; draws are exact up to rounding.
 
     Let k be the Lagrange multiplier of the constraint |w| <= Q at the most probable point of the ball. The restricted
     density is proportional to the product of a normal density of precision P + k * I around this point and exp(k *
@@ -89,12 +89,12 @@ def _multiplier(mean: Floats, precision: Floats, radius: float) -> float:
 
 
 def least_entry(n_values: int) -> float:
-    """Return the public lower bound on the entries of a row of ``n_values`` entries."""
+    """Return the public lower bound on the probabilities in a row of ``n_values`` entries."""
     return min(0.1, 0.5 / n_values)
 
 
 def row_range(n_values: int, least: float) -> float:
-    """Return how much a log entry of a row can vary if all entries are at least ``least``."""
+    """Return how much the logarithm of a probability in a row can vary if all entries are at least ``least``."""
     return math.log((1.0 - (n_values - 1) * least) / least)
 
 
@@ -125,7 +125,7 @@ def draw_restricted(shape: Floats, least: float, rng: np.random.Generator) -> Fl
     """Draw rows from Dirichlet laws, shape (n_rows, n_values), restricted to entries of at least ``least``.
 
     Rows of two entries are exact draws. Longer rows are the last state of a Gibbs chain that starts from equal entries.
-    An update redraws how a random pair of entries divides its sum.
+    An update keeps the sum of a random pair of entries, and redraws how the pair divides it.
 
     Source: Damien and Walker 2001 (truncated Beta laws by pairs).
     """
@@ -137,7 +137,7 @@ def draw_restricted(shape: Floats, least: float, rng: np.random.Generator) -> Fl
         pairs = n_values // 2
         first, second = order[:, :pairs], order[:, pairs : 2 * pairs]
         total = rows[every, first] + rows[every, second]
-        low = np.minimum(least / total, 0.5)  # rounding must not turn the ends around
+        low = np.minimum(least / total, 0.5)  # rounding must not put the lower end above the upper end
         share = draw_truncated_beta(shape[every, first], shape[every, second], low, 1.0 - low, rng)
         rows[every, first], rows[every, second] = share * total, (1.0 - share) * total
     return rows
@@ -149,7 +149,7 @@ def draw_truncated_beta(a: Floats, b: Floats, low: Floats, high: Floats, rng: np
     If the probability of [low, high] underflows, an exponential draw from the more probable end is exact up to
     rounding.
     """
-    turned = a < b  # so that the mass is towards 1, and the distribution function at both ends keeps its digits
+    turned = a < b  # the mass is then towards 1, so that the distribution function keeps its digits at both ends
     a, b = np.where(turned, b, a), np.where(turned, a, b)
     low, high = np.where(turned, 1.0 - high, low), np.where(turned, 1.0 - low, high)
     uniform = rng.random(a.shape)

@@ -51,7 +51,8 @@ def test_the_slope_is_the_derivative_of_the_value(name: str) -> None:
 @EVERY
 def test_slope_bound_holds_and_is_attained(name: str) -> None:
     loss = LOSSES[name]
-    slopes = np.concatenate([np.abs(loss.slope(far_and_near(), np.asarray(y))) for y in targets(name)])
+    points = np.concatenate([far_and_near(), [1e300, -1e300]])
+    slopes = np.concatenate([np.abs(loss.slope(points, np.asarray(y))) for y in targets(name)])
     assert slopes.max() <= loss.slope_bound
     assert slopes.max() >= loss.slope_bound * (1.0 - 1e-6)
     assert np.isfinite(slopes).all()
@@ -66,14 +67,6 @@ def test_curvature_bound_holds_and_is_attained(name: str) -> None:
     assert rises.min() >= -rounding
     assert rises.max() <= loss.curvature_bound + rounding
     assert rises.max() >= loss.curvature_bound * (1.0 - 1e-4)
-
-
-@EVERY
-@pytest.mark.parametrize("t", [1e300, -1e300, 0.0])
-def test_slope_is_finite_for_huge_predictors(name: str, t: float) -> None:
-    """No record can make a slope infinite or NaN."""
-    for y in targets(name):
-        assert np.isfinite(LOSSES[name].slope(np.asarray([t]), np.asarray([y]))).all()
 
 
 def test_losses_match_the_papers() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
+from contextlib import closing
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -29,10 +30,9 @@ from dpbayes_cli.inference.posterior import Effort
 from dpbayes_cli.inference.solve import infer
 from dpbayes_cli.models.families.bounded_numbers import BoundedNumber
 from dpbayes_cli.privacy.neighbors import Neighbors
-from dpbayes_cli.sources.delimited import DelimitedSource
 from dpbayes_cli.sources.location import locate
-from dpbayes_cli.sources.parquet import ParquetSource
 from dpbayes_cli.sources.records import Dialect
+from dpbayes_cli.sources.source_for import source_for
 from dpbayes_cli.spec.release_spec import build_spec
 from dpbayes_cli.workflow.pricing import price
 from dpbayes_cli.workflow.simulated_releases import simulate_with_private_bounds
@@ -264,19 +264,13 @@ def test_sql_and_python_give_the_same_histogram_from_every_format(cells: list[fl
         invalid = itertools.cycle(["", "x", "1e999", "nan", "1,5"])
         text.write_text("x\n" + "".join(f"{next(invalid) if x is None else repr(x)}\n" for x in cells))
         pq.write_table(pa.table({"x": pa.array(cells, pa.float64())}), parquet)
-        for path in (text, parquet):
-            source: Any = ParquetSource(locate(str(path))) if path.suffix == ".parquet" else None
-            source = source or DelimitedSource(locate(str(path)), Dialect())
-            source.check((column,), (None,))
-            policy = RecordPolicy(Neighbors.REPLACE_ONE)
-            evidence = source.statistics(law.statistic("value", policy), policy)
-            assert (evidence.values, evidence.n_records) == ((), len(cells))
-            assert evidence.histogram == expected
-            imputing = RecordPolicy(Neighbors.REPLACE_ONE, "1")
-            source.check((column,), (None,))
-            evidence = source.statistics(law.statistic("value", imputing), imputing)
-            missing = {column.code(1.0): sum(x is None for x in cells)}
-            assert evidence.histogram == {k: v for k, v in (expected + Counter(missing)).items() if v}
+        imputed = expected + Counter({column.code(1.0): cells.count(None)})
+        for path, (impute, counts) in itertools.product((text, parquet), ((None, expected), ("1", imputed))):
+            policy, source = RecordPolicy(Neighbors.REPLACE_ONE, impute), source_for(locate(str(path)), Dialect(), None)
+            with closing(source):
+                source.check((column,), (None,))
+                evidence = source.statistics(law.statistic("value", policy), policy)
+            assert (evidence.values, evidence.n_records, evidence.histogram) == ((), len(cells), counts)
 
 
 @pytest.mark.parametrize(
@@ -288,11 +282,8 @@ def test_sql_and_python_give_the_same_histogram_from_every_format(cells: list[fl
         ("gamma-poisson", {"high": "4.5"}, "whole"),
         ("gamma-poisson", {"high": "2e6"}, "does not accept this range"),
         ("gamma-poisson", {"epsilon": "0"}, "epsilon"),
-        ("gamma-poisson", {"epsilon": "-1"}, "epsilon"),
-        ("gamma-poisson", {"epsilon": "x"}, "epsilon"),
         ("gamma-poisson", {"cells": "1"}, "cells"),
         ("gamma-poisson", {"cells": "65537"}, "cells"),
-        ("gamma-poisson", {"high": "nan"}, "high"),
         ("gamma-poisson", {"high": "inf"}, "high"),
         ("normal", {"low": "4"}, "low is 4"),
         ("normal", {"low": "4", "high": "4.000001"}, "too narrow"),

@@ -152,15 +152,6 @@ def test_simulated_conjugate_draws_have_the_moments_of_the_family(
     assert_means(np.column_stack([first, (first - mean) ** 2]), [mean, sd**2])
 
 
-def test_the_unclamped_domain_reads_the_same_records() -> None:
-    """The clamped statistic of a cell differs, its parameters do not; and the wide one has the truth in its middle."""
-    case = CaseSection(model="gamma-exponential", domain={"upper": 0.3}, prior={"shape": 8.0, "rate": 2.0})
-    narrow, wide = case.model_on({"upper": 0.3}), case.model_on({"upper": 1000.0})
-    (rate, clamped), (same, exact) = (m.simulate(50, np.random.default_rng(8)) for m in (narrow, wide))
-    assert rate == same
-    assert narrow.sums(clamped, 50)[0] < wide.sums(exact, 50)[0]
-
-
 def test_the_non_private_posterior_of_clamped_records_is_caught() -> None:
     """Which is why a case can state a domain without clamping."""
     bounded = CaseSection(

@@ -34,9 +34,6 @@ def result(
     return Result(GridPoint(place, {}, place), measures, trials or {})
 
 
-# --- where they stand ------------------------------------------------------------------------------------------------
-
-
 def test_a_summary_tells_its_claims_before_its_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     study = build_study(UTILITY)
     monkeypatch.setattr(type(study), "claims", lambda *_: [TRUE, FALSE])
@@ -82,9 +79,6 @@ def test_a_figure_is_stamped_in_every_format() -> None:
     assert files == figure_files({"one": figure}, ("svg", "png")), "the same bytes for the same figure"
 
 
-# --- differences -----------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("signs", "values", "holds"),
     [
@@ -119,9 +113,6 @@ def test_methods_are_compared_at_one_price_and_not_with_themselves() -> None:
     assert own.differences("a", "b", "x") == {"epsilon 1": Difference(1.5, 0.5)}
     assert set(own.differences("a", "free", "x")) == {"epsilon 1", "epsilon 2"}
     assert list(Comparison(OURS, "a", "nobody", "it is so").claims("here", own, "x", 3.0)) == []
-
-
-# --- calibration -----------------------------------------------------------------------------------------------------
 
 
 def of_calibration(**changes: float) -> dict[str, Claim]:
@@ -162,9 +153,6 @@ def test_each_of_them_can_fail(change: dict[str, float], which: str) -> None:
     assert [says for says, claim in of_calibration(**change).items() if not claim.holds] == [
         says for says in of_calibration() if which in says
     ]
-
-
-# --- hidden Markov models, regressions -------------------------------------------------------------------------------
 
 
 def of_hmm(ahead: float) -> dict[str, bool]:

@@ -26,12 +26,12 @@ from dpbayes_cli.experiments.truncated_draws import draw_at_least, row_range
 from dpbayes_cli.inference.posterior import Posterior
 from dpbayes_cli.inference.solve import infer
 from dpbayes_cli.models.hmm import Hmm
+from dpbayes_cli.spec.release_spec import build_spec
 from tests.conftest import ROOT, SAMPLE_DATA
 from tests.experiments.studies import HMM, write_records
 from tests.plans import plan_arguments, plan_of
 
 CONFIG = ROOT / "configs" / "experiments" / "hmm.yaml"
-"""The log-likelihood of a record whose values are equally likely."""
 
 
 class StandIn:
@@ -71,9 +71,6 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def point_of(study: HiddenMarkovModels, *place: Any) -> GridPoint:
     """The point with a number of states, an epsilon and a method."""
     return next(each for each in study.grid() if (each["states"], each["epsilon"], each["method"]) == place)
-
-
-# --- what is held out ------------------------------------------------------------------------------------------------
 
 
 def test_what_is_held_out_is_not_learned_from(records: Path) -> None:
@@ -131,9 +128,6 @@ def test_the_likelihood_is_that_of_brute_force(n_states_draws: int) -> None:
     assert trial.log_likelihood(HmmPrediction(emissions, states)) == pytest.approx(expected / 6.0)
 
 
-# --- the price of a draw ---------------------------------------------------------------------------------------------
-
-
 def test_no_two_records_exceed_the_range_and_two_attain_it() -> None:
     sizes, least = (2, 3), (0.05, 0.02)
     allowed = 2.0 * sum(map(row_range, sizes, least))
@@ -164,9 +158,6 @@ def test_all_sweeps_are_paid_for_at_the_power_of_the_mechanism(records: Path) ->
     assert powers["laplace"] is None
 
 
-# --- chains in floats ------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("shape", [(3.0, 5.0), (0.4, 0.7), (1.0, 400.0)])
 def test_draws_with_a_least_entry_have_the_moments_of_their_law(shape: tuple[float, float]) -> None:
     """Means and squares of 20,000 draws within 5 standard errors, false fail 6e-7 each; the last by the chain."""
@@ -195,8 +186,6 @@ def test_chains_end_where_the_tempered_posterior_is(as_released: bool) -> None:
         "features": {"x": {"values": ["0", "1"]}},
         "states": 2,
     }
-    from dpbayes_cli.spec.release_spec import build_spec
-
     spec = build_spec({"model": "hmm", "domain": domain, "prior": {"stay": 1.0, "emission": 1.5, "initial": 0.8}})
     model = require_type(spec.build_model(), Hmm)
     counts = np.array([[6, 1], [5, 3], [1, 4]])
@@ -225,17 +214,6 @@ def test_neighboring_states_say_what_they_know_of_a_state() -> None:
     np.testing.assert_allclose(last, [0.3, 0.7])
 
 
-# --- the study of the paper ------------------------------------------------------------------------------------------
-
-
-def planted(model: Hmm, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Return where the log of events is in state A, shape (n_regions, n_months)."""
-    monkeypatch.syspath_prepend(SAMPLE_DATA)
-    states = importlib.import_module("event_log").states()
-    regions, months = (axis.levels for axis in model.axes)
-    return np.array([[states[region, month] == "A" for month in months] for region in regions])
-
-
 @pytest.mark.slow
 @pytest.mark.calibration
 @pytest.mark.parametrize("method", ["laplace", "ops"])
@@ -243,7 +221,10 @@ def test_the_planted_states_are_found_at_epsilon_3(method: str, monkeypatch: pyt
     """Wrong in less than 5 % of all cells: those with a handful of records or none say little."""
     study = require_type(read_study(CONFIG), HiddenMarkovModels)
     point = point_of(study, 2, "3", method)
-    truth = planted(study.cases["events"].model(2), monkeypatch)
+    monkeypatch.syspath_prepend(SAMPLE_DATA)
+    planted = importlib.import_module("event_log").states()
+    regions, months = (axis.levels for axis in study.cases["events"].model(2).axes)
+    truth = np.array([[planted[region, month] == "A" for month in months] for region in regions])
     ((_, states), *_) = study.predictions(point, study.trials_of(point)[:1])
     found = states[0, :, :, 0] > 0.5
     assert min((found != truth).mean(), (found == truth).mean()) < 0.05

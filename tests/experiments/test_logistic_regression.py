@@ -20,40 +20,24 @@ from dpbayes_cli.experiments.logistic_laws import (
     restricted_range,
 )
 from dpbayes_cli.experiments.logistic_regression import LogisticRegressions
-from dpbayes_cli.experiments.study import build_study, read_study
+from dpbayes_cli.experiments.study import build_study
 from dpbayes_cli.privacy.conversions import bounded_range_rdp, gaussian_delta
 from dpbayes_cli.privacy.noisy_descent import descent_mu, minami_likelihood_power, mu_of_statement
-from tests.conftest import ROOT
-from tests.experiments.studies import LOGISTIC, write_records
-
-CONFIG = ROOT / "configs" / "experiments" / "logistic-regression.yaml"
+from tests.experiments.studies import LOGISTIC
 
 
 def study_of(place: Path, **changes: Any) -> LogisticRegressions:
     return require_type(build_study({**LOGISTIC, **changes}, place), LogisticRegressions)
 
 
-@pytest.fixture(scope="module")
-def place_with_records(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    place = tmp_path_factory.mktemp("records")
-    write_records(place)
-    return place
-
-
-# --- from the file to the results ------------------------------------------------------------------------------------
-
-
-def test_more_trials_begin_with_the_same_records(place_with_records: Path) -> None:
+def test_more_trials_begin_with_the_same_records(records: Path) -> None:
     few, many = (
-        study.records_of(study.grid()[0])
-        for study in (study_of(place_with_records, trials=trials) for trials in ("2", "4"))
+        study.records_of(study.grid()[0]) for study in (study_of(records, trials=trials) for trials in ("2", "4"))
     )
     assert np.array_equal(few.x, many.x[:2])
     assert few.x.shape[1] + few.test_x.shape[1] == 400
     assert not np.array_equal(many.x[0], many.x[1])
 
-
-# --- laws ------------------------------------------------------------------------------------------------------------
 
 N, TAU = 1000, 4.0
 
@@ -74,9 +58,9 @@ def mu_of(chain: LogisticLaw) -> float:
 
 @pytest.mark.parametrize("order", ["1", "2", "100"])
 @pytest.mark.parametrize("epsilon", ["0.01", "0.3"])
-def test_a_law_has_the_divergence_that_was_asked_for(order: str, epsilon: str, place_with_records: Path) -> None:
+def test_a_law_has_the_divergence_that_was_asked_for(order: str, epsilon: str, records: Path) -> None:
     """Exact draws: order (2 T)^2 / (2 tau) under the power T. A chain: order mu^2 / 2, mu of ``descent_mu``."""
-    place, price = place_with_records, Price(epsilon, order=order)
+    place, price = records, Price(epsilon, order=order)
     for method in ("rdp-diffuse", "rdp-concentrated"):
         law = law_of(method, price, place)
         power = law.likelihood_power
@@ -90,9 +74,9 @@ def test_a_law_has_the_divergence_that_was_asked_for(order: str, epsilon: str, p
     assert chain.likelihood_power >= exact.likelihood_power * (1.0 - 1e-6), "a chain costs no more than exact draws"
 
 
-def test_the_two_rules_at_a_delta(place_with_records: Path) -> None:
+def test_the_two_rules_at_a_delta(records: Path) -> None:
     price = Price("1", delta="0.000001")
-    gdp, minami = (law_of(f"{name}-langevin", price, place_with_records) for name in ("gdp", "minami"))
+    gdp, minami = (law_of(f"{name}-langevin", price, records) for name in ("gdp", "minami"))
     assert minami.likelihood_power == pytest.approx(minami_likelihood_power(1.0, 1e-6, 1.0, TAU))
     exact = mu_of_statement(1.0, 1e-6) * math.sqrt(TAU) / 2.0
     assert exact / minami.likelihood_power == pytest.approx(1.27, abs=0.01), "what the exact curve alone gains"
@@ -100,43 +84,32 @@ def test_the_two_rules_at_a_delta(place_with_records: Path) -> None:
     assert gaussian_delta(mu_of(gdp), 1.0) <= 1e-6
 
 
-def test_restricted_draws_pay_by_the_smaller_curve(place_with_records: Path) -> None:
+def test_restricted_draws_pay_by_the_smaller_curve(records: Path) -> None:
     for order in (1.5, 10.0):
         assert divergence_of_range(0.7, order) == bounded_range_rdp(0.7, order)
     for range_ in (0.7, 20.0):
         assert divergence_of_range(range_, 1.0) == pytest.approx(bounded_range_rdp(range_, 1.0 + 1e-7), rel=1e-5)
     for epsilon, order in ((0.1, 1.0), (20.0, 1.0), (20.0, 100.0)):
         assert divergence_of_range(restricted_range(epsilon, order), order) == pytest.approx(epsilon)
-    law = law_of("ops", Price("20", order="100"), place_with_records)
+    law = law_of("ops", Price("20", order="100"), records)
     assert law.radius == N / TAU, "c / beta"
     assert 2.0 * law.likelihood_power * require_type(law.radius, float) == pytest.approx(restricted_range(20.0, 100.0))
 
 
-# --- rows and chains --------------------------------------------------------------------------------------------------
-
-
-def test_rows_are_those_of_the_paper(place_with_records: Path) -> None:
-    design = require_type(study_of(place_with_records).cases["split"].model(N).design, UnitRows)
+def test_rows_are_those_of_the_paper(records: Path) -> None:
+    design = require_type(study_of(records).cases["split"].model(N).design, UnitRows)
     rows = design.rows(np.array([[0, 0], [1 << 16, 2]]))
     np.testing.assert_allclose(rows, [[-0.5, 0.5, -0.5, -0.5], [0.5, -0.5, -0.5, 0.5]])
     odd = design.rows(np.array([[1 << 15, 1]]))
     np.testing.assert_allclose(odd, np.array([[0.0, -0.5, 0.5, -0.5]]) / math.sqrt(0.75))
     assert design.row_norm == 1.0
-    assert study_of(place_with_records).cases["split"].model(N).curvature(N, 2).slope == 1.0
+    assert study_of(records).cases["split"].model(N).curvature(N, 2).slope == 1.0
 
 
-def test_a_released_chain_is_near_its_posterior(place_with_records: Path) -> None:
+def test_a_released_chain_is_near_its_posterior(records: Path) -> None:
     """With next to no step error its negative log-likelihood is that of exact draws within 5 standard errors."""
-    study = study_of(place_with_records, trials="60", methods=["true-posterior", "gdp-langevin"], epsilon=["100"])
+    study = study_of(records, trials="60", methods=["true-posterior", "gdp-langevin"], epsilon=["100"])
     exact, chain = map(study.run, study.grid()[:2])
     away = chain.trials["nll"] - exact.trials["nll"]
     assert abs(away.mean()) <= 5.0 * away.std() / math.sqrt(60) + 0.01
     assert float(str(exact.measures["error"])) < float(str(exact.measures["commonest"]))
-
-
-def test_the_study_of_the_paper_is_valid() -> None:
-    study = require_type(read_study(CONFIG), LogisticRegressions)
-    grid = study.grid()
-    assert {name: case.n_learned for name, case in study.cases.items()} == {"abalone": 2784, "adult": 32_561}
-    assert len(grid) == 2 * (1 + 3 * 7 * 4 + 4 * 2)
-    assert {case.beta for case in study.cases.values()} == {0.001}

@@ -8,7 +8,6 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 from scipy import integrate, stats
 
@@ -67,10 +66,6 @@ def test_the_study_of_the_paper_runs_and_all_of_it_holds(dpbayes: Cli, place: Pa
     assert [claim["holds"] for claim in done.json["claims"]] == [True, True, True]
     assert "lambda* = 7;" in done.json["claims"][0]["measured"]
     assert "0.262 against 0.191" in done.json["claims"][2]["measured"]
-    curves = pd.read_csv(place / "out" / "curves.csv")
-    direct = curves[(curves["weight"] == 1.0) & (curves["records"] == "complete")]
-    assert direct["order"].max() < 7.0
-    assert direct["epsilon"].gt(0.0).all()
     assert (place / "out" / "curves.svg").exists()
     assert len(done.json["results"]) == 24
 
