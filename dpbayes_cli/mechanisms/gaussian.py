@@ -57,12 +57,6 @@ class Gaussian(NoiseMechanism):
     options_type: ClassVar[type[Options]] = GaussianOptions
 
     def plan(self, model: Model, policy: RecordPolicy, options: Options, n_records: int | None = None) -> Plan:
-        """Calibrate the noise to the sensitivity of the model's statistic.
-
-        Raises:
-            SpecError: not exactly one of rho and (epsilon, delta) is stated.
-            DpbayesError: OpenDP's privacy map disagrees with the plan.
-        """
         rho = _rho(require_type(options, GaussianOptions))
         check_rho(rho)
         statistic = self.statistic(model, policy)

@@ -64,11 +64,6 @@ class GibbsPosterior(DrawMechanism):
         return NO_STATISTIC
 
     def plan(self, model: Model, policy: RecordPolicy, options: Options, n_records: int | None = None) -> Plan:
-        """Find the likelihood power, the prior precision, the step size and the number of steps.
-
-        Raises:
-            SpecError: the cost is not stated, or no chain keeps within it.
-        """
         langevin = require_type(options, GibbsPosteriorOptions)
         chains = chain_calibrator(require_type(model, ConvexLossModel), policy, langevin, n_records)
         rule = {"gdp": gdp_rule, "minami": minami_rule, "geumlek": geumlek_rule}[langevin.calibration]

@@ -43,12 +43,6 @@ class Laplace(NoiseMechanism):
     options_type: ClassVar[type[Options]] = EpsilonOptions
 
     def plan(self, model: Model, policy: RecordPolicy, options: Options, n_records: int | None = None) -> Plan:
-        """Calibrate the noise to the sensitivity of the model's statistic.
-
-        Raises:
-            SpecError: the statistic does not depend on the data.
-            DpbayesError: OpenDP's privacy map disagrees with the plan.
-        """
         statistic = self.statistic(model, policy)
         guarantee = PureDP(require_type(options, EpsilonOptions).stated_epsilon())
         noise = calibrated_noise(

@@ -78,14 +78,12 @@ class ModeEstimate(Sampler):
         """Return the parameters of a point of the grid."""
 
     def draw(self, values: Sequence[int], size: int) -> list[tuple[float, ...]]:
-        """Draw points of the grid; the points themselves are the estimates."""
         if self.selection == "exponential":
             return self.draw_exponentially(values, size)
         weights = self.coin_weights(values)
         return [self.point(permute_and_flip(weights)) for _ in range(size)]
 
     def is_possible(self, draw: Sequence[float]) -> bool:
-        """Return whether an estimate is a point of the grid."""
         return self.law.is_possible(draw)
 
 
@@ -100,26 +98,21 @@ class GridEstimate(ModeEstimate):
     law: ScalarSampler
 
     def draw_exponentially(self, values: Sequence[int], size: int) -> list[tuple[float, ...]]:
-        """Draw cells by their integer weights."""
         return [self.point(cell) for cell in self.law.weights(values).draw(size)]
 
     def coin_weights(self, values: Sequence[int]) -> FlipWeights:
-        """Return the weights of the cells."""
         return flip_weights(self.law.logs(values), self.law.exact_log(values), self.error)
 
     def point(self, index: int) -> tuple[float, ...]:
-        """Return the midpoint of a cell."""
         low, high = self.law.support
         return (low + (high - low) * ((index + 0.5) / self.law.n_cells),)
 
     def moments(self, values: Sequence[int]) -> tuple[float, float]:
-        """Return the mean and standard deviation of an estimate."""
         if self.selection == "exponential":
             return self.law.moments(values)
         return weighted_moments(flip_law(self.law.logs(values)), self.law.cells)
 
     def is_possible(self, draw: Sequence[float]) -> bool:
-        """Return whether an estimate is the midpoint of a cell."""
         if not self.law.is_possible(draw):
             return False
         low, high = self.law.support
@@ -138,7 +131,6 @@ class SharesEstimate(ModeEstimate):
     law: SimplexSampler
 
     def draw_exponentially(self, values: Sequence[int], size: int) -> list[tuple[float, ...]]:
-        """Draw lattice points exactly."""
         return self.law.draw(values, size)
 
     def _scores(self, values: Sequence[int]) -> Floats:
@@ -147,7 +139,6 @@ class SharesEstimate(ModeEstimate):
         return np.asarray(logs @ np.array(list(map(float, self.law.exponents(values)))))
 
     def coin_weights(self, values: Sequence[int]) -> FlipWeights:
-        """Return the weights of all lattice points."""
         points, cover = _points(self.law.cover), self.law.cover
         with localcontext(EXACT):
             shares = [Decimal(k) / cover.resolution for k in range(cover.least, cover.most + 1)]
@@ -160,12 +151,10 @@ class SharesEstimate(ModeEstimate):
         return flip_weights(self._scores(values), exact, self.error)
 
     def point(self, index: int) -> tuple[float, ...]:
-        """Return the probabilities at a lattice point."""
         cover = self.law.cover
         return tuple((k + cover.least) / cover.resolution for k in _points(cover)[index].tolist())
 
     def moments(self, values: Sequence[int]) -> tuple[float, float]:
-        """Return the mean and standard deviation of the first probability."""
         if self.selection == "exponential":
             return self.law.moments(values)
         shares = (_points(self.law.cover)[:, 0] + self.law.cover.least) / self.law.cover.resolution

@@ -73,11 +73,6 @@ class Ops(DrawMechanism):
         return OpsRangeOptions if takes_support(model) else OpsOptions
 
     def plan(self, model: Model, policy: RecordPolicy, options: Options, n_records: int | None = None) -> Plan:
-        """Find the likelihood power and the cost of all draws: each has bounded range epsilon / k.
-
-        Raises:
-            SpecError: records are not complete, the support is missing or wrong, or no guarantee can be given.
-        """
         ops, n = require_type(options, OpsOptions), require_complete_records(policy, model.columns, n_records)
         request = DrawRequest(ops.stated_epsilon(), n, ops.draws, ops.power_applies_to, ops.value("support"))
         sampler, guarantee, parameters = exact_sampler(model, request)

@@ -47,7 +47,6 @@ class RdpConcentrated(RenyiMechanism):
     chain_options: ClassVar[type[RenyiChainOptions]] = ConcentratedOptions
 
     def choose(self, family: ConjugateFamily, order: float, epsilon: Decimal | None) -> tuple[float, float]:
-        """Return r = 1 and the largest m at which the divergence stays within epsilon."""
         return 1.0, largest_parameter(lambda m: renyi_bound(family, order, 1.0, m), require_divergence(epsilon))
 
     def chain(self, chains: Calibrator, options: RenyiChainOptions) -> tuple[CalibratedChain, dict[str, Any]]:

@@ -37,17 +37,14 @@ class Composition(Guarantee):
 
     @property
     def epsilon(self) -> Decimal:
-        """The sum of the epsilons; infinite if one of them is infinite."""
         return exact_sum(part.epsilon for part in self.parts)
 
     @property
     def delta(self) -> Decimal:
-        """The sum of the deltas."""
         return exact_sum(part.delta for part in self.parts)
 
     @property
     def rho(self) -> Decimal:
-        """The sum of the rhos; infinite if one of them is infinite."""
         return exact_sum(part.rho for part in self.parts)
 
     @property
@@ -61,27 +58,22 @@ class Composition(Guarantee):
 
     @property
     def order_max(self) -> Decimal:
-        """The smallest ``order_max`` of the parts."""
         return min((part.order_max for part in self.parts), default=INFINITE)
 
     def rdp(self, order: Decimal) -> Decimal:
-        """Return the sum of the Renyi divergences at an order; infinite if one of them is infinite."""
         return exact_sum(part.rdp(order) for part in self.parts)
 
     def statement(self, delta: Decimal) -> Statement:
-        """Return the best (epsilon, delta) statement by basic, Renyi or Gaussian composition."""
         statements = [*(gaussian.statement(delta) for gaussian in self._gaussian()), super().statement(delta)]
         return min(statements, key=lambda s: s.epsilon)
 
     def delta_at(self, epsilon: Decimal) -> Decimal:
-        """Return the smallest delta by basic, Renyi or Gaussian composition."""
         return min([super().delta_at(epsilon), *(gaussian.delta_at(epsilon) for gaussian in self._gaussian())])
 
     def _gaussian(self) -> list[GaussianDP]:
         return [GaussianDP(self.mu)] if self.mu.is_finite() and self.mu > 0 else []
 
     def serialize(self) -> dict[str, Any]:
-        """Return the kind, and the stored forms of the parts."""
         return {"kind": self.kind, "parts": [part.serialize() for part in self.parts]}
 
 

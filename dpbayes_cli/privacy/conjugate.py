@@ -97,7 +97,6 @@ class DirichletFamily(ConjugateFamily):
         return len(self.concentration) - 1
 
     def order_max(self, r: float, m: float) -> float:
-        """Return 1 + min a / (r m)."""
         return 1.0 + min(self.concentration) / (m * r)
 
     def divergence(self, order: float, r: float, m: float) -> float:
@@ -112,17 +111,14 @@ class DirichletFamily(ConjugateFamily):
         return max(gain_term(x, order, r) + loss_term(y, order, r) for x, y in pairs)
 
     def lattice(self, r: float, m: float) -> Lattice:
-        """Return a lattice of logits."""
         least, most = min(self.concentration) / m, sum(self.concentration) / m + r * self.n
         return logit_lattice(least, most, r, self.order_max(r, m))
 
     def draw(self, sums: Sequence[Fraction], r: float, m: float, size: int) -> list[tuple[float, ...]]:
-        """Draw by stick-breaking."""
         shape = [prior_plus_data(a, m, r, count) for a, count in zip(self.concentration, sums, strict=True)]
         return _sticks(self.lattice(r, m), shape, size)
 
     def moments(self, sums: Sequence[Fraction], r: float, m: float) -> tuple[float, float]:
-        """Return the moments of the first share, a Beta variable."""
         a = self.concentration[0] / m + r * float(sums[0])
         total = sum(self.concentration) / m + r * float(sum(sums))
         return a / total, math.sqrt(a * (total - a) / (total + 1.0)) / total
@@ -159,11 +155,9 @@ class NetworkFamily(ConjugateFamily):
         return min(map(min, self.concentrations))
 
     def order_max(self, r: float, m: float) -> float:
-        """Return 1 + min a / (r m)."""
         return 1.0 + self._least / (m * r)
 
     def divergence(self, order: float, r: float, m: float) -> float:
-        """Return the sum over tables of the largest divergence of each table."""
         if order >= self.order_max(r, m):
             return math.inf
         table_kinds = Counter((row, rows > 1) for rows, row in zip(self.rows, self.concentrations, strict=True))
@@ -177,12 +171,10 @@ class NetworkFamily(ConjugateFamily):
         return sum(count * of_table(*kind) for kind, count in table_kinds.items())
 
     def lattice(self, r: float, m: float) -> Lattice:
-        """Return a lattice of logits, the same for all rows."""
         least, most = self._least / m, max(map(sum, self.concentrations)) / m + r * self.n
         return logit_lattice(least, most, r, self.order_max(r, m))
 
     def draw(self, sums: Sequence[Fraction], r: float, m: float, size: int) -> list[tuple[float, ...]]:
-        """Draw every row by stick-breaking, independently."""
         lattice = self.lattice(r, m)
         columns = [
             _sticks(lattice, [prior_plus_data(a, m, r, c) for a, c in zip(row, counts, strict=True)], size)
@@ -191,11 +183,9 @@ class NetworkFamily(ConjugateFamily):
         return [tuple(share for column in columns for share in column[i]) for i in range(size)]
 
     def moments(self, sums: Sequence[Fraction], r: float, m: float) -> tuple[float, float]:
-        """Return the moments of the first share of the first row."""
         return self.moments_by_row(sums, r, m)[0]
 
     def moments_by_row(self, sums: Sequence[Fraction], r: float, m: float) -> list[tuple[float, float]]:
-        """Return the moments of the first share of every row."""
         return [DirichletFamily(row, self.n).moments(counts, r, m) for row, counts in self._split(sums)]
 
     def _split(self, sums: Sequence[Fraction]) -> Iterator[tuple[tuple[float, ...], Sequence[Fraction]]]:

@@ -49,11 +49,9 @@ class LogitBeta(CoordinateLaw):
     b: Decimal
 
     def floats(self, y: Floats) -> Floats:
-        """Return the log density in floats, elementwise."""
         return np.asarray(float(self.a) * y - float(self.a + self.b) * np.logaddexp(0.0, y))
 
     def exact(self, y: Decimal) -> Decimal:
-        """Return the log density in ``EXACT`` arithmetic."""
         return self.a * y - (self.a + self.b) * (1 + y.exp()).ln()
 
 
@@ -65,11 +63,9 @@ class LogGamma(CoordinateLaw):
     rate: Decimal
 
     def floats(self, y: Floats) -> Floats:
-        """Return the log density in floats, elementwise."""
         return np.asarray(float(self.shape) * y - float(self.rate) * np.exp(y))
 
     def exact(self, y: Decimal) -> Decimal:
-        """Return the log density in ``EXACT`` arithmetic."""
         return self.shape * y - self.rate * y.exp()
 
 
@@ -81,11 +77,9 @@ class NormalCoordinate(CoordinateLaw):
     variance: Decimal
 
     def floats(self, y: Floats) -> Floats:
-        """Return the log density in floats, elementwise."""
         return np.asarray(-((y - float(self.mean)) ** 2) / (2.0 * float(self.variance)))
 
     def exact(self, y: Decimal) -> Decimal:
-        """Return the log density in ``EXACT`` arithmetic."""
         deviation = y - self.mean
         return -(deviation * deviation) / (2 * self.variance)
 

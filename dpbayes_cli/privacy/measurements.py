@@ -85,7 +85,6 @@ class OpenDPNoise(NoiseLaw):
 
     @classmethod
     def parse(cls, scale: float, parameters: Mapping[str, Any]) -> Self:
-        """Return the law with this scale; there are no other parameters."""
         if parameters:
             raise ValueError(f"{cls.kind} noise has no parameters but its scale")
         return cls(scale)

@@ -50,16 +50,13 @@ class DagSampler(Sampler):
     widths: tuple[int, ...]
 
     def draw(self, values: Sequence[int], size: int) -> list[tuple[float, ...]]:
-        """Draw all tables, each row independently."""
         drawn = [law.draw(counts, size) for law, counts in self._rows(values)]
         return [tuple(share for row in drawn for share in row[i]) for i in range(size)]
 
     def moments(self, values: Sequence[int]) -> tuple[float, float]:
-        """Return the mean and standard deviation of the first parameter."""
         return self.laws[0].moments(values[: self.widths[0]])
 
     def moments_by_row(self, values: Sequence[int]) -> list[tuple[float, float]]:
-        """Return the mean and standard deviation of the first parameter of every row."""
         return [law.moments(counts) for law, counts in self._rows(values)]
 
     def is_possible(self, draw: Sequence[float]) -> bool | None:

@@ -169,12 +169,10 @@ class LinearRegressionSampler(Sampler):
         return cell_weights(np.array(logs, dtype=np.float64), logs.__getitem__)
 
     def is_possible(self, draw: Sequence[float]) -> bool:
-        """Return whether a draw is a line of the lattice."""
         points = self.coefficients()
         return len(draw) == points.shape[1] and bool(np.isclose(points, np.asarray(draw), rtol=1e-12).all(axis=1).any())
 
     def coarsened(self) -> LinearRegressionSampler:
-        """Return the sampler on a coarser lattice, at the same likelihood power and cost."""
         return replace(self, cover=replace(self.cover, resolution=min(self.cover.resolution, _COARSENED_RESOLUTION)))
 
     def coefficients(self) -> Floats:
@@ -186,17 +184,14 @@ class LinearRegressionSampler(Sampler):
         return np.column_stack([level - slopes @ middle[1:], slopes])
 
     def draw(self, values: Sequence[int], size: int) -> list[tuple[float, ...]]:
-        """Draw lattice points exactly."""
         coefficients = self.coefficients()
         return [tuple(coefficients[point].tolist()) for point in self.weights(values).draw(size)]
 
     def moments(self, values: Sequence[int]) -> tuple[float, float]:
-        """Return the mean and standard deviation of a drawn intercept."""
         masses = normalized(np.array(self.exact_logs(values), dtype=np.float64))
         return weighted_moments(masses, self.coefficients()[:, 0])
 
     def nonprivate_sd(self, values: Sequence[int]) -> float:
-        """Return the intercept's standard deviation under the untempered posterior on all lines."""
         line, unit = self.line, 2.0 * self.line.steps**2
         upper = np.array([[m / unit for m in row] for row in self.second_moments(values)])
         moments = np.delete(np.delete(upper + np.triu(upper, 1).T, 1, axis=0), 1, axis=1)

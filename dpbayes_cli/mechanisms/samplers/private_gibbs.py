@@ -179,7 +179,6 @@ class PrivateGibbs(Chain):
 
     @property
     def n_states(self) -> int:
-        """The number of hidden states in a draw; 0 if draws hold no hidden states."""
         return self.structure.n_sites(self.n_records) if self.structure.releases_states else 0
 
 

@@ -50,22 +50,18 @@ class ConjugateSampler(Sampler):
     m: float
 
     def draw(self, values: Sequence[int], size: int) -> list[tuple[float, ...]]:
-        """Draw on the family's public grid."""
         family = self.model.family(self.n_records)
         drawn = family.draw(self.model.sums(values, self.n_records), self.r, self.m, size)
         return [self.model.reported(point) for point in drawn]
 
     def is_possible(self, draw: Sequence[float]) -> bool:
-        """Return whether a draw is within the range of the model's parameters."""
         low, high = self.model.parameter_range
         return len(draw) == len(self.model.parameters) and all(low <= value <= high for value in draw)
 
     def moments(self, values: Sequence[int]) -> tuple[float, float]:
-        """Return the mean and standard deviation of the first parameter."""
         return self.moments_by_row(values)[0]
 
     def moments_by_row(self, values: Sequence[int]) -> list[tuple[float, float]]:
-        """Return the mean and standard deviation of the first parameter of every row."""
         family = self.model.family(self.n_records)
         return family.moments_by_row(self.model.sums(values, self.n_records), self.r, self.m)
 

@@ -125,7 +125,6 @@ class ScalarSampler(Sampler):
         return [(low + width * (cell + uniform_fraction()),) for cell in self.weights(values).draw(size)]
 
     def is_possible(self, draw: Sequence[float]) -> bool:
-        """Return whether a draw is one number in the support."""
         return len(draw) == 1 and self.support[0] <= draw[0] <= self.support[1]
 
     def moments(self, values: Sequence[int]) -> tuple[float, float]:

@@ -113,11 +113,9 @@ class SimplexSampler(Sampler):
         return SimplexLattice(cover.resolution, cover.least, tuple(map(table, self.exponents(values))))
 
     def draw(self, values: Sequence[int], size: int) -> list[tuple[float, ...]]:
-        """Draw lattice points exactly."""
         return [tuple(k / self.cover.resolution for k in point) for point in self.lattice(values).draw(size)]
 
     def is_possible(self, draw: Sequence[float]) -> bool:
-        """Return whether a draw is a point of the lattice."""
         cover = self.cover
         if len(draw) != cover.n_shares or not all(0.0 <= share <= 1.0 for share in draw):
             return False
@@ -126,7 +124,6 @@ class SimplexSampler(Sampler):
         return inside and [k / cover.resolution for k in counts] == list(draw)
 
     def moments(self, values: Sequence[int]) -> tuple[float, float]:
-        """Return the mean and standard deviation of the first probability."""
         shares, tables = centered_tables(self.cover, list(map(float, self.exponents(values))))
         rest = tables[-1]
         for table in tables[1:-1]:

@@ -61,7 +61,6 @@ class PartNoise(NoiseLaw):
         return max(law.variance for law in self.laws)
 
     def scales(self, size: int) -> tuple[float, ...]:
-        """Return the scale of the noise on each component."""
         return tuple(law.scale for law, count in zip(self.laws, self.sizes, strict=True) for _ in range(count))
 
     def at(self, component: int) -> NoiseLaw:
@@ -77,7 +76,6 @@ class PartNoise(NoiseLaw):
         return list(itertools.accumulate(self.sizes))
 
     def release(self, values: Sequence[int]) -> list[int]:
-        """Return an integer statistic with independent exact noise, part by part."""
         parts = zip(self.laws, self._split(values), strict=True)
         return [noisy for law, part in parts for noisy in law.release(list(part))]
 
@@ -92,7 +90,6 @@ class PartNoise(NoiseLaw):
         return np.concatenate([law.characteristic(part) for law, part in zip(self.laws, parts, strict=True)], axis=-1)
 
     def radius(self, nats: float) -> int:
-        """Return the largest radius of a part."""
         return max(law.radius(nats) for law in self.laws)
 
     def simulate(self, rng: np.random.Generator, size: int | tuple[int, ...]) -> Integers:
