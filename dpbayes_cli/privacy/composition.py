@@ -83,7 +83,7 @@ def compose(guarantees: Iterable[Guarantee]) -> Composition:
 
 
 def parse_guarantee(stored: Mapping[str, Any]) -> Guarantee:
-    """Return the guarantee whose stored form ``serialize`` wrote.
+    """Return the guarantee from the stored form that ``Guarantee.serialize`` wrote.
 
     Raises:
         ValueError: the kind is unknown, a key is missing or unknown, or a number is malformed.

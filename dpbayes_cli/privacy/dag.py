@@ -1,4 +1,4 @@
-"""A directed acyclic graph of discrete variables, the shapes of its tables, and orders in which to eliminate them.
+"""Directed acyclic graphs of discrete variables: the shapes of their tables, and orders of variable elimination.
 
 This module uses neither data nor priors.
 """
@@ -20,7 +20,7 @@ class Network:
     Table i has one axis for each parent of variable i, in order, and a last axis for the variable itself.
 
     Raises:
-        ValueError: a variable names a parent twice, or the graph has a cycle, which the message shows.
+        ValueError: a variable names a parent twice, or the graph has a cycle.
     """
 
     names: tuple[str, ...]
@@ -82,7 +82,7 @@ def cell_names(network: Network, kind: str) -> tuple[str, ...]:
 
 
 def topological_order(parents: Sequence[Sequence[int]]) -> tuple[int, ...]:
-    """Return the vertices of an acyclic graph, each after its parents; ties stay in the given order."""
+    """Return the vertices of an acyclic graph in an order in which each follows its parents."""
     n_waiting = [len(set(vertex_parents)) for vertex_parents in parents]
     children: list[list[int]] = [[] for _ in parents]
     for i, vertex_parents in enumerate(parents):
@@ -117,7 +117,7 @@ class Elimination:
 
     Attributes:
         order: the vertices.
-        later: for each vertex in this order the neighbors that it has when it is eliminated; they become a clique.
+        later: for each vertex, in this order, its neighbors at the time of its elimination; they become a clique.
     """
 
     order: tuple[int, ...]
@@ -125,14 +125,14 @@ class Elimination:
 
 
 def min_fill_elimination(n_vertices: int, groups: Iterable[Sequence[int]], most: int) -> Elimination:
-    """Eliminate the vertices of a graph, each time a vertex whose elimination adds the fewest edges.
+    """Eliminate the vertices of a graph; the next vertex is always one whose elimination adds the fewest edges.
 
     The edges of the graph join all vertices within each group. The elimination stops as soon as the next vertex has
     more than ``most`` neighbors.
 
     Source: Kjaerulff 1990, triangulation of graphs (minimum fill-in); ties: fewest neighbors, then the given order.
     """
-    neighbors = [0] * n_vertices  # sets of vertices as the bits of integers
+    neighbors = [0] * n_vertices  # each set of vertices is stored as the bits of an integer
     for group in groups:
         members = _as_bits(group)
         for i in group:

@@ -1,4 +1,4 @@
-"""The interface of a guarantee: it states its privacy cost in every notion of privacy, and its stored form.
+"""The interface of a guarantee, which states its privacy cost in every notion of privacy.
 
 The meaning of a stored guarantee never changes, because the ledger derives every balance from the guarantees that it
 stores. All costs are exact decimals, rounded up.
@@ -26,7 +26,7 @@ class Statement:
     Attributes:
         epsilon, delta: the numbers of the statement; epsilon is infinite if no statement can be made.
         route: the name of the rule, such as ``rdp(8)``.
-        at_edge: whether the best order is the first or the last of the grid, so that a better one may lie beyond.
+        at_edge: whether the best order is at an end of the grid, so that an order outside the grid may be better.
     """
 
     epsilon: Decimal
@@ -78,7 +78,7 @@ class Guarantee(ABC):
         return {"kind": self.kind, **{name: decimal_text(value) for name, value in vars(self).items()}}
 
     def statement(self, delta: Decimal) -> Statement:
-        """Return the best (epsilon, delta) statement at a delta, over all valid rules; delta 0 asks for pure DP."""
+        """Return the (epsilon, delta) statement with the smallest provable epsilon; delta 0 asks for pure DP."""
         if delta < self.delta:
             return Statement(INFINITE, delta, "none")
         routes = [Statement(self.epsilon, delta, "basic")]

@@ -77,7 +77,7 @@ class ApproximateDP(Guarantee):
 
 @dataclass(frozen=True)
 class BoundedRange(Guarantee):
-    """Bounded range, as of the exponential mechanism: ``parts`` draws, each with range epsilon / parts.
+    """Bounded range, the property of the exponential mechanism: ``parts`` draws, each of range epsilon / parts.
 
     Privacy: log P(A = a) / P(A' = a) varies by at most epsilon / parts over the outcomes a of one draw; together the
         draws are pure epsilon-DP. A part may also be an adaptive composition of choices, if its epsilon and its Renyi
@@ -143,7 +143,8 @@ class ZeroConcentrated(Guarantee):
 class GaussianDP(Guarantee):
     """mu-Gaussian differential privacy.
 
-    Privacy: telling neighbors apart is no easier than telling N(0, 1) from N(mu, 1); delta(epsilon) is exact.
+    Privacy: telling neighbors apart is no easier than telling N(0, 1) from N(mu, 1). The stated delta(epsilon) is
+        exact.
     Source: Dong, Roth and Su 2022, Corollary 2.13; order * mu^2 / 2 for Renyi divergences.
     """
 
