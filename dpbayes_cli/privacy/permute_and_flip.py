@@ -1,8 +1,8 @@
-"""Permute-and-flip on exact integer weights: visit cells in random order, and keep the first whose coin shows heads.
+"""Permute-and-flip on exact integer weights: visit cells in random order until the coin of a cell shows heads.
 
-The coin of cell i shows heads with probability W_i / max W, a quotient of integers. The exponential mechanism does the
-same, except that a cell whose coin showed tails may be visited again. So on a fine grid the two mechanisms have almost
-equal laws.
+The coin of cell i, which has weight W_i, shows heads with probability W_i / max W, a quotient of integers. The
+exponential mechanism does the same, except that a cell whose coin showed tails may be visited again. So on a fine grid
+the two mechanisms have almost equal laws.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ from dpbayes_cli.privacy.grid import EXACT
 
 @dataclass(frozen=True)
 class _GammaFamily(ConjugateFamily):
-    """Numbers in [0, bound] with a Gamma(shape, rate) prior; a subclass adds their sum to one of the parameters."""
+    """Numbers in [0, bound] with a Gamma(shape, rate) prior; their sum adds to the shape or to the rate."""
 
     shape: float
     rate: float
@@ -48,7 +48,7 @@ class _GammaFamily(ConjugateFamily):
 
     @abstractmethod
     def gains(self, total: Fraction) -> tuple[Fraction, Fraction]:
-        """Return what records with this total add to the shape and to the rate, at a likelihood power of one."""
+        """Return how much records with this sum add to the shape and to the rate, at a likelihood power of one."""
 
     def draw(self, sums: Sequence[Fraction], r: float, m: float, size: int) -> list[tuple[float, ...]]:
         of_shape, of_rate = self.gains(sums[0])

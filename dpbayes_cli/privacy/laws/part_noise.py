@@ -66,8 +66,7 @@ class PartNoise(NoiseLaw):
     def at(self, component: int) -> NoiseLaw:
         """Return the law of the noise on one component.
 
-        The argument is a component and not a part, because a law from storage may have joined adjacent parts with equal
-        scales.
+        The argument counts components and not parts, because stored laws join adjacent parts of equal scale.
         """
         return self.laws[bisect.bisect_right(self._ends, component)]
 
@@ -108,7 +107,7 @@ class PartNoise(NoiseLaw):
 
     @classmethod
     def parse(cls, scale: float, parameters: Mapping[str, Any]) -> NoiseLaw:  # type: ignore[override]
-        """Refuse, because one scale does not determine the parts; ``parse_noise`` restores them from all scales."""
+        """Raise an error: one scale does not determine the parts; ``parse_noise`` restores them from all scales."""
         raise ValueError("noise by parts cannot be restored from one scale")
 
     def serialize(self) -> dict[str, Any]:
