@@ -1,4 +1,4 @@
-"""Fourier-Laplace: noise on the parities of a network's tables, from which consistent tables are rebuilt."""
+"""Fourier-Laplace: noise on the parities of a network's tables; consistent tables are rebuilt from noisy parities."""
 
 from __future__ import annotations
 
@@ -37,17 +37,18 @@ linear programming takes seconds."""
 
 @dataclass(frozen=True)
 class ParityTransform:
-    """The transform of the tables that is released: for each pattern of bits, the number of records in which it is odd.
+    """The transform from tables to the released numbers: for each pattern of bits, the count of records in which it is
+    odd.
 
-    If records may be null, ``signed`` is True. Then a sum of signs is released for each pattern, -1 for a record in
-    which it is odd and +1 for any other valid record, and the valid records are counted.
+    ``signed`` is True if records may be null. Then each pattern has a sum of signs instead: -1 for a record in which it
+    is odd, +1 for any other valid record. The number of valid records is released too.
     """
 
     parities: Parities
     signed: bool
 
     def coefficients(self, tables: Sequence[Integers]) -> Integers:
-        """Return the components of the statistic for the tables of a data set."""
+        """Return the exact components of the statistic, given the tables of a data set."""
         return self.parities.coefficients(tables, signed=self.signed)
 
 
@@ -90,7 +91,7 @@ class FourierLaplace(NoiseMechanism):
     options_type: ClassVar[type[Options]] = EpsilonOptions
 
     def statistic(self, model: Model, policy: RecordPolicy) -> Statistic:
-        """Return the parities of the model's tables, or sums of signs.
+        """Return the statistic of the parities of the model's tables, or of sums of signs.
 
         Raises:
             SpecError: a table has too many parities.
@@ -109,7 +110,7 @@ class FourierLaplace(NoiseMechanism):
             for codes in (sensitivity.record, sensitivity.neighbor)
         )
         of_signs = complete or policy.neighbors is Neighbors.ADD_REMOVE
-        # each pattern moves by 1, or by 2 if its sign changes
+        # a count changes by 1, and a sum of signs by 1 or 2
         sensitivity_l2_squared = sensitivity.value if of_signs else 2 * sensitivity.value
         one_record = Statistic(
             names,
@@ -145,7 +146,7 @@ class FourierLaplace(NoiseMechanism):
     ) -> NoisyTables:
         """Return the tables that are rebuilt from noisy parities.
 
-        All cells of a table have noise of the same variance. If the total is not known, the noise of the 2^b cells is
+        All cells of a table have noise of the same variance. If the total is unknown, the noise of the 2^b cells is
         uncorrelated, because the transform is orthogonal. The noise of a cell is a sum of 2^b - 1 or 2^b noise
         variables; it is treated as normal and as independent between cells. A table of two cells with a known total has
         a single unknown count, whose exact noise law is used.
@@ -162,7 +163,9 @@ class FourierLaplace(NoiseMechanism):
             cells = 1 << sum(n_bits(size) for size in parities.shape(i))
             law: NoiseLaw
             if complete and cells == 2:
-                law = DiscreteLaplace(2.0 * noise.scale)  # one noise moves both cells, which doubles it
+                law = DiscreteLaplace(
+                    2.0 * noise.scale
+                )  # one noise variable changes both cells, in opposite directions, so that its scale doubles
             else:
                 law = DiscreteGaussian(float(np.sqrt((4.0 if complete else 1.0) * noise.variance / cells)))
             tables.append(network.table(i, np.asarray(table), law, known))
@@ -210,7 +213,7 @@ _sensitivity = lru_cache(maxsize=8)(sensitivity_l1)
 def _names(network: Network, complete: bool) -> tuple[str, ...]:
     """Return the names of the components.
 
-    A name lists the variables of a pattern, and the bits of a variable that has several.
+    A name lists the variables of a pattern; a variable that is coded by several bits is followed by its bits.
 
     Raises:
         SpecError: two components would have the same name.

@@ -39,7 +39,7 @@ class Gaussian(NoiseMechanism):
     example: ClassVar[Mapping[str, Mapping[str, Any]]] = {"privacy": {"rho": "0.1"}}
     first_spec: ClassVar[Mapping[str, str]] = {"privacy.epsilon": "1", "privacy.delta": "1e-6"}
     info: ClassVar[MethodInfo] = MethodInfo(
-        releases="The model's integer statistic plus independent discrete Gaussian noise on every component. Posterior "
+        releases="The model's integer statistic with independent discrete Gaussian noise on every component. Posterior "
         "samples under any prior, and any other analysis of the released statistic, cost nothing more.",
         guarantee="rho-zCDP with rho = squared L2 sensitivity / (2 sigma^2). State --rho, or --eps and --delta, from "
         "which rho is computed. There is no pure epsilon: the account must be kept in zCDP, RDP or (epsilon, delta).",

@@ -27,8 +27,8 @@ from dpbayes_cli.models.families.latent_variables import LatentVariables
 from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
 
 _METROPOLIS = (
-    "Metropolis' rule always accepts a better point, so that staying can have probability 0 under one data set but not "
-    "under its neighbor: the chain is not epsilon-DP for any epsilon"
+    "Metropolis' rule always accepts a better point, so the probability of staying can be 0 under one data set and "
+    "positive under its neighbor: the chain is not epsilon-DP for any epsilon"
 )
 
 
@@ -45,7 +45,7 @@ class ExactRangeOptions(ExactOptions, frozen=True, kw_only=True):
 
 
 class WalkOptions(ExactRangeOptions, frozen=True, kw_only=True):
-    """The options of a model with one parameter, for which a chain may also walk on a grid."""
+    """The options of a model with one parameter, whose chain may also be a walk on a grid."""
 
     kernel: Annotated[
         Literal["gibbs", "barker", "annealed", "metropolis"],
@@ -58,13 +58,13 @@ class WalkOptions(ExactRangeOptions, frozen=True, kw_only=True):
 
 
 class Gibbs(DrawMechanism):
-    """Run a Markov chain whose points are all public and whose updates are all paid for, and release its last points.
+    """Run a Markov chain, every update of which is charged, and release its last points.
 
-    Privacy: given everything drawn before, every update that reads data is an exponential mechanism whose bounded-range
-        parameter was fixed in the plan. The number of updates is fixed, and the whole chain is charged before it
-        starts. The epsilons of the updates add up, and so do their Renyi curves, whether or not the chain has mixed.
-        See ``PrivateGibbs``, ``BarkerKernel`` and, for sweeps that are one exact draw, ``ScalarSampler``,
-        ``SimplexSampler`` and ``DagSampler``.
+    Privacy: all points of the chain count as public. Given the earlier points, every update that reads data is an
+        exponential mechanism whose bounded-range parameter was fixed in the plan. The number of updates is fixed, and
+        the whole chain is charged before it starts. The epsilons of the updates add up, and so do their Renyi curves,
+        whether or not the chain has mixed. See ``PrivateGibbs``, ``BarkerKernel`` and, for sweeps that are one exact
+        draw, ``ScalarSampler``, ``SimplexSampler`` and ``DagSampler``.
     Source: Foulds et al. 2016, sec. 4.1; McSherry and Talwar 2007; Cesar and Rogers 2021.
     """
 
@@ -118,7 +118,7 @@ class Gibbs(DrawMechanism):
 
     @classmethod
     def options_for(cls, model: type[Model]) -> type[Options]:
-        """Return the class of options, which depends on the kinds of chain that the model allows."""
+        """Return the class of options for the kinds of chain that the model allows."""
         if issubclass(model, LatentVariables):
             return private_gibbs.PrivateGibbsOptions
         if issubclass(model, OneParameterFamily):
@@ -126,7 +126,7 @@ class Gibbs(DrawMechanism):
         return ExactRangeOptions if takes_support(model) else ExactOptions
 
     def statistic(self, model: Model, policy: RecordPolicy) -> Statistic:
-        """Return the statistic that the chain reads; the empty statistic if the chain reads records."""
+        """Return the statistic that the chain reads, or the empty statistic if the chain reads records."""
         if isinstance(model, LatentVariables):
             read = model.chain_input(policy)
             return NO_STATISTIC if isinstance(read, CodedColumns) else read
@@ -197,7 +197,7 @@ class Gibbs(DrawMechanism):
         return self._planned(step, request.epsilon, parameters)
 
     def _planned(self, step: Step, epsilon: Decimal, parameters: dict[str, Any]) -> Plan:
-        """Return the plan of a chain; it also states the scale that Laplace noise would have at the same epsilon."""
+        """Return the plan of a chain, with the scale that Laplace noise would have at the same epsilon."""
         scale = laplace_scale(step.statistic, epsilon)
         parameters = {**parameters, "draws": step.draws}
         if scale is not None:

@@ -1,4 +1,4 @@
-"""Gibbs posterior: draws of coefficients by a Langevin chain, whose own guarantee makes the draws private."""
+"""Gibbs posterior: draws of coefficients by a Langevin chain, which is itself differentially private."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class GibbsPosterior(DrawMechanism):
     options_type: ClassVar[type[Options]] = GibbsPosteriorOptions
 
     def statistic(self, model: Model, policy: RecordPolicy) -> Statistic:
-        """Return the empty statistic, because the chain reads rows."""
+        """Return the empty statistic, because the chain reads rows instead of a statistic."""
         return NO_STATISTIC
 
     def plan(self, model: Model, policy: RecordPolicy, options: Options, n_records: int | None = None) -> Plan:

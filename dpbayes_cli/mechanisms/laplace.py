@@ -25,7 +25,7 @@ class Laplace(NoiseMechanism):
     name: ClassVar[str] = "laplace"
     summary: ClassVar[str] = "discrete Laplace noise on integer statistics; pure epsilon"
     info: ClassVar[MethodInfo] = MethodInfo(
-        releases="The model's integer statistic plus independent discrete Laplace noise on every component. Posterior "
+        releases="The model's integer statistic with independent discrete Laplace noise on every component. Posterior "
         "samples under any prior, and any other analysis of the released statistic, cost nothing more.",
         guarantee="Pure epsilon-DP: delta is 0. The noise scale is the L1 sensitivity divided by epsilon. The L1 "
         "sensitivity is the largest change that one record can cause: the sum of the absolute changes of all "

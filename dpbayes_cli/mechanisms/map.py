@@ -53,12 +53,13 @@ class MapRangeOptions(MapOptions, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class ModeEstimate(Sampler):
-    """A choice of points of a public grid with the scores T * log posterior; a subclass defines the grid.
+    """An estimator that chooses points of a public grid by their scores, T * log posterior; a subclass defines the
+    grid.
 
     Attributes:
-        law: the posterior to the power T, which applies to the prior too.
+        law: the posterior, with likelihood and prior raised to the power T.
         selection: how a point is chosen.
-        error: a bound, for any data, on the rounding error of a score in floats.
+        error: a bound on the rounding error of a score in floats, valid for any data.
     """
 
     law: ScalarSampler | SimplexSampler
@@ -229,7 +230,7 @@ class Map(DrawMechanism):
     ) -> Plan:
         law, tempering = grid_sampler(model, request, None)
         guarantee: BoundedRange | PureDP = PureDP(tempering.charged)
-        if selection == "exponential":  # the curve holds for this law only
+        if selection == "exponential":  # the exact curve holds only for the exponential selection
             points = tuple((order, value * request.draws) for order, value in exact_curve(law))
             guarantee = BoundedRange(tempering.charged, request.draws, points)
         sampler = GridEstimate(law, selection, 1e-12 + 2.0**-50 * law.magnitude)

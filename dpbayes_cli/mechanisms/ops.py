@@ -1,4 +1,4 @@
-"""OPS: posterior samples, tempered and truncated so that the draws themselves are private."""
+"""OPS: posterior draws that are private because the posterior is tempered and truncated."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class OpsRangeOptions(OpsOptions, frozen=True, kw_only=True):
 
 
 class Ops(DrawMechanism):
-    """Draw from the posterior of complete records, tempered so that each draw has the bounded range that was requested.
+    """Draw from the posterior of complete records, tempered so that each draw has the requested bounded range.
 
     Privacy: each of k draws has bounded range epsilon / k; together they are pure epsilon-DP. See ``ScalarSampler``,
         ``SimplexSampler`` and ``LinearRegressionSampler`` for the code that draws.

@@ -22,13 +22,13 @@ from dpbayes_cli.privacy.conjugate import ConjugateFamily
 
 
 class ConcentratedOptions(RenyiChainOptions, frozen=True, kw_only=True):
-    """The options for a convex loss, where a likelihood power may be stated."""
+    """The options for a convex loss: a user may state the likelihood power."""
 
     likelihood_power: LikelihoodPower = None
 
 
 class RdpConcentrated(RenyiMechanism):
-    """Draw from the posterior with the prior's parameters divided by the largest m <= 1 that the budget allows.
+    """Draw from the posterior after dividing the prior's parameters by the largest m <= 1 that the budget allows.
 
     Privacy: see ``RenyiMechanism``: the whole Renyi curve of that posterior is charged.
     Source: Geumlek, Song and Chaudhuri 2017, Algorithm 3.

@@ -20,7 +20,7 @@ from dpbayes_cli.privacy.conjugate import ConjugateFamily
 
 
 class RdpDiffuse(RenyiMechanism):
-    """Draw from the posterior with the likelihood to the largest power r <= 1 that the budget allows.
+    """Draw from the posterior after raising the likelihood to the largest power r <= 1 that the budget allows.
 
     Privacy: see ``RenyiMechanism``: the whole Renyi curve of that posterior is charged.
     Source: Geumlek, Song and Chaudhuri 2017, Algorithm 2.

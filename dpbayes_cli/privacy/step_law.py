@@ -1,5 +1,4 @@
-"""The interface of the law of one step in a plan; a step adds noise, draws parameters, runs a chain or chooses
-bounds."""
+"""The interface of the laws in a plan: each adds noise, draws parameters, runs a chain or chooses bounds."""
 
 from __future__ import annotations
 

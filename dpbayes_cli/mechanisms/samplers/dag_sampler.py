@@ -18,7 +18,7 @@ from dpbayes_cli.models.families.capabilities import DirichletProbabilities
 from dpbayes_cli.models.families.discrete_bayes_net import DiscreteBayesNet
 
 ROWS_TOUCHED = 2
-"""A replaced record leaves one row of a table and joins another: the rounding errors of both rows count."""
+"""The number of rows of a table that a replaced record changes: the rounding errors of both rows add up."""
 
 _UP_TO_15_DIGITS = Context(prec=15, rounding=ROUND_CEILING)
 """Each table's share of epsilon is rounded down. The charge for all tables is rounded up to 15 digits, but never above
@@ -33,10 +33,10 @@ may change. It returns the sampler, the tempering and the plan parameters of the
 class DagSampler(Sampler):
     """The law of a network's tables, whose rows are drawn independently.
 
-    Privacy: rows and tables are independent, so that their log ratios of neighbors add up. A replaced record takes one
-        count from a row of a table and adds one to the same or another row. If these are two rows, the log ratio of one
-        changes by T log theta_k and the log ratio of the other by T log theta_k'; each change has range T R / 2. If it
-        is the same row, both changes together have range T R.
+    Privacy: rows and tables are drawn independently, so that their log ratios between neighbors add up. A replaced
+        record takes one count from a row of a table and adds one to the same or another row. If these are two rows, the
+        log ratio of one changes by T log theta_k and the log ratio of the other by T log theta_k'; each change has
+        range T R / 2. If it is the same row, both changes together have range T R.
     Source: Zhang, Rubinstein and Dimitrakakis 2016, Lemma 3; design notes, discrete Bayes nets node by node.
 
     Attributes:

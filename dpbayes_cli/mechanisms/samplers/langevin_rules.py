@@ -1,4 +1,4 @@
-"""The rules that find likelihood power and prior precision: Gaussian DP, Minami et al., and Geumlek et al."""
+"""Rules that choose likelihood power and prior precision: by Gaussian DP, by Minami et al., or by Geumlek et al."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def epsilon_and_delta(options: GibbsPosteriorOptions) -> tuple[float, float]:
     epsilon = float(options.stated_epsilon())
     if options.delta is None:
         raise SpecError(
-            "missing: a Langevin chain always needs a delta, for it has no pure epsilon",
+            "missing: a Langevin chain has no pure epsilon, so it always needs a delta",
             where="privacy.delta",
             hint="--eps 1 --delta 1e-6, or --mu 0.5",
         )

@@ -1,4 +1,4 @@
-"""The tempered posterior of a regression line of known variance, on a public grid of lines that stay within bounds.
+"""The tempered posterior of a regression line with known residual variance, on a public grid of bounded lines.
 
 All numbers are scaled to [-1, 1]. A line has slopes and a level, which is its height at the midpoints of the features'
 bounds. For features within their bounds, the line's heights are between level - sum |slope_j| and level + sum
@@ -31,8 +31,7 @@ if TYPE_CHECKING:
 MAX_POINTS = 1 << 17
 _MAX_RESOLUTION = 256
 _COARSEST = 6
-"""The least number of grid steps from the center of the support to its corners; a coarser grid does not resolve
-slopes."""
+"""The least number of grid steps from the center of the support to a corner; coarser grids cannot resolve slopes."""
 _COARSENED_RESOLUTION = 12
 _MAX_LOG_TERMS = 1e13
 
@@ -133,7 +132,7 @@ class LinearRegressionSampler(Sampler):
     def squares(self, values: Sequence[int]) -> tuple[list[int], int]:
         """Return the exact sums of squared residuals of all points, over one common denominator."""
         d, cover, moments = len(self.line.bounds), self.cover, self.second_moments(values)
-        # the residual is (y - middle) - step (k_0 + sum of k_j x_j): numerators over the denominator of both
+        # residual = (y - middle) - step (k_0 + sum of k_j x_j), as integers over the common denominator ``scale``
         scale = math.lcm(cover.middle.denominator, cover.step.denominator)
         middle, step = int(cover.middle * scale), int(cover.step * scale)
         k = cover.points().astype(object)

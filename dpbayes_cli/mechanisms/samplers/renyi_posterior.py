@@ -1,4 +1,4 @@
-"""The base of the three Renyi mechanisms: the curve of a conjugate posterior, its calibration, and its draws."""
+"""The base class of the three Renyi mechanisms: Renyi curve, calibration and draws of a conjugate posterior."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ from dpbayes_cli.privacy.kinds import Points, RenyiCurve
 
 _DOWN = Context(prec=12, rounding=ROUND_FLOOR)
 _MARGIN = 1e-10
-"""A divergence d in floats, whose rounding error is below 1e-12, is raised to d * (1 + _MARGIN) + _MARGIN / 1000."""
+"""A divergence d in floats is increased to d * (1 + _MARGIN) + _MARGIN / 1000; its rounding error is below 1e-12."""
 
 
 @dataclass(frozen=True)
 class ConjugateSampler(Sampler):
-    """The posterior with the likelihood to the power r and the prior's parameters divided by m.
+    """The posterior with the likelihood raised to the power r and the prior's parameters divided by m.
 
     Privacy: see ``RenyiMechanism``.
     Source: Geumlek, Song and Chaudhuri 2017, Algorithms 1-3.
@@ -80,7 +80,7 @@ def require_divergence(epsilon: Decimal | None) -> Decimal:
 
 
 def renyi_bound(family: ConjugateFamily, order: float, r: float, m: float) -> Decimal:
-    """Return an upper bound on the Renyi divergence of one draw at an order, including finite precision."""
+    """Return an upper bound on the Renyi divergence of one draw at an order, rounding errors of the draw included."""
     return round_up(
         family.divergence(order, r, m) * (1.0 + _MARGIN) + _MARGIN * 1e-3 + family.n_coordinates * curve_slack(order)
     )
@@ -180,7 +180,7 @@ class RenyiMechanism(DrawMechanism):
 
 
 def renyi_info(releases: str, algorithm: str, prefer_when: str) -> MethodInfo:
-    """Return the info of a Renyi mechanism; the texts that are not arguments are the same for all three mechanisms."""
+    """Return the info of a Renyi mechanism; the arguments are the texts in which the three mechanisms differ."""
     return MethodInfo(
         releases=releases,
         guarantee="A Renyi curve, which is finite at orders below a stated lambda* and is charged as a whole. There is "
@@ -191,12 +191,11 @@ def renyi_info(releases: str, algorithm: str, prefer_when: str) -> MethodInfo:
         "gibbs-posterior hold instead. The operating system's random numbers are secret. The prior was chosen without "
         "looking at the data.",
         source=f"Geumlek, Song and Chaudhuri 2017, {algorithm} and Theorem 15; Mironov 2017.",
-        corrections="For conjugate posteriors, neighbors share n - 1 records. For conjugate posteriors, neighbors "
-        "share n - 1 records. The paper pairs only vertices of the set of statistics with their neighbors, and admits "
-        "neighbors outside this set, which belong to no data set, so that its divergence is 6 to 44 % too large. For "
-        "Dirichlet priors the supremum takes O(K) steps, not O(K^3). Draws are exact on a public grid, "
-        "whose effect on the divergence (below 1e-14) is charged. For convex losses, the paper prices exact draws, "
-        "which no chain gives; here the chain that runs is priced.",
+        corrections="For conjugate posteriors, neighbors share n - 1 records. The paper compares only extreme values "
+        "of the statistics with their neighbors, and it admits neighbors that belong to no data set, so that its "
+        "divergence is 6 to 44 % too large. For Dirichlet priors the supremum takes O(K) steps, not O(K^3). Draws are "
+        "exact on a public grid, whose effect on the divergence (below 1e-14) is charged. For convex losses, the paper "
+        "prices exact draws, which no chain gives; here the chain that runs is priced.",
         prefer_when=prefer_when,
     )
 

@@ -1,8 +1,8 @@
 """Draws of the exact samplers, in floats from a seeded generator: for simulations only, never for a release.
 
-An exact draw spends 0.1 to 0.5 s on the integer weights of one data set, too much for hundreds of trials. Up to
-rounding, draws here have the same law as exact draws: the same cells or lattice, and the same likelihood power. No code
-that can read data imports this file.
+An exact draw takes 0.1 to 0.5 s for the integer weights of one data set, which is too slow for hundreds of trials. Up
+to rounding, draws here have the same law as exact draws: the same cells or lattice, and the same likelihood power. No
+code that can read data imports this file.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def _draw_points(sampler: SimplexSampler, values: Sequence[int], size: int, rng:
 
 
 def _draw_counts(table: Floats, suffix: Floats, rest: Integers, rng: np.random.Generator) -> Integers:
-    """Draw one count per row, given the sum of this coordinate and all later ones; rows with equal sums share a law."""
+    """Draw one count for each entry of ``rest``, the sum of this coordinate and all later ones."""
     remainders, row = np.unique(rest, return_inverse=True)
     left = remainders[:, None] - np.arange(int(remainders[-1]) + 1)
     cumulative = np.cumsum(table[: left.shape[1]] * np.where(left >= 0, suffix[np.maximum(left, 0)], 0.0), axis=1)

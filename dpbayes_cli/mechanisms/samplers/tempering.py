@@ -1,4 +1,4 @@
-"""The power to which a likelihood is raised so that draws cost what was requested."""
+"""Calibration of the likelihood power at which posterior draws cost a requested epsilon."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Tempering:
     charged: Decimal
 
     def plan_parameters(self, request: DrawRequest) -> dict[str, Any]:
-        """Return what a plan states about the likelihood power."""
+        """Return the parameters of the likelihood power that a plan states."""
         return {
             "likelihood_power": float(self.likelihood_power),
             "range": float(self.spread),
@@ -70,12 +70,12 @@ class Tempering:
 
 
 def calibrate_power(request: DrawRequest, spread: Decimal, extra: Decimal, most: Decimal | None) -> Tempering:
-    """Return the largest likelihood power at which each of the requested draws costs its part of epsilon.
+    """Return the largest likelihood power at which each draw costs at most its part of epsilon.
 
     Args:
         request: the number of draws and their budget.
         spread: R, see ``Tempering``.
-        extra: a bound on the effect of rounding on the range of a log ratio.
+        extra: a bound on how much rounding adds to the range of a log ratio.
         most: the largest useful likelihood power: 1 for posterior samples; None (no limit) for estimates of the mode.
 
     Raises:
