@@ -71,10 +71,9 @@ class FourierLaplace(NoiseMechanism):
         "and inference accounts for their noise. Linear programming finds the nearest non-negative tables that agree "
         "on all shared margins; method: naive infers from those tables.",
         guarantee="Pure epsilon-DP. The noise scale is sensitivity / epsilon. The sensitivity is the largest number of "
-        "patterns whose parity differs between two records: 2^(k-1) for one table of k bits. With on_invalid: drop, "
-        "or with add-remove neighbors, sums of signs (-1 for a valid record in which the pattern is odd, +1 for any "
-        "other valid record) "
-        "and the number of valid records are released instead.",
+        "patterns whose parity differs between two records: 2^(k-1) for one table of k bits. With on_invalid: drop, or "
+        "with add-remove neighbors, the release holds the number of valid records and a sum of signs for each pattern: "
+        "-1 for a valid record in which the pattern is odd, +1 for any other valid record.",
         assumptions="A record with an invalid cell in any variable counts in no table. Variables with more than two "
         "values are coded in binary; a code that stands for no value is a cell without records.",
         source="Barak, Chaudhuri, Dwork, Kale, McSherry and Talwar 2007; Zhang, Rubinstein and Dimitrakakis 2016, "
@@ -83,9 +82,9 @@ class FourierLaplace(NoiseMechanism):
         "most half of the patterns of a table; here the sensitivity is the largest number of patterns that change "
         "together. Exact integers replace scaled real coefficients and real noise. Inference treats the noise of a "
         "rebuilt cell as normal, because it is a sum of many noise variables.",
-        prefer_when="The tables must agree; or they are small, they overlap, and their variables have two values, as "
-        "in a chain. In large tables a replaced record changes half of the parities but only two cells: there "
-        "`laplace` is more accurate.",
+        prefer_when="The tables must agree, or they are small and overlap and their variables have two values, as in a "
+        "chain. In large tables a replaced record changes half of the parities but only two cells: there `laplace` is "
+        "more accurate.",
     )
     requires: ClassVar[tuple[type, ...]] = (DiscreteBayesNet,)
     options_type: ClassVar[type[Options]] = EpsilonOptions

@@ -27,8 +27,8 @@ from dpbayes_cli.models.families.latent_variables import LatentVariables
 from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
 
 _METROPOLIS = (
-    "Metropolis' rule always accepts a better point, so the probability of staying can be 0 under one data set and "
-    "positive under its neighbor: the chain is not epsilon-DP for any epsilon"
+    "Metropolis' rule always accepts a better point, so staying can have probability 0 under one data set but not "
+    "under its neighbor: the chain is not epsilon-DP for any epsilon"
 )
 
 
@@ -99,11 +99,11 @@ class Gibbs(DrawMechanism):
         "under a neighbor X'. Then staying has probability 0 under X and 1 - exp(-0.1) > 0 under X'. Barker's rule "
         "(kernel: barker) is the exponential mechanism on the two points. (3) A replaced record may leave one site and "
         "join another, which affects the draws of two hidden states: both are charged. (4) The papers' chains move in "
-        "real numbers, which a computer cannot draw exactly: here hidden states and probabilities are drawn with "
-        "exact integers and decimals. (5) An annealed chain (kernel: annealed) raises the likelihood power step by "
-        "step. It costs about half as much as a chain that runs at the last power throughout, because the range of an "
-        "update is proportional to its power. The importance weight of annealed importance sampling depends on the "
-        "exact data: its log is released with noise and at a cost of its own (log_weight_epsilon), or not at all.",
+        "real numbers, which a computer cannot draw exactly: here hidden states and probabilities are drawn with exact "
+        "integers and decimals. (5) An annealed chain (kernel: annealed) raises the likelihood power step by step. It "
+        "costs about half as much as a chain whose sweeps all run at the last power, because the range of an update is "
+        "proportional to its power. The importance weight of annealed importance sampling depends on the exact data: "
+        "its log is released with noise and at a cost of its own (log_weight_epsilon), or not at all.",
         prefer_when="The model has hidden states that cannot be inferred from a noisy statistic, as in mixtures. "
         "Otherwise prefer `laplace`, which pays once; chains on its noisy statistic are free. `plan` shows the noise "
         "scale that `laplace` has at the same epsilon.",

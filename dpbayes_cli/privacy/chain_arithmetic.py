@@ -65,14 +65,14 @@ def chain_arithmetic(
     of the lattice spacing, and the rounded X is F(X) plus the rounded noise: this sum of whole multiples is computed
     exactly.
 
-    Privacy: the cost is exactly the mu of ``descent_mu``: no probability is neglected, and no floating-point number
-        stands for a real one. The proof of that mu requires only one property of the maps f and f' of neighbors: |f(x)
-        - f'(y)| <= c |x - y| + s for all x and y, with s = h D and D = 2 beta L r. The proof interpolates between the
-        chains X and X' of neighbors by X~ <- l F(X) + (1 - l) F'(X~) + noise. The inequality bounds |X - X~|, and hence
-        the difference between a step of X~ and a step of X'. The computed maps F and F' have this property with s = h D
-        + 2 e + sqrt(d) * lattice: rounding to the lattice moves a point by at most sqrt(d) * lattice / 2, clipping
-        increases no distance, and F differs from the exact map by at most e, which is stated below. The noise exceeds
-        sqrt(2 h) in the ratio in which this s exceeds h D, so that mu is the same.
+    Privacy: the cost is exactly the mu of ``descent_mu``: the proof neglects no probability and treats no
+        floating-point number as a real number. The proof of that mu requires only one property of the maps f and f' of
+        neighbors: |f(x) - f'(y)| <= c |x - y| + s for all x and y, with s = h D and D = 2 beta L r. The proof
+        interpolates between the chains X and X' of neighbors by X~ <- l F(X) + (1 - l) F'(X~) + noise. The inequality
+        bounds |X - X~|, and hence the difference between a step of X~ and a step of X'. The computed maps F and F' have
+        this property with s = h D + 2 e + sqrt(d) * lattice: rounding to the lattice moves a point by at most sqrt(d) *
+        lattice / 2, clipping increases no distance, and F differs from the exact map by at most e, which is stated
+        below. The noise exceeds sqrt(2 h) by the factor by which this s exceeds h D, so that mu is unchanged.
     Source: Bok, Su and Altschuler 2024 (shifted interpolation); Higham 2002, sec. 3.1: the error of a sum of m products
         in any order is at most g(m) = m u / (1 - m u) times the sum of their sizes, u = 2^-53.
 

@@ -1,9 +1,9 @@
 """Conjugate posteriors under Renyi DP: the largest divergence between neighbors, and draws on a public grid.
 
 Every family raises the likelihood to the power r and divides the prior's parameters by m. It states the supremum of the
-Renyi divergence over neighboring complete data sets, the order at which the divergence becomes infinite, and the
-posterior as a law on a public grid of a real coordinate y (see ``coordinate``). The grid adds at most
-``curve_slack(order)`` to the divergence of a draw; the cost includes this.
+Renyi divergence over neighboring complete data sets, and the order at which the divergence becomes infinite. It draws
+from the posterior on a public grid of a coordinate y (see ``coordinate``). The grid adds at most ``curve_slack(order)``
+to the divergence of a draw; the cost includes this.
 
 Source: Geumlek, Song and Chaudhuri 2017, Theorems 12-15; design notes, posterior sampling under RDP.
 """

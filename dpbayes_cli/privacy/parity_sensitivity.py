@@ -64,10 +64,10 @@ def sensitivity_l1(parities: Parities, neighbors: Neighbors, *, complete: bool) 
     Privacy: let d be the bits in which a replaced record and its replacement differ. T_gamma changes by 1 if gamma is
         odd in d, and by 0 otherwise, so that T changes by at most max f. If a valid record replaces a valid record, H
         changes by at most 2 max f, and H_0 stays. If a valid record is added, removed or exchanged with a null record,
-        each number of H changes by 1, which makes |N| in all, where N is the set of all patterns, the pattern 0
-        included. If a variable has two values or more, |N| <= 2 max f. The reason is that every gamma != 0 is odd in
-        2^(B-1) of the 2^B - 1 patterns d != 0 of B bits, so that the mean of 2 f over d exceeds |N| - 1. Hence its
-        maximum, an integer, is at least |N|.
+        each of the numbers H changes by 1. Let N be the set of all patterns, the pattern 0 included: the L1 change is
+        |N|. If a variable has two values or more, |N| <= 2 max f. The reason is that every gamma != 0 is odd in 2^(B-1)
+        of the 2^B - 1 patterns d != 0 of B bits, so that the mean of 2 f over d exceeds |N| - 1. Hence its maximum, an
+        integer, is at least |N|.
     Source: design notes, Fourier domain; f as defined in this module.
     """
     nothing = (0,) * len(parities.sizes)

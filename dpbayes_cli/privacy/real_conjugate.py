@@ -65,9 +65,9 @@ class _GammaFamily(ConjugateFamily):
 class GammaShapeFamily(_GammaFamily):
     """Poisson counts x in [0, bound] with a Gamma(shape, rate) prior; sum x adds to the shape, n adds to the rate.
 
-    Privacy: the divergence grows with |x - x'|, so that x and x' are 0 and bound. It falls with the sum of the other
-        records, so that this sum is zero. Then the divergence is the larger of ``gain_term`` and ``loss_term`` at shape
-        / m, with r * bound in place of r.
+    Privacy: the divergence grows with |x - x'|, so in the worst case x and x' are 0 and bound. It falls with the sum of
+        the other records, which is zero in the worst case. There the divergence is the larger of ``gain_term`` and
+        ``loss_term`` at shape / m, with r * bound in place of r.
     Source: Geumlek et al. 2017, sec. 3.2; design notes, complete gamma-Poisson.
     """
 
@@ -133,9 +133,9 @@ class BetaFailuresFamily(ConjugateFamily):
 
     Privacy: if the first shape is A, the log-partition of the second shape b is F(b) = log G(b) - log G(A + b), so that
         the divergence D is ``gain_term`` or ``loss_term`` at b, minus the same term at A + b. F is convex, so that D
-        grows with |x - x'|, and x and x' are 0 and bound. F' is concave (its second derivative is psi_2(b) - psi_2(A +
-        b) < 0), and the middle one of the three arguments of F in D is their weighted mean. So D does not grow with b,
-        and is largest if the sum of the other records is zero.
+        grows with |x - x'|, and in the worst case x and x' are 0 and bound. F' is concave (its second derivative is
+        psi_2(b) - psi_2(A + b) < 0), and the middle one of the three arguments of F in D is their weighted mean. So D
+        does not grow with b, and is largest if the sum of the other records is zero.
     Source: Geumlek, Song and Chaudhuri 2017, Theorem 15 (Beta posteriors); lambda* = 1 + beta / (r m bound).
     """
 

@@ -39,7 +39,7 @@ class StepLaw:
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """The texts of the assumptions that this law's guarantee needs in addition to those of every guarantee."""
+        """The assumptions of this law's guarantee beyond those of every guarantee, one text each."""
         return ()
 
     def is_possible(self, draw: Sequence[float]) -> bool | None:

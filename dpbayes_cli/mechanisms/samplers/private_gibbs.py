@@ -1,8 +1,9 @@
 """A private Gibbs chain on hidden states: its plan, its cost, and the chain that runs.
 
-All points of the chain are public: the hidden state of every site (a record, or a time step of a sequence), the
-    emissions (probabilities of the features' values in each state), and the links (probabilities of the states or of
-    transitions). Data enter only the updates of states and of emissions, and each of these is an exponential mechanism.
+All points of the chain are public. A point holds the hidden state of every site (a record, or a time step of a
+sequence), the emissions (probabilities of the features' values in each state), and the links (probabilities of the
+states or of transitions). Only the updates of states and of emissions read data, and each of them is an exponential
+mechanism.
 """
 
 from __future__ import annotations

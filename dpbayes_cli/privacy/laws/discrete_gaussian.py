@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 class DiscreteGaussian(OpenDPNoise):
     """The discrete Gaussian law, P(z) proportional to exp(-z^2 / (2 scale^2)) on the integers.
 
-    Privacy: added independently to every component of an integer statistic whose squared L2 sensitivity is at most D2,
-        it gives rho-zCDP with rho = D2 / (2 scale^2): the Renyi divergence of order l between two shifted laws is at
-        most l shift^2 / (2 scale^2), and the squares of the components' shifts add up to at most D2.
+    Privacy: rho-zCDP with rho = D2 / (2 scale^2) if the noise is added independently to every component of an integer
+        statistic whose squared L2 sensitivity is at most D2. The Renyi divergence of order l between two shifted laws
+        is at most l shift^2 / (2 scale^2), and the squares of the components' shifts add up to at most D2.
     Source: Canonne, Kamath and Steinke 2020, Theorem 14; half of what Geumlek et al. 2017 sec. 5.1 state.
     """
 
