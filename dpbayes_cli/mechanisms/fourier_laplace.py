@@ -90,11 +90,7 @@ class FourierLaplace(NoiseMechanism):
     options_type: ClassVar[type[Options]] = EpsilonOptions
 
     def statistic(self, model: Model, policy: RecordPolicy) -> Statistic:
-        """Return the statistic of the parities of the model's tables, or of sums of signs.
-
-        Raises:
-            SpecError: a table has too many parities.
-        """
+        """Return the statistic of the parities of the model's tables, or of sums of signs."""
         network = require_type(model, DiscreteBayesNet)
         complete = _complete(network, policy)
         parities = _parities(network.network)
@@ -123,12 +119,7 @@ class FourierLaplace(NoiseMechanism):
         return for_units(one_record, policy)
 
     def plan(self, model: Model, policy: RecordPolicy, options: Options, n_records: int | None = None) -> Plan:
-        """Calibrate the noise to the sensitivity of the parities.
-
-        Raises:
-            SpecError: a table has too many parities, or no epsilon is stated.
-            DpbayesError: OpenDP's privacy map disagrees with the plan.
-        """
+        """Calibrate the noise to the sensitivity of the parities."""
         if len(set(require_type(model, DiscreteBayesNet).weights)) > 1:
             raise SpecError(
                 "all parities have the same noise scale, so the tables of this mechanism cannot have different weights",
@@ -182,11 +173,7 @@ def _complete(model: DiscreteBayesNet, policy: RecordPolicy) -> bool:
 
 @lru_cache(maxsize=8)
 def _parities(network: Network) -> Parities:
-    """Return the parities of a network's tables.
-
-    Raises:
-        SpecError: a table has too many parities, or all tables together have.
-    """
+    """Return the parities of a network's tables."""
     for i, name in enumerate(network.names):
         bits = sum(n_bits(network.sizes[j]) for j in network.families[i])
         if bits > _MAX_BITS:
@@ -213,9 +200,6 @@ def _names(network: Network, complete: bool) -> tuple[str, ...]:
     """Return the names of the components.
 
     A name lists the variables of a pattern; a variable that is coded by several bits is followed by its bits.
-
-    Raises:
-        SpecError: two components would have the same name.
     """
     parities = _parities(network)
     kind = "odd" if complete else "signs"

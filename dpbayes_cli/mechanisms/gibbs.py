@@ -133,11 +133,7 @@ class Gibbs(DrawMechanism):
         return require_type(model, BoundedStatistics).statistic(policy)
 
     def plan(self, model: Model, policy: RecordPolicy, options: Options, n_records: int | None = None) -> Plan:
-        """Plan the whole chain: its likelihood power and its cost.
-
-        Raises:
-            SpecError: records are not complete, the kernel has no finite cost, or epsilon is too small.
-        """
+        """Plan the whole chain: its likelihood power and its cost."""
         chain_options, n = (
             require_type(options, ChainOptions),
             require_complete_records(policy, model.columns, n_records),

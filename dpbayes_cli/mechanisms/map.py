@@ -208,11 +208,7 @@ class Map(DrawMechanism):
         return MapRangeOptions if takes_support(model) else MapOptions
 
     def plan(self, model: Model, policy: RecordPolicy, options: Options, n_records: int | None = None) -> Plan:
-        """Find the likelihood power, which may exceed one, and the cost of all estimates.
-
-        Raises:
-            SpecError: records are not complete, the support is missing or wrong, or no guarantee can be given.
-        """
+        """Find the likelihood power, which may exceed one, and the cost of all estimates."""
         map_options, n = require_type(options, MapOptions), require_complete_records(policy, model.columns, n_records)
         selection = map_options.selection
         request = DrawRequest(map_options.stated_epsilon(), n, map_options.draws, "joint", map_options.value("support"))

@@ -110,11 +110,7 @@ class Guarantee(ABC):
 
 
 def check_epsilon(epsilon: Decimal) -> None:
-    """Refuse an epsilon outside the supported range.
-
-    Raises:
-        SpecError: epsilon is below 1e-12 or above 1000.
-    """
+    """Refuse an epsilon below 1e-12 or above 1000."""
     if not SMALLEST_EPSILON <= epsilon <= LARGEST_EPSILON:
         raise SpecError(
             f"epsilon is {epsilon:g}; allowed: 1e-12 to {decimal_text(LARGEST_EPSILON)}", where="privacy.epsilon"
@@ -122,31 +118,19 @@ def check_epsilon(epsilon: Decimal) -> None:
 
 
 def check_delta(delta: Decimal) -> None:
-    """Refuse a delta outside the supported range.
-
-    Raises:
-        SpecError: delta is below 1e-30, or not below 1.
-    """
+    """Refuse a delta below 1e-30, or of 1 and more."""
     if not Decimal("1e-30") <= delta < 1:
         raise SpecError(f"delta is {delta:g}; allowed: 1e-30 and more, below 1", where="delta")
 
 
 def check_rho(rho: Decimal) -> None:
-    """Refuse a rho outside the supported range.
-
-    Raises:
-        SpecError: rho is below 1e-24 or above 1000.
-    """
+    """Refuse a rho below 1e-24 or above 1000."""
     if not Decimal("1e-24") <= rho <= LARGEST_EPSILON:
         raise SpecError(f"rho is {decimal_text(rho)}; allowed: 1e-24 to 1000", where="privacy.rho")
 
 
 def check_order(order: Decimal) -> None:
-    """Refuse an order (lambda) outside the range of stored curves.
-
-    Raises:
-        SpecError: the order is below 1.1 or above 1024.
-    """
+    """Refuse an order (lambda) below 1.1 or above 1024, the range of stored curves."""
     if not ORDERS[0] <= order <= ORDERS[-1]:
         raise SpecError(
             f"the order is {decimal_text(order)}; allowed: {ORDERS[0]} to {ORDERS[-1]}", where="privacy.order"

@@ -99,11 +99,7 @@ class OpenDPNoise(NoiseLaw):
 
 
 def add_noise(measurement: Any, values: Sequence[int]) -> list[int]:
-    """Return values with the noise of a measurement.
-
-    Raises:
-        DpbayesError: no noise could be drawn, for example because the operating system gives no randomness.
-    """
+    """Return values with the noise of a measurement; raise ``DpbayesError`` if no noise can be drawn."""
     from opendp.mod import OpenDPException
 
     try:

@@ -165,11 +165,7 @@ def clamp_to_int64(values: Sequence[int]) -> list[int]:
 
 
 def check_scale(scale: float) -> None:
-    """Refuse noise that is too large for 64-bit integers.
-
-    Raises:
-        SpecError: the scale is above ``LARGEST_SCALE``.
-    """
+    """Refuse noise of a scale above ``LARGEST_SCALE``, which 64-bit integers might not hold."""
     if scale > LARGEST_SCALE:
         raise SpecError(
             f"noise of scale {scale:.3g} is needed; at most {LARGEST_SCALE:g} can be drawn exactly",

@@ -58,9 +58,6 @@ class NoisyLogWeight:
 def noisy_log_weight(increments: Sequence[Integers], bits: int, epsilon: Decimal) -> NoisyLogWeight:
     """Return the noise law for the given tables of increments, one per rise of the power and feature, in units of
     2^-bits.
-
-    Raises:
-        SpecError: epsilon is so small that the noise exceeds 64-bit integers.
     """
     shift = max(0, bits - _GRID_BITS)
     largest = sum(int(table.max() - table.min()) for table in increments)
@@ -68,11 +65,7 @@ def noisy_log_weight(increments: Sequence[Integers], bits: int, epsilon: Decimal
 
 
 def check_log_weight(epsilon: Decimal, whole: Decimal, *, annealed: bool) -> None:
-    """Refuse a log weight if the chain computes none, or if its epsilon leaves nothing for the chain.
-
-    Raises:
-        SpecError: the chain is not annealed, or the log weight takes the whole epsilon.
-    """
+    """Refuse a log weight if the chain computes none, or if its epsilon leaves nothing for the chain."""
     where = "sampling.log_weight_epsilon"
     if not annealed:
         raise SpecError("only the annealed kernel computes a log weight", where=where, hint="kernel: annealed")

@@ -100,9 +100,6 @@ def plan_walk(
 
     The reach is chosen so that a walk that accepts every proposal moves by half of the support (one standard
     deviation).
-
-    Raises:
-        SpecError: the support is missing or wrong, or epsilon is too small.
     """
     full_grid, _ = grid_sampler(model, replace(request, draws=1), Decimal(1))
     posterior = replace(full_grid, n_cells=min(full_grid.n_cells, _MAX_CELLS))

@@ -78,9 +78,6 @@ def discrete_sampler(model: Model, request: DrawRequest, one_row: OneRow) -> tup
     """Return the sampler of a probability vector or of a network, the cost of all draws, and the plan's parameters.
 
     Each table of a network gets a share of epsilon in proportion to its weight, rounded down.
-
-    Raises:
-        SpecError: no guarantee can be given.
     """
     if not isinstance(model, DiscreteBayesNet):
         concentration = require_type(model, DirichletProbabilities).concentration

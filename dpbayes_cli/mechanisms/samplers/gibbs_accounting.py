@@ -97,11 +97,7 @@ class ChainCost:
 
 
 def powers(sweeps: int, draws: int, *, annealed: bool) -> list[tuple[Decimal, int]]:
-    """Return pairs of a power and its number of sweeps; all draws come from the sweeps at power one.
-
-    Raises:
-        SpecError: there are more draws than sweeps, or more draws than sweeps at power one.
-    """
+    """Return pairs of a power and its number of sweeps; all draws come from the sweeps at power one."""
     if draws > sweeps:
         raise SpecError(
             f"{draws} draws need at least as many sweeps; there are {sweeps}",

@@ -126,11 +126,7 @@ class Calibrator:
             return math.inf
 
     def with_largest_power(self, target: float) -> CalibratedChain:
-        """Return the chain with the largest likelihood power, up to 1, whose cost stays within a target.
-
-        Raises:
-            SpecError: no likelihood power keeps the cost within the target.
-        """
+        """Return the chain with the largest likelihood power, up to 1, whose cost stays within a target."""
         tau = self.model.precision
         power = largest_likelihood_power(lambda r: self.cost(r, tau), target, UNTEMPERED)
         if power < 1e-12:

@@ -63,11 +63,7 @@ def target_mu(options: GibbsPosteriorOptions) -> float:
 
 
 def epsilon_and_delta(options: GibbsPosteriorOptions) -> tuple[float, float]:
-    """Return the stated (epsilon, delta).
-
-    Raises:
-        SpecError: epsilon or delta is missing; no chain has a pure epsilon.
-    """
+    """Return the stated (epsilon, delta); refuse a request without delta, because no chain has a pure epsilon."""
     epsilon = float(options.stated_epsilon())
     if options.delta is None:
         raise SpecError(
@@ -152,11 +148,7 @@ def calibrate_concentrated(
 
 
 def geumlek_rule(chains: Calibrator, options: GibbsPosteriorOptions) -> tuple[CalibratedChain, dict[str, Any]]:
-    """Calibrate by a rule of Geumlek et al.: concentrated if a likelihood power is stated, otherwise diffuse.
-
-    Raises:
-        SpecError: the cost is not stated as a Renyi divergence epsilon at an order.
-    """
+    """Calibrate by a rule of Geumlek et al.: concentrated if a likelihood power is stated, otherwise diffuse."""
     if options.mu is not None or options.rho is not None or options.delta is not None:
         raise SpecError(
             "the rules of Geumlek et al. need a Renyi divergence epsilon at an order",

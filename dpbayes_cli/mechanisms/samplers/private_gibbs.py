@@ -213,11 +213,7 @@ def increment_table(cover: SharesCover, before: Decimal, after: Decimal, bits: i
 def plan_latent(
     structure: LatentStructure, options: PrivateGibbsOptions, n_records: int
 ) -> tuple[PrivateGibbs, ChainCost]:
-    """Choose lattices and likelihood power; return the planned chain and its cost.
-
-    Raises:
-        SpecError: epsilon is too small, or there are too many states or records.
-    """
+    """Choose lattices and likelihood power; return the planned chain and its cost."""
     if structure.n_states > MAX_OUTCOMES:
         raise SpecError(f"{structure.n_states} hidden states are too many; allowed: {MAX_OUTCOMES}", where="mechanism")
     annealed, epsilon = options.kernel == "annealed", options.stated_epsilon()
@@ -262,11 +258,7 @@ def updates_of(covers: tuple[SharesCover, ...], bits: int) -> list[Update]:
 
 
 def _fractional_bits(covers: tuple[SharesCover, ...], n_records: int) -> int:
-    """Return the largest number of fractional bits that keeps every utility below 2^61.
-
-    Raises:
-        SpecError: there are too many records.
-    """
+    """Return the largest number of fractional bits that keeps every utility below 2^61."""
     largest = n_records * sum(1 + math.log(c.resolution / c.least) for c in covers) + 4 * _MAX_LINK_NATS
     bits = min(MAX_BITS, 61 - math.ceil(math.log2(largest)))
     if bits < MIN_BITS:

@@ -67,11 +67,7 @@ class ConjugateSampler(Sampler):
 
 
 def require_divergence(epsilon: Decimal | None) -> Decimal:
-    """Return the stated epsilon.
-
-    Raises:
-        SpecError: no epsilon is stated.
-    """
+    """Return the stated epsilon; refuse a request without epsilon."""
     if epsilon is None:
         raise SpecError(
             "missing", where="privacy.epsilon", hint="state the divergence to spend at --order, e.g. --eps 0.1"
@@ -90,9 +86,6 @@ def largest_parameter(cost: Callable[[float], Decimal], target: Decimal) -> floa
     """Return the largest parameter in (0, 1] whose cost stays within a target.
 
     The cost must increase with the parameter.
-
-    Raises:
-        SpecError: no parameter keeps the cost within the target.
     """
     if cost(1.0) <= target:
         return 1.0
@@ -138,11 +131,7 @@ class RenyiMechanism(DrawMechanism):
 
     @abstractmethod
     def chain(self, chains: Calibrator, options: RenyiChainOptions) -> tuple[CalibratedChain, dict[str, Any]]:
-        """Return the chain on the posterior of a convex loss, and what the plan states about its calibration.
-
-        Raises:
-            SpecError: no chain keeps the cost within the budget.
-        """
+        """Return the chain on the posterior of a convex loss, and what the plan states about its calibration."""
 
     @classmethod
     def options_for(cls, model: type[Model]) -> type[Options]:
@@ -154,11 +143,7 @@ class RenyiMechanism(DrawMechanism):
         return NO_STATISTIC if isinstance(model, ConvexLossModel) else super().statistic(model, policy)
 
     def plan(self, model: Model, policy: RecordPolicy, options: Options, n_records: int | None = None) -> Plan:
-        """Choose r and m and price the draws; for a convex loss, calibrate a Langevin chain instead.
-
-        Raises:
-            SpecError: records are not complete, or no posterior fits the cost.
-        """
+        """Choose r and m and price the draws; for a convex loss, calibrate a Langevin chain instead."""
         if isinstance(model, ConvexLossModel):
             chain_options = require_type(options, self.chain_options)
             chains = chain_calibrator(model, policy, chain_options, n_records)

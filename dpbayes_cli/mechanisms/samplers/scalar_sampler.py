@@ -137,11 +137,7 @@ class ScalarSampler(Sampler):
 def grid_sampler(
     model: OneParameterFamily, request: DrawRequest, most: Decimal | None
 ) -> tuple[ScalarSampler, Tempering]:
-    """Return the tempered posterior of a family on a public grid, and its tempering; see ``calibrate_power``.
-
-    Raises:
-        SpecError: the support is missing or wrong, epsilon is too small, or the log density is too large for floats.
-    """
+    """Return the tempered posterior of a family on a public grid, and its tempering; see ``calibrate_power``."""
     n = request.n_records
     low, high = support = public_support(model, request.support)
     _, width, steps = model.grid

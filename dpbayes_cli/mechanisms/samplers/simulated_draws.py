@@ -25,11 +25,7 @@ if TYPE_CHECKING:
 
 
 def simulate_sampler(sampler: Sampler, values: Sequence[int], size: int, rng: np.random.Generator) -> Floats:
-    """Return reported parameters drawn from the law of a sampler, shape (size, n_parameters).
-
-    Raises:
-        TypeError: this module does not know the sampler's law.
-    """
+    """Return reported parameters drawn from the law of a sampler, shape (size, n_parameters)."""
     if isinstance(sampler, ScalarSampler):
         return _draw_cells(sampler, values, size, rng)
     if isinstance(sampler, SimplexSampler):
@@ -49,11 +45,7 @@ def simulate_conjugate(
     r: float = 1.0,
     m: float = 1.0,
 ) -> Floats:
-    """Return points drawn from a conjugate posterior, one row each; see ``ConjugateFamily.draw``.
-
-    Raises:
-        TypeError: this module does not know the family's law.
-    """
+    """Return points drawn from a conjugate posterior, one row each; see ``ConjugateFamily.draw``."""
     if isinstance(family, DirichletFamily):
         shape = [a / m + r * float(count) for a, count in zip(family.concentration, sums, strict=True)]
         return np.asarray(rng.dirichlet(shape, size))

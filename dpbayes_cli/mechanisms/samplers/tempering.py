@@ -77,9 +77,6 @@ def calibrate_power(request: DrawRequest, spread: Decimal, extra: Decimal, most:
         spread: R, see ``Tempering``.
         extra: a bound on how much rounding adds to the range of a log ratio.
         most: the largest useful likelihood power: 1 for posterior samples; None (no limit) for estimates of the mode.
-
-    Raises:
-        SpecError: epsilon is too small.
     """
     epsilon = request.epsilon
     epsilon_per_draw = DOWN.divide(epsilon, Decimal(request.draws))
@@ -104,11 +101,7 @@ def weighted_moments(masses: Floats, values: Floats) -> tuple[float, float]:
 
 
 def public_support(model: OneParameterFamily, support: tuple[float, float] | None) -> tuple[float, float]:
-    """Return the public range of the parameter: the stated one, or the model's default.
-
-    Raises:
-        SpecError: the support is missing, or not strictly inside the parameter's range.
-    """
+    """Return the public range of the parameter, stated or default; refuse one that the model does not allow."""
     support = support or model.default_support
     least, most = model.parameter_range
     if support is None:

@@ -33,9 +33,6 @@ class PartNoise(NoiseLaw):
     Attributes:
         laws: one law per part.
         sizes: the number of components of each part.
-
-    Raises:
-        ValueError: the laws are of several kinds, or there are not as many laws as sizes.
     """
 
     laws: tuple[NoiseLaw, ...]
