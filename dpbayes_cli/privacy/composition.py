@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from decimal import ROUND_CEILING, Context, Decimal
 from typing import Any, ClassVar
 
@@ -99,17 +99,12 @@ def parse_guarantee(stored: Mapping[str, Any]) -> Guarantee:
 
 
 def _take_guarantee(kind: str, rest: dict[str, Any]) -> Guarantee:
-    if kind == PureDP.kind:
-        return PureDP(parse_decimal(rest.pop("epsilon")))
-    if kind == ApproximateDP.kind:
-        return ApproximateDP(parse_decimal(rest.pop("epsilon")), parse_decimal(rest.pop("delta")))
+    for simple in (PureDP, ApproximateDP, ZeroConcentrated, GaussianDP):
+        if kind == simple.kind:
+            return simple(**{field.name: parse_decimal(rest.pop(field.name)) for field in fields(simple)})
     if kind == BoundedRange.kind:
         epsilon, parts = parse_decimal(rest.pop("epsilon")), int(parse_decimal(rest.pop("parts")))
         return BoundedRange(epsilon, parts, parse_points(rest.pop("curve", {})))
-    if kind == ZeroConcentrated.kind:
-        return ZeroConcentrated(parse_decimal(rest.pop("rho")))
-    if kind == GaussianDP.kind:
-        return GaussianDP(parse_decimal(rest.pop("mu")))
     if kind == RenyiCurve.kind:
         largest = rest.pop("order_max", None)
         curve = parse_points(rest.pop("curve"))

@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from graphlib import CycleError, TopologicalSorter
 from heapq import heapify, heappop, heappush
 
 
@@ -31,10 +32,11 @@ class Network:
         for i, parents in enumerate(self.parents):
             if len(set(parents)) != len(parents):
                 raise ValueError(f"{self.names[i]!r} names a parent twice")
-        cycle = find_cycle(self.parents)
-        if cycle:
-            shown = " -> ".join(self.names[i] for i in (*cycle, cycle[0]))
-            raise ValueError(f"the variables form a cycle: {shown}")
+        try:
+            _ = self.order
+        except CycleError as error:
+            shown = " -> ".join(self.names[i] for i in error.args[1])
+            raise ValueError(f"the variables form a cycle: {shown}") from None
 
     def __len__(self) -> int:
         return len(self.names)
@@ -69,7 +71,10 @@ class Network:
     @cached_property
     def order(self) -> tuple[int, ...]:
         """The indices of the variables, each after its parents."""
-        return topological_order(self.parents)
+        sorter = TopologicalSorter(dict.fromkeys(range(len(self)), ()))  # the order of these keys decides ties
+        for i, parents in enumerate(self.parents):
+            sorter.add(i, *parents)
+        return tuple(sorter.static_order())
 
 
 @lru_cache(maxsize=8)
@@ -79,36 +84,6 @@ def cell_names(network: Network, kind: str) -> tuple[str, ...]:
         f"{kind}[{variable}={value}{'|' if given else ''}{','.join(f'{name}={level}' for name, level in given)}]"
         for variable, value, given in network.cells()
     )
-
-
-def topological_order(parents: Sequence[Sequence[int]]) -> tuple[int, ...]:
-    """Return the vertices of an acyclic graph in an order in which each follows its parents."""
-    n_waiting = [len(set(vertex_parents)) for vertex_parents in parents]
-    children: list[list[int]] = [[] for _ in parents]
-    for i, vertex_parents in enumerate(parents):
-        for j in set(vertex_parents):
-            children[j].append(i)
-    ready = [i for i, count in enumerate(n_waiting) if count == 0]
-    order = []
-    for i in ready:  # the list grows during the loop
-        order.append(i)
-        for child in children[i]:
-            n_waiting[child] -= 1
-            if n_waiting[child] == 0:
-                ready.append(child)
-    return tuple(order)
-
-
-def find_cycle(parents: Sequence[Sequence[int]]) -> tuple[int, ...]:
-    """Return the vertices of a cycle, each a parent of the next; empty if there is no cycle."""
-    unordered = set(range(len(parents))) - set(topological_order(parents))
-    if not unordered:
-        return ()
-    path = [min(unordered)]
-    while True:  # each of these vertices has a parent among them
-        path.append(next(j for j in parents[path[-1]] if j in unordered))
-        if path[-1] in path[:-1]:
-            return tuple(path[path.index(path[-1]) + 1 :][::-1])
 
 
 @dataclass(frozen=True)

@@ -64,9 +64,7 @@ def simulate_conjugate(
 def _draw_cells(sampler: ScalarSampler, values: Sequence[int], size: int, rng: np.random.Generator) -> Floats:
     low, high = sampler.support
     width = (high - low) / sampler.n_cells
-    theta = low + width * (np.arange(sampler.n_cells) + 0.5)
-    total = float(sampler.model.total(values, sampler.n_records))
-    cells = _draw_indices(normalized(sampler.log_density(theta, total, exact=False)), rng.random(size))
+    cells = rng.choice(sampler.n_cells, size, p=normalized(sampler.logs(values)))
     return np.asarray(low + width * (cells + rng.random(size)))[:, None]
 
 
@@ -95,8 +93,3 @@ def _draw_counts(table: Floats, suffix: Floats, rest: Integers, rng: np.random.G
     flat = (cumulative + np.arange(len(remainders))[:, None]).ravel()
     counts = np.searchsorted(flat, row + rng.random(len(rest)), side="right") - row * left.shape[1]
     return np.asarray(np.minimum(counts, rest))
-
-
-def _draw_indices(masses: Floats, uniform: Floats) -> Integers:
-    cumulative = np.cumsum(masses)
-    return np.asarray(np.minimum(np.searchsorted(cumulative, uniform * cumulative[-1], side="right"), len(masses) - 1))
