@@ -18,7 +18,7 @@ from dpbayes_cli.core.statistic import NO_STATISTIC, Statistic
 from dpbayes_cli.mechanisms.samplers import barker_kernel, private_gibbs
 from dpbayes_cli.mechanisms.samplers.calibrated_noise import calibrated_noise
 from dpbayes_cli.mechanisms.samplers.draw_mechanism import DrawMechanism
-from dpbayes_cli.mechanisms.samplers.gibbs_accounting import ChainOptions
+from dpbayes_cli.mechanisms.samplers.gibbs_accounting import ChainOptions, powers
 from dpbayes_cli.mechanisms.samplers.sampler_for import exact_sampler, takes_support
 from dpbayes_cli.mechanisms.samplers.tempering import DrawRequest
 from dpbayes_cli.models.families.capabilities import DirichletProbabilities, OneParameterFamily
@@ -134,11 +134,8 @@ class Gibbs(DrawMechanism):
 
     def plan(self, model: Model, policy: RecordPolicy, options: Options, n_records: int | None = None) -> Plan:
         """Plan the whole chain: its likelihood power and its cost."""
-        chain_options, n = (
-            require_type(options, ChainOptions),
-            require_complete_records(policy, model.columns, n_records),
-        )
-        kernel = chain_options.value("kernel") or "gibbs"
+        n = require_complete_records(policy, model.columns, n_records)
+        kernel = require_type(options, ChainOptions).value("kernel") or "gibbs"
         if kernel == "metropolis":
             raise SpecError(_METROPOLIS, where="sampling.kernel", hint="kernel: barker")
         if isinstance(model, LatentVariables):
@@ -172,12 +169,7 @@ class Gibbs(DrawMechanism):
     def _exact(self, model: Model, policy: RecordPolicy, request: DrawRequest, stated_sweeps: int | None) -> Plan:
         """Plan a chain in which every sweep is one exact draw of all parameters."""
         sweeps = stated_sweeps or request.draws
-        if request.draws > sweeps:
-            raise SpecError(
-                f"{request.draws} draws need at least as many sweeps; there are {sweeps}",
-                where="sampling.draws",
-                hint="more sweeps: --sweeps N",
-            )
+        powers(sweeps, request.draws, annealed=False)  # refuses more draws than sweeps
         sampler, price, sampler_parameters = exact_sampler(model, replace(request, draws=sweeps))
         spent = price.epsilon
         parameters = {

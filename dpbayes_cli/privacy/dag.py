@@ -109,7 +109,7 @@ def min_fill_elimination(n_vertices: int, groups: Iterable[Sequence[int]], most:
     """
     neighbors = [0] * n_vertices  # each set of vertices is stored as the bits of an integer
     for group in groups:
-        members = _as_bits(group)
+        members = sum(1 << i for i in set(group))
         for i in group:
             neighbors[i] |= members & ~(1 << i)
     queue = [(_n_missing_edges(neighbors, i), neighbors[i].bit_count(), i) for i in range(n_vertices)]
@@ -146,13 +146,6 @@ def min_fill_elimination(n_vertices: int, groups: Iterable[Sequence[int]], most:
 def _n_missing_edges(neighbors: Sequence[int], i: int) -> int:
     clique = neighbors[i]
     return sum((clique & ~neighbors[j]).bit_count() - 1 for j in _vertices_of(clique)) // 2
-
-
-def _as_bits(vertices: Iterable[int]) -> int:
-    members = 0
-    for i in vertices:
-        members |= 1 << i
-    return members
 
 
 def _vertices_of(members: int) -> tuple[int, ...]:

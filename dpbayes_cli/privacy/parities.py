@@ -171,11 +171,7 @@ def _digits(shape: tuple[int, ...]) -> Integers:
 
 def _supports(shape: tuple[int, ...]) -> Integers:
     """Return for each cell of a padded table the set of axes with a code other than 0, as a flat index."""
-    return (_digits(shape) > 0) @ _powers(len(shape))
-
-
-def _powers(count: int) -> Integers:
-    return 1 << np.arange(count - 1, -1, -1, dtype=np.int64)
+    return (_digits(shape) > 0) @ (1 << np.arange(len(shape), dtype=np.int64)[::-1])
 
 
 def _walsh(vector: Any) -> Any:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -251,9 +252,7 @@ def updates_of(covers: tuple[SharesCover, ...], bits: int) -> list[Update]:
     """
     rounding = Decimal(SITES_TOUCHED * len(covers)) / Decimal(1 << bits)
     states = Update("states", sum((c.spread for c in covers), Decimal(0)), SITES_TOUCHED * CHOICE_SLACK + rounding)
-    counts: dict[Decimal, int] = {}
-    for cover in covers:
-        counts[cover.spread] = counts.get(cover.spread, 0) + 1
+    counts = Counter(cover.spread for cover in covers)
     return [states, *(Update("emissions", spread, SITES_TOUCHED * LATTICE_SLACK, n) for spread, n in counts.items())]
 
 
