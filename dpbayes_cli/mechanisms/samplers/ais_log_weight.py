@@ -56,8 +56,8 @@ class NoisyLogWeight:
 
 
 def noisy_log_weight(increments: Sequence[Integers], bits: int, epsilon: Decimal) -> NoisyLogWeight:
-    """Return the noise law for the given tables of increments, one per rise of the power and feature, in units of
-    2^-bits.
+    """Return the noise law, given a table of increments in units of 2^-bits nats for each rise of the power and
+    feature.
     """
     shift = max(0, bits - _GRID_BITS)
     largest = sum(int(table.max() - table.min()) for table in increments)

@@ -111,7 +111,7 @@ def plan_walk(
 
 
 def plan_parameters(walk: BarkerKernel, cost: ChainCost, spread: Decimal, kernel: str) -> dict[str, Any]:
-    """Return the parameters of a walk that a plan states."""
+    """Return the parameters that a plan states about a walk."""
     return {
         **cost.plan_parameters(kernel),
         "range": float(spread),

@@ -78,7 +78,7 @@ class ChainCost:
     log_weight_epsilon: Decimal = Decimal(0)
 
     def plan_parameters(self, kernel: str) -> dict[str, Any]:
-        """Return the parameters of a chain's cost that a plan states."""
+        """Return the parameters that a plan states about the cost of a chain."""
         spent = exact_difference(self.guarantee.epsilon, self.log_weight_epsilon)
         parameters = {
             "kernel": kernel,

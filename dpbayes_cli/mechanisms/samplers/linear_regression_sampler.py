@@ -70,8 +70,8 @@ class LineCover:
             c)] / (2 w). Here g(p, q) is the maximum of (q - y)^2 - (p - y)^2 over |y| <= 1, which is q^2 - p^2 + 2 |q -
             p|. For q > p, g = (q - p)(q + p + 2) grows with q and falls with p, because both are in [-1, 1]; the case q
             < p follows by a change of signs. So g is largest if p and q are low and high, and f varies by at most (high
-            - low)(2 + |low + high|) / w, for any number of features. The bound is attained: along one feature one line
-            goes from low to high and the other from high to low, the records are at the two ends of this feature, and y
+            - low)(2 + |low + high|) / w, for any number of features. The bound is attained. Along one feature, one line
+            goes from low to high and the other from high to low. The records are at the two ends of this feature, and y
             and y' are both at the end of [-1, 1] that is farther from (low + high) / 2.
         Source: Zhang et al. 2016 sec. 5.2 and assumption 1 (bounded support); Wang, Fienberg and Smola 2015.
         """

@@ -268,7 +268,7 @@ def _fractional_bits(covers: tuple[SharesCover, ...], n_records: int) -> int:
 
 
 def plan_parameters(chain: PrivateGibbs, cost: ChainCost, kernel: str) -> dict[str, Any]:
-    """Return the parameters of a chain that a plan states."""
+    """Return the parameters that a plan states about a chain."""
     spread = sum((cover.spread for cover in chain.covers), Decimal(0))
     supports = sorted({(c.least / c.resolution, c.most / c.resolution) for c in chain.covers})
     return {

@@ -60,7 +60,7 @@ class SharesCover:
         return math.comb(self.most - self.least + self.n_shares - 1, self.n_shares - 1)
 
     def plan_parameters(self) -> dict[str, Any]:
-        """Return the parameters of the lattice that a plan states."""
+        """Return the parameters that a plan states about the lattice."""
         ends = [self.least / self.resolution, self.most / self.resolution]
         return {"support": ends, "resolution": self.resolution}
 

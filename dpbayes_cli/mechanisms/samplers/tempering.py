@@ -60,7 +60,7 @@ class Tempering:
     charged: Decimal
 
     def plan_parameters(self, request: DrawRequest) -> dict[str, Any]:
-        """Return the parameters of the likelihood power that a plan states."""
+        """Return the parameters that a plan states about the likelihood power."""
         return {
             "likelihood_power": float(self.likelihood_power),
             "range": float(self.spread),

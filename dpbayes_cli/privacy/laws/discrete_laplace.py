@@ -24,8 +24,8 @@ class DiscreteLaplace(OpenDPNoise):
     """The discrete Laplace law, P(z) = tanh(1 / (2 scale)) exp(-|z| / scale) on the integers.
 
     Privacy: pure (D / scale)-DP if the noise is added independently to every component of an integer statistic whose L1
-        sensitivity is at most D. The log ratio of two shifted laws is at most |shift| / scale, and the shifts of the
-        components add up to at most D.
+        sensitivity is at most D. The log ratio of two shifted laws is at most |shift| / scale, and the absolute shifts
+        of the components add up to at most D.
     Source: Ghosh, Roughgarden and Sundararajan 2009; Canonne, Kamath and Steinke 2020 (exact sampling).
     """
 
