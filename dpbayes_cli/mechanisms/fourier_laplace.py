@@ -173,7 +173,6 @@ def _complete(model: DiscreteBayesNet, policy: RecordPolicy) -> bool:
 
 @lru_cache(maxsize=8)
 def _parities(network: Network) -> Parities:
-    """Return the parities of a network's tables."""
     for i, name in enumerate(network.names):
         bits = sum(n_bits(network.sizes[j]) for j in network.families[i])
         if bits > _MAX_BITS:

@@ -167,7 +167,6 @@ class Gibbs(DrawMechanism):
         return self._planned(step, request.epsilon, barker_kernel.plan_parameters(walk, cost, spread, kernel))
 
     def _exact(self, model: Model, policy: RecordPolicy, request: DrawRequest, stated_sweeps: int | None) -> Plan:
-        """Plan a chain in which every sweep is one exact draw of all parameters."""
         sweeps = stated_sweeps or request.draws
         powers(sweeps, request.draws, annealed=False)  # refuses more draws than sweeps
         sampler, price, sampler_parameters = exact_sampler(model, replace(request, draws=sweeps))

@@ -189,7 +189,6 @@ class NetworkFamily(ConjugateFamily):
         return [DirichletFamily(row, self.n).moments(counts, r, m) for row, counts in self._split(sums)]
 
     def _split(self, sums: Sequence[Fraction]) -> Iterator[tuple[tuple[float, ...], Sequence[Fraction]]]:
-        """Yield the concentrations and the counts of each row, table by table."""
         first = 0
         for rows, row in zip(self.rows, self.concentrations, strict=True):
             for _ in range(rows):

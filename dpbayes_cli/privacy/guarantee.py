@@ -105,7 +105,6 @@ class Guarantee(ABC):
         return min([Decimal(1), *(self.delta + delta for delta in deltas)])
 
     def _finite_curve(self) -> list[tuple[Decimal, Decimal]]:
-        """Return the pairs (order, Renyi divergence) with a finite divergence, for the orders of the grid."""
         return [(order, value) for order in ORDERS if (value := self.rdp(order)).is_finite()]
 
 

@@ -160,7 +160,6 @@ class Parities:
 
 
 def _strides(shape: Sequence[int]) -> tuple[int, ...]:
-    """Return for each axis of a table the distance of adjacent entries in C order."""
     return tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
 
 

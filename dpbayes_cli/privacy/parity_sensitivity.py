@@ -165,7 +165,6 @@ def _maximize(factors: Sequence[Factor], order: Sequence[int], room: int) -> tup
 
 
 def _pack(factors: list[Factor], room: int) -> list[list[Factor]]:
-    """Return the factors in groups with at most ``room`` variables each, large factors first."""
     groups: list[tuple[set[int], list[Factor]]] = []
     for factor in sorted(factors, key=lambda candidate: (-len(candidate[0]), candidate[0])):
         for variables, group in groups:

@@ -69,7 +69,6 @@ def _draw_cells(sampler: ScalarSampler, values: Sequence[int], size: int, rng: n
 
 
 def _draw_points(sampler: SimplexSampler, values: Sequence[int], size: int, rng: np.random.Generator) -> Floats:
-    """Draw lattice points coordinate by coordinate, each given the remaining total."""
     cover = sampler.cover
     shares, tables = centered_tables(cover, list(map(float, sampler.exponents(values))))
     suffixes = [tables[-1]]
