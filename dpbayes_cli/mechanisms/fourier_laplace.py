@@ -1,4 +1,4 @@
-"""Fourier-Laplace: noise on the parities of a network's tables, from which consistent tables are rebuilt."""
+"""Fourier-Laplace: noise on the parities of a network's tables; consistent tables are rebuilt from noisy parities."""
 
 from __future__ import annotations
 
@@ -37,17 +37,18 @@ linear programming takes seconds."""
 
 @dataclass(frozen=True)
 class ParityTransform:
-    """The transform of the tables that is released: for each pattern of bits, the number of records in which it is odd.
+    """The transform from tables to the released numbers: for each pattern of bits, the count of records in which it is
+    odd.
 
-    If records may be null, ``signed`` is True. Then a sum of signs is released for each pattern, -1 for a record in
-    which it is odd and +1 for any other valid record, and the valid records are counted.
+    ``signed`` is True if records may be null. Then each pattern has a sum of signs instead: -1 for a record in which it
+    is odd, +1 for any other valid record. The number of valid records is released too.
     """
 
     parities: Parities
     signed: bool
 
     def coefficients(self, tables: Sequence[Integers]) -> Integers:
-        """Return the components of the statistic for the tables of a data set."""
+        """Return the exact components of the statistic, given the tables of a data set."""
         return self.parities.coefficients(tables, signed=self.signed)
 
 
@@ -70,10 +71,9 @@ class FourierLaplace(NoiseMechanism):
         "and inference accounts for their noise. Linear programming finds the nearest non-negative tables that agree "
         "on all shared margins; method: naive infers from those tables.",
         guarantee="Pure epsilon-DP. The noise scale is sensitivity / epsilon. The sensitivity is the largest number of "
-        "patterns whose parity differs between two records: 2^(k-1) for one table of k bits. With on_invalid: drop, "
-        "or with add-remove neighbors, sums of signs (-1 for a valid record in which the pattern is odd, +1 for any "
-        "other valid record) "
-        "and the number of valid records are released instead.",
+        "patterns whose parity differs between two records: 2^(k-1) for one table of k bits. With on_invalid: drop, or "
+        "with add-remove neighbors, the release holds the number of valid records and a sum of signs for each pattern: "
+        "-1 for a valid record in which the pattern is odd, +1 for any other valid record.",
         assumptions="A record with an invalid cell in any variable counts in no table. Variables with more than two "
         "values are coded in binary; a code that stands for no value is a cell without records.",
         source="Barak, Chaudhuri, Dwork, Kale, McSherry and Talwar 2007; Zhang, Rubinstein and Dimitrakakis 2016, "
@@ -82,19 +82,15 @@ class FourierLaplace(NoiseMechanism):
         "most half of the patterns of a table; here the sensitivity is the largest number of patterns that change "
         "together. Exact integers replace scaled real coefficients and real noise. Inference treats the noise of a "
         "rebuilt cell as normal, because it is a sum of many noise variables.",
-        prefer_when="The tables must agree; or they are small, they overlap, and their variables have two values, as "
-        "in a chain. In large tables a replaced record changes half of the parities but only two cells: there "
-        "`laplace` is more accurate.",
+        prefer_when="The tables must agree, or they are small and overlap and their variables have two values, as in a "
+        "chain. In large tables a replaced record changes half of the parities but only two cells: there `laplace` is "
+        "more accurate.",
     )
     requires: ClassVar[tuple[type, ...]] = (DiscreteBayesNet,)
     options_type: ClassVar[type[Options]] = EpsilonOptions
 
     def statistic(self, model: Model, policy: RecordPolicy) -> Statistic:
-        """Return the parities of the model's tables, or sums of signs.
-
-        Raises:
-            SpecError: a table has too many parities.
-        """
+        """Return the statistic of the parities of the model's tables, or of sums of signs."""
         network = require_type(model, DiscreteBayesNet)
         complete = _complete(network, policy)
         parities = _parities(network.network)
@@ -109,7 +105,7 @@ class FourierLaplace(NoiseMechanism):
             for codes in (sensitivity.record, sensitivity.neighbor)
         )
         of_signs = complete or policy.neighbors is Neighbors.ADD_REMOVE
-        # each pattern moves by 1, or by 2 if its sign changes
+        # a count changes by 1, and a sum of signs by 1 or 2
         sensitivity_l2_squared = sensitivity.value if of_signs else 2 * sensitivity.value
         one_record = Statistic(
             names,
@@ -123,12 +119,7 @@ class FourierLaplace(NoiseMechanism):
         return for_units(one_record, policy)
 
     def plan(self, model: Model, policy: RecordPolicy, options: Options, n_records: int | None = None) -> Plan:
-        """Calibrate the noise to the sensitivity of the parities.
-
-        Raises:
-            SpecError: a table has too many parities, or no epsilon is stated.
-            DpbayesError: OpenDP's privacy map disagrees with the plan.
-        """
+        """Calibrate the noise to the sensitivity of the parities."""
         if len(set(require_type(model, DiscreteBayesNet).weights)) > 1:
             raise SpecError(
                 "all parities have the same noise scale, so the tables of this mechanism cannot have different weights",
@@ -145,7 +136,7 @@ class FourierLaplace(NoiseMechanism):
     ) -> NoisyTables:
         """Return the tables that are rebuilt from noisy parities.
 
-        All cells of a table have noise of the same variance. If the total is not known, the noise of the 2^b cells is
+        All cells of a table have noise of the same variance. If the total is unknown, the noise of the 2^b cells is
         uncorrelated, because the transform is orthogonal. The noise of a cell is a sum of 2^b - 1 or 2^b noise
         variables; it is treated as normal and as independent between cells. A table of two cells with a known total has
         a single unknown count, whose exact noise law is used.
@@ -162,7 +153,9 @@ class FourierLaplace(NoiseMechanism):
             cells = 1 << sum(n_bits(size) for size in parities.shape(i))
             law: NoiseLaw
             if complete and cells == 2:
-                law = DiscreteLaplace(2.0 * noise.scale)  # one noise moves both cells, which doubles it
+                law = DiscreteLaplace(
+                    2.0 * noise.scale
+                )  # one noise variable changes both cells, in opposite directions, so that its scale doubles
             else:
                 law = DiscreteGaussian(float(np.sqrt((4.0 if complete else 1.0) * noise.variance / cells)))
             tables.append(network.table(i, np.asarray(table), law, known))
@@ -180,11 +173,6 @@ def _complete(model: DiscreteBayesNet, policy: RecordPolicy) -> bool:
 
 @lru_cache(maxsize=8)
 def _parities(network: Network) -> Parities:
-    """Return the parities of a network's tables.
-
-    Raises:
-        SpecError: a table has too many parities, or all tables together have.
-    """
     for i, name in enumerate(network.names):
         bits = sum(n_bits(network.sizes[j]) for j in network.families[i])
         if bits > _MAX_BITS:
@@ -210,10 +198,7 @@ _sensitivity = lru_cache(maxsize=8)(sensitivity_l1)
 def _names(network: Network, complete: bool) -> tuple[str, ...]:
     """Return the names of the components.
 
-    A name lists the variables of a pattern, and the bits of a variable that has several.
-
-    Raises:
-        SpecError: two components would have the same name.
+    A name lists the variables of a pattern; a variable that is coded by several bits is followed by its bits.
     """
     parities = _parities(network)
     kind = "odd" if complete else "signs"

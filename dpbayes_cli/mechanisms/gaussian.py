@@ -39,7 +39,7 @@ class Gaussian(NoiseMechanism):
     example: ClassVar[Mapping[str, Mapping[str, Any]]] = {"privacy": {"rho": "0.1"}}
     first_spec: ClassVar[Mapping[str, str]] = {"privacy.epsilon": "1", "privacy.delta": "1e-6"}
     info: ClassVar[MethodInfo] = MethodInfo(
-        releases="The model's integer statistic plus independent discrete Gaussian noise on every component. Posterior "
+        releases="The model's integer statistic with independent discrete Gaussian noise on every component. Posterior "
         "samples under any prior, and any other analysis of the released statistic, cost nothing more.",
         guarantee="rho-zCDP with rho = squared L2 sensitivity / (2 sigma^2). State --rho, or --eps and --delta, from "
         "which rho is computed. There is no pure epsilon: the account must be kept in zCDP, RDP or (epsilon, delta).",
@@ -57,12 +57,6 @@ class Gaussian(NoiseMechanism):
     options_type: ClassVar[type[Options]] = GaussianOptions
 
     def plan(self, model: Model, policy: RecordPolicy, options: Options, n_records: int | None = None) -> Plan:
-        """Calibrate the noise to the sensitivity of the model's statistic.
-
-        Raises:
-            SpecError: not exactly one of rho and (epsilon, delta) is stated.
-            DpbayesError: OpenDP's privacy map disagrees with the plan.
-        """
         rho = _rho(require_type(options, GaussianOptions))
         check_rho(rho)
         statistic = self.statistic(model, policy)

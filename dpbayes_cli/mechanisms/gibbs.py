@@ -18,7 +18,7 @@ from dpbayes_cli.core.statistic import NO_STATISTIC, Statistic
 from dpbayes_cli.mechanisms.samplers import barker_kernel, private_gibbs
 from dpbayes_cli.mechanisms.samplers.calibrated_noise import calibrated_noise
 from dpbayes_cli.mechanisms.samplers.draw_mechanism import DrawMechanism
-from dpbayes_cli.mechanisms.samplers.gibbs_accounting import ChainOptions
+from dpbayes_cli.mechanisms.samplers.gibbs_accounting import ChainOptions, powers
 from dpbayes_cli.mechanisms.samplers.sampler_for import exact_sampler, takes_support
 from dpbayes_cli.mechanisms.samplers.tempering import DrawRequest
 from dpbayes_cli.models.families.capabilities import DirichletProbabilities, OneParameterFamily
@@ -27,7 +27,7 @@ from dpbayes_cli.models.families.latent_variables import LatentVariables
 from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
 
 _METROPOLIS = (
-    "Metropolis' rule always accepts a better point, so that staying can have probability 0 under one data set but not "
+    "Metropolis' rule always accepts a better point, so staying can have probability 0 under one data set but not "
     "under its neighbor: the chain is not epsilon-DP for any epsilon"
 )
 
@@ -45,7 +45,7 @@ class ExactRangeOptions(ExactOptions, frozen=True, kw_only=True):
 
 
 class WalkOptions(ExactRangeOptions, frozen=True, kw_only=True):
-    """The options of a model with one parameter, for which a chain may also walk on a grid."""
+    """The options of a model with one parameter, whose chain may also be a walk on a grid."""
 
     kernel: Annotated[
         Literal["gibbs", "barker", "annealed", "metropolis"],
@@ -58,13 +58,13 @@ class WalkOptions(ExactRangeOptions, frozen=True, kw_only=True):
 
 
 class Gibbs(DrawMechanism):
-    """Run a Markov chain whose points are all public and whose updates are all paid for, and release its last points.
+    """Run a Markov chain, every update of which is charged, and release its last points.
 
-    Privacy: given everything drawn before, every update that reads data is an exponential mechanism whose bounded-range
-        parameter was fixed in the plan. The number of updates is fixed, and the whole chain is charged before it
-        starts. The epsilons of the updates add up, and so do their Renyi curves, whether or not the chain has mixed.
-        See ``PrivateGibbs``, ``BarkerKernel`` and, for sweeps that are one exact draw, ``ScalarSampler``,
-        ``SimplexSampler`` and ``DagSampler``.
+    Privacy: all points of the chain count as public. Given the earlier points, every update that reads data is an
+        exponential mechanism whose bounded-range parameter was fixed in the plan. The number of updates is fixed, and
+        the whole chain is charged before it starts. The epsilons of the updates add up, and so do their Renyi curves,
+        whether or not the chain has mixed. See ``PrivateGibbs``, ``BarkerKernel`` and, for sweeps that are one exact
+        draw, ``ScalarSampler``, ``SimplexSampler`` and ``DagSampler``.
     Source: Foulds et al. 2016, sec. 4.1; McSherry and Talwar 2007; Cesar and Rogers 2021.
     """
 
@@ -99,11 +99,11 @@ class Gibbs(DrawMechanism):
         "under a neighbor X'. Then staying has probability 0 under X and 1 - exp(-0.1) > 0 under X'. Barker's rule "
         "(kernel: barker) is the exponential mechanism on the two points. (3) A replaced record may leave one site and "
         "join another, which affects the draws of two hidden states: both are charged. (4) The papers' chains move in "
-        "real numbers, which a computer cannot draw exactly: here hidden states and probabilities are drawn with "
-        "exact integers and decimals. (5) An annealed chain (kernel: annealed) raises the likelihood power step by "
-        "step. It costs about half as much as a chain that runs at the last power throughout, because the range of an "
-        "update is proportional to its power. The importance weight of annealed importance sampling depends on the "
-        "exact data: its log is released with noise and at a cost of its own (log_weight_epsilon), or not at all.",
+        "real numbers, which a computer cannot draw exactly: here hidden states and probabilities are drawn with exact "
+        "integers and decimals. (5) An annealed chain (kernel: annealed) raises the likelihood power step by step. It "
+        "costs about half as much as a chain whose sweeps all run at the last power, because the range of an update is "
+        "proportional to its power. The importance weight of annealed importance sampling depends on the exact data: "
+        "its log is released with noise and at a cost of its own (log_weight_epsilon), or not at all.",
         prefer_when="The model has hidden states that cannot be inferred from a noisy statistic, as in mixtures. "
         "Otherwise prefer `laplace`, which pays once; chains on its noisy statistic are free. `plan` shows the noise "
         "scale that `laplace` has at the same epsilon.",
@@ -118,7 +118,7 @@ class Gibbs(DrawMechanism):
 
     @classmethod
     def options_for(cls, model: type[Model]) -> type[Options]:
-        """Return the class of options, which depends on the kinds of chain that the model allows."""
+        """Return the class of options for the kinds of chain that the model allows."""
         if issubclass(model, LatentVariables):
             return private_gibbs.PrivateGibbsOptions
         if issubclass(model, OneParameterFamily):
@@ -126,23 +126,16 @@ class Gibbs(DrawMechanism):
         return ExactRangeOptions if takes_support(model) else ExactOptions
 
     def statistic(self, model: Model, policy: RecordPolicy) -> Statistic:
-        """Return the statistic that the chain reads; the empty statistic if the chain reads records."""
+        """Return the statistic that the chain reads, or the empty statistic if the chain reads records."""
         if isinstance(model, LatentVariables):
             read = model.chain_input(policy)
             return NO_STATISTIC if isinstance(read, CodedColumns) else read
         return require_type(model, BoundedStatistics).statistic(policy)
 
     def plan(self, model: Model, policy: RecordPolicy, options: Options, n_records: int | None = None) -> Plan:
-        """Plan the whole chain: its likelihood power and its cost.
-
-        Raises:
-            SpecError: records are not complete, the kernel has no finite cost, or epsilon is too small.
-        """
-        chain_options, n = (
-            require_type(options, ChainOptions),
-            require_complete_records(policy, model.columns, n_records),
-        )
-        kernel = chain_options.value("kernel") or "gibbs"
+        """Plan the whole chain: its likelihood power and its cost."""
+        n = require_complete_records(policy, model.columns, n_records)
+        kernel = require_type(options, ChainOptions).value("kernel") or "gibbs"
         if kernel == "metropolis":
             raise SpecError(_METROPOLIS, where="sampling.kernel", hint="kernel: barker")
         if isinstance(model, LatentVariables):
@@ -174,14 +167,8 @@ class Gibbs(DrawMechanism):
         return self._planned(step, request.epsilon, barker_kernel.plan_parameters(walk, cost, spread, kernel))
 
     def _exact(self, model: Model, policy: RecordPolicy, request: DrawRequest, stated_sweeps: int | None) -> Plan:
-        """Plan a chain in which every sweep is one exact draw of all parameters."""
         sweeps = stated_sweeps or request.draws
-        if request.draws > sweeps:
-            raise SpecError(
-                f"{request.draws} draws need at least as many sweeps; there are {sweeps}",
-                where="sampling.draws",
-                hint="more sweeps: --sweeps N",
-            )
+        powers(sweeps, request.draws, annealed=False)  # refuses more draws than sweeps
         sampler, price, sampler_parameters = exact_sampler(model, replace(request, draws=sweeps))
         spent = price.epsilon
         parameters = {
@@ -197,7 +184,7 @@ class Gibbs(DrawMechanism):
         return self._planned(step, request.epsilon, parameters)
 
     def _planned(self, step: Step, epsilon: Decimal, parameters: dict[str, Any]) -> Plan:
-        """Return the plan of a chain; it also states the scale that Laplace noise would have at the same epsilon."""
+        """Return the plan of a chain, with the scale that Laplace noise would have at the same epsilon."""
         scale = laplace_scale(step.statistic, epsilon)
         parameters = {**parameters, "draws": step.draws}
         if scale is not None:

@@ -1,4 +1,4 @@
-"""Gibbs posterior: draws of coefficients by a Langevin chain, whose own guarantee makes the draws private."""
+"""Gibbs posterior: draws of coefficients by a Langevin chain, which is itself differentially private."""
 
 from __future__ import annotations
 
@@ -60,15 +60,10 @@ class GibbsPosterior(DrawMechanism):
     options_type: ClassVar[type[Options]] = GibbsPosteriorOptions
 
     def statistic(self, model: Model, policy: RecordPolicy) -> Statistic:
-        """Return the empty statistic, because the chain reads rows."""
+        """Return the empty statistic, because the chain reads rows instead of a statistic."""
         return NO_STATISTIC
 
     def plan(self, model: Model, policy: RecordPolicy, options: Options, n_records: int | None = None) -> Plan:
-        """Find the likelihood power, the prior precision, the step size and the number of steps.
-
-        Raises:
-            SpecError: the cost is not stated, or no chain keeps within it.
-        """
         langevin = require_type(options, GibbsPosteriorOptions)
         chains = chain_calibrator(require_type(model, ConvexLossModel), policy, langevin, n_records)
         rule = {"gdp": gdp_rule, "minami": minami_rule, "geumlek": geumlek_rule}[langevin.calibration]

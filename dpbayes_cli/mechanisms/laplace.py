@@ -25,7 +25,7 @@ class Laplace(NoiseMechanism):
     name: ClassVar[str] = "laplace"
     summary: ClassVar[str] = "discrete Laplace noise on integer statistics; pure epsilon"
     info: ClassVar[MethodInfo] = MethodInfo(
-        releases="The model's integer statistic plus independent discrete Laplace noise on every component. Posterior "
+        releases="The model's integer statistic with independent discrete Laplace noise on every component. Posterior "
         "samples under any prior, and any other analysis of the released statistic, cost nothing more.",
         guarantee="Pure epsilon-DP: delta is 0. The noise scale is the L1 sensitivity divided by epsilon. The L1 "
         "sensitivity is the largest change that one record can cause: the sum of the absolute changes of all "
@@ -43,12 +43,6 @@ class Laplace(NoiseMechanism):
     options_type: ClassVar[type[Options]] = EpsilonOptions
 
     def plan(self, model: Model, policy: RecordPolicy, options: Options, n_records: int | None = None) -> Plan:
-        """Calibrate the noise to the sensitivity of the model's statistic.
-
-        Raises:
-            SpecError: the statistic does not depend on the data.
-            DpbayesError: OpenDP's privacy map disagrees with the plan.
-        """
         statistic = self.statistic(model, policy)
         guarantee = PureDP(require_type(options, EpsilonOptions).stated_epsilon())
         noise = calibrated_noise(

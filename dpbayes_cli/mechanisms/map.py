@@ -53,12 +53,13 @@ class MapRangeOptions(MapOptions, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class ModeEstimate(Sampler):
-    """A choice of points of a public grid with the scores T * log posterior; a subclass defines the grid.
+    """An estimator that chooses points of a public grid by their scores, T * log posterior; a subclass defines the
+    grid.
 
     Attributes:
-        law: the posterior to the power T, which applies to the prior too.
+        law: the posterior, with likelihood and prior raised to the power T.
         selection: how a point is chosen.
-        error: a bound, for any data, on the rounding error of a score in floats.
+        error: a bound on the rounding error of a score in floats, valid for any data.
     """
 
     law: ScalarSampler | SimplexSampler
@@ -78,14 +79,12 @@ class ModeEstimate(Sampler):
         """Return the parameters of a point of the grid."""
 
     def draw(self, values: Sequence[int], size: int) -> list[tuple[float, ...]]:
-        """Draw points of the grid; the points themselves are the estimates."""
         if self.selection == "exponential":
             return self.draw_exponentially(values, size)
         weights = self.coin_weights(values)
         return [self.point(permute_and_flip(weights)) for _ in range(size)]
 
     def is_possible(self, draw: Sequence[float]) -> bool:
-        """Return whether an estimate is a point of the grid."""
         return self.law.is_possible(draw)
 
 
@@ -100,26 +99,21 @@ class GridEstimate(ModeEstimate):
     law: ScalarSampler
 
     def draw_exponentially(self, values: Sequence[int], size: int) -> list[tuple[float, ...]]:
-        """Draw cells by their integer weights."""
         return [self.point(cell) for cell in self.law.weights(values).draw(size)]
 
     def coin_weights(self, values: Sequence[int]) -> FlipWeights:
-        """Return the weights of the cells."""
         return flip_weights(self.law.logs(values), self.law.exact_log(values), self.error)
 
     def point(self, index: int) -> tuple[float, ...]:
-        """Return the midpoint of a cell."""
         low, high = self.law.support
         return (low + (high - low) * ((index + 0.5) / self.law.n_cells),)
 
     def moments(self, values: Sequence[int]) -> tuple[float, float]:
-        """Return the mean and standard deviation of an estimate."""
         if self.selection == "exponential":
             return self.law.moments(values)
         return weighted_moments(flip_law(self.law.logs(values)), self.law.cells)
 
     def is_possible(self, draw: Sequence[float]) -> bool:
-        """Return whether an estimate is the midpoint of a cell."""
         if not self.law.is_possible(draw):
             return False
         low, high = self.law.support
@@ -138,7 +132,6 @@ class SharesEstimate(ModeEstimate):
     law: SimplexSampler
 
     def draw_exponentially(self, values: Sequence[int], size: int) -> list[tuple[float, ...]]:
-        """Draw lattice points exactly."""
         return self.law.draw(values, size)
 
     def _scores(self, values: Sequence[int]) -> Floats:
@@ -147,7 +140,6 @@ class SharesEstimate(ModeEstimate):
         return np.asarray(logs @ np.array(list(map(float, self.law.exponents(values)))))
 
     def coin_weights(self, values: Sequence[int]) -> FlipWeights:
-        """Return the weights of all lattice points."""
         points, cover = _points(self.law.cover), self.law.cover
         with localcontext(EXACT):
             shares = [Decimal(k) / cover.resolution for k in range(cover.least, cover.most + 1)]
@@ -160,12 +152,10 @@ class SharesEstimate(ModeEstimate):
         return flip_weights(self._scores(values), exact, self.error)
 
     def point(self, index: int) -> tuple[float, ...]:
-        """Return the probabilities at a lattice point."""
         cover = self.law.cover
         return tuple((k + cover.least) / cover.resolution for k in _points(cover)[index].tolist())
 
     def moments(self, values: Sequence[int]) -> tuple[float, float]:
-        """Return the mean and standard deviation of the first probability."""
         if self.selection == "exponential":
             return self.law.moments(values)
         shares = (_points(self.law.cover)[:, 0] + self.law.cover.least) / self.law.cover.resolution
@@ -218,11 +208,7 @@ class Map(DrawMechanism):
         return MapRangeOptions if takes_support(model) else MapOptions
 
     def plan(self, model: Model, policy: RecordPolicy, options: Options, n_records: int | None = None) -> Plan:
-        """Find the likelihood power, which may exceed one, and the cost of all estimates.
-
-        Raises:
-            SpecError: records are not complete, the support is missing or wrong, or no guarantee can be given.
-        """
+        """Find the likelihood power, which may exceed one, and the cost of all estimates."""
         map_options, n = require_type(options, MapOptions), require_complete_records(policy, model.columns, n_records)
         selection = map_options.selection
         request = DrawRequest(map_options.stated_epsilon(), n, map_options.draws, "joint", map_options.value("support"))
@@ -240,7 +226,7 @@ class Map(DrawMechanism):
     ) -> Plan:
         law, tempering = grid_sampler(model, request, None)
         guarantee: BoundedRange | PureDP = PureDP(tempering.charged)
-        if selection == "exponential":  # the curve holds for this law only
+        if selection == "exponential":  # the exact curve holds only for the exponential selection
             points = tuple((order, value * request.draws) for order, value in exact_curve(law))
             guarantee = BoundedRange(tempering.charged, request.draws, points)
         sampler = GridEstimate(law, selection, 1e-12 + 2.0**-50 * law.magnitude)

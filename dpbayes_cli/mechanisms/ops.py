@@ -1,4 +1,4 @@
-"""OPS: posterior samples, tempered and truncated so that the draws themselves are private."""
+"""OPS: posterior draws that are private because the posterior is tempered and truncated."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class OpsRangeOptions(OpsOptions, frozen=True, kw_only=True):
 
 
 class Ops(DrawMechanism):
-    """Draw from the posterior of complete records, tempered so that each draw has the bounded range that was requested.
+    """Draw from the posterior of complete records, tempered so that each draw has the requested bounded range.
 
     Privacy: each of k draws has bounded range epsilon / k; together they are pure epsilon-DP. See ``ScalarSampler``,
         ``SimplexSampler`` and ``LinearRegressionSampler`` for the code that draws.
@@ -73,11 +73,6 @@ class Ops(DrawMechanism):
         return OpsRangeOptions if takes_support(model) else OpsOptions
 
     def plan(self, model: Model, policy: RecordPolicy, options: Options, n_records: int | None = None) -> Plan:
-        """Find the likelihood power and the cost of all draws: each has bounded range epsilon / k.
-
-        Raises:
-            SpecError: records are not complete, the support is missing or wrong, or no guarantee can be given.
-        """
         ops, n = require_type(options, OpsOptions), require_complete_records(policy, model.columns, n_records)
         request = DrawRequest(ops.stated_epsilon(), n, ops.draws, ops.power_applies_to, ops.value("support"))
         sampler, guarantee, parameters = exact_sampler(model, request)

@@ -22,13 +22,13 @@ from dpbayes_cli.privacy.conjugate import ConjugateFamily
 
 
 class ConcentratedOptions(RenyiChainOptions, frozen=True, kw_only=True):
-    """The options for a convex loss, where a likelihood power may be stated."""
+    """The options for a convex loss: a user may state the likelihood power."""
 
     likelihood_power: LikelihoodPower = None
 
 
 class RdpConcentrated(RenyiMechanism):
-    """Draw from the posterior with the prior's parameters divided by the largest m <= 1 that the budget allows.
+    """Draw from the posterior after dividing the prior's parameters by the largest m <= 1 that the budget allows.
 
     Privacy: see ``RenyiMechanism``: the whole Renyi curve of that posterior is charged.
     Source: Geumlek, Song and Chaudhuri 2017, Algorithm 3.
@@ -47,7 +47,6 @@ class RdpConcentrated(RenyiMechanism):
     chain_options: ClassVar[type[RenyiChainOptions]] = ConcentratedOptions
 
     def choose(self, family: ConjugateFamily, order: float, epsilon: Decimal | None) -> tuple[float, float]:
-        """Return r = 1 and the largest m at which the divergence stays within epsilon."""
         return 1.0, largest_parameter(lambda m: renyi_bound(family, order, 1.0, m), require_divergence(epsilon))
 
     def chain(self, chains: Calibrator, options: RenyiChainOptions) -> tuple[CalibratedChain, dict[str, Any]]:

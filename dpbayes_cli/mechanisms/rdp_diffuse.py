@@ -20,7 +20,7 @@ from dpbayes_cli.privacy.conjugate import ConjugateFamily
 
 
 class RdpDiffuse(RenyiMechanism):
-    """Draw from the posterior with the likelihood to the largest power r <= 1 that the budget allows.
+    """Draw from the posterior after raising the likelihood to the largest power r <= 1 that the budget allows.
 
     Privacy: see ``RenyiMechanism``: the whole Renyi curve of that posterior is charged.
     Source: Geumlek, Song and Chaudhuri 2017, Algorithm 2.
@@ -36,7 +36,6 @@ class RdpDiffuse(RenyiMechanism):
     )
 
     def choose(self, family: ConjugateFamily, order: float, epsilon: Decimal | None) -> tuple[float, float]:
-        """Return r and m: the largest r at which the divergence stays within epsilon, and 1 for m."""
         return largest_parameter(lambda r: renyi_bound(family, order, r, 1.0), require_divergence(epsilon)), 1.0
 
     def chain(self, chains: Calibrator, options: RenyiChainOptions) -> tuple[CalibratedChain, dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""RDP-direct: samples of the true posterior, made private by its prior alone."""
+"""RDP-direct: samples of the true posterior, which only the prior makes private."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Guarantees, neighbor relations, composition and exact noise. This layer knows no data and no files."""
+"""Guarantees, neighbor relations, composition and exact noise. Nothing here reads data or files."""

@@ -1,6 +1,6 @@
-"""The lattice, the box and the noise of noisy gradient descent in double precision.
+"""Noisy gradient descent in double precision: its lattice, its clipping box and its noise.
 
-With these its privacy cost is exactly the cost of the descent in real numbers.
+They are chosen so that the computed chain has exactly the privacy cost of the same chain in real numbers.
 """
 
 from __future__ import annotations
@@ -11,32 +11,33 @@ from dataclasses import dataclass
 from dpbayes_cli.privacy.noisy_descent import contraction_gap
 
 MAX_CHUNK_RECORDS = 1 << 17
-"""The gradients of at most this many records are added in any order; the sums over such chunks are added with
+"""The gradients of up to this many records, a chunk, are added in any order. The sums of the chunks are added with
 compensation for rounding errors."""
 SLOPE_ERROR = 2.0**-44
-"""Bound on the error of a slope that is computed in double precision from an exact predictor, relative to the largest
-slope."""
+"""Bound on the error of the derivative of a record's loss, as a fraction of the largest derivative. The derivative is
+computed in double precision from an exact linear predictor."""
 _UNIT = 2.0**-53
 _NOISE_BITS, _BOX_BITS = 36, 52
 """The noise of a step has a standard deviation of about 2^36 lattice spacings, or less if the box is very wide. The
-half width of the box is at most 2^52 spacings, and a step ends at most half as far outside the box, so that whole
-numbers of spacings stay below 2^53 and are exact."""
+half width of the box is at most 2^52 spacings, and a step ends at most half as far outside the box. So all coordinates
+are whole numbers of spacings below 2^53, which doubles represent exactly."""
 _MAX_DEVIATIONS = 12.0
-"""A coefficient is further than this many standard deviations from its mean with probability below 1e-31 per step."""
+"""In one step, a coefficient is further than this many standard deviations from its mean with probability below
+1e-31."""
 _SECOND_ORDER = 1.01
 """Factor that covers products of two relative errors, each far below a percent."""
 
 
 @dataclass(frozen=True)
 class ChainArithmetic:
-    """The lattice, the box and the noise of a chain w <- f(w) + noise N(0, I).
+    """The lattice, the box and the noise of a chain w <- f(w) + noise * N(0, I).
 
     Attributes:
         lattice: the spacing of the lattice of iterates, a power of two.
-        reach: the half width of the box into which an iterate is clipped before its gradient is taken, a power of two
-            and a multiple of the spacing; in practice no iterate leaves the box.
+        reach: the half width of the box, a power of two and a multiple of the spacing. An iterate is clipped into the
+            box before its gradient is computed; in practice no iterate leaves the box.
         noise: the standard deviation of a step's noise.
-        widening: the relative excess of the noise over sqrt(2 h).
+        widening: the fraction by which the noise exceeds sqrt(2 h), for step size h.
     """
 
     lattice: float
@@ -57,21 +58,21 @@ def chain_arithmetic(
     tau: float,
     step_size: float,
 ) -> ChainArithmetic:
-    """Return the lattice, box and noise with which w <- w - h grad U(w) + sqrt(2h) N(0, I) runs at no additional cost.
+    """Choose lattice, box and noise so that w <- w - h grad U(w) + sqrt(2h) N(0, I) costs no more in double precision.
 
-    The chain that runs is X <- F(X) + noise N(0, I), where every X is rounded to the lattice. F clips the rounded X to
-    a box, computes w - h grad U(w) in double precision, and rounds the result to the lattice. So F(X) is a multiple of
-    the lattice spacing, and the rounded X is F(X) plus the rounded noise: this sum of whole multiples is computed
+    The chain that runs is X <- F(X) + noise * N(0, I), where every X is rounded to the lattice. F clips the rounded X
+    to a box, computes w - h grad U(w) in double precision, and rounds the result to the lattice. So F(X) is a multiple
+    of the lattice spacing, and the rounded X is F(X) plus the rounded noise: this sum of whole multiples is computed
     exactly.
 
-    Privacy: the cost is exactly the mu of ``descent_mu``: no probability is neglected, and no floating-point number
-        stands for a real one. The proof of that mu requires only one property of the maps f and f' of neighbors: |f(x)
-        - f'(y)| <= c |x - y| + s for all x and y, with s = h D and D = 2 beta L r. The proof interpolates between the
-        chains X and X' of neighbors by X~ <- l F(X) + (1 - l) F'(X~) + noise. The inequality bounds |X - X~|, and hence
-        the difference between a step of X~ and a step of X'. The computed maps F and F' have this property with s = h D
-        + 2 e + sqrt(d) * lattice: rounding to the lattice moves a point by at most sqrt(d) * lattice / 2, clipping
-        increases no distance, and F differs from the exact map by at most e, which is stated below. The noise exceeds
-        sqrt(2 h) in the ratio in which this s exceeds h D, so that mu is the same.
+    Privacy: the cost is exactly the mu of ``descent_mu``: the proof neglects no probability and treats no
+        floating-point number as a real number. The proof of that mu requires only one property of the maps f and f' of
+        neighbors: |f(x) - f'(y)| <= c |x - y| + s for all x and y, with s = h D and D = 2 beta L r. The proof
+        interpolates between the chains X and X' of neighbors by X~ <- l F(X) + (1 - l) F'(X~) + noise. The inequality
+        bounds |X - X~|, and hence the difference between a step of X~ and a step of X'. The computed maps F and F' have
+        this property with s = h D + 2 e + sqrt(d) * lattice: rounding to the lattice moves a point by at most sqrt(d) *
+        lattice / 2, clipping increases no distance, and F differs from the exact map by at most e, which is stated
+        below. The noise exceeds sqrt(2 h) by the factor by which this s exceeds h D, so that mu is unchanged.
     Source: Bok, Su and Altschuler 2024 (shifted interpolation); Higham 2002, sec. 3.1: the error of a sum of m products
         in any order is at most g(m) = m u / (1 - m u) times the sum of their sizes, u = 2^-53.
 

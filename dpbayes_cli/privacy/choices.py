@@ -1,9 +1,10 @@
-"""Exact random choices by integer weights: many choices at once, each among a few outcomes.
+"""Random choices with exact probabilities: many independent choices at once, each among a few outcomes.
 
-A place is one of the independent choices. Utilities are integers in units of 2^-bits nats. If a utility is further
-below the largest utility of its place than a public window, this distance is replaced by the window. The exponential of
-the distance is a product of tabulated doubles. The tables are rounded correctly, the products follow IEEE 754, and no
-library's exp is trusted. A uniform integer below the sum of the weights decides.
+Each of the independent choices is called a place. Utilities are integers in units of 2^-bits nats. The distance of a
+utility from the largest utility of its place is cut off at a public limit, the window. The weight of an outcome is
+exp(-distance), computed as a product of tabulated doubles and rounded down to an integer. The tables are correctly
+rounded and the products follow IEEE 754, so that no library's exp has to be trusted. A uniform integer below the sum of
+the weights chooses the outcome.
 """
 
 from __future__ import annotations
@@ -21,20 +22,21 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
 
 MAX_OUTCOMES = 60
-"""The largest number of outcomes of one choice: this many weights, each at most 2^57, add up to less than 2^63."""
+"""The largest number of outcomes of one choice: 60 weights of at most 2^57 add up to less than 2^63."""
 MAX_BITS = 40
 MIN_BITS = 16
 WINDOW_NATS = 16
-"""The window: a utility at this distance below the largest has a probability of 1e-7 times the largest probability."""
+"""The window in nats: an outcome whose utility is this far below the largest has 1e-7 times the largest probability."""
 _WEIGHT_BITS = 57
 _DIGIT_BITS = 12
 
 CHOICE_SLACK = Decimal("5e-10")
-"""Bound on what integer weights add to the log ratio of an outcome's probabilities under two data sets, at one place.
+"""Bound on how much the rounding of weights changes the log ratio of an outcome's probabilities under two data sets.
 
-The computed exponential has a relative error below 8 * 2^-53, from four table entries and three products. Flooring
-takes less than one from a weight of at least floor(2^57 exp(-16)) > 1.6e10. So the error of a log weight lies in an
-interval of length 6.4e-11, and the error of a difference of two log weights in an interval of length 1.3e-10.
+The bound is for one choice. The computed exponential has a relative error below 8 * 2^-53, from four table entries and
+three products. Rounding down subtracts less than one from a weight of at least floor(2^57 exp(-16)) > 1.6e10. So the
+error of a log weight lies in an interval of length 6.4e-11, and the error of a difference of two log weights in an
+interval of length 1.3e-10.
 """
 
 
@@ -92,5 +94,5 @@ def _uniform_below(totals: Integers, n_outcomes: int) -> Integers:
 
 
 def public_generator() -> np.random.Generator:
-    """Return a generator that the operating system seeds, for draws whose law does not depend on data."""
+    """Return a generator seeded by the operating system; use it only for draws whose law does not depend on data."""
     return np.random.default_rng(secrets.randbits(256))

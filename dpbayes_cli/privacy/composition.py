@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from decimal import ROUND_CEILING, Context, Decimal
 from typing import Any, ClassVar
 
@@ -37,17 +37,14 @@ class Composition(Guarantee):
 
     @property
     def epsilon(self) -> Decimal:
-        """The sum of the epsilons; infinite if one of them is infinite."""
         return exact_sum(part.epsilon for part in self.parts)
 
     @property
     def delta(self) -> Decimal:
-        """The sum of the deltas."""
         return exact_sum(part.delta for part in self.parts)
 
     @property
     def rho(self) -> Decimal:
-        """The sum of the rhos; infinite if one of them is infinite."""
         return exact_sum(part.rho for part in self.parts)
 
     @property
@@ -61,27 +58,22 @@ class Composition(Guarantee):
 
     @property
     def order_max(self) -> Decimal:
-        """The smallest ``order_max`` of the parts."""
         return min((part.order_max for part in self.parts), default=INFINITE)
 
     def rdp(self, order: Decimal) -> Decimal:
-        """Return the sum of the Renyi divergences at an order; infinite if one of them is infinite."""
         return exact_sum(part.rdp(order) for part in self.parts)
 
     def statement(self, delta: Decimal) -> Statement:
-        """Return the best (epsilon, delta) statement by basic, Renyi or Gaussian composition."""
         statements = [*(gaussian.statement(delta) for gaussian in self._gaussian()), super().statement(delta)]
         return min(statements, key=lambda s: s.epsilon)
 
     def delta_at(self, epsilon: Decimal) -> Decimal:
-        """Return the smallest delta by basic, Renyi or Gaussian composition."""
         return min([super().delta_at(epsilon), *(gaussian.delta_at(epsilon) for gaussian in self._gaussian())])
 
     def _gaussian(self) -> list[GaussianDP]:
         return [GaussianDP(self.mu)] if self.mu.is_finite() and self.mu > 0 else []
 
     def serialize(self) -> dict[str, Any]:
-        """Return the kind, and the stored forms of the parts."""
         return {"kind": self.kind, "parts": [part.serialize() for part in self.parts]}
 
 
@@ -91,7 +83,7 @@ def compose(guarantees: Iterable[Guarantee]) -> Composition:
 
 
 def parse_guarantee(stored: Mapping[str, Any]) -> Guarantee:
-    """Return the guarantee whose stored form ``serialize`` wrote.
+    """Return the guarantee from the stored form that ``Guarantee.serialize`` wrote.
 
     Raises:
         ValueError: the kind is unknown, a key is missing or unknown, or a number is malformed.
@@ -107,17 +99,12 @@ def parse_guarantee(stored: Mapping[str, Any]) -> Guarantee:
 
 
 def _take_guarantee(kind: str, rest: dict[str, Any]) -> Guarantee:
-    if kind == PureDP.kind:
-        return PureDP(parse_decimal(rest.pop("epsilon")))
-    if kind == ApproximateDP.kind:
-        return ApproximateDP(parse_decimal(rest.pop("epsilon")), parse_decimal(rest.pop("delta")))
+    for simple in (PureDP, ApproximateDP, ZeroConcentrated, GaussianDP):
+        if kind == simple.kind:
+            return simple(**{field.name: parse_decimal(rest.pop(field.name)) for field in fields(simple)})
     if kind == BoundedRange.kind:
         epsilon, parts = parse_decimal(rest.pop("epsilon")), int(parse_decimal(rest.pop("parts")))
         return BoundedRange(epsilon, parts, parse_points(rest.pop("curve", {})))
-    if kind == ZeroConcentrated.kind:
-        return ZeroConcentrated(parse_decimal(rest.pop("rho")))
-    if kind == GaussianDP.kind:
-        return GaussianDP(parse_decimal(rest.pop("mu")))
     if kind == RenyiCurve.kind:
         largest = rest.pop("order_max", None)
         curve = parse_points(rest.pop("curve"))

@@ -1,9 +1,9 @@
 """Conjugate posteriors under Renyi DP: the largest divergence between neighbors, and draws on a public grid.
 
 Every family raises the likelihood to the power r and divides the prior's parameters by m. It states the supremum of the
-Renyi divergence over neighboring complete data sets, the order at which the divergence becomes infinite, and the
-posterior as a law on a public grid of a real coordinate y (see ``coordinate``). The grid adds at most
-``curve_slack(order)`` to the divergence of a draw; the cost includes this.
+Renyi divergence over neighboring complete data sets, and the order at which the divergence becomes infinite. It draws
+from the posterior on a public grid of a coordinate y (see ``coordinate``). The grid adds at most ``curve_slack(order)``
+to the divergence of a draw; the cost includes this.
 
 Source: Geumlek, Song and Chaudhuri 2017, Theorems 12-15; design notes, posterior sampling under RDP.
 """
@@ -30,17 +30,17 @@ DIFFERENCE_ERROR = 4e-15
 """Bound on the rounding error of a difference of two logarithms, relative to the sum of their sizes."""
 
 MIN_RELATIVE_GAP = 1e-6
-"""Close to lambda*, the argument x - (order - 1) r of a divergence is a difference of nearly equal numbers. If it is
-below this share of x, it is too inexact, and the divergence counts as infinite."""
+"""If x - (order - 1) r is a smaller fraction of x than this, the divergence counts as infinite. Such orders are close
+to lambda*, where the difference of nearly equal numbers has too large a rounding error."""
 
 
 def curve_slack(order: float) -> float:
-    """Return a bound on what integer weights, decimals, the grid and its ends add to a divergence of this order."""
+    """Return a bound on how much the grid, its ends, and the rounding of weights add to a divergence of this order."""
     return 1e-16 * (2.0 * order - 1.0) / (order - 1.0)
 
 
 class ConjugateFamily(ABC):
-    """A conjugate family of complete records under replace-one neighbors; sums are in the units of the data."""
+    """A conjugate family for complete records under replace-one neighbors."""
 
     @abstractmethod
     def order_max(self, r: float, m: float) -> float:
@@ -64,7 +64,7 @@ class ConjugateFamily(ABC):
         """Draw ``size`` independent points of the posterior on the public grid.
 
         Args:
-            sums: the sums of the records' natural statistics.
+            sums: the sums of the records' sufficient statistics, in the units of the data.
             r: the power of the likelihood.
             m: the divisor of the prior's parameters.
         """
@@ -74,17 +74,17 @@ class ConjugateFamily(ABC):
         """Return the posterior mean and standard deviation of the first parameter, for planning."""
 
     def moments_by_row(self, sums: Sequence[Fraction], r: float, m: float) -> list[tuple[float, float]]:
-        """Return the moments of the first parameter of every row of a network's tables; other families have one row."""
+        """Return the moments of the first parameter for each row of a network's tables, or for the only row."""
         return [self.moments(sums, r, m)]
 
 
 @dataclass(frozen=True)
 class DirichletFamily(ConjugateFamily):
-    """Category counts with a Dirichlet prior; the counts of complete records add up to n.
+    """Category counts with a Dirichlet prior; the counts add up to n.
 
     Privacy: the posteriors of neighbors have the parameters a + r (c + e_i) and a + r (c + e_j), where c >= 0 and sum c
-        = n - 1. Their divergence is g(a_i + r c_i) + h(a_j + r c_j), and g and h are convex and decreasing. So the
-        maximum is at c_i = c_j = 0 for K >= 3 categories, and at c_i = 0 or c_j = 0 for K = 2.
+        = n - 1. Their divergence is g(a_i + r c_i) + h(a_j + r c_j), and g and h are convex and decreasing. Let K be
+        the number of categories. The maximum is at c_i = c_j = 0 if K >= 3, and at c_i = 0 or c_j = 0 if K = 2.
     Source: Geumlek et al. 2017 Thm. 15, corrected: neighbors share n - 1 records.
     """
 
@@ -93,15 +93,14 @@ class DirichletFamily(ConjugateFamily):
 
     @property
     def n_coordinates(self) -> int:
-        """The number of categories minus one: the stick-breaking of a draw needs this many sticks."""
+        """The number of categories minus one, which is the number of Beta variables in a draw by stick-breaking."""
         return len(self.concentration) - 1
 
     def order_max(self, r: float, m: float) -> float:
-        """Return 1 + min a / (r m)."""
         return 1.0 + min(self.concentration) / (m * r)
 
     def divergence(self, order: float, r: float, m: float) -> float:
-        """Return the largest divergence over the pairs of categories, in O(K)."""
+        """Compute the maximum over all pairs of categories from the two smallest concentrations."""
         if order >= self.order_max(r, m):
             return math.inf
         first, second = (a / m for a in sorted(self.concentration)[:2])
@@ -112,17 +111,14 @@ class DirichletFamily(ConjugateFamily):
         return max(gain_term(x, order, r) + loss_term(y, order, r) for x, y in pairs)
 
     def lattice(self, r: float, m: float) -> Lattice:
-        """Return a lattice of logits."""
         least, most = min(self.concentration) / m, sum(self.concentration) / m + r * self.n
         return logit_lattice(least, most, r, self.order_max(r, m))
 
     def draw(self, sums: Sequence[Fraction], r: float, m: float, size: int) -> list[tuple[float, ...]]:
-        """Draw by stick-breaking."""
         shape = [prior_plus_data(a, m, r, count) for a, count in zip(self.concentration, sums, strict=True)]
         return _sticks(self.lattice(r, m), shape, size)
 
     def moments(self, sums: Sequence[Fraction], r: float, m: float) -> tuple[float, float]:
-        """Return the moments of the first share, a Beta variable."""
         a = self.concentration[0] / m + r * float(sums[0])
         total = sum(self.concentration) / m + r * float(sum(sums))
         return a / total, math.sqrt(a * (total - a) / (total + 1.0)) / total
@@ -133,14 +129,14 @@ class NetworkFamily(ConjugateFamily):
     """The tables of a network of discrete variables, each row with a Dirichlet prior.
 
     Privacy: if a record is replaced, its count moves from one cell of each table to another cell, or stays. If both
-        cells are in one row, ``DirichletFamily`` states the divergence of the table. If they are in two rows, the
-        divergence is the sum of g(x) - g(total) for one row and h(x) - h(total) for the other, because the total of
-        each row changes. This is at most g + h at the smallest concentrations. The draws of rows are independent, so
-        that the divergences of tables add up.
+        cells are in one row, ``DirichletFamily`` states the divergence of the table. If they are in two rows, the total
+        of each row changes. Then, with the g and h of ``DirichletFamily``, the divergence is the sum of g(x) - g(total)
+        for one row and h(x) - h(total) for the other. This is at most g + h at the smallest concentrations. The rows
+        are drawn independently, so that the divergences of the tables add up.
     Source: Geumlek, Song and Chaudhuri 2017, Theorem 15, corrected; design notes, posterior sampling under RDP.
 
     Attributes:
-        concentrations: for each table the prior concentrations, which are the same in all rows of the table.
+        concentrations: for each table the concentrations of the prior of each of its rows.
         rows: the number of rows of each table.
         n: the public number of complete records.
     """
@@ -151,7 +147,7 @@ class NetworkFamily(ConjugateFamily):
 
     @property
     def n_coordinates(self) -> int:
-        """The sum over rows of the number of values minus one: the stick-breaking of a draw needs this many sticks."""
+        """The number of Beta variables in a draw by stick-breaking: for each row its number of values minus one."""
         return sum(rows * (len(row) - 1) for rows, row in zip(self.rows, self.concentrations, strict=True))
 
     @property
@@ -159,11 +155,9 @@ class NetworkFamily(ConjugateFamily):
         return min(map(min, self.concentrations))
 
     def order_max(self, r: float, m: float) -> float:
-        """Return 1 + min a / (r m)."""
         return 1.0 + self._least / (m * r)
 
     def divergence(self, order: float, r: float, m: float) -> float:
-        """Return the sum over tables of the largest divergence of each table."""
         if order >= self.order_max(r, m):
             return math.inf
         table_kinds = Counter((row, rows > 1) for rows, row in zip(self.rows, self.concentrations, strict=True))
@@ -171,18 +165,16 @@ class NetworkFamily(ConjugateFamily):
         def of_table(row: tuple[float, ...], several: bool) -> float:
             if not several:
                 return DirichletFamily(row, self.n).divergence(order, r, m)
-            least = min(row) / m  # every row has this concentration, so that both terms may be at it
+            least = min(row) / m  # the smallest concentration occurs in both rows
             return gain_term(least, order, r) + loss_term(least, order, r)
 
         return sum(count * of_table(*kind) for kind, count in table_kinds.items())
 
     def lattice(self, r: float, m: float) -> Lattice:
-        """Return a lattice of logits, the same for all rows."""
         least, most = self._least / m, max(map(sum, self.concentrations)) / m + r * self.n
         return logit_lattice(least, most, r, self.order_max(r, m))
 
     def draw(self, sums: Sequence[Fraction], r: float, m: float, size: int) -> list[tuple[float, ...]]:
-        """Draw every row by stick-breaking, independently."""
         lattice = self.lattice(r, m)
         columns = [
             _sticks(lattice, [prior_plus_data(a, m, r, c) for a, c in zip(row, counts, strict=True)], size)
@@ -191,15 +183,12 @@ class NetworkFamily(ConjugateFamily):
         return [tuple(share for column in columns for share in column[i]) for i in range(size)]
 
     def moments(self, sums: Sequence[Fraction], r: float, m: float) -> tuple[float, float]:
-        """Return the moments of the first share of the first row."""
         return self.moments_by_row(sums, r, m)[0]
 
     def moments_by_row(self, sums: Sequence[Fraction], r: float, m: float) -> list[tuple[float, float]]:
-        """Return the moments of the first share of every row."""
         return [DirichletFamily(row, self.n).moments(counts, r, m) for row, counts in self._split(sums)]
 
     def _split(self, sums: Sequence[Fraction]) -> Iterator[tuple[tuple[float, ...], Sequence[Fraction]]]:
-        """Yield the concentrations and the counts of every row of every table."""
         first = 0
         for rows, row in zip(self.rows, self.concentrations, strict=True):
             for _ in range(rows):
@@ -208,14 +197,14 @@ class NetworkFamily(ConjugateFamily):
 
 
 def logit_lattice(least: float, most: float, record_shift: float, order_max: float) -> Lattice:
-    """Return a lattice of logits for Beta laws whose shapes are at least ``least`` and add up to at most ``most``."""
+    """Return a lattice of logits for all Beta(a, b) laws with a, b >= ``least`` and a + b <= ``most``."""
     spacing = spacing_for(2.0 / math.sqrt(most + 2.0 * min(LARGEST_ORDER, order_max) * record_shift))
     reach = logit_reach(least, most)
     return Lattice(-reach, reach, spacing, least)
 
 
 def _sticks(lattice: Lattice, shape: Sequence[Decimal], size: int) -> list[tuple[float, ...]]:
-    """Draw shares by stick-breaking: the Beta laws of the sticks are independent, so that their divergences add up."""
+    """Draw probability vectors by stick-breaking, from independent Beta variables, whose divergences add up."""
     laws = [LogitBeta(shape[k], sum_exact(shape[k + 1 :])) for k in range(len(shape) - 1)]
     sticks = [[expit(y) for y in lattice.draw(law, size)] for law in laws]
     points = []

@@ -1,4 +1,4 @@
-"""Conversions between notions of privacy, as functions of numbers; each rounds up, so that no cost is understated.
+"""Conversions between notions of differential privacy. All of them round up, so that no cost is understated.
 
 Floats are increased by a relative 1e-12 and then rounded up to 15 digits. This margin is far larger than the rounding
 error of the formulas here (tested against 50-digit arithmetic).
@@ -24,23 +24,23 @@ ORDERS: tuple[Decimal, ...] = (
 
 _UP = Context(prec=15, rounding=ROUND_CEILING)
 _MIN_DIRECT_MU = 1e-3
-"""For a mu below this, cancellation leaves ``gaussian_delta`` fewer correct digits than results state."""
+"""For a smaller mu, cancellation leaves ``gaussian_delta`` with fewer correct digits than a stated epsilon has."""
 
 
 def round_up(value: float) -> Decimal:
-    """Return a decimal of 15 digits that is not below the real number which a float approximates."""
+    """Return a decimal of 15 digits that is at least as large as the real number that a float approximates."""
     if math.isinf(value) or math.isnan(value):
         return INFINITE
     return _UP.create_decimal(Decimal(value) * (1 + Decimal("1e-12"))) if value > 0 else Decimal(0)
 
 
 def pure_rdp(epsilon: float, order: float) -> float:
-    """Return the largest Renyi divergence at an order > 1 under pure epsilon-DP; randomized response attains it.
+    """Return the largest Renyi divergence of order > 1 that pure epsilon-DP allows; randomized response attains it.
 
     Source: design notes, conversion of guarantees; never above epsilon and order * epsilon^2 / 2 (Bun and Steinke
         2016).
     """
-    if epsilon < 1e-6:  # the difference below would cancel; the bound is tight there
+    if epsilon < 1e-6:  # cancellation below would lose all digits, and the bound is tight
         return min(epsilon, order * epsilon**2 / 2.0)
     ratio = -math.expm1(-2.0 * (order - 1.0) * epsilon) * math.exp(-epsilon)  # e^-eps - e^-(2 order - 1) eps
     ratio /= 1.0 + math.exp(-(2.0 * order - 1.0) * epsilon)
@@ -49,7 +49,7 @@ def pure_rdp(epsilon: float, order: float) -> float:
 
 
 def bounded_range_rdp(epsilon: float, order: float) -> float:
-    """Return the largest Renyi divergence at an order > 1 that epsilon-bounded range allows.
+    """Return the largest Renyi divergence of order > 1 that epsilon-bounded range allows.
 
     Source: Cesar and Rogers 2021: order epsilon^2 / 8; bounded range implies pure epsilon-DP.
     """
@@ -77,7 +77,7 @@ def delta_of_rdp(order: float, value: float, epsilon: float) -> float:
 def gaussian_delta(mu: float, epsilon: float) -> float:
     """Return the delta at epsilon of mu-Gaussian differential privacy; cancellation makes it inexact for small mu.
 
-    Source: Dong, Roth and Su 2022, Corollary 2.13, as exp(-a^2 / 2) [erfcx(a) - erfcx(b)] / 2 where that is stable.
+    Source: Dong, Roth and Su 2022, Corollary 2.13, as exp(-a^2 / 2) [erfcx(a) - erfcx(b)] / 2 if that is stable.
     """
     from scipy.special import erfcx
 
@@ -132,9 +132,9 @@ def _nodes() -> Any:
 def gaussian_epsilon(mu: float, delta: Decimal) -> Decimal:
     """Return the smallest epsilon, rounded up, for which mu-Gaussian DP implies (epsilon, delta)-DP.
 
-    Privacy: the exact delta at this epsilon is not above ``delta``, by ``gaussian_log_delta``. Earlier releases state
-        the epsilon that ``gaussian_delta`` gives, rounded up. It is returned if ``gaussian_log_delta`` proves that its
-        delta is not above ``delta``; this nearly always succeeds unless mu is tiny.
+    Privacy: the exact delta at this epsilon is not above ``delta``, by ``gaussian_log_delta``. Earlier versions of this
+        tool stated the epsilon that ``gaussian_delta`` gives, rounded up. That epsilon is returned whenever
+        ``gaussian_log_delta`` proves it, which it nearly always does unless mu is tiny.
     Source: a bisection whose upper end is returned.
     """
     if delta <= 0:
@@ -148,7 +148,7 @@ def gaussian_epsilon(mu: float, delta: Decimal) -> Decimal:
 
 
 def bisect_floats(holds: Callable[[float], bool], low: float, high: float) -> tuple[float, float]:
-    """Return two adjacent floats in [low, high], of which only the lower one satisfies a monotone condition."""
+    """Return the last float in [low, high] that satisfies a monotone condition, and the next float."""
     for _ in range(200):
         middle = (low + high) / 2.0
         if not low < middle < high:
@@ -179,7 +179,7 @@ def epsilon_of_rho(rho: float, delta: float) -> float:
     """
     if rho <= 0.0 or delta <= 0.0:
         return 0.0 if rho <= 0.0 else math.inf
-    best = 1.0 + math.sqrt(-math.log(delta) / rho)  # near the minimum; the search below is around it
+    best = 1.0 + math.sqrt(-math.log(delta) / rho)  # close to the best order; a golden-section search follows
     low, high = 1.0 + (best - 1.0) / 16.0, 1.0 + (best - 1.0) * 16.0
     golden = (math.sqrt(5.0) - 1.0) / 2.0
 

@@ -1,9 +1,9 @@
-"""Laws of a real coordinate y on a public lattice; y is a logit, a logarithm, or the parameter itself.
+"""Posterior laws on a public lattice of a coordinate y: the logit or the logarithm of a parameter, or the parameter.
 
-A draw is a point of the lattice {h i} in y, chosen with probability proportional to the density there. The
-log-partition functions of this discrete family and of the continuous one differ by the error of the trapezoidal rule,
-which Poisson's summation formula bounds by the characteristic function at 2 pi / h. The spacing makes this error
-smaller than exp(-40), and the ends of the lattice cut off less than exp(-45) of any posterior.
+A draw is a point of the lattice {h i} in y, chosen with probability proportional to the density there. The normalizing
+sum over the lattice differs from the integral of the density by the error of the trapezoidal rule. Poisson's summation
+formula bounds this error by the characteristic function at 2 pi / h. The spacing makes this error smaller than
+exp(-40), and the ends of the lattice cut off less than exp(-45) of any posterior.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _POINTS_PER_SD, _MAX_LOG_SPACING = 8.0, 1.0 / 16.0
 TAIL_NATS = 45.0
-"""A posterior has probability below exp(-45) < 1e-19 beyond the ends of the grid."""
+"""A posterior has probability below exp(-45) < 1e-19 beyond the ends of the lattice."""
 _MAX_CELLS = 1 << 23
 _MAX_NEAR = 1 << 20
 """The largest number of likely cells, whose weights are evaluated in decimals; usually there are a few thousand."""
@@ -49,11 +49,9 @@ class LogitBeta(CoordinateLaw):
     b: Decimal
 
     def floats(self, y: Floats) -> Floats:
-        """Return the log density in floats, elementwise."""
         return np.asarray(float(self.a) * y - float(self.a + self.b) * np.logaddexp(0.0, y))
 
     def exact(self, y: Decimal) -> Decimal:
-        """Return the log density in ``EXACT`` arithmetic."""
         return self.a * y - (self.a + self.b) * (1 + y.exp()).ln()
 
 
@@ -65,11 +63,9 @@ class LogGamma(CoordinateLaw):
     rate: Decimal
 
     def floats(self, y: Floats) -> Floats:
-        """Return the log density in floats, elementwise."""
         return np.asarray(float(self.shape) * y - float(self.rate) * np.exp(y))
 
     def exact(self, y: Decimal) -> Decimal:
-        """Return the log density in ``EXACT`` arithmetic."""
         return self.shape * y - self.rate * y.exp()
 
 
@@ -81,11 +77,9 @@ class NormalCoordinate(CoordinateLaw):
     variance: Decimal
 
     def floats(self, y: Floats) -> Floats:
-        """Return the log density in floats, elementwise."""
         return np.asarray(-((y - float(self.mean)) ** 2) / (2.0 * float(self.variance)))
 
     def exact(self, y: Decimal) -> Decimal:
-        """Return the log density in ``EXACT`` arithmetic."""
         deviation = y - self.mean
         return -(deviation * deviation) / (2 * self.variance)
 
@@ -97,7 +91,7 @@ class Lattice:
     Attributes:
         low, high: the ends.
         spacing: a power of two.
-        slope: a lower bound on the decay of every posterior's log density towards the ends, in nats per unit of y.
+        slope: a lower bound, in nats per unit of y, on how fast every posterior's log density falls towards the ends.
     """
 
     low: float
@@ -106,7 +100,7 @@ class Lattice:
     slope: float
 
     def check(self) -> None:
-        """Refuse a lattice with too many cells; this depends on public numbers only, and precedes any charge.
+        """Refuse a lattice with too many cells. The check uses public numbers only and precedes any charge.
 
         Raises:
             SpecError: there are too many cells, or the prior is so weak that too many cells may be likely.
@@ -136,10 +130,10 @@ class Lattice:
 
 
 def spacing_for(smallest_sd: float, largest: float = _MAX_LOG_SPACING) -> float:
-    """Return a spacing that is a power of two and at most an eighth of the smallest standard deviation.
+    """Return the largest power of two up to ``largest`` and up to an eighth of the smallest standard deviation.
 
-    The characteristic functions of logits and of logarithms decay only like exp(-pi w / 2) in the frequency w, so that
-    these laws also need a spacing of at most 2^-4. A normal law does not need this limit.
+    Laws of logits and of logarithms need a spacing of at most 2^-4 (the default), because their characteristic
+    functions decay only like exp(-pi w / 2) in the frequency w. A normal law does not need this limit.
     """
     limit = smallest_sd / _POINTS_PER_SD
     return 2.0 ** math.floor(math.log2(min(limit, largest)))

@@ -1,4 +1,4 @@
-"""A directed acyclic graph of discrete variables, the shapes of its tables, and orders in which to eliminate them.
+"""Directed acyclic graphs of discrete variables: the shapes of their tables, and orders of variable elimination.
 
 This module uses neither data nor priors.
 """
@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from graphlib import CycleError, TopologicalSorter
 from heapq import heapify, heappop, heappush
 
 
@@ -20,7 +21,7 @@ class Network:
     Table i has one axis for each parent of variable i, in order, and a last axis for the variable itself.
 
     Raises:
-        ValueError: a variable names a parent twice, or the graph has a cycle, which the message shows.
+        ValueError: a variable names a parent twice, or the graph has a cycle.
     """
 
     names: tuple[str, ...]
@@ -31,10 +32,11 @@ class Network:
         for i, parents in enumerate(self.parents):
             if len(set(parents)) != len(parents):
                 raise ValueError(f"{self.names[i]!r} names a parent twice")
-        cycle = find_cycle(self.parents)
-        if cycle:
-            shown = " -> ".join(self.names[i] for i in (*cycle, cycle[0]))
-            raise ValueError(f"the variables form a cycle: {shown}")
+        try:
+            _ = self.order
+        except CycleError as error:
+            shown = " -> ".join(self.names[i] for i in error.args[1])
+            raise ValueError(f"the variables form a cycle: {shown}") from None
 
     def __len__(self) -> int:
         return len(self.names)
@@ -69,7 +71,10 @@ class Network:
     @cached_property
     def order(self) -> tuple[int, ...]:
         """The indices of the variables, each after its parents."""
-        return topological_order(self.parents)
+        sorter = TopologicalSorter(dict.fromkeys(range(len(self)), ()))  # the order of these keys decides ties
+        for i, parents in enumerate(self.parents):
+            sorter.add(i, *parents)
+        return tuple(sorter.static_order())
 
 
 @lru_cache(maxsize=8)
@@ -81,43 +86,13 @@ def cell_names(network: Network, kind: str) -> tuple[str, ...]:
     )
 
 
-def topological_order(parents: Sequence[Sequence[int]]) -> tuple[int, ...]:
-    """Return the vertices of an acyclic graph, each after its parents; ties stay in the given order."""
-    n_waiting = [len(set(vertex_parents)) for vertex_parents in parents]
-    children: list[list[int]] = [[] for _ in parents]
-    for i, vertex_parents in enumerate(parents):
-        for j in set(vertex_parents):
-            children[j].append(i)
-    ready = [i for i, count in enumerate(n_waiting) if count == 0]
-    order = []
-    for i in ready:  # the list grows during the loop
-        order.append(i)
-        for child in children[i]:
-            n_waiting[child] -= 1
-            if n_waiting[child] == 0:
-                ready.append(child)
-    return tuple(order)
-
-
-def find_cycle(parents: Sequence[Sequence[int]]) -> tuple[int, ...]:
-    """Return the vertices of a cycle, each a parent of the next; empty if there is no cycle."""
-    unordered = set(range(len(parents))) - set(topological_order(parents))
-    if not unordered:
-        return ()
-    path = [min(unordered)]
-    while True:  # each of these vertices has a parent among them
-        path.append(next(j for j in parents[path[-1]] if j in unordered))
-        if path[-1] in path[:-1]:
-            return tuple(path[path.index(path[-1]) + 1 :][::-1])
-
-
 @dataclass(frozen=True)
 class Elimination:
     """An order in which the vertices of an undirected graph are eliminated.
 
     Attributes:
         order: the vertices.
-        later: for each vertex in this order the neighbors that it has when it is eliminated; they become a clique.
+        later: for each vertex, in this order, its neighbors at the time of its elimination; they become a clique.
     """
 
     order: tuple[int, ...]
@@ -125,16 +100,16 @@ class Elimination:
 
 
 def min_fill_elimination(n_vertices: int, groups: Iterable[Sequence[int]], most: int) -> Elimination:
-    """Eliminate the vertices of a graph, each time a vertex whose elimination adds the fewest edges.
+    """Eliminate the vertices of a graph; the next vertex is always one whose elimination adds the fewest edges.
 
     The edges of the graph join all vertices within each group. The elimination stops as soon as the next vertex has
     more than ``most`` neighbors.
 
     Source: Kjaerulff 1990, triangulation of graphs (minimum fill-in); ties: fewest neighbors, then the given order.
     """
-    neighbors = [0] * n_vertices  # sets of vertices as the bits of integers
+    neighbors = [0] * n_vertices  # each set of vertices is stored as the bits of an integer
     for group in groups:
-        members = _as_bits(group)
+        members = sum(1 << i for i in set(group))
         for i in group:
             neighbors[i] |= members & ~(1 << i)
     queue = [(_n_missing_edges(neighbors, i), neighbors[i].bit_count(), i) for i in range(n_vertices)]
@@ -171,13 +146,6 @@ def min_fill_elimination(n_vertices: int, groups: Iterable[Sequence[int]], most:
 def _n_missing_edges(neighbors: Sequence[int], i: int) -> int:
     clique = neighbors[i]
     return sum((clique & ~neighbors[j]).bit_count() - 1 for j in _vertices_of(clique)) // 2
-
-
-def _as_bits(vertices: Iterable[int]) -> int:
-    members = 0
-    for i in vertices:
-        members |= 1 << i
-    return members
 
 
 def _vertices_of(members: int) -> tuple[int, ...]:

@@ -1,8 +1,8 @@
-"""Exact choice of a cell of a public grid by integer weights and a uniform integer below their sum.
+"""Draws of a cell of a public grid, with probability exactly proportional to an integer weight.
 
-A law m on the cells (sum m_i = 1) becomes the integers W_i = floor(S m_i) + c with public S and c. The constant c keeps
-every cell possible under every data set, and no float decides the choice. Weights are evaluated in decimals of 60
-digits whose elementary functions round correctly.
+A law with probabilities m_i becomes the integer weights W_i = floor(S m_i) + c with public S and c. The constant c
+keeps every cell possible under every data set. A uniform integer below the sum of the weights chooses the cell, and no
+float influences the choice. Weights are evaluated in decimals of 60 digits whose elementary functions round correctly.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
 
 EXACT = Context(prec=60)
-"""The arithmetic of weights; ``exp`` and ``ln`` of the decimal module round correctly."""
+"""The arithmetic of weights: 60 digits, in which the decimal module rounds ``exp`` and ``ln`` correctly."""
 
 WEIGHT_SCALE = 1 << 140
 MIN_WEIGHT = 1 << 60
 GRID_SLACK = Decimal("1e-17")
-"""Bound on what integer weights and decimals add to a log ratio of two outcomes' probabilities.
+"""Bound on how much the rounding of weights changes the log ratio of a cell's probabilities under two data sets.
 
-Flooring changes a log ratio by at most eta = -ln(1 - 1 / MIN_WEIGHT) < 8.7e-19 on each side. A relative error d of each
-mass changes it by 4 d. Exponents stay below 1e14 in size, so that 60 digits leave d < 1e-40. The sum of the masses
-omits unlikely cells, whose share is below 2^24 exp(-109) < 1e-39. Together 2 eta + 4 d < 2e-18.
+Rounding down changes the log ratio by at most eta = -ln(1 - 1 / MIN_WEIGHT) < 8.7e-19 on each side. Relative errors d
+of the masses m_i change it by at most 4 d. Exponents stay below 1e14 in size, so that 60 digits leave d < 1e-40. The
+sum of the masses omits unlikely cells, whose share is below 2^24 exp(-109) < 1e-39. Together 2 eta + 4 d < 2e-18.
 """
 
 WINDOW_NATS = 110.0
-"""If a log weight is further than this below the largest, then S m_i < 1, because S = exp(97.04) and floats err by less
-than 1."""
+"""A cell whose log weight is this many nats or more below the largest has S m_i < 1, because S = exp(97.04) and the
+float log weights have errors below one nat."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class CellWeights:
     Attributes:
         n_cells: the number of cells; the weight of each cell is at least ``MIN_WEIGHT``.
         first: the first likely cell.
-        extra: for each cell from ``first`` on, up to the last likely cell, its weight minus ``MIN_WEIGHT``.
+        extra: the weight minus ``MIN_WEIGHT`` of each cell, from ``first`` to the last likely cell.
     """
 
     n_cells: int
@@ -101,5 +101,5 @@ def sum_exact(terms: Sequence[Decimal]) -> Decimal:
 
 
 def uniform_fraction() -> float:
-    """Return a uniform number in (0, 1), which spreads a drawn cell over its width: post-processing of the draw."""
+    """Return a uniform number in (0, 1); it places a draw within its cell, which is post-processing."""
     return (secrets.randbits(52) + 0.5) / (1 << 52)

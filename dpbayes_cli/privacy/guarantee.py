@@ -1,4 +1,4 @@
-"""The interface of a guarantee: it states its privacy cost in every notion of privacy, and its stored form.
+"""The interface of a guarantee, which states its privacy cost in every notion of privacy.
 
 The meaning of a stored guarantee never changes, because the ledger derives every balance from the guarantees that it
 stores. All costs are exact decimals, rounded up.
@@ -26,7 +26,7 @@ class Statement:
     Attributes:
         epsilon, delta: the numbers of the statement; epsilon is infinite if no statement can be made.
         route: the name of the rule, such as ``rdp(8)``.
-        at_edge: whether the best order is the first or the last of the grid, so that a better one may lie beyond.
+        at_edge: whether the best order is at an end of the grid, so that an order outside the grid may be better.
     """
 
     epsilon: Decimal
@@ -78,7 +78,7 @@ class Guarantee(ABC):
         return {"kind": self.kind, **{name: decimal_text(value) for name, value in vars(self).items()}}
 
     def statement(self, delta: Decimal) -> Statement:
-        """Return the best (epsilon, delta) statement at a delta, over all valid rules; delta 0 asks for pure DP."""
+        """Return the (epsilon, delta) statement with the smallest provable epsilon; delta 0 asks for pure DP."""
         if delta < self.delta:
             return Statement(INFINITE, delta, "none")
         routes = [Statement(self.epsilon, delta, "basic")]
@@ -105,16 +105,11 @@ class Guarantee(ABC):
         return min([Decimal(1), *(self.delta + delta for delta in deltas)])
 
     def _finite_curve(self) -> list[tuple[Decimal, Decimal]]:
-        """Return the pairs (order, Renyi divergence) with a finite divergence, for the orders of the grid."""
         return [(order, value) for order in ORDERS if (value := self.rdp(order)).is_finite()]
 
 
 def check_epsilon(epsilon: Decimal) -> None:
-    """Refuse an epsilon outside the supported range.
-
-    Raises:
-        SpecError: epsilon is below 1e-12 or above 1000.
-    """
+    """Refuse an epsilon below 1e-12 or above 1000."""
     if not SMALLEST_EPSILON <= epsilon <= LARGEST_EPSILON:
         raise SpecError(
             f"epsilon is {epsilon:g}; allowed: 1e-12 to {decimal_text(LARGEST_EPSILON)}", where="privacy.epsilon"
@@ -122,31 +117,19 @@ def check_epsilon(epsilon: Decimal) -> None:
 
 
 def check_delta(delta: Decimal) -> None:
-    """Refuse a delta outside the supported range.
-
-    Raises:
-        SpecError: delta is below 1e-30, or not below 1.
-    """
+    """Refuse a delta below 1e-30, or of 1 and more."""
     if not Decimal("1e-30") <= delta < 1:
         raise SpecError(f"delta is {delta:g}; allowed: 1e-30 and more, below 1", where="delta")
 
 
 def check_rho(rho: Decimal) -> None:
-    """Refuse a rho outside the supported range.
-
-    Raises:
-        SpecError: rho is below 1e-24 or above 1000.
-    """
+    """Refuse a rho below 1e-24 or above 1000."""
     if not Decimal("1e-24") <= rho <= LARGEST_EPSILON:
         raise SpecError(f"rho is {decimal_text(rho)}; allowed: 1e-24 to 1000", where="privacy.rho")
 
 
 def check_order(order: Decimal) -> None:
-    """Refuse an order (lambda) outside the range of stored curves.
-
-    Raises:
-        SpecError: the order is below 1.1 or above 1024.
-    """
+    """Refuse an order (lambda) below 1.1 or above 1024, the range of stored curves."""
     if not ORDERS[0] <= order <= ORDERS[-1]:
         raise SpecError(
             f"the order is {decimal_text(order)}; allowed: {ORDERS[0]} to {ORDERS[-1]}", where="privacy.order"

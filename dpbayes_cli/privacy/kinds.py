@@ -72,13 +72,12 @@ class ApproximateDP(Guarantee):
         return PureDP(self.epsilon).rho
 
     def rdp(self, order: Decimal) -> Decimal:
-        """Return the Renyi divergence of the pure part; delta is charged separately."""
         return PureDP(self.epsilon).rdp(order)
 
 
 @dataclass(frozen=True)
 class BoundedRange(Guarantee):
-    """Bounded range, as of the exponential mechanism: ``parts`` draws, each with range epsilon / parts.
+    """Bounded range, the property of the exponential mechanism: ``parts`` draws, each of range epsilon / parts.
 
     Privacy: log P(A = a) / P(A' = a) varies by at most epsilon / parts over the outcomes a of one draw; together the
         draws are pure epsilon-DP. A part may also be an adaptive composition of choices, if its epsilon and its Renyi
@@ -106,16 +105,13 @@ class BoundedRange(Guarantee):
 
     @property
     def rho(self) -> Decimal:
-        """parts * (epsilon / parts)^2 / 8."""
         return _UP.divide(_UP.multiply(self.epsilon, self.epsilon), Decimal(8 * self.parts))
 
     def rdp(self, order: Decimal) -> Decimal:
-        """Return the smaller of the general bound and the stored curve."""
         part_epsilon = float(_UP.divide(self.epsilon, Decimal(self.parts)))
         return min(round_up(self.parts * bounded_range_rdp(part_epsilon, float(order))), _value_at(self.points, order))
 
     def serialize(self) -> dict[str, Any]:
-        """Return the stored form, in which ``points`` have the key ``curve``."""
         stored: dict[str, Any] = {"kind": self.kind, "epsilon": decimal_text(self.epsilon), "parts": str(self.parts)}
         return {**stored, "curve": _point_texts(self.points)} if self.points else stored
 
@@ -135,7 +131,6 @@ class ZeroConcentrated(Guarantee):
         check_rho(self.rho)
 
     def rdp(self, order: Decimal) -> Decimal:
-        """Return order * rho, in nats."""
         return _UP.multiply(order, self.rho)
 
     def statement(self, delta: Decimal) -> Statement:
@@ -148,7 +143,8 @@ class ZeroConcentrated(Guarantee):
 class GaussianDP(Guarantee):
     """mu-Gaussian differential privacy.
 
-    Privacy: telling neighbors apart is no easier than telling N(0, 1) from N(mu, 1); delta(epsilon) is exact.
+    Privacy: telling neighbors apart is no easier than telling N(0, 1) from N(mu, 1). The stated delta(epsilon) is
+        exact.
     Source: Dong, Roth and Su 2022, Corollary 2.13; order * mu^2 / 2 for Renyi divergences.
     """
 
@@ -160,19 +156,15 @@ class GaussianDP(Guarantee):
 
     @property
     def rho(self) -> Decimal:
-        """mu^2 / 2."""
         return _UP.divide(_UP.multiply(self.mu, self.mu), Decimal(2))
 
     def rdp(self, order: Decimal) -> Decimal:
-        """Return order * mu^2 / 2, in nats."""
         return _UP.multiply(order, self.rho)
 
     def statement(self, delta: Decimal) -> Statement:
-        """Return the exact statement, with epsilon rounded up."""
         return Statement(gaussian_epsilon(float(self.mu), delta), delta, "gdp")
 
     def delta_at(self, epsilon: Decimal) -> Decimal:
-        """Return the exact delta, rounded up."""
         return min(Decimal(1), round_up(gaussian_delta_above(float(self.mu), float(epsilon))))
 
 
@@ -206,7 +198,6 @@ class RenyiCurve(Guarantee):
         return _value_at(self.points, order)
 
     def serialize(self) -> dict[str, Any]:
-        """Return the stored form, in which ``points`` have the key ``curve``."""
         stored: dict[str, Any] = {"kind": self.kind, "curve": _point_texts(self.points)}
         return {**stored, "order_max": decimal_text(self.order_max)} if self.order_max.is_finite() else stored
 

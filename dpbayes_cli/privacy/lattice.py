@@ -1,10 +1,9 @@
-"""Exact draws of a vector of shares from the lattice {k / G : sum k = G, k_j >= least}.
+"""Exact draws of a probability vector from the lattice {k / G : sum k = G, k_j >= least}.
 
-The weight of a lattice point is the product of one positive number from each coordinate's table. Decimals have 38
-digits and unlimited exponents. Every operation is on positive numbers, with a relative error of 1e-37 even if they are
-tiny. Unlikely points therefore stay possible without an added constant, and a mode is found even if all weights are
-tiny. The law of a sum of coordinates is a convolution of tables. Coordinates are drawn one after the other, with
-probabilities exactly proportional to the decimals.
+The weight of a lattice point is the product of one positive number from each coordinate's table. The numbers are
+decimals of 38 digits with unlimited exponents. Each operation is on positive numbers and has a relative error of 1e-37,
+however small they are. So unlikely points stay possible without an added constant. The law of a sum of coordinates is a
+convolution of tables. Coordinates are drawn one after the other, with probabilities exactly proportional to decimals.
 """
 
 from __future__ import annotations
@@ -21,11 +20,11 @@ from operator import mul
 from dpbayes_cli.privacy.grid import EXACT
 
 WIDE = Context(prec=38, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=[InvalidOperation, DivisionByZero, Overflow])
-"""The arithmetic of tables and of their convolutions; the relative error of a sum or product of positive numbers is at
+"""The arithmetic of tables and of their convolutions: a sum or product of positive numbers has a relative error of at
 most 5e-38."""
 
 LATTICE_SLACK = Decimal("1e-20")
-"""Bound on what rounding adds to the log ratio of a point's probabilities under two data sets.
+"""Bound on how much rounding adds to the range of the log ratio of a point's probabilities under two data sets.
 
 With K <= 64 coordinates, each with at most 1024 possible counts, a convolution adds 1e3 rounding errors of 5e-38, so
 that a sum over coordinates has a relative error below 4e-33. A point's probability is a product of K quotients of such
@@ -34,18 +33,18 @@ is below 4e-30. Entries of tables have relative errors of 1e-37, and exponents u
 """
 
 _HEAD_DIGITS = 60
-"""Weights at most this many decimal digits below the largest become integers; a coin decides whether to draw a smaller
-weight."""
+"""A weight becomes an integer if it is at most this many decimal digits below the largest. A coin with the exact
+probability decides whether one of the smaller weights is drawn."""
 
 
 @dataclass(frozen=True)
 class SimplexLattice:
-    """A law on the simplex lattice, whose weights are products of table entries.
+    """A law on the lattice {k / G : sum k = G, k_j >= least}, with weights that are products of table entries.
 
     Attributes:
         resolution: G.
-        least: the smallest count of a coordinate.
-        tables: for each coordinate the positive weights of its counts from ``least`` on; all tables have the same
+        least: the smallest k_j.
+        tables: for each coordinate j the positive weights of k_j = least, least + 1, ...; all tables have the same
             length.
     """
 
@@ -54,7 +53,7 @@ class SimplexLattice:
     tables: tuple[tuple[Decimal, ...], ...]
 
     def draw(self, size: int) -> list[tuple[int, ...]]:
-        """Draw lattice points independently; the counts of each point add up to G."""
+        """Draw lattice points independently; each is a tuple of integers k_j that add up to G."""
         suffixes = self._suffixes()
         return [self._point(suffixes) for _ in range(size)]
 
@@ -72,7 +71,7 @@ class SimplexLattice:
         return self.resolution - self.least * len(self.tables)
 
     def _suffixes(self) -> list[list[Decimal]]:
-        """Return, for each coordinate, the weights of the sums of (count - ``least``) over all later coordinates."""
+        """Return, for each coordinate, the weights of the sum of (k_j - least) over all later coordinates."""
         free = self._free
         suffixes = [list(self.tables[-1][: free + 1])]
         with localcontext(WIDE):
@@ -82,7 +81,7 @@ class SimplexLattice:
         return suffixes[::-1]
 
     def _weights(self, place: int, suffix: Sequence[Decimal], rest: int) -> list[Decimal]:
-        """Return the weights of a coordinate's counts, given the total of it and all later coordinates."""
+        """Return the weights of one k_j, given the total of this coordinate and all later ones."""
         with localcontext(WIDE):
             return list(map(mul, self.tables[place], suffix[rest::-1]))
 
@@ -114,9 +113,9 @@ def share_table(
 def choose_index(weights: Sequence[Decimal]) -> int:
     """Choose an index with the operating system's randomness, exactly in proportion to positive decimals.
 
-    First a coin decides whether to choose among the indices whose weights are more than 60 digits below the largest;
-    the probability of the coin has a relative error of 1e-36, however small it is. Otherwise one of the other indices
-    is chosen, by integer weights.
+    First a coin decides whether to choose among the indices with very small weights, those more than 60 digits below
+    the largest. The coin's probability has a relative error of 1e-36, however small it is. Otherwise integer weights
+    decide among the other indices.
     """
     indices = list(range(len(weights)))
     while True:

@@ -1,4 +1,4 @@
-"""NumPy, imported at its first use: commands that compute nothing start without it."""
+"""NumPy, imported at its first use, so that commands without computations start faster."""
 
 from __future__ import annotations
 

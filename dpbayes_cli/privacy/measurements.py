@@ -1,4 +1,4 @@
-"""Noise laws with one scale, whose noise OpenDP draws and whose cost OpenDP's own privacy map proves.
+"""Noise laws with one scale; OpenDP draws the noise and proves its cost.
 
 The noise comes from OpenSSL's generator, which the operating system seeds; a forked process gets a new seed.
 """
@@ -20,8 +20,8 @@ from dpbayes_cli.privacy.lazy_numpy import np
 from dpbayes_cli.privacy.noise import NoiseLaw, check_scale, clamp_to_int64
 
 _AGREEMENT = Fraction(1, 10**9)
-"""By rounding, the cost that OpenDP proves may be lower than the planned cost by this relative amount; it must never be
-higher."""
+"""Because of rounding, the cost that OpenDP proves may be lower than the planned cost by this fraction. It must never
+be higher."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class OpenDPNoise(NoiseLaw):
     @classmethod
     @abstractmethod
     def real_scale(cls, sensitivity: int, target: Decimal) -> float:
-        """Return the scale at which the cost is the target in real arithmetic, up to rounding."""
+        """Return the scale at which the cost equals the target, up to rounding errors."""
 
     @abstractmethod
     def cost(self, sensitivity: int) -> Fraction:
@@ -75,7 +75,7 @@ class OpenDPNoise(NoiseLaw):
         return law
 
     def release(self, values: Sequence[int]) -> list[int]:
-        """Return an integer statistic, one integer per component, with independent exact noise on every component.
+        """Return an integer statistic with independent exact noise on every component.
 
         Privacy: the class of the law states the guarantee. OpenDP's vector measurement draws the noise on 64-bit
             integers; its result saturates at the ends of this type, which is post-processing.
@@ -85,27 +85,21 @@ class OpenDPNoise(NoiseLaw):
 
     @classmethod
     def parse(cls, scale: float, parameters: Mapping[str, Any]) -> Self:
-        """Return the law with this scale; there are no other parameters."""
         if parameters:
             raise ValueError(f"{cls.kind} noise has no parameters but its scale")
         return cls(scale)
 
     def largest_ratio(self, distance: int) -> float:
-        """Return the largest log ratio of probabilities over integers up to ``2 * distance``.
+        """Return the largest log ratio of P(z) and P(z - distance) over integers z up to ``2 * distance``.
 
-        Beyond these, the ratios of a Gaussian law grow without bound.
+        Beyond these integers, the ratios of a Gaussian law grow without bound.
         """
         ends = np.array([-distance, 0, distance, 2 * distance])
         return float((self.log_pmf(ends) - self.log_pmf(ends - distance)).max())
 
 
 def add_noise(measurement: Any, values: Sequence[int]) -> list[int]:
-    """Return values with the noise of a measurement.
-
-    Raises:
-        DpbayesError: no noise could be drawn, for example because the operating system gives no randomness; there is no
-            fallback.
-    """
+    """Return values with the noise of a measurement; raise ``DpbayesError`` if no noise can be drawn."""
     from opendp.mod import OpenDPException
 
     try:

@@ -1,7 +1,7 @@
 """Laws of integer noise. Inference uses a law's probabilities, plans use its cost, and releases use its draws.
 
-The payload of a release holds the law. Inference uses only methods that every law has, so that it depends neither on
-the kind of the law nor on the mechanism. A law is a file in ``privacy/laws`` and a line in ``core/registry.py``.
+A release stores the law of its noise. Inference uses only methods that every law has, so that it depends neither on the
+kind of the law nor on the mechanism. To add a law, add a file in ``privacy/laws`` and a line in ``core/registry.py``.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _UP = Context(prec=30, rounding=ROUND_CEILING)
 
 @dataclass(frozen=True)
 class Decay:
-    """The shape of a law with log P(z) = log P(0) - linear * |z| - quadratic * z^2, for which inference is faster."""
+    """The coefficients of a law with log P(z) = log P(0) - linear * |z| - quadratic * z^2; its inference is faster."""
 
     linear: float
     quadratic: float
@@ -64,7 +64,7 @@ class NoiseLaw(StepLaw, ABC):
 
     @abstractmethod
     def log_pmf(self, z: Integers) -> Floats:
-        """Return log P(noise = z), elementwise; for z between integers, any interpolation will do."""
+        """Return log P(noise = z), elementwise; between integers, a law may interpolate as it likes."""
 
     @abstractmethod
     def radius(self, nats: float) -> int:
@@ -76,12 +76,12 @@ class NoiseLaw(StepLaw, ABC):
 
     @abstractmethod
     def privacy(self, shifts: Sequence[Sequence[int]]) -> Guarantee:
-        """Return the cost of this noise for a statistic whose changes between neighbors are the given vectors."""
+        """Return the privacy cost of this noise, given the changes of the statistic between neighbors as vectors."""
 
     @classmethod
     @abstractmethod
     def parse(cls, scale: float, parameters: Mapping[str, Any]) -> Self:
-        """Return the law with this stored form.
+        """Return the law with this scale and these other parameters, as ``serialize`` stores them.
 
         Raises:
             ValueError: the scale or a parameter is invalid.
@@ -89,7 +89,7 @@ class NoiseLaw(StepLaw, ABC):
 
     @classmethod
     def examples(cls) -> tuple[Self, ...]:
-        """Return example laws of this kind for tests, with narrow and wide ones among them."""
+        """Return narrow and wide example laws of this kind, for tests."""
         return cls.parse(0.7, {}), cls.parse(4.5, {}), cls.parse(40.0, {})
 
     def serialize(self) -> dict[str, Any]:
@@ -103,7 +103,7 @@ class NoiseLaw(StepLaw, ABC):
 
     @property
     def grain(self) -> float:
-        """The distance over which probabilities change smoothly; sums over z may skip integers within it."""
+        """The distance over which probabilities change little, so that sums over z may skip integers within it."""
         return 1.0 if self.decay is None else self.scale
 
     @property
@@ -165,11 +165,7 @@ def clamp_to_int64(values: Sequence[int]) -> list[int]:
 
 
 def check_scale(scale: float) -> None:
-    """Refuse noise that is too large for 64-bit integers.
-
-    Raises:
-        SpecError: the scale is above ``LARGEST_SCALE``.
-    """
+    """Refuse noise of a scale above ``LARGEST_SCALE``, which 64-bit integers might not hold."""
     if scale > LARGEST_SCALE:
         raise SpecError(
             f"noise of scale {scale:.3g} is needed; at most {LARGEST_SCALE:g} can be drawn exactly",

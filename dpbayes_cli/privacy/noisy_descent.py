@@ -1,4 +1,4 @@
-"""The cost of noisy gradient descent with many steps, and the likelihood powers that a cost allows.
+"""The privacy cost of noisy gradient descent with many steps, and the likelihood powers that a cost allows.
 
 The potential is U(w) = beta sum_i l(w; x_i) + (tau / 2) |w|^2. D is the largest |grad U(w; X) - grad U(w; X')| over w
 and over neighbors X and X'. M is the smoothness of U, and tau is its strong convexity.
@@ -25,7 +25,7 @@ class Curvature:
     Attributes:
         slope: L, the largest gradient norm of one record's loss.
         smoothness: the largest curvature of the sum of losses of all records.
-        touched: the number of records whose gradients neighbors do not share, which is two if a record is replaced.
+        touched: the number of gradients in which neighbors differ, which is two if a record is replaced.
     """
 
     slope: float
@@ -44,16 +44,17 @@ class Curvature:
 def contraction_gap(step_size: float, tau: float, smoothness: float) -> float:
     """Return 1 - c, where c is the Lipschitz constant of w -> w - h grad U(w); positive for 0 < h < 2 / M.
 
-    Source: the map's derivative is I - h H with H between tau I and M I: c = max(|1 - h tau|, |1 - h M|), from which
-        1 - c = min(h tau, 2 - h M), without cancellation.
+    Source: the map's derivative is I - h H with H between tau I and M I, so c = max(|1 - h tau|, |1 - h M|). Hence 1 -
+        c = min(h tau, 2 - h M), which has no cancellation.
     """
     return min(step_size * tau, 2.0 - step_size * smoothness)
 
 
 def descent_mu(sensitivity: float, step_size: float, n_steps: int, tau: float, smoothness: float) -> float:
-    """Return the mu of Gaussian differential privacy for a release of the last iterate of a Langevin chain.
+    """Return the mu of Gaussian differential privacy for the release of a Langevin chain's last iterate.
 
-    The chain is w <- w - h grad U(w) + sqrt(2 h) N(0, I), with T steps from a public start.
+    The chain takes T steps w <- w - h grad U(w) + sqrt(2 h) N(0, I) from a public start. Here c is the Lipschitz
+    constant of w -> w - h grad U(w), and D, M and tau are as in the module.
 
     Privacy: mu^2 = (h D^2 / 2) (1 + c)(1 - c^T) / ((1 - c)(1 + c^T)), for every T, whether or not the chain has mixed.
         A single step has mu = h D / sqrt(2 h). The bound is attained if the gradients of neighbors differ by a constant
@@ -75,7 +76,7 @@ def descent_mu(sensitivity: float, step_size: float, n_steps: int, tau: float, s
 def mu_of_statement(epsilon: float, delta: float) -> float:
     """Return the largest mu for which mu-Gaussian differential privacy implies (epsilon, delta)-DP.
 
-    For a small mu the delta is a difference of nearly equal numbers, so that its error grows as 1 / mu.
+    For a small mu, delta is a difference of nearly equal numbers, and its relative error grows as 1 / mu.
     """
     high = 2.0 * math.sqrt(2.0 * (epsilon + 1.0)) + 10.0
 
@@ -102,7 +103,7 @@ def minami_delta(epsilon: float, power: float, slope: float, tau: float) -> floa
 
 
 def minami_corollary(epsilon: float, delta: float, slope: float, tau: float) -> float:
-    """Return the likelihood power of Minami's Corollary 8, which Theorem 7 does not imply for every epsilon.
+    """Return the likelihood power of Minami's Corollary 8; for large epsilon, Theorem 7 does not imply this corollary.
 
     Source: Minami et al. 2016, Corollary 8: beta = (epsilon / 2 L) sqrt(tau / (1 + 2 log(1 / delta))).
     """
@@ -126,9 +127,9 @@ def concentrated_precision(order: float, epsilon: float, slope: float, power: fl
 
 
 def certificate(width: int, tau: float, smoothness: float, gamma: float) -> tuple[float, int]:
-    """Return step size and number of steps for Langevin Monte Carlo within total-variation distance gamma.
+    """Return step size and number of steps at which Langevin Monte Carlo is within total variation gamma of its target.
 
-    The distance is between the last iterate and the target, for a start drawn from N(mode, I / M), which is not public.
+    The last iterate has this distance from the target if the start is drawn from N(mode, I / M), which is not public.
 
     Raises:
         ValueError: the dimension d is below 2, or gamma is not in (0, 1/2).

@@ -1,4 +1,4 @@
-"""Parities of bits: from overlapping tables to their Walsh coefficients, each counted once, and back.
+"""Parities of bits: the Walsh coefficients of overlapping tables, each counted once, and the tables rebuilt from them.
 
 A variable with r values is coded by b bits, as its code 0..r-1 in binary; larger codes are cells without records. A
 pattern gamma of bits is odd in a record x if <gamma, x> is odd. Let T_gamma be the number of records in which gamma is
@@ -31,11 +31,11 @@ def n_bits(size: int) -> int:
 
 @dataclass(frozen=True)
 class Parities:
-    """The patterns of bits that lie inside a family of variables, each attributed to the first family that contains it.
+    """The patterns of bits of all families of variables; each pattern belongs to the first family that contains it.
 
     A table has one axis per variable of its family, in order; a padded table has 2^b entries on each axis. A pattern is
-    an index into the padded tables of all families that contain its variables, 0 on the axes of the others. Patterns
-    with the same variables belong to the same family; the pattern 0 belongs to no family.
+    an index into the padded table of any family that contains its variables; the index is 0 on the axes of other
+    variables. Patterns with the same variables belong to the same family; the pattern 0 belongs to no family.
 
     Attributes:
         sizes: the number of values of each variable, at least 1.
@@ -107,7 +107,7 @@ class Parities:
         positions = []
         for family, shape, owner in zip(self.families, shapes, self.owners, strict=True):
             support = _supports(shape)
-            # The same pattern in the table of the family that owns it, whose axes may be in another order.
+            # the index of the pattern in the table of its owner, whose axes may be in another order
             axis_strides = np.array(
                 [[strides[j].get(v, 0) if j >= 0 else 0 for v in family] for j in owner.reshape(-1)]
             )
@@ -117,13 +117,13 @@ class Parities:
         return tuple(positions)
 
     def coefficients(self, tables: Sequence[Integers], *, signed: bool = False) -> Integers:
-        """Return the exact numbers that are released with noise, from exact tables of the same records.
+        """Return the exact coefficients that mechanisms release with noise, given exact tables of the same records.
 
         Returns:
             T of every pattern, family by family, shape (count,). If ``signed``, H_0, the number of counted records,
             followed by H of every pattern, shape (1 + count,).
 
-        Privacy: the result is exact and not yet private; ``parity_sensitivity`` computes its sensitivity.
+        Privacy: the result is exact and not private; ``parity_sensitivity`` computes its sensitivity.
         Source: H is the Walsh-Hadamard transform of the padded table, T = (H_0 - H) / 2.
         """
         parts = []
@@ -138,11 +138,11 @@ class Parities:
         return np.concatenate(parts)
 
     def tables(self, values: Integers | Floats, total: float | None, *, padded: bool = False) -> tuple[Floats, ...]:
-        """Return every family's table, rebuilt from the numbers of all patterns.
+        """Return every family's table, rebuilt from the coefficients of all patterns.
 
-        A padded table is the inverse transform of the coefficients of all patterns of the family's variables, also of
-        patterns that belong to another family. In noisy tables the cells of codes without a value are not zero. Margins
-        that tables share are equal only if these cells are kept.
+        A padded table is the inverse transform of the coefficients of all patterns of the family's variables, including
+        patterns that belong to another family. If the coefficients are noisy, the cells of codes without a value are
+        not zero. Only padded tables, which keep these cells, agree on the margins that they share.
 
         Args:
             values: T or H of every pattern, as ``coefficients`` returns them.
@@ -150,7 +150,7 @@ class Parities:
             padded: whether to keep the cells of codes without a value.
         """
         numbers = np.asarray(values, dtype=np.float64)
-        # Position -1, the last, is that of the pattern 0.
+        # the pattern 0 has position -1, which is the last
         signed = np.append(numbers[1:], numbers[0]) if total is None else np.append(total - 2.0 * numbers, total)
         tables = []
         for i, position in enumerate(self.positions):
@@ -160,7 +160,6 @@ class Parities:
 
 
 def _strides(shape: Sequence[int]) -> tuple[int, ...]:
-    """Return for each axis of a table the distance of adjacent entries in C order."""
     return tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
 
 
@@ -171,11 +170,7 @@ def _digits(shape: tuple[int, ...]) -> Integers:
 
 def _supports(shape: tuple[int, ...]) -> Integers:
     """Return for each cell of a padded table the set of axes with a code other than 0, as a flat index."""
-    return (_digits(shape) > 0) @ _powers(len(shape))
-
-
-def _powers(count: int) -> Integers:
-    return 1 << np.arange(count - 1, -1, -1, dtype=np.int64)
+    return (_digits(shape) > 0) @ (1 << np.arange(len(shape), dtype=np.int64)[::-1])
 
 
 def _walsh(vector: Any) -> Any:

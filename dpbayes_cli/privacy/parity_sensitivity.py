@@ -1,4 +1,4 @@
-"""The sensitivity of the parities of a set of tables: a maximum over the sets of variables that one record changes.
+"""The sensitivity of the parities of tables: a maximum over the sets of variables in which two records may differ.
 
 Let z be the variables in which two records differ, and d the bits in which they differ. The number of patterns that
 are odd in exactly one of the two records depends on z alone:
@@ -9,8 +9,8 @@ with m_v = 2^b - 1, and e_v = -1 for v in z, e_v = m_v for other v. The patterns
 A. Over these patterns the sum of (-1)^{<gamma, d>} is a product over v in A of sums over gamma_v != 0. If the codes of
 v are equal, the sum over gamma_v is m_v. Otherwise it is -1, because the sum over all gamma_v, 0 included, vanishes.
 
-Source: Barak et al. 2007 and Zhang, Rubinstein and Dimitrakakis 2016, Alg. 2, which charge for all patterns; the
-    maximum over z by bucket elimination, Dechter 1999, bounded by mini-buckets, Dechter and Rish 2003.
+Source: Barak et al. 2007 and Zhang, Rubinstein and Dimitrakakis 2016, Alg. 2, which charge for all patterns. The
+    maximum over z is computed by bucket elimination (Dechter 1999) or bounded by mini-buckets (Dechter and Rish 2003).
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ _LARGEST_BOUND = 12
 
 @dataclass(frozen=True)
 class ParitySensitivity:
-    """The largest L1 change of parities between neighbors, or a bound on it, and two records that come close.
+    """The largest L1 change of parities between neighbors, or an upper bound on it, and two records with a large
+    change.
 
     Attributes:
         value: an upper bound on the L1 change between neighbors.
@@ -58,15 +59,15 @@ class ParitySensitivity:
 
 
 def sensitivity_l1(parities: Parities, neighbors: Neighbors, *, complete: bool) -> ParitySensitivity:
-    """Return the L1 sensitivity of T, for complete records under replace-one, or otherwise of H including H_0.
+    """Return the L1 sensitivity of T if ``complete``, otherwise that of H including H_0; see ``parities`` for both.
 
     Privacy: let d be the bits in which a replaced record and its replacement differ. T_gamma changes by 1 if gamma is
         odd in d, and by 0 otherwise, so that T changes by at most max f. If a valid record replaces a valid record, H
         changes by at most 2 max f, and H_0 stays. If a valid record is added, removed or exchanged with a null record,
-        each number of H changes by 1, which makes |N| in all, where N is the set of all patterns, the pattern 0
-        included. If a variable has two values or more, |N| <= 2 max f. The reason is that every gamma != 0 is odd in
-        2^(B-1) of the 2^B - 1 patterns d != 0 of B bits, so that the mean of 2 f over d exceeds |N| - 1. Hence its
-        maximum, an integer, is at least |N|.
+        each of the numbers H changes by 1. Let N be the set of all patterns, the pattern 0 included: the L1 change is
+        |N|. If a variable has two values or more, |N| <= 2 max f. The reason is that every gamma != 0 is odd in 2^(B-1)
+        of the 2^B - 1 patterns d != 0 of B bits, so that the mean of 2 f over d exceeds |N| - 1. Hence its maximum, an
+        integer, is at least |N|.
     Source: design notes, Fourier domain; f as defined in this module.
     """
     nothing = (0,) * len(parities.sizes)
@@ -96,7 +97,7 @@ def maximize_odd_patterns(parities: Parities) -> ParitySensitivity:
     elimination = min_fill_elimination(len(parities.sizes), scopes, LARGEST_EXACT - 1)
     complete = len(elimination.order) == len(parities.sizes)
     order = [*elimination.order, *sorted(varying.difference(elimination.order))]
-    # The table of a single family exists already, however large.
+    # a sum may be as large as the table of one family, which exists anyway
     room = max(LARGEST_EXACT if complete else _LARGEST_BOUND, *map(len, scopes), 0)
     rank = {v: place for place, v in enumerate(order)}
     value, changed = _maximize([_sort_axes(factor, rank) for factor in factors], order, room)
@@ -106,7 +107,7 @@ def maximize_odd_patterns(parities: Parities) -> ParitySensitivity:
 
 
 def _family_factor(parities: Parities, i: int) -> Factor:
-    """Return the part of f from patterns of family i, as a table; an index is 1 on the axes of differing variables."""
+    """Return the terms of f from the patterns of family i, as a table over z: axis v has index 1 if v is in z."""
     family = parities.families[i]
     table = (parities.owners[i] == i).astype(np.int64)
     for axis in range(len(family)):
@@ -125,7 +126,7 @@ def _sort_axes(factor: Factor, rank: dict[int, int]) -> Factor:
 
 
 def _maximize(factors: Sequence[Factor], order: Sequence[int], room: int) -> tuple[int, set[int]]:
-    """Return an upper bound on the sum of the factors, and the variables that are 1 where it is attained or nearly.
+    """Return an upper bound on the sum of the factors, and the variables that are 1 at a point where the sum is large.
 
     Factors are tables over variables in the order of elimination, shape (2, .., 2); a sum of factors has at most
     ``room`` variables.
@@ -149,7 +150,7 @@ def _maximize(factors: Sequence[Factor], order: Sequence[int], room: int) -> tup
                 start=np.zeros((2,) * len(scope), dtype=np.int64),
             )
             gain = joined[1] - joined[0]
-            # With a single group only the sign matters, which takes an eighth of the space.
+            # if there is one group, only the sign matters, and it takes an eighth of the memory
             gains[v].append((scope[1:], np.sign(gain).astype(np.int8) if len(groups) == 1 else gain))
             message = joined.max(axis=0)
             if len(scope) > 1:
@@ -164,7 +165,6 @@ def _maximize(factors: Sequence[Factor], order: Sequence[int], room: int) -> tup
 
 
 def _pack(factors: list[Factor], room: int) -> list[list[Factor]]:
-    """Return the factors in groups with at most ``room`` variables each, large factors first."""
     groups: list[tuple[set[int], list[Factor]]] = []
     for factor in sorted(factors, key=lambda candidate: (-len(candidate[0]), candidate[0])):
         for variables, group in groups:

@@ -1,8 +1,8 @@
-"""Permute-and-flip on exact integer weights: visit cells in random order, and keep the first whose coin shows heads.
+"""Permute-and-flip on exact integer weights: visit cells in random order until the coin of a cell shows heads.
 
-The coin of cell i shows heads with probability W_i / max W, a quotient of integers. The exponential mechanism does the
-same, except that a cell whose coin showed tails may be visited again. So on a fine grid the two mechanisms have almost
-equal laws.
+The coin of cell i, which has weight W_i, shows heads with probability W_i / max W, a quotient of integers. The
+exponential mechanism does the same, except that a cell whose coin showed tails may be visited again. So on a fine grid
+the two mechanisms have almost equal laws.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ class FlipWeights:
 
     Weights are evaluated on demand; cells outside ``near`` have the weight c = ``MIN_WEIGHT``.
 
-    Privacy: let s and s' be the scores under two neighbors, let r be the largest minus the smallest s'_i - s_i over the
-        cells i, and let u_i = exp(s_i - max s). The quotients u'_i / u_i vary over the cells by a factor of at most
-        exp(r). Because one cell has u_i = 1 and one cell has u'_i = 1, the interval of these quotients contains one.
-        The constant c moves each quotient towards one. Flooring changes log W_i by less than -ln(1 - 1 / c) < 8.7e-19,
-        and decimals change it by less than 1e-40. So log W'_i - log W_i varies by at most r + ``GRID_SLACK``.
+    Privacy: let s and s' be the scores under two neighbors, and u_i = exp(s_i - max s). Let r be the range of s'_i -
+        s_i over the cells i. The quotients u'_i / u_i vary over the cells by a factor of at most exp(r). Because one
+        cell has u_i = 1 and one cell has u'_i = 1, the interval of these quotients contains one. The constant c moves
+        each quotient towards one. Flooring changes log W_i by less than -ln(1 - 1 / c) < 8.7e-19, and decimals change
+        it by less than 1e-40. So log W'_i - log W_i varies by at most r + ``GRID_SLACK``.
     Source: McKenna and Sheldon 2020, Algorithm 1 (with real scores); design notes, sampling in finite precision.
 
     Attributes:

@@ -39,7 +39,7 @@ from dpbayes_cli.privacy.grid import EXACT
 
 @dataclass(frozen=True)
 class _GammaFamily(ConjugateFamily):
-    """Numbers in [0, bound] with a Gamma(shape, rate) prior; a subclass adds their sum to one of the parameters."""
+    """Numbers in [0, bound] with a Gamma(shape, rate) prior; their sum adds to the shape or to the rate."""
 
     shape: float
     rate: float
@@ -48,16 +48,14 @@ class _GammaFamily(ConjugateFamily):
 
     @abstractmethod
     def gains(self, total: Fraction) -> tuple[Fraction, Fraction]:
-        """Return what records with this total add to the shape and to the rate, at a likelihood power of one."""
+        """Return how much records with this sum add to the shape and to the rate, at a likelihood power of one."""
 
     def draw(self, sums: Sequence[Fraction], r: float, m: float, size: int) -> list[tuple[float, ...]]:
-        """Draw the rate on a grid of its logarithm."""
         of_shape, of_rate = self.gains(sums[0])
         law = LogGamma(prior_plus_data(self.shape, m, r, of_shape), prior_plus_data(self.rate, m, r, of_rate))
         return [(math.exp(y),) for y in self.lattice(r, m).draw(law, size)]
 
     def moments(self, sums: Sequence[Fraction], r: float, m: float) -> tuple[float, float]:
-        """Return the mean and standard deviation of the Gamma posterior."""
         of_shape, of_rate = map(float, self.gains(sums[0]))
         shape, rate = self.shape / m + r * of_shape, self.rate / m + r * of_rate
         return shape / rate, math.sqrt(shape) / rate
@@ -67,29 +65,25 @@ class _GammaFamily(ConjugateFamily):
 class GammaShapeFamily(_GammaFamily):
     """Poisson counts x in [0, bound] with a Gamma(shape, rate) prior; sum x adds to the shape, n adds to the rate.
 
-    Privacy: the divergence grows with |x - x'|, so that x and x' are 0 and bound. It falls with the sum of the other
-        records, so that this sum is zero. Then the divergence is the larger of ``gain_term`` and ``loss_term`` at shape
-        / m, with r * bound in place of r.
+    Privacy: the divergence grows with |x - x'|, so in the worst case x and x' are 0 and bound. It falls with the sum of
+        the other records, which is zero in the worst case. There the divergence is the larger of ``gain_term`` and
+        ``loss_term`` at shape / m, with r * bound in place of r.
     Source: Geumlek et al. 2017, sec. 3.2; design notes, complete gamma-Poisson.
     """
 
     def gains(self, total: Fraction) -> tuple[Fraction, Fraction]:
-        """Return the total and n."""
         return total, Fraction(self.n)
 
     def order_max(self, r: float, m: float) -> float:
-        """Return 1 + shape / (r m bound)."""
         return 1.0 + self.shape / (m * r * self.bound)
 
     def divergence(self, order: float, r: float, m: float) -> float:
-        """Return the larger divergence of both directions between neighbors, at the smallest shape."""
         if order >= self.order_max(r, m):
             return math.inf
         a, shift = self.shape / m, r * self.bound
         return max(gain_term(a, order, shift), loss_term(a, order, shift))
 
     def lattice(self, r: float, m: float) -> Lattice:
-        """Return a lattice of logarithms."""
         least, most, rate = self.shape / m, self.shape / m + r * self.n * self.bound, self.rate / m + r * self.n
         spacing = spacing_for(1.0 / math.sqrt(most + min(LARGEST_ORDER, self.order_max(r, m)) * r * self.bound))
         return Lattice(*log_gamma_ends(least, most, rate, rate), spacing, least)
@@ -106,15 +100,12 @@ class GammaRateFamily(_GammaFamily):
     """
 
     def gains(self, total: Fraction) -> tuple[Fraction, Fraction]:
-        """Return n and the total."""
         return Fraction(self.n), total
 
     def order_max(self, r: float, m: float) -> float:
-        """Return 1 + rate / (r m bound)."""
         return 1.0 + self.rate / (m * r * self.bound)
 
     def divergence(self, order: float, r: float, m: float) -> float:
-        """Return the larger divergence of both directions between neighbors, at the smallest rate."""
         if order >= self.order_max(r, m):
             return math.inf
         k, b, shift = self.shape / m + r * self.n, self.rate / m, r * self.bound
@@ -129,7 +120,6 @@ class GammaRateFamily(_GammaFamily):
         return max(of_ratio(shift / b), of_ratio(-shift / (b + shift)))
 
     def lattice(self, r: float, m: float) -> Lattice:
-        """Return a lattice of logarithms."""
         shape, rate = self.shape / m + r * self.n, self.rate / m
         ends = log_gamma_ends(shape, shape, rate, rate + r * self.n * self.bound)
         return Lattice(*ends, spacing_for(1.0 / math.sqrt(shape)), shape)
@@ -143,9 +133,9 @@ class BetaFailuresFamily(ConjugateFamily):
 
     Privacy: if the first shape is A, the log-partition of the second shape b is F(b) = log G(b) - log G(A + b), so that
         the divergence D is ``gain_term`` or ``loss_term`` at b, minus the same term at A + b. F is convex, so that D
-        grows with |x - x'|, and x and x' are 0 and bound. F' is concave (its second derivative is psi_2(b) - psi_2(A +
-        b) < 0), and the middle one of the three arguments of F in D is their weighted mean. So D does not grow with b,
-        and is largest if the sum of the other records is zero.
+        grows with |x - x'|, and in the worst case x and x' are 0 and bound. F' is concave (its second derivative is
+        psi_2(b) - psi_2(A + b) < 0), and the middle one of the three arguments of F in D is their weighted mean. So D
+        does not grow with b, and is largest if the sum of the other records is zero.
     Source: Geumlek, Song and Chaudhuri 2017, Theorem 15 (Beta posteriors); lambda* = 1 + beta / (r m bound).
     """
 
@@ -156,14 +146,12 @@ class BetaFailuresFamily(ConjugateFamily):
     n: int
 
     def order_max(self, r: float, m: float) -> float:
-        """Return 1 + beta / (r m bound)."""
         return 1.0 + self.beta / (m * r * self.bound)
 
     def _first(self, r: float, m: float) -> float:
         return self.alpha / m + r * self.successes * self.n
 
     def divergence(self, order: float, r: float, m: float) -> float:
-        """Return the larger divergence of both directions between neighbors, at the smallest second shape."""
         if order >= self.order_max(r, m):
             return math.inf
         b, shift = self.beta / m, r * self.bound
@@ -171,18 +159,15 @@ class BetaFailuresFamily(ConjugateFamily):
         return max(term(b, order, shift) - term(total, order, shift, at_least=True) for term in (gain_term, loss_term))
 
     def lattice(self, r: float, m: float) -> Lattice:
-        """Return a lattice of logits."""
         a, b = self._first(r, m), self.beta / m
         return logit_lattice(min(a, b), a + b + r * self.n * self.bound, r * self.bound, self.order_max(r, m))
 
     def draw(self, sums: Sequence[Fraction], r: float, m: float, size: int) -> list[tuple[float, ...]]:
-        """Draw the probability on a grid of its logit."""
         a = prior_plus_data(self.alpha, m, r, Fraction(self.successes) * self.n)
         law = LogitBeta(a, prior_plus_data(self.beta, m, r, sums[0]))
         return [(expit(y),) for y in self.lattice(r, m).draw(law, size)]
 
     def moments(self, sums: Sequence[Fraction], r: float, m: float) -> tuple[float, float]:
-        """Return the mean and standard deviation of the Beta posterior."""
         a, b = self._first(r, m), self.beta / m + r * float(sums[0])
         return a / (a + b), math.sqrt(a * b / (a + b + 1.0)) / (a + b)
 
@@ -204,20 +189,17 @@ class NormalFamily(ConjugateFamily):
     n: int
 
     def order_max(self, r: float, m: float) -> float:
-        """Return infinity: the divergence is finite at every order."""
         return math.inf
 
     def _posterior_variance(self, r: float, m: float) -> float:
         return 1.0 / (1.0 / (m * self.prior_variance) + r * self.n / self.variance)
 
     def divergence(self, order: float, r: float, m: float) -> float:
-        """Return order * shift^2 / (2 v)."""
         v = self._posterior_variance(r, m)
         shift = r * (self.upper - self.lower) * v / self.variance
         return order * shift * shift / (2.0 * v)
 
     def lattice(self, r: float, m: float) -> Lattice:
-        """Return a lattice of means."""
         v = self._posterior_variance(r, m)
         prior, weight = self.mean / (m * self.prior_variance), r * self.n / self.variance
         ends = [v * (prior + weight * end) for end in (self.lower, self.upper)]
@@ -232,7 +214,6 @@ class NormalFamily(ConjugateFamily):
         return Lattice(low, high, spacing, 1.0 / math.sqrt(v))
 
     def draw(self, sums: Sequence[Fraction], r: float, m: float, size: int) -> list[tuple[float, ...]]:
-        """Draw the mean on a grid."""
         with localcontext(EXACT):
             weight = Decimal(r) / Decimal(self.variance)
             prior = 1 / (Decimal(m) * Decimal(self.prior_variance))
@@ -241,6 +222,5 @@ class NormalFamily(ConjugateFamily):
         return [(y,) for y in self.lattice(r, m).draw(NormalCoordinate(mean, variance), size)]
 
     def moments(self, sums: Sequence[Fraction], r: float, m: float) -> tuple[float, float]:
-        """Return the mean and standard deviation of the normal posterior."""
         v = self._posterior_variance(r, m)
         return v * (self.mean / (m * self.prior_variance) + r * float(sums[0]) / self.variance), math.sqrt(v)

@@ -1,4 +1,4 @@
-"""Exact draws of rounded normal numbers, with the operating system's randomness."""
+"""Exact draws of normal numbers rounded to integers, with the operating system's randomness."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 _BITS = 64
 _MIN_BATCH = 1 << 10
 _PROPOSALS_PER_NUMBER = 1.4
-"""The number of proposals for each requested number; a proposal is accepted with probability 0.76."""
+"""The number of proposals that are made for each requested number; each is accepted with probability 0.76."""
 LOG_ERROR = 2.0**-49
 """Bound on the error of a logarithm x of a rounded number in double precision, relative to 1 + x."""
 
 
 class RoundedNormals:
-    """Draws of round(scale * N), as floats, for independent standard normal N; 1 <= scale, far below 2^53.
+    """Draws of round(scale * N) as floats, where N is standard normal and 1 <= scale << 2^53.
 
     Privacy: the law is exactly that of rounded normal numbers: every whole number is possible, whatever its size.
-        Double precision decides only if neither its error (``LOG_ERROR``) nor the bits not yet drawn can change the
-        decision; otherwise more bits are drawn, and decimals with enough digits decide. The assumption is that the
-        error of logarithms in double precision is at most ``LOG_ERROR``, 8 times the error of correct rounding.
+        Double precision decides only if neither its error nor bits not yet drawn can change the decision. Otherwise
+        more bits are drawn, and decimals with enough digits decide. It is assumed that logarithms in double precision
+        have errors of at most ``LOG_ERROR``, 8 times the error of correct rounding.
     Source: von Neumann 1951: an exponential number x is kept if another one exceeds (x - 1)^2 / 2; the kept numbers
         have a density proportional to exp(-x^2 / 2). Karney 2016 (exact sampling by bits that are drawn as needed).
     """
@@ -65,10 +65,10 @@ def accepted_normals(first: Words, second: Words, scale: float) -> Floats:
 
 
 def decide_in_floats(first: Words, second: Words, scale: float, bits: int = _BITS) -> tuple[Flags, Flags, Floats]:
-    """Return which proposals are accepted, which ones double precision cannot decide, and the rounded numbers.
+    """Return masks of the accepted and of the undecided proposals, and the rounded numbers of all proposals.
 
-    A word w of b bits stands for a uniform u in [w / 2^b, (w + 1) / 2^b), of which more bits can be drawn; -log u is
-    within 1 / (2 w) of its value at the middle of this interval.
+    A word w of b bits stands for a uniform u in [w / 2^b, (w + 1) / 2^b), whose further bits are not yet drawn. In this
+    interval -log u differs by less than 1 / (2 w) from its value at the middle.
     """
     with np.errstate(divide="ignore"):
         size, error = _exponential(first, bits)
@@ -119,8 +119,8 @@ def _decide_exactly(first: int, second: int, scale: float, bits: int) -> tuple[i
 def _log_bounds(word: int, bits: int) -> tuple[Decimal, Decimal]:
     """Return bounds on -log u for u in [word / 2^bits, (word + 1) / 2^bits).
 
-    They are at most 1 / word apart, up to rounding. The logarithm is correctly rounded to enough digits that all
-    rounding here adds up to less than a thousandth of a bit.
+    They are at most 1 / word apart, up to rounding. The logarithm is correctly rounded to so many digits that all
+    rounding errors here add up to less than a thousandth of the last bit.
     """
     slack = Decimal(10) ** -(bits // 3 + 2)
     low = -(Decimal(word + 1) / 2**bits).ln() - slack

@@ -1,4 +1,4 @@
-"""The interface of the law of a plan's step, which adds noise, draws parameters, runs a chain or chooses bounds."""
+"""The interface of the laws in a plan: each adds noise, draws parameters, runs a chain or chooses bounds."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from typing import ClassVar, Self
 
 
 class StepLaw:
-    """The calibrated law of one step of a plan; its users ask what it can do, never which class it is."""
+    """The calibrated law of one step in a plan; callers ask for its capabilities, never for its class."""
 
     adds_noise: ClassVar[bool] = False
     """Whether the law adds integer noise to a statistic; otherwise it draws parameters or bounds."""
     has_moments: ClassVar[bool] = False
     """Whether a plan can state the moments of draws from the law."""
     slow_moments: ClassVar[bool] = False
-    """Whether the computation of moments takes seconds, so that plans compute only few."""
+    """Whether computing the moments takes seconds, so that a plan computes few of them."""
     draws_exactly: ClassVar[bool] = True
-    """Whether draws follow the stated law exactly, rather than as the limit of a chain."""
+    """Whether draws follow the stated law exactly; the draws of a chain only converge to it."""
     draws_at_once: ClassVar[bool] = False
-    """Whether one call can return many independent draws at a lower cost in time than many calls."""
+    """Whether one call for many independent draws is faster than many calls."""
     can_be_dictated: ClassVar[bool] = True
     """Whether an audit can dictate the outcomes of all random choices and all noise of the law."""
 
@@ -29,7 +29,7 @@ class StepLaw:
 
     @property
     def has_normal_approximation(self) -> bool:
-        """Whether a normal law is known that approximates the draws, so that a plan runs no chain."""
+        """Whether a plan can approximate the draws by a known normal law instead of running a chain."""
         return False
 
     @property
@@ -39,13 +39,13 @@ class StepLaw:
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """The assumptions that this law's guarantee needs in addition to those of every guarantee, one text each."""
+        """The assumptions of this law's guarantee beyond those of every guarantee, one text each."""
         return ()
 
     def is_possible(self, draw: Sequence[float]) -> bool | None:
-        """Return whether some data set makes this law release a given finite draw; None if this is not known."""
+        """Return whether at least one data set lets this law release a finite draw; None if this is not known."""
         return None
 
     def coarsened(self) -> Self:
-        """Return a law of the same cost for audits; if this law's grid is very large, its grid has fewer points."""
+        """Return a law of the same cost for audits, which has a coarser grid if this law's grid is very large."""
         return self

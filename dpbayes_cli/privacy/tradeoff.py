@@ -15,7 +15,7 @@ _N_EPSILONS = 200
 
 @dataclass(frozen=True)
 class Tradeoff:
-    """The (epsilon, delta) statements that follow from one guarantee, as floats.
+    """All (epsilon, delta) statements that one guarantee implies, in floats.
 
     Privacy: every number is an upper bound on the privacy loss of the guarantee's mechanism, up to the rounding of
         floats. No charge and no release depends on these numbers.
@@ -75,7 +75,7 @@ class Tradeoff:
         return best
 
     def epsilons(self, count: int) -> list[float]:
-        """Return evenly spaced epsilons from 0 to the epsilon at a negligible delta; only 0 if that is infinite."""
+        """Return evenly spaced epsilons from 0 to the epsilon at a negligible delta; only 0 if it is infinite."""
         largest = float(self.guarantee.epsilon)
         if not math.isfinite(largest):
             largest = float(self.guarantee.epsilon_at(Decimal(repr(_NEGLIGIBLE_DELTA))))

@@ -136,7 +136,7 @@ def test_a_plan_states_the_calibrated_parameters() -> None:
     assert any("is large" in warning for warning in long.warnings)
 
 
-def test_the_largest_likelihood_power_that_fits_is_found() -> None:
+def test_the_largest_likelihood_power_is_found_or_a_stated_one_raises_the_precision() -> None:
     plan = planned(mu="0.5", n_steps=300)
     chain = require_type(plan.final_step.law, Langevin)
     assert float(plan.guarantee.mu) > 0.5 * (1.0 - 1e-8)
@@ -145,9 +145,6 @@ def test_the_largest_likelihood_power_that_fits_is_found() -> None:
     assert untempered.parameters["likelihood_power"] == 1.0
     assert float(untempered.guarantee.mu) < 100.0
     assert untempered.parameters["tau"] == 1.0
-
-
-def test_a_stated_likelihood_power_raises_the_precision() -> None:
     chain = require_type(planned(mu="0.5", likelihood_power=0.5).final_step.law, Langevin)
     assert chain.likelihood_power == 0.5
     assert chain.tau > 1.0
@@ -156,9 +153,8 @@ def test_a_stated_likelihood_power_raises_the_precision() -> None:
 
 def test_k_draws_cost_the_root_of_k() -> None:
     one, nine = planned(mu="0.2"), planned(mu="0.6", draws=9)
-    assert nine.parameters["likelihood_power"] == pytest.approx(
-        one.parameters["likelihood_power"], rel=1e-3
-    )  # horizons differ a little
+    power = one.parameters["likelihood_power"]
+    assert nine.parameters["likelihood_power"] == pytest.approx(power, rel=1e-3)  # horizons differ a little
     each = require_type(nine.final_step.law, Langevin)
     again = planned("rdp-direct", n_steps=each.n_steps)
     many = planned("rdp-direct", n_steps=each.n_steps, draws=9)
@@ -236,9 +232,7 @@ def test_a_long_step_that_costs_more_than_an_exact_draw_is_refused_by_the_papers
     step_size = 1.999 / fine.parameters["smoothness"]
     with pytest.raises(SpecError, match="would cost more than epsilon"):
         planned("rdp-diffuse", epsilon="0.1", step_size=step_size)
-    assert (
-        float(planned(mu="0.3", step_size=step_size).guarantee.mu) <= 0.3
-    )  # where the chain itself is priced it is not
+    assert float(planned(mu="0.3", step_size=step_size).guarantee.mu) <= 0.3  # the chain's own price allows it
 
 
 def test_a_public_limit_replaces_a_private_number_of_records() -> None:

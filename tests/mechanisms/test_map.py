@@ -260,9 +260,3 @@ def test_a_lattice_that_cannot_be_enumerated_is_refused_with_the_alternative() -
         plan_of(Map(), model, **request)
     assert "--selection exponential" in str(refused.value.hint)
     plan_of(Map(), model, **{**request, "selection": "exponential"})
-
-
-def test_estimates_are_points_of_the_cover() -> None:
-    sampler = require_type(plan_of(Map(), COIN, COMPLETE, Decimal(1), n_records=10).steps[0].law, GridEstimate)
-    cells = sampler.law.cells.tolist()
-    assert all(min(abs(x - cell) for cell in cells) < 1e-12 for (x,) in sampler.draw([4], 5))

@@ -139,20 +139,6 @@ def test_renyi_conversion_agrees_with_dp_accounting(rho: str, delta: str) -> Non
     assert ZeroConcentrated(Decimal(rho)).epsilon_at(Decimal(delta)) <= ours
 
 
-@pytest.mark.parametrize("epsilon", [0.01, 0.5, 2.0, 8.0])
-@pytest.mark.parametrize("mu", ["0.01", "0.3", "1", "4"])
-def test_gaussian_privacy_is_exact(mu: str, epsilon: float) -> None:
-    with mpmath.workdps(50):
-        m, e = mpmath.mpf(mu), mpmath.mpf(epsilon)
-        exact = mpmath.ncdf(-e / m + m / 2) - mpmath.exp(e) * mpmath.ncdf(-e / m - m / 2)
-    ours = GaussianDP(Decimal(mu)).delta_at(Decimal(epsilon))
-    if exact > 1e-300:
-        assert float(ours) == pytest.approx(float(exact), rel=1e-9)
-        assert mpmath.mpf(str(ours)) >= exact
-    if 1e-25 < exact < 0.5:
-        assert float(GaussianDP(Decimal(mu)).epsilon_at(ours)) == pytest.approx(epsilon, rel=1e-6)
-
-
 def exact_gaussian_delta(mu: Decimal, epsilon: Decimal) -> Any:
     m, e = mpmath.mpf(str(mu)), mpmath.mpf(str(epsilon))
     return mpmath.ncdf(-e / m + m / 2) - mpmath.exp(e) * mpmath.ncdf(-e / m - m / 2)

@@ -16,9 +16,8 @@ from dpbayes_cli.core.stored_noise import parse_noise
 from dpbayes_cli.privacy.laws import discrete_laplace
 from dpbayes_cli.privacy.laws.discrete_gaussian import DiscreteGaussian
 from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
-from tests.statistical import FALSE_FAIL, assert_means, chi_square_p_value
+from tests.statistical import assert_means
 
-DRAWS = 40_000
 LAWS = [DiscreteLaplace(3.0), DiscreteGaussian(3.0)]
 
 
@@ -36,14 +35,6 @@ def test_the_pmf_is_that_of_the_discrete_laplace_law(scale: float) -> None:
             exact = mpmath.log((1 - ratio) / (1 + ratio)) - abs(z) / mpmath.mpf(scale)
             assert float(law.log_pmf(np.array([z]))[0]) == pytest.approx(float(exact), rel=1e-12)
         assert law.variance == pytest.approx(float(2 * ratio / (1 - ratio) ** 2), rel=1e-9)
-
-
-@pytest.mark.parametrize("law", [DiscreteLaplace, DiscreteGaussian])
-def test_noise_of_another_scale_is_caught(law: type[DiscreteLaplace | DiscreteGaussian]) -> None:
-    """The chi-square test would reject noise that is 30 % off (false-pass far below 1e-9)."""
-    claimed, drawn = law(4.0), law(2.8)
-    p_value = chi_square_p_value(drawn.release([0] * DRAWS), *law_on(claimed, claimed.radius(12)))
-    assert p_value < FALSE_FAIL
 
 
 @pytest.mark.parametrize("law", LAWS)

@@ -64,7 +64,6 @@ class Law:
     kinks: tuple[float, ...] = ()
 
     def moved(self, w: Floats) -> Floats:
-        """Return w - h grad U(w)."""
         drift = self.tau * w
         for x, y in self.records:
             drift = drift + self.likelihood_power * x * self.loss.slope(x * w, np.asarray(y))
@@ -72,12 +71,10 @@ class Law:
 
     @property
     def sd(self) -> float:
-        """The scale of one step's noise."""
         return math.sqrt(2.0 * self.step_size) * self.scale
 
     @cached_property
     def nodes(self) -> tuple[Floats, Floats]:
-        """Nodes and weights of the quadrature."""
         inner = [k for k in self.kinks if -self.reach < k < self.reach]
         edges = sorted({-self.reach, self.reach, *inner})
         at, weights = leggauss(_ORDER)
@@ -107,8 +104,6 @@ class Law:
 
 @dataclass(frozen=True)
 class Case:
-    """A loss, neighbors, a potential and a chain."""
-
     loss: Loss
     one: Records
     other: Records
@@ -125,17 +120,14 @@ class Case:
 
     @property
     def smoothness(self) -> float:
-        """M."""
         return self.curvature.potential_smoothness(self.likelihood_power, self.tau)
 
     @property
     def step_size(self) -> float:
-        """The step, a share of the longest."""
         return self.far * 2.0 / self.smoothness
 
     @property
     def mu(self) -> float:
-        """The charged cost."""
         d = self.curvature.gradient_sensitivity(self.likelihood_power)
         return descent_mu(d, self.step_size, self.n_steps, self.tau, self.smoothness)
 
@@ -164,7 +156,6 @@ class Case:
     def laws(
         self, *, longer: float = 1.0, quieter: float = 1.0, starts: tuple[float, float] = (0.0, 0.0)
     ) -> tuple[Law, Law]:
-        """Return the laws of both chains."""
         step_size = self.step_size * longer
         gap = max(min(contraction_gap(step_size, self.tau, self.smoothness), 1.0), 1.0 / self.n_steps)
         wide = math.sqrt(2.0 * step_size) * 9.0 / math.sqrt(gap)
@@ -177,7 +168,6 @@ class Case:
         return one, other
 
     def limits(self, law: Law) -> Floats:
-        """Return the ends of the cells."""
         return np.linspace(-law.reach, law.reach, _CELLS)
 
 

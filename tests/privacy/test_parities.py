@@ -22,16 +22,11 @@ def pattern(parities: Parities, i: int, member: int) -> frozenset[tuple[int, int
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_every_pattern_is_attributed_once(name: str) -> None:
+def test_every_pattern_is_attributed_once_to_the_first_family_that_has_its_variables(name: str) -> None:
     parities = Parities(*NETWORKS[name])
     listed = [pattern(parities, i, int(each)) for i, members in enumerate(parities.members) for each in members]
     assert len(listed) == len(set(listed)) == parities.count
     assert set(listed) == patterns(*NETWORKS[name])
-
-
-@pytest.mark.parametrize("name", NETWORKS)
-def test_a_set_of_variables_goes_to_the_first_family_that_has_it(name: str) -> None:
-    parities = Parities(*NETWORKS[name])
     for i, members in enumerate(parities.members):
         for member in members:
             variables = {v for v, _ in pattern(parities, i, int(member))}

@@ -1,1 +1,1 @@
-"""Exact draws and private chains, and what they cost. No file here names a mechanism or a model."""
+"""Exact draws and private chains, with their privacy costs. No file here names a mechanism or a model."""

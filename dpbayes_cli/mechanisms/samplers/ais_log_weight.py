@@ -1,9 +1,9 @@
 """Annealed importance sampling: the log importance weight of a chain, released with noise at its own cost.
 
-Let a chain start from the prior and rise through the powers T_1 < ... < T_m of the likelihood L. Its weight is the
+A chain starts from the prior and raises the power of the likelihood L in steps T_1 < ... < T_m. Its weight is the
 product over t of L(x_t)^(T_t - T_(t-1)), where x_t is the point before the sweeps at T_t, and T_0 = 0. The mean weight
 is the prior mean of the likelihood to the power T_m (the evidence if T_m = 1). The points are public, but the
-likelihood depends on the data: so noise is added to the log weight.
+likelihood depends on the data, so the log weight needs noise.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class NoisyLogWeight:
 
     Attributes:
         law: the noise law, in units of the grid.
-        shift: the number of low bits that rounding down drops.
+        shift: the number of low bits that rounding down removes.
         bits: the number of fractional bits that remain.
     """
 
@@ -56,10 +56,8 @@ class NoisyLogWeight:
 
 
 def noisy_log_weight(increments: Sequence[Integers], bits: int, epsilon: Decimal) -> NoisyLogWeight:
-    """Return the noise law for tables of increments in units of 2^-bits nats, one table per rise and feature.
-
-    Raises:
-        SpecError: epsilon is so small that the noise exceeds 64-bit integers.
+    """Return the noise law, given a table of increments in units of 2^-bits nats for each rise of the power and
+    feature.
     """
     shift = max(0, bits - _GRID_BITS)
     largest = sum(int(table.max() - table.min()) for table in increments)
@@ -67,11 +65,7 @@ def noisy_log_weight(increments: Sequence[Integers], bits: int, epsilon: Decimal
 
 
 def check_log_weight(epsilon: Decimal, whole: Decimal, *, annealed: bool) -> None:
-    """Refuse a log weight that the chain does not compute, or that leaves no epsilon for the chain.
-
-    Raises:
-        SpecError: the chain is not annealed, or the log weight takes the whole epsilon.
-    """
+    """Refuse a log weight if the chain computes none, or if its epsilon leaves nothing for the chain."""
     where = "sampling.log_weight_epsilon"
     if not annealed:
         raise SpecError("only the annealed kernel computes a log weight", where=where, hint="kernel: annealed")

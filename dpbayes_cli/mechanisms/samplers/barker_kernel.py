@@ -31,18 +31,18 @@ _MAX_CELLS = 1 << 12
 
 @dataclass(frozen=True)
 class BarkerKernel(Chain):
-    """A walk of a fixed number of steps from the middle of the grid; its path is public.
+    """A walk on a grid, from its middle, with a fixed number of steps and a public path.
 
     Privacy: a step proposes a cell by public random numbers, symmetrically, and chooses between the proposed and the
         current cell by their tempered posterior weights. Replacing a record changes the difference of the two log
         weights by at most T * width * |a(proposed) - a(current)|, where a(theta) is the natural parameter and ``width``
-        the range of one record's statistic. The bounded range of a step is the largest such product over all pairs of
-        cells within reach. The weights are decimals whose rounding adds less than ``LATTICE_SLACK``. A proposal off the
-        grid is rejected publicly, without reading data.
+        the range of one record's statistic. The bounded range of a step is the largest of these products over all pairs
+        of cells within ``reach``. The weights are decimals whose rounding adds less than ``LATTICE_SLACK``. A proposal
+        off the grid is rejected publicly, without reading data.
     Source: Foulds et al. 2016, sec. 4.1 and supplement; Barker 1965.
 
     Attributes:
-        posterior: the law that the walk leaves invariant; each stage sets its own likelihood power.
+        posterior: the law that the walk leaves invariant; each stage of the walk sets its own likelihood power.
         stages: the likelihood power and the number of steps of each stage.
         reach: the largest distance from the current cell to a proposal, in cells.
     """
@@ -52,7 +52,7 @@ class BarkerKernel(Chain):
     reach: int
 
     def run(self, evidence: ExactEvidence, size: int) -> Draws:
-        """Return the last points of a walk, each drawn uniformly from its cell."""
+        """Return the last points of a walk; each is uniform in its cell."""
         rng, cell, path = public_generator(), self.posterior.n_cells // 2, []
         for stage in self.stages:
             score = lru_cache(None)(
@@ -69,7 +69,7 @@ class BarkerKernel(Chain):
 
 
 def barker_weights(current: Decimal, proposed: Decimal) -> Sequence[Decimal]:
-    """Return the weights of staying and of moving, from the exact log weights of the two points."""
+    """Return the weights of staying and of moving, given the exact log weights of the two points."""
     largest = max(current, proposed)
     return [WIDE.exp(EXACT.subtract(score, largest)) for score in (current, proposed)]
 
@@ -96,13 +96,10 @@ def local_spread(posterior: ScalarSampler, reach: int) -> Decimal:
 def plan_walk(
     model: OneParameterFamily, request: DrawRequest, steps: int, *, annealed: bool
 ) -> tuple[BarkerKernel, ChainCost, Decimal]:
-    """Return a planned walk (grid, reach, likelihood power), its cost, and the range of a step.
+    """Return a planned walk, its cost, and the bounded range of a step at likelihood power 1.
 
     The reach is chosen so that a walk that accepts every proposal moves by half of the support (one standard
     deviation).
-
-    Raises:
-        SpecError: the support is missing or wrong, or epsilon is too small.
     """
     full_grid, _ = grid_sampler(model, replace(request, draws=1), Decimal(1))
     posterior = replace(full_grid, n_cells=min(full_grid.n_cells, _MAX_CELLS))
@@ -114,7 +111,7 @@ def plan_walk(
 
 
 def plan_parameters(walk: BarkerKernel, cost: ChainCost, spread: Decimal, kernel: str) -> dict[str, Any]:
-    """Return what a plan states about a walk."""
+    """Return the parameters that a plan states about a walk."""
     return {
         **cost.plan_parameters(kernel),
         "range": float(spread),

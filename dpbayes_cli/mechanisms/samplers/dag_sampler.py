@@ -18,7 +18,7 @@ from dpbayes_cli.models.families.capabilities import DirichletProbabilities
 from dpbayes_cli.models.families.discrete_bayes_net import DiscreteBayesNet
 
 ROWS_TOUCHED = 2
-"""A replaced record leaves one row of a table and joins another: the rounding errors of both rows count."""
+"""The number of rows of a table that a replaced record changes: the rounding errors of both rows add up."""
 
 _UP_TO_15_DIGITS = Context(prec=15, rounding=ROUND_CEILING)
 """Each table's share of epsilon is rounded down. The charge for all tables is rounded up to 15 digits, but never above
@@ -33,10 +33,10 @@ may change. It returns the sampler, the tempering and the plan parameters of the
 class DagSampler(Sampler):
     """The law of a network's tables, whose rows are drawn independently.
 
-    Privacy: rows and tables are independent, so that their log ratios of neighbors add up. A replaced record takes one
-        count from a row of a table and adds one to the same or another row. If these are two rows, the log ratio of one
-        changes by T log theta_k and the log ratio of the other by T log theta_k'; each change has range T R / 2. If it
-        is the same row, both changes together have range T R.
+    Privacy: rows and tables are drawn independently, so that their log ratios between neighbors add up. A replaced
+        record takes one count from a row of a table and adds one to the same or another row. If these are two rows, the
+        log ratio of one changes by T log theta_k and the log ratio of the other by T log theta_k'; each change has
+        range T R / 2. If it is the same row, both changes together have range T R.
     Source: Zhang, Rubinstein and Dimitrakakis 2016, Lemma 3; design notes, discrete Bayes nets node by node.
 
     Attributes:
@@ -50,16 +50,13 @@ class DagSampler(Sampler):
     widths: tuple[int, ...]
 
     def draw(self, values: Sequence[int], size: int) -> list[tuple[float, ...]]:
-        """Draw all tables, each row independently."""
         drawn = [law.draw(counts, size) for law, counts in self._rows(values)]
         return [tuple(share for row in drawn for share in row[i]) for i in range(size)]
 
     def moments(self, values: Sequence[int]) -> tuple[float, float]:
-        """Return the mean and standard deviation of the first parameter."""
         return self.laws[0].moments(values[: self.widths[0]])
 
     def moments_by_row(self, values: Sequence[int]) -> list[tuple[float, float]]:
-        """Return the mean and standard deviation of the first parameter of every row."""
         return [law.moments(counts) for law, counts in self._rows(values)]
 
     def is_possible(self, draw: Sequence[float]) -> bool | None:
@@ -81,9 +78,6 @@ def discrete_sampler(model: Model, request: DrawRequest, one_row: OneRow) -> tup
     """Return the sampler of a probability vector or of a network, the cost of all draws, and the plan's parameters.
 
     Each table of a network gets a share of epsilon in proportion to its weight, rounded down.
-
-    Raises:
-        SpecError: no guarantee can be given.
     """
     if not isinstance(model, DiscreteBayesNet):
         concentration = require_type(model, DirichletProbabilities).concentration

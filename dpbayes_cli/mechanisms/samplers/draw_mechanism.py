@@ -1,4 +1,4 @@
-"""The base of the mechanisms that release draws of parameters."""
+"""The base class of mechanisms that release draws of parameters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The budget of a planned chain: its likelihood power, its schedule of rising powers, and the cost of its updates."""
+"""The accounting of private chains: likelihood powers, schedules of rising powers, and the cost of the updates."""
 
 from __future__ import annotations
 
@@ -20,9 +20,8 @@ from dpbayes_cli.privacy.kinds import BoundedRange
 ANNEALING_LEVELS = 10
 """Number of powers of an annealed chain: 1/10, 2/10, ..., 1."""
 _MARGIN, _EXTRA_FACTOR = Decimal("1e-8"), 16
-"""The cost of a chain stays below its budget by the fraction 1e-8 of the budget plus 16 times the bound on the rounding
-errors of its updates. Shares of the budget can then be short decimals, and each share still covers the cost of its
-updates."""
+"""The likelihood power leaves a reserve: 1e-8 of the budget, plus 16 times the bound on the rounding errors of the
+updates. So each share of the budget covers the cost of its updates, although it is rounded to a short decimal."""
 _TEN_DIGITS = Context(prec=10)
 
 
@@ -39,7 +38,7 @@ class Update:
 
     Attributes:
         spread: the bounded range of the update at likelihood power 1.
-        extra: a bound on the effect of rounding on this range, at any power.
+        extra: a bound on how much rounding adds to this range, at any power.
         times: the number of updates of this kind in a sweep.
     """
 
@@ -56,7 +55,7 @@ class Update:
 
 @dataclass(frozen=True)
 class Stage:
-    """A number of sweeps with one likelihood power."""
+    """Consecutive sweeps at one likelihood power."""
 
     likelihood_power: Decimal
     sweeps: int
@@ -64,7 +63,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class ChainCost:
-    """The cost of a chain, whose updates are planned and priced before it starts.
+    """The cost of a chain. All of its updates are planned and priced before it starts.
 
     Attributes:
         likelihood_power: the likelihood power of the last sweeps.
@@ -79,7 +78,7 @@ class ChainCost:
     log_weight_epsilon: Decimal = Decimal(0)
 
     def plan_parameters(self, kernel: str) -> dict[str, Any]:
-        """Return what a plan states about the cost of a chain."""
+        """Return the parameters that a plan states about the cost of a chain."""
         spent = exact_difference(self.guarantee.epsilon, self.log_weight_epsilon)
         parameters = {
             "kernel": kernel,
@@ -98,11 +97,7 @@ class ChainCost:
 
 
 def powers(sweeps: int, draws: int, *, annealed: bool) -> list[tuple[Decimal, int]]:
-    """Return the powers of a chain with the number of sweeps at each; all draws come from sweeps at power one.
-
-    Raises:
-        SpecError: there are more draws than sweeps, or more draws than sweeps at power one.
-    """
+    """Return pairs of a power and its number of sweeps; all draws come from the sweeps at power one."""
     if draws > sweeps:
         raise SpecError(
             f"{draws} draws need at least as many sweeps; there are {sweeps}",
@@ -124,7 +119,7 @@ def powers(sweeps: int, draws: int, *, annealed: bool) -> list[tuple[Decimal, in
 
 
 def price_chain(epsilon: Decimal, updates: Sequence[Update], schedule: Sequence[tuple[Decimal, int]]) -> ChainCost:
-    """Return the cost of a chain at the largest likelihood power that a budget allows.
+    """Return the cost of a chain that runs at the largest likelihood power, up to 1, within a budget.
 
     Args:
         epsilon: the budget.

@@ -1,4 +1,4 @@
-"""Calibration of Langevin chains for convex losses: likelihood power, prior precision, step size, number of steps."""
+"""Calibration of Langevin chains for convex losses: likelihood power, prior precision and steps."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ _MAX_WORK = 1.2e10
 """The default number of steps visits at most this many entries of the design matrix: half a minute of work."""
 _MIN_STEPS = 100
 _MAX_INFLATION = 4.0
-"""If the step size inflates a posterior variance by a larger factor, the plan warns; a step size of 1 / M inflates it
-at most 2 times."""
+"""The plan warns if the step size may inflate a posterior variance by more than this factor; for a step size of 1 / M
+the factor is at most 2."""
 _MAX_STEP_TIMES_SMOOTHNESS = 2.0 * (1.0 - 1e-5)
 """A step contracts if its size times the smoothness M is below 2; the margin covers rounding errors."""
 BELOW_TARGET = 1.0 - 1e-10
 """Calibration aims at this fraction of a target cost, so that rounding costs up does not exceed the target."""
 _MAX_WIDENING = 0.1
-"""A chain is refused if its noise must be wider by a larger fraction to cover the rounding of double precision."""
+"""A chain is refused if rounding in double precision requires widening its noise by more than this fraction."""
 _DEFAULT_GAMMA = 0.01
 _COEFFICIENT_RESOLUTION = 1 << 10
 """Released coefficients are rounded to multiples of the largest power of two that is at most 1 / (1024 sqrt(M))."""
@@ -81,10 +81,11 @@ class CalibratedChain:
 
 @dataclass(frozen=True)
 class Calibrator:
-    """The public side of a request on a convex loss: it turns a likelihood power and a prior precision into a chain.
+    """The public facts of a request on a convex loss, from which chains are calibrated.
 
     Attributes:
-        n_records: the declared number of records, which determines M, the step size and the number of steps.
+        n_records: the public number of records, or its limit. It determines the smoothness M, the step size and the
+            number of steps.
         curvature: the bounds on the derivatives of the loss and on the norm of a row.
     """
 
@@ -112,7 +113,7 @@ class Calibrator:
         return CalibratedChain(power, tau, step_size, n_steps, mu)
 
     def horizon(self, step_size: float, tau: float) -> int:
-        """Return the default number of steps: as many as contraction needs, but no more than the work limit allows."""
+        """Return the default number of steps: enough for contraction, within the limit on work."""
         wanted = math.ceil(_CONTRACTION_NATS / (step_size * tau))
         visits = self.n_records * self.model.design.entries_per_row * self.options.draws
         return max(1, min(wanted, max(_MIN_STEPS, int(_MAX_WORK / visits))))
@@ -125,11 +126,7 @@ class Calibrator:
             return math.inf
 
     def with_largest_power(self, target: float) -> CalibratedChain:
-        """Return the chain with the largest likelihood power, up to 1, whose cost stays within a target.
-
-        Raises:
-            SpecError: no likelihood power keeps the cost within the target.
-        """
+        """Return the chain with the largest likelihood power, up to 1, whose cost stays within a target."""
         tau = self.model.precision
         power = largest_likelihood_power(lambda r: self.cost(r, tau), target, UNTEMPERED)
         if power < 1e-12:
@@ -184,7 +181,7 @@ def chain_calibrator(
             where="sampling.gamma",
             hint="--certificate total-variation, or leave it out",
         )
-    # Under add-remove an added record may push another one beyond the limit: two gradients differ, as for replace-one.
+    # under add-remove, an added record may push another one beyond the limit: two gradients differ, as in replace-one
     return Calibrator(model, options, n, model.curvature(n, 2))
 
 

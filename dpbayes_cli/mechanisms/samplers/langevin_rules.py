@@ -1,4 +1,4 @@
-"""The rules that find likelihood power and prior precision: Gaussian DP, Minami et al., and Geumlek et al."""
+"""Rules that choose likelihood power and prior precision: by Gaussian DP, by Minami et al., or by Geumlek et al."""
 
 from __future__ import annotations
 
@@ -63,15 +63,11 @@ def target_mu(options: GibbsPosteriorOptions) -> float:
 
 
 def epsilon_and_delta(options: GibbsPosteriorOptions) -> tuple[float, float]:
-    """Return the stated (epsilon, delta).
-
-    Raises:
-        SpecError: epsilon or delta is missing; no chain has a pure epsilon.
-    """
+    """Return the stated (epsilon, delta); refuse a request without delta, because no chain has a pure epsilon."""
     epsilon = float(options.stated_epsilon())
     if options.delta is None:
         raise SpecError(
-            "missing: a Langevin chain always needs a delta, for it has no pure epsilon",
+            "missing: a Langevin chain has no pure epsilon, so it always needs a delta",
             where="privacy.delta",
             hint="--eps 1 --delta 1e-6, or --mu 0.5",
         )
@@ -152,11 +148,7 @@ def calibrate_concentrated(
 
 
 def geumlek_rule(chains: Calibrator, options: GibbsPosteriorOptions) -> tuple[CalibratedChain, dict[str, Any]]:
-    """Calibrate by a rule of Geumlek et al.: concentrated if a likelihood power is stated, otherwise diffuse.
-
-    Raises:
-        SpecError: the cost is not stated as a Renyi divergence epsilon at an order.
-    """
+    """Calibrate by a rule of Geumlek et al.: concentrated if a likelihood power is stated, otherwise diffuse."""
     if options.mu is not None or options.rho is not None or options.delta is not None:
         raise SpecError(
             "the rules of Geumlek et al. need a Renyi divergence epsilon at an order",

@@ -1,4 +1,4 @@
-"""The tempered posterior of a regression line of known variance, on a public grid of lines that stay within bounds.
+"""The tempered posterior of a regression line with known residual variance, on a public grid of bounded lines.
 
 All numbers are scaled to [-1, 1]. A line has slopes and a level, which is its height at the midpoints of the features'
 bounds. For features within their bounds, the line's heights are between level - sum |slope_j| and level + sum
@@ -31,8 +31,7 @@ if TYPE_CHECKING:
 MAX_POINTS = 1 << 17
 _MAX_RESOLUTION = 256
 _COARSEST = 6
-"""The least number of grid steps from the center of the support to its corners; a coarser grid does not resolve
-slopes."""
+"""The least number of grid steps from the center of the support to a corner; coarser grids cannot resolve slopes."""
 _COARSENED_RESOLUTION = 12
 _MAX_LOG_TERMS = 1e13
 
@@ -71,8 +70,8 @@ class LineCover:
             c)] / (2 w). Here g(p, q) is the maximum of (q - y)^2 - (p - y)^2 over |y| <= 1, which is q^2 - p^2 + 2 |q -
             p|. For q > p, g = (q - p)(q + p + 2) grows with q and falls with p, because both are in [-1, 1]; the case q
             < p follows by a change of signs. So g is largest if p and q are low and high, and f varies by at most (high
-            - low)(2 + |low + high|) / w, for any number of features. The bound is attained: along one feature one line
-            goes from low to high and the other from high to low, the records are at the two ends of this feature, and y
+            - low)(2 + |low + high|) / w, for any number of features. The bound is attained. Along one feature, one line
+            goes from low to high and the other from high to low. The records are at the two ends of this feature, and y
             and y' are both at the end of [-1, 1] that is farther from (low + high) / 2.
         Source: Zhang et al. 2016 sec. 5.2 and assumption 1 (bounded support); Wang, Fienberg and Smola 2015.
         """
@@ -133,7 +132,7 @@ class LinearRegressionSampler(Sampler):
     def squares(self, values: Sequence[int]) -> tuple[list[int], int]:
         """Return the exact sums of squared residuals of all points, over one common denominator."""
         d, cover, moments = len(self.line.bounds), self.cover, self.second_moments(values)
-        # the residual is (y - middle) - step (k_0 + sum of k_j x_j): numerators over the denominator of both
+        # residual = (y - middle) - step (k_0 + sum of k_j x_j), as integers over the common denominator ``scale``
         scale = math.lcm(cover.middle.denominator, cover.step.denominator)
         middle, step = int(cover.middle * scale), int(cover.step * scale)
         k = cover.points().astype(object)
@@ -169,12 +168,10 @@ class LinearRegressionSampler(Sampler):
         return cell_weights(np.array(logs, dtype=np.float64), logs.__getitem__)
 
     def is_possible(self, draw: Sequence[float]) -> bool:
-        """Return whether a draw is a line of the lattice."""
         points = self.coefficients()
         return len(draw) == points.shape[1] and bool(np.isclose(points, np.asarray(draw), rtol=1e-12).all(axis=1).any())
 
     def coarsened(self) -> LinearRegressionSampler:
-        """Return the sampler on a coarser lattice, at the same likelihood power and cost."""
         return replace(self, cover=replace(self.cover, resolution=min(self.cover.resolution, _COARSENED_RESOLUTION)))
 
     def coefficients(self) -> Floats:
@@ -186,17 +183,14 @@ class LinearRegressionSampler(Sampler):
         return np.column_stack([level - slopes @ middle[1:], slopes])
 
     def draw(self, values: Sequence[int], size: int) -> list[tuple[float, ...]]:
-        """Draw lattice points exactly."""
         coefficients = self.coefficients()
         return [tuple(coefficients[point].tolist()) for point in self.weights(values).draw(size)]
 
     def moments(self, values: Sequence[int]) -> tuple[float, float]:
-        """Return the mean and standard deviation of a drawn intercept."""
         masses = normalized(np.array(self.exact_logs(values), dtype=np.float64))
         return weighted_moments(masses, self.coefficients()[:, 0])
 
     def nonprivate_sd(self, values: Sequence[int]) -> float:
-        """Return the intercept's standard deviation under the untempered posterior on all lines."""
         line, unit = self.line, 2.0 * self.line.steps**2
         upper = np.array([[m / unit for m in row] for row in self.second_moments(values)])
         moments = np.delete(np.delete(upper + np.triu(upper, 1).T, 1, axis=0), 1, axis=1)

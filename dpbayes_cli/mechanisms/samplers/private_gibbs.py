@@ -1,14 +1,16 @@
 """A private Gibbs chain on hidden states: its plan, its cost, and the chain that runs.
 
-All points of the chain are public: the hidden state of every site (a record, or a time step of a sequence), the
-    emissions (probabilities of the features' values in each state), and the links (probabilities of the states or of
-    transitions). Data enter only the updates of states and of emissions, and each of these is an exponential mechanism.
+All points of the chain are public. A point holds the hidden state of every site (a record, or a time step of a
+sequence), the emissions (probabilities of the features' values in each state), and the links (probabilities of the
+states or of transitions). Only the updates of states and of emissions read data, and each of them is an exponential
+mechanism.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -35,12 +37,12 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Integers
 
 SITES_TOUCHED = 2
-"""A replaced record leaves one site and one row of a table, and joins others: rounding errors count twice."""
+"""The number of sites, or of rows of a table, that a replaced record changes: their rounding errors add up."""
 _MAX_LINK_NATS = 512
-"""Log probabilities of states given the links are cut off at minus this number of nats, so that utilities fit into 64
-bits."""
+"""Log probabilities of states given the links are raised to at least minus this many nats, so that utilities fit into
+64 bits."""
 _MAX_FINENESS = 256
-"""A lattice gets finer with the number of tempered records per row, but only up to this number: a finer lattice would
+"""A lattice is finer if there are more tempered records per row, but only up to this number, because finer lattices
 take too long."""
 DEFAULT_SWEEPS = 200
 
@@ -57,12 +59,12 @@ class PrivateGibbsOptions(ChainOptions, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class PrivateGibbs(Chain):
-    """A chain of Gibbs sweeps on the prior times the likelihood to the power T, with emissions on public lattices.
+    """A chain of Gibbs sweeps that targets the prior times the likelihood to the power T, with emissions on lattices.
 
     A sweep draws the states given emissions and links, one update block after another, then the emissions given the
     states, then the links given the states. At the same likelihood power states and emissions cost the same, so that
-    each gets half of the budget. The current emissions are public and often have a smaller range than R. But if the
-    likelihood power were adapted to them, the updates would leave no common law invariant.
+    each gets half of the budget. The current emissions often have a smaller range than R, and they are public. But a
+    likelihood power that adapts to them would leave no law invariant.
 
     Privacy: R is the sum over features of 2 log(most / least), where most and least are the largest and the smallest
         probability on the feature's lattice. States: the utilities of a site are integers. They are sums of a part that
@@ -122,7 +124,7 @@ class PrivateGibbs(Chain):
         return Draws(tuple(values for values, _ in kept), states_kept, noisy)
 
     def log_weight_increment(self, point: Point, sites: SiteEvidence, before: Decimal, after: Decimal) -> int:
-        """Return the exact growth of a point's log weight when the power rises, as an integer in units of 2^-bits."""
+        """Return how much the log weight grows at a point when the power rises: an integer in units of 2^-bits."""
         total = 0
         counts = sites.counts(point.states, self.structure.n_states)
         for cover, emission, table in zip(self.covers, point.emissions, counts, strict=True):
@@ -131,7 +133,7 @@ class PrivateGibbs(Chain):
         return total
 
     def start(self) -> tuple[Integers, ...]:
-        """Return emissions drawn from the prior, as in ``Point``, shape (n_states, n_values) per feature."""
+        """Draw emissions from the prior, in the form that ``Point`` states."""
         nothing = [np.zeros((self.structure.n_states, len(a)), dtype=np.int64) for a in self.structure.emissions]
         return self._rows(nothing, Decimal(0))
 
@@ -179,7 +181,6 @@ class PrivateGibbs(Chain):
 
     @property
     def n_states(self) -> int:
-        """The number of hidden states in a draw; 0 if draws hold no hidden states."""
         return self.structure.n_sites(self.n_records) if self.structure.releases_states else 0
 
 
@@ -206,18 +207,14 @@ def log_table(cover: SharesCover, likelihood_power: Decimal, bits: int) -> Integ
 
 
 def increment_table(cover: SharesCover, before: Decimal, after: Decimal, bits: int) -> Integers:
-    """Return what a record adds to the log weight when the power rises, for each probability on the lattice."""
+    """Return what a record adds to the log weight when the power rises, for each lattice value of its probability."""
     return log_table(cover, after, bits) - log_table(cover, before, bits)
 
 
 def plan_latent(
     structure: LatentStructure, options: PrivateGibbsOptions, n_records: int
 ) -> tuple[PrivateGibbs, ChainCost]:
-    """Return a planned chain (lattices and likelihood power) and its cost.
-
-    Raises:
-        SpecError: epsilon is too small, or there are too many states or records.
-    """
+    """Choose lattices and likelihood power; return the planned chain and its cost."""
     if structure.n_states > MAX_OUTCOMES:
         raise SpecError(f"{structure.n_states} hidden states are too many; allowed: {MAX_OUTCOMES}", where="mechanism")
     annealed, epsilon = options.kernel == "annealed", options.stated_epsilon()
@@ -255,18 +252,12 @@ def updates_of(covers: tuple[SharesCover, ...], bits: int) -> list[Update]:
     """
     rounding = Decimal(SITES_TOUCHED * len(covers)) / Decimal(1 << bits)
     states = Update("states", sum((c.spread for c in covers), Decimal(0)), SITES_TOUCHED * CHOICE_SLACK + rounding)
-    counts: dict[Decimal, int] = {}
-    for cover in covers:
-        counts[cover.spread] = counts.get(cover.spread, 0) + 1
+    counts = Counter(cover.spread for cover in covers)
     return [states, *(Update("emissions", spread, SITES_TOUCHED * LATTICE_SLACK, n) for spread, n in counts.items())]
 
 
 def _fractional_bits(covers: tuple[SharesCover, ...], n_records: int) -> int:
-    """Return the largest number of fractional bits that keeps every utility below 2^61.
-
-    Raises:
-        SpecError: there are too many records.
-    """
+    """Return the largest number of fractional bits that keeps every utility below 2^61."""
     largest = n_records * sum(1 + math.log(c.resolution / c.least) for c in covers) + 4 * _MAX_LINK_NATS
     bits = min(MAX_BITS, 61 - math.ceil(math.log2(largest)))
     if bits < MIN_BITS:
@@ -277,7 +268,7 @@ def _fractional_bits(covers: tuple[SharesCover, ...], n_records: int) -> int:
 
 
 def plan_parameters(chain: PrivateGibbs, cost: ChainCost, kernel: str) -> dict[str, Any]:
-    """Return what a plan states about a chain."""
+    """Return the parameters that a plan states about a chain."""
     spread = sum((cover.spread for cover in chain.covers), Decimal(0))
     supports = sorted({(c.least / c.resolution, c.most / c.resolution) for c in chain.covers})
     return {

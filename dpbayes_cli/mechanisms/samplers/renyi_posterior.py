@@ -1,4 +1,4 @@
-"""The base of the three Renyi mechanisms: the curve of a conjugate posterior, its calibration, and its draws."""
+"""The base class of the three Renyi mechanisms: Renyi curve, calibration and draws of a conjugate posterior."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ from dpbayes_cli.privacy.kinds import Points, RenyiCurve
 
 _DOWN = Context(prec=12, rounding=ROUND_FLOOR)
 _MARGIN = 1e-10
-"""A divergence d in floats, whose rounding error is below 1e-12, is raised to d * (1 + _MARGIN) + _MARGIN / 1000."""
+"""A divergence d in floats is increased to d * (1 + _MARGIN) + _MARGIN / 1000; its rounding error is below 1e-12."""
 
 
 @dataclass(frozen=True)
 class ConjugateSampler(Sampler):
-    """The posterior with the likelihood to the power r and the prior's parameters divided by m.
+    """The posterior with the likelihood raised to the power r and the prior's parameters divided by m.
 
     Privacy: see ``RenyiMechanism``.
     Source: Geumlek, Song and Chaudhuri 2017, Algorithms 1-3.
@@ -50,32 +50,24 @@ class ConjugateSampler(Sampler):
     m: float
 
     def draw(self, values: Sequence[int], size: int) -> list[tuple[float, ...]]:
-        """Draw on the family's public grid."""
         family = self.model.family(self.n_records)
         drawn = family.draw(self.model.sums(values, self.n_records), self.r, self.m, size)
         return [self.model.reported(point) for point in drawn]
 
     def is_possible(self, draw: Sequence[float]) -> bool:
-        """Return whether a draw is within the range of the model's parameters."""
         low, high = self.model.parameter_range
         return len(draw) == len(self.model.parameters) and all(low <= value <= high for value in draw)
 
     def moments(self, values: Sequence[int]) -> tuple[float, float]:
-        """Return the mean and standard deviation of the first parameter."""
         return self.moments_by_row(values)[0]
 
     def moments_by_row(self, values: Sequence[int]) -> list[tuple[float, float]]:
-        """Return the mean and standard deviation of the first parameter of every row."""
         family = self.model.family(self.n_records)
         return family.moments_by_row(self.model.sums(values, self.n_records), self.r, self.m)
 
 
 def require_divergence(epsilon: Decimal | None) -> Decimal:
-    """Return the stated epsilon.
-
-    Raises:
-        SpecError: no epsilon is stated.
-    """
+    """Return the stated epsilon; refuse a request without epsilon."""
     if epsilon is None:
         raise SpecError(
             "missing", where="privacy.epsilon", hint="state the divergence to spend at --order, e.g. --eps 0.1"
@@ -84,7 +76,7 @@ def require_divergence(epsilon: Decimal | None) -> Decimal:
 
 
 def renyi_bound(family: ConjugateFamily, order: float, r: float, m: float) -> Decimal:
-    """Return an upper bound on the Renyi divergence of one draw at an order, including finite precision."""
+    """Return an upper bound on the Renyi divergence of one draw at an order, rounding errors of the draw included."""
     return round_up(
         family.divergence(order, r, m) * (1.0 + _MARGIN) + _MARGIN * 1e-3 + family.n_coordinates * curve_slack(order)
     )
@@ -94,9 +86,6 @@ def largest_parameter(cost: Callable[[float], Decimal], target: Decimal) -> floa
     """Return the largest parameter in (0, 1] whose cost stays within a target.
 
     The cost must increase with the parameter.
-
-    Raises:
-        SpecError: no parameter keeps the cost within the target.
     """
     if cost(1.0) <= target:
         return 1.0
@@ -142,11 +131,7 @@ class RenyiMechanism(DrawMechanism):
 
     @abstractmethod
     def chain(self, chains: Calibrator, options: RenyiChainOptions) -> tuple[CalibratedChain, dict[str, Any]]:
-        """Return the chain on the posterior of a convex loss, and what the plan states about its calibration.
-
-        Raises:
-            SpecError: no chain keeps the cost within the budget.
-        """
+        """Return the chain on the posterior of a convex loss, and what the plan states about its calibration."""
 
     @classmethod
     def options_for(cls, model: type[Model]) -> type[Options]:
@@ -158,11 +143,7 @@ class RenyiMechanism(DrawMechanism):
         return NO_STATISTIC if isinstance(model, ConvexLossModel) else super().statistic(model, policy)
 
     def plan(self, model: Model, policy: RecordPolicy, options: Options, n_records: int | None = None) -> Plan:
-        """Choose r and m and price the draws; for a convex loss, calibrate a Langevin chain instead.
-
-        Raises:
-            SpecError: records are not complete, or no posterior fits the cost.
-        """
+        """Choose r and m and price the draws; for a convex loss, calibrate a Langevin chain instead."""
         if isinstance(model, ConvexLossModel):
             chain_options = require_type(options, self.chain_options)
             chains = chain_calibrator(model, policy, chain_options, n_records)
@@ -184,7 +165,7 @@ class RenyiMechanism(DrawMechanism):
 
 
 def renyi_info(releases: str, algorithm: str, prefer_when: str) -> MethodInfo:
-    """Return the info of a Renyi mechanism; the texts that are not arguments are the same for all three mechanisms."""
+    """Return the info of a Renyi mechanism; the arguments are the texts in which the three mechanisms differ."""
     return MethodInfo(
         releases=releases,
         guarantee="A Renyi curve, which is finite at orders below a stated lambda* and is charged as a whole. There is "
@@ -195,12 +176,11 @@ def renyi_info(releases: str, algorithm: str, prefer_when: str) -> MethodInfo:
         "gibbs-posterior hold instead. The operating system's random numbers are secret. The prior was chosen without "
         "looking at the data.",
         source=f"Geumlek, Song and Chaudhuri 2017, {algorithm} and Theorem 15; Mironov 2017.",
-        corrections="For conjugate posteriors, neighbors share n - 1 records. For conjugate posteriors, neighbors "
-        "share n - 1 records. The paper pairs only vertices of the set of statistics with their neighbors, and admits "
-        "neighbors outside this set, which belong to no data set, so that its divergence is 6 to 44 % too large. For "
-        "Dirichlet priors the supremum takes O(K) steps, not O(K^3). Draws are exact on a public grid, "
-        "whose effect on the divergence (below 1e-14) is charged. For convex losses, the paper prices exact draws, "
-        "which no chain gives; here the chain that runs is priced.",
+        corrections="For conjugate posteriors, neighbors share n - 1 records. The paper compares only extreme values "
+        "of the statistics with their neighbors, and it admits neighbors that belong to no data set, so that its "
+        "divergence is 6 to 44 % too large. For Dirichlet priors the supremum takes O(K) steps, not O(K^3). Draws are "
+        "exact on a public grid, whose effect on the divergence (below 1e-14) is charged. For convex losses, the paper "
+        "prices exact draws, which no chain gives; here the chain that runs is priced.",
         prefer_when=prefer_when,
     )
 

@@ -28,9 +28,6 @@ def exact_sampler(model: Model, request: DrawRequest) -> tuple[Sampler, BoundedR
     Privacy: the epsilon of the cost is an upper bound on the sum of the draws' bounded ranges; see ``ScalarSampler``,
         ``SimplexSampler``, ``DagSampler`` and ``LinearRegressionSampler``.
     Source: Wang, Fienberg and Smola 2015.
-
-    Raises:
-        SpecError: the support is missing or wrong, or no guarantee can be given.
     """
     parameters: dict[str, Any]
     sampler: Sampler

@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 
 _CURVE_ORDERS = (2, 4, 8, 16, 32, 64)
 _CURVE_WORK = 1 << 26
-"""The largest number of density evaluations for an exact curve, about a second. If a curve needs more, the general
-bound is charged."""
+"""The largest number of density evaluations for an exact Renyi curve, which take about a second. If a curve needs more,
+the general bound is charged."""
 MAX_LOG_TERMS = 1e14
-"""If the terms of a log density are at most this large, its rounding error is below half a nat, and likely cells can be
-found."""
+"""If the terms of a log density are at most this large, floats find the likely cells, because their rounding error is
+below half a nat."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,9 @@ class ScalarSampler(Sampler):
             for x in (theta, theta * (1.0 - 2.0**-40))
         )
         a, b, prior = (np.abs(terms) + 2.0**40 * np.abs(terms - shifted_terms)).max(axis=1)
-        if self.power_applies_to == "joint":  # the power of a mode may exceed one, and applies to the prior too
+        if (
+            self.power_applies_to == "joint"
+        ):  # the power of a mode estimate may exceed one, and applies to the prior too
             prior *= max(1.0, power)
         return float(2.0 * (power * self.n_records * (largest_value * a + b) + prior))
 
@@ -103,7 +105,7 @@ class ScalarSampler(Sampler):
         return np.asarray(self.log_density(self.cells, float(total), exact=False))
 
     def exact_log(self, values: Sequence[int]) -> Callable[[int], Decimal]:
-        """Return the unnormalized log density of a cell in ``EXACT`` arithmetic, as a function of the cell."""
+        """Return a function from a cell to its unnormalized log density in ``EXACT`` arithmetic."""
         total = self.model.total(values, self.n_records)
         exact_total = EXACT.divide(Decimal(total.numerator), Decimal(total.denominator))
         low, width = Decimal(self.support[0]), self._width
@@ -125,7 +127,6 @@ class ScalarSampler(Sampler):
         return [(low + width * (cell + uniform_fraction()),) for cell in self.weights(values).draw(size)]
 
     def is_possible(self, draw: Sequence[float]) -> bool:
-        """Return whether a draw is one number in the support."""
         return len(draw) == 1 and self.support[0] <= draw[0] <= self.support[1]
 
     def moments(self, values: Sequence[int]) -> tuple[float, float]:
@@ -136,11 +137,7 @@ class ScalarSampler(Sampler):
 def grid_sampler(
     model: OneParameterFamily, request: DrawRequest, most: Decimal | None
 ) -> tuple[ScalarSampler, Tempering]:
-    """Return the tempered posterior of a family on a public grid, and its tempering; see ``calibrate_power``.
-
-    Raises:
-        SpecError: the support is missing or wrong, epsilon is too small, or the log density is too large for floats.
-    """
+    """Return the tempered posterior of a family on a public grid, and its tempering; see ``calibrate_power``."""
     n = request.n_records
     low, high = support = public_support(model, request.support)
     _, width, steps = model.grid
@@ -175,7 +172,7 @@ def exact_curve(sampler: ScalarSampler) -> Points:
     pairs = (sampler.n_records - 1) * steps + 1
     if 2 * pairs * len(_CURVE_ORDERS) * sampler.n_cells > _CURVE_WORK:
         return ()
-    error = 1e-10 + 2.0**-46 * sampler.magnitude  # of a log-partition; multiplied by the order below
+    error = 1e-10 + 2.0**-46 * sampler.magnitude  # bounds the error of a log-partition; multiplied by the order below
     return tuple(
         (
             Decimal(order),

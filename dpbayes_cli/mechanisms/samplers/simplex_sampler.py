@@ -1,8 +1,8 @@
 """The tempered posterior of a probability vector on a public lattice.
 
 The probabilities of the vector are called shares. A sampler does not depend on the number of records, so that all rows
-of a network's table have the same sampler. A replaced record takes one count from a row and adds one to the same or
-another row. So the log ratio of a whole table varies by at most ``SharesCover.spread`` times the likelihood power.
+of a table share one sampler. A replaced record takes one count from a row and adds one to the same or another row. So
+the log ratio of a whole table varies by at most ``SharesCover.spread`` times the likelihood power.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class SharesCover:
         return math.comb(self.most - self.least + self.n_shares - 1, self.n_shares - 1)
 
     def plan_parameters(self) -> dict[str, Any]:
-        """Return what a plan states about the lattice."""
+        """Return the parameters that a plan states about the lattice."""
         ends = [self.least / self.resolution, self.most / self.resolution]
         return {"support": ends, "resolution": self.resolution}
 
@@ -113,11 +113,9 @@ class SimplexSampler(Sampler):
         return SimplexLattice(cover.resolution, cover.least, tuple(map(table, self.exponents(values))))
 
     def draw(self, values: Sequence[int], size: int) -> list[tuple[float, ...]]:
-        """Draw lattice points exactly."""
         return [tuple(k / self.cover.resolution for k in point) for point in self.lattice(values).draw(size)]
 
     def is_possible(self, draw: Sequence[float]) -> bool:
-        """Return whether a draw is a point of the lattice."""
         cover = self.cover
         if len(draw) != cover.n_shares or not all(0.0 <= share <= 1.0 for share in draw):
             return False
@@ -126,7 +124,6 @@ class SimplexSampler(Sampler):
         return inside and [k / cover.resolution for k in counts] == list(draw)
 
     def moments(self, values: Sequence[int]) -> tuple[float, float]:
-        """Return the mean and standard deviation of the first probability."""
         shares, tables = centered_tables(self.cover, list(map(float, self.exponents(values))))
         rest = tables[-1]
         for table in tables[1:-1]:
@@ -142,7 +139,7 @@ def log_share(share: Decimal) -> Decimal:
 
 
 def centered_tables(cover: SharesCover, exponents: Sequence[float]) -> tuple[Floats, list[Floats]]:
-    """Return the possible shares of a coordinate, and for each exponent a float table of share^exponent.
+    """Return the possible shares, and for each exponent a table of share^exponent in floats.
 
     The tables are scaled so that likely shares do not underflow. For this, share^exponent is multiplied by exp(-tilt *
     share) for every coordinate, which does not change the law, because shares add up to one. The tilt is chosen so that

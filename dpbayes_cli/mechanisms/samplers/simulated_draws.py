@@ -1,8 +1,8 @@
 """Draws of the exact samplers, in floats from a seeded generator: for simulations only, never for a release.
 
-An exact draw spends 0.1 to 0.5 s on the integer weights of one data set, too much for hundreds of trials. Up to
-rounding, draws here have the same law as exact draws: the same cells or lattice, and the same likelihood power. No code
-that can read data imports this file.
+An exact draw takes 0.1 to 0.5 s for the integer weights of one data set, which is too slow for hundreds of trials. Up
+to rounding, draws here have the same law as exact draws: the same cells or lattice, and the same likelihood power. No
+code that can read data imports this file.
 """
 
 from __future__ import annotations
@@ -25,11 +25,7 @@ if TYPE_CHECKING:
 
 
 def simulate_sampler(sampler: Sampler, values: Sequence[int], size: int, rng: np.random.Generator) -> Floats:
-    """Return reported parameters drawn from the law of a sampler, shape (size, n_parameters).
-
-    Raises:
-        TypeError: this module does not know the sampler's law.
-    """
+    """Return reported parameters drawn from the law of a sampler, shape (size, n_parameters)."""
     if isinstance(sampler, ScalarSampler):
         return _draw_cells(sampler, values, size, rng)
     if isinstance(sampler, SimplexSampler):
@@ -49,11 +45,7 @@ def simulate_conjugate(
     r: float = 1.0,
     m: float = 1.0,
 ) -> Floats:
-    """Return points drawn from a conjugate posterior, one row each; see ``ConjugateFamily.draw``.
-
-    Raises:
-        TypeError: this module does not know the family's law.
-    """
+    """Return points drawn from a conjugate posterior, one row each; see ``ConjugateFamily.draw``."""
     if isinstance(family, DirichletFamily):
         shape = [a / m + r * float(count) for a, count in zip(family.concentration, sums, strict=True)]
         return np.asarray(rng.dirichlet(shape, size))
@@ -72,14 +64,11 @@ def simulate_conjugate(
 def _draw_cells(sampler: ScalarSampler, values: Sequence[int], size: int, rng: np.random.Generator) -> Floats:
     low, high = sampler.support
     width = (high - low) / sampler.n_cells
-    theta = low + width * (np.arange(sampler.n_cells) + 0.5)
-    total = float(sampler.model.total(values, sampler.n_records))
-    cells = _draw_indices(normalized(sampler.log_density(theta, total, exact=False)), rng.random(size))
+    cells = rng.choice(sampler.n_cells, size, p=normalized(sampler.logs(values)))
     return np.asarray(low + width * (cells + rng.random(size)))[:, None]
 
 
 def _draw_points(sampler: SimplexSampler, values: Sequence[int], size: int, rng: np.random.Generator) -> Floats:
-    """Draw lattice points coordinate by coordinate, each given the remaining total."""
     cover = sampler.cover
     shares, tables = centered_tables(cover, list(map(float, sampler.exponents(values))))
     suffixes = [tables[-1]]
@@ -95,7 +84,7 @@ def _draw_points(sampler: SimplexSampler, values: Sequence[int], size: int, rng:
 
 
 def _draw_counts(table: Floats, suffix: Floats, rest: Integers, rng: np.random.Generator) -> Integers:
-    """Draw one count per row, given the sum of this coordinate and all later ones; rows with equal sums share a law."""
+    """Draw one count for each entry of ``rest``, the sum of this coordinate and all later ones."""
     remainders, row = np.unique(rest, return_inverse=True)
     left = remainders[:, None] - np.arange(int(remainders[-1]) + 1)
     cumulative = np.cumsum(table[: left.shape[1]] * np.where(left >= 0, suffix[np.maximum(left, 0)], 0.0), axis=1)
@@ -103,8 +92,3 @@ def _draw_counts(table: Floats, suffix: Floats, rest: Integers, rng: np.random.G
     flat = (cumulative + np.arange(len(remainders))[:, None]).ravel()
     counts = np.searchsorted(flat, row + rng.random(len(rest)), side="right") - row * left.shape[1]
     return np.asarray(np.minimum(counts, rest))
-
-
-def _draw_indices(masses: Floats, uniform: Floats) -> Integers:
-    cumulative = np.cumsum(masses)
-    return np.asarray(np.minimum(np.searchsorted(cumulative, uniform * cumulative[-1], side="right"), len(masses) - 1))

@@ -1,4 +1,4 @@
-"""The power to which a likelihood is raised so that draws cost what was requested."""
+"""Calibration of the likelihood power at which posterior draws cost a requested epsilon."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Tempering:
     charged: Decimal
 
     def plan_parameters(self, request: DrawRequest) -> dict[str, Any]:
-        """Return what a plan states about the likelihood power."""
+        """Return the parameters that a plan states about the likelihood power."""
         return {
             "likelihood_power": float(self.likelihood_power),
             "range": float(self.spread),
@@ -70,16 +70,13 @@ class Tempering:
 
 
 def calibrate_power(request: DrawRequest, spread: Decimal, extra: Decimal, most: Decimal | None) -> Tempering:
-    """Return the largest likelihood power at which each of the requested draws costs its part of epsilon.
+    """Return the largest likelihood power at which each draw costs at most its part of epsilon.
 
     Args:
         request: the number of draws and their budget.
         spread: R, see ``Tempering``.
-        extra: a bound on the effect of rounding on the range of a log ratio.
+        extra: a bound on how much rounding adds to the range of a log ratio.
         most: the largest useful likelihood power: 1 for posterior samples; None (no limit) for estimates of the mode.
-
-    Raises:
-        SpecError: epsilon is too small.
     """
     epsilon = request.epsilon
     epsilon_per_draw = DOWN.divide(epsilon, Decimal(request.draws))
@@ -104,11 +101,7 @@ def weighted_moments(masses: Floats, values: Floats) -> tuple[float, float]:
 
 
 def public_support(model: OneParameterFamily, support: tuple[float, float] | None) -> tuple[float, float]:
-    """Return the public range of the parameter: the stated one, or the model's default.
-
-    Raises:
-        SpecError: the support is missing, or not strictly inside the parameter's range.
-    """
+    """Return the public range of the parameter, stated or default; refuse one that the model does not allow."""
     support = support or model.default_support
     least, most = model.parameter_range
     if support is None:

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 class DiscreteGaussian(OpenDPNoise):
     """The discrete Gaussian law, P(z) proportional to exp(-z^2 / (2 scale^2)) on the integers.
 
-    Privacy: added independently to every component of an integer statistic whose squared L2 sensitivity is at most D2,
-        it gives rho-zCDP with rho = D2 / (2 scale^2): the Renyi divergence of order l between two shifted laws is at
-        most l shift^2 / (2 scale^2), and the squares of the components' shifts add up to at most D2.
+    Privacy: rho-zCDP with rho = D2 / (2 scale^2) if the noise is added independently to every component of an integer
+        statistic whose squared L2 sensitivity is at most D2. The Renyi divergence of order l between two shifted laws
+        is at most l shift^2 / (2 scale^2), and the squares of the components' shifts add up to at most D2.
     Source: Canonne, Kamath and Steinke 2020, Theorem 14; half of what Geumlek et al. 2017 sec. 5.1 state.
     """
 
@@ -66,16 +66,13 @@ class DiscreteGaussian(OpenDPNoise):
 
     @property
     def variance(self) -> float:
-        """The variance, in squared counts."""
         return self.scale**2 if self._is_smooth else super().variance
 
     def log_pmf(self, z: Integers) -> Floats:
-        """Return log P(noise = z), elementwise."""
         total = self.scale * math.sqrt(2.0 * math.pi) if self._is_smooth else float(self._table()[1].sum())
         return np.asarray(-((np.asarray(z) / self.scale) ** 2) / 2.0 - math.log(total))
 
     def radius(self, nats: float) -> int:
-        """Return the smallest z >= 0 with log P(0) - log P(z) >= nats."""
         return math.ceil(self.scale * math.sqrt(2.0 * nats))
 
     def simulate(self, rng: np.random.Generator, size: int | tuple[int, ...]) -> Integers:
@@ -86,7 +83,6 @@ class DiscreteGaussian(OpenDPNoise):
 
     @property
     def decay(self) -> Decay:
-        """The quadratic decay of Gaussian tails."""
         return Decay(0.0, 0.5 / self.scale**2)
 
     @property
@@ -95,5 +91,4 @@ class DiscreteGaussian(OpenDPNoise):
         return 0.5
 
     def privacy(self, shifts: Sequence[Sequence[int]]) -> Guarantee:
-        """Return the zCDP guarantee for the shift with the largest L2 norm."""
         return ZeroConcentrated(round_up_fraction(self.cost(max(sum(z * z for z in shift) for shift in shifts))))

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 class DiscreteLaplace(OpenDPNoise):
     """The discrete Laplace law, P(z) = tanh(1 / (2 scale)) exp(-|z| / scale) on the integers.
 
-    Privacy: added independently to every component of an integer statistic whose L1 sensitivity is at most D, it
-        gives pure (D / scale)-DP: the log ratio of two shifted laws is at most |shift| / scale, and the shifts of the
-        components add up to at most D.
+    Privacy: pure (D / scale)-DP if the noise is added independently to every component of an integer statistic whose L1
+        sensitivity is at most D. The log ratio of two shifted laws is at most |shift| / scale, and the absolute shifts
+        of the components add up to at most D.
     Source: Ghosh, Roughgarden and Sundararajan 2009; Canonne, Kamath and Steinke 2020 (exact sampling).
     """
 
@@ -35,11 +35,9 @@ class DiscreteLaplace(OpenDPNoise):
 
     @classmethod
     def real_scale(cls, sensitivity: int, target: Decimal) -> float:
-        """Return L1 sensitivity / epsilon."""
         return float(Fraction(sensitivity) / Fraction(target))
 
     def cost(self, sensitivity: int) -> Fraction:
-        """Return the pure epsilon that OpenDP's own privacy map proves for an L1 sensitivity, exactly."""
         return Fraction(self._measurement().map(sensitivity))
 
     def _measurement(self) -> Any:
@@ -47,12 +45,10 @@ class DiscreteLaplace(OpenDPNoise):
 
     @property
     def variance(self) -> float:
-        """The variance, 1 / (2 sinh^2(1 / (2 scale))), in squared counts."""
         half = 1.0 / (2.0 * self.scale)
         return 0.0 if half > 350.0 else 1.0 / (2.0 * math.sinh(half) ** 2)
 
     def log_pmf(self, z: Integers) -> Floats:
-        """Return log P(noise = z), elementwise."""
         log_mass_at_zero = math.log(math.tanh(1.0 / (2.0 * self.scale)))
         return np.asarray(log_mass_at_zero - np.abs(z) / self.scale)
 
@@ -62,7 +58,6 @@ class DiscreteLaplace(OpenDPNoise):
         return np.asarray(square / (square + 4.0 * math.exp(-1.0 / self.scale) * np.sin(u / 2.0) ** 2))
 
     def radius(self, nats: float) -> int:
-        """Return the smallest z >= 0 with log P(0) - log P(z) >= nats."""
         return math.ceil(nats * self.scale)
 
     def simulate(self, rng: np.random.Generator, size: int | tuple[int, ...]) -> Integers:
@@ -72,7 +67,6 @@ class DiscreteLaplace(OpenDPNoise):
 
     @property
     def decay(self) -> Decay:
-        """The linear decay of geometric tails."""
         return Decay(1.0 / self.scale, 0.0)
 
     @property
@@ -81,5 +75,4 @@ class DiscreteLaplace(OpenDPNoise):
         return 0.0
 
     def privacy(self, shifts: Sequence[Sequence[int]]) -> Guarantee:
-        """Return the pure epsilon for the shift with the largest L1 norm."""
         return PureDP(round_up_fraction(self.cost(max(sum(map(abs, shift)) for shift in shifts))))

@@ -33,9 +33,6 @@ class PartNoise(NoiseLaw):
     Attributes:
         laws: one law per part.
         sizes: the number of components of each part.
-
-    Raises:
-        ValueError: the laws are of several kinds, or there are not as many laws as sizes.
     """
 
     laws: tuple[NoiseLaw, ...]
@@ -61,14 +58,12 @@ class PartNoise(NoiseLaw):
         return max(law.variance for law in self.laws)
 
     def scales(self, size: int) -> tuple[float, ...]:
-        """Return the scale of the noise on each component."""
         return tuple(law.scale for law, count in zip(self.laws, self.sizes, strict=True) for _ in range(count))
 
     def at(self, component: int) -> NoiseLaw:
         """Return the law of the noise on one component.
 
-        The argument is a component and not a part, because a law from storage may have joined adjacent parts with equal
-        scales.
+        The argument counts components and not parts, because stored laws join adjacent parts of equal scale.
         """
         return self.laws[bisect.bisect_right(self._ends, component)]
 
@@ -77,7 +72,6 @@ class PartNoise(NoiseLaw):
         return list(itertools.accumulate(self.sizes))
 
     def release(self, values: Sequence[int]) -> list[int]:
-        """Return an integer statistic with independent exact noise, part by part."""
         parts = zip(self.laws, self._split(values), strict=True)
         return [noisy for law, part in parts for noisy in law.release(list(part))]
 
@@ -92,7 +86,6 @@ class PartNoise(NoiseLaw):
         return np.concatenate([law.characteristic(part) for law, part in zip(self.laws, parts, strict=True)], axis=-1)
 
     def radius(self, nats: float) -> int:
-        """Return the largest radius of a part."""
         return max(law.radius(nats) for law in self.laws)
 
     def simulate(self, rng: np.random.Generator, size: int | tuple[int, ...]) -> Integers:
@@ -111,7 +104,7 @@ class PartNoise(NoiseLaw):
 
     @classmethod
     def parse(cls, scale: float, parameters: Mapping[str, Any]) -> NoiseLaw:  # type: ignore[override]
-        """Refuse, because one scale does not determine the parts; ``parse_noise`` restores them from all scales."""
+        """Raise an error: one scale does not determine the parts; ``parse_noise`` restores them from all scales."""
         raise ValueError("noise by parts cannot be restored from one scale")
 
     def serialize(self) -> dict[str, Any]:
