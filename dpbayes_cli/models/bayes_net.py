@@ -35,7 +35,7 @@ class BayesNetDomain(Section, frozen=True, kw_only=True):
 
     @property
     def parents(self) -> list[tuple[str, ...]]:
-        """The names of the parents of each variable."""
+        """The parents of each variable, by name."""
         return [part.parents for part in self.variables.values()]
 
 

@@ -42,10 +42,11 @@ class NormalDomain(Section, frozen=True, kw_only=True):
 
 
 class NormalPrior(Section, frozen=True, kw_only=True):
-    """A prior of numbers between the bounds; or, if one of the other keys is stated, a normal-inverse-gamma prior.
+    """Either the default prior, with the key ``spread``, or a normal-inverse-gamma prior, with all other keys.
 
-    By default, the mean is uniform between the bounds, and given the mean, the standard deviation is half-normal. Under
-    the normal-inverse-gamma prior, 1 / variance is Gamma(shape, rate), and the mean is N(mean, variance / strength).
+    Under the default prior, the mean is uniform between the bounds and, given the mean, the standard deviation is
+    half-normal. Under the normal-inverse-gamma prior, 1 / variance is Gamma(shape, rate), and the mean is N(mean,
+    variance / strength).
     """
 
     spread: Annotated[
@@ -83,11 +84,11 @@ class NormalPrior(Section, frozen=True, kw_only=True):
 class Normal(BoundedNumber):
     """Each record is N(mean, variance) with both parameters unknown, clamped or dropped at public bounds.
 
-    The default prior says that the bounds hold most numbers, and no more: mean ~ Uniform(lower, upper), and given the
+    The default prior assumes only that most numbers lie between the bounds: mean ~ Uniform(lower, upper), and given the
     mean, sd ~ half-normal((mean - lower) * (upper - mean) / (upper - lower)). The density is nearly flat over all means
-    and standard deviations of numbers between the bounds, also near zero. If noise hides the variance, a
-    normal-inverse-gamma prior excludes small variances or large ones, whatever its parameters are, and it ties a mean
-    near a bound to a large variance.
+    and standard deviations of numbers between the bounds, including small standard deviations. A normal-inverse-gamma
+    prior is less suitable if noise hides the variance: whatever its parameters are, it excludes small variances or
+    large ones, and ties a mean near a bound to a large variance.
 
     Source: Bernstein and Sheldon 2018 sec. 3.3, Alg. 2-3 (univariate families with truncation); Foulds et al. 2016
         sec. 3.
@@ -161,7 +162,7 @@ class Normal(BoundedNumber):
         return of_clamped_normal(column, estimates[0], estimates[1], self.lower, self.upper) or plain
 
     def prior_quantiles(self, levels: "Floats") -> "Floats":
-        """Return simulated quantiles of the default prior, or those of Student and inverse Gamma laws."""
+        """Return simulated quantiles of the default prior, or exact quantiles of the conjugate prior."""
         import numpy as np
         from scipy.special import gammainccinv, stdtrit
 

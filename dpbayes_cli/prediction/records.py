@@ -1,4 +1,4 @@
-"""Reading of new records for a predictor: features as in the release, but targets as they are in the file."""
+"""Read new records for a predictor: features as in the release, but targets as they are in the file."""
 
 from __future__ import annotations
 
@@ -66,8 +66,8 @@ def read_labeled(
     """Read new records with their targets; return the number of records. For arguments see ``read_codes``.
 
     Targets are read as they are: there is no stand-in for an invalid target, and a number is neither clamped to its
-        bounds nor rounded. ``take`` is called with each block of codes and its targets, shape (n_records,). Targets are
-        codes of classes, with -1 for an invalid class, or numbers, with NaN for an invalid number.
+    bounds nor rounded. ``take`` is called with each block of codes and its targets, shape (n_records,). Targets are
+    codes of classes, with -1 for an invalid class, or numbers, with NaN for an invalid number.
 
     Raises:
         SourceError: the data cannot be read.
@@ -111,7 +111,7 @@ def _read(
 ) -> int:
     section = convert_layout(layout) if layout else bundle.spec.source
     location = data if isinstance(data, Location) else locate(data)
-    with closing(source_of(section, location)) as source:  # without a privacy unit: all records are read
+    with closing(source_of(section, location)) as source:  # no privacy unit is passed, so that all records are read
         source.check(reader.columns, names)
         source.read(reader)
     return reader.records

@@ -105,7 +105,7 @@ class ConjugatePosterior(NoisyStatistics):
 
     def simulate(self, n_records: int, rng: np.random.Generator) -> Simulated:
         """Simulate parameters from the prior, and the integer statistic of complete records under replace-one."""
-        any_stand_in = ""  # makes records complete; drawn records are valid, so that none is replaced by it
+        any_stand_in = ""  # with a stand-in, records are complete; it replaces no simulated record, as all are valid
         return self.simulated(RecordPolicy(Neighbors.REPLACE_ONE, any_stand_in), n_records, rng)
 
     def exact_moments(self, values: Sequence[int], n_records: int) -> list[tuple[float, float]]:

@@ -121,7 +121,7 @@ class DiscreteBayesNet(ConjugatePosterior):
         return {level: mean[first + k] for k, level in enumerate(levels)}
 
     def findings(self, column: str, estimates: Sequence[float]) -> Findings:
-        """Return the share of the target's last value; if the target has parents, of the first variable without."""
+        """Return the largest share of a value of the target; if the target has parents, of a variable without."""
         network, parents = self.network, self.network.parents
         root = self.target if self.target is not None and not parents[self.target] else parents.index(())
         values = network.levels[root]
@@ -283,7 +283,7 @@ def table_statistic(
         network: the graph of the variables.
         columns: the column of each variable.
         weights: the weight of each counted table; tables share the noise budget in proportion to weights.
-        policy: the policy; only its neighbors have an effect here.
+        policy: the record policy, of which only the neighbor relation is used.
         first: the index of the first counted table.
 
     Privacy: a record adds a unit vector to each table if its cells in the table's columns are valid, else zero. Under

@@ -41,7 +41,7 @@ class SequenceEvidence(SiteEvidence):
 
 @dataclass(frozen=True)
 class HiddenMarkovStructure(LatentStructure):
-    """Sequences of states: z_s1 ~ first, z_st ~ transition[z_s,t-1].
+    """Hidden states z_st of sequences s at time steps t: z_s1 ~ first, z_st ~ transition[z_s,t-1].
 
     Attributes:
         shape: the numbers of sequences and of time steps.

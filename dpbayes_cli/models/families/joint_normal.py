@@ -37,7 +37,7 @@ Spread = Annotated[
         "mean) / (upper - lower) [1]"
     ),
 ]
-"""The key of the prior of numbers between the bounds."""
+"""The key of the default prior of means, standard deviations and correlations."""
 
 
 def is_conjugate(prior: Section) -> bool:

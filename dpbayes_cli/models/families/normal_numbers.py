@@ -145,7 +145,7 @@ def interval_transform(
     half = (upper - lower) / 2.0
     fastest = float(np.abs(np.real(frequencies)).max(initial=0.0)) * half
     if sd > _MIN_QUADRATURE_SD * half and (fastest < _MAX_SLOW_FREQUENCY or sd > _MIN_OSCILLATING_SD * half):
-        # the closed form below would subtract tails from a large total, or from a huge one under a tilt
+        # the closed form below would lose digits by subtracting tails from a total that is much larger
         nodes, weights = np.polynomial.legendre.leggauss(int(min(64 + fastest, 1024)))
         x = (upper + lower) / 2.0 + half * nodes
         density = np.exp(-0.5 * ((x - mean) / sd) ** 2) * (weights * half / (sd * np.sqrt(2.0 * np.pi)))

@@ -1,8 +1,8 @@
 """Families of numbers with a conjugate prior, and the law of what one number adds to the statistic.
 
-A family has a prior. For any interval, a family computes the probabilities below, inside and above the interval, and
-the first moments and the characteristic function of the numbers inside. The law of a clamped or dropped number follows
-from these quantities. A new model whose records are one number each implements a family.
+For any interval, a family computes the probabilities below, inside and above the interval, and the first moments and
+the characteristic function of the numbers inside. The law of a clamped or dropped number follows from these quantities.
+To add a model whose records are one number each, implement a family.
 """
 
 from __future__ import annotations
