@@ -52,11 +52,7 @@ class LinearRegressionDomain(Section, frozen=True, kw_only=True):
     target: Annotated[Target, Meta(description="the number to predict")]
     features: Annotated[
         dict[str, NumberBounds],
-        Meta(
-            min_length=1,
-            max_length=MAX_FEATURES,
-            description="for each column {lower: X, upper: X}, in any order",
-        ),
+        Meta(min_length=1, max_length=MAX_FEATURES, description="for each column {lower: X, upper: X}, in any order"),
     ]
     variance: Annotated[
         Positive | None,
@@ -179,12 +175,6 @@ class LinearRegression(JointNormal, NormalRegression):
 
     @classmethod
     def build(cls, domain: Section, prior: Section) -> Self:
-        """Build the model from its sections of a spec.
-
-        Raises:
-            SpecError: a feature has the name of the target or of the intercept; or the prior names an unknown column,
-                or has a deviation below the grid step.
-        """
         columns = require_type(domain, LinearRegressionDomain)
         stated_prior = require_type(cls.complete_prior(domain, prior), LinearRegressionPrior)
         target, features = columns.target, dict(sorted(columns.features.items()))

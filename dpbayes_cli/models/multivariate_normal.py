@@ -35,11 +35,7 @@ class MultivariateNormalDomain(Section, frozen=True, kw_only=True):
 
     columns: Annotated[
         dict[str, NumberBounds],
-        Meta(
-            min_length=1,
-            max_length=MAX_COLUMNS,
-            description="for each column {lower: X, upper: X}, in any order",
-        ),
+        Meta(min_length=1, max_length=MAX_COLUMNS, description="for each column {lower: X, upper: X}, in any order"),
     ]
 
 
@@ -50,10 +46,9 @@ class MultivariateNormalPrior(Section, frozen=True, kw_only=True):
     strength).
     """
 
-    mean: Annotated[
-        dict[str, Bound],
-        Meta(description="for each column the prior mean [middle]"),
-    ] = msgspec.field(default_factory=dict)
+    mean: Annotated[dict[str, Bound], Meta(description="for each column the prior mean [middle]")] = msgspec.field(
+        default_factory=dict
+    )
     deviation: Annotated[
         dict[str, Positive], Meta(description="for each column the prior standard deviation [a sixth of the range]")
     ] = msgspec.field(default_factory=dict)
@@ -106,7 +101,7 @@ class MultivariateNormal(JointNormal):
         Example({"columns": {name: {"lower": -1.0, "upper": 3.0} for name in names}}) for names in ("a", "ab", "abc")
     )
     first_spec: ClassVar[Mapping[str, str]] = {
-        "columns": "{height: {lower: 100, upper: 220}, weight: {lower: 30, upper: 250}}",
+        "columns": "{height: {lower: 100, upper: 220}, weight: {lower: 30, upper: 250}}"
     }
 
     freedom: float
@@ -118,11 +113,6 @@ class MultivariateNormal(JointNormal):
 
     @classmethod
     def build(cls, domain: Section, prior: Section) -> Self:
-        """Build the model from its sections of a spec.
-
-        Raises:
-            SpecError: the prior names an unknown column, or has too few degrees of freedom.
-        """
         stated_prior = require_type(cls.complete_prior(domain, prior), MultivariateNormalPrior)
         columns = sorted(require_type(domain, MultivariateNormalDomain).columns.items())  # in any order in the spec
         freedom = len(columns) + 3.0 if stated_prior.freedom is None else stated_prior.freedom

@@ -108,11 +108,6 @@ class NaiveBayesMixture(LatentVariables):
 
     @classmethod
     def build(cls, domain: Section, prior: Section) -> Self:
-        """Build the model from its sections of a spec.
-
-        Raises:
-            SpecError: the prior names an unknown variable or value, or leaves one out.
-        """
         parts, stated_prior = require_type(domain, NaiveBayesMixtureDomain), require_type(prior, NaiveBayesMixturePrior)
         return cls(
             tuple(part.column(name) for name, part in parts.variables.items()),

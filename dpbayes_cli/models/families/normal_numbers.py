@@ -120,13 +120,8 @@ def _by_recursion(mean: Floats, sd: Floats, order: int) -> Floats:
                 at_high > 0, high ** (k - 1) * at_high, 0.0
             )
             standard.append((k - 1) * standard[k - 2] + ends)
-    result = []
-    for k in range(order + 1):
-        total = np.zeros_like(mean)
-        for j in range(k + 1):
-            total = total + comb(k, j) * mean ** (k - j) * sd**j * standard[j]
-        result.append(total)
-    return np.array(result)
+    terms = ([comb(k, j) * mean ** (k - j) * sd**j * standard[j] for j in range(k + 1)] for k in range(order + 1))
+    return np.array([sum(row) for row in terms])
 
 
 def interval_transform(
