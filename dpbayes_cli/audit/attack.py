@@ -254,7 +254,7 @@ class _Attack:
                 f"{sets.all_bases:,} were tried"
             )
         if bounds:
-            self.missed.append("statistics at private bounds that the audit neither dictated nor drew")
+            self.missed.append("statistics at private bounds that did not occur in this audit")
         return exact, done
 
     def _repeated(self, evidence: ExactEvidence, seconds: float, waiting: list[Any]) -> Iterator[Check]:

@@ -33,7 +33,7 @@ _MAX_KINDS = 64
 _MAX_DATA_SETS = 240
 _MAX_LEVELS = 6
 _RARE = (2, 1, 4)
-"""If there are too many stars to compare all of them, so many of the shared records are of a second kind."""
+"""Numbers of shared records that are of a second kind, used if there are too many stars to compare all of them."""
 _FAR = ("-1000000000000", "1000000000000")
 
 Key = tuple[int, ...]

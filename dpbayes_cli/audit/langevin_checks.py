@@ -112,7 +112,7 @@ class CoupledChains:
 
 
 def noise_streams(law: Langevin, evidence: ExactEvidence) -> list[Stream]:
-    """Return streams of the noise whose exact law is known: of one step, and of all steps of a chain without data."""
+    """Return streams of noise with known laws: the noise of one step, and of all steps of a chain without data."""
     matrix, shrinks, noise = _matrix(evidence), 1.0 - law.step_size * law.tau, law.arithmetic.noise
     one, no_data = replace(law, n_steps=1), DesignMatrix(matrix.rows, matrix.expected)
     start = one.draw(matrix, 1, np.zeros)[0]

@@ -246,7 +246,7 @@ class Hmm(NoisyStatistics, LatentVariables):
 
     @property
     def structure(self) -> HiddenMarkovStructure:
-        """The structure for a chain that draws the hidden states."""
+        """The structure of the model for a chain that draws the hidden states."""
         from dpbayes_cli.models.families.hidden_markov_sweep import HiddenMarkovStructure
 
         emissions = tuple((self.emission,) * size for size in self.sizes)
@@ -260,7 +260,7 @@ class Hmm(NoisyStatistics, LatentVariables):
         return {}
 
     def findings(self, column: str, estimates: Sequence[float]) -> Findings:
-        """Return the probability to stay in the most frequent state, and its likeliest value of the first feature."""
+        """Return the probability that the most frequent state lasts, and its likeliest value of the first feature."""
         sequence, time = (axis.role for axis in self.axes)
         n_emissions, first = self.states * sum(self.sizes), self.features[0]
         likeliest = max(range(self.sizes[0]), key=lambda k: estimates[k])

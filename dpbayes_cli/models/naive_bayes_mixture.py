@@ -140,7 +140,7 @@ class NaiveBayesMixture(LatentVariables):
 
     @property
     def structure(self) -> MixtureStructure:
-        """The structure for a chain that draws the class of each record."""
+        """The structure of the model for a chain that draws the class of each record."""
         from dpbayes_cli.models.families.mixture_sweep import MixtureStructure
 
         return MixtureStructure(self.classes, self.concentrations, concentration=self.share)

@@ -74,8 +74,8 @@ class NormalMean(ConjugateNumber):
         "VALUE; the custodian states that VALUE is a fair stand-in.",
         source="Geumlek, Song and Chaudhuri 2017, sec. 3.3; Foulds et al. 2016, sec. 3.1.",
         corrections="If the mean is restricted to [low, high], the log likelihood ratio of two records varies with "
-        "the mean by at most (upper - lower) * (high - low) / variance. For symmetric bounds, this is half of 2 * "
-        "Delta, the bound in the papers. Inference accounts for the clamping; draws by ops and rdp-* do not.",
+        "the mean by at most (upper - lower) * (high - low) / variance. For symmetric bounds, this is half of the "
+        "papers' bound, 2 * Delta. Inference accounts for the clamping; draws by ops and rdp-* do not.",
         prefer_when="You want the mean of a measurement whose spread is well known.",
     )
     domain_type: ClassVar[type[Section]] = NormalMeanDomain

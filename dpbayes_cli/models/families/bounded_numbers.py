@@ -85,7 +85,7 @@ class ConjugateNumber(BoundedNumber, OneParameterFamily, ConjugatePosterior):
 
     @classmethod
     def build(cls, domain: Section, prior: Section) -> Self:
-        """Build the model; its fields are named like the keys of the domain and the prior."""
+        """Build the model, whose fields have the names of the keys of the domain and the prior."""
         return cast(Self, cast(Any, cls)(**asdict(domain), **asdict(cls.complete_prior(domain, prior))))
 
     @property

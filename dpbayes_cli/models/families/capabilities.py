@@ -25,7 +25,7 @@ Simulated = tuple[tuple[float, ...], tuple[int, ...]]
 
 @dataclass(frozen=True)
 class Arithmetic:
-    """Operations that let one formula of a density be evaluated in floats and in exact decimals.
+    """Operations with which one formula of a density can be evaluated in floats and in exact decimals.
 
     Attributes:
         log: the natural logarithm.
@@ -124,7 +124,7 @@ class ScaledRegression:
         variance: the variance of the scaled target given the features.
         bounds: the bounds of the target and of the features, in the units of the file.
         prior_mean: the scaled prior means of target and features.
-        prior_precision: the variance times the prior precisions, first of the regression line's value at the prior
+        prior_precision: the prior precisions times the variance: first of the regression line's value at the prior
             means of the features, then of each slope.
         steps: the number of grid steps between bounds.
     """

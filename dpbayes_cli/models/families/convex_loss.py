@@ -148,7 +148,7 @@ class ConvexLossModel(Model):
         return Curvature(self.loss.slope_bound * c, self.loss.curvature_bound * c * c * n_records, touched)
 
     def predicted(self, draws: Floats, x: Any) -> Floats:
-        """Return what each draw predicts for each row: a probability of class 1, a score, or a number.
+        """Return the prediction of each draw for each row: a probability of class 1, a score, or a number.
 
         Args:
             draws: coefficients, shape (n_draws, width).

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(48)
 _MIN_QUADRATURE_SD = 0.5
-"""From this sd on, quadrature of the density on [-1, 1] is accurate to double precision."""
+"""For standard deviations above this, quadrature of the density on [-1, 1] is accurate to double precision."""
 _MIN_OSCILLATING_SD = 4.0
 _MAX_SLOW_FREQUENCY = 64.0
 """At frequencies above this, quadrature of the characteristic function needs sd > ``_MIN_OSCILLATING_SD``."""

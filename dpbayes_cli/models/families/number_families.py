@@ -147,7 +147,7 @@ class NumberLaw(ScalarLaw):
         return mean, covariance
 
     def characteristic(self, points: Floats, frequencies: Floats | Complexes) -> Complexes:
-        """Return the characteristic function of what a clamped number, or a number inside the bounds, contributes."""
+        """Return the characteristic function of the contribution of a clamped number, or of one inside the bounds."""
         middle, half = self._scale
         lower, upper = self.column.lower, self.column.upper
         width = (upper - lower) / 2.0
@@ -160,7 +160,7 @@ class NumberLaw(ScalarLaw):
         return np.asarray(inside * start + below * ends[0] + above * ends[1])
 
     def draw_plug_in(self, observed: Floats, n_records: float, size: int, rng: np.random.Generator) -> Floats:
-        """Draw from the conjugate posterior given the nearest possible sum."""
+        """Draw from the conjugate posterior given the possible sum that is nearest to the noisy sum."""
         middle, half = self._scale
         n = n_records
         if self.centered:

@@ -85,7 +85,7 @@ class NumberTarget(Section, frozen=True, kw_only=True):
 
 
 class RegressionDomain(Section, frozen=True, kw_only=True):
-    """The features of a regression; subclasses state the kind of target, and their subclasses the loss."""
+    """The features of a regression; ``ClassDomain`` and ``NumberDomain`` add a target, and each model adds its loss."""
 
     target: Any
     features: Annotated[
