@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from dpbayes_cli.privacy.guarantee import Guarantee
 
 N_RECORDS, _MAX_RECORDS = 8, 400
-"""In a small data set, a single record has the largest influence; for quantiles see ``_default_records``."""
+"""Default and largest default number of records; in a small data set, each record has a large influence."""
 SECONDS, SECONDS_THOROUGH = 40.0, 600.0
 PROCESSES = 2
 FALSE_ALARM = 1e-6
@@ -49,10 +49,10 @@ _MAX_DATA_SETS, _MAX_DATA_SETS_THOROUGH = 240, 2000
 _MAX_NUMBERS = 10_000_000
 _MAX_PAIRS = 3
 _TIMEOUT_FACTOR = 3.0
-"""The audit waits for a fresh process this many times as long as its draws should take; the process may have died."""
+"""The audit waits this many times as long as the draws of a fresh process should take, and then gives up on it."""
 _DELTAS = ("0", "1e-6", "1e-3", "1e-2", "0.1")
 _EXACT_SHARE, _REPEATED_SHARE, _END_SHARE = 0.4, 0.15, 0.97
-"""Shares of the allotted time: when comparing laws ends, how long draws are repeated, and when the audit ends."""
+"""Shares of the allotted time: when the comparison of laws ends, how long draws are repeated, when the audit ends."""
 DOES_NOT_PROVE = (
     "Passing does not prove the guarantee: a lower bound below the claim may mean that the mechanism loses less "
     "privacy than claimed, or that the attack was weak. The proofs are in the docstrings of the code.",
@@ -67,7 +67,7 @@ Progress = Callable[[float, str], None]
 
 @dataclass(frozen=True)
 class AuditedClaim:
-    """The epsilon that a guarantee claims at a delta, and the lower bounds that an attack proves.
+    """The epsilon that a guarantee claims at a delta, and the lower bounds of the privacy loss that an attack proves.
 
     Attributes:
         epsilon: the claimed epsilon.
@@ -254,7 +254,7 @@ class _Attack:
                 f"{sets.all_bases:,} were tried"
             )
         if bounds:
-            self.missed.append("statistics at private bounds that the audit neither dictated nor drew")
+            self.missed.append("statistics at private bounds that did not occur in this audit")
         return exact, done
 
     def _repeated(self, evidence: ExactEvidence, seconds: float, waiting: list[Any]) -> Iterator[Check]:

@@ -1,4 +1,4 @@
-"""Exact checks: compare sensitivities, and the laws of all draws of neighbors, with the claimed guarantee."""
+"""Exact checks: on neighboring data sets, compare sensitivities and the laws of all draws with the guarantee."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def check_at_most(name: str, measured: float, allowed: float, where: str = "") -
 
 @dataclass
 class WorstLoss:
-    """Keeps, of all compared pairs, the loss that is largest relative to the allowed loss.
+    """The largest measured loss, relative to the allowed loss, of all pairs that were compared.
 
     Attributes:
         measured, allowed: the two losses of the pair with the largest quotient measured / allowed.
@@ -78,7 +78,7 @@ class WorstLoss:
 
 @dataclass
 class ExactComparison:
-    """Compares the laws of all draws of neighboring data sets with the guarantee; see ``forced``.
+    """Compares the laws of all draws from neighboring data sets with the guarantee; see ``DictatedOutcomes``.
 
     Attributes:
         planned: the release to attack.
@@ -216,7 +216,7 @@ class ExactComparison:
 
 
 def _changes(one: ExactEvidence, other: ExactEvidence) -> list[int]:
-    """Return the absolute change of each component of the statistic; a histogram has one component for each code."""
+    """Return the absolute change of each component of the statistic; a histogram has a component for each code."""
     if one.histogram or other.histogram:
         codes = sorted(one.histogram.keys() | other.histogram.keys())
         return [abs(one.histogram.get(code, 0) - other.histogram.get(code, 0)) for code in codes]

@@ -33,7 +33,7 @@ _MAX_KINDS = 64
 _MAX_DATA_SETS = 240
 _MAX_LEVELS = 6
 _RARE = (2, 1, 4)
-"""Numbers of shared records of a second kind, if there are too many stars to compare all combinations of kinds."""
+"""Numbers of shared records that are of a second kind, used if there are too many stars to compare all of them."""
 _FAR = ("-1000000000000", "1000000000000")
 
 Key = tuple[int, ...]
@@ -148,9 +148,9 @@ class DataSets:
         return Star(shared, tuple(sets), self._evidence(base) if removal else None)
 
     def _evidence(self, key: Key) -> ExactEvidence:
-        if self.planned.plan.steps[0].rows is None:  # sums over records do not depend on their order
+        if self.planned.plan.steps[0].rows is None:  # then the statistics do not depend on the order of records
             key = tuple(sorted(key))
-        if key not in self._read_before:  # the records of one kind take turns
+        if key not in self._read_before:  # use every record of a kind
             self._read_before[key] = self._read(
                 [self.kinds[kind][i % len(self.kinds[kind])] for i, kind in enumerate(key)]
             )

@@ -69,10 +69,10 @@ class Bound:
 def event_scores(one: Floats, other: Floats) -> tuple[Floats, Floats]:
     """Return scores of the draws of two data sets, shape (n_draws, n_scores) each.
 
-    An event compares one score with a threshold. Most scores are single numbers of a draw. The last score but one is
-    the projection of the draw on the difference of the two means. The last score, for noise such as Laplace noise, is
-    the distance from the second median minus the distance from the first median. Means, medians and scales are
-    estimated from the first half of the draws.
+    An event compares one score with a threshold. Most scores are single numbers of a draw. The last but one is the
+    projection of the draw on the difference of the two means. The last, which suits Laplace noise, is the L1 distance
+    from the second median minus the L1 distance from the first median. Means, medians and scales are estimated from the
+    first half of the draws.
     """
     half = len(one) // 2
     first, second = one[:half], other[:half]
@@ -108,7 +108,7 @@ def best_event(one: Floats, other: Floats, *, delta: float = 0.0, epsilon: float
             else:
                 p, q = np.searchsorted(a, cuts, "right"), np.searchsorted(b, cuts, "right")
             for swapped, often, seldom in ((False, p, q), (True, q, p)):
-                # the bound if the counts repeat, by the normal approximation: cheap, and used only to choose
+                # only to choose an event: the bound by a normal approximation, if the other half has the same counts
                 low = often / n_a - 5.0 * np.sqrt(often + 1.0) / n_a - delta
                 high = seldom / n_b + 5.0 * np.sqrt(seldom + 1.0) / n_b + 5.0 / n_b
                 value = np.where(low > 0.0, np.log(np.maximum(low, 1e-300) / high), -math.inf)
@@ -123,8 +123,8 @@ def best_event(one: Floats, other: Floats, *, delta: float = 0.0, epsilon: float
 def bound_loss(event: Event, one: Floats, other: Floats, delta: float, n_bounds: int) -> Bound:
     """Return the lower bound that an event proves; the event must have been chosen on other draws.
 
-    Privacy: the data are made up, so that they need no protection. The Clopper-Pearson bounds of all ``n_bounds``
-        events hold together with ``CONFIDENCE``.
+    Privacy: the data are made up and need no protection. The Clopper-Pearson bounds of all ``n_bounds`` events hold
+        together with probability ``CONFIDENCE``.
     Source: Clopper and Pearson 1934; Jagielski, Ullman and Oprea 2020.
     """
     happened = event.count(one), event.count(other)
@@ -136,7 +136,7 @@ def bound_loss(event: Event, one: Floats, other: Floats, delta: float, n_bounds:
 
 
 def clopper_pearson(successes: int, n: int, n_bounds: int) -> tuple[float, float]:
-    """Return the lower and upper bound of a probability; ``n_bounds`` such pairs hold together with ``CONFIDENCE``."""
+    """Return a lower and an upper bound of a probability; ``n_bounds`` pairs hold together with ``CONFIDENCE``."""
     alpha = (1.0 - CONFIDENCE) / (2.0 * n_bounds)
     low = 0.0 if successes == 0 else float(betaincinv(successes, n - successes + 1, alpha))
     high = 1.0 if successes == n else float(betaincinv(successes + 1, n - successes, 1.0 - alpha))

@@ -1,9 +1,9 @@
-"""Run a release with dictated outcomes: record the exact law of each draw, and what is released.
+"""Run a release with dictated outcomes: record the exact law of each draw, and the released values.
 
 A release may depend on the data only through the laws of its draws. So the audit replaces each draw by an outcome that
 is fixed beforehand, and records the law of the draw. On two neighboring data sets, the code must ask for the same kinds
-of draws in the same order; only their laws may differ, and the privacy loss is computed from these laws. They must also
-lead to the same released values, because these may depend only on the outcomes.
+of draws in the same order; only their laws may differ, and the privacy loss is computed from these laws. The
+released values must be the same, because they may depend only on the outcomes.
 """
 
 from __future__ import annotations
@@ -49,11 +49,7 @@ class UnknownDrawError(Exception):
 
 @dataclass(frozen=True)
 class DictatedRun:
-    """A release with dictated outcomes.
-
-    Attributes:
-        elements: the law of each draw, in the order of the draws.
-    """
+    """The law of each draw of a release with dictated outcomes, in the order of the draws, and the released numbers."""
 
     elements: tuple[Element, ...]
     released: tuple[float, ...]
@@ -125,7 +121,7 @@ class DictatedOutcomes:
         return self._last_or_random(weights.n_cells)
 
     def noise(self, law: NoiseLaw, values: Sequence[int]) -> list[int]:
-        """Stand in for ``NoiseLaw.release``; the sums of values and noise are dictated, not the noise."""
+        """Stand in for ``NoiseLaw.release``; the dictated outcomes are the sums of values and noise."""
         self.elements.append(AddedNoise(law, tuple(values)))
         return [self._path] * len(values)
 

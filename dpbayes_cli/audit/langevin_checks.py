@@ -34,7 +34,7 @@ _EPSILONS = ("0.01", "0.1", "0.5", "1", "2", "4")
 
 @dataclass
 class CoupledChains:
-    """The largest difference of neighbors' gradients, and of their chains, over all pairs so far.
+    """The largest difference of gradients, and of chains with the same noise, over all pairs compared so far.
 
     Attributes:
         planned: the release to attack.
@@ -112,7 +112,7 @@ class CoupledChains:
 
 
 def noise_streams(law: Langevin, evidence: ExactEvidence) -> list[Stream]:
-    """Return the parts of a chain whose exact law is known: the noise of one step, and all steps without data."""
+    """Return streams of noise with known laws: the noise of one step, and of all steps of a chain without data."""
     matrix, shrinks, noise = _matrix(evidence), 1.0 - law.step_size * law.tau, law.arithmetic.noise
     one, no_data = replace(law, n_steps=1), DesignMatrix(matrix.rows, matrix.expected)
     start = one.draw(matrix, 1, np.zeros)[0]

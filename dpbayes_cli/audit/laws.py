@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
 
 _POINTS_PER_SCALE = 200.0
-"""Number of points per noise scale at which a wide law is evaluated; this keeps Renyi divergences accurate to 1e-5."""
+"""Number of points per noise scale at which a wide law is evaluated; Renyi divergences are accurate to 1e-5."""
 _SUPPORT_SCALES = 60.0
 SHARES = np.linspace(0.0, 1.0, 27)[1:-1]
 """Draws are tested at the quantiles of their law for these probabilities."""
@@ -31,7 +31,7 @@ class PrivacyLoss:
 
     Attributes:
         up, down: the largest log ratio of an outcome's two probabilities, and the largest negative log ratio.
-        spread: the largest log ratio minus the smallest one, if the law chooses among cells; unused and 0 for noise.
+        spread: the largest log ratio minus the smallest log ratio, for choices; unused and 0 for noise.
         renyi: Renyi divergences at ``RENYI_ORDERS``, in both directions, shape (2, n_orders).
     """
 
@@ -54,8 +54,8 @@ class Stream:
     Attributes:
         name: what is drawn.
         again: draws one row, with the same code as a real release.
-        thresholds: numbers with which each place of a row is compared, shape (n_places, n_thresholds).
-        below: the probability that a drawn number is at most the threshold, for each threshold.
+        thresholds: numbers with which each number of a row is compared, shape (n_numbers, n_thresholds).
+        below: for each threshold the probability that the drawn number is at most the threshold.
     """
 
     name: str
@@ -162,7 +162,7 @@ def privacy_loss(one: Sequence[Element], other: Sequence[Element]) -> PrivacyLos
 
 
 def _divergences(logs: Floats, ratios: Floats) -> Floats:
-    """Return Renyi divergences, summed over places, from log probabilities and log ratios."""
+    """Return Renyi divergences, summed over independent choices, from log probabilities and log ratios."""
     orders = np.array(RENYI_ORDERS)
     terms = logs + (orders - 1.0)[:, None, None] * ratios
     largest = np.maximum(terms.max(axis=2), -1e300)
@@ -172,7 +172,7 @@ def _divergences(logs: Floats, ratios: Floats) -> Floats:
 
 @lru_cache(maxsize=256)
 def _support(law: NoiseLaw) -> tuple[Integers, Floats, int]:
-    """Return integers that carry a law's mass, their masses, and their spacing, which exceeds 1 for a wide law."""
+    """Return equally spaced integers that represent a law, their masses, and their spacing (above 1 for a wide law)."""
     step = max(1, math.floor(law.scale / _POINTS_PER_SCALE))
     reach = math.ceil(_SUPPORT_SCALES * law.scale / step) + 2
     support = np.arange(-reach, reach + 1) * step

@@ -1,7 +1,7 @@
-"""Draw many times, in this process and in fresh ones: draws must follow their law, and no sequence may recur.
+"""Draw many times, in this process and in fresh processes: draws must follow their law, and no sequence may recur.
 
-Draws of one process reveal a random generator that restarts at every release. Draws of two processes reveal a random
-generator that restarts with the process.
+Repeated draws in one process show whether the random generator restarts at every release. Draws of two processes show
+whether the random generator starts from the same state in every process.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def draw_streams(planned: PlannedRelease, evidence: ExactEvidence) -> list[Strea
 
 
 def draw_repeatedly(planned: PlannedRelease, evidence: ExactEvidence, seconds: float) -> ProcessDraws:
-    """Draw rows from every stream, and whole releases; all together take about the given time."""
+    """Draw rows from every stream, and whole releases, for about the given time in total."""
     known = draw_streams(planned, evidence)
     share = seconds / (len(known) + 1)
     rows = tuple(np.array(_repeat(stream.again, _MAX_ROWS, share), dtype=np.float64) for stream in known)
@@ -119,7 +119,7 @@ def _repeat(draw: Any, most: int, seconds: float) -> list[Any]:
 def fresh_processes(
     spec: ReleaseSpec, n_records: int, evidence: ExactEvidence, seconds: float, count: int
 ) -> Iterator[list[Any]]:
-    """Start to draw in fresh processes, and yield their pending results; the processes end when the block ends."""
+    """Start to draw in fresh processes, and yield their pending results; the processes end with the ``with`` block."""
     import msgspec
 
     if not count:
@@ -167,7 +167,7 @@ def compare_draws(known: Sequence[Stream], samples: Sequence[ProcessDraws]) -> I
 
 
 def _check_different(name: str, rows: list[list[Any]], collision: float) -> Iterator[Check]:
-    """Yield a failed check if two processes drew equal sequences; single draws agree with probability ``collision``."""
+    """Yield a failed check if two processes drew equal sequences; two draws agree with probability ``collision``."""
     for i in range(len(rows)):
         for j in range(i):
             n = min(len(rows[i]), len(rows[j]))
@@ -179,14 +179,14 @@ def _check_different(name: str, rows: list[list[Any]], collision: float) -> Iter
 
 
 def _law_p(stream: Stream, rows: Floats) -> float:
-    """Return a p-value of the law: a union bound over exact binomial tests, one for each place and threshold."""
+    """Return a p-value for the law: a union bound over exact binomial tests, one for each number and threshold."""
     counts = (rows[:, :, None] <= stream.thresholds[None]).sum(axis=0)
     tails = _tails(counts, len(rows), stream.below)
     return min(1.0, float(tails.min()) * tails.size)
 
 
 def _independence_p(stream: Stream, rows: Floats) -> float:
-    """Return a p-value for the independence of successive rows, and of adjacent places of a row."""
+    """Return a p-value for the independence of successive rows, and of adjacent numbers of a row."""
     middle = stream.below.shape[1] // 2
     low, p = rows <= stream.thresholds[:, middle], stream.below[:, middle]
     n = len(rows) // 2

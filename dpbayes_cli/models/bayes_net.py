@@ -25,8 +25,7 @@ class BayesNetDomain(Section, frozen=True, kw_only=True):
     """A directed acyclic graph of variables."""
 
     variables: Annotated[
-        dict[str, NodeSection],
-        Meta(min_length=1, description="for each column its values or cuts, and its parents"),
+        dict[str, NodeSection], Meta(min_length=1, description="for each column its values or cuts, and its parents")
     ]
     target: Annotated[str | None, Meta(description="the variable to predict by default")] = None
 
@@ -35,7 +34,7 @@ class BayesNetDomain(Section, frozen=True, kw_only=True):
 
     @property
     def parents(self) -> list[tuple[str, ...]]:
-        """The names of the parents of each variable."""
+        """The parents of each variable, by name."""
         return [part.parents for part in self.variables.values()]
 
 
@@ -84,16 +83,11 @@ class BayesNet(DiscreteBayesNet):
     )
     first_spec: ClassVar[Mapping[str, str]] = {
         "variables": "\nage: {cuts: [40, 60], impute: 50}\nsmoker: {values: [yes, no], parents: [age], impute: no}\n"
-        "ill: {values: [yes, no], parents: [age, smoker], impute: no}",
+        "ill: {values: [yes, no], parents: [age, smoker], impute: no}"
     }
 
     @classmethod
     def build(cls, domain: Section, prior: Section) -> Self:
-        """Build the model from its sections of a spec.
-
-        Raises:
-            SpecError: the prior names an unknown variable or value, or leaves one out.
-        """
         graph = require_type(domain, BayesNetDomain)
         concentrations = require_type(prior, BayesNetPrior).concentration
         return cls.of_variables(graph.variables, graph.parents, graph.target, concentrations)

@@ -121,8 +121,7 @@ class BetaBernoulli(BetaProbability):
         return Findings((share_of(column, success, 0),))
 
     def statistic(self, policy: RecordPolicy) -> Statistic:
-        """Return the number of successes; also the number of failures, unless the public number of records determines
-        it.
+        """Return the number of successes; also the number of failures, unless it follows from the public record count.
 
         Privacy: let t(x) be the contribution of a record. Under replace-one with complete records, t(x) is 0 or 1, so
             that the statistic changes by at most 1. Under replace-one with dropped records, t(x) is (1, 0), (0, 1) or

@@ -93,11 +93,6 @@ class DirichletCategorical(DirichletProbabilities, ConjugatePosterior):
 
     @classmethod
     def build(cls, domain: Section, prior: Section) -> Self:
-        """Build the model from its sections of a spec.
-
-        Raises:
-            SpecError: the prior names an unknown category, or leaves one out.
-        """
         labels = require_type(domain, DirichletCategoricalDomain).categories
         concentration = require_type(prior, DirichletCategoricalPrior).concentration
         return cls(labels, by_key(concentration, labels, "prior.concentration", "category"))

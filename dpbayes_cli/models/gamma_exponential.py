@@ -1,4 +1,4 @@
-"""Gamma-exponential: the rate of a waiting time."""
+"""Gamma-exponential: the rate of exponential waiting times."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -48,9 +48,9 @@ class GammaExponentialPrior(Section, frozen=True, kw_only=True):
 class GammaExponential(ConjugateNumber, GammaRate):
     """rate ~ Gamma(shape, rate); each record is a waiting time, exponential with that rate, clamped to a public bound.
 
-    The conjugate update adds the number of records to the shape and the sum of the times to the rate. By default, the
-    prior weighs half a record: its density falls as the square root of the rate, from rates whose mean time is near the
-    upper bound to rates whose mean time is a hundredth of it.
+    The conjugate update adds the number of records to the shape and the sum of the times to the rate. The default prior
+    weighs as much as half a record. Its density is roughly proportional to 1 / sqrt(rate) if the mean time, 1 / rate,
+    exceeds a hundredth of the upper bound; for shorter mean times, it falls exponentially.
 
     Source: Bernstein and Sheldon 2018 sec. 3.3 and Fig. 1 (exponential); Geumlek et al. 2017 sec. 3.
     """

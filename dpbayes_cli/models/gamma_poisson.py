@@ -1,4 +1,4 @@
-"""Gamma-Poisson: the rate of a count."""
+"""Gamma-Poisson: the rate of Poisson counts."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -32,9 +32,9 @@ class GammaPoissonPrior(Section, frozen=True, kw_only=True):
 class GammaPoisson(WholeNumber, GammaRate):
     """rate ~ Gamma(shape, rate); each record is a count, Poisson(rate), clamped to a public bound.
 
-    The conjugate update adds the sum of the counts to the shape and the number of records to the rate. By default, the
-    prior is exponential with the upper bound as its mean: nearly flat over all rates below the bound, with the weight
-    of 1 / bound records.
+    The conjugate update adds the sum of the counts to the shape and the number of records to the rate. The default
+    prior is exponential, and its mean is the upper bound. It is nearly flat over all rates below the bound, and it
+    weighs as much as 1 / bound records.
 
     Source: Geumlek et al. 2017 sec. 3.2; Bernstein and Sheldon 2018 sec. 3.3.
     """

@@ -137,9 +137,8 @@ class Hmm(NoisyStatistics, LatentVariables):
     )
     info: ClassVar[MethodInfo] = MethodInfo(
         releases="For each feature, a noisy number of records for every combination of sequence, time step and value. "
-        "From the "
-        "released numbers, inference computes the posterior of emissions, transitions, and the state of every "
-        "sequence at every step.",
+        "From the released numbers, inference computes the posterior of emissions, transitions, and the state of "
+        "every sequence at every step.",
         guarantee="The mechanism gives the guarantee. For F features the L1 sensitivity is 2 F under replace-one and "
         "F under add-remove, because a record is in one cell of each feature's table. The sensitivity does not depend "
         "on the number of sequences and steps.",
@@ -205,7 +204,7 @@ class Hmm(NoisyStatistics, LatentVariables):
 
     @property
     def over_time(self) -> StatesOverTime:
-        """The structure of the parameters: emissions, transitions, and the law of the first state."""
+        """The structure of the parameters: emissions, transitions, and the probabilities of the first state."""
         return StatesOverTime(self.axes, self.features, self.states)
 
     def sections(self) -> tuple[StatesOverTime]:
@@ -242,12 +241,12 @@ class Hmm(NoisyStatistics, LatentVariables):
         )
 
     def split(self, values: Any) -> tuple[list[Any], Any, Any]:
-        """Split parameters into emissions, transitions and the law of the first state; see ``StatesOverTime``."""
+        """Split parameters into emissions, transitions and probabilities of the first state; see ``StatesOverTime``."""
         return self.over_time.split(values)
 
     @property
     def structure(self) -> HiddenMarkovStructure:
-        """The structure for a chain that draws the hidden states."""
+        """The structure of the model for a chain that draws the hidden states."""
         from dpbayes_cli.models.families.hidden_markov_sweep import HiddenMarkovStructure
 
         emissions = tuple((self.emission,) * size for size in self.sizes)
@@ -261,7 +260,7 @@ class Hmm(NoisyStatistics, LatentVariables):
         return {}
 
     def findings(self, column: str, estimates: Sequence[float]) -> Findings:
-        """Return the chance to stay in the most frequent state, and the likeliest value of the first feature there."""
+        """Return the probability that the most frequent state lasts, and its likeliest value of the first feature."""
         sequence, time = (axis.role for axis in self.axes)
         n_emissions, first = self.states * sum(self.sizes), self.features[0]
         likeliest = max(range(self.sizes[0]), key=lambda k: estimates[k])
@@ -290,7 +289,8 @@ class Hmm(NoisyStatistics, LatentVariables):
         firsts = list(itertools.accumulate(cells[:-1], initial=0))
         parts = np.split(np.asarray(released, dtype=np.int64), firsts[1:])
         observed = tuple(part.reshape(*self.shape, size) for part, size in zip(parts, self.sizes, strict=True))
-        complete = all(has_stand_in(policy, column) for column in self.features)  # else tables count different records
+        # if every feature has a stand-in, all tables count the same records
+        complete = all(has_stand_in(policy, column) for column in self.features)
         return self.observed(observed, tuple(noise.at(first) for first in firsts), complete=complete)
 
     def observed(

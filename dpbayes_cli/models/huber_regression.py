@@ -9,12 +9,7 @@ from dpbayes_cli.core.losses import HuberLoss
 from dpbayes_cli.core.model import MethodInfo
 from dpbayes_cli.core.section import Section
 from dpbayes_cli.models.families.convex_loss import ConvexNumberModel
-from dpbayes_cli.models.families.regression_domain import (
-    CoefficientPrior,
-    NumberDomain,
-    Precision,
-    number_example,
-)
+from dpbayes_cli.models.families.regression_domain import CoefficientPrior, NumberDomain, Precision, number_example
 
 
 class HuberDomain(NumberDomain, frozen=True, kw_only=True):

@@ -52,11 +52,7 @@ class LinearRegressionDomain(Section, frozen=True, kw_only=True):
     target: Annotated[Target, Meta(description="the number to predict")]
     features: Annotated[
         dict[str, NumberBounds],
-        Meta(
-            min_length=1,
-            max_length=MAX_FEATURES,
-            description="for each column {lower: X, upper: X}, in any order",
-        ),
+        Meta(min_length=1, max_length=MAX_FEATURES, description="for each column {lower: X, upper: X}, in any order"),
     ]
     variance: Annotated[
         Positive | None,
@@ -67,9 +63,10 @@ class LinearRegressionDomain(Section, frozen=True, kw_only=True):
 
 
 class LinearRegressionPrior(Section, frozen=True, kw_only=True):
-    """A prior of numbers between the bounds, with the key spread, or a conjugate prior of the regression.
+    """Either the default prior, with the key ``spread``, or a conjugate prior, with all other keys.
 
-    The second is used if another key is stated or the variance is known; it includes a prior of the features.
+    The conjugate prior is used if one of its keys is stated, or if the variance is known. It includes a prior of the
+    features.
     """
 
     mean: Annotated[
@@ -109,10 +106,9 @@ class LinearRegression(JointNormal, NormalRegression):
 
     The columns are the target, then the features in alphabetical order; each is clamped to public bounds.
 
-    The default prior says that the bounds hold most numbers, and no more: it is that of ``normal`` for each column,
-    with correlations that are uniform on [-1, 1]. If a key of
-    the conjugate prior is stated, or if the variance is known, the conjugate prior is used, which cannot be weak for
-    small and for large variances at once.
+    The default prior assumes only that most numbers lie between the bounds: each column has the default prior of
+    ``normal``, and correlations are uniform on [-1, 1]. If a key of the conjugate prior is stated, or if the variance
+    is known, the conjugate prior is used. A conjugate prior cannot be weak for small and for large variances at once.
 
     Privacy: see ``JointNormal.statistic``; its columns are the target and all features.
 
@@ -167,7 +163,7 @@ class LinearRegression(JointNormal, NormalRegression):
     slope_strength: float
     variance_strength: float
     variance: float | None = None
-    spread: float | None = None  # of the prior of numbers between the bounds, which reads nothing else; else None
+    spread: float | None = None  # the only parameter of the default prior; None if the prior is conjugate
 
     @classmethod
     def complete_prior(cls, domain: Section, prior: Section) -> Section:
@@ -179,12 +175,6 @@ class LinearRegression(JointNormal, NormalRegression):
 
     @classmethod
     def build(cls, domain: Section, prior: Section) -> Self:
-        """Build the model from its sections of a spec.
-
-        Raises:
-            SpecError: a feature has the name of the target or of the intercept; or the prior names an unknown column,
-                or has a deviation below the grid step.
-        """
         columns = require_type(domain, LinearRegressionDomain)
         stated_prior = require_type(cls.complete_prior(domain, prior), LinearRegressionPrior)
         target, features = columns.target, dict(sorted(columns.features.items()))
@@ -237,9 +227,9 @@ class LinearRegression(JointNormal, NormalRegression):
         return Findings((Fact(change, strongest + 1),), f"how {target} depends on {others} was estimated")
 
     def prior_quantiles(self, levels: "Floats") -> "Floats":
-        """Return quantiles of Student and inverse Gamma laws, normal laws if the variance is known; see ``Model``.
+        """Return simulated quantiles of the default prior, or exact quantiles of the conjugate prior; see ``Model``.
 
-        Those of the default prior are simulated.
+        Under the conjugate prior, coefficients have Student laws, or normal laws if the variance is known.
         """
         import numpy as np
         from scipy.special import gammainccinv, ndtri, stdtrit

@@ -44,8 +44,8 @@ class LogisticRegression(ConvexClassModel):
         assumptions="Numbers have public bounds; texts have public lists of values. A record's features are clipped to "
         "a public norm. Coefficients refer to the scaled design, in which the bounds of a number become -1 and 1.",
         source="Geumlek, Song and Chaudhuri 2017, sec. 4; Minami, Arai, Sato and Nakagawa 2016.",
-        corrections="With an intercept the Lipschitz constant of the loss is L = sqrt(1 + norm^2); the papers state "
-        "norm.",
+        corrections="With an intercept, the Lipschitz constant of the loss is L = sqrt(1 + norm^2); the papers state L "
+        "= norm.",
         prefer_when="You predict one of two classes from many columns, and want probabilities.",
     )
     domain_type: ClassVar[type[Section]] = LogisticDomain

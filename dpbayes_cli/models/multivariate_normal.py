@@ -35,25 +35,20 @@ class MultivariateNormalDomain(Section, frozen=True, kw_only=True):
 
     columns: Annotated[
         dict[str, NumberBounds],
-        Meta(
-            min_length=1,
-            max_length=MAX_COLUMNS,
-            description="for each column {lower: X, upper: X}, in any order",
-        ),
+        Meta(min_length=1, max_length=MAX_COLUMNS, description="for each column {lower: X, upper: X}, in any order"),
     ]
 
 
 class MultivariateNormalPrior(Section, frozen=True, kw_only=True):
-    """A prior of numbers between the bounds, with the key spread, or a normal-inverse-Wishart prior.
+    """Either the default prior, with the key ``spread``, or a normal-inverse-Wishart prior, with all other keys.
 
-    The second is used if another key is stated: E[covariance] = diag(deviation^2), and the mean is N(mean, covariance /
+    Under the normal-inverse-Wishart prior, E[covariance] = diag(deviation^2), and the mean is N(mean, covariance /
     strength).
     """
 
-    mean: Annotated[
-        dict[str, Bound],
-        Meta(description="for each column the prior mean [middle]"),
-    ] = msgspec.field(default_factory=dict)
+    mean: Annotated[dict[str, Bound], Meta(description="for each column the prior mean [middle]")] = msgspec.field(
+        default_factory=dict
+    )
     deviation: Annotated[
         dict[str, Positive], Meta(description="for each column the prior standard deviation [a sixth of the range]")
     ] = msgspec.field(default_factory=dict)
@@ -72,10 +67,10 @@ class MultivariateNormalPrior(Section, frozen=True, kw_only=True):
 class MultivariateNormal(JointNormal):
     """Records are N(mean, covariance) vectors, each number clamped to public bounds.
 
-    The default prior says that the bounds hold most numbers, and no more: it is that of ``normal`` for each column,
-    with correlations that are uniform on [-1, 1]. If a key of the normal-inverse-Wishart prior is stated:
-    covariance ~ inverse Wishart(freedom, diagonal scale); mean | covariance ~ N(prior mean, covariance / strength).
-    That prior cannot be weak for small and for large variances at once.
+    The default prior assumes only that most numbers lie between the bounds: each column has the default prior of
+    ``normal``, and correlations are uniform on [-1, 1]. If a key of the normal-inverse-Wishart prior is stated,
+    covariance ~ inverse Wishart(freedom, diagonal scale) and mean | covariance ~ N(prior mean, covariance / strength).
+    A normal-inverse-Wishart prior cannot be weak for small and for large variances at once.
 
     Source: Bernstein and Sheldon 2018 sec. 3.2 (bounded statistics, Alg. 1); Foulds et al. 2016 sec. 3.
     """
@@ -93,8 +88,7 @@ class MultivariateNormal(JointNormal):
         "grid of 2^14 steps; a record with an invalid number is invalid. Inference assumes that no number reaches its "
         "bounds, and warns if the posterior contradicts this. Inference also treats the sums of many records as normal "
         "given the parameters. With impute:VALUE, an invalid cell of any column counts as if it held VALUE; the "
-        "custodian states that VALUE is a fair stand-in. "
-        "The bounds must be stated; they cannot be chosen privately.",
+        "custodian states that VALUE is a fair stand-in. The bounds must be stated; they cannot be chosen privately.",
         source="Bernstein and Sheldon 2018, sec. 3.2 and Alg. 1; Park and Casella 2008 (scale mixture); Bartlett 1933.",
         corrections="The noisy matrix of second moments need not be positive definite. Inference does not repair it, "
         "because it draws covariance matrices from a law on positive definite matrices, given the released numbers. "
@@ -107,11 +101,11 @@ class MultivariateNormal(JointNormal):
         Example({"columns": {name: {"lower": -1.0, "upper": 3.0} for name in names}}) for names in ("a", "ab", "abc")
     )
     first_spec: ClassVar[Mapping[str, str]] = {
-        "columns": "{height: {lower: 100, upper: 220}, weight: {lower: 30, upper: 250}}",
+        "columns": "{height: {lower: 100, upper: 220}, weight: {lower: 30, upper: 250}}"
     }
 
     freedom: float
-    spread: float | None = None  # of the prior of numbers between the bounds, which reads nothing else; else None
+    spread: float | None = None  # the only parameter of the default prior; None if the prior is conjugate
 
     @classmethod
     def complete_prior(cls, domain: Section, prior: Section) -> Section:
@@ -119,13 +113,8 @@ class MultivariateNormal(JointNormal):
 
     @classmethod
     def build(cls, domain: Section, prior: Section) -> Self:
-        """Build the model from its sections of a spec.
-
-        Raises:
-            SpecError: the prior names an unknown column, or has too few degrees of freedom.
-        """
         stated_prior = require_type(cls.complete_prior(domain, prior), MultivariateNormalPrior)
-        columns = sorted(require_type(domain, MultivariateNormalDomain).columns.items())  # in any order: one request
+        columns = sorted(require_type(domain, MultivariateNormalDomain).columns.items())  # in any order in the spec
         freedom = len(columns) + 3.0 if stated_prior.freedom is None else stated_prior.freedom
         if not freedom > len(columns) + 1:
             raise SpecError(
@@ -156,7 +145,7 @@ class MultivariateNormal(JointNormal):
         return Findings(means, topic if len(names) > 1 else "")
 
     def prior_quantiles(self, levels: "Floats") -> "Floats":
-        """Return simulated quantiles of the default prior, or those of Student and inverse Gamma laws."""
+        """Return simulated quantiles of the default prior, or exact quantiles of the conjugate prior."""
         import numpy as np
         from scipy.special import gammainccinv, stdtrit
 

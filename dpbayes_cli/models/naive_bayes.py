@@ -68,11 +68,7 @@ class NaiveBayes(DiscreteBayesNet):
         discrete_example({"target": "t", "variables": variables})
         for variables in (
             {"t": {"values": ["p", "q"]}, "x": {"cuts": [0.5]}, "y": {"values": ["u", "v"]}},
-            {
-                "x": {"values": ["1", "0"]},
-                "t": {"values": ["p", "q", "r"]},
-                "y": {"cuts": [1.0, 2.0], "impute": "1.5"},
-            },
+            {"x": {"values": ["1", "0"]}, "t": {"values": ["p", "q", "r"]}, "y": {"cuts": [1.0, 2.0], "impute": "1.5"}},
         )
     )
     first_spec: ClassVar[Mapping[str, str]] = {
@@ -83,11 +79,6 @@ class NaiveBayes(DiscreteBayesNet):
 
     @classmethod
     def build(cls, domain: Section, prior: Section) -> Self:
-        """Build the model from its sections of a spec.
-
-        Raises:
-            SpecError: the prior names an unknown variable or value, or leaves one out.
-        """
         graph = require_type(domain, NaiveBayesDomain)
         concentrations = require_type(prior, NaiveBayesPrior).concentration
         return cls.of_variables(graph.variables, graph.parents, graph.target, concentrations)

@@ -82,14 +82,15 @@ class NaiveBayesMixture(LatentVariables):
     info: ClassVar[MethodInfo] = MethodInfo(
         releases="Draws of the class probabilities and of each class's feature tables, from a private chain. The "
         "class of each record is part of the chain's state and is not released.",
-        guarantee="The mechanism gives the guarantee. Replacing a record changes, in the update of the classes, only "
-        "the law of that record's class, and, in the update of the feature tables, the counts by one record.",
+        guarantee="The mechanism gives the guarantee. If a record is replaced, only the law of that record's "
+        "class changes in the update of the classes. In the update of the feature tables, the counts change by one "
+        "record.",
         assumptions="Records are complete: a public value replaces every invalid cell. Given its class, a record's "
         "features are independent. Values, cut points and the number of classes are public. All records are kept in "
         "memory, with one to four bytes per cell.",
         source="Foulds, Geumlek, Welling and Chaudhuri 2016, sec. 4.1; Goodman 1974 (latent classes).",
-        corrections="The model does not determine the order of the classes, so that the order could differ between "
-        "draws. Therefore classes are numbered by frequency; class 1 is the most frequent class.",
+        corrections="The model does not determine the order of the classes, so the order could differ between draws. "
+        "Therefore classes are numbered by frequency; class 1 is the most frequent class.",
         prefer_when="You look for groups of records, and no column states the group. The model has no small statistic "
         "to which noise could be added.",
     )
@@ -107,11 +108,6 @@ class NaiveBayesMixture(LatentVariables):
 
     @classmethod
     def build(cls, domain: Section, prior: Section) -> Self:
-        """Build the model from its sections of a spec.
-
-        Raises:
-            SpecError: the prior names an unknown variable or value, or leaves one out.
-        """
         parts, stated_prior = require_type(domain, NaiveBayesMixtureDomain), require_type(prior, NaiveBayesMixturePrior)
         return cls(
             tuple(part.column(name) for name, part in parts.variables.items()),
@@ -144,7 +140,7 @@ class NaiveBayesMixture(LatentVariables):
 
     @property
     def structure(self) -> MixtureStructure:
-        """The structure for a chain that draws the class of each record."""
+        """The structure of the model for a chain that draws the class of each record."""
         from dpbayes_cli.models.families.mixture_sweep import MixtureStructure
 
         return MixtureStructure(self.classes, self.concentrations, concentration=self.share)

@@ -16,6 +16,7 @@ from dpbayes_cli.core.section import Positive, Scale, Section, require_type, wit
 from dpbayes_cli.core.statistic import Statistic, can_be_null, second_moments
 from dpbayes_cli.models.families.bounded_numbers import BoundedNumber, simulated_quantiles
 from dpbayes_cli.models.families.domain_types import Bound
+from dpbayes_cli.models.families.joint_normal import Spread, check_one_prior, is_conjugate
 from dpbayes_cli.privacy.noise import NoiseLaw
 
 if TYPE_CHECKING:
@@ -42,19 +43,14 @@ class NormalDomain(Section, frozen=True, kw_only=True):
 
 
 class NormalPrior(Section, frozen=True, kw_only=True):
-    """A prior of numbers between the bounds; or, if one of the other keys is stated, a normal-inverse-gamma prior.
+    """Either the default prior, with the key ``spread``, or a normal-inverse-gamma prior, with all other keys.
 
-    By default, the mean is uniform between the bounds, and given the mean, the standard deviation is half-normal. Under
-    the normal-inverse-gamma prior, 1 / variance is Gamma(shape, rate), and the mean is N(mean, variance / strength).
+    Under the default prior, the mean is uniform between the bounds and, given the mean, the standard deviation is
+    half-normal. Under the normal-inverse-gamma prior, 1 / variance is Gamma(shape, rate), and the mean is N(mean,
+    variance / strength).
     """
 
-    spread: Annotated[
-        Positive | None,
-        Meta(
-            description="scale of the half-normal prior of the standard deviation, in units of (mean - lower) * (upper "
-            "- mean) / (upper - lower) [1]"
-        ),
-    ] = None
+    spread: Spread = None
     mean: Annotated[
         Bound | None, Meta(description="normal-inverse-gamma: the prior expectation of the mean [middle]")
     ] = None
@@ -70,24 +66,18 @@ class NormalPrior(Section, frozen=True, kw_only=True):
     ] = None
 
     def __post_init__(self) -> None:
-        if self.is_conjugate and self.spread is not None:
-            raise ValueError("state spread, or keys of the normal-inverse-gamma prior, but not both")
-
-    @property
-    def is_conjugate(self) -> bool:
-        """Whether a key of the normal-inverse-gamma prior is stated."""
-        return any(value is not None for value in (self.mean, self.strength, self.shape, self.rate))
+        check_one_prior(self)
 
 
 @dataclass(frozen=True)
 class Normal(BoundedNumber):
     """Each record is N(mean, variance) with both parameters unknown, clamped or dropped at public bounds.
 
-    The default prior says that the bounds hold most numbers, and no more: mean ~ Uniform(lower, upper), and given the
+    The default prior assumes only that most numbers lie between the bounds: mean ~ Uniform(lower, upper), and given the
     mean, sd ~ half-normal((mean - lower) * (upper - mean) / (upper - lower)). The density is nearly flat over all means
-    and standard deviations of numbers between the bounds, also near zero. If noise hides the variance, a
-    normal-inverse-gamma prior excludes small variances or large ones, whatever its parameters are, and it ties a mean
-    near a bound to a large variance.
+    and standard deviations of numbers between the bounds, including small standard deviations. A normal-inverse-gamma
+    prior is less suitable if noise hides the variance: whatever its parameters are, it excludes small variances or
+    large ones, and ties a mean near a bound to a large variance.
 
     Source: Bernstein and Sheldon 2018 sec. 3.3, Alg. 2-3 (univariate families with truncation); Foulds et al. 2016
         sec. 3.
@@ -134,7 +124,7 @@ class Normal(BoundedNumber):
     @classmethod
     def complete_prior(cls, domain: Section, prior: Section) -> Section:
         bounds, stated = require_type(domain, NormalDomain), require_type(prior, NormalPrior)
-        if not stated.is_conjugate:
+        if not is_conjugate(stated):
             return with_defaults(stated, spread=1.0)
         shape, sixth = stated.shape or 2.0, (bounds.upper - bounds.lower) / 6.0
         middle = (bounds.lower + bounds.upper) / 2.0
@@ -161,14 +151,14 @@ class Normal(BoundedNumber):
         return of_clamped_normal(column, estimates[0], estimates[1], self.lower, self.upper) or plain
 
     def prior_quantiles(self, levels: "Floats") -> "Floats":
-        """Return simulated quantiles of the default prior, or those of Student and inverse Gamma laws."""
+        """Return simulated quantiles of the default prior, or exact quantiles of the conjugate prior."""
         import numpy as np
         from scipy.special import gammainccinv, stdtrit
 
         law = self._law(counted=False, inside=False)
         if self.prior.spread is not None:
             return simulated_quantiles(law, levels)
-        center, strength, shape, rate = (asdict(self.prior)[key] for key in ("mean", "strength", "shape", "rate"))
+        center, strength, shape, rate = law.conjugate_prior
         mean = center + (rate / shape / strength) ** 0.5 * stdtrit(2.0 * shape, levels)
         return np.stack([mean, rate / gammainccinv(shape, levels)])
 
@@ -190,11 +180,10 @@ class Normal(BoundedNumber):
     def _law(self, counted: bool, inside: bool) -> "NormalRecords":
         from dpbayes_cli.models.families.normal_records import BoundedNormalRecords, ConjugateNormalRecords
 
-        prior, rest = self.prior, (self.column, counted, inside)
-        if prior.spread is not None:
-            return BoundedNormalRecords(*rest, prior.spread)
-        stated = asdict(prior)
-        return ConjugateNormalRecords(*rest, *(stated[key] for key in ("mean", "strength", "shape", "rate")))
+        spread, *conjugate = asdict(self.prior).values()
+        if spread is not None:
+            return BoundedNormalRecords(self.column, counted, inside, spread)
+        return ConjugateNormalRecords(self.column, counted, inside, *conjugate)
 
     def draw_records(self, n_records: int, rng: "np.random.Generator") -> "tuple[tuple[float, ...], Floats]":
         law = self._law(counted=False, inside=False)

@@ -55,10 +55,9 @@ class NormalMeanPrior(Section, frozen=True, kw_only=True):
 class NormalMean(ConjugateNumber):
     """mean ~ N(prior_mean, prior_variance); each record is N(mean, variance), clamped to public bounds.
 
-    By default, the prior is centered in the middle of the bounds, and a bound is one prior standard deviation away. Its
-    variance is never below that of a record, so that the prior weighs at most one record, whatever is stated.
-
-    The posterior is normal; the posterior predictive mean is the posterior mean.
+    The mean of the default prior is the middle of the bounds, and its standard deviation is half the range. If the
+    known variance of a record exceeds this prior variance, the known variance is used instead, so that the prior weighs
+    at most one record. The posterior is normal; the posterior predictive mean is the posterior mean.
 
     Source: Geumlek et al. 2017 sec. 3.3; Foulds et al. 2016 sec. 3.
     """
@@ -75,8 +74,8 @@ class NormalMean(ConjugateNumber):
         "VALUE; the custodian states that VALUE is a fair stand-in.",
         source="Geumlek, Song and Chaudhuri 2017, sec. 3.3; Foulds et al. 2016, sec. 3.1.",
         corrections="If the mean is restricted to [low, high], the log likelihood ratio of two records varies with "
-        "the mean by at most (upper - lower) * (high - low) / variance. For symmetric bounds, this is half of 2 * "
-        "Delta, the bound in the papers. Inference accounts for the clamping; draws by ops and rdp-* do not.",
+        "the mean by at most (upper - lower) * (high - low) / variance. For symmetric bounds, this is half of the "
+        "papers' bound, 2 * Delta. Inference accounts for the clamping; draws by ops and rdp-* do not.",
         prefer_when="You want the mean of a measurement whose spread is well known.",
     )
     domain_type: ClassVar[type[Section]] = NormalMeanDomain

@@ -45,7 +45,7 @@ class ProbitPrior(CoefficientPrior, frozen=True, kw_only=True):
 class ProbitRegression(ConvexClassModel):
     """Gibbs posterior of the loss A(t) - y * t, where t = x'w, A(t) = t * Phi(t) + phi(t), and w ~ N(0, I / tau).
 
-    The mean function of this loss is Phi.
+    If the expected loss is smallest, the probability of class 1 is A'(t) = Phi(t), as in probit regression.
 
     Privacy: gradient and curvature are bounded for every record; see ``ConvexLossModel.curvature``.
     Source: Geumlek, Song and Chaudhuri 2017, sec. 4.2, corrected: the theorem needs the canonical form.

@@ -12,14 +12,14 @@ from dpbayes_cli.prediction.records import read_columns
 from dpbayes_cli.sources.location import Location
 
 MAX_DRAWS = 1000
-"""Probabilities are averages over at most this many draws, at which their standard error is below 1.6 %."""
+"""Predictions use at most this many draws; then the standard error of a predicted probability is below 1.6 %."""
 
 
 def predictor(bundle: Bundle, target: str | None) -> Predictor:
     """Return the predictor of a bundle; for a network ``target`` is the variable to predict.
 
     Raises:
-        SpecError: the model does not predict, the variable does not exist, or none is named.
+        SpecError: the model does not predict, the variable does not exist, or no variable is named.
     """
     model = bundle.model
     column = model.predicted_column(target)

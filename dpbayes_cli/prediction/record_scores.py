@@ -1,4 +1,4 @@
-"""The scores of a release on labeled records; not private."""
+"""Scores of a release's predictions on labeled records; the scores are not private."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Figure:
 
     @property
     def line(self) -> str:
-        """The score as a line of text, with four decimals; very large and very small values have four digits."""
+        """The score as a line of text, with four decimals, or with four digits if it is very large or very small."""
         value = self.value
         plain = isinstance(value, int) or value == 0.0 or 1e-3 <= abs(value) < 1e6
         text = str(value) if isinstance(value, int) else f"{value:.4f}" if plain else f"{value:.4g}"
@@ -85,7 +85,7 @@ class Scores:
 def evaluate_bundle(
     contents: Bundle, data: str | Location, target: str | None, layout: dict[str, Any]
 ) -> tuple[str, str, Scores]:
-    """Return what is scored, a caution about the predictions or an empty text, and the scores. NOT PRIVATE.
+    """Return the name of what is scored, a caution about the predictions (or ""), and the scores. NOT PRIVATE.
 
     Args:
         contents: the release.
@@ -108,7 +108,8 @@ def evaluate_bundle(
     def score(codes: Any, targets: Any) -> None:
         blocks.append((model.predict(codes), targets, model.log_densities(codes, targets)))
 
-    score(np.empty((0, len(model.columns)), dtype=np.int64), np.empty(0))  # DATA may have no records
+    # an empty block, in case DATA has no records
+    score(np.empty((0, len(model.columns)), dtype=np.int64), np.empty(0))
     read_labeled(contents, model, data, layout, take=score)
     predicted, targets, densities = zip(*blocks, strict=True)
     density = None if densities[0] is None else np.concatenate(densities)

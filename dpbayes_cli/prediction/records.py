@@ -1,4 +1,4 @@
-"""Reading of new records for a predictor: features as in the release, but targets as they are in the file."""
+"""Read new records for a predictor: features as in the release, but targets as they are in the file."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def read_codes(
     layout: dict[str, Any],
     *,
     take: Callable[[Integers], None],
-) -> int:
-    """Read new records as codes, in the order of the predictor's columns; return the number of records.
+) -> None:
+    """Read new records as codes, in the order of the predictor's columns.
 
     An invalid cell gets the release's stand-in value if there is one, otherwise the code -1. The target's column is not
     read: its codes are -1.
@@ -52,7 +52,7 @@ def read_codes(
 
     columns = [_as_released(predictor.columns[i], policy) for i in chosen]
     reader = CodeReader(columns, RecordPolicy(policy.neighbors), place)
-    return _read(bundle, layout, data, [predictor.names[i] for i in chosen], reader)
+    _read(bundle, layout, data, [predictor.names[i] for i in chosen], reader)
 
 
 def read_labeled(
@@ -62,12 +62,12 @@ def read_labeled(
     layout: dict[str, Any],
     *,
     take: Callable[[Integers, Integers | Floats], None],
-) -> int:
-    """Read new records with their targets; return the number of records. For arguments see ``read_codes``.
+) -> None:
+    """Read new records with their targets; for the arguments see ``read_codes``.
 
     Targets are read as they are: there is no stand-in for an invalid target, and a number is neither clamped to its
-        bounds nor rounded. ``take`` is called with each block of codes and its targets, shape (n_records,). Targets are
-        codes of classes, with -1 for an invalid class, or numbers, with NaN for an invalid number.
+    bounds nor rounded. ``take`` is called with each block of codes and its targets, shape (n_records,). Targets are
+    codes of classes, with -1 for an invalid class, or numbers, with NaN for an invalid number.
 
     Raises:
         SourceError: the data cannot be read.
@@ -82,7 +82,7 @@ def read_labeled(
         reader = CodeReader(
             columns, RecordPolicy(policy.neighbors), lambda codes: take(codes, codes[:, predictor.target])
         )
-    return _read(bundle, layout, data, predictor.names, reader)
+    _read(bundle, layout, data, predictor.names, reader)
 
 
 def read_columns(
@@ -93,28 +93,27 @@ def read_columns(
     layout: dict[str, Any],
     *,
     take: Callable[[Integers], None],
-) -> int:
-    """Read the columns that have these names in the file, as codes; return the number of records.
+) -> None:
+    """Read the columns that have these names in the file, as codes; for the other arguments see ``read_codes``.
 
-    An invalid cell gets the code -1. For other arguments see ``read_codes``.
+    An invalid cell gets the code -1.
 
     Raises:
         SourceError: the data cannot be read.
     """
     plain = [replace(column, impute=None) for column in columns]
     reader = CodeReader(plain, RecordPolicy(bundle.spec.policy.neighbors), take)
-    return _read(bundle, layout, data, list(names), reader)
+    _read(bundle, layout, data, names, reader)
 
 
 def _read(
     bundle: Bundle, layout: dict[str, Any], data: str | Location, names: Sequence[str], reader: CodeReader
-) -> int:
+) -> None:
     section = convert_layout(layout) if layout else bundle.spec.source
     location = data if isinstance(data, Location) else locate(data)
-    with closing(source_of(section, location)) as source:  # without a privacy unit: all records are read
+    with closing(source_of(section, location)) as source:  # no privacy unit is passed, so that all records are read
         source.check(reader.columns, names)
         source.read(reader)
-    return reader.records
 
 
 def _as_released(column: AnyColumn, policy: RecordPolicy) -> AnyColumn:

@@ -249,14 +249,3 @@ def test_abalone_rings_are_regressed_on_length(dpbayes: Cli, place: Path) -> Non
     again = dpbayes("infer", "out", "--prior", "slope_strength=5", "--inference", "naive", "--json")
     assert list(again.json["posterior"]) == list(printed)
     assert dpbayes("report", "out").code == 0
-
-
-@pytest.mark.slow
-def test_plan_simulates_the_posterior(dpbayes: Cli, place: Path) -> None:
-    Path("spec.yaml").write_text(
-        "model: linear-regression\nprivacy: {epsilon: 1}\nrecords: 1000\n"
-        "prior: {variance_strength: 5, slope_strength: 1}\n"
-        "domain: {target: {column: y, lower: 0, upper: 1}, features: {x: {lower: 0, upper: 1}}}\n"
-    )
-    planned = dpbayes("plan", "--spec", "spec.yaml", "--trials", "2", "--json").json
-    assert planned["expected"]["inflation"] > 1.0

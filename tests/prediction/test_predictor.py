@@ -71,7 +71,9 @@ def features_of(data: Path) -> Any:
     return np.array([[min(max(float(age), 0.0), 100.0), float("uvw".index(kind))] for _, age, kind, _ in cells])
 
 
-def test_numbers_are_printed_with_their_law(dpbayes: Cli, bundle: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_numbers_are_printed_with_their_law_and_no_records_have_null_scores(
+    dpbayes: Cli, bundle: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     plant(monkeypatch, TrueLaw)
     new = patients(Path("new.csv"), 50, seed=2)
     mean = centre(features_of(new))
@@ -88,6 +90,9 @@ def test_numbers_are_printed_with_their_law(dpbayes: Cli, bundle: Path, monkeypa
     Path("cells.csv").write_text("kind,age\n?,50\nu,\n")
     assert dpbayes("predict", bundle, "cells.csv").out.splitlines()[1] == "1,,,,"
     assert dpbayes("predict", bundle, "cells.csv", "--json").json["predictions"][0]["sd"] is None
+    Path("none.csv").write_text("kind,age,days\n")
+    scores = dpbayes("evaluate", bundle, "none.csv", "--json").json
+    assert all(scores[key] is None for key in ("rmse", "coverage", "mean_width", "log_density"))
 
 
 @pytest.mark.parametrize("law", [TrueLaw, NarrowLaw])
@@ -116,15 +121,6 @@ def test_laws_are_scored_by_coverage_width_and_density(
     assert scores["rmse"] == pytest.approx(np.sqrt(np.mean((y - mean) ** 2)), abs=1e-4)
     shown = dpbayes("evaluate", bundle, new).out
     assert all(text in shown for text in ("coverage", "of the 90% interval", "mean width", "log density"))
-
-
-def test_no_records_have_null_scores_under_the_same_keys(
-    dpbayes: Cli, bundle: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    plant(monkeypatch, TrueLaw)
-    Path("none.csv").write_text("kind,age,days\n")
-    scores = dpbayes("evaluate", bundle, "none.csv", "--json").json
-    assert all(scores[key] is None for key in ("rmse", "coverage", "mean_width", "log_density"))
 
 
 def test_features_have_the_units_of_the_file_and_the_order_of_the_columns() -> None:

@@ -40,7 +40,7 @@ def simulated_quantiles(law: RecordLaw, levels: Floats) -> Floats:
 class BoundedNumber(NoisyStatistics):
     """The capability of models whose records are one number each, between bounds that can be chosen privately.
 
-    The names of the integer statistic do not depend on the bounds. The sensitivity of the statistic depends on the
+    The names of the statistic's components do not depend on the bounds. The sensitivity of the statistic depends on the
     bounds only if numbers are whole.
     """
 
@@ -78,14 +78,14 @@ class BoundedNumber(NoisyStatistics):
 class ConjugateNumber(BoundedNumber, OneParameterFamily, ConjugatePosterior):
     """The capability of models of one number per record whose conjugate update adds the sum of the numbers.
 
-    Posterior draws treat clamped numbers as if they were the original ones, so that the likelihood is conjugate. If
-    many numbers are out of bounds, the draws are biased. The bias does not affect privacy, because every code is
-    between the public bounds.
+    Posterior draws treat clamped numbers as if they were the original numbers, so that the likelihood is conjugate. If
+    many numbers are out of bounds, the draws are biased. The bias does not affect privacy, because every clamped number
+    is between the public bounds.
     """
 
     @classmethod
     def build(cls, domain: Section, prior: Section) -> Self:
-        """Build the model; its fields are named like the keys of the domain and the prior."""
+        """Build the model, whose fields have the names of the keys of the domain and the prior."""
         return cast(Self, cast(Any, cls)(**asdict(domain), **asdict(cls.complete_prior(domain, prior))))
 
     @property

@@ -29,9 +29,9 @@ class BoundedVectorRecords(WishartRecords):
     Let p = (mean - lower) / (upper - lower). Then the scale of a standard deviation is spread * (upper - lower) * p *
     (1 - p). Each correlation is uniform on [-1, 1]: the correlation matrix is that of an inverse Wishart law with D + 1
     degrees of freedom. The coordinates are the logits of p, the logs of the standard deviations in units of their
-    scales, and Bartlett's entries; the size of a covariance matrix with these entries has no effect.
+    scales, and the entries of Bartlett's decomposition, of which only the correlation matrix is used.
 
-    The fields of the normal-inverse-Wishart prior state the weak prior of the plug-in posterior.
+    The fields of ``WishartRecords`` hold a weak prior, which only the plug-in posterior uses.
 
     Attributes:
         spread: the scale of the standard deviations; see ``NormalPrior``.
@@ -77,7 +77,7 @@ class BoundedVectorRecords(WishartRecords):
 
 @dataclass(frozen=True)
 class BoundedRegressionRecords(BoundedVectorRecords, RegressionRecords):
-    """The same law; the reported parameters are the regression of the first column on the others."""
+    """The law of ``BoundedVectorRecords``; it reports the regression of the first column on the other columns."""
 
     def parameters(self, points: Floats) -> Floats:
         """Return intercept, slopes and variance in the units of the columns."""

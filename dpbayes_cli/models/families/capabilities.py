@@ -25,7 +25,7 @@ Simulated = tuple[tuple[float, ...], tuple[int, ...]]
 
 @dataclass(frozen=True)
 class Arithmetic:
-    """Operations that let one formula of a density be evaluated in floats and in exact decimals.
+    """Operations with which one formula of a density can be evaluated in floats and in exact decimals.
 
     Attributes:
         log: the natural logarithm.
@@ -105,7 +105,7 @@ class ConjugatePosterior(NoisyStatistics):
 
     def simulate(self, n_records: int, rng: np.random.Generator) -> Simulated:
         """Simulate parameters from the prior, and the integer statistic of complete records under replace-one."""
-        any_stand_in = ""  # makes records complete; drawn records are valid, so that none is replaced by it
+        any_stand_in = ""  # with a stand-in, records are complete; it replaces no simulated record, as all are valid
         return self.simulated(RecordPolicy(Neighbors.REPLACE_ONE, any_stand_in), n_records, rng)
 
     def exact_moments(self, values: Sequence[int], n_records: int) -> list[tuple[float, float]]:
@@ -124,7 +124,7 @@ class ScaledRegression:
         variance: the variance of the scaled target given the features.
         bounds: the bounds of the target and of the features, in the units of the file.
         prior_mean: the scaled prior means of target and features.
-        prior_precision: the variance times the prior precisions, first of the regression line's value at the prior
+        prior_precision: the prior precisions times the variance: first of the regression line's value at the prior
             means of the features, then of each slope.
         steps: the number of grid steps between bounds.
     """

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
 
 _MAX_RESIDUAL, _RESIDUALS = 2.0, 4001
-"""Residuals of simulated numbers, which are scaled to [-1, 1], are drawn from a grid of this reach and size."""
+"""Simulated residuals are drawn from a grid with this largest value and this number of points."""
 _MAX_ENTRIES = 1 << 22
 """Largest number of entries of the design matrix, or of predictions, that are in memory at once."""
 
@@ -148,7 +148,7 @@ class ConvexLossModel(Model):
         return Curvature(self.loss.slope_bound * c, self.loss.curvature_bound * c * c * n_records, touched)
 
     def predicted(self, draws: Floats, x: Any) -> Floats:
-        """Return what each draw predicts for each row: a probability of class 1, a score, or a number.
+        """Return the prediction of each draw for each row: a probability of class 1, a score, or a number.
 
         Args:
             draws: coefficients, shape (n_draws, width).
@@ -211,7 +211,7 @@ class ConvexNumberModel(ConvexLossModel):
 
 @dataclass(frozen=True)
 class CoefficientPredictor(Predictor):
-    """Predicts the target of a record by the mean of what the released draws of coefficients predict."""
+    """Predicts the target of a record by the mean of the predictions of all released draws of the coefficients."""
 
     model: ConvexLossModel
 

@@ -99,7 +99,7 @@ class DiscreteBayesNet(ConjugatePosterior):
         return self.tables.row_heads
 
     def predicted_column(self, requested: str | None) -> int:
-        """Return the index of the requested variable, by default of the spec's target; see ``Model``."""
+        """Return the index of the requested variable; by default, of the target in the spec."""
         names = self.network.names
         if requested is None:
             if self.target is None:
@@ -121,7 +121,10 @@ class DiscreteBayesNet(ConjugatePosterior):
         return {level: mean[first + k] for k, level in enumerate(levels)}
 
     def findings(self, column: str, estimates: Sequence[float]) -> Findings:
-        """Return the share of the target's last value; if the target has parents, of the first variable without."""
+        """Return the share of the most frequent value of the target.
+
+        If there is no target, or if it has parents, a variable without parents takes its place.
+        """
         network, parents = self.network, self.network.parents
         root = self.target if self.target is not None and not parents[self.target] else parents.index(())
         values = network.levels[root]
@@ -283,7 +286,7 @@ def table_statistic(
         network: the graph of the variables.
         columns: the column of each variable.
         weights: the weight of each counted table; tables share the noise budget in proportion to weights.
-        policy: the policy; only its neighbors have an effect here.
+        policy: the record policy, of which only the neighbor relation is used.
         first: the index of the first counted table.
 
     Privacy: a record adds a unit vector to each table if its cells in the table's columns are valid, else zero. Under

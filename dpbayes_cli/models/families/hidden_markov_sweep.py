@@ -41,7 +41,7 @@ class SequenceEvidence(SiteEvidence):
 
 @dataclass(frozen=True)
 class HiddenMarkovStructure(LatentStructure):
-    """Sequences of states: z_s1 ~ first, z_st ~ transition[z_s,t-1].
+    """Hidden states z_st of sequences s at time steps t: z_s1 ~ first, z_st ~ transition[z_s,t-1].
 
     Attributes:
         shape: the numbers of sequences and of time steps.
@@ -88,7 +88,7 @@ class HiddenMarkovStructure(LatentStructure):
         return states.ravel()
 
     def log_prior(self, probabilities: StateProbabilities, states: Integers, sites: Integers) -> Floats:
-        """Return the log probability of each state given the steps before and after."""
+        """Return the log probability of each state given the states of the steps before and after."""
         transition, first = (np.log(np.maximum(array, 1e-300)) for array in probabilities)
         steps = sites % self.shape[1]
         starts, ends = steps == 0, steps == self.shape[1] - 1

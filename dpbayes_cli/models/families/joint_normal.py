@@ -33,11 +33,11 @@ STEPS = 1 << 14
 Spread = Annotated[
     Positive | None,
     Meta(
-        description="scale of the half-normal prior of each standard deviation, in units of (mean - lower) * (upper - "
+        description="scale of the half-normal prior of a standard deviation, in units of (mean - lower) * (upper - "
         "mean) / (upper - lower) [1]"
     ),
 ]
-"""The key of the prior of numbers between the bounds."""
+"""The key of the default prior of means, standard deviations and correlations."""
 
 
 def is_conjugate(prior: Section) -> bool:
@@ -46,11 +46,7 @@ def is_conjugate(prior: Section) -> bool:
 
 
 def check_one_prior(prior: Section) -> None:
-    """Refuse ``spread`` together with keys of the conjugate prior.
-
-    Raises:
-        ValueError: keys of both priors are stated.
-    """
+    """Raise ``ValueError`` if both ``spread`` and keys of the conjugate prior are stated."""
     if is_conjugate(prior) and getattr(prior, "spread", None) is not None:
         raise ValueError("state spread, or keys of the conjugate prior, but not both")
 

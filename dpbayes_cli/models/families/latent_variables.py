@@ -1,4 +1,4 @@
-"""What a private Gibbs chain must know about a model of records whose features depend on hidden states.
+"""The parts of a model with hidden states that a private Gibbs chain uses.
 
 A site is a place with one hidden state: a time step of a sequence, or a record. All records of a site share its state,
 and a record is at one site. Given the state, the features of a record are independent; the emission of a state is the

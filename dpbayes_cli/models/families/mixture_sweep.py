@@ -45,7 +45,7 @@ class RecordEvidence(SiteEvidence):
 
 @dataclass(frozen=True)
 class MixtureStructure(LatentStructure):
-    """Records with independent classes: z_i ~ class probabilities.
+    """Hidden classes of records, which are independent given the class probabilities.
 
     Attributes:
         concentration: the prior concentration of the class probabilities.

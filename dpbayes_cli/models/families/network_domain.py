@@ -23,8 +23,8 @@ _SEPARATORS = "=|,"
 Concentrations = Annotated[
     Positive | dict[str, Positive | dict[str, Positive]],
     Meta(
-        description="for every row of a table: one number, or for each variable a number or a mapping from value to "
-        "number"
+        description="prior concentration of each value, in every row of a table: one number, or for each variable a "
+        "number or a mapping from value to number"
     ),
 ]
 

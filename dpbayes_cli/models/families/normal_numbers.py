@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(48)
 _MIN_QUADRATURE_SD = 0.5
-"""From this sd on, quadrature of the density on [-1, 1] is accurate to double precision."""
+"""For standard deviations above this, quadrature of the density on [-1, 1] is accurate to double precision."""
 _MIN_OSCILLATING_SD = 4.0
 _MAX_SLOW_FREQUENCY = 64.0
 """At frequencies above this, quadrature of the characteristic function needs sd > ``_MIN_OSCILLATING_SD``."""
@@ -120,13 +120,8 @@ def _by_recursion(mean: Floats, sd: Floats, order: int) -> Floats:
                 at_high > 0, high ** (k - 1) * at_high, 0.0
             )
             standard.append((k - 1) * standard[k - 2] + ends)
-    result = []
-    for k in range(order + 1):
-        total = np.zeros_like(mean)
-        for j in range(k + 1):
-            total = total + comb(k, j) * mean ** (k - j) * sd**j * standard[j]
-        result.append(total)
-    return np.array(result)
+    terms = ([comb(k, j) * mean ** (k - j) * sd**j * standard[j] for j in range(k + 1)] for k in range(order + 1))
+    return np.array([sum(row) for row in terms])
 
 
 def interval_transform(
@@ -145,7 +140,7 @@ def interval_transform(
     half = (upper - lower) / 2.0
     fastest = float(np.abs(np.real(frequencies)).max(initial=0.0)) * half
     if sd > _MIN_QUADRATURE_SD * half and (fastest < _MAX_SLOW_FREQUENCY or sd > _MIN_OSCILLATING_SD * half):
-        # the closed form below would subtract tails from a large total, or from a huge one under a tilt
+        # the closed form below would lose digits by subtracting tails from a total that is much larger
         nodes, weights = np.polynomial.legendre.leggauss(int(min(64 + fastest, 1024)))
         x = (upper + lower) / 2.0 + half * nodes
         density = np.exp(-0.5 * ((x - mean) / sd) ** 2) * (weights * half / (sd * np.sqrt(2.0 * np.pi)))

@@ -26,7 +26,7 @@ _LEAST_SD = 1e-9
 class NormalRecords(RecordLaw):
     """The law of what a normal number, clamped or dropped at its bounds, adds to the statistic of ``Normal``.
 
-    Subclasses have the prior and the coordinates.
+    Subclasses define the prior and the coordinates.
 
     Attributes:
         counted: whether the statistic includes the number of valid records.
@@ -42,7 +42,7 @@ class NormalRecords(RecordLaw):
     @property
     @abstractmethod
     def conjugate_prior(self) -> tuple[float, float, float, float]:
-        """Mean, strength, shape and rate of the normal-inverse-gamma prior, or of a weak one in place of the prior."""
+        """Mean, strength, shape and rate of a normal-inverse-gamma prior; it is a weak prior if the default is used."""
 
     def moments(self, points: Floats) -> tuple[Floats, Floats]:
         """Return mean and covariance of (2 v, v^2, 1), where v is the scaled number; a dropped number adds zeros."""
@@ -80,7 +80,7 @@ class NormalRecords(RecordLaw):
         return np.stack([of_mean, of_variance], axis=-1)
 
     def draw_plug_in(self, observed: Floats, n_records: float, size: int, rng: np.random.Generator) -> Floats:
-        """Draw from the normal-inverse-gamma posterior given the nearest possible sums."""
+        """Draw from the normal-inverse-gamma posterior given the possible sums that are nearest to the noisy sums."""
         scale, n = float(self.column.steps) ** 2, n_records
         half, middle = (self.column.upper - self.column.lower) / 2.0, (self.column.upper + self.column.lower) / 2.0
         if self.counted:
@@ -152,7 +152,7 @@ class BoundedNormalRecords(NormalRecords):
 
     @property
     def conjugate_prior(self) -> tuple[float, float, float, float]:
-        """A prior of a hundredth of a record, with the standard deviation of a hundredth of the range."""
+        """A prior that weighs a hundredth of a record; its typical standard deviation is a hundredth of the range."""
         width = self.column.upper - self.column.lower
         return (self.column.lower + self.column.upper) / 2.0, 0.01, 0.01, 0.01 * (width / 100.0) ** 2
 

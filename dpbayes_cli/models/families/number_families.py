@@ -1,8 +1,8 @@
 """Families of numbers with a conjugate prior, and the law of what one number adds to the statistic.
 
-A family has a prior. For any interval, a family computes the probabilities below, inside and above the interval, and
-the first moments and the characteristic function of the numbers inside. The law of a clamped or dropped number follows
-from these quantities. A new model whose records are one number each implements a family.
+For any interval, a family computes the probabilities below, inside and above the interval, and the first moments and
+the characteristic function of the numbers inside. The law of a clamped or dropped number follows from these quantities.
+To add a model whose records are one number each, implement a family.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ class NumberLaw(ScalarLaw):
         return mean, covariance
 
     def characteristic(self, points: Floats, frequencies: Floats | Complexes) -> Complexes:
-        """Return the characteristic function of what a clamped number, or a number inside the bounds, contributes."""
+        """Return the characteristic function of the contribution of a clamped number, or of one inside the bounds."""
         middle, half = self._scale
         lower, upper = self.column.lower, self.column.upper
         width = (upper - lower) / 2.0
@@ -160,7 +160,7 @@ class NumberLaw(ScalarLaw):
         return np.asarray(inside * start + below * ends[0] + above * ends[1])
 
     def draw_plug_in(self, observed: Floats, n_records: float, size: int, rng: np.random.Generator) -> Floats:
-        """Draw from the conjugate posterior given the nearest possible sum."""
+        """Draw from the conjugate posterior given the possible sum that is nearest to the noisy sum."""
         middle, half = self._scale
         n = n_records
         if self.centered:

@@ -85,7 +85,7 @@ class NumberTarget(Section, frozen=True, kw_only=True):
 
 
 class RegressionDomain(Section, frozen=True, kw_only=True):
-    """The features of a regression; subclasses state the kind of target, and their subclasses the loss."""
+    """The features of a regression; ``ClassDomain`` and ``NumberDomain`` add a target, and each model adds its loss."""
 
     target: Any
     features: Annotated[
@@ -138,11 +138,7 @@ class CoefficientPrior(Section, frozen=True, kw_only=True):
 
 
 def check_target(name: str, features: dict[str, FeatureSection]) -> None:
-    """Refuse a target that is also a feature.
-
-    Raises:
-        ValueError: the target is also a feature.
-    """
+    """Raise ``ValueError`` if the target is also a feature."""
     if name in features:
         raise ValueError(f"the target {name!r} is also a feature; remove it there")
 
