@@ -43,8 +43,7 @@ class PackedCodes(ABC):
     Args:
         columns: the columns to read.
         policy: states the stand-in for an invalid cell.
-        plain: the indices of numeric columns whose numbers are also read as they are in the file, neither clamped nor
-            rounded.
+        plain: the indices of numeric columns whose numbers are also read without clamping or rounding.
     """
 
     def __init__(self, columns: Sequence[AnyColumn], policy: RecordPolicy, plain: tuple[int, ...] = ()) -> None:
@@ -182,7 +181,7 @@ def _counted(block: Block, table: TableCounts, axes: Sequence[int], whole: Words
 
 
 def _packs(widths: Sequence[int]) -> list[list[tuple[int, int]]]:
-    """Distribute codes over integers; return for each integer its columns and the position of each one's lowest bit."""
+    """Distribute codes over integers; return for each integer its columns and the lowest bit of each column."""
     packs: list[list[tuple[int, int]]] = [[]]
     used = 0
     for i, width in enumerate(widths):
@@ -230,7 +229,7 @@ class Block:
         return _bitmap(mask)
 
     def _unpacked(self, column: int) -> Integers:
-        """Return the codes of a column, which are not kept: the codes of a thousand columns would take a gigabyte."""
+        """Return the codes of a column without caching: the codes of a thousand columns would take a gigabyte."""
         p, shift = self._where[column]
         codes: Integers = (self._packed[p] >> shift) & ((1 << self._sizes[column].bit_length()) - 1)
         return codes

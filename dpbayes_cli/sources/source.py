@@ -1,4 +1,4 @@
-"""A data source: before the charge only public facts are checked; after the charge the records are read as integers."""
+"""Data sources: check public facts before the charge, and read the records as integer codes after the charge."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Source(ABC):
         """
 
     def _has_marks(self, column: AnyColumn) -> bool:
-        """Return whether the texts of a column are numbers with other marks than a point."""
+        """Return whether the numbers of a column have a decimal comma or thousands marks."""
         return self._marks != POINT and not isinstance(column, Column)
 
     @property
@@ -69,7 +69,7 @@ class Source(ABC):
         """Return the number of records; None for a stream, which cannot be read twice."""
 
     def is_empty(self) -> bool:
-        """Return whether there is no record; False for a stream. Only for data whose number of records is public."""
+        """Return whether there are no records; False for a stream. Call it only if the number of records is public."""
         return self.count_records() == 0
 
     @abstractmethod
@@ -125,14 +125,14 @@ def column_index(
     """Return the index of a column among the names in the data.
 
     Args:
-        names: the names in the data.
-        wanted: the stated name; None for the only column.
+        names: the names of the columns in the data.
+        wanted: the name that the user stated; None for data with a single column.
         file, is_public: see ``missing_column``.
-        by_position: whether a whole number that is no column's name is a position, from 1.
+        by_position: whether ``wanted`` may be the position of a column, counted from 1.
 
-    If any name is a number, positions are not used: a misspelt name, or a first record that is taken for a header, must
-    not lead to another column. A privacy unit is never named by a position, which may be another column in other data
-    of the account.
+    If any column has a number as its name, positions are refused: the name may be misspelled, or the first line may be
+    a record instead of a header. Privacy units are never named by position, because the same position may hold another
+    column in other data of the account.
 
     Raises:
         SourceError: the column is missing, several columns have its name, or no name is stated although there are

@@ -1,4 +1,4 @@
-"""What to state or to change so that a release reads a file and its cells; each remedy can be typed as it stands."""
+"""Advice for a file that a release cannot read: flags to state, or shell commands to run."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _OTHER_DATE = re.compile(r"\d{1,2}[./]\d{1,2}[./]\d{4}.*")
 _WITH_UNIT = re.compile(r"[^\w.+-]?\s*[+-]?\d+(?:\.\d+)?\s*[^\d\s].*")
 _NO_BREAK = re.compile("[\xa0\u202f]")
 _FEW_TEXTS = 20
-"""The texts of a column with at most this many are listed."""
+"""The advice lists all texts of a column if there are at most this many."""
 
 
 def conversion(layout: FileLayout, path: Path) -> str:
-    """Return the command after which a release can read a file; empty if it can be read as it is."""
+    """Return the shell command that makes a file readable; empty if a release can read it as it is."""
     file = shlex.quote(str(path))
     unpack = f"gzip -dc {file} | " if path.suffix.lower() == ".gz" else ""
     if layout.encoding not in {UTF8, UTF8_MARKED}:
@@ -34,7 +34,7 @@ def conversion(layout: FileLayout, path: Path) -> str:
 
 
 def marks_remedy(marks: NumberMarks) -> str:
-    """Return which flags state the marks in numbers."""
+    """Return the flags that state the decimal and thousands marks."""
     flags = [f"--decimal {marks.decimal}"] * (marks.decimal != ".")
     flags += [f"--thousands {'space' if marks.thousands == ' ' else shell(marks.thousands)}"] * bool(marks.thousands)
     doubt = "; if 1,234 is less than 2 here: --decimal ," if marks == NumberMarks(".", ",") else ""
@@ -49,13 +49,13 @@ def level_remedies(
     path: Path,
     all_texts: Callable[[], Sequence[str]],
 ) -> Iterable[str]:
-    """Yield what to state so that the commonest texts of a column are levels.
+    """Yield the flags that make the most common texts of a column its levels.
 
     Args:
         column: the column's domain.
-        profile: the cells of the column.
-        invalid: the commonest texts that are no level.
-        flags: the keys of the domain that have flags, if the model reads this column alone.
+        profile: the profile of the column.
+        invalid: the most common texts that are not levels.
+        flags: the keys of the domain that have flags; empty for a model of several columns.
         path: the file.
         all_texts: a function that returns all texts of the column.
     """
@@ -92,11 +92,11 @@ def level_remedies(
 
 
 def number_remedy(column: AnyColumn, texts: Sequence[str], path: Path, text: str) -> str:
-    """Return what to state or to change so that a text becomes a number; empty if nothing is known.
+    """Return a flag or a command that makes a text readable as a number; empty if none is known.
 
     Args:
         column: the column's domain.
-        texts: the commonest texts that are no number.
+        texts: the most common texts that are not numbers.
         path: the file.
         text: one of these texts.
     """
@@ -130,5 +130,5 @@ def _number(text: str, marks: NumberMarks) -> bool:
 
 
 def shell(text: str) -> str:
-    """Return a text as a shell reads it; a tab by its name."""
+    """Return a text quoted for the shell; a tab becomes the word ``tab``."""
     return "tab" if text == "\t" else shlex.quote(text)
