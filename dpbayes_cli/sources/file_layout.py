@@ -8,7 +8,7 @@ from __future__ import annotations
 import codecs
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -161,34 +161,23 @@ def read_header(path: Path) -> FileLayout:
 
 def _scan(path: Path) -> tuple[str, int]:
     """Return the encoding of a file and its number of lines, in one pass."""
-    n_lines, last, is_utf8 = 0, b"\n", True
+    encoding, n_lines, last = "", 0, b"\n"
     decoder = codecs.getincrementaldecoder("utf-8")()
-    encoding = UTF8
-    for i, block in enumerate(_blocks(path)):
-        if i == 0:
-            if (
-                block.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-                or block[:400].count(0) > len(block[:400]) / 4
-            ):
-                encoding = UTF16
-            elif block.startswith(codecs.BOM_UTF8):
-                encoding = UTF8_MARKED
-        if encoding != UTF16 and is_utf8:
-            try:
-                decoder.decode(block)
-            except UnicodeDecodeError:
-                is_utf8 = False
-        n_lines += block.count(b"\n")
-        last = block[-1:]
-    if encoding != UTF16 and not is_utf8:
-        encoding = WINDOWS
-    return encoding, n_lines + (last not in {b"\n", b"\x00"})
-
-
-def _blocks(path: Path) -> Iterator[bytes]:
     with opened(path) as stream:
         while block := stream.read(_BLOCK):
-            yield block
+            if not encoding:
+                start = block[:400]
+                has_mark = start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+                encoding = UTF8_MARKED if start.startswith(codecs.BOM_UTF8) else UTF8
+                encoding = UTF16 if has_mark or start.count(0) > len(start) / 4 else encoding
+            if encoding in {UTF8, UTF8_MARKED}:
+                try:
+                    decoder.decode(block)
+                except UnicodeDecodeError:
+                    encoding = WINDOWS
+            n_lines += block.count(b"\n")
+            last = block[-1:]
+    return encoding or UTF8, n_lines + (last not in {b"\n", b"\x00"})
 
 
 def _fields(line: str, dialect: Dialect) -> list[str]:

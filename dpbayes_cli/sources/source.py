@@ -10,8 +10,11 @@ from dpbayes_cli.base.cell_grammar import POINT, NumberMarks, parse_number
 from dpbayes_cli.base.errors import SourceError, SpecError
 from dpbayes_cli.core.columns import AnyColumn, Column, RecordPolicy
 from dpbayes_cli.core.statistic import ExactEvidence, Statistic
+from dpbayes_cli.sources.contributions import BoundedReader, UnitCounter
 from dpbayes_cli.sources.file_mistakes import has_blanks_between_names, looks_like_no_header, missing_column
+from dpbayes_cli.sources.packed_codes import TableTally
 from dpbayes_cli.sources.reader import Reader, UnitBound
+from dpbayes_cli.sources.statements import Tally
 
 _POSITION = re.compile("[1-9][0-9]{0,5}", re.ASCII)
 
@@ -82,8 +85,6 @@ class Source(ABC):
 
     def count(self) -> int | None:
         """Return the number of privacy units, or of records if each record is a unit; None for a stream."""
-        from dpbayes_cli.sources.contributions import UnitCounter
-
         if self._unit is None or self.is_stream:
             return self.count_records() if self._unit is None else None
         counter = UnitCounter()
@@ -96,8 +97,6 @@ class Source(ABC):
         Choosing the kept records takes memory for each unit, so that large files are read several times, each time for
         one part of the units.
         """
-        from dpbayes_cli.sources.contributions import BoundedReader
-
         if self._unit is None:
             self.scan(reader)
             return
@@ -107,9 +106,6 @@ class Source(ABC):
 
     def statistics(self, statistic: Statistic, policy: RecordPolicy) -> ExactEvidence:
         """Evaluate a statistic exactly; see ``read``."""
-        from dpbayes_cli.sources.packed_codes import TableTally
-        from dpbayes_cli.sources.statements import Tally
-
         tally: Tally | TableTally = (TableTally if statistic.tables else Tally)(self._columns, statistic, policy)
         self.read(tally)
         return tally.statistics()

@@ -13,8 +13,11 @@ from dpbayes_cli.sources.column_profile import ColumnProfile
 from dpbayes_cli.sources.file_layout import UTF8, UTF8_MARKED, UTF16, FileLayout, guess_marks
 from dpbayes_cli.workflow.suggested_spec import success_and_failure
 
-_ISO_DATE = re.compile(r"\d{4}-\d{1,2}-\d{1,2}.*")
-_OTHER_DATE = re.compile(r"\d{1,2}[./]\d{1,2}[./]\d{4}.*")
+_YEARS = {
+    r"\d{4}-\d{1,2}-\d{1,2}.*": r"s/([0-9]{4})-[0-9]{1,2}-[0-9]{1,2}/\1/g",
+    r"\d{1,2}[./]\d{1,2}[./]\d{4}.*": r"s:[0-9]{1,2}[./][0-9]{1,2}[./]([0-9]{4}):\1:g",
+}
+"""For each pattern of dates, the sed script that keeps the year."""
 _WITH_UNIT = re.compile(r"[^\w.+-]?\s*[+-]?\d+(?:\.\d+)?\s*[^\d\s].*")
 _NO_BREAK = re.compile("[\xa0\u202f]")
 _FEW_TEXTS = 20
@@ -105,14 +108,13 @@ def number_remedy(column: AnyColumn, texts: Sequence[str], path: Path, text: str
     if inner != text and len(text) > 1:
         return f"numbers stand in quotes: --quote {shell(text[0])}"
     marks = guess_marks(texts)
-    if marks != POINT and any(_number(text, each) for each in (marks, guess_marks([text]))):
+    tried = {marks, guess_marks([text])} - {POINT}
+    if marks != POINT and any(parse_number(text, marks=each) is not None for each in tried):
         return marks_remedy(marks)
-    if _ISO_DATE.fullmatch(text):
-        year = f"sed -E 's/([0-9]{{4}})-[0-9]{{1,2}}-[0-9]{{1,2}}/\\1/g' {file} > years.csv"
-        return f"dates are not numbers; compute a number, such as an age, or keep the year: {year}"
-    if _OTHER_DATE.fullmatch(text):
-        year = f"sed -E 's:[0-9]{{1,2}}[./][0-9]{{1,2}}[./]([0-9]{{4}}):\\1:g' {file} > years.csv"
-        return f"dates are not numbers; compute a number, such as an age, or keep the year: {year}"
+    for dates, script in _YEARS.items():
+        if re.fullmatch(dates, text):
+            year = f"sed -E '{script}' {file} > years.csv"
+            return f"dates are not numbers; compute a number, such as an age, or keep the year: {year}"
     if _NO_BREAK.search(text):
         removed = f"sed 's/\\xc2\\xa0//g; s/\\xe2\\x80\\xaf//g' {file} > numbers.csv"
         return f"numbers hold no-break spaces; remove them: {removed}"
@@ -123,10 +125,6 @@ def number_remedy(column: AnyColumn, texts: Sequence[str], path: Path, text: str
     if isinstance(column, NumericColumn) and column.integers:
         return "the model reads whole numbers only"
     return ""
-
-
-def _number(text: str, marks: NumberMarks) -> bool:
-    return marks != POINT and parse_number(text, marks=marks) is not None
 
 
 def shell(text: str) -> str:

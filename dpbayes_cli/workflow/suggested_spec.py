@@ -7,11 +7,13 @@ the user writes a reason that does not come from the data.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import msgspec
 
+from dpbayes_cli.base.cell_grammar import POINT
 from dpbayes_cli.base.errors import SourceError, nearest
 from dpbayes_cli.core.model import Model
 from dpbayes_cli.core.registry import model_names, model_type
@@ -62,10 +64,10 @@ def spec_from_header(file: str, source: Mapping[str, str], names: Sequence[str],
     if model is not None:
         return _joined([*lines, *_body(file, source, names, names[0], pair_of({"model": model})[0], _blank)])
     lines += ["# State one of these models, by what the column holds; delete the others.", ""]
-    lines += _tree({"data": _yaml(file), **_section("source", source), "column": _yaml(names[0])}, 0)
+    lines += _tree({"data": _yaml(file), **_section("source", source), "column": _yaml(names[0])})
     for i, (kind, keys) in enumerate(sorted(_KINDS.items())):
         chosen = next(name for name in model_names() if model_type(name).suggested_for == kind)
-        block = _tree({"model": chosen, "domain": {key: _blank("", key) for key in keys}}, 0)
+        block = _tree({"model": chosen, "domain": {key: _blank("", key) for key in keys}})
         lines += ["", f"# {kind}", *(f"# {line}" if i else line for line in block)]
     return _joined([*lines, "", "privacy:", "  epsilon: 1"])
 
@@ -123,15 +125,11 @@ def spec_from_data(
 
 def layout_keys(layout: FileLayout) -> dict[str, str]:
     """Return the keys of a spec's source that differ from their defaults under a layout, as YAML."""
-    keys = {
-        "delimiter": _yaml("tab" if layout.delimiter == "\t" else layout.delimiter),
-        "quote": _yaml(layout.quote),
-        "decimal": _yaml(layout.marks.decimal),
-        "thousands": _yaml(layout.marks.thousands),
-    }
-    defaults = {"delimiter": _yaml(","), "quote": _yaml('"'), "decimal": _yaml("."), "thousands": _yaml("")}
-    names = {} if layout.header else {"header": "false", "columns": _yaml(layout.names)}
-    return {**{key: text for key, text in keys.items() if text != defaults[key]}, **names}
+    delimiter = "tab" if layout.delimiter == "\t" else layout.delimiter
+    texts = {"delimiter": delimiter, "quote": layout.quote, **asdict(layout.marks)}
+    defaults = {"delimiter": ",", "quote": '"', **asdict(POINT)}
+    keys = {key: _yaml(text) for key, text in texts.items() if text != defaults[key]}
+    return keys if layout.header else {**keys, "header": "false", "columns": _yaml(layout.names)}
 
 
 def suggested_model(column: ColumnProfile) -> str:
@@ -183,7 +181,7 @@ def _body(
     if model.column_names is Model.column_names:
         document["column"] = _yaml(column)
     domain = _domain(model, names, column, fill)
-    return _tree({**document, "domain": domain, "privacy": {"epsilon": "1"}}, 0)
+    return _tree({**document, "domain": domain, "privacy": {"epsilon": "1"}})
 
 
 def _domain(model: type[Model], names: Sequence[str], column: str, fill: Fill) -> dict[str, Any]:
@@ -216,17 +214,14 @@ def _section(name: str, keys: Mapping[str, str]) -> dict[str, Mapping[str, str]]
     return {name: keys} if keys else {}
 
 
-def _tree(tree: Mapping[str, Any], depth: int) -> list[str]:
-    return list(_lines(tree, depth))
-
-
-def _lines(tree: Mapping[str, Any], depth: int) -> Iterator[str]:
+def _tree(tree: Mapping[str, Any], indent: str = "") -> list[str]:
+    lines = []
     for key, value in tree.items():
         if isinstance(value, Mapping):
-            yield f"{'  ' * depth}{key}:"
-            yield from _lines(value, depth + 1)
+            lines += [f"{indent}{key}:", *_tree(value, indent + "  ")]
         else:
-            yield f"{'  ' * depth}{key}: {value}".rstrip()
+            lines.append(f"{indent}{key}: {value}".rstrip())
+    return lines
 
 
 def _joined(lines: Sequence[str]) -> str:
