@@ -25,9 +25,9 @@ class Accounts:
     >>> ledger.remaining("clinic")  # doctest: +SKIP
 
     Args:
-        place: a file or a PostgreSQL address; the default ledger if None.
-        anchor: the file of an anchor that the ledger must agree with; ``$DPBAYES_ANCHOR`` if None.
-        key: the file of the key that signs entries; ``$DPBAYES_LEDGER_KEY`` if None.
+        place: the ledger's file or PostgreSQL address; if None, the default ledger.
+        anchor: the anchor file that the ledger must agree with; if None, ``$DPBAYES_ANCHOR``.
+        key: the file of the key that signs entries; if None, ``$DPBAYES_LEDGER_KEY``.
     """
 
     def __init__(
@@ -50,17 +50,17 @@ class Accounts:
     def open(
         self, account: str, *, neighbors: str = "replace-one", unit: str | None = None, **total: Any
     ) -> dict[str, Decimal]:
-        """Open an account with a total in one notion of privacy; return what it has left.
+        """Open an account with a total in one notion of privacy; return the remaining budget by component.
 
         Args:
             account: the name of the account.
             neighbors: ``replace-one`` or ``add-remove``.
-            unit: the column with the ID of the person, if a person may have several records.
+            unit: the column with the person's ID, if a person may have several records; otherwise None.
             total: ``epsilon``, ``epsilon`` and ``delta``, ``rho``, ``mu``, or ``rdp`` and ``order``.
 
         Raises:
             BudgetError: the account is open already with other terms.
-            SpecError: the total is not one of these.
+            SpecError: the total is in no such notion of privacy.
         """
         from dpbayes_cli.base.numeric import parse_decimal
         from dpbayes_cli.ledger.stated_budget import stated_budget
@@ -79,7 +79,7 @@ class Accounts:
         return self.ledger.account(name)
 
     def remaining(self, name: str) -> dict[str, Decimal]:
-        """Return what an account has left, by component.
+        """Return the remaining budget of an account, by component.
 
         Raises:
             BudgetError: there is no such account.
@@ -93,7 +93,7 @@ class Accounts:
         return pd.DataFrame([entry.fields for entry in self.ledger.entries()] if self.ledger.storage.exists else [])
 
     def verify(self) -> list[str]:
-        """Return what is wrong with the ledger; an empty list if it verifies."""
+        """Return the faults that verification finds in the ledger; empty if there are none."""
         return list(self.ledger.findings()[0])
 
 

@@ -18,14 +18,14 @@ class Inferred:
 
     Attributes:
         analysis: the posterior as the package computes it.
-        warnings: what a reader must know before using the posterior.
+        warnings: caveats that a reader must know before using the posterior.
     """
 
     analysis: Analysis
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What a reader must know before using the posterior; empty if there is nothing."""
+        """Caveats that a reader must know before using the posterior; often empty."""
         return tuple(self.analysis.posterior.warnings)
 
     def summary(self, interval: float = 0.9) -> pd.DataFrame:

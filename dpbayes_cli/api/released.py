@@ -34,7 +34,7 @@ class ReleasedBundle:
 
     Attributes:
         path: the directory of the bundle.
-        remaining: what the account had left after the release, by component; empty if the bundle was only loaded.
+        remaining: the budget that the account had left after the release, by component; empty for a loaded bundle.
         replayed: whether an earlier release was shown again, without opening the data.
     """
 
@@ -111,19 +111,19 @@ def release(
     Args:
         data: a path, a list of paths, the address of a table, or a pandas, Polars or Arrow table, which needs
             ``account``.
-        model: a plan, or how a request is stated; see ``plan``.
-        mechanism: a chosen mechanism; the model's default if None.
-        ledger: the ledger; the default one if None.
-        account: the account that pays; the stem of the file if None.
-        out: the directory of the bundle; ``dpbayes-ID`` if None.
-        name: a name of the release, which is charged only once.
-        fresh: draw again, and pay again.
-        same_data: the data were moved, not changed.
+        model: a planned request, or a stated request; see ``plan``.
+        mechanism: a chosen mechanism; if None, the default mechanism.
+        ledger: the ledger; if None, the default ledger.
+        account: the account that pays; if None, the name of the file without its ending.
+        out: the directory of the bundle; if None, ``dpbayes-ID``.
+        name: a name for the release; one name is charged only once.
+        fresh: whether to draw again and pay again.
+        same_data: whether the data were moved to another path but not changed.
         open_account: whether to open the account if it does not exist.
-        analyst: whom to charge, if the account has limits per analyst.
-        purpose: why; kept in the ledger.
-        title: a title of the result and of its reports.
-        say: called with each message; None prints no messages.
+        analyst: who asks for the release; an account may have a limit for each analyst.
+        purpose: the reason for the release, which the ledger records.
+        title: the title of the result and of its reports.
+        say: a function that is called with each message, such as ``print``.
         keys: further keys of a spec; see ``plan``.
 
     Raises:
@@ -176,7 +176,7 @@ def infer(
     more: int = 0,
     **inference: Any,
 ) -> Inferred:
-    """Compute the posterior of a release again: with another prior, more samples or another method. Costs nothing.
+    """Compute the posterior again with another prior, more samples or another method, at no privacy cost.
 
     >>> posterior = dpb.infer("out", prior={"alpha": 2, "beta": 5}, draws=10_000, seed=1)  # doctest: +SKIP
 
@@ -184,7 +184,7 @@ def infer(
         release: a release, or the directory of a bundle.
         prior: a prior that replaces the earlier one entirely.
         draws: the number of posterior samples.
-        seed: the seed of the samples; derived from the bundle if None.
+        seed: the seed of the samples; if None, it is derived from the bundle.
         more: how often Markov chains that are too short are continued.
         inference: further options of the section ``inference`` of a spec, such as ``method="naive"``.
 
@@ -207,7 +207,7 @@ def predict(release: Released, data: Data, target: str | None = None, **layout: 
         release: a release, or the directory of a bundle.
         data: a path, or a pandas, Polars or Arrow table.
         target: the variable of a network to predict.
-        layout: the layout of a file, such as ``delimiter=";"``; the layout of the release if nothing is stated.
+        layout: the layout of a file, such as ``delimiter=";"``; by default, the layout of the release.
 
     Raises:
         SpecError: the model does not predict.
@@ -245,11 +245,11 @@ def evaluate(release: Released, data: Data, target: str | None = None, **layout:
 
 
 def verify(release: Released, ledger: Accounts | str | Path | None = None, *, with_ledger: bool = True) -> list[str]:
-    """Return what is wrong with a bundle; an empty list if it verifies.
+    """Return the faults that verification finds in a bundle; empty if there are none.
 
     Args:
         release: a release, or the directory of a bundle.
-        ledger: the ledger that was charged; the default one if None.
+        ledger: the ledger that was charged; if None, the default ledger.
         with_ledger: whether to compare the bundle with the ledger.
 
     Raises:
@@ -281,7 +281,7 @@ def report(release: Released, form: str = "html") -> str:
 
 
 def compose(*parts: Guarantee | ReleasedBundle) -> Guarantee:
-    """Return the composition of guarantees, or of the costs of releases, that were fixed in advance.
+    """Return the composed guarantee of several guarantees or releases that were fixed in advance.
 
     >>> import dpbayes_cli as dpb
     >>> cost = dpb.plan(dpb.models.BetaBernoulli(), dpb.mechanisms.Laplace(epsilon="0.5")).guarantee()

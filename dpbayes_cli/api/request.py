@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dpbayes_cli.workflow.expectation import Expectation
 
 Request = ModelChoice | Mapping[str, Any] | str | Path
-"""How a request is stated: by a chosen model, by the mapping of a spec, or by the path of a spec file."""
+"""A stated request: a chosen model, a mapping with the keys of a spec, or the path of a spec file."""
 
 
 @dataclass(frozen=True)
@@ -37,10 +37,10 @@ class PlannedRequest:
         return build_spec(dict(self.stated))
 
     def guarantee(self, records: int | None = None) -> Guarantee:
-        """Return what a release would cost.
+        """Return the privacy cost of a release.
 
         Args:
-            records: the number of records; only for mechanisms whose cost depends on it.
+            records: the number of records; needed only if the cost depends on it.
 
         Raises:
             SpecError: no guarantee can be given for the request.
@@ -48,11 +48,11 @@ class PlannedRequest:
         return price(self.spec, records).plan.guarantee
 
     def expected(self, records: int, *, trials: int | None = None, seed: int = 0) -> Expectation | None:
-        """Return how wide the posterior would be, from simulated releases; None if the model cannot be simulated.
+        """Return the expected width of the posterior over simulated releases; None if the model cannot be simulated.
 
         Args:
             records: the number of records to plan for.
-            trials: the number of releases to simulate; None: as many as a few seconds allow.
+            trials: the number of releases to simulate; if None, as many as a few seconds allow.
             seed: the seed of the simulation.
 
         Raises:
@@ -79,7 +79,7 @@ def plan(model: Request, mechanism: MechanismChoice | None = None, **keys: Any) 
 
     Args:
         model: a chosen model, the mapping of a spec, or the path of a spec file.
-        mechanism: a chosen mechanism; the model's default if None.
+        mechanism: a chosen mechanism; if None, the default mechanism.
         keys: further keys of a spec, such as ``column="relapsed"``, ``on_invalid="drop"``,
             ``neighbors="add-remove"``, ``unit="patient_id"``, ``source={"delimiter": ";"}`` or
             ``inference={"samples": 1000}``.
@@ -108,7 +108,7 @@ def _stated(model: Request) -> dict[str, Any]:
 
 
 def _as_sections(keys: Mapping[str, Any]) -> dict[str, Any]:
-    """Return keyword arguments as keys of a spec; neighbors and the privacy unit belong to its section privacy."""
+    """Return keyword arguments as keys of a spec; neighbors and unit belong to the section privacy."""
     stated = {name: as_texts(value) for name, value in keys.items() if value is not None}
     inner = {name: stated.pop(name) for name in _IN_PRIVACY if name in stated}
     if isinstance(inner.get("unit"), str):

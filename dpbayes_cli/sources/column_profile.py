@@ -1,4 +1,4 @@
-"""Profile the columns of a file: kinds, ranges, commonest texts. NOT PRIVATE: for ``dpbayes check`` alone."""
+"""Profile the columns of a file: their kinds, ranges and most common texts. NOT PRIVATE: for ``dpbayes check``."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 _SAMPLE = 100_000
 MANY_NUMBERS = 100
-"""The cells of a column of more different numbers are not counted one by one."""
+"""If a column has more distinct numbers than this, the profile does not list the most common ones."""
 COMMONEST = 8
-"""So many of the commonest texts of a column are looked at."""
+"""The number of most common texts in a profile."""
 
 
 @dataclass(frozen=True)
 class ColumnProfile:
-    """What the cells of a column are.
+    """A summary of the cells of a column.
 
     Attributes:
         name: the name of the column.
@@ -38,8 +38,9 @@ class ColumnProfile:
         numbers: the number of cells that are numbers.
         whole: the number of cells that are whole numbers.
         lowest, highest: the range of the numbers; NaN if there are none.
-        distinct: about the number of different texts that are not missing.
-        commonest: the commonest of these, with their numbers of cells; empty for many different numbers.
+        distinct: the approximate number of distinct texts that are not missing values.
+        commonest: the most common of these texts with their frequencies; empty for a column with more than
+            ``MANY_NUMBERS`` distinct numbers.
     """
 
     name: str
@@ -59,7 +60,7 @@ class ColumnProfile:
 
 
 def text_relation(path: Path, layout: FileLayout) -> str:
-    """Return the FROM clause of a text file whose cells are the texts ``c0``, ``c1``, ...; wrong lines are left out."""
+    """Return the FROM clause of a text file with columns of texts ``c0``, ``c1``, ...; malformed lines are skipped."""
     columns = ", ".join(f"'c{i}': 'VARCHAR'" for i in range(len(layout.names)))
     encoding = {UTF8: "utf-8", UTF8_MARKED: "utf-8", UTF16: "utf-16"}.get(layout.encoding, "latin-1")
     return (
@@ -71,7 +72,7 @@ def text_relation(path: Path, layout: FileLayout) -> str:
 
 
 def parquet_relation(path: Path, names: Sequence[str]) -> str:
-    """Return the FROM clause of a Parquet file whose cells are the texts ``c0``, ``c1``, ..."""
+    """Return the FROM clause of a Parquet file with columns of texts ``c0``, ``c1``, ..."""
     cells = ", ".join(
         f'CAST("{name.replace(chr(34), 2 * chr(34))}" AS VARCHAR) AS c{i}' for i, name in enumerate(names)
     )
@@ -90,7 +91,7 @@ def profile_columns(relation: str, names: Sequence[str], marks: NumberMarks = PO
     Args:
         relation: the FROM clause.
         names: the names of the columns.
-        marks: the marks in the numbers.
+        marks: the decimal and thousands marks of the numbers.
     """
     n = range(len(names))
     if not names:
@@ -130,7 +131,7 @@ def profile_columns(relation: str, names: Sequence[str], marks: NumberMarks = PO
 
 
 def _spelled(text: str, marks: NumberMarks) -> str:
-    """Return a DuckDB expression for a trimmed text with a decimal point; most texts have no mark at all."""
+    """Return a DuckDB expression that writes a number with a decimal point; a text without marks stays as it is."""
     if marks == POINT:
         return text
     held = " OR ".join(f"contains({text}, {literal(mark)})" for mark in {".", marks.decimal, marks.thousands} - {""})
@@ -138,13 +139,12 @@ def _spelled(text: str, marks: NumberMarks) -> str:
 
 
 def _unless_missing(text: str) -> str:
-    """Return a DuckDB expression for a trimmed text, NULL if it means a missing value."""
-    longest = max(map(len, MISSING))  # most texts need no comparison
+    longest = max(map(len, MISSING))  # longer texts need no comparison
     return f"CASE WHEN strlen({text}) > {longest} OR {text} NOT IN ({', '.join(map(literal, MISSING))}) THEN {text} END"
 
 
 def are_grouped(relation: str, index: int) -> bool:
-    """Return whether the points in the first numbers of a column may be marks between thousands."""
+    """Return whether each point in the first 100,000 cells of a column may separate thousands, as in 1.234."""
     text = f"trim(c{index}, {literal(BLANKS)})"
     grouped = f"regexp_full_match({text}, '[+-]?[1-9][0-9]{{0,2}}[.][0-9]{{3}}')"
     ((all_grouped,),) = _rows(
@@ -154,7 +154,7 @@ def are_grouped(relation: str, index: int) -> bool:
 
 
 def all_texts(relation: str, index: int) -> list[str]:
-    """Return all different texts of a column that are not missing, sorted."""
+    """Return all distinct texts of a column that are not missing values, sorted."""
     text = _unless_missing(f"trim(c{index}, {literal(BLANKS)})")
     return [text for (text,) in _rows(f"SELECT DISTINCT {text} AS t FROM {relation} WHERE t IS NOT NULL ORDER BY t")]
 
@@ -162,13 +162,13 @@ def all_texts(relation: str, index: int) -> list[str]:
 def commonest_invalid(
     relation: str, index: int, column: AnyColumn, marks: NumberMarks = POINT
 ) -> tuple[int, tuple[tuple[str, int], ...]]:
-    """Return the number of invalid cells of a column under its domain, and the commonest texts among them.
+    """Return the number of cells that are invalid under the column's domain, and the most common of their texts.
 
     Args:
         relation: a relation with the texts ``c0``, ``c1``, ...
         index: the index of the column.
-        column: its domain.
-        marks: the stated marks in numbers.
+        column: the column's domain.
+        marks: the decimal and thousands marks that the user stated.
     """
     number = "cell" if marks == POINT or isinstance(column, Column) else with_point("cell", marks)
     cells = f"(SELECT coalesce(c{index}, '') AS cell FROM {relation})"
@@ -184,7 +184,7 @@ def commonest_invalid(
 
 
 def count_valid_records(relation: str, columns: Sequence[tuple[int, AnyColumn, NumberMarks]]) -> int:
-    """Return the number of records that are valid in all of these columns, each with its index and its marks."""
+    """Return the number of records that are valid in all columns; each has its index, domain and marks."""
     cells, codes = [], []
     for k, (index, column, marks) in enumerate(columns):
         cell = f"coalesce(c{index}, '')"
@@ -200,7 +200,7 @@ _RUNNING: list[duckdb.DuckDBPyConnection] = []
 
 
 def share_done() -> float | None:
-    """Return the share of the current pass over the file that is done; None if none runs."""
+    """Return the finished fraction of the current pass over the file; None if the file is not being read."""
     try:
         return max(float(_RUNNING[-1].query_progress()), 0.1) / 100.0
     except IndexError:

@@ -22,10 +22,9 @@ if TYPE_CHECKING:
     from dpbayes_cli.core.columns import AnyColumn
 
 MAX_DUPLICATES = 1 << 20
-"""If a unit has more equal records than this, the surplus is ignored, because each record in the choice takes
-memory."""
+"""If a unit has more equal records than this, the surplus is ignored, which bounds the memory for the choice."""
 OUT_OF_BOUNDS = -1
-"""The code, before imputation, of a number out of bounds, which drops its record instead of being imputed."""
+"""The code of a number out of bounds, if such a number drops its record and is not imputed."""
 
 
 def _unit_expression(cells: Cells) -> str:

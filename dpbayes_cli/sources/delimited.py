@@ -37,8 +37,7 @@ _MAX_SEPARATE_CELLS = 3
 """Up to this many cells of a line are extracted one by one; if more cells are read, the line is split once."""
 _PIPE_BYTES = 1 << 20
 _PART_BYTES = 1 << 26
-"""Privacy units are divided into one part for every 64 MiB of files: ten million short records, which take 2 GB of
-memory."""
+"""Privacy units are read in one part for every 64 MiB of files; ten million short records then take 2 GB of memory."""
 
 
 class DelimitedSource(Source):
@@ -87,7 +86,7 @@ class DelimitedSource(Source):
         return None if self.is_stream else sum(block.count(b"\n") for block in self._blocks())
 
     def is_empty(self) -> bool:
-        """Return whether there is no record, from the first block of the files; False for a stream."""
+        """Return whether the files have no record, by reading only their first block; False for a stream."""
         return not self._location.is_stream and next(self._blocks(), None) is None
 
     def scan(self, reader: Reader) -> None:
@@ -121,12 +120,11 @@ class DelimitedSource(Source):
         self._open.close()
 
     def _index(self, names: list[str], wanted: str | None, *, by_position: bool = True) -> int:
-        """Return the index of a column; names that the user stated are public, those in the file may be cells."""
+        """Return the index of a column. Names from a file may be cells, so only stated names count as public."""
         file = str(self._location.paths[0]) if self._location.paths else "FILE"
         return column_index(names, wanted, file, is_public=not self._dialect.header, by_position=by_position)
 
     def _names(self, stream: BinaryIO, file: str) -> list[str]:
-        """Return the column names: as stated by the user, or read from the header line."""
         if not self._dialect.header:
             return list(self._dialect.names)
         line = first_line(stream)

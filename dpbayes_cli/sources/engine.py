@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 Rows = list[tuple[Any, ...]]
 Kind = Literal["text", "integer", "decimal", "double", "boolean"]
-"""The kind of a column's type. Every engine writes a value as the same text, unless it is a double."""
+"""The kind of a column's type. All engines write a value of one kind as the same text, except doubles."""
 
 
 class EngineSource(Source):
@@ -115,7 +115,7 @@ class EngineSource(Source):
 
     @abstractmethod
     def _kinds(self) -> Mapping[str, Kind | str]:
-        """Return the kind of each column's type, or the type's name if it has no kind.
+        """Return the kind of each column's type, or the name of a type that has none of these kinds.
 
         Raises:
             SourceError: there is no such table, or the engine cannot be reached.
@@ -123,7 +123,11 @@ class EngineSource(Source):
 
     @abstractmethod
     def _relation(self, named: Mapping[str, str]) -> str:
-        """Return a query of one row per record; its columns have the new names and hold texts that compare by bytes."""
+        """Return a query of one row per record with cells as texts that compare by bytes.
+
+        Args:
+            named: the new name of each column, mapped to its name in the table.
+        """
 
     @abstractmethod
     def _rows(self, query: str) -> Rows:
@@ -161,7 +165,7 @@ def _check_kind(kind: str, column: AnyColumn | None) -> None:
     """Refuse a type without a unique text form, or a type that the declared domain cannot match.
 
     Args:
-        kind: the kind of the column's type, or the type's name if it has no kind.
+        kind: the kind of the column's type, or the name of a type that has none of the kinds.
         column: the column's domain; None if the column holds the privacy units.
 
     Raises:

@@ -49,7 +49,7 @@ _MAX_PRODUCT = 1 << 62
 
 
 class _SparkOptions(Config):  # type: ignore[misc] # from Ibis
-    """The options of Ibis' compiler for Spark; the backend of Ibis that also defines them would import pandas."""
+    """Options of Ibis' compiler for Spark; Ibis defines them in its Spark backend, which would import pandas."""
 
     treat_nan_as_null: bool = False
 
@@ -63,7 +63,7 @@ class Statements:
             bounded, ``owner``, the text of the record's privacy unit.
         columns: the columns' domains.
         bound: the contribution bound; None if each record is a privacy unit.
-        marks: the marks of numbers that are not written with a point, by column index.
+        marks: the decimal and thousands marks of a column of texts, by column index, unless they are a plain point.
     """
 
     def __init__(
@@ -170,7 +170,7 @@ class Statements:
         return self._add(rows.select(**codes))
 
     def _trimmed(self) -> Expression:
-        """Add the stages that remove the blanks around texts, and that spell numbers with a point."""
+        """Add the stages that remove the blanks around texts, and that write numbers with a decimal point."""
         trim = _function("trim" if self._dialect == "duckdb" else "btrim", ("string", "string"), "string")
         rows = self._add(self._rows.select(**{name: trim(self._rows[name], BLANKS) for name in self._schema}))
         spelled = {f"text_{i}": _with_point(rows[f"text_{i}"], marks) for i, marks in self._marks.items()}
@@ -275,7 +275,7 @@ class Statements:
 
 
 def _with_point(text: Expression, marks: NumberMarks) -> Expression:
-    """Return a number spelled with a point and without groups, NULL if a trimmed text is no number."""
+    """Return a number written with a decimal point and no thousands marks; NULL if the text is not a number."""
     is_number = (text + _END).re_search(f"^{marks.pattern}[{_END}]")
     plain = text.replace(marks.thousands, "") if marks.thousands else text
     return ibis.cases((is_number, plain.replace(marks.decimal, ".")))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import codecs
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,15 +23,15 @@ UTF8, UTF8_MARKED, UTF16, WINDOWS = "UTF-8", "UTF-8 with a byte-order mark", "UT
 _CODECS = {UTF8: "utf-8", UTF8_MARKED: "utf-8-sig", UTF16: "utf-16", WINDOWS: "cp1252"}
 _DELIMITERS = ",;\t|"
 _COMMENT = re.compile(r"\s*(?:#|//|--)")
-_MARKS = (*map(NumberMarks, ".,...,,", (",", "", "'", " ", "_", ".", " ")), NumberMarks(",", "'"))
-"""The marks in numbers that are looked for, besides a point; the first of those that explain most numbers is meant."""
+_MARKS = tuple(NumberMarks(marks[0], marks[1:]) for marks in (".,", ",", ".'", ". ", "._", ",.", ", ", ",'"))
+"""The decimal and thousands marks to try besides a plain point; of those that fit most cells, the first is chosen."""
 MISSING = ("", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "None", "?", ".", "-")
 """Common spellings of a missing value."""
 _HEAD_BYTES = 1 << 18
 _BLOCK = 1 << 22
 _MAX_HEAD_LINES = 200
 _MAX_PREAMBLE = 20
-"""So many lines above the header are looked at."""
+"""At most this many lines above the header are skipped."""
 
 
 @dataclass(frozen=True)
@@ -41,12 +41,12 @@ class FileLayout:
     Attributes:
         encoding: ``UTF8``, ``UTF8_MARKED``, ``UTF16`` or ``WINDOWS``.
         delimiter: the character between the fields of a line.
-        quote: the character around texts.
+        quote: the character that encloses quoted texts.
         skipped: the number of lines above the header, such as comments.
         header: whether the first line of the table names the columns.
-        names: the names of the columns; ``column1`` and so on without a header.
-        lines: the number of lines of the file, the header and lines above it included.
-        marks: the marks in the numbers.
+        names: the names of the columns; ``column1``, ``column2``, ... if there is no header.
+        lines: the number of lines of the file, including the header and the lines above it.
+        marks: the decimal and thousands marks of the numbers.
     """
 
     encoding: str
@@ -68,7 +68,7 @@ def guess_layout(path: Path) -> FileLayout:
     """Return the guessed layout of a text file, which may be compressed by gzip; an empty file has no columns.
 
     Raises:
-        SourceError: the file cannot be read, or is no text.
+        SourceError: the file cannot be read, or is not a text file.
     """
     with opened(path) as stream:
         if error := foreign_format(stream.read(4), str(path)):
@@ -79,7 +79,7 @@ def guess_layout(path: Path) -> FileLayout:
     text = head.decode(_CODECS[encoding], "replace")
     lines = [line.rstrip("\r") for line in text.split("\n")]
     if len(head) == _HEAD_BYTES and len(lines) > 1:
-        del lines[-1]  # cut in the middle
+        del lines[-1]  # incomplete
     numbered = [(i, line) for i, line in enumerate(lines) if line.strip()][:_MAX_HEAD_LINES]
     skipped = 0
     while skipped < min(_MAX_PREAMBLE, len(numbered)) and _COMMENT.match(numbered[skipped][1]):
@@ -103,7 +103,7 @@ def guess_layout(path: Path) -> FileLayout:
 
 
 def _names_columns(fields: list[str], records: list[list[str]], marks: NumberMarks) -> bool:
-    """Return whether the first line is a header: none of its fields is a number, or one names a column of numbers."""
+    """Return whether the first line is a header: it holds no number, or a text stands above a column of numbers."""
 
     def is_number(field: str) -> bool:
         return any(parse_number(field, marks=each) is not None for each in (POINT, marks))
@@ -118,10 +118,9 @@ def _names_columns(fields: list[str], records: list[list[str]], marks: NumberMar
 
 
 def guess_marks(cells: Iterable[str], delimiter: str = ",") -> NumberMarks:
-    """Return the marks under which most cells are numbers; a point, unless others make numbers of more cells.
+    """Return the decimal and thousands marks under which most cells are numbers; in a tie, a plain point.
 
-    Between semicolons, ``1,234`` is taken for less than two, and elsewhere for more than a thousand. ``0,123`` has no
-    thousands.
+    If the delimiter is a semicolon, ``1,234`` is read as 1.234, otherwise as 1234. ``0,123`` is never read as 123.
     """
     stripped = [cell.strip(BLANKS) for cell in cells]
     texts = [cell for cell in stripped if cell and not cell.isdigit()]
@@ -138,10 +137,10 @@ def guess_marks(cells: Iterable[str], delimiter: str = ",") -> NumberMarks:
 
 
 def read_header(path: Path) -> FileLayout:
-    """Return the layout as the first line alone shows it, which is public; no record is looked at.
+    """Return the layout that the first line alone shows; this line is public, and no record is read.
 
     Raises:
-        SourceError: the first line does not name columns: it is empty, or holds a number, or is no UTF-8 text.
+        SourceError: the first line is empty, holds a number, or is not UTF-8.
     """
     with opened(path) as stream:
         line = first_line(stream)
@@ -162,34 +161,23 @@ def read_header(path: Path) -> FileLayout:
 
 def _scan(path: Path) -> tuple[str, int]:
     """Return the encoding of a file and its number of lines, in one pass."""
-    n_lines, last, is_utf8 = 0, b"\n", True
+    encoding, n_lines, last = "", 0, b"\n"
     decoder = codecs.getincrementaldecoder("utf-8")()
-    encoding = UTF8
-    for i, block in enumerate(_blocks(path)):
-        if i == 0:
-            if (
-                block.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-                or block[:400].count(0) > len(block[:400]) / 4
-            ):
-                encoding = UTF16
-            elif block.startswith(codecs.BOM_UTF8):
-                encoding = UTF8_MARKED
-        if encoding != UTF16 and is_utf8:
-            try:
-                decoder.decode(block)
-            except UnicodeDecodeError:
-                is_utf8 = False
-        n_lines += block.count(b"\n")
-        last = block[-1:]
-    if encoding != UTF16 and not is_utf8:
-        encoding = WINDOWS
-    return encoding, n_lines + (last not in {b"\n", b"\x00"})
-
-
-def _blocks(path: Path) -> Iterator[bytes]:
     with opened(path) as stream:
         while block := stream.read(_BLOCK):
-            yield block
+            if not encoding:
+                start = block[:400]
+                has_mark = start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+                encoding = UTF8_MARKED if start.startswith(codecs.BOM_UTF8) else UTF8
+                encoding = UTF16 if has_mark or start.count(0) > len(start) / 4 else encoding
+            if encoding in {UTF8, UTF8_MARKED}:
+                try:
+                    decoder.decode(block)
+                except UnicodeDecodeError:
+                    encoding = WINDOWS
+            n_lines += block.count(b"\n")
+            last = block[-1:]
+    return encoding or UTF8, n_lines + (last not in {b"\n", b"\x00"})
 
 
 def _fields(line: str, dialect: Dialect) -> list[str]:
@@ -206,7 +194,7 @@ def _quoted(lines: list[str], quote: str) -> int:
 
 
 def _consistency(lines: list[str], dialect: Dialect) -> tuple[float, int]:
-    """Return the share of lines with the commonest number of fields, 0 if that is one field; and that number."""
+    """Return the share of lines that have the most common number of fields (0 if it is 1), and this number."""
     if not lines:
         return 0.0, 0
     (width, count), *_ = Counter(len(_fields(line, dialect)) for line in lines).most_common(1)

@@ -1,7 +1,7 @@
-"""What is wrong with data that cannot be read as stated, in messages that hold nothing of their content.
+"""Errors for data that cannot be read as stated; their messages repeat nothing from the data.
 
-The first line of a text file may be a person's record, because not every file has a header. So a message only says what
-kind of thing is wrong; ``dpbayes check FILE`` shows the line.
+The first line of a text file may be a person's record, because not every file has a header. So a message names only the
+kind of mistake; ``dpbayes check FILE`` shows the line.
 """
 
 from __future__ import annotations
@@ -16,29 +16,29 @@ from dpbayes_cli.base.errors import SourceError, nearest_word
 _COMMENT = re.compile(r"#|//|--")
 _DELIMITERS = {";": "';'", "\t": "tab", "|": "'|'"}
 _UTF16_SHARE = 0.25
-"""A line of which more bytes than this share are NUL is taken for UTF-16."""
+"""A line is taken for UTF-16 if more than this share of its bytes are NUL."""
 _FORMATS = {
     b"PAR1": ("is Parquet", "--input-format parquet, or a name that ends in .parquet"),
     b"\x1f\x8b": ("is compressed by gzip", "give it a name that ends in .gz"),
     b"PK\x03\x04": ("is a spreadsheet or a ZIP archive", "export the table as CSV, or unpack the archive"),
 }
 _MANY_WORDS = 4
-"""A name of a column rarely has as many words."""
+"""A header of one field is taken for several column names if it has at least this many words."""
 
 
 def foreign_format(head: bytes, file: str) -> SourceError | None:
-    """Return the error for a file that is no text, from its first bytes; None if these are of no known other format."""
+    """Return the error for a file that begins like Parquet, gzip or ZIP; None for any other file."""
     for start, (what, hint) in _FORMATS.items():
         if head.startswith(start):
-            return SourceError(f"{file!r} {what}, and not the text file that was expected", hint=hint)
+            return SourceError(f"{file!r} {what}; expected a text file", hint=hint)
     return None
 
 
 def unusable_first_line(line: bytes, file: str) -> SourceError:
-    """Return the error for a first line that is no header, because the file is no text or has another encoding.
+    """Return the error for a first line that cannot be a header, e.g. because of its encoding.
 
     Args:
-        line: the first line; the message holds none of it.
+        line: the first line; the message does not repeat it.
         file: the name of the file as the user types it.
     """
     if error := foreign_format(line, file):
@@ -47,7 +47,7 @@ def unusable_first_line(line: bytes, file: str) -> SourceError:
     utf16 = line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or line.count(0) > _UTF16_SHARE * len(line)
     if utf16 and line:
         return SourceError(
-            "the file is UTF-16, and not UTF-8", hint=f"convert it: iconv -f utf-16 -t utf-8 {typed} > utf8.csv"
+            "the file is UTF-16; expected UTF-8", hint=f"convert it: iconv -f utf-16 -t utf-8 {typed} > utf8.csv"
         )
     if b"\r" in line:
         return SourceError(
@@ -68,23 +68,24 @@ def unusable_first_line(line: bytes, file: str) -> SourceError:
 
 
 def has_blanks_between_names(names: Sequence[str]) -> bool:
-    """Return whether a header of one field has so many words that they seem to be the names of columns."""
+    """Return whether a header is one field of several words, which seem to be the names of columns."""
     return len(names) == 1 and len(names[0].split()) >= _MANY_WORDS
 
 
 def missing_column(names: Sequence[str], wanted: str | None, file: str, *, is_public: bool) -> SourceError:
-    """Return the error for a column that is not found once among the names in the data.
+    """Return the error for a column that is missing, ambiguous or not stated.
 
     Args:
-        names: the names in the data.
-        wanted: the stated name; None if none was stated.
+        names: the names of the columns in the data.
+        wanted: the name that the user stated, or None.
         file: the name of the file as the user types it; empty for a table, which ``dpbayes check`` does not show.
-        is_public: whether the names are those of a schema; if not, they may be cells, and the message holds none.
+        is_public: whether the names come from a schema or the user; the message repeats no other names, because they
+            may be cells.
     """
     what = "table" if is_public else "header"
     if not is_public and _COMMENT.match(names[0]):
         return SourceError(
-            "the first line looks like a comment, and not like the header",
+            "the first line looks like a comment, not like a header",
             hint=f"remove the lines above the header, e.g. tail -n +2 {shlex.quote(file)} > table.csv; "
             + _look(file, "counts them"),
         )
@@ -131,7 +132,7 @@ def missing_column(names: Sequence[str], wanted: str | None, file: str, *, is_pu
 
 
 def looks_like_no_header(names: Sequence[str]) -> bool:
-    """Return whether a header of a single field seems to be a comment, or to have another delimiter."""
+    """Return whether a header of one field seems to be a comment, or to hold another delimiter."""
     return len(names) == 1 and bool(_COMMENT.match(names[0]) or any(mark in names[0] for mark in _DELIMITERS))
 
 

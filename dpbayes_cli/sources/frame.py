@@ -1,4 +1,4 @@
-"""A data frame in memory: pandas, Polars or Arrow; every cell is read as text, as in a file."""
+"""Data frames in memory (pandas, Polars or Arrow); every cell is read as text, as from a file."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from dpbayes_cli.sources.source import Source, column_index, unreadable
 
 _NAME = "frame"
 _SINGLE = {"float", "float32"}
-"""The names of the type of single-precision numbers, in Arrow and in the other libraries."""
+"""The names of single-precision types in Arrow, pandas and Polars."""
 _REFUSED = ("date", "time", "duration", "complex", "binary", "list", "struct", "period", "interval", "map", "bytes")
-"""Types whose names begin with or hold these words have no agreed text form."""
+"""A type whose name holds one of these words has no agreed text form."""
 
 
 class FrameSource(Source):
     """A data frame whose records are rows.
 
-    The text of a cell follows from its own value, not from the type of its column, which a single missing cell can
-    change: 1, 1.0 and a decimal 1.00 are the text 1, and booleans are the texts true and false.
+    The text of a cell depends on its own value alone: 1, 1.0 and a decimal 1.00 are the text 1, and booleans are the
+    texts true and false. The type of the column plays no part, because a single missing cell can change this type.
     """
 
     def __init__(self, frame: Any, unit: UnitBound | None = None) -> None:
@@ -74,7 +74,7 @@ class FrameSource(Source):
 def cell_texts(frame: Any, name: str) -> NDArray[Any]:
     """Return the texts of a column's cells, None for missing ones, shape (n_records,); see ``FrameSource``."""
     column = frame[name]
-    is_single = dict(_kinds(frame))[name] in _SINGLE  # the shortest text of a single-precision number has few digits
+    is_single = dict(_kinds(frame))[name] in _SINGLE  # so that 0.1 becomes 0.1, not 0.10000000149
     if is_single or (isinstance(getattr(column, "dtype", None), np.dtype) and column.dtype.kind in "iufb"):
         values = np.asarray(column.to_numpy(), dtype=np.float32 if is_single else None)
         distinct, codes = np.unique(values, return_inverse=True)

@@ -2,7 +2,7 @@
 
 DuckDB's CSV reader guesses the line ending from neighboring lines, drops lines that are too long or not UTF-8, and
 splits lines at a lone carriage return. So one person's cell could change another person's record. Here a record ends
-only at a line feed, and every byte that the engine could take for more than text is replaced within its record.
+only at a line feed, and every byte that has a special meaning for the engine is replaced within its record.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ def holds_control(line: bytes) -> bool:
 def record_blocks(stream: BinaryIO, *, skip_header: bool, quote: bytes = b"") -> Iterator[bytes]:
     """Yield blocks of whole sanitized records, each record ended by one line feed.
 
-    A line feed ends a record; a carriage return before the line feed belongs to the ending. One byte-order mark at the
-    beginning of any record is removed, because files that begin with such a mark are often joined. Control bytes and
-    other byte-order marks become ``INVALID``, bytes that are not UTF-8 become U+FFFD, and a record longer than
+    A line feed ends a record; a carriage return just before it is removed too. One byte-order mark at the beginning of
+    any record is removed, because concatenated files may have such marks in the middle. Control bytes and other
+    byte-order marks become ``INVALID``, bytes that are not UTF-8 become U+FFFD, and a record longer than
     ``MAX_RECORD_BYTES`` becomes the single character ``INVALID``. The number of records is the number of physical
     lines; a last line without a line feed counts if it is not empty. Memory use is bounded by the size of a block plus
     ``MAX_RECORD_BYTES``.
@@ -101,7 +101,7 @@ def _hide_quoted_newlines(block: bytes, quote: bytes, quoted: bool) -> tuple[byt
 
 
 def _sanitized(lines: bytes) -> bytes:
-    """Replace the bytes of whole lines that the engine could take for more than text, in each line independently."""
+    """Replace bytes that have a special meaning for the engine, in each line independently."""
     position = 0
     while len(lines) - position > MAX_RECORD_BYTES:
         end = lines.rfind(b"\n", position, position + MAX_RECORD_BYTES + 1)

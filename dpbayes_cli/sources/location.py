@@ -26,7 +26,7 @@ _ADDRESS = re.compile(
 )
 _PARQUET = (".parquet", ".parq", ".pq")
 _READ = (*_PARQUET, ".csv", ".tsv", ".txt", _COMPRESSED)
-"""Endings of the files that a message about a directory names."""
+"""If the user names a directory, the message lists its files with these endings."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Location:
     """The files, or standard input, that hold the data.
 
     Attributes:
-        text: the paths or globs as the user wrote them.
+        text: the paths or globs as the user typed them.
         paths: the files that the text names, sorted, each once; empty for standard input.
         pattern: whether the text was a glob.
     """
@@ -73,7 +73,7 @@ class Location:
         if len(self.paths) != 1 or self.is_stream or self.pattern:
             return None
         if self.paths[0].absolute().parts[1:2] in {("dev",), ("proc",)}:
-            return None  # the name of a descriptor says nothing about the data
+            return None  # a descriptor, whose name says nothing about the data
         return self.paths[0].name.split(".")[0] or None
 
 

@@ -12,6 +12,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from dpbayes_cli.base.duck import stream
 from dpbayes_cli.core.columns import AnyColumn, NumericColumn, RecordPolicy, n_codes
 from dpbayes_cli.core.statistic import ExactEvidence, Statistic, TableCounts, released_values
@@ -23,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     import duckdb
-    import numpy as np
     from numpy.typing import NDArray
 
     from dpbayes_cli.base.numeric import Floats, Integers
@@ -43,8 +44,7 @@ class PackedCodes(ABC):
     Args:
         columns: the columns to read.
         policy: states the stand-in for an invalid cell.
-        plain: the indices of numeric columns whose numbers are also read as they are in the file, neither clamped nor
-            rounded.
+        plain: the indices of numeric columns whose numbers are also read without clamping or rounding.
     """
 
     def __init__(self, columns: Sequence[AnyColumn], policy: RecordPolicy, plain: tuple[int, ...] = ()) -> None:
@@ -105,8 +105,6 @@ class CodeReader(PackedCodes):
         self._hand_over: Callable[..., None] = take
 
     def _take(self, block: Block, numbers: Sequence[Floats]) -> None:
-        import numpy as np
-
         codes = np.stack([block.codes(i) for i in range(len(self._sizes))], axis=1)
         self._hand_over(np.where(codes < np.array(self._sizes), codes, -1), *numbers)
 
@@ -138,8 +136,6 @@ class TableTally(PackedCodes):
     """
 
     def __init__(self, columns: Sequence[AnyColumn], statistic: Statistic, policy: RecordPolicy) -> None:
-        import numpy as np
-
         super().__init__(columns, policy)
         if any(isinstance(column, NumericColumn) for column in columns):
             raise ValueError("tables need columns of levels")
@@ -152,8 +148,6 @@ class TableTally(PackedCodes):
         return ExactEvidence(released_values(self._statistic, self._tables), self.records)
 
     def _take(self, block: Block, numbers: Sequence[Floats]) -> None:
-        import numpy as np
-
         whole = block.valid() if self._statistic.whole_records else None
         for table, total in zip(self._statistic.tables, self._tables, strict=True):
             axes = [self._place[role] for role in table.roles]
@@ -162,8 +156,6 @@ class TableTally(PackedCodes):
 
 def _counted(block: Block, table: TableCounts, axes: Sequence[int], whole: Words | None) -> Any:
     """Return the counts of a table's cells in C order."""
-    import numpy as np
-
     if table.size <= _MAX_BITMAP_CELLS:
         partial: list[Words | None] = [whole]
         for axis in axes[:-1]:
@@ -182,7 +174,7 @@ def _counted(block: Block, table: TableCounts, axes: Sequence[int], whole: Words
 
 
 def _packs(widths: Sequence[int]) -> list[list[tuple[int, int]]]:
-    """Distribute codes over integers; return for each integer its columns and the position of each one's lowest bit."""
+    """Distribute codes over integers; return for each integer its columns and the lowest bit of each column."""
     packs: list[list[tuple[int, int]]] = [[]]
     used = 0
     for i, width in enumerate(widths):
@@ -222,15 +214,13 @@ class Block:
 
     def valid(self) -> Words:
         """Return the bitmap of the records that are valid in all columns, shape (n_words,)."""
-        import numpy as np
-
         mask = np.ones(self.n_records, dtype=bool)
         for column, size in enumerate(self._sizes):
             mask &= self._unpacked(column) < size
         return _bitmap(mask)
 
     def _unpacked(self, column: int) -> Integers:
-        """Return the codes of a column, which are not kept: the codes of a thousand columns would take a gigabyte."""
+        """Return the codes of a column without caching: the codes of a thousand columns would take a gigabyte."""
         p, shift = self._where[column]
         codes: Integers = (self._packed[p] >> shift) & ((1 << self._sizes[column].bit_length()) - 1)
         return codes
@@ -238,7 +228,5 @@ class Block:
 
 def _bitmap(mask: NDArray[np.bool_]) -> Words:
     """Pack truth values into words of 64 bits."""
-    import numpy as np
-
     packed = np.packbits(mask)
     return np.pad(packed, (0, -len(packed) % 8)).view(np.uint64)

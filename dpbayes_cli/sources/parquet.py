@@ -33,8 +33,7 @@ _VECTOR_ROWS = 2048
 _MAX_VECTOR_BYTES = 16 << 20
 """A column is read page by page if it may have more bytes than this in the rows that are read at once."""
 _MAX_UNPACKED_BYTES = 32 << 20
-"""If a column of a row group has more bytes, one thread reads the lengths of its cells, so that one column at a time is
-unpacked."""
+"""If a column of a row group has more bytes, a single thread reads it, which unpacks one column at a time."""
 _REPAGED_ROWS = 1_000_000
 """About this many rows with long cells are copied at a time; they stay compressed."""
 

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 _MAGIC = b"PAR1"
 _CODECS = {"UNCOMPRESSED": 0, "SNAPPY": 1, "GZIP": 2, "LZO": 3, "BROTLI": 4, "LZ4": 5, "ZSTD": 6, "LZ4_RAW": 7}
 _DICTIONARY_PAGE, _DATA_PAGES = 2, {0: 5, 3: 8}
-"""The type of dictionary pages; and for each type of data pages the header field whose first entry is the number of
-values."""
+"""The type of dictionary pages; and for each type of data pages, the header field that holds the number of values."""
 _MAX_HEADER_BYTES = 1 << 20
 _BYTE_ARRAY, _UTF8, _OPTIONAL, _ENCODINGS = 6, 0, 1, [0, 2, 3, 6, 7, 8]
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _CANCEL_TIMEOUT_SECONDS = 5.0
 _STATEMENT_TIMEOUT = "12h"
-"""The time after which the server ends a statement, for example if the connection was lost."""
+"""After this time the server ends a statement, for example if the connection was lost."""
 _SESSION = """
 SELECT set_config('search_path', 'pg_catalog, pg_temp', false), set_config('statement_timeout', %s, false),
   set_config('standard_conforming_strings', 'on', false), set_config('extra_float_digits', '1', false),
@@ -42,7 +42,7 @@ class PostgresSource(EngineSource):
         self._connection: psycopg.Connection[Any] | None = None
 
     def close(self) -> None:
-        """End the snapshot."""
+        """Close the connection, which ends the snapshot."""
         if self._connection is not None:
             with suppress(_driver().Error):
                 self._connection.close()
@@ -73,7 +73,7 @@ class PostgresSource(EngineSource):
             try:
                 return list(connection.execute(query).fetchall())
             except BaseException:
-                with suppress(_driver().Error):  # do not leave the server working
+                with suppress(_driver().Error):  # otherwise the server would finish the query
                     connection.cancel_safe(timeout=_CANCEL_TIMEOUT_SECONDS)
                 raise
 
@@ -82,7 +82,6 @@ class PostgresSource(EngineSource):
         return f"{_quoted(self._address.schema)}.{_quoted(self._address.table)}"
 
     def _connected(self) -> psycopg.Connection[Any]:
-        """Connect, and begin the only transaction of this source."""
         if self._connection is not None:
             return self._connection
         where = self._address.location

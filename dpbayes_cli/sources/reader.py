@@ -20,11 +20,11 @@ class Cells:
     Attributes:
         relation: the FROM clause; one row per record.
         texts: for each column the expression of its cell's text.
-        unit: the expression of the text that names the record's privacy unit, if contributions are bounded.
-        first: if one column of levels is read, a cheap expression that gives the level of most records.
+        unit: the expression of the ID of the record's privacy unit; None if contributions are not bounded.
+        first: for a single column of levels, a cheap expression that equals the level of most records.
         integers: for columns of integers, expressions with integer values, by column index.
-        doubles: for columns of doubles, expressions with double values, by column index; a double's text reads back as
-            the same number.
+        doubles: for columns of doubles, expressions with double values, by column index; they equal the numbers that
+            ``texts`` spell.
     """
 
     relation: str
@@ -36,7 +36,7 @@ class Cells:
 
 
 class Reader(Protocol):
-    """Takes the records from the engine that reads them."""
+    """A computation on the records, such as a count, that the engine runs."""
 
     @property
     def columns(self) -> Sequence[AnyColumn]:
@@ -45,7 +45,7 @@ class Reader(Protocol):
 
     @property
     def records(self) -> int:
-        """The number of records so far, valid or not."""
+        """The number of records read so far, valid or not."""
         ...
 
     def run(self, engine: duckdb.DuckDBPyConnection, cells: Cells, abort: Callable[[], None]) -> None:

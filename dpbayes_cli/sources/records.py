@@ -55,7 +55,7 @@ def split_record(line: str, dialect: Dialect) -> list[str] | None:
     if not re.fullmatch(f"(?:{field})(?:{d}(?:{field}))*", line):
         return None
     pieces = [match[1] for match in re.finditer(f"(?:^|{d})({field})", line)]
-    texts = [(piece, piece.strip(BLANKS)) for piece in pieces]  # a tab may be the quote: then blanks hide it
+    texts = [(piece, piece.strip(BLANKS)) for piece in pieces]  # if the quote is a tab, the strip removes it
     return [text[1:-1].replace(q + q, q) if q in text else piece for piece, text in texts]
 
 
@@ -127,7 +127,7 @@ def without_blanks(text: str) -> str:
 
 
 def with_point(text: str, marks: NumberMarks) -> str:
-    """Return a DuckDB expression for a number spelled with a point and without groups; empty if it is no number."""
+    """Return a DuckDB expression that writes a number with a decimal point and no thousands marks; empty if invalid."""
     number = f"regexp_extract({without_blanks(text)}, {literal(f'^{marks.pattern}$')})"
     return f"replace(replace({number}, {literal(marks.thousands)}, ''), {literal(marks.decimal)}, '.')"
 

@@ -1,4 +1,4 @@
-"""A data source: before the charge only public facts are checked; after the charge the records are read as integers."""
+"""Data sources: check public facts before the charge, and read the records as integer codes after the charge."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ from dpbayes_cli.base.cell_grammar import POINT, NumberMarks, parse_number
 from dpbayes_cli.base.errors import SourceError, SpecError
 from dpbayes_cli.core.columns import AnyColumn, Column, RecordPolicy
 from dpbayes_cli.core.statistic import ExactEvidence, Statistic
+from dpbayes_cli.sources.contributions import BoundedReader, UnitCounter
 from dpbayes_cli.sources.file_mistakes import has_blanks_between_names, looks_like_no_header, missing_column
+from dpbayes_cli.sources.packed_codes import TableTally
 from dpbayes_cli.sources.reader import Reader, UnitBound
+from dpbayes_cli.sources.statements import Tally
 
 _POSITION = re.compile("[1-9][0-9]{0,5}", re.ASCII)
 
@@ -56,7 +59,7 @@ class Source(ABC):
         """
 
     def _has_marks(self, column: AnyColumn) -> bool:
-        """Return whether the texts of a column are numbers with other marks than a point."""
+        """Return whether the numbers of a column have a decimal comma or thousands marks."""
         return self._marks != POINT and not isinstance(column, Column)
 
     @property
@@ -69,7 +72,7 @@ class Source(ABC):
         """Return the number of records; None for a stream, which cannot be read twice."""
 
     def is_empty(self) -> bool:
-        """Return whether there is no record; False for a stream. Only for data whose number of records is public."""
+        """Return whether there are no records; False for a stream. Call it only if the number of records is public."""
         return self.count_records() == 0
 
     @abstractmethod
@@ -82,8 +85,6 @@ class Source(ABC):
 
     def count(self) -> int | None:
         """Return the number of privacy units, or of records if each record is a unit; None for a stream."""
-        from dpbayes_cli.sources.contributions import UnitCounter
-
         if self._unit is None or self.is_stream:
             return self.count_records() if self._unit is None else None
         counter = UnitCounter()
@@ -96,8 +97,6 @@ class Source(ABC):
         Choosing the kept records takes memory for each unit, so that large files are read several times, each time for
         one part of the units.
         """
-        from dpbayes_cli.sources.contributions import BoundedReader
-
         if self._unit is None:
             self.scan(reader)
             return
@@ -107,9 +106,6 @@ class Source(ABC):
 
     def statistics(self, statistic: Statistic, policy: RecordPolicy) -> ExactEvidence:
         """Evaluate a statistic exactly; see ``read``."""
-        from dpbayes_cli.sources.packed_codes import TableTally
-        from dpbayes_cli.sources.statements import Tally
-
         tally: Tally | TableTally = (TableTally if statistic.tables else Tally)(self._columns, statistic, policy)
         self.read(tally)
         return tally.statistics()
@@ -125,14 +121,14 @@ def column_index(
     """Return the index of a column among the names in the data.
 
     Args:
-        names: the names in the data.
-        wanted: the stated name; None for the only column.
+        names: the names of the columns in the data.
+        wanted: the name that the user stated; None for data with a single column.
         file, is_public: see ``missing_column``.
-        by_position: whether a whole number that is no column's name is a position, from 1.
+        by_position: whether ``wanted`` may be the position of a column, counted from 1.
 
-    If any name is a number, positions are not used: a misspelt name, or a first record that is taken for a header, must
-    not lead to another column. A privacy unit is never named by a position, which may be another column in other data
-    of the account.
+    If any column has a number as its name, positions are refused: the name may be misspelled, or the first line may be
+    a record instead of a header. Privacy units are never named by position, because the same position may hold another
+    column in other data of the account.
 
     Raises:
         SourceError: the column is missing, several columns have its name, or no name is stated although there are

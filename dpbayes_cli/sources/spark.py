@@ -50,7 +50,7 @@ _LOCAL_SETTINGS = {
     "spark.io.encryption.enabled": "true",
     "spark.driver.memory": "2g",
 }
-"""Settings of a local Spark, which serves nobody else and encrypts its temporary files on disk."""
+"""Settings of a local Spark: only this machine can reach it, and its temporary files are encrypted."""
 _LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 """These loggers of Spark write the text of every query error to standard error."""
 _VIEW = "dpbayes_records"
@@ -110,7 +110,7 @@ class SparkSource(EngineSource):
         texts = []
         for new, name in named.items():
             cell = f"CAST({_quoted(name)} AS STRING)"
-            valid = f"make_valid_utf8(collate({cell}, 'UTF8_BINARY'))"  # which may be longer than the cell
+            valid = f"make_valid_utf8(collate({cell}, 'UTF8_BINARY'))"  # may be longer than the cell
             texts.append(f"{short_text(cell, valid, valid)} AS {new}")
         return f"SELECT {', '.join(texts)} FROM {_VIEW}"
 
@@ -137,7 +137,7 @@ def _session(master: str) -> SparkSession:
     """
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about versions of unused packages
+            warnings.simplefilter("ignore")  # Spark warns about versions of packages that are not used
             from pyspark.sql import SparkSession
     except ImportError:
         raise SourceError("Spark is not installed", hint="pip install 'dpbayes[spark]'") from None

@@ -106,10 +106,7 @@ def _is_number(trimmed: str, column: NumericColumn | CutColumn) -> str:
 
 
 def _code(number: str, column: NumericColumn, impute: int | None) -> str:
-    """Return an expression for a number's code.
-
-    It has the IEEE operations of ``NumericColumn.code``, so that every engine gives the same integer.
-    """
+    """Return an expression for a number's code, with the IEEE operations of ``NumericColumn.code``."""
     lower, upper = _double(column.lower), _double(column.upper)
     nearest = f"floor(({number} - {lower}) / {_double(column.step)} + 0.5)"
     code = f"CAST(least(greatest({nearest}, 0), {column.steps}) AS BIGINT)"
@@ -127,7 +124,7 @@ def code_expression(cell: str, column: AnyColumn, *, direct: bool = False) -> st
     Args:
         cell: the name of the SQL column that holds the cell.
         column: the column's domain.
-        direct: whether the SQL column has integers (or doubles, for a numeric domain) instead of texts.
+        direct: whether the SQL column holds integers (or doubles, if the domain is numeric) instead of texts.
     """
     trimmed, cast_cell = without_blanks(cell), f"CAST({cell} AS DOUBLE)"
     parsed = f"TRY_CAST({trimmed} AS DOUBLE)"
@@ -150,7 +147,7 @@ def code_expression(cell: str, column: AnyColumn, *, direct: bool = False) -> st
 
 
 def plain_number_expression(cell: str, column: AnyColumn) -> str:
-    """Return a DuckDB expression for a number as it is in the file, NaN if it is invalid or not finite.
+    """Return a DuckDB expression for a number, neither clamped nor rounded; NaN if it is invalid or not finite.
 
     Args:
         cell: the name of the SQL column that holds the cell's text.

@@ -14,7 +14,7 @@ from dpbayes_cli.core.section import Section
 from dpbayes_cli.workflow.prepare import PreparedRelease
 
 _LAYOUT = ("delimiter", "quote")
-"""The keys of the source whose defaults matter for the cells of a text file."""
+"""The keys of a spec's source that determine the cells of a text file."""
 
 
 def assumed_values(prepared: PreparedRelease, stated: Mapping[str, Any]) -> list[str]:
@@ -50,7 +50,7 @@ def assumed_values(prepared: PreparedRelease, stated: Mapping[str, Any]) -> list
 
 
 def _prior(prepared: PreparedRelease, stated: Mapping[str, Any]) -> list[str]:
-    """Return one text with the values of the prior, each of which is a default or stated."""
+    """Return one text with the values of the prior, marked as stated or default."""
     values = prior_values(prepared.spec.prior)
     if prepared.plan.bounds is not None and not values.keys() - stated.keys():
         values["rest"] = "the rest derived from the private bounds" if values else "derived from the private bounds"
@@ -69,7 +69,7 @@ def _section(stated: Mapping[str, Any], key: str) -> Mapping[str, Any]:
 
 
 def _defaults(section: Section, stated: Mapping[str, Any], model: Model) -> Iterator[str]:
-    """Yield the keys of a section that are not stated, with the values that the model uses for them."""
+    """Yield the keys that the user did not state, with the values that the model uses."""
     columns = (column for column in model.columns if isinstance(column, Column))
     described = {level: column.described(code) for column in columns for code, level in enumerate(column.levels)}
     for item in msgspec.structs.fields(section):

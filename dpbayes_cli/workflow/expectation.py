@@ -14,16 +14,16 @@ _CONFIDENCE = 0.9
 _NARROWER = 0.9
 """An interval that is wider than this share of the prior's interval is no better than the prior."""
 _BETTER = 0.01
-"""Predictions whose score is better than guessing by a smaller fraction are no better than guessing."""
+"""Predictions are no better than guessing if they improve its score by less than this fraction."""
 
 
 @dataclass(frozen=True)
 class Estimated:
-    """A median over simulated releases, with a 90 % confidence interval; too few releases give a lower confidence.
+    """A median over simulated releases with its 90 % confidence interval; fewer than 5 releases give less confidence.
 
     Attributes:
         median: the median.
-        low, high: order statistics between which the median of all possible releases lies.
+        low, high: the ends of the interval, which are order statistics of the simulated releases.
     """
 
     median: float
@@ -49,7 +49,7 @@ class ExpectedInterval:
     Attributes:
         width: the width with privacy.
         nonprivate_width: the width without privacy.
-        prior_width: the width of the prior's interval; None if it is not known.
+        prior_width: the width of the prior's interval, or None.
         sd: the root mean square standard deviation with privacy.
     """
 
@@ -73,7 +73,7 @@ class ExpectedPredictions:
             the mean pinball loss of a predicted quantile.
         score: the score with privacy.
         nonprivate_score: the score without privacy.
-        guessing_score: the score of the commonest class or of the middle of all targets.
+        guessing_score: the score of always predicting the most common class, or one quantile of the targets.
     """
 
     measure: Literal["accuracy", "mean absolute error", "mean pinball loss"]
@@ -113,7 +113,7 @@ class Expectation:
             posterior is inferred.
         sd_of: whether ``posterior_sd`` is the width of a posterior or the error of an estimate.
         main: the parameter that sentences are about.
-        intervals: the expected interval of each parameter, of the first ones if there are many.
+        intervals: the expected interval of each parameter, or of the first 20 parameters and ``main``.
         predictions: the expected quality of predictions; None if the model predicts nothing or this is not simulated.
     """
 

@@ -1,4 +1,4 @@
-"""Look at a file before a release: its layout, its columns, and the cells that a spec would not read. NOT PRIVATE."""
+"""Check a file before a release: its layout, its columns, and the cells that are invalid under a spec. NOT PRIVATE."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ from dpbayes_cli.workflow.suggested_spec import layout_keys, spec_from_data, spe
 
 @dataclass(frozen=True)
 class CheckedColumn:
-    """The cells of a column under a spec.
+    """The valid and invalid cells of a column under a spec.
 
     Attributes:
         name: the name of the column.
         records: the number of cells.
-        invalid: the number of cells that the spec does not read.
-        commonest: the commonest texts among these, with their numbers of cells.
+        invalid: the number of invalid cells.
+        commonest: the most common invalid texts with their frequencies.
         advice: what to state or to change, a line each.
     """
 
@@ -54,7 +54,7 @@ class CheckedColumn:
 
 @dataclass
 class FileCheck:
-    """The result of looking at a file.
+    """The result of checking a file.
 
     Attributes:
         layout: the guessed layout; None for Parquet.
@@ -63,8 +63,8 @@ class FileCheck:
         wrong_lines: the number of lines with another number of fields than the header.
         advice: what to state or to change, a line each.
         checked: the columns that the spec names; empty if there is no spec.
-        suggestion: a spec to start from, without a spec; empty if there is none.
-        valid: the number of records that are valid in all columns of a spec with several; None otherwise.
+        suggestion: a spec to start from, if the user gave none; empty if no model suits the file.
+        valid: the number of records that are valid in all columns; None without a spec of several columns.
     """
 
     layout: FileLayout | None
@@ -83,13 +83,13 @@ def check_file(
     stated: Sequence[str] = (),
     stated_layout: SourceSection | None = None,
 ) -> FileCheck:
-    """Return what a file holds, and what a spec would not read of it. NOT PRIVATE: for the custodian only.
+    """Return what a file holds, and which cells are invalid under a spec. NOT PRIVATE: for the custodian only.
 
     Args:
         location: one file.
-        spec: the request; None: look at the file alone.
-        stated: names of columns that the user stated, to be compared with the header.
-        stated_layout: the layout that the user stated; None: the default one.
+        spec: the request; None to check the file alone.
+        stated: the names of columns that the user stated.
+        stated_layout: the layout that the user stated; None for the default layout.
 
     Raises:
         SourceError: the location is not a file, or cannot be read.
@@ -141,7 +141,7 @@ class Table:
         self._are_texts, self.names = {}, self.layout.names
 
     def relation(self, quote: str | None = None) -> str:
-        """Return the FROM clause of the texts ``c0``, ``c1``, ...; ``quote``: in place of the guessed one."""
+        """Return the FROM clause of the texts ``c0``, ``c1``, ...; ``quote`` replaces the guessed quote character."""
         if self.layout is None:
             return parquet_relation(self.path, self.names)
         return text_relation(self.path, self.layout if quote is None else replace(self.layout, quote=quote))
@@ -151,7 +151,7 @@ class Table:
         return profile_columns(self.relation(), self.names, POINT if self.layout is None else self.layout.marks)
 
     def texts(self, name: str) -> list[str]:
-        """Return all different texts of a column, sorted."""
+        """Return all distinct texts of a column, sorted."""
         return all_texts(self.relation(), self.names.index(name))
 
     def marks(self, name: str, stated: NumberMarks) -> NumberMarks:
@@ -160,7 +160,7 @@ class Table:
 
 
 def spec_of_header(location: Location, model: str | None = None) -> str:
-    """Return a YAML spec with the columns of a file; only its header, which is public, is read.
+    """Return a YAML spec with the columns of a file; only the header is read, which is public.
 
     Raises:
         SourceError: the location is not one file, or the file has no header.
@@ -233,7 +233,7 @@ def _name_advice(names: Sequence[str], stated: Sequence[str]) -> Iterable[str]:
 
 
 def _index(names: Sequence[str], wanted: str | None) -> int | None:
-    """Return the index of a column, by its name or its position; None if a release would refuse the column."""
+    """Return the index of a column; None if a release would refuse its name."""
     try:
         return column_index(names, wanted)
     except SourceError:
@@ -241,7 +241,7 @@ def _index(names: Sequence[str], wanted: str | None) -> int | None:
 
 
 def _check_spec(check: FileCheck, spec: ReleaseSpec, table: Table) -> None:
-    """Add what the spec would not read of each of its columns that the file has."""
+    """Add the invalid cells of each column that the spec names and the file has."""
     model, relation, indices = spec.build_model(), table.relation(spec.source.quote), []
     flags = spec.domain.__struct_fields__ if len(model.columns) == 1 else ()
     for column, wanted in zip(model.columns, model.column_names or (spec.column,), strict=False):
@@ -268,7 +268,7 @@ def _check_spec(check: FileCheck, spec: ReleaseSpec, table: Table) -> None:
 
 
 def _beyond_bounds(column: NumericColumn, profile: ColumnProfile) -> str:
-    """Return what happens to the numbers of a column that are beyond its bounds; empty if there are none."""
+    """Return a sentence about numbers beyond the bounds of a column; empty if there are none."""
     if not profile.numbers or (column.lower <= profile.lowest and profile.highest <= column.upper):
         return ""
     treated = "moved to the nearer bound" if column.outside == "clamp" else "dropped with their records"

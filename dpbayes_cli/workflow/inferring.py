@@ -1,4 +1,4 @@
-"""Infer a release again, with another prior or other options; it reads the bundle alone and costs nothing."""
+"""Infer a posterior again from a bundle, with another prior or other options, at no privacy cost."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dpbayes_cli.spec.stored_spec import with_former_inference
 
 @dataclass(frozen=True)
 class InferredAgain:
-    """A posterior with the spec and the seed that it was inferred with."""
+    """A posterior, and the spec and the seed from which it was inferred."""
 
     spec: ReleaseSpec
     analysis: Analysis
@@ -26,7 +26,7 @@ def infer_again(contents: Bundle, changes: dict[str, Any], seed: int | None = No
 
     Args:
         contents: the release.
-        changes: the sections ``prior`` and ``inference`` of a spec, as far as they change.
+        changes: the changed parts of the sections ``prior`` and ``inference`` of the spec.
         seed: the seed of the samples; derived from the release if None.
         more: how often Markov chains that are too short are continued.
 

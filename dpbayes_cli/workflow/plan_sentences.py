@@ -1,4 +1,4 @@
-"""What a plan means, in sentences for a reader who knows no differential privacy."""
+"""Describe a plan in sentences for a reader who knows no differential privacy."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from dpbayes_cli.workflow.target_search import FoundCost, WidthTarget
 
 _FEW_TRIALS = 20
 _ACCURACY = 0.1
-"""The digits of scores of predictions are those of intervals that are at least this share of the score wide."""
+"""Scores of predictions are rounded as if their interval were at least this share of the score wide."""
 _TOO_NARROW = 0.8
 """Draws whose interval is narrower than this share of the interval without privacy mostly repeat the prior."""
 
 
 def plan_sentences(spec: ReleaseSpec, planned: MechanismPlan) -> list[str]:
-    """Return what a release is expected to say, each a text of one or two sentences."""
+    """Return texts of one or two sentences that describe the expected result of a release."""
     expected = planned.expected
     if expected is None:
         return [planned.not_simulated] if planned.not_simulated else []
@@ -31,7 +31,7 @@ def plan_sentences(spec: ReleaseSpec, planned: MechanismPlan) -> list[str]:
 
 
 def found_sentence(found: FoundCost, target: WidthTarget, spec: ReleaseSpec) -> str:
-    """Return what the search for a cost has found."""
+    """Return the result of the search for a cost, one or two sentences."""
     is_share = spec.build_model().main_fact.is_share
     wanted, at_limit, nonprivate = (
         size_text(value, is_share) for value in (target.value, found.at_limit, found.nonprivate)
@@ -89,7 +89,6 @@ def _predictions(expected: ExpectedPredictions | None) -> str:
 
 
 def _warnings(spec: ReleaseSpec, expected: Expectation, is_share: bool) -> list[str]:
-    """Return what makes the answer worthless."""
     warnings = []
     predictions, interval = expected.predictions, expected.intervals[expected.main]
     if predictions and predictions.is_worthless:
@@ -110,7 +109,7 @@ def _warnings(spec: ReleaseSpec, expected: Expectation, is_share: bool) -> list[
 
 
 def _cost(spec: ReleaseSpec, planned: MechanismPlan) -> str:
-    """Return the stated privacy cost as the start of a sentence; an epsilon of Renyi privacy is named as such."""
+    """Return the stated privacy cost as the start of a sentence."""
     order = planned.plan.parameters.get("order") if planned.plan else None
     stated = {key: spec.privacy.values.get(key) for key in ("epsilon", "delta", "rho", "mu")}
     costs = [f"{key} {float_text(float(value))}" for key, value in stated.items() if value is not None]

@@ -1,4 +1,4 @@
-"""Plan a release without data: its privacy cost, its noise, and a summary of simulated releases."""
+"""Plan a release without data: compute its privacy cost and its noise, and simulate releases."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ MAX_TRIALS = 200
 
 @dataclass(frozen=True)
 class SimulationEffort:
-    """How many releases a plan simulates, and for whom.
+    """How many releases a plan simulates, and how.
 
     Attributes:
-        trials: the number of releases; None: as many as ``seconds`` allow, up to ``MAX_TRIALS``; 0 simulates none.
+        trials: the number of releases, or 0; if None, as many as ``seconds`` allow, up to ``MAX_TRIALS``.
         seed: the seed of the simulation.
         seconds: the CPU time for simulations if ``trials`` is None.
-        parameter: a parameter whose interval is needed; None: the first parameters.
-        progress: called with the share that is done.
+        parameter: the parameter that sentences are about; if None, the parameter that the result reports first.
+        progress: called with the finished fraction.
     """
 
     trials: int | None = None
@@ -91,7 +91,7 @@ def plan_every_mechanism(document: dict[str, Any], n_records: int, effort: Simul
     Args:
         document: the spec, which may hold options of several mechanisms; each mechanism gets the options that it reads.
         n_records: the number of records to plan for.
-        effort: the mechanisms share its time.
+        effort: the simulation effort; the mechanisms share its time.
 
     Raises:
         SpecError: the document is not a valid spec, or the model has no such parameter.
@@ -116,7 +116,7 @@ def plan_every_mechanism(document: dict[str, Any], n_records: int, effort: Simul
 
 
 def _part(effort: SimulationEffort, done: int, parts: int) -> Progress | None:
-    """Return a function that reports the progress of one of several equal parts."""
+    """Return a function that reports the progress of one of several equal parts as progress of the whole."""
     report = effort.progress
     return None if report is None else lambda share: report((done + share) / parts)
 

@@ -25,7 +25,7 @@ from dpbayes_cli.workflow.pricing import PlannedRelease, price
 from dpbayes_cli.workflow.release_data import ReleaseData
 
 _TODAYS_PRIORS = (0, 4)
-"""The first release of dpbayes with today's defaults of priors."""
+"""The first version of dpbayes with today's default priors."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class ReleaseOptions:
         same_data: whether the user states that another path holds the same data.
         open_account: whether to open the account if it does not exist.
         purpose: the reason for the release, which the ledger records.
-        out: the directory of the bundle; None: ``dpbayes-<id>`` in the working directory.
+        out: the directory of the bundle; if None, ``dpbayes-<id>`` in the working directory.
         analyst: who asks for the release; an account may have a limit for each analyst.
         title: the title of a new bundle; it is no part of the request.
     """
@@ -82,9 +82,9 @@ class PreparedRelease(PlannedRelease):
     Attributes:
         charge: the account, the request and its privacy cost.
         data: the data; they are open already if their records had to be counted.
-        out: the directory of the bundle; None: ``dpbayes-<id>`` in the working directory.
+        out: the directory of the bundle; if None, ``dpbayes-<id>`` in the working directory.
         title: the title of the bundle, or None.
-        has_former_prior: whether what is not stated of the prior has the default of a version before 0.4.
+        has_former_prior: whether unstated parameters of the prior have the defaults of a version before 0.4.
     """
 
     charge: Charge
@@ -152,10 +152,10 @@ def prepare(spec: ReleaseSpec, location: Location, options: ReleaseOptions, ledg
 def prepare_as_asked_before(
     stated: dict[str, Any], spec: ReleaseSpec, location: Location, options: ReleaseOptions, ledger: Ledger
 ) -> PreparedRelease:
-    """Prepare the release that was charged under the former defaults, if the ledger holds it; else today's.
+    """Prepare a release, with the default prior under which the same request was charged before.
 
-    A prior that is not stated had another default in versions before 0.4. What such a version charged is shown again or
-    finished under that default; any other request is one with today's default.
+    Versions before 0.4 had other default priors. A release that such a version charged is shown again or finished under
+    its default; any other request gets today's default.
 
     Args:
         stated: the request as the user stated it.
@@ -180,7 +180,6 @@ def prepare_as_asked_before(
 
 
 def _account(spec: ReleaseSpec, location: Location) -> str:
-    """Return the name of the account that pays."""
     account = spec.dataset or location.dataset
     if account is None:
         raise SpecError(

@@ -1,4 +1,4 @@
-"""Price a release: model, mechanism and calibrated plan, from the spec alone."""
+"""Price a release: build the model, the mechanism and the calibrated plan from the spec alone."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from dpbayes_cli.sources.imputation import impute_code
 from dpbayes_cli.spec.release_spec import ReleaseSpec
 
 _MAX_DRAWN_NUMBERS = 4_000_000
-"""At most this many numbers may be drawn, so that the ledger can seal them whatever their values. The limit is checked
-before the draw, because a later refusal would depend on the drawn values."""
+"""The largest number of drawn numbers, which the ledger can seal whatever their values. The limit is checked before the
+draw, because a later refusal would depend on the drawn values."""
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,7 @@ class PlannedRelease:
 
     @property
     def known_records(self) -> int | None:
-        """The public number of records that the plan uses or, failing that, the spec states; None if neither is
-        known."""
+        """The public number of records: of the plan or, failing that, of the spec; None if neither states it."""
         return self.spec.records if self.n_records is None else self.n_records
 
     def at_bounds(self, bounds: tuple[float, float] | None) -> Self:

@@ -69,7 +69,7 @@ class PublishedRelease:
 
 
 def release(prepared: PreparedRelease, ledger: Ledger, say: Say) -> PublishedRelease:
-    """Release a posterior, or show an earlier release of the same request again; return the published release.
+    """Release a posterior, or show an earlier release of the same request again.
 
     Args:
         prepared: the priced request, its data and its charge; its context closes the data.
@@ -77,7 +77,7 @@ def release(prepared: PreparedRelease, ledger: Ledger, say: Say) -> PublishedRel
         say: called with messages for the user.
 
     Raises:
-        BudgetError, LedgerError, SourceError, OutputError: see ``errors``. If the account was charged already, the
+        BudgetError, LedgerError, SourceError, OutputError: see ``errors``. If the error comes after the charge, the
             charge stays, and repeating the call finishes the release.
 
     Privacy: the guarantee of the plan. The charge is durable before the first record is read. Between the engine and
@@ -130,7 +130,7 @@ def release(prepared: PreparedRelease, ledger: Ledger, say: Say) -> PublishedRel
 
 
 def _after_the_charge(error: SourceError) -> SourceError:
-    """Return an error of reading the data that also says that the charge stays, and how to use it."""
+    """Add to an error in reading the data that the charge stays, and how to finish the release."""
     stays = "; nothing is released, but the charge stays"
     message = error.message if "charge stays" in error.message else f"{error.message.partition('; nothing')[0]}{stays}"
     again = "once the data can be read, the same command finishes the release without a second charge"
@@ -138,8 +138,7 @@ def _after_the_charge(error: SourceError) -> SourceError:
 
 
 def _check_price(prepared: PreparedRelease, record: ReleaseRecord) -> None:
-    """Refuse to draw if the release now has another cost than was charged, for example because the number of records
-    changed."""
+    """Refuse to draw if the release now costs more or less than was charged, e.g. because records were added."""
     if prepared.plan.guarantee != record.guarantee:
         raise BudgetError(
             f"release {record.release_id} is unfinished and was charged {price_text(record.guarantee)}, "
@@ -155,7 +154,7 @@ def _draw(prepared: PreparedRelease, source: Source) -> bytes:
     with closing(source):
         evidence = read_evidence(prepared, source)
     n_records = evidence.n_records if prepared.policy.neighbors is Neighbors.REPLACE_ONE else None
-    if prepared.policy.contributions > 1:  # the number of records is private, that of units is the stated one
+    if prepared.policy.contributions > 1:  # only the stated number of units is public
         n_records = stated
     elif stated is not None:
         check_count(stated, n_records, ", and the charge stays")
@@ -181,7 +180,7 @@ def privatize(planned: PlannedRelease, evidence: ExactEvidence) -> Payload | Dra
         if law is not None:
             return _draw_with_private_bounds(planned, law, evidence)
         return planned.mechanism.release(planned.plan, evidence)
-    except OSError:  # mechanisms use the operating system only for randomness
+    except OSError:  # mechanisms use the operating system for nothing else
         raise no_randomness_error() from None
 
 

@@ -1,4 +1,4 @@
-"""The data of a release: located by name, opened at most once, and checked against public facts."""
+"""The data of a release: find them, open them at most once, and check them against public facts."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class ReleaseData:
 
     @property
     def hands_over_records(self) -> bool:
-        """Whether the source gives access to single records and not only to statistics; it is not opened for this."""
+        """Whether the source can hand over single records, not only statistics. The source is not opened."""
         return self._unopened().hands_over_records
 
     @property
@@ -80,13 +80,12 @@ class ReleaseData:
         return bool(self._location.paths) and not self._location.is_stream
 
     def changed_since(self, moment: str) -> bool:
-        """Return whether a file was modified after a time of the form YYYY-MM-DDTHH:MM:SSZ; it is not opened.
+        """Return whether a file was modified after a time such as 2024-05-31T12:00:00Z; no file is opened.
 
-        The fraction of the second is unknown, so that only changes after the end of that second are noticed. Tables and
-        pipes have no time of modification.
+        Changes within the stated second are not noticed. For tables and pipes, the result is False.
         """
         after = datetime.fromisoformat(moment).timestamp() + 1.0
-        with suppress(OSError):  # removed meanwhile
+        with suppress(OSError):  # a file was removed
             return self.can_be_checked and any(path.stat().st_mtime >= after for path in self._location.paths)
         return True
 

@@ -1,4 +1,4 @@
-"""What to state or to change so that a release reads a file and its cells; each remedy can be typed as it stands."""
+"""Advice for a file that a release cannot read: flags to state, or shell commands to run."""
 
 from __future__ import annotations
 
@@ -13,16 +13,19 @@ from dpbayes_cli.sources.column_profile import ColumnProfile
 from dpbayes_cli.sources.file_layout import UTF8, UTF8_MARKED, UTF16, FileLayout, guess_marks
 from dpbayes_cli.workflow.suggested_spec import success_and_failure
 
-_ISO_DATE = re.compile(r"\d{4}-\d{1,2}-\d{1,2}.*")
-_OTHER_DATE = re.compile(r"\d{1,2}[./]\d{1,2}[./]\d{4}.*")
+_YEARS = {
+    r"\d{4}-\d{1,2}-\d{1,2}.*": r"s/([0-9]{4})-[0-9]{1,2}-[0-9]{1,2}/\1/g",
+    r"\d{1,2}[./]\d{1,2}[./]\d{4}.*": r"s:[0-9]{1,2}[./][0-9]{1,2}[./]([0-9]{4}):\1:g",
+}
+"""For each pattern of dates, the sed script that keeps the year."""
 _WITH_UNIT = re.compile(r"[^\w.+-]?\s*[+-]?\d+(?:\.\d+)?\s*[^\d\s].*")
 _NO_BREAK = re.compile("[\xa0\u202f]")
 _FEW_TEXTS = 20
-"""The texts of a column with at most this many are listed."""
+"""The advice lists all texts of a column if there are at most this many."""
 
 
 def conversion(layout: FileLayout, path: Path) -> str:
-    """Return the command after which a release can read a file; empty if it can be read as it is."""
+    """Return the shell command that makes a file readable; empty if a release can read it as it is."""
     file = shlex.quote(str(path))
     unpack = f"gzip -dc {file} | " if path.suffix.lower() == ".gz" else ""
     if layout.encoding not in {UTF8, UTF8_MARKED}:
@@ -34,7 +37,7 @@ def conversion(layout: FileLayout, path: Path) -> str:
 
 
 def marks_remedy(marks: NumberMarks) -> str:
-    """Return which flags state the marks in numbers."""
+    """Return the flags that state the decimal and thousands marks."""
     flags = [f"--decimal {marks.decimal}"] * (marks.decimal != ".")
     flags += [f"--thousands {'space' if marks.thousands == ' ' else shell(marks.thousands)}"] * bool(marks.thousands)
     doubt = "; if 1,234 is less than 2 here: --decimal ," if marks == NumberMarks(".", ",") else ""
@@ -49,13 +52,13 @@ def level_remedies(
     path: Path,
     all_texts: Callable[[], Sequence[str]],
 ) -> Iterable[str]:
-    """Yield what to state so that the commonest texts of a column are levels.
+    """Yield the flags that make the most common texts of a column its levels.
 
     Args:
         column: the column's domain.
-        profile: the cells of the column.
-        invalid: the commonest texts that are no level.
-        flags: the keys of the domain that have flags, if the model reads this column alone.
+        profile: the profile of the column.
+        invalid: the most common texts that are not levels.
+        flags: the keys of the domain that have flags; empty for a model of several columns.
         path: the file.
         all_texts: a function that returns all texts of the column.
     """
@@ -94,11 +97,11 @@ def level_remedies(
 
 
 def number_remedy(column: AnyColumn, texts: Sequence[str], path: Path, text: str) -> str:
-    """Return what to state or to change so that a text becomes a number; empty if nothing is known.
+    """Return a flag or a command that makes a text readable as a number; empty if none is known.
 
     Args:
         column: the column's domain.
-        texts: the commonest texts that are no number.
+        texts: the most common texts that are not numbers.
         path: the file.
         text: one of these texts.
     """
@@ -107,14 +110,13 @@ def number_remedy(column: AnyColumn, texts: Sequence[str], path: Path, text: str
     if inner != text and len(text) > 1:
         return f"numbers stand in quotes: --quote {shell(text[0])}"
     marks = guess_marks(texts)
-    if marks != POINT and any(_number(text, each) for each in (marks, guess_marks([text]))):
+    tried = {marks, guess_marks([text])} - {POINT}
+    if marks != POINT and any(parse_number(text, marks=each) is not None for each in tried):
         return marks_remedy(marks)
-    if _ISO_DATE.fullmatch(text):
-        year = f"sed -E 's/([0-9]{{4}})-[0-9]{{1,2}}-[0-9]{{1,2}}/\\1/g' {file} > years.csv"
-        return f"dates are not numbers; compute a number, such as an age, or keep the year: {year}"
-    if _OTHER_DATE.fullmatch(text):
-        year = f"sed -E 's:[0-9]{{1,2}}[./][0-9]{{1,2}}[./]([0-9]{{4}}):\\1:g' {file} > years.csv"
-        return f"dates are not numbers; compute a number, such as an age, or keep the year: {year}"
+    for dates, script in _YEARS.items():
+        if re.fullmatch(dates, text):
+            year = f"sed -E '{script}' {file} > years.csv"
+            return f"dates are not numbers; compute a number, such as an age, or keep the year: {year}"
     if _NO_BREAK.search(text):
         removed = f"sed 's/\\xc2\\xa0//g; s/\\xe2\\x80\\xaf//g' {file} > numbers.csv"
         return f"numbers hold no-break spaces; remove them: {removed}"
@@ -127,10 +129,6 @@ def number_remedy(column: AnyColumn, texts: Sequence[str], path: Path, text: str
     return ""
 
 
-def _number(text: str, marks: NumberMarks) -> bool:
-    return marks != POINT and parse_number(text, marks=marks) is not None
-
-
 def shell(text: str) -> str:
-    """Return a text as a shell reads it; a tab by its name."""
+    """Return a text quoted for the shell; a tab becomes the word ``tab``."""
     return "tab" if text == "\t" else shlex.quote(text)

@@ -25,16 +25,16 @@ from dpbayes_cli.workflow.pricing import PlannedRelease, price
 
 _MIN_TRIALS, _MAX_TRIALS = 3, 50
 _MAX_TOTAL_PARAMETERS, _MAX_TOTAL_RECORDS = 4000, 2_000_000
-"""Over all simulated data sets together, the largest number of parameters and of records. Larger models or data sets
+"""Limits on the numbers of parameters and of records, summed over all simulated data sets. Larger models or data sets
 get fewer trials."""
 _MAX_PARAMETERS, _MAX_RECORDS = 20_000, 10**6
-"""For a model with more parameters or a data set with more records, nothing is simulated."""
+"""Nothing is simulated for a model with more parameters or a data set with more records than this."""
 
 
 def build_report_context(
     bundle: Bundle, *, budget: BudgetChange | str | None = None, records: int | None = None
 ) -> ReportContext:
-    """Return what a page shows in addition to its bundle.
+    """Return the recomputed guarantee, the expected widths and the account that a page shows.
 
     Args:
         budget: the account before and after the release, or a sentence that says why it is unknown; None if no ledger
@@ -115,7 +115,6 @@ def nonprivate_widths(
 
 
 def _why_not_simulated(spec: ReleaseSpec, model: Model, plan: Plan, n_records: int | None) -> str:
-    """Return why nothing is simulated; empty if a simulation is possible."""
     if model.not_simulated:
         return model.not_simulated
     if not plan.final_step.law.can_be_simulated:
@@ -130,7 +129,6 @@ def _why_not_simulated(spec: ReleaseSpec, model: Model, plan: Plan, n_records: i
 
 
 def _seed(spec: ReleaseSpec, n_records: int, what: str) -> int:
-    """Return the seed of a simulation: a digest of the release request and the number of records."""
     return int(digest("expected before the data", canonical_json([in_full_as_earlier(spec), n_records, what]))[:32], 16)
 
 

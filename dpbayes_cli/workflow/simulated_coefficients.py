@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
 
 _MAX_RECORDS = 10_000
-"""Of a larger data set this many records are simulated, and each counts several times."""
+"""For a larger data set, only this many records are simulated, and each counts several times."""
 _PLAIN_DRAWS = 50
 _DIFFERENCE = 1e-4
 _NODES, _ROUNDS = 7, 4
-"""The number of quadrature nodes for the mean curvature of a record, and of rounds in which law and curvature agree."""
+"""The number of quadrature nodes for the mean curvature of a record, and of rounds until this curvature converges."""
 
 
 class ChainSimulation(Simulation):
-    """The normal approximation of the chain's last iterate on simulated records, and what the draws predict."""
+    """Normal approximations of the chain's last iterate on simulated records, and scores of predictions from it."""
 
     def run(self, trials: int) -> Trials:
         """Simulate the next data sets, and approximate the law of the draws from each."""

@@ -44,7 +44,7 @@ _MAX_LISTED = 20
 _NO_NOISE = DiscreteLaplace(1e-2)
 
 Progress = Callable[[float], None]
-"""Called with the share of the simulation that is done, from 0 to 1."""
+"""A function that is called with the finished fraction of the simulation, from 0 to 1."""
 
 
 @dataclass(frozen=True)
@@ -90,16 +90,16 @@ class Simulation(ABC):
         planned: the priced request.
         n_records: the number of records in a data set, all of them valid.
         seed: the seed of all random choices.
-        parameter: the parameter that sentences are about; None: the one that a result would begin with.
+        parameter: the parameter that the plan's sentences are about; if None, the one that the result reports first.
 
     Raises:
         SpecError: the model has no such parameter, or it is not simulated.
 
     Attributes:
         names: the parameters that are simulated.
-        listed: those of them whose intervals a plan states.
-        main: the parameter that sentences are about.
-        widths_only: whether nothing is inferred but intervals with privacy; the rest is not a number or missing.
+        listed: the simulated parameters whose intervals the plan states.
+        main: the parameter that the plan's sentences are about.
+        widths_only: whether only intervals with privacy are inferred; the other arrays are NaN or empty.
     """
 
     widths_only = False
@@ -123,7 +123,7 @@ class Simulation(ABC):
         self.listed = [name for i, name in enumerate(self.names) if i < _MAX_LISTED or name == self.main]
 
     def _chosen(self, main: int) -> set[int]:
-        """Return the indices of the parameters to simulate, given that of the one that sentences are about."""
+        """Return the indices of the parameters to simulate; ``main`` is the index of the main parameter."""
         return {*self.model.compared, *range(min(len(self.model.parameters), _MAX_LISTED)), main}
 
     @property
@@ -176,7 +176,7 @@ def run_in_time(
 
 
 class NoiseSimulation(Simulation):
-    """Noise on the statistic of simulated records, and inference from the noisy statistic."""
+    """Releases of noisy statistics of simulated records, with inference from each."""
 
     def run(self, trials: int) -> Trials:
         """Simulate the next releases, and infer all posteriors together."""
@@ -245,7 +245,7 @@ def simulate_with_private_bounds(
 def _observations(
     planned: PlannedRelease, values: Sequence[int], n_records: int, rng: np.random.Generator
 ) -> Iterator[NoisyObservation]:
-    """Yield the observation of values with noise, and that of the exact values."""
+    """Yield the observation of the noisy values, then the observation of the exact values."""
     noise, public = planned.plan.final_step.noise, planned.policy.neighbors is Neighbors.REPLACE_ONE
     for law, errors in ((noise, noise.simulate(rng, len(values))), (_NO_NOISE, [0] * len(values))):
         released = [int(value + error) for value, error in zip(values, errors, strict=True)]

@@ -12,10 +12,10 @@ from dpbayes_cli.workflow.simulated_releases import Simulation, Trials
 
 
 class SamplerSimulation(Simulation):
-    """The law of the draws given the exact statistic of simulated records; only ``compared`` parameters are simulated.
+    """Moments of posterior draws or point estimates, given the exact statistics of simulated records.
 
-    Intervals are those of normal laws with the same standard deviations. The standard deviation of a point estimate is
-    its distance from the true parameter.
+    Only the parameters in ``Model.compared`` are simulated. Intervals are those of normal laws with the same standard
+    deviations. The standard deviation of a point estimate is its root mean square distance from the true parameter.
     """
 
     def _chosen(self, main: int) -> set[int]:
@@ -23,7 +23,7 @@ class SamplerSimulation(Simulation):
         return {0} if slow else {*self.model.compared}
 
     def run(self, trials: int) -> Trials:
-        """Compute the moments of the law of the draws for the next data sets."""
+        """Simulate the next data sets, and compute the moments of the draws from each."""
         law, model = self.planned.plan.final_step.sampler, require_type(self.model, NoisyStatistics)
         private, plain = [], []
         for _ in range(trials):

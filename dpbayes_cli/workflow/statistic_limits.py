@@ -1,4 +1,4 @@
-"""The smallest and the largest value that an exact statistic can have."""
+"""Compute the smallest and the largest possible value of an exact statistic."""
 
 from __future__ import annotations
 

@@ -1,17 +1,19 @@
 """A spec to start from, made from the header of a file or, NOT PRIVATE, from its cells.
 
-The header is public. What is read from cells carries ``public_reason: null``, and ``release`` refuses it until somebody
-writes a reason that does not come from the data.
+The header is public. A value that was read from cells gets ``public_reason: null``, and ``release`` refuses it until
+the user writes a reason that does not come from the data.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import msgspec
 
+from dpbayes_cli.base.cell_grammar import POINT
 from dpbayes_cli.base.errors import SourceError, nearest
 from dpbayes_cli.core.model import Model
 from dpbayes_cli.core.registry import model_names, model_type
@@ -22,10 +24,10 @@ from dpbayes_cli.spec.public_reasons import unconfirmed
 from dpbayes_cli.spec.yaml_reader import parse_yaml
 
 MANY_LEVELS = 50
-"""A column of more different texts is not taken for one of levels."""
+"""A column with more distinct texts than this is not taken for a categorical one."""
 _YES = ("yes", "y", "true", "t", "positive", "pos", "ja", "oui", "si", "case", "dead", "died")
 _KINDS = {"two texts": ("success", "failure"), "numbers": ("lower", "upper"), "texts": ("categories",)}
-"""The keys of the domain that hold values of a column, by the kind of the column as in ``Model.suggested_for``."""
+"""The keys of a domain that hold values of a column, by the column's kind as in ``Model.suggested_for``."""
 _VALUE_KEYS = {"values", "cuts", *(key for keys in _KINDS.values() for key in keys)}
 _LISTS = {"categories", "values", "cuts"}
 _NOTES = {
@@ -46,26 +48,26 @@ _FROM_DATA = """\
 # from, such as: the study protocol. Until then, release refuses this file."""
 
 Fill = Callable[[str, str], str | Mapping[str, str]]
-"""A function from the name of a column and a key to the YAML of its value; empty: to be filled in."""
+"""A function of a column's name and a key that returns the key's value as YAML; empty if the user must fill it in."""
 
 
 def spec_from_header(file: str, source: Mapping[str, str], names: Sequence[str], model: str | None = None) -> str:
-    """Return a YAML spec with the columns of a header, whose values are left to fill in.
+    """Return a YAML spec with the columns of a header; the user must fill in the values.
 
     Args:
         file: the file's path.
-        source: the keys of the layout that are not the default ones, as YAML.
+        source: the keys of the layout that differ from the defaults, as YAML.
         names: the names in the header.
-        model: the model's name; None: one model for each kind of column is written, to choose from.
+        model: the model's name; if None, the spec offers one model for each kind of column.
     """
     lines = [_HEAD, _FROM_HEADER, f"# columns: {', '.join(names)}", ""]
     if model is not None:
         return _joined([*lines, *_body(file, source, names, names[0], pair_of({"model": model})[0], _blank)])
     lines += ["# State one of these models, by what the column holds; delete the others.", ""]
-    lines += _tree({"data": _yaml(file), **_section("source", source), "column": _yaml(names[0])}, 0)
+    lines += _tree({"data": _yaml(file), **_section("source", source), "column": _yaml(names[0])})
     for i, (kind, keys) in enumerate(sorted(_KINDS.items())):
         chosen = next(name for name in model_names() if model_type(name).suggested_for == kind)
-        block = _tree({"model": chosen, "domain": {key: _blank("", key) for key in keys}}, 0)
+        block = _tree({"model": chosen, "domain": {key: _blank("", key) for key in keys}})
         lines += ["", f"# {kind}", *(f"# {line}" if i else line for line in block)]
     return _joined([*lines, "", "privacy:", "  epsilon: 1"])
 
@@ -79,15 +81,15 @@ def spec_from_data(
     column: str | None = None,
     model: str | None = None,
 ) -> str:
-    """Return a YAML spec whose values come from the data. NOT PRIVATE: each has ``public_reason: null``.
+    """Return a YAML spec whose values come from the data. NOT PRIVATE: each value has ``public_reason: null``.
 
     Args:
         file: the file's path.
-        source: the keys of the layout that are not the default ones, as YAML.
+        source: the keys of the layout that differ from the defaults, as YAML.
         profiles: the profiles of the columns.
-        levels: a function from the name of a column to all its texts.
-        column: the column; None: the first one for which there is a usual model.
-        model: the model's name; None: the usual model for the column.
+        levels: a function that returns all texts of the column with a given name.
+        column: the column; if None, the first column that has a usual model.
+        model: the model's name; if None, the usual model for the column.
 
     Raises:
         SourceError: there is no such column, or no column has a usual model.
@@ -122,16 +124,12 @@ def spec_from_data(
 
 
 def layout_keys(layout: FileLayout) -> dict[str, str]:
-    """Return the keys of a spec's source that state a layout, as YAML, without those that have their defaults."""
-    keys = {
-        "delimiter": _yaml("tab" if layout.delimiter == "\t" else layout.delimiter),
-        "quote": _yaml(layout.quote),
-        "decimal": _yaml(layout.marks.decimal),
-        "thousands": _yaml(layout.marks.thousands),
-    }
-    defaults = {"delimiter": _yaml(","), "quote": _yaml('"'), "decimal": _yaml("."), "thousands": _yaml("")}
-    names = {} if layout.header else {"header": "false", "columns": _yaml(layout.names)}
-    return {**{key: text for key, text in keys.items() if text != defaults[key]}, **names}
+    """Return the keys of a spec's source that differ from their defaults under a layout, as YAML."""
+    delimiter = "tab" if layout.delimiter == "\t" else layout.delimiter
+    texts = {"delimiter": delimiter, "quote": layout.quote, **asdict(layout.marks)}
+    defaults = {"delimiter": ",", "quote": '"', **asdict(POINT)}
+    keys = {key: _yaml(text) for key, text in texts.items() if text != defaults[key]}
+    return keys if layout.header else {**keys, "header": "false", "columns": _yaml(layout.names)}
 
 
 def suggested_model(column: ColumnProfile) -> str:
@@ -152,7 +150,7 @@ def kind_of(column: ColumnProfile) -> str:
 
 
 def success_and_failure(column: ColumnProfile) -> tuple[str, str]:
-    """Return the two texts of a column, the one first that most users would count as success."""
+    """Return the two texts of a column, first the text that most users would count as success."""
     texts = [text for text, _ in column.commonest]
     success = next((text for text in texts if text.casefold() in _YES), max(texts))
     return success, next(text for text in texts if text != success)
@@ -164,7 +162,7 @@ def _blank(_column: str, key: str) -> str:
 
 
 def _found(profile: ColumnProfile, key: str, levels: Callable[[str], Sequence[str]]) -> str:
-    """Return the YAML of a value of a column as the data have it; empty if they do not have it."""
+    """Return a domain key's value in the data, as YAML; empty if the data do not determine it."""
     if key in _KINDS["two texts"]:
         if len(profile.commonest) != 2:
             return ""
@@ -179,16 +177,14 @@ def _found(profile: ColumnProfile, key: str, levels: Callable[[str], Sequence[st
 def _body(
     file: str, source: Mapping[str, str], names: Sequence[str], column: str, model: type[Model], fill: Fill
 ) -> list[str]:
-    """Return the lines of a request for a model."""
     document: dict[str, Any] = {"model": model.name, "data": _yaml(file), **_section("source", source)}
     if model.column_names is Model.column_names:
         document["column"] = _yaml(column)
     domain = _domain(model, names, column, fill)
-    return _tree({**document, "domain": domain, "privacy": {"epsilon": "1"}}, 0)
+    return _tree({**document, "domain": domain, "privacy": {"epsilon": "1"}})
 
 
 def _domain(model: type[Model], names: Sequence[str], column: str, fill: Fill) -> dict[str, Any]:
-    """Return the keys of a domain, with columns and what is known of them."""
     fields = {item.name: item for item in msgspec.structs.fields(model.domain_type)}
     if model.column_names is Model.column_names:
         keys = [key for key, item in fields.items() if item.required or key in _VALUE_KEYS]
@@ -197,7 +193,7 @@ def _domain(model: type[Model], names: Sequence[str], column: str, fill: Fill) -
     for key, text in model.first_spec.items():
         example = parse_yaml(text)
         section, _, inner = key.rpartition(".")
-        if isinstance(example, dict):  # a mapping from columns to what is known of them
+        if isinstance(example, dict):  # a mapping of columns
             choices = {tuple(each.keys() & _VALUE_KEYS) for each in example.values()}
             domain[key] = {_yaml(name): _of_column(name, choices, fill) for name in names}
         elif section or key not in fields:  # within the target
@@ -208,7 +204,7 @@ def _domain(model: type[Model], names: Sequence[str], column: str, fill: Fill) -
 
 
 def _of_column(name: str, examples: set[tuple[str, ...]], fill: Fill) -> dict[str, Any]:
-    """Return the keys of a column in a model of several columns: the first ones that can be filled in."""
+    """Return the domain of a column in a model of several; of several sets of keys, one that can be filled in."""
     choices = sorted((sorted(keys) for keys in examples), key=lambda keys: keys != ["values"])
     filled = [{key: fill(name, key) for key in keys} for keys in choices]
     return next((each for each in reversed(filled) if all(each.values())), filled[0])
@@ -218,17 +214,14 @@ def _section(name: str, keys: Mapping[str, str]) -> dict[str, Mapping[str, str]]
     return {name: keys} if keys else {}
 
 
-def _tree(tree: Mapping[str, Any], depth: int) -> list[str]:
-    return list(_lines(tree, depth))
-
-
-def _lines(tree: Mapping[str, Any], depth: int) -> Iterator[str]:
+def _tree(tree: Mapping[str, Any], indent: str = "") -> list[str]:
+    lines = []
     for key, value in tree.items():
         if isinstance(value, Mapping):
-            yield f"{'  ' * depth}{key}:"
-            yield from _lines(value, depth + 1)
+            lines += [f"{indent}{key}:", *_tree(value, indent + "  ")]
         else:
-            yield f"{'  ' * depth}{key}: {value}".rstrip()
+            lines.append(f"{indent}{key}: {value}".rstrip())
+    return lines
 
 
 def _joined(lines: Sequence[str]) -> str:
@@ -236,5 +229,4 @@ def _joined(lines: Sequence[str]) -> str:
 
 
 def _yaml(value: Any) -> str:
-    """Return a value as YAML reads it."""
     return json.dumps(value, ensure_ascii=False)

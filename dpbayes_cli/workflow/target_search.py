@@ -1,7 +1,8 @@
 """Find the smallest privacy cost at which simulated posteriors are as narrow as the user asks for.
 
-All costs see the same simulated data sets. For each data set, the smallest cost that reaches the target follows from
-few costs by interpolation. The median of these costs is the smallest cost at which the median size reaches the target.
+The same data sets are simulated at every cost. For each data set, the smallest cost that reaches the target is
+interpolated from a few costs. The median of these costs is the smallest cost at which the median width reaches the
+target.
 """
 
 from __future__ import annotations
@@ -31,21 +32,21 @@ _POWERS = {"epsilon": 2.0, "rho": 1.0, "mu": 2.0}
 _NEAR = {"median": math.log(1.05), "low": math.log(1.3), "high": math.log(1.3)}
 """How close, on a logarithmic scale, a simulated cost must be to the result and to the ends of its interval."""
 _STEPS, _MAX_STEPS = 3, 6
-"""The number of costs for which time is reserved, and the largest number of costs that are tried."""
+"""The search reserves time for the first number of costs, and tries at most the second."""
 _PATIENCE = 2.6
-"""A search may take this many times the time of a plan."""
+"""A search may take this many times as long as a plan."""
 _NO_PLAN = 1e150
-"""The size that stands for a cost at which no plan exists; its square is finite."""
+"""The width that stands for a cost at which no plan exists; its square is finite."""
 _ROUND_UP = Context(prec=3, rounding=ROUND_CEILING)
 
 
 @dataclass(frozen=True)
 class WidthTarget:
-    """What a posterior should reach.
+    """How narrow a posterior should be.
 
     Attributes:
         measure: the median width of 90 % intervals, or the median standard deviation.
-        value: the largest value that is narrow enough.
+        value: the largest width or standard deviation that is narrow enough.
     """
 
     measure: Literal["width", "sd"]
@@ -64,8 +65,8 @@ class FoundCost:
             None if even ``limit`` may be too small. Both are None if there is no ``value``.
         limit: the largest cost that was tried.
         trials: the number of releases that were simulated at each cost.
-        at_limit: the measure at the largest cost.
-        nonprivate: the measure without privacy.
+        at_limit: the width or standard deviation at the largest cost.
+        nonprivate: the width or standard deviation without privacy.
     """
 
     parameter: str
@@ -104,7 +105,7 @@ def find_cost(document: dict[str, Any], n_records: int, target: WidthTarget, eff
     trials, simulation = len(at_limit), simulation_at(limit)
 
     def sizes(drawn: Trials, prefix: str = "") -> Floats:
-        """Return the size of each interval of the parameter, shape (trials,)."""
+        """Return the width or standard deviation of the parameter in each release, shape (trials,)."""
         values: Floats = getattr(drawn, prefix + target.measure)[:, simulation.names.index(simulation.main)]
         return values
 
@@ -116,7 +117,7 @@ def find_cost(document: dict[str, Any], n_records: int, target: WidthTarget, eff
     for step in range(_MAX_STEPS):
         try:
             measured[cost] = sizes(_all(simulation_at(cost), trials))
-        except SpecError:  # so small a cost has no plan
+        except SpecError:  # there is no plan at so small a cost
             measured[cost] = measured[limit] * 0.0 + _NO_PLAN
         found = Estimated.of(smallest_costs(measured, target.value, _POWERS[key]))
         if effort.progress:
@@ -139,8 +140,8 @@ def _all(simulation: Simulation, trials: int) -> Trials:
 def _most_trials(
     simulation_at: Callable[[float], Simulation], limit: float, effort: SimulationEffort, ends: float
 ) -> tuple[Trials, float]:
-    """Return as many simulated releases as time allows at each cost, or as many as are stated, and their CPU time."""
-    trials = effort.trials or 1  # the first release imports libraries
+    """Return simulated releases at the largest cost, as many as time allows at each cost, and their CPU time."""
+    trials = effort.trials or 1  # the first release is slow, because it imports libraries
     while True:
         started = process_time()
         drawn = _all(simulation_at(limit), trials)
@@ -154,21 +155,21 @@ def _most_trials(
 def smallest_costs(measured: dict[float, Floats], target: float, power: float) -> Floats:
     """Return the smallest cost at which each data set reaches a target, infinite if the largest cost does not.
 
-    Between two costs, size^2 = a + b / cost^power; this also holds down to a quarter of the smallest cost, the limit.
+    Between two costs, width^2 = a + b / cost^power. The curve is extended down to a quarter of the smallest cost.
 
     Args:
-        measured: for at least two costs the sizes of intervals, shape (n_data_sets,).
+        measured: the widths at each of at least two costs, shape (n_data_sets,).
         power: the power of the cost with which the variance of the noise falls.
     """
     import numpy as np
 
     costs = np.array(sorted(measured))
-    squares = np.square(np.minimum.accumulate([measured[cost] for cost in costs]))  # sizes fall with the cost
+    squares = np.square(np.minimum.accumulate([measured[cost] for cost in costs]))  # widths fall with the cost
     reached = squares <= target**2
     first = np.maximum(reached.argmax(axis=0), 1)
     above, below = (np.take_along_axis(squares, (first - i)[None], axis=0)[0] for i in (0, 1))
     near, far = costs[first] ** -power, costs[first - 1] ** -power
     with np.errstate(all="ignore"):
         variance = near + (far - near) * (target**2 - above) / (below - above)
-        limited = np.fmin(variance, (costs[0] / 4.0) ** -power)  # equal sizes give no number
+        limited = np.fmin(variance, (costs[0] / 4.0) ** -power)  # equal widths give NaN
         return np.where(reached.any(axis=0), limited ** (-1.0 / power), np.inf)

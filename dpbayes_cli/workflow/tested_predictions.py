@@ -1,4 +1,4 @@
-"""Score the predictions of simulated releases on simulated records that no release has seen."""
+"""Score the predictions of simulated releases on new simulated records."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _RECORDS, _DRAWS = 500, 100
 
 @dataclass(frozen=True)
 class TestRecords:
-    """Simulated records, and the column that is predicted from the other columns.
+    """Simulated records for testing predictions of one column from the others.
 
     Attributes:
         model: the model that predicts.
@@ -38,11 +38,10 @@ class TestRecords:
         return None if codes is None else cls(model, codes, model.predicted_column(None))
 
     def scores(self, private: Floats, plain: Floats) -> Floats:
-        """Return the scores of predictions with privacy, without privacy, and without looking at any feature.
+        """Return the scores of predictions with privacy, without privacy, and without using any feature.
 
-        Predictions of a class score the share of records that they get right; without features, the commonest class is
-        predicted. Predictions of a number score their mean absolute error, those of a quantile their mean pinball loss;
-        without features, the quantile of the targets is predicted.
+        The score of a class is its accuracy, of a number its mean absolute error, and of a quantile its mean pinball
+        loss. Without features, the prediction is the most common class, or the median (or the quantile) of the targets.
 
         Args:
             private, plain: draws of the reported parameters, shape (n_draws, n_parameters).
