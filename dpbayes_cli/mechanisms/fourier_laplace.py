@@ -37,8 +37,7 @@ linear programming takes seconds."""
 
 @dataclass(frozen=True)
 class ParityTransform:
-    """The transform from tables to the released numbers: for each pattern of bits, the count of records in which it is
-    odd.
+    """The transform from tables to parities: for each pattern of bits, the count of records in which it is odd.
 
     ``signed`` is True if records may be null. Then each pattern has a sum of signs instead: -1 for a record in which it
     is odd, +1 for any other valid record. The number of valid records is released too.

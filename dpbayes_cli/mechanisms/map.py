@@ -53,8 +53,7 @@ class MapRangeOptions(MapOptions, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class ModeEstimate(Sampler):
-    """An estimator that chooses points of a public grid by their scores, T * log posterior; a subclass defines the
-    grid.
+    """An estimator that chooses points of a public grid by T * log posterior; a subclass defines the grid.
 
     Attributes:
         law: the posterior, with likelihood and prior raised to the power T.

@@ -15,7 +15,7 @@ from dpbayes_cli.privacy.conversions import bisect_floats, gaussian_delta
 _MARGIN = 1e-9
 """Relative margin for the rounding error of a cost in floats."""
 _CANCELLATION_ERROR = 2e-14
-"""Bound on the relative error that cancellation causes in a delta, multiplied by mu."""
+"""Bound on mu times the relative error that cancellation causes in a delta."""
 
 
 @dataclass(frozen=True)

@@ -37,8 +37,7 @@ _LARGEST_BOUND = 12
 
 @dataclass(frozen=True)
 class ParitySensitivity:
-    """The largest L1 change of parities between neighbors, or an upper bound on it, and two records with a large
-    change.
+    """The largest L1 change of parities between neighbors, or a bound on it, and two records with a large change.
 
     Attributes:
         value: an upper bound on the L1 change between neighbors.

@@ -56,9 +56,7 @@ class NoisyLogWeight:
 
 
 def noisy_log_weight(increments: Sequence[Integers], bits: int, epsilon: Decimal) -> NoisyLogWeight:
-    """Return the noise law, given a table of increments in units of 2^-bits nats for each rise of the power and
-    feature.
-    """
+    """Return the noise law, given a table of increments (in 2^-bits nats) for each rise and feature."""
     shift = max(0, bits - _GRID_BITS)
     largest = sum(int(table.max() - table.min()) for table in increments)
     return NoisyLogWeight(DiscreteLaplace.calibrate((largest >> shift) + 1, epsilon), shift, bits - shift)

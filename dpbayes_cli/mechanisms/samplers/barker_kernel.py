@@ -26,7 +26,7 @@ from dpbayes_cli.privacy.lattice import LATTICE_SLACK, WIDE, choose_index
 
 DEFAULT_STEPS = 200
 _MAX_CELLS = 1 << 12
-"""The largest number of cells of the grid, because the plan evaluates each in exact decimals."""
+"""The grid has at most this many cells, because the plan evaluates each cell in exact decimals."""
 
 
 @dataclass(frozen=True)
