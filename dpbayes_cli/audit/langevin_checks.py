@@ -139,11 +139,7 @@ def _matrix(evidence: ExactEvidence) -> DesignMatrix:
 
 def _rows(matrix: DesignMatrix) -> Floats:
     dense = [x.toarray() if hasattr(x, "toarray") else x for x, _ in matrix.blocks]
-    return (
-        np.concatenate([np.asarray(x, dtype=np.float64) for x in dense])
-        if dense
-        else np.empty((0, matrix.rows.design.width))
-    )
+    return np.concatenate([np.empty((0, matrix.rows.design.width)), *dense], dtype=np.float64)
 
 
 def _points(rows: Floats, width: int) -> Floats:

@@ -6,6 +6,7 @@ whether the random generator starts from the same state in every process.
 
 from __future__ import annotations
 
+import itertools
 import signal
 import time
 from collections.abc import Iterator, Sequence
@@ -168,14 +169,11 @@ def compare_draws(known: Sequence[Stream], samples: Sequence[ProcessDraws]) -> I
 
 def _check_different(name: str, rows: list[list[Any]], collision: float) -> Iterator[Check]:
     """Yield a failed check if two processes drew equal sequences; two draws agree with probability ``collision``."""
-    for i in range(len(rows)):
-        for j in range(i):
-            n = min(len(rows[i]), len(rows[j]))
-            if collision**n < SMALLEST_P:
-                same = rows[i][:n] == rows[j][:n]
-                if same:
-                    yield Check(f"{name} in two fresh processes", False, f"{n} draws are the same", "different draws")
-                    return
+    for one, other in itertools.combinations(rows, 2):
+        n = min(len(one), len(other))
+        if collision**n < SMALLEST_P and one[:n] == other[:n]:
+            yield Check(f"{name} in two fresh processes", False, f"{n} draws are the same", "different draws")
+            return
 
 
 def _law_p(stream: Stream, rows: Floats) -> float:

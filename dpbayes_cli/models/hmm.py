@@ -76,11 +76,8 @@ class HmmDomain(Section, frozen=True, kw_only=True):
     def graph(self) -> Network:
         """Return the graph of the tables of counts; the parents of each feature are the sequence and the time step."""
         axes = (self.sequence.column, self.time.column)
-        columns = [
-            self.sequence.as_column(),
-            self.time.as_column(),
-            *(p.column(name) for name, p in self.features.items()),
-        ]
+        features = [part.column(name) for name, part in self.features.items()]
+        columns = [self.sequence.as_column(), self.time.as_column(), *features]
         return check_network(columns, [(), (), *(axes for _ in self.features)])
 
 

@@ -111,7 +111,7 @@ class Normal(BoundedNumber):
     bound_keys: ClassVar[tuple[str, ...]] = ("lower", "upper")
     examples: ClassVar[tuple[Example, ...]] = (
         Example({"lower": -3.0, "upper": 1.5}),
-        Example({"lower": 0.0, "upper": 1.5, "out_of_bounds": "drop"}),
+        Example({"lower": 0.0, "upper": 1.5, "out_of_bounds": "drop"}, {"strength": 1.0}),
     )
     first_spec: ClassVar[Mapping[str, str]] = {"lower": "0", "upper": "100"}
     parameters: ClassVar[tuple[str, ...]] = ("mean", "variance")

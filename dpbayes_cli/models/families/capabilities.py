@@ -112,7 +112,7 @@ class ConjugatePosterior(NoisyStatistics):
         return self.family(n_records).moments_by_row(self.sums(values, n_records), 1.0, 1.0)
 
     def reported(self, point: tuple[float, ...]) -> tuple[float, ...]:
-        """Return the reported parameters, given a point of the family."""
+        """Convert a point of the conjugate family to the reported parameters."""
         return point
 
 
@@ -141,7 +141,7 @@ class NormalRegression(NoisyStatistics):
 
     @abstractmethod
     def scaled_regression(self) -> ScaledRegression:
-        """Return the scaled regression.
+        """Return the regression of the scaled numbers.
 
         Raises:
             SpecError: the spec does not state the variance.

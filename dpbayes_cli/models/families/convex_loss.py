@@ -240,14 +240,10 @@ class CoefficientPredictor(Predictor):
         size = max(1, _MAX_ENTRIES // max(self.model.design.width, len(self.draws)))
         for start in range(0, len(valid), size):
             block = valid[start : start + size]
-            mean[block] = self._mean(features[block])
+            mean[block] = self.model.predicted(self.draws, self.model.design.rows(features[block])).mean(axis=1)
         target = self.model.target
         if isinstance(target, NumericColumn):
             return NumberPrediction(mean)
         if self.model.has_probabilities:
             return ClassProbabilities(np.column_stack([1.0 - mean, mean]), target.levels)
         return ClassScores(mean, target.levels)
-
-    def _mean(self, features: Integers) -> Floats:
-        mean: Floats = self.model.predicted(self.draws, self.model.design.rows(features)).mean(axis=1)
-        return mean

@@ -91,7 +91,6 @@ def interval_moments(mean: Floats, sd: Floats, order: int) -> Floats:
 
 
 def _by_quadrature(mean: Floats, sd: Floats, order: int) -> Floats:
-    """Integrate the density over the part of the interval where it is not negligible."""
     reach = 40.0 * sd
     low = np.clip(mean - reach, -1.0, 1.0)
     high = np.clip(mean + reach, -1.0, 1.0)

@@ -56,16 +56,11 @@ class NormalRecords(RecordLaw):
             power[0] = 1.0
         elif self.inside:
             power = power / power[0]
-        orders, weights = ((1, 2, 0), (2.0, 1.0, 1.0)) if self.counted else ((1, 2), (2.0, 1.0))
+        terms = [(1, 2.0), (2, 1.0), (0, 1.0)][: 3 if self.counted else 2]  # powers of v, and their weights
         scale = float(self.column.steps) ** 2
-        first = np.stack([w * power[k] for k, w in zip(orders, weights, strict=True)], axis=-1)
-        second = np.stack(
-            [
-                np.stack([w * x * power[k + j] for j, x in zip(orders, weights, strict=True)], axis=-1)
-                for k, w in zip(orders, weights, strict=True)
-            ],
-            axis=-1,
-        )
+        first = np.stack([w * power[k] for k, w in terms], axis=-1)
+        second = np.stack([w * x * power[k + j] for k, w in terms for j, x in terms], axis=-1)
+        second = second.reshape(*first.shape, len(terms))
         covariance = second - first[..., :, None] * first[..., None, :]
         return first * scale, covariance * scale**2
 

@@ -46,7 +46,7 @@ class NumberFamily(ABC):
 
     @abstractmethod
     def parameter(self, coordinate: Floats) -> Floats:
-        """Return the parameter, elementwise."""
+        """Convert coordinates to parameters, elementwise."""
 
     @abstractmethod
     def complete_data_sd(self, coordinate: Floats, n_records: Floats) -> Floats:
