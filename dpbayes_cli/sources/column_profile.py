@@ -34,7 +34,7 @@ class ColumnProfile:
     Attributes:
         name: the name of the column.
         records: the number of cells.
-        missing: the number of empty cells and of common spellings of a missing value.
+        missing: the number of cells that are empty or a common spelling of a missing value.
         numbers: the number of cells that are numbers.
         whole: the number of cells that are whole numbers.
         lowest, highest: the range of the numbers; NaN if there are none.

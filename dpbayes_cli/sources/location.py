@@ -1,4 +1,4 @@
-"""The files that a path, a glob or standard input names, checked before anything is charged."""
+"""Find the files that a path or a glob names, and check them before anything is charged."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ class FrameLocation(Location):
 
     @property
     def format(self) -> str:
-        """The word ``frame``: there is no file."""
+        """Always ``frame``, because there is no file."""
         return "frame"
 
 
@@ -139,7 +139,7 @@ def is_remote(text: str) -> bool:
 
 
 def locate_for_spark(*texts: str) -> Location:
-    """Return the location for Spark of local files, ``table:NAME``, or an address such as ``s3a://``.
+    """Return a location that Spark reads: local files, ``table:NAME``, or an address such as ``s3a://``.
 
     Raises:
         SourceError: there is no such file, the table's name is malformed, or an address may hold a secret.
@@ -266,7 +266,7 @@ def opened(path: Path | None) -> Iterator[BinaryIO]:
         if path is None:
             if sys.stdin is None:
                 raise SourceError(
-                    "the data were to be read from standard input, but it is closed",
+                    "the data cannot be read from standard input, because it is closed",
                     hint="pipe the data in, or name a file",
                 )
             yield sys.stdin.buffer

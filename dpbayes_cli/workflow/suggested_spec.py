@@ -204,7 +204,7 @@ def _domain(model: type[Model], names: Sequence[str], column: str, fill: Fill) -
 
 
 def _of_column(name: str, examples: set[tuple[str, ...]], fill: Fill) -> dict[str, Any]:
-    """Return the domain of a column in a model of several; of several sets of keys, one that can be filled in."""
+    """Return one column's part of a domain, with those keys among the alternatives whose values are known."""
     choices = sorted((sorted(keys) for keys in examples), key=lambda keys: keys != ["values"])
     filled = [{key: fill(name, key) for key in keys} for keys in choices]
     return next((each for each in reversed(filled) if all(each.values())), filled[0])

@@ -202,7 +202,7 @@ def test_engine_that_loses_a_record_is_refused(place: Path, monkeypatch: pytest.
     path = write(place / "f.csv", "x\n1\n0\n")
     wrong = "SELECT 0, count(*) - 1 FROM {}"
     monkeypatch.setattr("dpbayes_cli.sources.statements.counting_query", lambda relation, *rest: wrong.format(relation))
-    with pytest.raises(SourceError, match="counted another number"):
+    with pytest.raises(SourceError, match="counted a different number"):
         read(path, ("1", "0"))
 
 
