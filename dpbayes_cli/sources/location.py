@@ -280,18 +280,12 @@ def opened(path: Path | None) -> Iterator[BinaryIO]:
                     yield cast(BinaryIO, stream)
             finally:
                 _OPEN_FILES.remove(raw)
-    except gzip.BadGzipFile as error:
-        plain = "Not a gzipped file" in str(error)
-        raise SourceError(
-            f"{str(path)!r} is not compressed by gzip, although its name ends in .gz"
-            if plain
-            else f"the gzip file {str(path)!r} is damaged",
-            hint="give it a name without .gz" if plain else "copy or export it again; gzip -t FILE tests a file",
-        ) from None
-    except (EOFError, zlib.error):
-        raise SourceError(
-            f"the gzip file {str(path)!r} is not complete",
-            hint="copy or export it again; gzip -t FILE tests a file",
-        ) from None
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        if "Not a gzipped file" in str(error):
+            message = f"{str(path)!r} is not compressed by gzip, although its name ends in .gz"
+            raise SourceError(message, hint="give it a name without .gz") from None
+        problem = "damaged" if isinstance(error, gzip.BadGzipFile) else "not complete"
+        hint = "copy or export it again; gzip -t FILE tests a file"
+        raise SourceError(f"the gzip file {str(path)!r} is {problem}", hint=hint) from None
     except OSError as error:
         raise SourceError(f"cannot read {str(path or STDIN)!r}: {os.strerror(error.errno or 0)}") from None
