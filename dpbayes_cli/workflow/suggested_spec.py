@@ -1,4 +1,4 @@
-"""A spec to start from, made from the header of a file or, NOT PRIVATE, from its cells.
+"""Suggest a spec from the header of a file or from its cells; the latter is NOT PRIVATE.
 
 The header is public. A value that was read from cells gets ``public_reason: null``, and ``release`` refuses it until
 the user writes a reason that does not come from the data.
