@@ -1,4 +1,4 @@
-"""What a command makes of a spec, it makes once: parsed, built, planned and opened, then passed on."""
+"""A command parses a spec, builds its model, plans it and opens its data only once."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ONCE = (1, 1, 1, 1, 1, 1)
 
 @contextmanager
 def counting() -> Iterator[Callable[[], tuple[int, ...]]]:
-    """Count what is made; yields what tells how often each of ``PARTS`` was."""
+    """Count what is made; yield a function that returns how often each of ``PARTS`` was made."""
     made: Counter[str] = Counter()
 
     def counted(patch: pytest.MonkeyPatch, owner: Any, name: str, what: str) -> None:
@@ -82,7 +82,7 @@ def test_a_release_that_is_refused_closes_what_it_counted(made: Callable[..., tu
 
 
 def test_private_bounds_make_a_second_model(made: Callable[..., tuple[int, ...]]) -> None:
-    """Of the whole range and of the bounds that are found; one more prices the narrowest range before the charge."""
+    """One model has the whole range and one the drawn bounds; a third prices the narrowest bounds before the charge."""
     asked = ["--model", "gamma-exponential", "--column", "months", "--eps", "1"]
     asked += ["--bounds-epsilon", "0.5", "--bounds-high", "100", "--samples", "100"]
     Path("months.csv").write_text("months\n" + "".join(f"{k % 17}\n" for k in range(60)), encoding="ascii")

@@ -56,11 +56,11 @@ class Accounts:
             account: the name of the account.
             neighbors: ``replace-one`` or ``add-remove``.
             unit: the column with the person's ID, if a person may have several records; otherwise None.
-            total: ``epsilon``, ``epsilon`` and ``delta``, ``rho``, ``mu``, or ``rdp`` and ``order``.
+            total: one of: ``epsilon``; ``epsilon`` and ``delta``; ``rho``; ``mu``; ``rdp`` and ``order``.
 
         Raises:
             BudgetError: the account is open already with other terms.
-            SpecError: the total is in no such notion of privacy.
+            SpecError: the total has other keys than these.
         """
         from dpbayes_cli.base.numeric import parse_decimal
         from dpbayes_cli.ledger.stated_budget import stated_budget

@@ -63,7 +63,7 @@ class Inferred:
         return pd.DataFrame(self.analysis.samples, columns=list(self.analysis.parameters))
 
     def to_arviz(self) -> arviz.InferenceData:
-        """Return the posterior samples for ArviZ, with chains if there are any.
+        """Return the posterior samples for ArviZ; samples from Markov chains keep their chains apart.
 
         Raises:
             ImportError: ArviZ is not installed: ``pip install 'dpbayes[arviz]'``.

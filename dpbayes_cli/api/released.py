@@ -109,8 +109,8 @@ def release(
     ...                       ledger="ledger.sqlite", account="relapse", out="out")  # doctest: +SKIP
 
     Args:
-        data: a path, a list of paths, the address of a table, or a pandas, Polars or Arrow table, which needs
-            ``account``.
+        data: a path, a list of paths, the address of a table, or a pandas, Polars or Arrow table. For a table in
+            memory, ``account`` must be stated.
         model: a planned request, or a stated request; see ``plan``.
         mechanism: a chosen mechanism; if None, the default mechanism.
         ledger: the ledger; if None, the default ledger.
@@ -185,7 +185,7 @@ def infer(
         prior: a prior that replaces the earlier one entirely.
         draws: the number of posterior samples.
         seed: the seed of the samples; if None, it is derived from the bundle.
-        more: how often Markov chains that are too short are continued.
+        more: how many times Markov chains that are too short are continued.
         inference: further options of the section ``inference`` of a spec, such as ``method="naive"``.
 
     Raises:
@@ -262,7 +262,7 @@ def verify(release: Released, ledger: Accounts | str | Path | None = None, *, wi
 
 
 def report(release: Released, form: str = "html") -> str:
-    """Return a release as a page (``html``) or as a text (``markdown``).
+    """Return the report of a release in the form ``html`` or ``markdown``.
 
     Raises:
         ValueError: there is no such form.

@@ -34,7 +34,7 @@ class ColumnProfile:
     Attributes:
         name: the name of the column.
         records: the number of cells.
-        missing: the number of empty cells and of common spellings of a missing value.
+        missing: the number of cells that are empty or a common spelling of a missing value.
         numbers: the number of cells that are numbers.
         whole: the number of cells that are whole numbers.
         lowest, highest: the range of the numbers; NaN if there are none.
@@ -170,11 +170,9 @@ def commonest_invalid(
         column: the column's domain.
         marks: the decimal and thousands marks that the user stated.
     """
-    number = "cell" if marks == POINT or isinstance(column, Column) else with_point("cell", marks)
-    cells = f"(SELECT coalesce(c{index}, '') AS cell FROM {relation})"
+    cells = f"(SELECT coalesce(c{index}, '') AS cell, {_as_read(index, column, marks)} AS number FROM {relation})"
     invalid = (
-        f"SELECT trim(cell, {literal(BLANKS)}) AS text FROM (SELECT cell, {number} AS number FROM {cells}) "
-        f"WHERE {code_expression('number', column)} IS NULL"
+        f"SELECT trim(cell, {literal(BLANKS)}) AS text FROM {cells} WHERE {code_expression('number', column)} IS NULL"
     )
     rows = _rows(
         f"SELECT text, count(*) AS n, sum(count(*)) OVER () FROM ({invalid}) GROUP BY text "
@@ -185,15 +183,16 @@ def commonest_invalid(
 
 def count_valid_records(relation: str, columns: Sequence[tuple[int, AnyColumn, NumberMarks]]) -> int:
     """Return the number of records that are valid in all columns; each has its index, domain and marks."""
-    cells, codes = [], []
-    for k, (index, column, marks) in enumerate(columns):
-        cell = f"coalesce(c{index}, '')"
-        cells.append(f"{cell if marks == POINT or isinstance(column, Column) else with_point(cell, marks)} AS cell_{k}")
-        codes.append(f"{code_expression(f'cell_{k}', column)} IS NOT NULL")
-    ((n_valid,),) = _rows(
-        f"SELECT count(*) FROM (SELECT {', '.join(cells)} FROM {relation}) WHERE {' AND '.join(codes)}"
-    )
+    cells = ", ".join(f"{_as_read(*each)} AS cell_{k}" for k, each in enumerate(columns))
+    valid = " AND ".join(f"{code_expression(f'cell_{k}', each)} IS NOT NULL" for k, (_, each, _) in enumerate(columns))
+    ((n_valid,),) = _rows(f"SELECT count(*) FROM (SELECT {cells} FROM {relation}) WHERE {valid}")
     return int(n_valid)
+
+
+def _as_read(index: int, column: AnyColumn, marks: NumberMarks) -> str:
+    """Return a DuckDB expression for a cell, whose numbers are written with a decimal point."""
+    cell = f"coalesce(c{index}, '')"
+    return cell if marks == POINT or isinstance(column, Column) else with_point(cell, marks)
 
 
 _RUNNING: list[duckdb.DuckDBPyConnection] = []

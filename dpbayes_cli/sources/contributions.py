@@ -88,8 +88,8 @@ class BoundedReader:
 def _distinct_code(cell: str, column: AnyColumn) -> str:
     """Return the expression of a code as text, empty if the cell is invalid.
 
-    If numbers out of bounds drop their records, such a number has the code ``OUT_OF_BOUNDS``, so that it differs from
-    an invalid cell, which a stand-in may replace.
+    A number out of bounds that drops its record has the code ``OUT_OF_BOUNDS``. So it differs from an invalid cell,
+    which a stand-in may replace.
     """
     code = f"CAST({code_expression(cell, column)} AS VARCHAR)"
     if not isinstance(column, NumericColumn) or column.outside == "clamp":

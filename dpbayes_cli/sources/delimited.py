@@ -113,7 +113,7 @@ class DelimitedSource(Source):
                 relation = split_relation(relation, "line", self._width, self._dialect)
             reader.run(engine, Cells(relation, texts, unit, first), pipe.cut)
         if reader.records > pipe.records or (unit is None and reader.records < pipe.records):
-            raise SourceError("the engine counted another number of records than were read; nothing is released")
+            raise SourceError("the engine counted a different number of records than were read; nothing is released")
 
     def close(self) -> None:
         """Close a stream that is still open."""

@@ -199,7 +199,7 @@ class Statements:
         return self._add(rows.select(**shaped))
 
     def _parts(self, rows: Expression) -> Expression:
-        """Add the stage that writes each number of shape 2 as 0.DIGITS * 10^POINT."""
+        """Add the stage that writes each number of shape 2 (long or with an exponent) as 0.DIGITS * 10^POINT."""
         parts = {}
         for i in self._numeric:
             text = rows[f"text_{i}"]

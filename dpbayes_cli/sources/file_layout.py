@@ -194,7 +194,7 @@ def _quoted(lines: list[str], quote: str) -> int:
 
 
 def _consistency(lines: list[str], dialect: Dialect) -> tuple[float, int]:
-    """Return the share of lines that have the most common number of fields (0 if it is 1), and this number."""
+    """Return the share of lines with the most common number of fields, and this number; share 0 if it is 1."""
     if not lines:
         return 0.0, 0
     (width, count), *_ = Counter(len(_fields(line, dialect)) for line in lines).most_common(1)

@@ -110,7 +110,7 @@ def missing_column(names: Sequence[str], wanted: str | None, file: str, *, is_pu
     if wanted in names:
         return SourceError(
             f"the {what} names the column {wanted!r} more than once",
-            hint=f"choose it by its position, from 1: --column {list(names).index(wanted) + 1}; or rename one of them; "
+            hint=f"choose it by its position: --column {list(names).index(wanted) + 1}; or rename one of them; "
             + _look(file, "lists them"),
         )
     reason = f"the {what} has no column {wanted!r}"

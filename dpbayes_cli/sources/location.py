@@ -1,4 +1,4 @@
-"""The files that a path, a glob or standard input names, checked before anything is charged."""
+"""Find the files that a path or a glob names, and check them before anything is charged."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ class FrameLocation(Location):
 
     @property
     def format(self) -> str:
-        """The word ``frame``: there is no file."""
+        """Always ``frame``, because there is no file."""
         return "frame"
 
 
@@ -139,7 +139,7 @@ def is_remote(text: str) -> bool:
 
 
 def locate_for_spark(*texts: str) -> Location:
-    """Return the location for Spark of local files, ``table:NAME``, or an address such as ``s3a://``.
+    """Return a location that Spark reads: local files, ``table:NAME``, or an address such as ``s3a://``.
 
     Raises:
         SourceError: there is no such file, the table's name is malformed, or an address may hold a secret.
@@ -266,7 +266,7 @@ def opened(path: Path | None) -> Iterator[BinaryIO]:
         if path is None:
             if sys.stdin is None:
                 raise SourceError(
-                    "the data were to be read from standard input, but it is closed",
+                    "the data cannot be read from standard input, because it is closed",
                     hint="pipe the data in, or name a file",
                 )
             yield sys.stdin.buffer
@@ -280,18 +280,12 @@ def opened(path: Path | None) -> Iterator[BinaryIO]:
                     yield cast(BinaryIO, stream)
             finally:
                 _OPEN_FILES.remove(raw)
-    except gzip.BadGzipFile as error:
-        plain = "Not a gzipped file" in str(error)
-        raise SourceError(
-            f"{str(path)!r} is not compressed by gzip, although its name ends in .gz"
-            if plain
-            else f"the gzip file {str(path)!r} is damaged",
-            hint="give it a name without .gz" if plain else "copy or export it again; gzip -t FILE tests a file",
-        ) from None
-    except (EOFError, zlib.error):
-        raise SourceError(
-            f"the gzip file {str(path)!r} is not complete",
-            hint="copy or export it again; gzip -t FILE tests a file",
-        ) from None
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        if "Not a gzipped file" in str(error):
+            message = f"{str(path)!r} is not compressed by gzip, although its name ends in .gz"
+            raise SourceError(message, hint="give it a name without .gz") from None
+        problem = "damaged" if isinstance(error, gzip.BadGzipFile) else "not complete"
+        hint = "copy or export it again; gzip -t FILE tests a file"
+        raise SourceError(f"the gzip file {str(path)!r} is {problem}", hint=hint) from None
     except OSError as error:
         raise SourceError(f"cannot read {str(path or STDIN)!r}: {os.strerror(error.errno or 0)}") from None

@@ -60,7 +60,7 @@ class UnitBound:
     Records without a unit and malformed records form one unit together.
 
     Attributes:
-        column: the name of the column of privacy units.
+        column: the name of the column with the IDs of the privacy units.
         max_contributions: the largest number of records of a unit that are kept.
         key: the secret key of the keyed hash, new for every reading of the data.
     """

@@ -94,7 +94,7 @@ class Source(ABC):
     def read(self, reader: Reader) -> None:
         """Hand the records to a reader: all records or, if contributions are bounded, the kept records of each unit.
 
-        Choosing the kept records takes memory for each unit, so that large files are read several times, each time for
+        Choosing the kept records takes memory for each unit. So large files are read several times, each time for
         one part of the units.
         """
         if self._unit is None:
@@ -120,15 +120,15 @@ def column_index(
 ) -> int:
     """Return the index of a column among the names in the data.
 
+    If any column has a number as its name, positions are refused: the name may be misspelled, or the first line may be
+    a record instead of a header. Privacy units are never named by position, because the same position may hold another
+    column in other data of the account.
+
     Args:
         names: the names of the columns in the data.
         wanted: the name that the user stated; None for data with a single column.
         file, is_public: see ``missing_column``.
         by_position: whether ``wanted`` may be the position of a column, counted from 1.
-
-    If any column has a number as its name, positions are refused: the name may be misspelled, or the first line may be
-    a record instead of a header. Privacy units are never named by position, because the same position may hold another
-    column in other data of the account.
 
     Raises:
         SourceError: the column is missing, several columns have its name, or no name is stated although there are

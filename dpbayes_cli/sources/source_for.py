@@ -26,7 +26,7 @@ def source_for(
         form: ``csv`` or ``parquet``; None if the file names decide.
         unit: the contribution bound; None if each record is a privacy unit.
         master: the master of the Spark session that reads the data; None for any other engine.
-        marks: the marks in numbers that are written as texts.
+        marks: the decimal and thousands marks of numbers that are stored as texts.
     """
     if master is not None:
         from dpbayes_cli.sources.spark import SparkSource

@@ -32,7 +32,7 @@ faster."""
 
 
 def _normal_levels(column: Column) -> tuple[dict[str, int], dict[str, int]]:
-    """Return two tables of codes: by the normal forms of levels, and by normal forms and declared spellings."""
+    """Return the codes of the levels by normal form, and by both normal form and declared spelling."""
     normal = {normal_cell(text): code for text, code in column.texts.items()}
     return normal, column.texts | normal
 

@@ -103,10 +103,9 @@ class Expectation:
         trials: the number of simulated releases.
         noise_scale: the scale of the noise in counts; None if no noise is added. If the scale depends on private
             bounds, this is its largest value.
-        posterior_sd: the standard deviation of the first parameter in the posterior (in the distribution of the draws,
-            if draws are released), as a root mean square over the simulated releases; for a network, also over the
-            first parameter of each table row. For point estimates, the root mean square distance of an estimate from
-            the true parameter.
+        posterior_sd: the posterior standard deviation of the first parameter, as a root mean square over the simulated
+            releases. For posterior draws, it is the standard deviation of the draws. For point estimates, it is the
+            distance from the true parameter. For a network, the mean also covers the first parameter of each table row.
         nonprivate_sd: the root mean square standard deviation of the same parameters in the posterior without privacy.
         inflation: ``posterior_sd / nonprivate_sd``.
         coverage: for each inference method, the share of 90 % intervals that hold the true parameter; None if no

@@ -122,8 +122,9 @@ class Table:
 
     Attributes:
         path: the file.
-        layout: its guessed layout, with the names that the user stated for a file without a header; None for Parquet.
-        names: the names of its columns.
+        layout: the guessed layout of the file; None for Parquet. For a file without a header, it has the names that the
+            user stated.
+        names: the names of the columns.
 
     Raises:
         SourceError: the location is not one file.

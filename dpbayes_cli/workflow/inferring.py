@@ -27,8 +27,8 @@ def infer_again(contents: Bundle, changes: dict[str, Any], seed: int | None = No
     Args:
         contents: the release.
         changes: the changed parts of the sections ``prior`` and ``inference`` of the spec.
-        seed: the seed of the samples; derived from the release if None.
-        more: how often Markov chains that are too short are continued.
+        seed: the seed of the samples; if None, it is derived from the release.
+        more: how many times Markov chains that are too short are continued.
 
     Raises:
         SpecError: a change is wrong, or the release holds draws, whose prior is part of the request.

@@ -53,7 +53,7 @@ class ReleaseOptions:
     title: str | None = None
 
     def charge(self, spec: ReleaseSpec, location: Location, account: str, guarantee: Guarantee) -> Charge:
-        """Return the charge to ask the ledger for."""
+        """Return the charge of a release for the ledger."""
         return Charge(
             account=account,
             label=self.label,

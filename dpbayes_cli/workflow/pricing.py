@@ -18,8 +18,8 @@ from dpbayes_cli.sources.imputation import impute_code
 from dpbayes_cli.spec.release_spec import ReleaseSpec
 
 _MAX_DRAWN_NUMBERS = 4_000_000
-"""The largest number of drawn numbers, which the ledger can seal whatever their values. The limit is checked before the
-draw, because a later refusal would depend on the drawn values."""
+"""A release draws at most this many numbers, so that the ledger can seal them whatever their values. The limit is
+checked before the draw, because a later refusal would depend on the drawn values."""
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """Release a posterior in four steps: reserve, draw, seal, publish.
 
-No other code writes to disk what it computed from records. The charge is durable before a record is read, the draw is
-final before anything is computed from it, and everything written depends on the data through the draw alone. If a run
-is killed at any point, repeating the call finishes the same release.
+No other code writes to disk what it computed from records. The charge is durable before a record is read. The draw is
+final before anything is computed from it. Everything written depends on the data through the draw alone. If a run is
+killed at any point, repeating the call finishes the same release.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ def source_of(layout: SourceSection, location: Location, unit: UnitSection | Non
     Args:
         layout: the format of the files, and the engine that reads them.
         location: the files or the table.
-        unit: the privacy unit and its contribution bound; None if all records count.
+        unit: the privacy unit and its contribution bound; None if each record is a privacy unit.
     """
     dialect = Dialect(layout.delimiter, layout.quote, layout.header, layout.columns, layout.quoted_newlines)
     bound = None if unit is None else UnitBound(unit.column, unit.max_contributions)

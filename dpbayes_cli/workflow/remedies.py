@@ -41,7 +41,7 @@ def marks_remedy(marks: NumberMarks) -> str:
     flags = [f"--decimal {marks.decimal}"] * (marks.decimal != ".")
     flags += [f"--thousands {'space' if marks.thousands == ' ' else shell(marks.thousands)}"] * bool(marks.thousands)
     doubt = "; if 1,234 is less than 2 here: --decimal ," if marks == NumberMarks(".", ",") else ""
-    return f"numbers have other marks than a decimal point: {' '.join(flags)}{doubt}"
+    return f"numbers are not written with a plain decimal point: {' '.join(flags)}{doubt}"
 
 
 def level_remedies(
@@ -123,7 +123,7 @@ def number_remedy(column: AnyColumn, texts: Sequence[str], path: Path, text: str
     if isinstance(column, NumericColumn) and column.integers and parse_number(text) is not None:
         return f"{text} is not a whole number, and the model reads whole numbers only"
     if _WITH_UNIT.fullmatch(text):
-        return "numbers stand beside a sign or a unit: remove it from the column"
+        return "numbers have a symbol or a unit beside them: remove it from the column"
     if isinstance(column, NumericColumn) and column.integers:
         return "the model reads whole numbers only"
     return ""

@@ -152,7 +152,7 @@ def run_in_time(
     """Simulate a stated number of releases, or as many as time allows.
 
     Args:
-        trials: the number of releases; None: as many as time allows, at least two.
+        trials: the number of releases; if None, as many as time allows, at least two.
         most: the largest number of releases if ``trials`` is None.
         seconds: the CPU time that the simulation may take if ``trials`` is None.
     """

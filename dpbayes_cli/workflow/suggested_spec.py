@@ -1,4 +1,4 @@
-"""A spec to start from, made from the header of a file or, NOT PRIVATE, from its cells.
+"""Suggest a spec from the header of a file or from its cells; the latter is NOT PRIVATE.
 
 The header is public. A value that was read from cells gets ``public_reason: null``, and ``release`` refuses it until
 the user writes a reason that does not come from the data.
@@ -204,7 +204,7 @@ def _domain(model: type[Model], names: Sequence[str], column: str, fill: Fill) -
 
 
 def _of_column(name: str, examples: set[tuple[str, ...]], fill: Fill) -> dict[str, Any]:
-    """Return the domain of a column in a model of several; of several sets of keys, one that can be filled in."""
+    """Return one column's part of a domain, with those keys among the alternatives whose values are known."""
     choices = sorted((sorted(keys) for keys in examples), key=lambda keys: keys != ["values"])
     filled = [{key: fill(name, key) for key in keys} for keys in choices]
     return next((each for each in reversed(filled) if all(each.values())), filled[0])

@@ -45,7 +45,7 @@ class WidthTarget:
     """How narrow a posterior should be.
 
     Attributes:
-        measure: the median width of 90 % intervals, or the median standard deviation.
+        measure: ``width`` for the median width of 90 % intervals, ``sd`` for the median standard deviation.
         value: the largest width or standard deviation that is narrow enough.
     """
 

@@ -16,14 +16,17 @@ def test_a_file_names_its_data_set(place: Path) -> None:
     assert location.identity == str(place / "clinic.csv.gz")
 
 
-def test_globs_and_streams_name_no_data_set(place: Path) -> None:
-    (place / "a.parquet").touch()
-    (place / "b.parquet").touch()
-    assert locate("*.parquet").dataset is None
-    assert locate("*.parquet").format == "parquet"
-    assert locate("-").dataset is None
-    assert locate("-").identity == "-"
-    assert locate("-").is_stream
+def test_globs_streams_and_descriptors_name_no_data_set(place: Path) -> None:
+    for name in ("a.parquet", "b.parquet", "clinic.csv"):
+        (place / name).touch()
+    both, stream = locate("*.parquet"), locate("-")
+    assert (both.dataset, both.format) == (None, "parquet")
+    assert (stream.dataset, stream.identity, stream.is_stream) == (None, "-", True)
+    assert locate("/dev/stdin") == stream
+    with (place / "clinic.csv").open() as file:
+        assert locate(f"/dev/fd/{file.fileno()}").dataset is None
+    with pytest.raises(SourceError, match="different formats"):
+        assert locate("*").format
 
 
 def test_a_file_is_read_once_by_however_many_names(place: Path) -> None:
@@ -34,13 +37,6 @@ def test_a_file_is_read_once_by_however_many_names(place: Path) -> None:
     (place / "sub" / "x.csv").touch()
     assert len(locate("*.csv").paths) == 1
     assert len(locate("**/**/*.csv").paths) == 2
-
-
-def test_a_descriptor_names_no_data_set(place: Path) -> None:
-    (place / "clinic.csv").touch()
-    assert locate("/dev/stdin") == locate("-")
-    with (place / "clinic.csv").open() as file:
-        assert locate(f"/dev/fd/{file.fileno()}").dataset is None
 
 
 def test_a_pipe_is_a_stream_and_stands_alone(place: Path) -> None:
@@ -57,13 +53,6 @@ def test_a_pipe_is_a_stream_and_stands_alone(place: Path) -> None:
 def test_unreadable_locations_are_refused(text: str, place: Path) -> None:
     with pytest.raises(SourceError):
         locate(text)
-
-
-def test_mixed_formats_are_refused(place: Path) -> None:
-    (place / "a.csv").touch()
-    (place / "b.parquet").touch()
-    with pytest.raises(SourceError, match="different formats"):
-        assert locate("*").format
 
 
 def test_several_files_are_one_data_set_in_any_order(place: Path) -> None:

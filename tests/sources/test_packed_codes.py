@@ -117,7 +117,7 @@ FAMILIES = [("a",), ("b", "a"), ("c", "a", "b"), ("d",), ("a", "e"), ("f", "d"),
 
 @pytest.mark.parametrize("seed", range(6))
 def test_random_files_agree_with_the_reference(seed: int, place: Path) -> None:
-    """Every spelling in every column, quoted or not, between malformed lines; all sizes of tables."""
+    """Every spelling in every column, quoted or not, between malformed lines; all sizes of tables; also no records."""
     rng = random.Random(seed)
     dialect = Dialect(delimiter=rng.choice([",", ";", "\t"]))
     extra = [level for column in COLUMNS if isinstance(column, Column) for level in column.levels]
@@ -259,12 +259,6 @@ def test_more_records_than_a_block(form: str, place: Path) -> None:
         subject = statistic(columns, families, whole=whole)
         assert counted(path, columns, families, whole=whole) == (list(count_cells(subject, "abc", codes)), n)
     assert coded(path, columns) == codes.tolist()  # in their order
-
-
-def test_no_records(place: Path) -> None:
-    columns: list[AnyLevels] = [Column("a", ("0", "1")), CutColumn("b", (0.0,))]
-    (place / "f.csv").write_text("a,b\n", encoding="utf-8")
-    check_file(place / "f.csv", [], columns, [("a", "b"), ("b",)])
 
 
 @pytest.mark.parametrize("form", ["csv", "parquet"])
