@@ -164,4 +164,4 @@ def test_a_plan_of_an_estimate_states_its_error(dpbayes: Cli) -> None:
     assert planned["sd_of"] == "estimate"
     assert planned["inflation"] == pytest.approx(1.0, abs=0.25)
     assert dpbayes(*question, "--eps", "0.1", "--json").json["expected"]["inflation"] > 1.5
-    assert "distance from the true parameter" in dpbayes(*question, "--eps", "1").out
+    assert "distance from the true parameter" in dpbayes(*question, "--eps", "1", "-v").out

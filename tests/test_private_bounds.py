@@ -175,7 +175,7 @@ def test_a_plan_prints_both_prices(dpbayes: Cli) -> None:
     assert [planned["steps"][name]["epsilon"] for name in ("bounds", "statistics")] == [0.5, 1.0]
     assert planned["guarantee"]["epsilon"] == 1.5
     assert planned["expected"]["posterior_sd"] > 0
-    shown = dpbayes("plan", *arguments).out
+    shown = dpbayes("plan", *arguments, "-v").out
     assert re.search(r"bounds +bounded-range, epsilon 0.5", shown)
     assert re.search(r"statistics +pure, epsilon 1", shown)
     compared = dpbayes("plan", *arguments[:-1], "0", "--compare", "--json").json

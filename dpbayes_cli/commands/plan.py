@@ -237,7 +237,7 @@ def _show_widths(intervals: dict[str, Any]) -> None:
         rows.append([name, *("" if number is None else f"{number:.3g}" for number in numbers)])
     emit("")
     shown = rows if verbosity() > 0 else rows[:_MAX_ROWS]
-    emit_table(["width of 90 % interval", "expected", "from", "to", "no privacy", "prior"], shown)
+    emit_table(["width of 90 % interval", "median", "median from", "to", "no privacy", "prior"], shown)
     if len(shown) < len(rows):
         emit(f"... and {len(rows) - len(shown)} more with -v")
 

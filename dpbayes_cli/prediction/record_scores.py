@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from dpbayes_cli.inference.scores.roc import Roc
     from dpbayes_cli.sources.location import Location
 
-STAMP = "NOT PRIVATE unless the scored records are public"
+STAMP = "NOT PRIVATE: scores reveal something about the scored records; keep them to yourself unless DATA is public"
 
 
 @dataclass(frozen=True)

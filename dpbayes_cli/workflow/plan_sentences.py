@@ -63,9 +63,9 @@ def _width(planned: MechanismPlan, expected: Expectation, is_share: bool) -> str
     released = planned.plan is not None and planned.plan.final_step.draws
     what = f"draws of {name} from a distribution whose central 90 % is" if released else f"a 90 % interval for {name}"
     return (
-        f"expect {what} about {width} wide; without privacy it would be {plain}. This is the median over "
-        f"{expected.trials} data sets simulated from the prior, and lies between {low} and {high} (90 % confidence). "
-        "Your data may give another width."
+        f"expect {what} about {width} wide; without privacy it would be {plain}. The first number is the median over "
+        f"{expected.trials} simulated data sets; as these are few, it is known to lie between {low} and {high}. Your "
+        "data may give another width, also outside this range."
     )
 
 

@@ -54,7 +54,7 @@ def not_counted_text(document: ReleaseDocument) -> str:
     stand_in = str(document.spec.get("on_invalid", "")).partition("impute:")[2]
     counted = f"invalid cells counted as {stand_in!r}, and " if stand_in else ""
     return (
-        f"note: {counted}nothing that was released shows how many records were valid. `dpbayes check FILE` counts "
+        f"note: {counted}this release does not say how many records were valid. `dpbayes check FILE` counts "
         "them, for the custodian only."
     )
 

@@ -21,12 +21,13 @@ from scipy.interpolate import PchipInterpolator
 
 from dpbayes_cli.core.noisy_observation import MOSTLY_VALID, NoisySums, ScalarLaw
 from dpbayes_cli.inference.posterior import QUANTILES, Marginal, Posterior
+from dpbayes_cli.inference.sums.density import FINE_POINTS, GridDensity
 from dpbayes_cli.inference.sums.record_numbers import numbers_of_records
 from dpbayes_cli.inference.sums.sum_table import SumTable, frequencies_for, moments_of_one, reindex
 from dpbayes_cli.privacy.noise import NoiseLaw
 
 if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Booleans, Floats, Integers
+    from dpbayes_cli.base.numeric import Floats, Integers
 
 _FIRST_LEVEL, _LAST_LEVEL = 5, 48
 """The levels of the coarsest and the finest grid; the grid of level k divides the range of the prior into 2^k
@@ -44,7 +45,6 @@ _MIN_RELEVANT_INTERVALS = 20
 _GRID_INTERVALS = 256
 """The number of intervals of the final grid; at least half of them are relevant. It is a power of two, so that the
 final grid stays within the range of the prior."""
-_INTERPOLATED_POINTS = 2049
 _SEARCH_EFFORT = 0.5
 """While the posterior is being located, only this share of the usual number of frequencies is used."""
 _RELEVANT_NATS = 16.0
@@ -56,62 +56,6 @@ _IMPOSSIBLE = -1e300
 _UNEXPLAINED = (
     "no parameter value explains the released statistic, so this posterior is the prior: check the bounds and the prior"
 )
-
-
-@dataclass(frozen=True)
-class GridDensity:
-    """Posterior densities of one coordinate on fine grids, one row per observation.
-
-    Attributes:
-        law: the law of a record.
-        grid: ascending coordinates, shape (n_observations, n_points).
-        weights: the probability of the cell around each grid point; each row sums to one.
-        explained: for each observation whether the likelihood of any parameter is a positive float, shape
-            (n_observations,); otherwise the density is the prior's.
-    """
-
-    law: ScalarLaw
-    grid: Floats
-    weights: Floats
-    explained: Booleans
-
-    def cdf(self, coordinates: Floats) -> Floats:
-        """Return the probability below one coordinate for each observation, shape (n_observations,)."""
-        edges, cumulative = self._edges()
-        return np.array([np.interp(c, e, p) for c, e, p in zip(coordinates, edges, cumulative, strict=True)])
-
-    def cdf_of_first(self, coordinates: Floats) -> Floats:
-        """Return the posterior probabilities below many coordinates, given the first observation."""
-        edges, cumulative = self._edges()
-        return np.asarray(np.interp(coordinates, edges[0], cumulative[0]))
-
-    def quantiles(self, probabilities: Floats) -> Floats:
-        """Return quantiles of the parameter for ascending probabilities, shape (n_observations, n_probabilities)."""
-        edges, cumulative = self._edges()
-        points = np.array([np.interp(probabilities, p, e) for e, p in zip(edges, cumulative, strict=True)])
-        return np.sort(self.law.parameters(points[..., None])[..., 0], axis=1)
-
-    def replace(self, row: int, points: Floats, log_densities: Floats) -> None:
-        """Replace the density of one observation, given log densities at ascending points of any spacing."""
-        index = np.linspace(0.0, len(points) - 1.0, _INTERPOLATED_POINTS)
-        fine = np.interp(index, np.arange(len(points)), points)
-        log_fine = PchipInterpolator(points, log_densities)(fine)
-        cells = np.diff(np.concatenate([fine[:1], (fine[1:] + fine[:-1]) / 2.0, fine[-1:]]))
-        weights = np.exp(log_fine - log_fine.max()) * cells
-        self.grid[row], self.weights[row] = fine, weights / weights.sum()
-
-    def draw(self, size: int, rng: np.random.Generator) -> Floats:
-        """Draw parameters, shape (n_observations, size)."""
-        edges, cumulative = self._edges()
-        uniforms = rng.random((len(edges), size))
-        points = np.array([np.interp(u, p, e) for u, e, p in zip(uniforms, edges, cumulative, strict=True)])
-        return self.law.parameters(points[..., None])[..., 0]
-
-    def _edges(self) -> tuple[Floats, Floats]:
-        middles = (self.grid[:, 1:] + self.grid[:, :-1]) / 2.0
-        edges = np.hstack([self.grid[:, :1], middles, self.grid[:, -1:]])
-        cumulative = np.hstack([np.zeros((len(edges), 1)), np.cumsum(self.weights, axis=1)])
-        return edges, cumulative / cumulative[:, -1:]
 
 
 def grid_density(observation: NoisySums, law: ScalarLaw, observed: Floats) -> GridDensity:
@@ -239,7 +183,7 @@ def _relevant_range(log_density: Floats) -> tuple[int, int]:
 
 def _interpolate(law: ScalarLaw, ends: Floats, log_densities: Floats) -> GridDensity:
     """Return densities on finer grids, interpolated by monotone cubics, which do not overshoot at kinks."""
-    fine = np.linspace(0.0, 1.0, _INTERPOLATED_POINTS)
+    fine = np.linspace(0.0, 1.0, FINE_POINTS)
     coarse = np.linspace(0.0, 1.0, log_densities.shape[1])
     explained = log_densities.max(axis=1) > _IMPOSSIBLE
     if not explained.all():
