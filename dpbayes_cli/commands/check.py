@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dpbayes_cli.sources.column_profile import ColumnProfile
     from dpbayes_cli.workflow.file_check import FileCheck
 
-_NOT_PRIVATE = "NOT PRIVATE: this shows the data, so keep it to yourself; nothing is written or charged"
+_NOT_PRIVATE = "NOT PRIVATE: this shows the data; keep it to yourself; nothing is charged"
 _LONG = 60
 """The largest number of characters of a text that is shown whole."""
 _SHOWN = 3
