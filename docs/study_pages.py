@@ -65,8 +65,8 @@ def write_study(results: Path) -> None:
     (PAGES / f"{name}.md").write_text(wrap(page), encoding="utf-8")
 
 
-def write_gallery(results: list[Path]) -> None:
-    """Write the page that lists the claims of all studies."""
+def write_gallery() -> None:
+    """Write the page that lists the claims of all studies that have a page."""
     lines = [
         "# Gallery",
         "",
@@ -76,9 +76,9 @@ def write_gallery(results: list[Path]) -> None:
         "| study | whose | what is shown | verdict | measured |",
         "|---|---|---|---|---|",
     ]
-    for each in results:
-        for whose, what, verdict, measured, *_ in claims((each / "summary.md").read_text(encoding="utf-8")):
-            lines.append(f"| [{each.name}]({each.name}.md) | {whose} | {what} | {verdict} | {measured} |")
+    for page in sorted(set(PAGES.glob("*.md")) - {PAGES / "index.md", PAGES / "benchmarks.md"}):
+        for whose, what, verdict, measured, *_ in claims(page.read_text(encoding="utf-8")):
+            lines.append(f"| [{page.stem}]({page.name}) | {whose} | {what} | {verdict} | {measured} |")
     lines += ["", *(f"- [{mark}]: {source}" for mark, source in SOURCES.items())]
     (PAGES / "index.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
@@ -103,7 +103,6 @@ def write_benchmarks(results: Path) -> None:
 
 if __name__ == "__main__":
     write_benchmarks(Path(sys.argv[1]))
-    found = sorted(path.parent for path in Path(sys.argv[1]).glob("*/summary.md"))
-    for path in found:
-        write_study(path)
-    write_gallery(found)
+    for summary in Path(sys.argv[1]).glob("*/summary.md"):
+        write_study(summary.parent)
+    write_gallery()
