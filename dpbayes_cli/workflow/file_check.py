@@ -248,6 +248,8 @@ def _check_spec(check: FileCheck, spec: ReleaseSpec, table: Table) -> None:
     for column, wanted in zip(model.columns, model.column_names or (spec.column,), strict=False):
         index = _index(table.names, wanted)
         if index is None:
+            if wanted is None:
+                check.advice.append("name the column that the model reads: --column NAME")
             continue
         profile, name = check.columns[index], table.names[index]
         marks = table.marks(name, spec.source.marks)

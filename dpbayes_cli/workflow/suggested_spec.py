@@ -15,6 +15,7 @@ import msgspec
 
 from dpbayes_cli.base.cell_grammar import POINT
 from dpbayes_cli.base.errors import SourceError, nearest
+from dpbayes_cli.base.numeric import float_text
 from dpbayes_cli.core.model import Model
 from dpbayes_cli.core.registry import model_names, model_type
 from dpbayes_cli.sources.column_profile import ColumnProfile
@@ -168,7 +169,7 @@ def _found(profile: ColumnProfile, key: str, levels: Callable[[str], Sequence[st
             return ""
         return _yaml(success_and_failure(profile)[key == "failure"])
     if key in _KINDS["numbers"]:
-        return f"{profile.lowest if key == 'lower' else profile.highest:.17g}" if profile.numbers else ""
+        return float_text(profile.lowest if key == "lower" else profile.highest) if profile.numbers else ""
     if key in _LISTS and not (profile.is_numeric and profile.distinct > 10) and profile.distinct <= 2 * MANY_LEVELS:
         return _yaml(list(levels(profile.name)))
     return ""

@@ -95,4 +95,4 @@ def _remedy(document: ReleaseDocument) -> str:
     stated = ", ".join(
         f"--{key}" for section in ("domain", "source") for key in document.spec.get(section, {}) if key in _FLAGS
     )
-    return f"{expected}`dpbayes check FILE` shows what the file holds; what can be stated: {stated}."
+    return f"{expected}If the other cells are not empty, `dpbayes check FILE` shows them; what can be stated: {stated}."
