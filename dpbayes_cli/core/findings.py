@@ -77,8 +77,8 @@ def of_clamped_normal(column: str, mean: float, variance: float, lower: float, u
     before = f"the mean of {name}, with numbers beyond {bounds} counted at the bound, is about"
     note = (
         f"a normal law with this mean and spread has {100.0 * beyond:.0f} % of its numbers beyond the bounds, "
-        f"{bounds}. The table and the samples describe this law. If few of the recorded numbers are at a bound, the law does not "
-        "fit them: use the sentence above the table, not the table"
+        f"{bounds}. The table and the samples describe this law. If few of the recorded numbers are at a bound, the "
+        "law does not fit them: use the sentence above the table, not the table"
     )
     return Findings((Fact(before, 0, convert=moved),), note=note)
 
