@@ -1,6 +1,6 @@
 """The command line: find and run a command, and turn an exception into an exit code.
 
-Commands are imported when they are run, so that ``dpbayes --help`` costs no more than Click.
+Commands are imported when they are run, so that ``dpbayes --help`` starts fast.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from dpbayes_cli.commands import interruption, output
 
 COMMANDS = {
     "release": "Release a private posterior from a data file.",
-    "check": "Look at a file before a release (NOT PRIVATE).",
-    "plan": "Price a release request and simulate it, without data.",
+    "check": "Look for faults in a data file before a release (NOT PRIVATE).",
+    "plan": "Show the cost and the precision of a release, without data.",
     "infer": "Analyze a bundle again: free, without data.",
     "predict": "Predict a column of new records from a bundle: free.",
     "evaluate": "Score the predictions of a bundle on labeled records.",
     "verify": "Check that a bundle is consistent and was charged.",
-    "audit": "Attack a mechanism with made-up data to test its guarantee.",
+    "audit": "Test a privacy guarantee by attacks on made-up data.",
     "report": "Write a bundle as a page or text, with plots.",
     "budget": "Open, show, check, amend and keep privacy budgets.",
     "spec": "Write, check and describe spec files.",
@@ -70,7 +70,7 @@ class LazyGroup(click.Group):
             return super().invoke(ctx)
         except BrokenPipeError:
             raise click.exceptions.Exit(_BROKEN_PIPE_EXIT) from None
-        except EOFError as error:  # Click would take it for an interruption
+        except EOFError as error:  # Click would treat it as Ctrl-C
             raise RuntimeError("end of file") from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -120,18 +120,18 @@ def run() -> NoReturn:
 
 
 _SIGNALS: list[int] = []
-"""The signal that interrupted the run; a library may replace the exception by which the handler reports it."""
+"""Signals received so far, kept because a library may replace the exception that the handler raises."""
 
 
 def _interrupt(number: int, _frame: FrameType | None) -> None:
     for other in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(other, signal.SIG_IGN)  # a second signal must not interrupt the cleaning up
+        signal.signal(other, signal.SIG_IGN)  # a second signal must not interrupt the clean-up
     _SIGNALS.append(number)
     raise Interrupted(number)
 
 
 def _flush() -> int:
-    """Flush the output and return an exit code; a message on stderr that cannot be written is no failure."""
+    """Flush stdout and stderr and return an exit code; an error of stderr other than a broken pipe is ignored."""
     code = 0
     for stream, lost in ((sys.stderr, 0), (sys.stdout, OutputError.exit_code)):
         try:

@@ -145,7 +145,7 @@ def limit(
 
     A limit cannot be less than what the analyst has spent. Once an account has limits, each release must name an
     analyst (release --analyst NAME), and must fit that analyst's limit and the account's total. Limits may add up to
-    more than the total. The name is not checked: anyone can state any analyst.
+    more than the total. The tool does not check who runs a release: anyone can give any analyst's name.
     """
     from dpbayes_cli.base.errors import SpecError
     from dpbayes_cli.ledger.limits import limit_entry

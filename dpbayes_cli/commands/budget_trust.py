@@ -31,14 +31,14 @@ def anchor(file: Path | None, none: bool, reason: str, ledger_place: str | None,
     FILE, the anchor, is a text file; each line holds the number and the hash of an entry. Put it on another file
     system, best on one where lines can only be appended (chattr +a, or a share of another host). The ledger records the
     path of FILE, and every command first checks FILE. If its last line is not in the ledger, the ledger was cut short,
-    rewritten or replaced by an older copy, and all commands are refused (exit 6) until dpbayes budget adopt. If there
-    are two copies of a ledger, only the copy that is changed first goes on working.
+    rewritten or replaced by an older copy, and all commands are refused (exit 6) until dpbayes budget adopt. If two
+    copies of a ledger exist, only the copy that is changed first keeps working.
 
-    A copy of the ledger from before it had an anchor does not record the anchor. So name the anchor outside the ledger
-    too, in $DPBAYES_ANCHOR or with --anchor FILE; then it is checked whatever the ledger records.
+    An old copy of the ledger, made before the anchor was set, does not record the anchor. So also name the anchor in
+    $DPBAYES_ANCHOR or with --anchor FILE; then it is checked even if the ledger does not record it.
 
-    Limits: whoever can write both files can restore old copies of both. Whoever can write the ledger alone can still
-    block all commands. Neither can undo a release.
+    Limits: a person who can write both files can restore old copies of both. A person who can write only the ledger can
+    still make all commands fail. Neither can undo a release.
     """
     if (file is None) != none:
         raise click.UsageError("name a FILE or give --none, not both")
@@ -65,8 +65,8 @@ def anchor(file: Path | None, none: bool, reason: str, ledger_place: str | None,
 def adopt(reason: str, move: Path | None, ledger_place: str | None, as_json: bool) -> None:
     """Accept a ledger that disagrees with its anchor.
 
-    First look for the ledger whose entries the anchor holds. If that ledger is lost, and the present one was restored
-    from a backup or salvaged, this command records that you accept the present one. Then commands work again. If the
+    First look for the ledger that matches the anchor. If that ledger is lost, and the present one was restored from a
+    backup or salvaged, this command records that you accept the present one. Then commands work again. If the
     anchor file is lost, a new one is begun; --move puts it elsewhere.
 
     The charges of the lost entries are missing from the totals, although their releases may have been seen. Stop all
