@@ -1,6 +1,7 @@
 """Every kind of study: its stored numbers, its files and their stamps, and points that depend on nothing else.
 
-A digest changes if a number of ``results.csv`` does in its first six digits. The version is part of what numbers depend on, and fixed here.
+A digest changes if one of the first six digits of a number of ``results.csv`` does. The version is part of what numbers
+depend on, and fixed here.
 """
 
 from __future__ import annotations
