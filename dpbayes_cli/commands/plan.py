@@ -45,6 +45,12 @@ _PARAMETERS = ("scale", "sigma", "rho", "likelihood_power", "r", "m")
     "--target-width", type=_POSITIVE, metavar="W", help="Find the epsilon that gives 90 % intervals this wide."
 )
 @click.option("--target-sd", type=_POSITIVE, metavar="S", help="Find the epsilon that gives this standard deviation.")
+@click.option(
+    "--target-share",
+    type=click.FloatRange(0.0, 1.0, min_open=True, max_open=True),
+    metavar="Q",
+    help="The share of simulated data sets that must reach the target [0.9].",
+)
 @click.option("--parameter", metavar="P", help="The parameter whose interval is stated or sought [the first].")
 @click.option(
     "--trials",
@@ -62,6 +68,7 @@ def command(
     compare: bool,
     target_width: float | None,
     target_sd: float | None,
+    target_share: float | None,
     parameter: str | None,
     trials: int | None,
     seed: int,
@@ -78,8 +85,8 @@ def command(
 
     The release is simulated. Parameters are drawn from the prior, and valid records are drawn from the model; features
     of a regression are drawn uniformly. Widths are medians over the simulated releases. With --target-width or
-    --target-sd the epsilon of the request is not used: the smallest one that reaches the target is found. Widths of
-    probabilities are stated as shares: 0.05 is 5 percentage points.
+    --target-sd the epsilon of the request is not used: the smallest one is found with which nine in ten simulated data
+    sets reach the target. For a probability, --target-width 0.05 is 5 percentage points.
 
     -v prints more: noise_scale is the scale of the noise, in counts. posterior_sd and nonprivate_sd are the standard
     deviations of the posterior with and without privacy, and inflation is their ratio. coverage is the share of 90 %
@@ -103,7 +110,7 @@ def command(
                 plans = _every_plan(document, n_records, effort, at_delta)
                 emit_json(plans) if as_json else _compare(plans)
                 return
-            target = _target(target_width, target_sd)
+            target = _target(target_width, target_sd, target_share)
             plan = _one_plan(document, n_records, effort, at_delta, target)
     except Interrupted as error:
         hint = "a plan reads no data and charges nothing: run it again, or with fewer --trials"
@@ -111,12 +118,17 @@ def command(
     emit_json(plan) if as_json else _show(plan)
 
 
-def _target(width: float | None, sd: float | None) -> WidthTarget | None:
+def _target(width: float | None, sd: float | None, share: float | None) -> WidthTarget | None:
     from dpbayes_cli.workflow.target_search import WidthTarget
 
+    wanted_share = 0.9 if share is None else share
     if width is not None:
-        return WidthTarget("width", width)
-    return None if sd is None else WidthTarget("sd", sd)
+        return WidthTarget("width", width, wanted_share)
+    if sd is not None:
+        return WidthTarget("sd", sd, wanted_share)
+    if share is not None:
+        raise click.UsageError("--target-share needs --target-width or --target-sd")
+    return None
 
 
 def _every_plan(
@@ -233,11 +245,11 @@ def _show_widths(intervals: dict[str, Any]) -> None:
     rows = []
     for name, each in intervals.items():
         width, prior = each["width"], each["prior_width"]
-        numbers = (width["median"], width["low"], width["high"], each["nonprivate_width"], prior)
+        numbers = (width["median"], each["width_9_in_10"], each["nonprivate_width"], prior)
         rows.append([name, *("" if number is None else f"{number:.3g}" for number in numbers)])
     emit("")
     shown = rows if verbosity() > 0 else rows[:_MAX_ROWS]
-    emit_table(["width of 90 % interval", "median", "median from", "to", "no privacy", "prior"], shown)
+    emit_table(["width of 90 % interval", "median", "9 in 10 at most", "no privacy", "prior"], shown)
     if len(shown) < len(rows):
         emit(f"... and {len(rows) - len(shown)} more with -v")
 

@@ -33,13 +33,29 @@ class Estimated:
     @classmethod
     def of(cls, values: Floats) -> Self:
         """Return the median of the values of simulated releases, shape (n_trials,)."""
-        import numpy as np
-        from scipy.special import bdtr
+        median, low, high = quantile_with_interval(values, 0.5)
+        return cls(median, low, min(high, float(values.max())))
 
-        ordered = np.sort(values)
-        too_low = bdtr(np.arange(len(ordered)), len(ordered), 0.5) < (1.0 - _CONFIDENCE) / 2.0
-        below = max(int(too_low.sum()) - 1, 0)
-        return cls(float(np.median(ordered)), float(ordered[below]), float(ordered[len(ordered) - 1 - below]))
+
+def quantile_with_interval(values: Floats, share: float) -> tuple[float, float, float]:
+    """Return a quantile of simulated values, and the ends of its 90 % confidence interval.
+
+    The upper end is infinite if even the largest value may be too small. Values may be infinite.
+
+    Args:
+        values: the values, shape (n_trials,).
+        share: the share of values that are at most the quantile.
+    """
+    import numpy as np
+    from scipy.special import bdtr
+
+    n, ordered = len(values), np.sort(values)
+    at_most = bdtr(np.arange(n), n, share)
+    outside = (1.0 - _CONFIDENCE) / 2.0
+    around = ordered[math.ceil(share * n) - 1], ordered[math.floor(share * n)]
+    below = max(int((at_most < outside).sum()) - 1, 0)
+    above = int((1.0 - at_most >= outside).sum())
+    return float(sum(around)) / 2.0, float(ordered[below]), float(ordered[above]) if above < n else math.inf
 
 
 @dataclass(frozen=True)
@@ -48,12 +64,14 @@ class ExpectedInterval:
 
     Attributes:
         width: the width with privacy.
+        width_9_in_10: the width that nine in ten simulated releases do not exceed.
         nonprivate_width: the width without privacy.
         prior_width: the width of the prior's interval, or None.
         sd: the root mean square standard deviation with privacy.
     """
 
     width: Estimated
+    width_9_in_10: float
     nonprivate_width: float
     prior_width: float | None
     sd: float
@@ -139,6 +157,7 @@ class Expectation:
         intervals = {
             name: ExpectedInterval(
                 Estimated.of(trials.width[:, i]),
+                quantile_with_interval(trials.width[:, i], 0.9)[0],
                 Estimated.of(trials.plain_width[:, i]).median,
                 None if math.isnan(prior[name]) else prior[name],
                 root_mean_square(trials.sd[:, i]),

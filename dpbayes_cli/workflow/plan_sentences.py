@@ -37,12 +37,12 @@ def found_sentence(found: FoundCost, target: WidthTarget, spec: ReleaseSpec) -> 
         size_text(value, is_share) for value in (target.value, found.at_limit, found.nonprivate)
     )
     what = "90 % interval" if target.measure == "width" else "standard deviation"
-    goal = f"a {what} of {found.parameter} of at most {wanted}"
+    goal = f"a {what} of {found.parameter} of at most {wanted} in {_in_ten(target.share)} simulated data sets"
     if found.value is not None and found.low is not None:
         low, high = (f"more than {found.limit:g}" if end is None else f"{end:.2g}" for end in (found.low, found.high))
         return (
-            f"The smallest {found.key} that gives {goal} is about {found.value.normalize():f} (90 % interval {low} to "
-            f"{high}, because only {found.trials} releases were simulated)."
+            f"The smallest {found.key} that gives {goal} is about {found.value.normalize():f} (between {low} and "
+            f"{high}, because only {found.trials} data sets were simulated)."
         )
     text = (
         f"No {found.key} up to {found.limit:g} gives {goal}: at {found.key} {found.limit:g} it would be {at_limit}, "
@@ -60,13 +60,18 @@ def _width(planned: MechanismPlan, expected: Expectation, is_share: bool) -> str
         return f"expect an estimate of {name} about {error} from the truth; without privacy it would be {sd}."
     width, plain = size_text(interval.width.median, is_share), size_text(interval.nonprivate_width, is_share, "")
     low, high = (size_text(each, is_share, "") for each in (interval.width.low, interval.width.high))
+    most = size_text(interval.width_9_in_10, is_share, "")
     released = planned.plan is not None and planned.plan.final_step.draws
     what = f"draws of {name} from a distribution whose central 90 % is" if released else f"a 90 % interval for {name}"
     return (
-        f"expect {what} about {width} wide; without privacy it would be {plain}. The first number is the median over "
-        f"{expected.trials} simulated data sets; as these are few, it is known to lie between {low} and {high}. Your "
-        "data may give another width, also outside this range."
+        f"expect {what} about {width} wide; without privacy it would be {plain}. The first number is the median of "
+        f"{expected.trials} simulated data sets (between {low} and {high}, because they are few): about half of "
+        f"data sets give a wider interval. Nine in ten give at most {most}."
     )
+
+
+def _in_ten(share: float) -> str:
+    return "nine in ten" if share == 0.9 else f"{100 * share:g} % of"
 
 
 def _predictions(expected: ExpectedPredictions | None) -> str:

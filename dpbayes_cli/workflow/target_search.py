@@ -1,8 +1,8 @@
 """Find the smallest privacy cost at which simulated posteriors are as narrow as the user asks for.
 
 The same data sets are simulated at every cost. For each data set, the smallest cost that reaches the target is
-interpolated from a few costs. The median of these costs is the smallest cost at which the median width reaches the
-target.
+interpolated from a few costs. The 90 % quantile of these costs is the smallest cost at which nine in ten data sets
+reach the target; the user may choose another share.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.spec.release_spec import build_spec
-from dpbayes_cli.workflow.expectation import Estimated
+from dpbayes_cli.workflow.expectation import quantile_with_interval
 from dpbayes_cli.workflow.planning import MAX_TRIALS, SimulationEffort, simulation_of, why_not_simulated
 from dpbayes_cli.workflow.pricing import price
 
@@ -29,7 +29,7 @@ LIMITS = {"epsilon": 20.0, "rho": 20.0, "mu": 10.0}
 _LEAST, _FIRST_COST = 1e-3, 1.0
 _POWERS = {"epsilon": 2.0, "rho": 1.0, "mu": 2.0}
 """The variance of the noise falls with this power of the cost."""
-_NEAR = {"median": math.log(1.05), "low": math.log(1.3), "high": math.log(1.3)}
+_NEAR = math.log(1.05), math.log(1.3), math.log(1.3)
 """How close, on a logarithmic scale, a simulated cost must be to the result and to the ends of its interval."""
 _STEPS, _MAX_STEPS = 3, 6
 """The search reserves time for the first number of costs, and tries at most the second."""
@@ -45,12 +45,14 @@ class WidthTarget:
     """How narrow a posterior should be.
 
     Attributes:
-        measure: ``width`` for the median width of 90 % intervals, ``sd`` for the median standard deviation.
+        measure: ``width`` for the width of the 90 % interval, ``sd`` for the standard deviation.
         value: the largest width or standard deviation that is narrow enough.
+        share: the share of simulated releases that must be narrow enough.
     """
 
     measure: Literal["width", "sd"]
     value: float
+    share: float
 
 
 @dataclass(frozen=True)
@@ -65,8 +67,8 @@ class FoundCost:
             None if even ``limit`` may be too small. Both are None if there is no ``value``.
         limit: the largest cost that was tried.
         trials: the number of releases that were simulated at each cost.
-        at_limit: the width or standard deviation at the largest cost.
-        nonprivate: the width or standard deviation without privacy.
+        at_limit: the width or standard deviation that the share of releases does not exceed at the largest cost.
+        nonprivate: the same without privacy.
     """
 
     parameter: str
@@ -109,8 +111,9 @@ def find_cost(document: dict[str, Any], n_records: int, target: WidthTarget, eff
         values: Floats = getattr(drawn, prefix + target.measure)[:, simulation.names.index(simulation.main)]
         return values
 
-    medians = (Estimated.of(sizes(at_limit, prefix)).median for prefix in ("", "plain_"))
-    result = FoundCost(simulation.main, key, None, None, None, limit, trials, *medians)
+    largest = (quantile_with_interval(sizes(at_limit, prefix), target.share)[0] for prefix in ("", "plain_"))
+    _refuse_reached_by_prior(simulation, target)
+    result = FoundCost(simulation.main, key, None, None, None, limit, trials, *largest)
     if result.at_limit > target.value:
         return result
     measured, cost = {limit: sizes(at_limit)}, _FIRST_COST
@@ -119,16 +122,36 @@ def find_cost(document: dict[str, Any], n_records: int, target: WidthTarget, eff
             measured[cost] = sizes(_all(simulation_at(cost), trials))
         except SpecError:  # there is no plan at so small a cost
             measured[cost] = measured[limit] * 0.0 + _NO_PLAN
-        found = Estimated.of(smallest_costs(measured, target.value, _POWERS[key]))
+        found = quantile_with_interval(smallest_costs(measured, target.value, _POWERS[key]), target.share)
         if effort.progress:
             effort.progress((step + 1) / _MAX_STEPS)
-        wanted = [(min(max(getattr(found, name), _LEAST), limit), near) for name, near in _NEAR.items()]
-        far = (each for each, near in wanted if all(abs(math.log(each / other)) > near for other in measured))
+        wanted = [min(max(each, _LEAST), limit) for each in found]
+        far = (
+            each
+            for each, near in zip(wanted, _NEAR, strict=True)
+            if all(abs(math.log(each / other)) > near for other in measured)
+        )
         cost = next(far, 0.0)
         if not cost or (effort.trials is None and process_time() + seconds > ends):
             break
-    value = _ROUND_UP.create_decimal(repr(wanted[0][0]))
-    return replace(result, value=value, low=found.low, high=found.high if found.high <= limit else None)
+    value = _ROUND_UP.create_decimal(repr(wanted[0]))
+    return replace(result, value=value, low=found[1], high=found[2] if found[2] <= limit else None)
+
+
+def _refuse_reached_by_prior(simulation: Simulation, target: WidthTarget) -> None:
+    from dpbayes_cli.workflow.simulated_releases import NORMAL_WIDTH
+
+    width = simulation.prior_widths()[simulation.model.parameters.index(simulation.main)]
+    prior = float(width if target.measure == "width" else width / NORMAL_WIDTH)
+    if target.value < prior or math.isnan(prior):
+        return
+    is_share = simulation.model.main_fact.is_share
+    raise SpecError(
+        f"{target.value:g} is not narrower than the prior of {simulation.main}, which is about {prior:.2g} "
+        f"{'wide' if target.measure == 'width' else 'in standard deviation'} without any data",
+        where=f"--target-{target.measure}",
+        hint="state a share from 0 to 1: 4 percentage points are 0.04" if is_share else "state a smaller target",
+    )
 
 
 def _all(simulation: Simulation, trials: int) -> Trials:
