@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import itertools
 import math
+from collections import Counter
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -36,11 +37,12 @@ from dpbayes_cli.models.families.capabilities import (
 from dpbayes_cli.models.families.convex_loss import ConvexLossModel
 from dpbayes_cli.models.families.discrete_bayes_net import DiscreteBayesNet
 from dpbayes_cli.privacy.composition import parse_guarantee
+from dpbayes_cli.privacy.conversions import laplace_rdp
 from dpbayes_cli.privacy.neighbors import Neighbors
 from tests.plans import example_of, plan_arguments, plan_of
 
 if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Floats
+    from dpbayes_cli.base.numeric import Floats, Integers
 
 INVALID = "no level at all"
 
@@ -225,6 +227,20 @@ def test_the_sensitivity_is_never_exceeded_and_attained_by_the_witness(
         assert sum(part.size for part in statistic.parts) == len(absent)
         assert sum(part.sensitivity_l1 for part in statistic.parts) == statistic.sensitivity_l1
         assert sum(part.sensitivity_l2_squared for part in statistic.parts) == statistic.sensitivity_l2_squared
+    _check_worst_shift(statistic, changes.reshape(-1, len(absent)))
+
+
+def _check_worst_shift(statistic: Statistic, changes: Integers) -> None:
+    """No change costs more than the worst shift, which is a change unless sums of products bound it."""
+    assert changes.max() == statistic.largest_change
+    unique = [{int(z): int((row == z).sum()) for z in set(row.tolist()) - {0}} for row in np.unique(changes, axis=0)]
+    worst = Counter(z for z in statistic.worst_shift if z)
+    products = any(isinstance(each, ProductOf) and len(each.roles) > 1 for each in statistic.expressions)
+    assert products or worst in unique
+    for order, scale in itertools.product((1.1, 2.0, 32.0), (0.7, statistic.sensitivity_l1 / 2.0)):
+        cost = {z: laplace_rdp(z, order, scale) for z in {z for row in [*unique, worst] for z in row}}
+        largest = max(sum(cost[z] * n for z, n in row.items()) for row in unique)
+        assert largest <= sum(cost[z] * n for z, n in worst.items()) * (1.0 + 1e-12)
 
 
 @pytest.mark.parametrize(("relation", "complete"), RELATIONS)

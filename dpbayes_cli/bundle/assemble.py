@@ -38,6 +38,7 @@ from dpbayes_cli.core.released import Draws, Payload
 from dpbayes_cli.inference.posterior import Marginal
 from dpbayes_cli.privacy.composition import Composition
 from dpbayes_cli.privacy.guarantee import Guarantee
+from dpbayes_cli.privacy.kinds import PureDP
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.spec.release_spec import ReleaseSpec
 
@@ -142,13 +143,15 @@ def guarantee_part(guarantee: Guarantee, neighbors: Neighbors, delta: Decimal) -
     """
     statement = guarantee.statement(max(delta, guarantee.delta)) if not guarantee.epsilon.is_finite() else None
     points = getattr(guarantee, "points", ())
+    prices_noise = isinstance(guarantee, PureDP) and bool(guarantee.shifts)
+    states_rho = prices_noise or (statement is not None and guarantee.kind in {"zcdp", "composition"})
     return ReleasedGuarantee(
         kind=cast(Kind, guarantee.kind),
         epsilon=_finite(statement.epsilon if statement else guarantee.epsilon),
         delta=_not_below(statement.delta if statement and statement.epsilon.is_finite() else guarantee.delta),
         neighbors=neighbors,
-        rho=_finite(guarantee.rho) if statement and guarantee.kind in {"zcdp", "composition"} else None,
-        mu=_finite(guarantee.mu),
+        rho=_finite(guarantee.rho) if states_rho else None,
+        mu=_finite(guarantee.mu) if _is_gaussian(guarantee) else None,
         rdp=[[float(order), _not_below(value)] for order, value in points] or None,
         order_max=_finite(guarantee.order_max),
         parts=[
@@ -156,6 +159,16 @@ def guarantee_part(guarantee: Guarantee, neighbors: Neighbors, delta: Decimal) -
             for part in (guarantee.parts if isinstance(guarantee, Composition) else ())
         ],
     )
+
+
+def states_price(guarantee: ReleasedGuarantee) -> bool:
+    """Return whether a pure guarantee, or a pure part, states the costs of its noise in other notions of privacy."""
+    return any(map(states_price, guarantee.parts)) or (guarantee.kind == "pure" and guarantee.rho is not None)
+
+
+def _is_gaussian(guarantee: Guarantee) -> bool:
+    parts = guarantee.parts if isinstance(guarantee, Composition) else (guarantee,)
+    return all(part.kind == "gdp" for part in parts)
 
 
 def _finite(value: Decimal) -> float | None:

@@ -140,7 +140,8 @@ def _variant(guarantee: ReleasedGuarantee) -> str:
 
 
 def _parameters(guarantee: ReleasedGuarantee) -> dict[str, float]:
-    parameters = {"epsilon": guarantee.epsilon, "delta": guarantee.delta or None, "rho": guarantee.rho}
+    rho = None if guarantee.kind == "pure" else guarantee.rho
+    parameters = {"epsilon": guarantee.epsilon, "delta": guarantee.delta or None, "rho": rho}
     return {name: value for name, value in parameters.items() if value is not None}
 
 

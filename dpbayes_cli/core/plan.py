@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, cast
 
 from dpbayes_cli.core.design import DesignRows
@@ -123,6 +123,15 @@ class Plan:
     how: str = ""
     warnings: tuple[str, ...] = ()
     bounds: PrivateBounds | None = None
+
+    def at_price(self, charged: Guarantee) -> Plan:
+        """Return the plan with the price that an earlier version charged for it.
+
+        Args:
+            charged: the ``former`` guarantee of the plan.
+        """
+        steps = tuple(replace(step, guarantee=step.guarantee.former) for step in self.steps)
+        return replace(self, steps=steps, guarantee=charged)
 
     @property
     def final_step(self) -> Step:

@@ -104,6 +104,7 @@ class Part:
     Attributes:
         sensitivity_l1, sensitivity_l2_squared: the sensitivities of these components alone.
         weight: the part's share of the privacy cost, relative to the weights of other parts.
+        largest_change: the largest change of one component; 0 if it is not known.
     """
 
     name: str
@@ -111,6 +112,7 @@ class Part:
     sensitivity_l1: int
     sensitivity_l2_squared: int
     weight: Fraction = Fraction(1)
+    largest_change: int = 0
 
 
 @dataclass(frozen=True)
@@ -127,6 +129,7 @@ class Statistic:
             get the same scale.
         whole_records: whether tables count a record only if all of its cells are valid.
         transform: the linear map from tables to released components; None if the counts are released.
+        largest_change: the largest change of one component between neighbors; 0 if it is not known.
     """
 
     names: tuple[str, ...]
@@ -138,6 +141,20 @@ class Statistic:
     parts: tuple[Part, ...] = ()
     whole_records: bool = False
     transform: Transform | None = None
+    largest_change: int = 0
+
+    @property
+    def worst_shift(self) -> tuple[int, ...]:
+        """A change of the components that costs at least as much as every change between neighbors.
+
+        Privacy: the cost of independent noise is a sum over the components of a function of their changes. In every
+            notion of privacy, this function is convex, and 0 for no change. So the sum over changes with a known L1
+            norm, none of which exceeds ``largest_change``, is largest if as many components as possible change by
+            ``largest_change``. The changes of parts are bounded separately.
+        Source: design notes, the privacy cost of a noise law.
+        """
+        parts = self.parts or (self,)
+        return tuple(change for part in parts for change in _largest_changes(part, len(self.names)))
 
     @property
     def tables(self) -> tuple[TableCounts, ...]:
@@ -178,15 +195,25 @@ def for_units(statistic: Statistic, policy: RecordPolicy) -> Statistic:
         statistic,
         sensitivity_l1=k * statistic.sensitivity_l1,
         sensitivity_l2_squared=k * k * statistic.sensitivity_l2_squared,
+        largest_change=k * statistic.largest_change,
         parts=tuple(
             replace(
                 part,
                 sensitivity_l1=k * part.sensitivity_l1,
                 sensitivity_l2_squared=k * k * part.sensitivity_l2_squared,
+                largest_change=k * part.largest_change,
             )
             for part in statistic.parts
         ),
     )
+
+
+def _largest_changes(part: Statistic | Part, size: int) -> list[int]:
+    size = part.size if isinstance(part, Part) else size
+    largest = part.largest_change or part.sensitivity_l1
+    full, rest = divmod(part.sensitivity_l1, max(largest, 1))
+    changes = [largest] * full + [rest] * (rest > 0)
+    return (changes + [0] * size)[:size]
 
 
 NO_STATISTIC = Statistic((), (), 0, Witness(None, None), 0)
@@ -270,11 +297,12 @@ def sum_statistic(column: NumericColumn, policy: RecordPolicy) -> Statistic:
     role, steps = column.role, column.steps
     upper, lower = (column.cell(1.0),), (column.cell(0.0),)
     if not can_be_null(policy, column):
-        return Statistic(("sum",), (ProductOf((role,)),), steps, Witness(upper, lower), steps**2)
+        return Statistic(("sum",), (ProductOf((role,)),), steps, Witness(upper, lower), steps**2, largest_change=steps)
     expressions = (ProductOf((role,), centered=True), ProductOf((), steps))
     removed = policy.neighbors is Neighbors.ADD_REMOVE
     squared = 2 * steps**2 if removed else 4 * steps**2
-    return Statistic(("sum", "valid"), expressions, 2 * steps, Witness(upper, None if removed else lower), squared)
+    largest, witness = steps if removed else 2 * steps, Witness(upper, None if removed else lower)
+    return Statistic(("sum", "valid"), expressions, 2 * steps, witness, squared, largest_change=largest)
 
 
 def second_moments(columns: Sequence[NumericColumn], policy: RecordPolicy) -> Statistic:
@@ -288,12 +316,13 @@ def second_moments(columns: Sequence[NumericColumn], policy: RecordPolicy) -> St
         are 1. In units of S^2, the L1 change is the entrywise L1 norm of a a' - b b' = [(a+b)(a-b)' + (a-b)(a+b)'] / 2,
         which is at most |a+b|_1 |a-b|_1. These two norms add up to at most 2 (D+1), so that their product is at most
         (D+1)^2. A record at all upper bounds and a record at the lower bound of one column and the middles of the
-        others attain this. A record that is added, removed or exchanged with a null record changes the statistic by
-        (sum of |a_i|)^2 <= (D+1)^2 in L1, so that counting valid records costs nothing. The squared L2 change 2 |aa' -
-        bb'|_F^2 - sum (a_i^2 - b_i^2)^2 is convex in every coordinate (its second derivative is 8 s + 12 b_i^2 - 4
-        a_i^2 with s >= 1). So it is largest at bounds, where it is 4 (D+1)^2 - 4 (a'b)^2, and a'b is an integer with
-        the parity of D+1. A record that is added, removed or exchanged with a null record changes the statistic by at
-        most (D+1)(2D+1) in squared L2, which the upper bounds attain.
+        others attain this. A sum and a product change by at most 4, or 2 if one record is null; the others by 1. A
+        record that is added, removed or exchanged with a null record changes the statistic by (sum of |a_i|)^2 <=
+        (D+1)^2 in L1, so that counting valid records costs nothing. The squared L2 change 2 |aa' - bb'|_F^2 - sum
+        (a_i^2 - b_i^2)^2 is convex in every coordinate (its second derivative is 8 s + 12 b_i^2 - 4 a_i^2 with s >= 1).
+        So it is largest at bounds, where it is 4 (D+1)^2 - 4 (a'b)^2, and a'b is an integer with the parity of D+1. A
+        record that is added, removed or exchanged with a null record changes the statistic by at most (D+1)(2D+1) in
+        squared L2, which the upper bounds attain.
     Source: design notes, integer statistics on a public grid.
     """
     size, scale = len(columns) + 1, columns[0].steps
@@ -309,10 +338,11 @@ def second_moments(columns: Sequence[NumericColumn], policy: RecordPolicy) -> St
         names.append("valid")
         expressions.append(ProductOf((), scale**2))
     top = tuple(column.cell(1.0) for column in columns)
-    witness, witness_l2, squared = Witness(top, None), None, size * (2 * size - 1)
+    witness, witness_l2, squared, largest = Witness(top, None), None, size * (2 * size - 1), 2
     if policy.neighbors is not Neighbors.ADD_REMOVE:
         down = tuple(column.cell(0.5 if i else 0.0) for i, column in enumerate(columns))
         half = tuple(column.cell(0.0 if i < size // 2 else 1.0) for i, column in enumerate(columns))
         witness, witness_l2, squared = Witness(top, down), Witness(top, half), 4 * (size**2 - size % 2)
-    l1, l2_squared = size**2 * scale**2, squared * scale**4
-    return Statistic(tuple(names), tuple(expressions), l1, witness, l2_squared, witness_l2)
+        largest = 4
+    l1, l2_squared, largest = size**2 * scale**2, squared * scale**4, largest * scale**2
+    return Statistic(tuple(names), tuple(expressions), l1, witness, l2_squared, witness_l2, largest_change=largest)

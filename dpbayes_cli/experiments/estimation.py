@@ -220,7 +220,7 @@ def _costs(step: Step | None) -> dict[str, float | None]:
     if step is None:
         return {"charged": None, "rdp_2": None, "rdp_2_bound": None}
     guarantee = step.guarantee
-    by_epsilon = replace(guarantee, points=()) if isinstance(guarantee, BoundedRange) else guarantee
+    by_epsilon = replace(guarantee, points=()) if isinstance(guarantee, BoundedRange) else guarantee.former
     exact, bound = (float(each.rdp(Decimal(2))) for each in (guarantee, by_epsilon))
     return {"charged": float(guarantee.epsilon), "rdp_2": exact, "rdp_2_bound": bound}
 

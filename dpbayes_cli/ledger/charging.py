@@ -12,7 +12,7 @@ from typing import Any
 from dpbayes_cli.base.canonical import digest
 from dpbayes_cli.base.errors import BudgetError
 from dpbayes_cli.base.numeric import decimal_text
-from dpbayes_cli.ledger.budgets import PureBudget, component_texts, order_of
+from dpbayes_cli.ledger.budgets import GaussianBudget, PureBudget, component_texts, order_of
 from dpbayes_cli.ledger.data_names import is_same_source
 from dpbayes_cli.ledger.limits import check_open
 from dpbayes_cli.ledger.populations import check_population
@@ -317,7 +317,8 @@ def _remedy(account: Account, guarantee: Guarantee, missing: Mapping[str, Decima
             f"the Renyi divergence is infinite at order {guarantee.order_max:.6g} and above, and this account needs a "
             f"finite one at order {needed:f}: take prior parameters that are more than {factor:.4g} times as large"
         )
-    return f"{price_text(guarantee)} has no finite cost in the privacy notion of this account"
+    only = " (only a pure epsilon or a mu has one)" if account.budget.kind == GaussianBudget.kind else ""
+    return f"{price_text(guarantee)} has no finite cost in this account's notion, {account.budget.notion}{only}"
 
 
 def _abandoned_draws(state: State, account: Account, base: str, charge: Charge) -> Iterator[ReleaseRecord]:
@@ -338,7 +339,7 @@ def _fresh_label(state: State, account: Account, base: str, charge: Charge) -> t
         return state.release(account, release_id_of(account.name, f"{base} fresh {number}")) is not None
 
     for known in _abandoned_draws(state, account, base, charge):
-        if known.guarantee == charge.guarantee:
+        if known.guarantee in (charge.guarantee, charge.guarantee.former):
             return known.label, known
     bound = 1
     while is_taken(bound):

@@ -18,7 +18,6 @@ from dpbayes_cli.core.statistic import Statistic, TableCounts, Witness, for_unit
 from dpbayes_cli.mechanisms.samplers.calibrated_noise import NoiseMechanism
 from dpbayes_cli.models.families.discrete_bayes_net import DiscreteBayesNet, cell_of
 from dpbayes_cli.privacy.dag import Network
-from dpbayes_cli.privacy.kinds import PureDP
 from dpbayes_cli.privacy.laws.discrete_gaussian import DiscreteGaussian
 from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
 from dpbayes_cli.privacy.lazy_numpy import np
@@ -114,6 +113,7 @@ class FourierLaplace(NoiseMechanism):
             sensitivity_l2_squared,
             whole_records=True,
             transform=ParityTransform(parities, not complete),
+            largest_change=1 if of_signs else 2,
         )
         return for_units(one_record, policy)
 
@@ -125,8 +125,9 @@ class FourierLaplace(NoiseMechanism):
                 where="domain.variables",
             )
         statistic = self.statistic(model, policy)
-        guarantee = PureDP(require_type(options, EpsilonOptions).stated_epsilon())
-        noise = DiscreteLaplace.calibrate(statistic.sensitivity_l1, guarantee.epsilon)
+        epsilon = require_type(options, EpsilonOptions).stated_epsilon()
+        noise = DiscreteLaplace.calibrate(statistic.sensitivity_l1, epsilon)
+        guarantee = noise.privacy([statistic.worst_shift]).at_most(epsilon)
         parameters = {"scale": noise.scale, "parities": len(statistic.names)}
         return Plan((Step(statistic, noise, guarantee),), guarantee, parameters)
 

@@ -44,8 +44,7 @@ class Laplace(NoiseMechanism):
 
     def plan(self, model: Model, policy: RecordPolicy, options: Options, n_records: int | None = None) -> Plan:
         statistic = self.statistic(model, policy)
-        guarantee = PureDP(require_type(options, EpsilonOptions).stated_epsilon())
-        noise = calibrated_noise(
-            statistic, guarantee.epsilon, DiscreteLaplace.calibrate, lambda part: part.sensitivity_l1
-        )
+        epsilon = require_type(options, EpsilonOptions).stated_epsilon()
+        noise = calibrated_noise(statistic, epsilon, DiscreteLaplace.calibrate, lambda part: part.sensitivity_l1)
+        guarantee = require_type(noise.privacy([statistic.worst_shift]), PureDP).at_most(epsilon)
         return Plan((Step(statistic, noise, guarantee),), guarantee, {"scale": noise.scale})

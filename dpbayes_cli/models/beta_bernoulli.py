@@ -133,9 +133,9 @@ class BetaBernoulli(BetaProbability):
         add_remove = policy.neighbors is Neighbors.ADD_REMOVE
         witness = Witness((self.success,), None if add_remove else (self.failure,))
         if policy.complete and not add_remove:
-            return Statistic(("successes",), (successes,), 1, witness, 1)
-        sensitivity = 1 if add_remove else 2
-        return Statistic(("successes", "failures"), (successes, failures), sensitivity, witness, sensitivity)
+            return Statistic(("successes",), (successes,), 1, witness, 1, largest_change=1)
+        l1, names = 1 if add_remove else 2, ("successes", "failures")
+        return Statistic(names, (successes, failures), l1, witness, l1, largest_change=1)
 
     def natural(self, theta: Any, arithmetic: Arithmetic) -> tuple[Any, Any]:
         """Return the coefficients of the successes and of n in the log likelihood: logit(theta) and log(1 - theta)."""

@@ -137,6 +137,7 @@ class DirichletCategorical(DirichletProbabilities, ConjugatePosterior):
             1 if add_remove else 2,
             Witness((self.labels[0],), None if add_remove else (self.labels[1],)),
             1 if add_remove else 2,
+            largest_change=1,
         )
 
     def simulated(self, policy: RecordPolicy, n_records: int, rng: "np.random.Generator") -> Simulated:

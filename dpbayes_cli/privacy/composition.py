@@ -18,10 +18,11 @@ from dpbayes_cli.privacy.kinds import (
     RenyiCurve,
     ZeroConcentrated,
     parse_points,
+    parse_shifts,
+    root_up,
 )
 
 _UP = Context(prec=40, rounding=ROUND_CEILING)
-_EXACT = Context(prec=100)
 
 
 @dataclass(frozen=True)
@@ -52,9 +53,7 @@ class Composition(Guarantee):
         """The root of the sum of the squared mus, rounded up; infinite if one guarantee has no mu."""
         if any(not part.mu.is_finite() for part in self.parts):
             return INFINITE
-        squares = exact_sum(_UP.multiply(part.mu, part.mu) for part in self.parts)
-        root = _UP.sqrt(squares)  # to the nearest, whatever the context says
-        return root if _EXACT.multiply(root, root) >= squares else root.next_plus(_UP)
+        return root_up(exact_sum(_UP.multiply(part.mu, part.mu) for part in self.parts))
 
     @property
     def order_max(self) -> Decimal:
@@ -72,6 +71,10 @@ class Composition(Guarantee):
 
     def _gaussian(self) -> list[GaussianDP]:
         return [GaussianDP(self.mu)] if self.mu.is_finite() and self.mu > 0 else []
+
+    @property
+    def former(self) -> Composition:
+        return Composition(tuple(part.former for part in self.parts))
 
     def serialize(self) -> dict[str, Any]:
         return {"kind": self.kind, "parts": [part.serialize() for part in self.parts]}
@@ -99,7 +102,9 @@ def parse_guarantee(stored: Mapping[str, Any]) -> Guarantee:
 
 
 def _take_guarantee(kind: str, rest: dict[str, Any]) -> Guarantee:
-    for simple in (PureDP, ApproximateDP, ZeroConcentrated, GaussianDP):
+    if kind == PureDP.kind:
+        return PureDP(parse_decimal(rest.pop("epsilon")), parse_shifts(rest.pop("shifts", [])))
+    for simple in (ApproximateDP, ZeroConcentrated, GaussianDP):
         if kind == simple.kind:
             return simple(**{field.name: parse_decimal(rest.pop(field.name)) for field in fields(simple)})
     if kind == BoundedRange.kind:

@@ -48,6 +48,60 @@ def pure_rdp(epsilon: float, order: float) -> float:
     return min(exact, epsilon, order * epsilon**2 / 2.0)
 
 
+def laplace_rdp(shift: float, order: float, scale: float) -> float:
+    """Return the Renyi divergence of order > 1 of discrete Laplace noise from the same noise shifted by an integer.
+
+    Let a = 1 / scale, t = shift * a, m = order - 1 and w = sinh(order a) / (sinh(order a) + sinh(m a)). The sum over
+    all integers is w exp(m t) + (1 - w) exp(-order t), whose logarithm divided by m is the divergence. For small m t,
+    the sum minus 1 is computed from terms that are all positive, so that no digits cancel. The result grows with the
+    shift and is convex in it, because the logarithm of a sum of exponentials is convex.
+
+    Source: design notes, the privacy cost of a noise law; the geometric series of Ghosh et al. 2009 summed.
+    """
+    a, m = 1.0 / scale, order - 1.0
+    t = shift * a
+    if m * t < 0.5 and order * a < 0.5:
+        one, other = math.sinh(order * a), math.sinh(m * a)
+        curved = m * _sinh_minus(order * a) - order * _sinh_minus(m * a)
+        less_one = one * _exp_minus(m * t) + other * _exp_minus(-order * t) + t * curved
+        return math.log1p(less_one / (one + other)) / m
+    ratio = math.exp(-a) * math.expm1(-2.0 * m * a) / math.expm1(-2.0 * order * a)  # (1 - w) / w
+    return t + (math.log1p(ratio * math.exp(-(order + m) * t)) - math.log1p(ratio)) / m
+
+
+def _exp_minus(x: float) -> float:
+    """Return exp(x) - 1 - x without cancellation."""
+    if abs(x) > 0.5:
+        return math.expm1(x) - x
+    term, total = x * x / 2.0, 0.0
+    for k in range(3, 18):
+        total, term = total + term, term * x / k
+    return total
+
+
+def _sinh_minus(x: float) -> float:
+    """Return sinh(x) - x, for 0 <= x <= 1, without cancellation."""
+    term, total = x**3 / 6.0, 0.0
+    for k in range(4, 22, 2):
+        total, term = total + term, term * x * x / (k * (k + 1))
+    return total
+
+
+def gaussian_mu(epsilon: float) -> float:
+    """Return the smallest mu for which pure epsilon-DP implies mu-Gaussian DP: 2 Phi^-1(e^epsilon / (1 + e^epsilon)).
+
+    The trade-off curve of randomized response is linear on both sides of its corner, and that of Gaussian DP is convex.
+    So it is enough that they meet in the corner.
+
+    Source: Dong, Roth and Su 2022, the trade-off function of pure DP; design notes, the privacy cost of a noise law.
+    """
+    from scipy.special import erfinv, ndtri_exp
+
+    if epsilon < 2.0:
+        return 2.0 * math.sqrt(2.0) * float(erfinv(math.tanh(epsilon / 2.0)))
+    return -2.0 * float(ndtri_exp(-epsilon - math.log1p(math.exp(-epsilon))))
+
+
 def bounded_range_rdp(epsilon: float, order: float) -> float:
     """Return the largest Renyi divergence of order > 1 that epsilon-bounded range allows.
 

@@ -69,6 +69,11 @@ class Guarantee(ABC):
         """The order (lambda*) at and above which the Renyi divergence is infinite or unknown."""
         return INFINITE
 
+    @property
+    def former(self) -> Guarantee:
+        """The guarantee that versions before 0.5 stated and charged for the same mechanism."""
+        return self
+
     @abstractmethod
     def rdp(self, order: Decimal) -> Decimal:
         """Return the Renyi divergence at an order > 1, in nats; infinite if no bound is known."""

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context, Decimal
-from typing import Any, ClassVar
+from functools import lru_cache
+from typing import Any, ClassVar, NamedTuple
 
-from dpbayes_cli.base.numeric import decimal_text, parse_decimal
+from dpbayes_cli.base.numeric import decimal_text, exact_sum, parse_decimal
 from dpbayes_cli.privacy.conversions import (
     INFINITE,
     bounded_range_rdp,
     epsilon_of_rho,
     gaussian_delta_above,
     gaussian_epsilon,
+    gaussian_mu,
+    laplace_rdp,
     pure_rdp,
     round_up,
 )
@@ -22,30 +25,94 @@ from dpbayes_cli.privacy.guarantee import Guarantee, Statement, check_delta, che
 
 Points = tuple[tuple[Decimal, Decimal], ...]
 _UP = Context(prec=40, rounding=ROUND_CEILING)
+_EXACT = Context(prec=100)
+
+
+class NoisyShift(NamedTuple):
+    """Components of a statistic that change by the same integer, each with discrete Laplace noise of the same scale.
+
+    Attributes:
+        scale: the scale of the noise.
+        change: the absolute change of each component, positive.
+        components: the number of components.
+    """
+
+    scale: Decimal
+    change: int
+    components: int
+
+    @property
+    def epsilon(self) -> Decimal:
+        """The pure epsilon of one component."""
+        return _UP.divide(Decimal(self.change), Decimal(float(self.scale)))
+
+
+Shifts = tuple[tuple[NoisyShift, ...], ...]
 
 
 @dataclass(frozen=True)
 class PureDP(Guarantee):
-    """Pure epsilon-differential privacy.
+    """Pure epsilon-differential privacy, of any mechanism or of discrete Laplace noise.
 
-    Privacy: P(A in E) <= exp(epsilon) P(A' in E) for all neighboring data sets and all events E; delta = 0.
-    Source: Dwork, McSherry, Nissim and Smith 2006, Definition 1.
+    Privacy: P(A in E) <= exp(epsilon) P(A' in E) for all neighboring data sets and all events E; delta = 0. If
+        ``shifts`` are stated, the mechanism adds independent discrete Laplace noise to integers, and for each pair of
+        neighbors one of the shifts has costs that are not smaller. Its costs are the sums of the costs of its
+        components, because their noise is independent.
+    Source: Dwork, McSherry, Nissim and Smith 2006, Definition 1; design notes, the privacy cost of a noise law.
+
+    Attributes:
+        shifts: the shifts that neighbors can cause, one of which is the worst in each notion of privacy; empty if the
+            mechanism is not known, which costs as much as randomized response.
     """
 
     kind: ClassVar[str] = "pure"
     epsilon: Decimal = Decimal(1)
+    shifts: Shifts = ()
 
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)
+        for each in (each for shift in self.shifts for each in shift):
+            if not (each.scale > 0 and each.scale.is_finite() and each.change > 0 and each.components > 0):
+                raise ValueError("scales, changes and numbers of components must be positive")
+
+    def at_most(self, epsilon: Decimal) -> PureDP:
+        """Return the guarantee with a stated epsilon, which must not be below its own.
+
+        Raises:
+            ValueError: the stated epsilon is below the one of the guarantee.
+        """
+        if self.epsilon > epsilon:
+            raise ValueError("a guarantee cannot cost less than its noise")
+        return PureDP(epsilon, self.shifts)
+
+    @property
+    def former(self) -> PureDP:
+        return PureDP(self.epsilon)
 
     @property
     def rho(self) -> Decimal:
-        """epsilon^2 / 2 (Bun and Steinke 2016, Proposition 3.3)."""
-        return _UP.divide(_UP.multiply(self.epsilon, self.epsilon), Decimal(2))
+        """epsilon^2 / 2 (Bun and Steinke 2016, Proposition 3.3), or the sum of this over the components of a shift."""
+        return min(self._worst(lambda each: _half_square(each.epsilon)), _half_square(self.epsilon))
+
+    @property
+    def mu(self) -> Decimal:
+        """The mu that epsilon implies, or the root of the sum of squares over the components of a shift."""
+        return root_up(min(self._worst(lambda each: _mu_squared(each.epsilon)), _mu_squared(self.epsilon)))
 
     def rdp(self, order: Decimal) -> Decimal:
-        """Return the Renyi divergence of randomized response, the worst case of pure DP."""
-        return round_up(pure_rdp(float(self.epsilon), float(order)))
+        """Return the Renyi divergence of randomized response, or the sum of divergences over the components."""
+        worst = self._worst(lambda each: _laplace_rdp(each.scale, each.change, order))
+        return min(worst, _pure_rdp(self.epsilon, order))
+
+    def _worst(self, cost: Callable[[NoisyShift], Decimal]) -> Decimal:
+        """Return the largest total cost of a shift, given the cost of one component; infinite without shifts."""
+        totals = [exact_sum(_EXACT.multiply(cost(each), Decimal(each.components)) for each in s) for s in self.shifts]
+        return max(totals, default=INFINITE)
+
+    def serialize(self) -> dict[str, Any]:
+        stored: dict[str, Any] = {"kind": self.kind, "epsilon": decimal_text(self.epsilon)}
+        shifts = [[[decimal_text(e.scale), str(e.change), str(e.components)] for e in shift] for shift in self.shifts]
+        return {**stored, "shifts": shifts} if shifts else stored
 
 
 @dataclass(frozen=True)
@@ -106,6 +173,11 @@ class BoundedRange(Guarantee):
     @property
     def rho(self) -> Decimal:
         return _UP.divide(_UP.multiply(self.epsilon, self.epsilon), Decimal(8 * self.parts))
+
+    @property
+    def mu(self) -> Decimal:
+        """The root of the sum of squares of the mus that the epsilons of the parts imply."""
+        return root_up(_UP.multiply(_mu_squared(_UP.divide(self.epsilon, Decimal(self.parts))), Decimal(self.parts)))
 
     def rdp(self, order: Decimal) -> Decimal:
         part_epsilon = float(_UP.divide(self.epsilon, Decimal(self.parts)))
@@ -219,6 +291,40 @@ def _value_at(points: Points, order: Decimal) -> Decimal:
 
 def _point_texts(points: Points) -> dict[str, str]:
     return {decimal_text(order): decimal_text(value) for order, value in points}
+
+
+def root_up(square: Decimal) -> Decimal:
+    """Return the square root of a decimal, rounded up to 40 digits; infinite if the decimal is."""
+    root = _UP.sqrt(square)  # to the nearest, whatever the context says
+    return root if not square.is_finite() or _EXACT.multiply(root, root) >= square else root.next_plus(_UP)
+
+
+def _half_square(value: Decimal) -> Decimal:
+    return _UP.divide(_UP.multiply(value, value), Decimal(2))
+
+
+@lru_cache(maxsize=4096)
+def _mu_squared(epsilon: Decimal) -> Decimal:
+    mu = round_up(gaussian_mu(float(epsilon)))
+    return _UP.multiply(mu, mu)
+
+
+@lru_cache(maxsize=4096)
+def _pure_rdp(epsilon: Decimal, order: Decimal) -> Decimal:
+    return round_up(pure_rdp(float(epsilon), float(order)))
+
+
+@lru_cache(maxsize=4096)
+def _laplace_rdp(scale: Decimal, change: int, order: Decimal) -> Decimal:
+    return round_up(laplace_rdp(float(change), float(order), float(scale)))
+
+
+def parse_shifts(stored: list[list[list[str]]]) -> Shifts:
+    """Return the shifts that ``PureDP.serialize`` stored."""
+    return tuple(
+        tuple(NoisyShift(parse_decimal(scale), int(change), int(components)) for scale, change, components in shift)
+        for shift in stored
+    )
 
 
 def parse_points(stored: Mapping[str, str]) -> Points:

@@ -76,7 +76,11 @@ class NoiseLaw(StepLaw, ABC):
 
     @abstractmethod
     def privacy(self, shifts: Sequence[Sequence[int]]) -> Guarantee:
-        """Return the privacy cost of this noise, given the changes of the statistic between neighbors as vectors."""
+        """Return the privacy cost of this noise, given the changes of the statistic between neighbors.
+
+        Args:
+            shifts: vectors, one of which has the largest cost in each notion of privacy; see ``Statistic.worst_shift``.
+        """
 
     @classmethod
     @abstractmethod

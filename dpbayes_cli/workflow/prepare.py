@@ -173,7 +173,8 @@ def prepare_as_asked_before(
         costs = [] if today else [each.guarantee for each in then if is_before(each.version, _TODAYS_PRIORS)]
         if costs:
             prepared = prepare(former, location, options, ledger)
-            if not options.fresh or prepared.charge.guarantee in costs:
+            guarantee = prepared.charge.guarantee
+            if not options.fresh or {guarantee, guarantee.former} & set(costs):
                 return replace(prepared, has_former_prior=True)
             prepared.data.close()  # at another cost, the ledger would charge a new draw
     return prepare(spec, location, options, ledger)

@@ -79,7 +79,8 @@ class PlannedRelease:
             plan = self.mechanism.plan(model, self.policy, self.spec.options, self.known_records)
         except DpbayesError:
             plan = None
-        if plan is None or compose([choice.guarantee, plan.guarantee]) != whole.guarantee:
+        paid = whole.final_step.guarantee
+        if plan is None or paid not in (plan.guarantee, plan.guarantee.former):
             statistic = self.mechanism.statistic(model, self.policy)
             steps = (*whole.steps[:-1], replace(whole.final_step, statistic=statistic))
             return replace(self, model=model, plan=replace(whole, steps=steps))
@@ -135,9 +136,11 @@ def price(spec: ReleaseSpec, n_records: int | None = None, model: Model | None =
         return PlannedRelease(spec, model, mechanism, policy, plan, n_records)
     last = law.grid.last
     lowest = {0} if law.lower is None else {0, last - 1}
-    for lower in lowest:  # price the narrowest bounds at both ends of the grid too, before any charge
-        narrow = spec.build_model((law.grid.value(lower), law.grid.value(lower + 1)))
-        if mechanism.plan(narrow, policy, options, known).guarantee != plan.guarantee:
+    narrowest = [spec.build_model((law.grid.value(lower), law.grid.value(lower + 1))) for lower in lowest]
+    prices = {mechanism.plan(narrow, policy, options, known).guarantee for narrow in narrowest}
+    if prices != {plan.guarantee}:  # price the narrowest bounds at both ends of the grid too, before any charge
+        plan = plan.at_price(plan.guarantee.former)
+        if {each.former for each in prices} != {plan.guarantee}:
             raise DpbayesError("the privacy cost of the statistics depends on the private bounds; nothing is released")
     (column,) = model.columns
     first = Step(law.statistic(column.role, policy), law, law.guarantee)

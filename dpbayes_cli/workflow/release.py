@@ -103,7 +103,7 @@ def release(prepared: PreparedRelease, ledger: Ledger, say: Say) -> PublishedRel
     sealed = reservation.payload
     replayed = sealed is not None
     if reservation.document is None:
-        _check_price(prepared, record)
+        prepared = _at_charged_price(prepared, record)
     if sealed is None:
         source = prepared.data.open_source()
         say(f"charged {price_text(record.guarantee)} to account {charge.account!r}")
@@ -137,15 +137,23 @@ def _after_the_charge(error: SourceError) -> SourceError:
     return SourceError(message, hint=f"{error.hint}; {again}" if error.hint else again)
 
 
-def _check_price(prepared: PreparedRelease, record: ReleaseRecord) -> None:
-    """Refuse to draw if the release now costs more or less than was charged, e.g. because records were added."""
-    if prepared.plan.guarantee != record.guarantee:
-        raise BudgetError(
-            f"release {record.release_id} is unfinished and was charged {price_text(record.guarantee)}, "
-            f"but now costs {price_text(prepared.plan.guarantee)}; nothing is drawn",
-            hint="the number of records may have changed: repeat the original command, or pay for a new draw with "
-            "--fresh or another --release-id",
-        )
+def _at_charged_price(prepared: PreparedRelease, record: ReleaseRecord) -> PreparedRelease:
+    """Return the release at the price that was charged, which an earlier version may have computed.
+
+    Raises:
+        BudgetError: the release now costs more or less than was charged, for example because records were added.
+    """
+    plan = prepared.plan
+    if plan.guarantee == record.guarantee:
+        return prepared
+    if plan.guarantee.former == record.guarantee:
+        return replace(prepared, plan=plan.at_price(record.guarantee))
+    raise BudgetError(
+        f"release {record.release_id} is unfinished and was charged {price_text(record.guarantee)}, "
+        f"but now costs {price_text(plan.guarantee)}; nothing is drawn",
+        hint="the number of records may have changed: repeat the original command, or pay for a new draw with "
+        "--fresh or another --release-id",
+    )
 
 
 def _draw(prepared: PreparedRelease, source: Source) -> bytes:

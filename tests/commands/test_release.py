@@ -18,6 +18,7 @@ from dpbayes_cli.workflow import release as release_module
 from tests.conftest import ROOT, Cli
 
 COIN = ["--model", "beta-bernoulli", "--eps", "1"]
+PURE = {"kind": "pure", "epsilon": 1.0, "delta": 0.0, "neighbors": "replace-one", "rho": 0.25}
 
 
 def snapshot(bundle: Path) -> dict[str, bytes]:
@@ -197,7 +198,7 @@ def test_account_must_be_named_if_no_file_name_can_name_one(dpbayes: Cli, coin: 
 def test_a_dry_run_prices_and_changes_nothing(dpbayes: Cli, coin: Path, ledger_path: Path, place: Path) -> None:
     coin.write_text("x\n1\n")
     priced = dpbayes("release", coin, *COIN, "--dry-run", "--json").json
-    assert priced["guarantee"] == {"kind": "pure", "epsilon": 1.0, "delta": 0.0, "neighbors": "replace-one"}
+    assert priced["guarantee"] == PURE
     assert [item["noise_scale"] for item in priced["statistics"]] == [2.0, 2.0]
     assert priced["remaining"] == {"epsilon": "2"}
     assert not ledger_path.exists()
@@ -259,7 +260,7 @@ def test_keys_of_a_release_in_json_are_stable(dpbayes: Cli, coin: Path) -> None:
     assert re.fullmatch("[0-9a-f]{16}", printed["release_id"])
     assert (printed["account"], printed["model"], printed["mechanism"]) == ("coin", "beta-bernoulli", "laplace")
     assert all(set(item) == {"name", "value", "noise_scale"} for item in printed["statistics"])
-    assert printed["guarantee"] == {"kind": "pure", "epsilon": 1.0, "delta": 0.0, "neighbors": "replace-one"}
+    assert printed["guarantee"] == PURE
     assert printed["remaining"] == {"epsilon": "2"}
     assert set(printed["posterior"]["theta"]) == {"mean", "sd", "q05", "q50", "q95"}
 

@@ -26,7 +26,7 @@ DIGESTS = {
     "logistic-regression": "7e19c5a1735544da",
     "linear-regression": "6ad52c6282a10f9b",
     "hmm": "c9ac936a6507f26d",
-    "estimation": "ea4975ff4776f5b0",
+    "estimation": "c75e58a14f457694",
     "adversarial-data": "726b6f526f982559",
     "renyi-curves": "d77bb4a4ad68ae03",
     "renyi-utility": "827d88a019c70964",

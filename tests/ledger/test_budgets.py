@@ -86,7 +86,6 @@ def test_both_components_of_an_approximate_budget_bind() -> None:
         (RenyiBudget(Decimal(2), ONE), ApproximateDP(Decimal("0.1"), MICRO)),
         (ConcentratedBudget(ONE), CURVE),
         (ConcentratedBudget(ONE), ApproximateDP(Decimal("0.1"), MICRO)),
-        (GaussianBudget(ONE), PureDP(Decimal("0.1"))),
         (GaussianBudget(ONE), ZeroConcentrated(MICRO)),
         (GaussianBudget(ONE), ApproximateDP(Decimal("0.1"), MICRO)),
         (UnionBudget.divide(ONE, MICRO, (Decimal(8), Decimal(16))), CURVE),

@@ -303,13 +303,13 @@ def table_statistic(
         TableCounts(tuple(network.names[j] for j in network.families[i]), network.shape(i)) for i in counted
     )
     parts = tuple(
-        Part(network.names[i], network.n_cells[i], per_table, per_table, weight)
+        Part(network.names[i], network.n_cells[i], per_table, per_table, weight, largest_change=1)
         for i, weight in zip(counted, weights, strict=True)
     )
     record, neighbor = (tuple(cell_of(c, min(code, len(c.levels) - 1)) for c in columns) for code in (0, 1))
     witness = Witness(record, None if add_remove else neighbor)
     total = per_table * len(parts)
-    return Statistic(names, expressions, total, witness, total, parts=parts)
+    return Statistic(names, expressions, total, witness, total, parts=parts, largest_change=1)
 
 
 def cell_of(column: Column | CutColumn, code: int) -> str:

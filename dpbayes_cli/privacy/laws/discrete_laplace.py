@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from dpbayes_cli.privacy.guarantee import Guarantee
-from dpbayes_cli.privacy.kinds import PureDP
+from dpbayes_cli.privacy.kinds import NoisyShift, PureDP
 from dpbayes_cli.privacy.lazy_numpy import np
 from dpbayes_cli.privacy.measurements import OpenDPNoise, opendp_measurement
 from dpbayes_cli.privacy.noise import Decay, round_up_fraction
@@ -74,5 +74,13 @@ class DiscreteLaplace(OpenDPNoise):
         """Zero, because log P(z) falls by exactly one nat per noise scale."""
         return 0.0
 
-    def privacy(self, shifts: Sequence[Sequence[int]]) -> Guarantee:
-        return PureDP(round_up_fraction(self.cost(max(sum(map(abs, shift)) for shift in shifts))))
+    def privacy(self, shifts: Sequence[Sequence[int]]) -> PureDP:
+        """Return the pure epsilon of the largest shift, with all shifts, from which other costs are computed.
+
+        Privacy: the noise of the components is independent, so that the costs of a shift are the sums of the costs of
+            its components.
+        Source: design notes, the privacy cost of a noise law.
+        """
+        epsilon = round_up_fraction(self.cost(max(sum(map(abs, shift)) for shift in shifts)))
+        scale, changes = Decimal(repr(self.scale)), [Counter(abs(z) for z in shift if z) for shift in shifts]
+        return PureDP(epsilon, tuple(tuple(NoisyShift(scale, *each) for each in sorted(c.items())) for c in changes))

@@ -11,8 +11,9 @@ from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from dpbayes_cli.privacy.composition import compose
+from dpbayes_cli.privacy.composition import Composition, compose
 from dpbayes_cli.privacy.guarantee import Guarantee
+from dpbayes_cli.privacy.kinds import PureDP, ZeroConcentrated
 from dpbayes_cli.privacy.lazy_numpy import np
 from dpbayes_cli.privacy.noise import NoiseLaw
 
@@ -95,10 +96,21 @@ class PartNoise(NoiseLaw):
         return np.concatenate(drawn, axis=-1)
 
     def privacy(self, shifts: Sequence[Sequence[int]]) -> Guarantee:
-        """Return the cost of the most expensive shift; a shift's cost is composed over the parts that it changes."""
-        return max((self._cost(shift) for shift in shifts), key=lambda cost: cost.rho)
+        """Return the cost of the largest shift, which is the sum of the costs of the parts that it changes.
 
-    def _cost(self, shift: Sequence[int]) -> Guarantee:
+        Raises:
+            ValueError: there are several shifts, and which of them costs most may depend on the notion of privacy.
+        """
+        costs = [self._cost(shift) for shift in shifts]
+        pure = [[part for part in cost.parts if isinstance(part, PureDP) and part.shifts] for cost in costs]
+        if [len(parts) for parts in pure] == [len(cost.parts) for cost in costs]:
+            merged = tuple(tuple(each for part in parts for each in part.shifts[0]) for parts in pure)
+            return PureDP(max(cost.epsilon for cost in costs), merged)
+        if len(costs) > 1 and any(part.kind != ZeroConcentrated.kind for cost in costs for part in cost.parts):
+            raise ValueError("it is not known which of several shifts costs most in every notion of privacy")
+        return max(costs, key=lambda cost: cost.rho)
+
+    def _cost(self, shift: Sequence[int]) -> Composition:
         parts = zip(self.laws, self._split(shift), strict=True)
         return compose([law.privacy([part]) for law, part in parts if any(part)])
 

@@ -1,0 +1,146 @@
+"""The costs of discrete Laplace noise in every notion of privacy: against mpmath, enumeration, another accountant."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+from functools import reduce
+
+import mpmath
+import numpy as np
+import pytest
+
+from dpbayes_cli.core.statistic import Statistic, Witness
+from dpbayes_cli.privacy.composition import compose, parse_guarantee
+from dpbayes_cli.privacy.conversions import gaussian_delta_above, gaussian_mu, laplace_rdp
+from dpbayes_cli.privacy.kinds import NoisyShift, PureDP
+from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
+from dpbayes_cli.privacy.laws.part_noise import PartNoise
+
+ORDERS = tuple(Decimal(order) for order in ("1.1", "2", "8", "64", "1024"))
+
+
+def series(shift: int, order: float, scale: float) -> mpmath.mpf:
+    """The logarithm of the sum over all integers, of which the tails are geometric."""
+    power, a = mpmath.mpf(order), 1 / mpmath.mpf(scale)
+    p = mpmath.exp(-a)
+    inner = mpmath.fsum(p ** ((1 - power) * shift + (2 * power - 1) * k) for k in range(1, shift))
+    tails = (p ** ((1 - power) * shift) + p ** (power * shift)) / (1 - p)
+    return mpmath.log((1 - p) / (1 + p) * (tails + inner)) / (power - 1)
+
+
+def closed(shift: int, order: float, scale: float) -> mpmath.mpf:
+    power, a = mpmath.mpf(order), 1 / mpmath.mpf(scale)
+    one, other = mpmath.sinh(power * a), mpmath.sinh((power - 1) * a)
+    total = one * mpmath.exp((power - 1) * shift * a) + other * mpmath.exp(-power * shift * a)
+    return mpmath.log(total / (one + other)) / (power - 1)
+
+
+def test_the_divergence_is_that_of_exact_arithmetic_and_its_decimal_is_never_below() -> None:
+    """2,000 points over all orders, nine decades of scales and shifts up to a thousand scales."""
+    rng = np.random.default_rng(1)
+    with mpmath.workdps(60):
+        for i in range(2000):
+            order, scale = 1.0 + 10.0 ** rng.uniform(-1, 3.01), 10.0 ** rng.uniform(-2, 7)
+            shift = max(1, min(int(10.0 ** rng.uniform(0, 8)), int(700.0 * scale)))
+            true = closed(shift, order, scale)
+            if i < 200 and shift <= 100:
+                assert abs(series(shift, order, scale) / true - 1) < 1e-25
+            assert abs(laplace_rdp(shift, order, scale) / true - 1) < 1e-12
+            if order <= 1024.0 and shift / scale < 500.0:
+                one = PureDP(Decimal(1000), ((NoisyShift(Decimal(repr(scale)), shift, 1),),))
+                assert mpmath.mpf(str(one.rdp(Decimal(repr(order))))) >= true
+
+
+def test_values_of_the_design_notes() -> None:
+    assert laplace_rdp(1, 2.0, 10.0) == pytest.approx(0.00995858439, rel=1e-8)
+    assert laplace_rdp(1, 8.0, 30.0) == pytest.approx(0.00439870302, rel=1e-8)
+    assert laplace_rdp(2, 32.0, 3.5) == pytest.approx(0.55334922964, rel=1e-10)
+    adult = PureDP(Decimal(1), ((NoisyShift(Decimal(30), 1, 30),),))
+    assert float(adult.rho) == pytest.approx(1 / 60, rel=1e-12)
+    assert float(adult.rdp(Decimal(8))) == pytest.approx(0.13196, rel=1e-4)
+    assert float(adult.former.rdp(Decimal(8))) == pytest.approx(0.95525, rel=1e-4)
+
+
+def test_the_divergence_is_convex_in_the_shift() -> None:
+    """So as many components as possible change by as much as possible in the worst shift."""
+    for order in (1.1, 2.0, 30.0):
+        for scale in (0.3, 2.0, 50.0):
+            curve = np.array([laplace_rdp(s, order, scale) if s else 0.0 for s in range(200)])
+            assert (np.diff(curve, 2) >= -1e-12 * curve[2:]).all()
+
+
+@pytest.mark.parametrize(
+    ("l1", "largest", "size", "worst"),
+    [(4, 1, 6, (1, 1, 1, 1, 0, 0)), (9, 4, 6, (4, 4, 1, 0, 0, 0)), (3, 0, 2, (3, 0)), (4, 4, 2, (4, 0))],
+)
+def test_the_worst_shift_has_as_few_components_as_possible(l1: int, largest: int, size: int, worst: object) -> None:
+    names = tuple(map(str, range(size)))
+    assert Statistic(names, (), l1, Witness(None, None), 1, largest_change=largest).worst_shift == worst
+
+
+def loss_of(shift: NoisyShift) -> dict[int, float]:
+    """The law of the privacy loss of one component, in units of one scale: a loss of k / scale has probability [k]."""
+    law, reach = DiscreteLaplace(float(shift.scale)), math.ceil(40 * float(shift.scale)) + shift.change
+    z = np.arange(-reach, reach + 1)
+    losses = np.abs(z - shift.change) - np.abs(z)
+    return {int(k): float(np.exp(law.log_pmf(z[losses == k])).sum()) for k in np.unique(losses)}
+
+
+def convolved(one: dict[int, float], other: dict[int, float]) -> dict[int, float]:
+    result: dict[int, float] = {}
+    for k, p in one.items():
+        for m, q in other.items():
+            result[k + m] = result.get(k + m, 0.0) + p * q
+    return result
+
+
+@pytest.mark.parametrize(
+    "shift", [((2.0, 1, 1),), ((2.0, 1, 2),), ((5.0, 3, 1),), ((6.0, 1, 6),), ((3.0, 2, 2), (3.0, 1, 3))]
+)
+def test_every_notion_covers_the_exact_trade_off(shift: tuple[tuple[float, int, int], ...]) -> None:
+    """The exact delta at each epsilon, by enumeration of the privacy loss, is below the one of each notion."""
+    shifts = tuple(NoisyShift(Decimal(repr(scale)), change, count) for scale, change, count in shift)
+    epsilon = sum(each.components * each.change / float(each.scale) for each in shifts)
+    price = PureDP(Decimal(repr(epsilon)), (shifts,))
+    assert parse_guarantee(price.serialize()) == price
+    assert compose([price]).former == compose([PureDP(price.epsilon)])
+    loss = reduce(convolved, [loss_of(each) for each in shifts for _ in range(each.components)])
+    scale = float(shifts[0].scale)
+    for share in range(12):
+        at = share / 12 * epsilon
+        exact = sum(p * -math.expm1(at - k / scale) for k, p in loss.items() if k / scale > at)
+        assert exact <= gaussian_delta_above(float(price.mu), at)
+        assert exact <= float(price.delta_at(Decimal(repr(at)))) * (1.0 + 1e-9)
+    for order in ORDERS:
+        terms = [math.log(p) + (float(order) - 1.0) * k / scale for k, p in loss.items()]
+        divergence = float(np.logaddexp.reduce(terms)) / (float(order) - 1.0)
+        assert divergence == pytest.approx(float(price.rdp(order)), rel=1e-9)
+        assert divergence <= float(order * price.rho) * (1.0 + 1e-9)
+
+
+def test_another_accountant_never_needs_more() -> None:
+    """dp_accounting rounds privacy losses up to a grid of 1e-4, and has the continuous law with the same ratio."""
+    from dp_accounting.pld import common, privacy_loss_distribution
+
+    for epsilon, count, releases in ((0.1, 1, 50), (1.0, 2, 20), (0.3, 30, 100)):
+        scale = count / epsilon
+        price = PureDP(Decimal(repr(epsilon)), ((NoisyShift(Decimal(repr(scale)), 1, count),),))
+        one = privacy_loss_distribution.from_laplace_mechanism(scale, value_discretization_interval=1e-4)
+        pessimistic = one.self_compose(count * releases).get_epsilon_for_delta(1e-6)
+        ours = float(compose([price] * releases).epsilon_at(Decimal("1e-6")))
+        assert common.DifferentialPrivacyParameters(pessimistic, 1e-6).epsilon <= ours + 1e-4 * count * releases
+
+
+def test_pure_guarantees_count_in_gaussian_accounts() -> None:
+    for epsilon in (1e-6, 0.1, 1.0, 5.0, 30.0):
+        mu = mpmath.mpf(gaussian_mu(epsilon))
+        assert float(mpmath.ncdf(-mu / 2) * (1 + mpmath.exp(epsilon))) == pytest.approx(1.0, rel=1e-12)
+
+
+def test_parts_add_up_their_own_scales() -> None:
+    parts = PartNoise((DiscreteLaplace(2.0), DiscreteLaplace(8.0)), (1, 2))
+    price = parts.privacy([(1, 2, 2)])
+    assert isinstance(price, PureDP)
+    assert price.shifts == ((NoisyShift(Decimal("2.0"), 1, 1), NoisyShift(Decimal("8.0"), 2, 2)),)
+    assert float(price.rho) == pytest.approx(0.125 + 2 * 0.25**2 / 2)
