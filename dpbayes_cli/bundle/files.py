@@ -1,4 +1,4 @@
-"""Compute a bundle's CSV files and the analysis of a draw, from public values alone."""
+"""The files of a bundle: their names, and the content of the CSV files, computed from public values alone."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def payload_of(document: ReleaseDocument | SealedDraw) -> Payload:
 
 
 def bounds_of(document: ReleaseDocument | SealedDraw) -> tuple[float, float] | None:
-    """Return the bounds that were found privately; None if the request states them."""
+    """Return the lower and the upper bound that were found privately; None if the request states the bounds."""
     bounds = document.bounds
     return None if isinstance(bounds, msgspec.UnsetType) else (bounds.lower, bounds.upper)
 

@@ -1,9 +1,8 @@
-"""A release as an entry for OpenDP's Differential Privacy Deployments Registry.
+"""Describe a release as an entry for OpenDP's Differential Privacy Deployments Registry.
 
 The fields are those of ``schemas/deployments-schema.yaml`` in the repository opendp/deployments-registry-data, as of
-2026: ``url_slug`` and ``deployment`` with ``basic``, ``dp_variant``, ``privacy_loss``, ``deployment_model``,
-``implementation`` and ``administrative``. Fields that only the custodian knows are null, because a made-up text would
-look like the custodian's own; the registry accepts an entry once they are filled in.
+2026. Fields that only the custodian can fill in are null, because readers would take a made-up text for the
+custodian's own; the registry accepts an entry once they are filled in.
 """
 
 from __future__ import annotations
@@ -69,6 +68,7 @@ def registry_entry(document: ReleaseDocument) -> dict[str, Any]:
     mechanism = mechanism_type(document.mechanism)
     guarantee = document.guarantee
     summary = model_type(document.model).summary
+    software = ", ".join(f"{name} {version}" for name, version in document.software.items())
     return {
         "url_slug": f"dpbayes-{document.release_id}",
         "deployment": {
@@ -110,9 +110,7 @@ def registry_entry(document: ReleaseDocument) -> dict[str, Any]:
                 "preprocessing_and_hyperparameter_tuning": "None, except by the mechanism itself: the custodian "
                 "states that domain, bounds, prior and options were chosen without looking at the records.",
                 "mechanisms": f"{document.mechanism}: {mechanism.info.releases} {mechanism.info.corrections} "
-                + "Computed with "
-                + ", ".join(f"{name} {version}" for name, version in document.software.items())
-                + ".",
+                f"Computed with {software}.",
                 "composition": "The stated guarantee covers the whole release. The ledger adds up the costs of all "
                 f"releases of the account; this release is entry {document.ledger.sequence}, with the hash "
                 f"{document.ledger.hash}.",
@@ -162,7 +160,7 @@ def _utility(document: ReleaseDocument) -> str | None:
         f"{name}: mean {p.mean:.6g}" + ("" if p.sd is None else f", sd {p.sd:.3g}")
         for name, p in list(document.posterior.items())[:12]
     ]
-    bounds = f" Bounds: {bounds_text(document)}." if bounds_text(document) else ""
+    bounds = f" Bounds: {text}." if (text := bounds_text(document)) else ""
     return f"Posterior: {'; '.join(summaries)}.{bounds}" if summaries else None
 
 

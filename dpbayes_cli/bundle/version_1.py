@@ -35,14 +35,14 @@ def _names(mechanism: str, parameters: Mapping[str, Any]) -> Mapping[str, str]:
 
 
 def _renamed(parameters: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-    """Rename parameters, also within their parts; the keys of ``tables`` are variables and keep their names."""
-    found = {names.get(key, key): value for key, value in parameters.items()}
+    """Rename parameters, also within nested parts; the keys of ``tables`` are names of variables and do not change."""
+    renamed = {names.get(key, key): value for key, value in parameters.items()}
     for part in ("certificate", "corollary_8"):
-        if isinstance(values := found.get(part), dict):
-            found[part] = {names.get(key, key): value for key, value in values.items()}
-    if isinstance(tables := found.get("tables"), dict):
-        found["tables"] = {
+        if isinstance(values := renamed.get(part), dict):
+            renamed[part] = {names.get(key, key): value for key, value in values.items()}
+    if isinstance(tables := renamed.get("tables"), dict):
+        renamed["tables"] = {
             name: {names.get(key, key): value for key, value in values.items()} if isinstance(values, dict) else values
             for name, values in tables.items()
         }
-    return found
+    return renamed
