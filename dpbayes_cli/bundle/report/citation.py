@@ -25,7 +25,7 @@ class Paper:
 
     Attributes:
         kind: ``inproceedings`` or ``article``.
-        authors: given and family names, with "and" between authors.
+        authors: given and family names; "and" separates the authors.
         venue: the proceedings or the journal.
     """
 

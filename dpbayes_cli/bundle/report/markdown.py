@@ -86,7 +86,7 @@ def _request(document: ReleaseDocument) -> str:
         f"- Data set (account): `{document.account}`",
         f"- Model: `{document.model}`; mechanism: `{document.mechanism}`",
         *([f"- Bounds: {bounds}"] if bounds else []),
-        "- Prior: " + _escape(prior_text(document), "\\`|*_<>[]"),
+        "- Prior: " + _escape(prior_text(document), _MARKS),
         f"- One record: one {document.record_unit}; number of records: {records_text(document)}",
         *([f"- Valid records: {valid}"] if (valid := records_valid_text(document)) else []),
         f"- Data read: {document.created}",
@@ -111,5 +111,4 @@ def _list(items: Sequence[str]) -> str:
 
 
 def _escape(text: str, marks: str) -> str:
-    """Return a text with a backslash before each of the marks, because names of columns and values may hold them."""
     return text.translate({ord(mark): f"\\{mark}" for mark in marks})

@@ -1,4 +1,4 @@
-"""Sentences of the page, of the Markdown report and of the registry entry; code stands between backticks."""
+"""The sentences of the page, the Markdown report and the registry entry; text between backticks is code."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def guarantee_text(guarantee: ReleasedGuarantee) -> str:
 
 
 def guarantee_meaning(document: ReleaseDocument) -> str:
-    """Return what a guarantee means, in sentences."""
+    """Return what the guarantee of a release means for a reader of its bundle, in sentences."""
     guarantee = document.guarantee
     one = "the content of one record", "the presence of one record"
     if has_units(document):
@@ -68,9 +68,8 @@ def odds_text(guarantee: ReleasedGuarantee) -> str:
     }[guarantee.neighbors]
     return (
         f"For example, suppose a reader knows every record except one record of one person, and {undecided}. After "
-        f"seeing this "
-        f"bundle, the reader can be at most {sure:g} % sure of either possibility. Further releases from the same "
-        "account may increase this certainty."
+        f"seeing this bundle, the reader can be at most {sure:g} % sure of either possibility. Further releases from "
+        "the same account may increase this certainty."
     )
 
 
@@ -163,8 +162,7 @@ def released_text(document: ReleaseDocument) -> str:
     )
     return (
         f"{before}The statistics are integers, each with independent {noise} noise. A released value may be negative "
-        "or larger than any exact value can be: it is published unchanged, because clamping it would bias the "
-        "posterior."
+        "or larger than any exact value can be; it is not clamped, because clamping would bias the posterior."
     )
 
 
@@ -200,7 +198,7 @@ def computed_text(document: ReleaseDocument) -> str:
 def width_text(document: ReleaseDocument) -> str:
     """Return what the two parts of the posterior's width mean, in sentences."""
     if document.inference.method == "naive":
-        return "The naive method treats the released values as exact, so that it attributes no width to privacy."
+        return "The naive method treats the released values as exact, so it attributes no width to privacy."
     return (
         "Each posterior variance is a sum of two parts: sd^2 = (sd from the data)^2 + (sd from privacy)^2. The first "
         "part would remain if the exact statistics were known, and the second part comes from the noise that was added "
