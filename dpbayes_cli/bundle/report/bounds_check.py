@@ -70,8 +70,8 @@ def intervals_outside_bounds(model: Model, posterior: Mapping[str, ParameterSumm
         of_column, near = f" of {name}" if model.column_names else "", _NEAR_SHARE * (bounds.upper - bounds.lower)
         if not all(bounds.lower <= end[name] <= bounds.upper for end in (low, high)):
             warnings.append(
-                f"the 90 % interval of the mean{of_column} leaves the public bounds, {_range(bounds)}: the noise is too "
-                "large, or the prior or the bounds do not fit the numbers"
+                f"the 90 % interval of the mean{of_column} leaves the public bounds, {_range(bounds)}: the noise is "
+                "too large, or the prior or the bounds do not fit the numbers"
             )
         elif low[name] > bounds.upper - near or (bounds.lower != 0.0 and high[name] < bounds.lower + near):
             warnings.append(

@@ -43,7 +43,11 @@ def warnings_before(document: ReleaseDocument) -> list[str]:
 
 
 def result_sentence(document: ReleaseDocument, intervals: Intervals | None = None) -> str:
-    """Return a sentence with the estimates, their intervals and the guarantee; for ``intervals`` see ``result_lines``."""
+    """Return a sentence with the estimates, their intervals and the guarantee.
+
+    Args:
+        intervals: the intervals to show; by default those in the document.
+    """
     shown = intervals or stored_intervals(document)
     findings = _findings(document)
     *others, last = (_clause(fact, document, shown) for fact in findings.facts)
@@ -89,7 +93,7 @@ def _estimate(summary: ParameterSummary) -> float:
 
 
 def _clause(fact: Fact, document: ReleaseDocument, shown: Intervals) -> str:
-    """Return the part of the sentence that states one result: its estimate, and its interval or draws in parentheses."""
+    """Return the part of the sentence on one result: its estimate, and its interval or its draws in parentheses."""
     name = list(document.posterior)[fact.parameter]
     few = [draw[fact.parameter] for draw in document.draws] if 1 < len(document.draws) < _MIN_DRAWS else []
     ends = sorted(map(fact.convert, [min(few), max(few)] if few else shown.ends.get(name, ())))

@@ -95,4 +95,7 @@ def _remedy(document: ReleaseDocument) -> str:
     stated = ", ".join(
         f"--{key}" for section in ("domain", "source") for key in document.spec.get(section, {}) if key in _FLAGS
     )
-    return f"{expected}`dpbayes check FILE` shows all other cells that are not empty; these flags set what is valid: {stated}."
+    return (
+        f"{expected}`dpbayes check FILE` shows all other cells that are not empty; these flags set what is valid: "
+        f"{stated}."
+    )
