@@ -26,7 +26,11 @@ def components(amounts: Mapping[str, str]) -> str:
 
 
 def print_account(change: tuple[Account, bool], ledger: Ledger, *, as_json: bool) -> None:
-    """Print an account after a change; the flag in ``change`` is False if an earlier run made the same change."""
+    """Print an account after a change.
+
+    Args:
+        change: the account, and whether this run changed it; False if an earlier run has made the same change.
+    """
     from dpbayes_cli.ledger.charging import unit_text
 
     account, changed = change
@@ -42,7 +46,7 @@ def print_account(change: tuple[Account, bool], ledger: Ledger, *, as_json: bool
 
 
 def remaining_text(document: Mapping[str, Any]) -> str:
-    """Return what an account can still pay, given its JSON object; or that it is closed."""
+    """Return what remains of an account, or when it was closed; ``document`` is the account as a JSON object."""
     return f"closed on {document['closed']}" if document["closed"] else f"remaining {components(document['remaining'])}"
 
 

@@ -1,4 +1,4 @@
-"""``dpbayes infer``: analyze a bundle again; post-processing, without data, ledger or cost."""
+"""``dpbayes infer``: compute the posterior of a bundle again; this is post-processing and costs nothing."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from dpbayes_cli.spec.request_flags import AFTERWARDS
 @request_options(*AFTERWARDS)
 @click.option("--seed", type=click.IntRange(min=0), metavar="S", help="Seed of the samples [derived from the bundle].")
 @click.option(
-    "--more", count=True, help="Continue Markov chains that are too short, to 8 times their limit; repeatable."
+    "--more", count=True, help="Continue chains that are too short, up to 8 times their limit. May be repeated."
 )
 @click.option(
     "--out",
     type=PATH,
     metavar="DIR",
-    help="Write posterior.json, the samples and the states of a hidden Markov model here.",
+    help="New directory for posterior.json, the samples and the states of a hidden Markov model.",
 )
 @interval_option
 @output_options

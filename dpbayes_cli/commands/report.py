@@ -1,4 +1,4 @@
-"""``dpbayes report``: write a bundle as a page, as figures or as a registry entry; free, without data."""
+"""``dpbayes report``: write a bundle as a page, as text, as figures or as a registry entry, without data or cost."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ _BY_SUFFIX = {".html": "html", ".htm": "html", ".yaml": "registry", ".yml": "reg
     "--records",
     type=click.IntRange(1, 10**6),
     metavar="N",
-    help="Number of records with which to simulate the posterior without privacy [as the bundle states].",
+    help="Number of records per simulated data set, for the width without privacy [as the bundle states].",
 )
 @click.option(
     "--state",
     "statements",
     multiple=True,
     metavar="FIELD=TEXT",
-    help="With registry: text of a field that the bundle does not state, as in basic.name=TEXT. May be repeated.",
+    help="With registry: fill in a field that the bundle does not state, as in basic.name=TEXT. May be repeated.",
 )
 @interval_option
-@click.option("--no-ledger", is_flag=True, help="Leave the account that paid out of the page.")
+@click.option("--no-ledger", is_flag=True, help="Do not show the account on the page.")
 @ledger_options
 def command(
     bundle: Path,
@@ -124,7 +124,7 @@ def command(
 
 
 def _budget(document: ReleaseDocument, place: str | None) -> BudgetChange | str:
-    """Return the budget before and after the release, or a sentence that says why the budget is not known.
+    """Return the account before and after the release, or a sentence that says why it is unknown.
 
     Raises:
         LedgerError: the ledger that the command names cannot be read or trusted.
@@ -146,7 +146,7 @@ def _budget(document: ReleaseDocument, place: str | None) -> BudgetChange | str:
 
 
 def _parse_statements(statements: tuple[str, ...]) -> dict[str, str]:
-    """Return the statements of the custodian, by field."""
+    """Return the custodian's texts by field."""
     texts: dict[str, str] = {}
     for statement in statements:
         field, equals, text = statement.partition("=")
