@@ -79,8 +79,8 @@ def restore(file: Path, reason: str, ledger_place: str | None, as_json: bool) ->
     emit_result(document, *lines, as_json=as_json)
     if not done.complete:
         say(
-            "some entries after the backup could not be read: every account counts as spent in full until you state its "
-            "total with dpbayes budget amend ACCOUNT --epsilon TOTAL --reason TEXT; an account that was closed after "
+            "some entries after the backup could not be read: every account counts as spent in full until its total is "
+            "stated with dpbayes budget amend ACCOUNT --epsilon TOTAL --reason TEXT; an account that was closed after "
             "the backup may be open again: close it with dpbayes budget close ACCOUNT --reason TEXT"
         )
 

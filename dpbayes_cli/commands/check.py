@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _NOT_PRIVATE = "NOT PRIVATE: this shows the data; keep it to yourself; nothing is charged"
 _LONG = 60
-"""Longer texts (in characters) are cut."""
+"""Texts with more characters are cut."""
 _SHOWN = 3
 
 

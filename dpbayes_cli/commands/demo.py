@@ -10,7 +10,7 @@ _STORY = (
     ("Look at the file (not private: for the custodian only)", "check relapse.csv --model beta-bernoulli"),
     ("See how precise a release would be; no data are read", "plan --model beta-bernoulli --eps 1 --records 1000"),
     ("Release", "release relapse.csv --model beta-bernoulli --eps 1 --out relapse-2026"),
-    ("Repeat the request: the same result is shown again, at no cost", "release relapse.csv --model beta-bernoulli --eps 1"
+    ("Repeat the request: the same result, at no cost", "release relapse.csv --model beta-bernoulli --eps 1"
      " --out relapse-2026"),
     ("Use another prior, at no cost", "infer relapse-2026 --prior alpha=2,beta=5 --seed 1"),
     ("See the remaining budget", "budget show relapse"),

@@ -41,7 +41,7 @@ def output_options(function: Command) -> Command:
     kept: dict[str, Any] = {"expose_value": False, "callback": set_verbosity}
     quiet = click.option("-q", "--quiet", is_flag=True, help="Print only the result and errors.", **kept)
     verbose = click.option(
-        "-v", "--verbose", count=True, help="Print more; with -vv, errors also show where they arose.", **kept
+        "-v", "--verbose", count=True, help="Print more; -vv: errors also show where they arose.", **kept
     )
     as_json = click.option(
         "--json", "as_json", is_flag=True, callback=note_json, help="Print the result as one JSON document."

@@ -122,7 +122,8 @@ def command(
         if has_terminal() and prepared.data.can_be_checked and not ledger.has_paid(prepared.charge):
             file = shlex.quote(str(location.paths[0]))
             say(
-                f"the account has not paid for these data before; to look at them before the charge: dpbayes check {file}"
+                "the account has not paid for these data before; to look at them before the charge: "
+                f"dpbayes check {file}"
             )
         with reading_shown():
             outcome = release(prepared, ledger, say)
@@ -220,8 +221,8 @@ def _print(outcome: PublishedRelease, interval: float, *, as_json: bool) -> None
     if outcome.is_stale:
         drawn = f"release {outcome.document.release_id} was drawn on {outcome.document.created}"
         print_message(
-            f"WARNING: the data changed after {drawn}: this is the earlier result; --fresh or --release-id NAME gives a "
-            "new draw, which is charged"
+            f"WARNING: the data changed after {drawn}: this is the earlier result; --fresh or --release-id NAME makes "
+            "a new draw, which is charged"
         )
     if as_json:
         emit_json(_document(outcome))

@@ -11,7 +11,7 @@ from dpbayes_cli.commands.options import PATH
 from dpbayes_cli.commands.output import emit_document, emit_json, emit_result, output_options, say
 
 _NOMINAL_RECORDS = 1000
-"""The number of records that ``check`` assumes if a request states none; the outcome of the check is the same for any."""
+"""The number of records that ``check`` assumes if a request states none; no result of the check depends on it."""
 
 
 @click.group("spec")
