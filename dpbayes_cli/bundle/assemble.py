@@ -122,7 +122,7 @@ def assemble(
         ),
         valid_records=None if valid is None else ValidRecords(mean=valid.mean, q05=valid.q05, q95=valid.q95),
         tables=analysis.counted or UNSET,
-        states=UNSET if analysis.states is None else rounded_states(analysis.states),
+        states=rounded_states(analysis.states) or UNSET,
         assumptions=assumptions(
             spec, model.columns, plan, draw.record_unit, has_private_bounds=isinstance(draw.bounds, ReleasedBounds)
         ),

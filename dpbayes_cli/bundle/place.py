@@ -10,8 +10,6 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
 
-from msgspec import UnsetType
-
 from dpbayes_cli.base.atomic_file import sync
 from dpbayes_cli.base.errors import OutputError, VerificationError
 from dpbayes_cli.bundle.analysis import Analysis
@@ -30,7 +28,6 @@ from dpbayes_cli.bundle.read import MAX_TEXT_BYTES, file_digest
 from dpbayes_cli.bundle.report.markdown import report_markdown
 from dpbayes_cli.bundle.samples import max_samples_bytes, sample_labels, write_samples
 from dpbayes_cli.bundle.write import check_target, new_directory, scratch_directory, write_new
-from dpbayes_cli.core.model_sections import StatesOverTime, section_of
 
 
 def check_place(target: Path, *, sealed: bool) -> None:
@@ -96,12 +93,10 @@ def render(document: ReleaseDocument, analysis: Analysis, directory: Path) -> di
     form = document.inference.samples_format
     labels = sample_labels(document, document.inference)
     write_samples(directory / document.inference.samples_file, analysis, form, labels)
-    tables = tables_csv(document, analysis)
-    if tables is not None:
+    if (tables := tables_csv(document, analysis)) is not None:
         write_new(directory / TABLES, tables)
-    over_time = section_of(analysis.model.sections(), StatesOverTime)
-    if over_time is not None and not isinstance(document.states, UnsetType):
-        write_new(directory / STATES, states_csv(over_time, document.states))
+    if (states := states_csv(analysis.model, document.states or None)) is not None:
+        write_new(directory / STATES, states)
     write_new(directory / REPORT, report_markdown(document))
     digests: dict[str, str] = {}
     for path in sorted(directory.iterdir()):

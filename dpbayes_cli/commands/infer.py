@@ -47,7 +47,7 @@ def command(
 
     from dpbayes_cli.bundle.assemble import inference_report, summary
     from dpbayes_cli.bundle.document import Width
-    from dpbayes_cli.bundle.files import STATES, inferred_states_csv
+    from dpbayes_cli.bundle.files import STATES, rounded_states, states_csv
     from dpbayes_cli.bundle.read import read_bundle
     from dpbayes_cli.bundle.report.intervals import sampled_intervals
     from dpbayes_cli.bundle.samples import check_format, sample_labels, write_samples
@@ -87,7 +87,7 @@ def command(
             write_new(directory / "posterior.json", (json.dumps(result, indent=2) + "\n").encode("utf-8"))
             labels = sample_labels(document, report)
             write_samples(directory / report.samples_file, analysis, spec.inference.format, labels)
-            states = inferred_states_csv(analysis)
+            states = states_csv(analysis.model, rounded_states(analysis.states))
             if states is not None:
                 write_new(directory / STATES, states)
         say(f"wrote {report.samples} samples to {out}")

@@ -113,8 +113,8 @@ def command(
     with prepare_as_asked_before(stated, spec, location, options, ledger) as prepared:
         detail(f"ledger: {ledger.location}")
         if stated.get("prior") and (warning := prior_outside_bounds(prepared.model, prepared.policy)):
-            print_message(_in_lines(f"warning: {warning}"))  # also with -q
-        say(_in_lines(f"assumed: {'; '.join(assumed_values(prepared, stated))}"))
+            print_message(f"warning: {warning}")  # also with -q
+        say(f"assumed: {'; '.join(assumed_values(prepared, stated))}")
         if dry_run:
             _show_cost(prepared, ledger, as_json=as_json)
             return
@@ -147,13 +147,6 @@ def _read_request(
         named = (spec.data,) if isinstance(spec.data, str) else spec.data or ()
         data = tuple(name if name == "-" or is_remote(name) else str(base / name) for name in named)
     return spec, locate_data(spec.source, *data)
-
-
-def _in_lines(text: str) -> str:
-    """Return a text in lines of at most 80 characters."""
-    import textwrap
-
-    return textwrap.fill(text, 80, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
 
 
 def _show_cost(prepared: PreparedRelease, ledger: Ledger, *, as_json: bool) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from dpbayes_cli.base.numeric import float_text
-from dpbayes_cli.bundle.document import ParameterSummary, ReleaseDocument
+from dpbayes_cli.bundle.document import ReleaseDocument
 from dpbayes_cli.bundle.stated_request import model_of
 from dpbayes_cli.core.columns import NumericColumn, RecordPolicy
 from dpbayes_cli.core.model import Model, NoisyStatistics
@@ -46,17 +46,13 @@ def prior_outside_bounds(model: Model, policy: RecordPolicy) -> str:
 
 
 def left_bounds(document: ReleaseDocument) -> list[str]:
-    """Return the warnings of ``intervals_outside_bounds`` for a release."""
-    return intervals_outside_bounds(model_of(document), document.posterior)
-
-
-def intervals_outside_bounds(model: Model, posterior: Mapping[str, ParameterSummary]) -> list[str]:
     """Return a warning for each column whose mean has a 90 % interval that leaves the public bounds or is near one.
 
     For a regression, the result is empty, because the mean of its target depends on several parameters at once.
     """
-    columns, summaries = _columns(model), list(posterior.values())
-    if model.column_names and not all(f"mean[{name}]" in posterior for name in columns):
+    model = model_of(document)
+    columns, summaries = _columns(model), list(document.posterior.values())
+    if model.column_names and not all(f"mean[{name}]" in document.posterior for name in columns):
         return []
     ends: list[Sequence[float]] = [
         [end for end in (getattr(summary, name) for summary in summaries) if end is not None] for name in ("q05", "q95")

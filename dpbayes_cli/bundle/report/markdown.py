@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from dpbayes_cli.bundle.document import ReleaseDocument
 from dpbayes_cli.bundle.report.intervals import Intervals
@@ -48,7 +47,6 @@ def report_markdown(document: ReleaseDocument, intervals: Intervals | None = Non
     """
     guarantee = document.guarantee
     headline = f"**{guarantee_text(guarantee)}** ({guarantee.kind}, {guarantee.neighbors} neighbors)."
-    renyi = replace(renyi_table(document), columns=["order", "upper bound on the Renyi divergence"])
     about_posterior = computed_text(document), tables_text(document), states_text(document)
     parts = [
         f"# {_escape(document.heading, _MARKS)}",
@@ -60,7 +58,7 @@ def report_markdown(document: ReleaseDocument, intervals: Intervals | None = Non
         "## The guarantee",
         headline,
         guarantee_meaning(document),
-        _table(renyi),
+        _table(renyi_table(document)),
         "## The request",
         _request(document),
         "## What was released",

@@ -128,7 +128,7 @@ def renyi_table(document: ReleaseDocument) -> ReportTable:
     curve = document.guarantee.rdp or []
     return cut_table(
         "Renyi divergence by order",
-        ["order", "upper bound"],
+        ["order", "upper bound on the Renyi divergence"],
         curve,
         lambda point: [f"{point[0]:g}", f"{point[1]:.6g}"],
     )
