@@ -37,7 +37,7 @@ def _names(mechanism: str, parameters: Mapping[str, Any]) -> Mapping[str, str]:
 
 
 def _renamed(parameters: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-    """Rename parameters, also within their parts and tables; the keys of ``tables`` are variables and keep their names."""
+    """Rename parameters, also within parts and tables; the keys of ``tables`` are variables and keep their names."""
 
     def rename(part: Any) -> Any:
         return {names.get(key, key): value for key, value in part.items()} if isinstance(part, Mapping) else part
