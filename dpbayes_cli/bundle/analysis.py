@@ -37,7 +37,7 @@ class Analysis:
         chains: the samples of each Markov chain, shape (n_chains, n_samples_per_chain, n_parameters); None if the
             samples are independent.
         counts: for a network, the count of each cell of its tables, shape (n_parameters,); None for other models.
-        counted: for a network, how ``counts`` were computed from the noisy counts; empty for other models.
+        how_counted: for a network, how ``counts`` were computed from the noisy counts; empty for other models.
         states: for hidden Markov models, the probability of each state, shape (n_sequences, n_steps, n_states); None
             for other models.
         valid_records: the posterior of the number of valid records; None if what was released does not count them.
@@ -52,7 +52,7 @@ class Analysis:
     estimates: bool = False
     chains: Floats | None = None
     counts: Floats | None = None
-    counted: str = ""
+    how_counted: str = ""
     states: Floats | None = None
     valid_records: CountSummary | None = None
 
@@ -100,7 +100,7 @@ def analyze(
     posterior = infer(observation, method, samples, np.random.default_rng(seed), Effort(more=more, **options))
     components = list(model.components)
     marginals = tuple(posterior.marginals[k] for k in components)
-    counts, counted = _counts(observation)
+    counts, how_counted = _counts(observation)
     return Analysis(
         model,
         marginals,
@@ -109,7 +109,7 @@ def analyze(
         posterior,
         chains=None if posterior.chains is None else posterior.chains[:, :, components],
         counts=counts,
-        counted=counted,
+        how_counted=how_counted,
         states=posterior.states,
         valid_records=_valid_records(spec, model, observation, n_records),
     )

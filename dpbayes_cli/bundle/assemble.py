@@ -121,7 +121,7 @@ def assemble(
             warnings=[*report.warnings, *plan.warnings],
         ),
         valid_records=None if valid is None else ValidRecords(mean=valid.mean, q05=valid.q05, q95=valid.q95),
-        tables=analysis.counted or UNSET,
+        tables=analysis.how_counted or UNSET,
         states=rounded_states(analysis.states) or UNSET,
         assumptions=assumptions(
             spec, model.columns, plan, draw.record_unit, has_private_bounds=isinstance(draw.bounds, ReleasedBounds)

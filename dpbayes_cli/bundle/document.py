@@ -325,9 +325,9 @@ def parse_draw(content: bytes) -> SealedDraw:
         raise VerificationError("the sealed draw cannot be read by this version of dpbayes") from None
 
 
-def samples_name(form: str) -> str:
+def samples_name(file_format: str) -> str:
     """Return the name of the samples file for a format."""
-    return f"samples.{'nc' if form == 'netcdf' else form}"
+    return f"samples.{'nc' if file_format == 'netcdf' else file_format}"
 
 
 def json_schema() -> dict[str, Any]:

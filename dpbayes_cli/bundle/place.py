@@ -90,9 +90,9 @@ def render(document: ReleaseDocument, analysis: Analysis, directory: Path) -> di
     """Write the files of a bundle into an empty directory; return their digests."""
     write_new(directory / RELEASE, document.pretty())
     write_new(directory / STATISTICS, statistics_csv(document))
-    form = document.inference.samples_format
-    labels = sample_labels(document, document.inference)
-    write_samples(directory / document.inference.samples_file, analysis, form, labels)
+    report = document.inference
+    labels = sample_labels(document, report)
+    write_samples(directory / report.samples_file, analysis, report.samples_format, labels)
     if (tables := tables_csv(document, analysis)) is not None:
         write_new(directory / TABLES, tables)
     if (states := states_csv(analysis.model, document.states or None)) is not None:

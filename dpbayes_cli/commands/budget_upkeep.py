@@ -131,7 +131,7 @@ def recover(target: Path | None, ledger_place: str | None, as_json: bool) -> Non
             hint="dpbayes budget restore BACKUP, or save the entries that verify: dpbayes budget recover --to FILE",
         )
     if rolled_back:
-        say("rolled back an interrupted transaction, whose command had not reported success")
+        say("undid a change whose command was interrupted before it reported success")
     if as_json:
         return
     emit(f"{state.mark.sequence} entries verified, head {state.mark.hash}")

@@ -22,7 +22,7 @@ _BY_SUFFIX = {".html": "html", ".htm": "html", ".yaml": "registry", ".yml": "reg
 @bundle_argument
 @click.option(
     "--format",
-    "form",
+    "report_format",
     type=click.Choice(["html", "markdown", "svg", "registry"]),
     help="html: one page with plots; markdown: the text of report.md; svg: each plot of the page as a file; registry: "
     "a YAML entry for OpenDP's registry of deployments [by the suffix of --out, else markdown].",
@@ -46,7 +46,7 @@ _BY_SUFFIX = {".html": "html", ".htm": "html", ".yaml": "registry", ".yml": "reg
 @ledger_options
 def command(
     bundle: Path,
-    form: str | None,
+    report_format: str | None,
     out: Path | None,
     records: int | None,
     statements: tuple[str, ...],
@@ -69,12 +69,12 @@ def command(
     from dpbayes_cli.bundle.read import read_bundle
     from dpbayes_cli.bundle.write import check_target, publish_file
 
-    form = form or ("markdown" if out is None else _BY_SUFFIX.get(out.suffix.lower(), "markdown"))
-    if form == "svg" and out is None:
+    report_format = report_format or ("markdown" if out is None else _BY_SUFFIX.get(out.suffix.lower(), "markdown"))
+    if report_format == "svg" and out is None:
         raise click.UsageError("--format svg writes several files: name a new directory with --out")
     if no_ledger and ledger_place is not None:
         raise click.UsageError("--no-ledger and --ledger exclude each other")
-    if statements and form != "registry":
+    if statements and report_format != "registry":
         raise click.UsageError("--state is for --format registry only")
     contents = read_bundle(bundle)
     document = contents.document
@@ -83,16 +83,16 @@ def command(
     result = {
         "release_id": document.release_id,
         "bundle": str(bundle),
-        "format": form,
+        "format": report_format,
         "out": None if out is None else str(out),
     }
-    if form == "svg" and out is not None:
+    if report_format == "svg" and out is not None:
         figures = _write_figures(contents, out)
         say(f"wrote {len(figures)} figure{'s' * (len(figures) != 1)} to {out}")
         if as_json:
             emit_json({**result, "report": None, "figures": figures})
         return
-    match form:
+    match report_format:
         case "html":
             from dpbayes_cli.bundle.read import analysis_of
             from dpbayes_cli.bundle.report.intervals import sampled_intervals
