@@ -38,8 +38,8 @@ def guarantee_meaning(document: ReleaseDocument) -> str:
         one = "the records of one privacy unit", "the presence of one privacy unit with all its records"
     difference = one[guarantee.neighbors == "add-remove"]
     meaning = (
-        "A reader of this bundle, whatever else they know and however much they compute, can hardly tell apart two "
-        f"data sets that differ only in {difference}."
+        "This guarantee limits how well a reader of this bundle, whatever else they know and however much they "
+        f"compute, can tell apart two data sets that differ only in {difference}."
     )
     if guarantee.epsilon is not None:
         plus = f", plus {float_text(guarantee.delta)}" if guarantee.delta > 0 else ""
@@ -153,7 +153,8 @@ def released_text(document: ReleaseDocument) -> str:
             f"{len(document.draws)} draws from a private posterior ({parameters}){extras}, and nothing else: no "
             "statistic, and no summary of the data."
         )
-    noise = document.noise.law.replace("-", " ") if document.noise else "no"
+    law = document.noise.law if document.noise else "no"
+    noise = law.replace("-", " ").replace("laplace", "Laplace").replace("gaussian", "Gaussian")
     bounds = bounds_text(document)
     before = (
         f"The bounds are {bounds}; the statistics cost {guarantee_text(document.guarantee.parts[1])}. "
@@ -189,9 +190,10 @@ def bounds_text(document: ReleaseDocument) -> str:
 
 def computed_text(document: ReleaseDocument) -> str:
     """Return how the posterior was computed, in sentences."""
-    how = f"{document.inference.method}: {document.inference.how}."
-    if document.inference.monte_carlo_error > 0:
-        how += f" Monte Carlo error of the means: at most {document.inference.monte_carlo_error:.2g} posterior sd."
+    report = document.inference
+    how = f"Method {report.method}: {report.how}."
+    if report.monte_carlo_error > 0:
+        how += f" The Monte Carlo error of the means is at most {report.monte_carlo_error:.2g} posterior sd."
     return how
 
 
