@@ -75,7 +75,7 @@ def _about_people(spec: ReleaseSpec, kind: str) -> str:
     if unit is None:
         weaker = f"the guarantee for this person is weaker: {_GROUP_GUARANTEES.get(kind, 'k epsilon')}."
         none = "no guarantee is stated for this person, because the Renyi curve covers one record only."
-        return f"Each person has at most one record. If a person has k > 1 records, {none if kind == 'rdp' else weaker}"
+        return f"Each person has at most one record. If a person has k records, {none if kind == 'rdp' else weaker}"
     limit = unit.max_contributions
     kept = "one was" if limit == 1 else f"at most {limit:,} were"
     return (
