@@ -37,17 +37,13 @@ def print_account(change: tuple[Account, bool], ledger: Ledger, *, as_json: bool
     if not changed:
         say_already_done()
     document = account_document(account)
+    left = f"closed on {account.closed}" if account.closed else f"remaining {components(document['remaining'])}"
     emit_result(
         {**account_with_releases(ledger.account(account.name)), "already_done": not changed},
         f"account {account.name}: {components(document['budget'])} under {account.neighbors} neighbors of "
-        f"{unit_text(account.unit)}, {remaining_text(document)}",
+        f"{unit_text(account.unit)}, {left}",
         as_json=as_json,
     )
-
-
-def remaining_text(document: Mapping[str, Any]) -> str:
-    """Return what remains of an account, or when it was closed; ``document`` is the account as a JSON object."""
-    return f"closed on {document['closed']}" if document["closed"] else f"remaining {components(document['remaining'])}"
 
 
 def account_document(account: Account) -> dict[str, Any]:

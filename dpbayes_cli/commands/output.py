@@ -140,12 +140,8 @@ def emit_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, optiona
     emit_document("\n".join(table_lines(columns, rows, line_width(), () if verbosity() > 0 else optional)))
 
 
-def emit_posterior(document: ReleaseDocument, intervals: Intervals | None = None) -> None:
-    """Print the first lines of a result, then the posterior as a table.
-
-    Args:
-        intervals: the intervals to show; by default those in the document.
-    """
+def emit_posterior(document: ReleaseDocument, intervals: Intervals) -> None:
+    """Print the first lines of a result, then the posterior with these intervals as a table."""
     from dpbayes_cli.bundle.report.report_tables import posterior_table
     from dpbayes_cli.bundle.report.result_sentence import result_lines
     from dpbayes_cli.bundle.stated_request import model_of

@@ -87,7 +87,7 @@ def command(
         "out": None if out is None else str(out),
     }
     if report_format == "svg" and out is not None:
-        figures = _write_figures(contents, out)
+        figures = _write_figures(contents, out, interval)
         say(f"wrote {len(figures)} figure{'s' * (len(figures) != 1)} to {out}")
         if as_json:
             emit_json({**result, "report": None, "figures": figures})
@@ -156,16 +156,19 @@ def _parse_statements(statements: tuple[str, ...]) -> dict[str, str]:
     return texts
 
 
-def _write_figures(bundle: Bundle, out: Path) -> list[str]:
+def _write_figures(bundle: Bundle, out: Path, interval: float) -> list[str]:
     """Write the figures of the page into a new directory; return the names of the files."""
     from dpbayes_cli.base.errors import OutputError
     from dpbayes_cli.bundle.read import analysis_of
+    from dpbayes_cli.bundle.report.intervals import sampled_intervals
     from dpbayes_cli.bundle.report.page_figures import page_figures
     from dpbayes_cli.bundle.report.svg_files import svg_file
     from dpbayes_cli.bundle.write import new_directory, write_new
     from dpbayes_cli.workflow.reporting import build_report_context
 
-    pictures = page_figures(bundle.document, analysis_of(bundle), build_report_context(bundle)).pictures
+    analysis = analysis_of(bundle)
+    intervals = sampled_intervals(bundle.document, analysis.samples, interval)
+    pictures = page_figures(bundle.document, analysis, build_report_context(bundle), intervals).pictures
     if not pictures:
         raise OutputError("this release has no figures", hint="choose --format html or markdown")
     files = {f"{picture.name}.svg": svg_file(picture) for picture in pictures}

@@ -164,14 +164,10 @@ def rank_plot(chains: Floats, name: str, label: str) -> str:
         panel.stairs(counts[place - 1], fill=True, color=color, alpha=0.6)
         panel.axhline(chains.shape[1] / _RANK_BINS, color=QUIET, linewidth=0.9, linestyle=(0, (4, 2)))
         panel.set_ylim(0.0, max(float(counts.max()), 2.0 * chains.shape[1] / _RANK_BINS))
-        _hide_ticks(panel, f"chain {place}")
+        panel.set_xticks([])
+        panel.set_yticks([])
+        panel.set_xlabel(f"chain {place}")
     return inline_svg(figure, name, label)
-
-
-def _hide_ticks(panel: Axes, title: str) -> None:
-    panel.set_xticks([])
-    panel.set_yticks([])
-    panel.set_xlabel(title)
 
 
 def _colors(count: int) -> list[str]:
