@@ -36,7 +36,7 @@ _RECORDS = "--records is the number of made-up records, from 2 to 10,000; leaks 
     "--trials",
     type=click.IntRange(1000, 10_000_000),
     metavar="N",
-    help="Number of releases per data set [as many as fit into the time, at most 20,000].",
+    help="Releases per data set, without a time limit [as many as time allows, at most 20,000].",
 )
 @click.option("--thorough", is_flag=True, help="Take ten minutes to try more data sets and releases.")
 @output_options

@@ -57,10 +57,9 @@ def command(
 
     contents = read_bundle(bundle)
     document = contents.document
-    if out is not None:
-        check_target(out)
     changes = pop_document(flags)
     if out is not None:
+        check_target(out)
         check_format(changes.get("inference", {}).get("format", contents.spec.inference.format))
     again = infer_again(contents, changes, seed, more=more)
     spec, analysis = again.spec, again.analysis
