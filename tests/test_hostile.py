@@ -363,7 +363,7 @@ def test_a_link_that_is_planted_after_the_check_is_not_followed(dpbayes: Cli, co
     target = place / "planted"
     check_place(target, sealed=False)
     target.symlink_to(place / "elsewhere")
-    with pytest.raises(OutputError, match="not this release's bundle"):
+    with pytest.raises(OutputError, match="not the bundle of this release"):
         place_bundle(bundle.document, lambda: analysis_of(bundle), target, None, lambda text: None)
     assert list((place / "elsewhere").iterdir()) == []
     assert sorted(path.name for path in place.iterdir()) == ["coin.csv", "elsewhere", "out", "planted"]

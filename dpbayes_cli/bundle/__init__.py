@@ -1,1 +1,1 @@
-"""Bundles: the release document and its files. This package reads neither data nor ledgers, and replaces no file."""
+"""Bundles: the release document and its files. This package reads no data and no ledger, and replaces no file."""

@@ -1,4 +1,4 @@
-"""Compute a posterior from a release request and its privatized statistics alone, so that anyone can repeat it."""
+"""Compute a posterior from a release request and its privatized statistics alone, so that any reader can repeat it."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ class Analysis:
         samples: shape (n_samples, n_parameters).
         predictive: the posterior predictive probability of each level.
         posterior: the full result of the inference.
-        drawn: whether the samples are the released draws, so that further samples would cost privacy budget.
+        drawn: whether the samples are the released draws (or estimates); further ones would cost privacy budget.
         estimates: whether the samples are point estimates instead of draws from a posterior.
         chains: the samples of each Markov chain, shape (n_chains, n_samples_per_chain, n_parameters); None if the
             samples are independent.
         counts: for a network, the count of each cell of its tables, shape (n_parameters,); None for other models.
-        counted: for a network, how ``counts`` were computed from the noisy counts; empty for other models.
+        how_counted: for a network, how ``counts`` were computed from the noisy counts; empty for other models.
         states: for hidden Markov models, the probability of each state, shape (n_sequences, n_steps, n_states); None
             for other models.
         valid_records: the posterior of the number of valid records; None if what was released does not count them.
@@ -52,7 +52,7 @@ class Analysis:
     estimates: bool = False
     chains: Floats | None = None
     counts: Floats | None = None
-    counted: str = ""
+    how_counted: str = ""
     states: Floats | None = None
     valid_records: CountSummary | None = None
 
@@ -82,6 +82,9 @@ def analyze(
         n_records: the public number of records; None if it is private.
         seed: the seed of the posterior samples; equal seeds give equal results.
         more: how far to continue Markov chains that are too short; see ``Effort``.
+
+    Raises:
+        SpecError: the samples would take too much memory.
     """
     import numpy as np
 
@@ -97,7 +100,7 @@ def analyze(
     posterior = infer(observation, method, samples, np.random.default_rng(seed), Effort(more=more, **options))
     components = list(model.components)
     marginals = tuple(posterior.marginals[k] for k in components)
-    counts, counted = _counts(observation)
+    counts, how_counted = _counts(observation)
     return Analysis(
         model,
         marginals,
@@ -106,7 +109,7 @@ def analyze(
         posterior,
         chains=None if posterior.chains is None else posterior.chains[:, :, components],
         counts=counts,
-        counted=counted,
+        how_counted=how_counted,
         states=posterior.states,
         valid_records=_valid_records(spec, model, observation, n_records),
     )
@@ -115,7 +118,7 @@ def analyze(
 def _valid_records(
     spec: ReleaseSpec, model: Model, observation: NoisyObservation, n_records: int | None
 ) -> CountSummary | None:
-    """Return the posterior of the number of valid records; None if stand-ins for invalid cells count like them."""
+    """Return the posterior of the number of valid records; None if invalid cells count as stand-in values."""
     from dpbayes_cli.inference.valid_count import count_valid_records
 
     if any(stand_in is not None for stand_in in (spec.policy.impute, *(column.impute for column in model.columns))):
@@ -136,7 +139,7 @@ _CONSISTENT = {
 
 
 def _counts(observation: NoisyObservation) -> tuple[Floats | None, str]:
-    """Return the count of each cell of a network's tables, and how the counts were computed."""
+    """Return the count of each cell of a network's tables, shape (n_cells,), and how the counts were computed."""
     import numpy as np
 
     if not isinstance(observation, NoisyTables):
@@ -155,8 +158,8 @@ def describe_draws(
 ) -> Analysis:
     """Summarize posterior draws or point estimates that were released; nothing is inferred.
 
-    For estimates, only the mean is computed: their spread shows the randomness of the mechanism and not the uncertainty
-        about the parameters.
+    For estimates, only the mean is computed: their spread shows the randomness of the mechanism, not the uncertainty
+    about the parameters.
 
     Args:
         model: the model whose parameters were drawn.

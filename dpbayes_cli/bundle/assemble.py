@@ -78,19 +78,18 @@ def assemble(
     ledger: LedgerReference,
     title: str | UnsetType = UNSET,
 ) -> ReleaseDocument:
-    """Return the release document; none of its parts holds an exact value of the data.
+    """Return the release document, which holds no exact value of the data.
 
     Args:
+        draw: the output of the mechanism.
         analysis: the posterior that was computed from the draw.
         account_delta: the account's delta, at which the document states epsilon; 0 if the account has no delta.
         ledger: the entry that charged the account.
-        title: the custodian's title, if there is one.
+        title: the custodian's title for the release, if there is one.
     """
     model, final_step = analysis.model, plan.final_step
     stated_delta = account_delta or spec.options.value("delta") or Decimal(0)
     summaries = list(zip(analysis.parameters, analysis.marginals, strict=True))
-    widths = {} if draw.draws else {name: Width(sd_data=m.sd_data, sd_noise=m.sd_noise) for name, m in summaries}
-    unknown_bounds = isinstance(draw.bounds, msgspec.UnsetType)
     report, valid = inference_report(spec, analysis), analysis.valid_records
     document = ReleaseDocument(
         release_id=release_id,
@@ -114,7 +113,7 @@ def assemble(
         bounds=draw.bounds,
         guarantee=guarantee_part(plan.guarantee, spec.privacy.neighbors, stated_delta),
         posterior={name: summary(marginal) for name, marginal in summaries},
-        width=widths,
+        width={} if draw.draws else {name: Width(sd_data=m.sd_data, sd_noise=m.sd_noise) for name, m in summaries},
         posterior_predictive=analysis.predictive,
         inference=msgspec.structs.replace(
             report,
@@ -123,9 +122,11 @@ def assemble(
             warnings=[*report.warnings, *plan.warnings],
         ),
         valid_records=None if valid is None else ValidRecords(mean=valid.mean, q05=valid.q05, q95=valid.q95),
-        tables=analysis.counted or UNSET,
-        states=UNSET if analysis.states is None else rounded_states(analysis.states),
-        assumptions=assumptions(spec, model.columns, plan, draw.record_unit, has_private_bounds=not unknown_bounds),
+        tables=analysis.how_counted or UNSET,
+        states=rounded_states(analysis.states) or UNSET,
+        assumptions=assumptions(
+            spec, model.columns, plan, draw.record_unit, has_private_bounds=isinstance(draw.bounds, ReleasedBounds)
+        ),
         corrections=[model.info.corrections, mechanism.info.corrections],
         ledger=ledger,
         software=_software(),
@@ -137,7 +138,7 @@ def guarantee_part(guarantee: Guarantee, neighbors: Neighbors, delta: Decimal) -
     """Return a guarantee as the document states it.
 
     Args:
-        neighbors: the neighboring relation of the guarantee.
+        neighbors: the neighbor relation of the guarantee.
         delta: the delta at which epsilon is stated unless the guarantee has a pure epsilon; 0 if the account has no
             delta.
     """
@@ -177,12 +178,12 @@ def _finite(value: Decimal) -> float | None:
 
 def _not_below(value: Decimal) -> float:
     """Return a float whose shortest decimal form, which JSON shows, is the value or slightly above it."""
-    near = float(value)
-    return near if Decimal(repr(near)) >= value else math.nextafter(near, math.inf)
+    nearest = float(value)
+    return nearest if Decimal(repr(nearest)) >= value else math.nextafter(nearest, math.inf)
 
 
 def summary(marginal: Marginal) -> ParameterSummary:
-    """Return the summary of one parameter."""
+    """Return the summary of one parameter; quantities that are not finite become None."""
     known = {name: value if math.isfinite(value) else None for name, value in marginal.quantiles.items()}
     return ParameterSummary(mean=marginal.mean, sd=marginal.sd if math.isfinite(marginal.sd) else None, **known)
 

@@ -23,12 +23,12 @@ _UNITS = {
     Neighbors.ADD_REMOVE: "Neighboring data sets differ by one added or removed privacy unit with all its records; the "
     "numbers of units and of records are private, and this bundle depends on them only through the noisy statistics.",
 }
-_WEAKENED = {
+_GROUP_GUARANTEES = {
     "gdp": "k mu",
     "zcdp": "k^2 rho",
     "composition": "k epsilon for the steps with a pure guarantee and k^2 rho for the other steps",
 }
-"""The guarantee that a person with k records has, by the kind of the guarantee; for other kinds it is k epsilon."""
+"""The guarantee of a person with k records, by the kind of the guarantee of one record; k epsilon for other kinds."""
 _DROPPED = "not counted, and their number is private"
 
 
@@ -73,17 +73,17 @@ def assumptions(
 def _about_people(spec: ReleaseSpec, kind: str) -> str:
     unit = spec.privacy.unit
     if unit is None:
-        weaker = f"A person with k records has a weaker guarantee: {_WEAKENED.get(kind, 'k epsilon')}."
-        none = "A person with several records has no stated guarantee, because the Renyi curve covers one record only."
-        return f"Each person has at most one record. {none if kind == 'rdp' else weaker}"
+        weaker = f"the guarantee for this person is weaker: {_GROUP_GUARANTEES.get(kind, 'k epsilon')}."
+        none = "no guarantee is stated for this person, because the Renyi curve covers one record only."
+        return f"Each person has at most one record. If a person has k records, {none if kind == 'rdp' else weaker}"
     limit = unit.max_contributions
     kept = "one was" if limit == 1 else f"at most {limit:,} were"
     return (
         f"The column {unit.column!r} identifies people: no two people have the same value, and all records of a person "
         f"are well-formed and hold the same value. Of the records that share a value, {kept} kept; a hash with a "
-        "secret key chose which, whatever the order of the records. All malformed records and all records without a "
-        "value in this column together form one unit. A value stands for the same person in all data that are charged "
-        "to the account."
+        "secret key chose them, independently of the order of the records. All malformed records and all records "
+        "without a value in this column together form one unit. A value stands for the same person in all data that "
+        "are charged to the account."
     )
 
 
@@ -117,5 +117,8 @@ def _prior_of_count(spec: ReleaseSpec, columns: Sequence[AnyColumn]) -> str:
     numbers = [column for column in columns if isinstance(column, NumericColumn)]
     is_mostly_n = spec.policy.neighbors is Neighbors.REPLACE_ONE and valid_count(spec.policy, 1, *numbers).is_mostly_n
     if is_mostly_n and spec.inference_options.value("count_prior") == "mostly-valid":
-        return "whose prior gives probability 1/2 to all records; else log(1 + number of invalid records) is uniform"
+        return (
+            "whose prior gives probability 1/2 to the case that all records are valid; otherwise, log(1 + number of "
+            "invalid records) is uniform"
+        )
     return "which has a uniform prior"

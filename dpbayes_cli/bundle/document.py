@@ -141,7 +141,7 @@ class InferenceReport(_Part, frozen=True, kw_only=True):
     @property
     def samples_file(self) -> str:
         """The name of the file that holds the samples."""
-        return samples_name(self.samples_format)
+        return f"samples.{'nc' if self.samples_format == 'netcdf' else self.samples_format}"
 
 
 class LedgerReference(_Part, frozen=True, kw_only=True):
@@ -323,11 +323,6 @@ def parse_draw(content: bytes) -> SealedDraw:
         return msgspec.json.decode(content, type=SealedDraw)
     except (msgspec.DecodeError, RecursionError):
         raise VerificationError("the sealed draw cannot be read by this version of dpbayes") from None
-
-
-def samples_name(form: str) -> str:
-    """Return the name of the samples file for a format."""
-    return f"samples.{'nc' if form == 'netcdf' else form}"
 
 
 def json_schema() -> dict[str, Any]:

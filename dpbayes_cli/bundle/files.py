@@ -1,4 +1,4 @@
-"""Compute a bundle's CSV files and the analysis of a draw, from public values alone."""
+"""The files of a bundle: their names, and the content of the CSV files, computed from public values alone."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def payload_of(document: ReleaseDocument | SealedDraw) -> Payload:
 
 
 def bounds_of(document: ReleaseDocument | SealedDraw) -> tuple[float, float] | None:
-    """Return the bounds that were found privately; None if the request states them."""
+    """Return the lower and the upper bound that were found privately; None if the request states the bounds."""
     bounds = document.bounds
     return None if isinstance(bounds, msgspec.UnsetType) else (bounds.lower, bounds.upper)
 
@@ -84,13 +84,16 @@ def tables_csv(document: ReleaseDocument, analysis: Analysis) -> bytes | None:
     return csv_text(lines).encode("utf-8")
 
 
-def states_csv(over_time: StatesOverTime, states: States) -> bytes:
+def states_csv(model: Model, states: States | None) -> bytes | None:
     """Return the bytes of ``states.csv``: the most likely state, and all probabilities, by sequence and step.
 
     Args:
-        over_time: the names of sequences, steps and states.
-        states: the rounded probabilities that the document holds, so that the same document gives the same bytes.
+        model: the model, which names the sequences, the steps and the states.
+        states: rounded probabilities, as a document holds them; if they are None, the result is None.
     """
+    over_time = section_of(model.sections(), StatesOverTime)
+    if over_time is None or states is None:
+        return None
     sequences, steps = (axis.levels for axis in over_time.axes)
     lines = [["sequence", "step", "state", *(f"p{name}" for name in over_time.state_names)]]
     for sequence, by_step in zip(sequences, states, strict=True):
@@ -99,23 +102,19 @@ def states_csv(over_time: StatesOverTime, states: States) -> bytes:
     return csv_text(lines).encode("utf-8")
 
 
-def inferred_states_csv(analysis: Analysis) -> bytes | None:
-    """Return the bytes of ``states.csv`` for an analysis without a document; None if the model has no states."""
-    over_time = section_of(analysis.model.sections(), StatesOverTime)
-    if over_time is None or analysis.states is None:
-        return None
-    return states_csv(over_time, rounded_states(analysis.states))
-
-
-def rounded_states(states: Floats) -> States:
+def rounded_states(states: Floats | None) -> States | None:
     """Return probabilities of hidden states as a document holds them: rounded to 6 significant digits, from 0 to 1.
 
     Args:
-        states: shape (n_sequences, n_steps, n_states).
+        states: shape (n_sequences, n_steps, n_states); None if the model has no states.
     """
-    return [
-        [[min(max(float(f"{p:.6g}"), 0.0), 1.0) for p in step] for step in sequence] for sequence in states.tolist()
-    ]
+    return (
+        states
+        if states is None
+        else [
+            [[min(max(float(f"{p:.6g}"), 0.0), 1.0) for p in step] for step in sequence] for sequence in states.tolist()
+        ]
+    )
 
 
 def statistics_csv(document: ReleaseDocument) -> bytes:

@@ -29,6 +29,9 @@ def netcdf_bytes(analysis: Analysis, labels: Mapping[str, str]) -> bytes:
 
     Args:
         labels: texts that become attributes of the group ``posterior``.
+
+    Raises:
+        ValueError: a parameter is both a number and a vector.
     """
     import io
 
@@ -42,10 +45,10 @@ def netcdf_bytes(analysis: Analysis, labels: Mapping[str, str]) -> bytes:
         group = file.create_group("posterior")
         group.attrs.update({**labels, "inference_library": "dpbayes", "inference_library_version": __version__})
         group.dimensions = {"chain": chains.shape[0], "draw": chains.shape[1]}
-        for place, dimension in enumerate(("chain", "draw")):
-            group.create_variable(dimension, (dimension,), np.int64, np.arange(chains.shape[place]))
+        for axis, dimension in enumerate(("chain", "draw")):
+            group.create_variable(dimension, (dimension,), np.int64, np.arange(chains.shape[axis]))
         for variable, elements in elements_by_variable(analysis.parameters).items():
-            columns = [place for _, place in elements]
+            columns = [column for _, column in elements]
             if elements[0][0] is None:
                 group.create_variable(variable, ("chain", "draw"), np.float64, chains[:, :, columns[0]])
                 continue
@@ -75,13 +78,16 @@ def elements_by_variable(parameters: Sequence[str]) -> dict[str, list[tuple[str 
 
     Args:
         parameters: names such as ``mean`` or ``theta[a]``, whose label is ``a``.
+
+    Raises:
+        ValueError: a parameter is both a number and a vector.
     """
     by_variable: dict[str, list[tuple[str | None, int]]] = {}
-    for place, name in enumerate(parameters):
+    for column, name in enumerate(parameters):
         match = _ELEMENT.fullmatch(name)
         variable, label = (match[1], match[2]) if match else (name, None)
         elements = by_variable.setdefault(variable, [])
         if elements and (label is None or elements[0][0] is None):
             raise ValueError(f"the parameter {variable!r} is both a number and a vector")
-        elements.append((label, place))
+        elements.append((label, column))
     return by_variable

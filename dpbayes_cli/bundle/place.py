@@ -1,4 +1,7 @@
-"""Write a bundle to its target, or verify the bundle that the target already holds. A bundle on disk is complete."""
+"""Write a bundle to its target, or verify the bundle that the target already holds.
+
+A bundle appears at its target only once all of its files are complete.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,6 @@ import os
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
-
-from msgspec import UnsetType
 
 from dpbayes_cli.base.atomic_file import sync
 from dpbayes_cli.base.errors import OutputError, VerificationError
@@ -27,14 +28,13 @@ from dpbayes_cli.bundle.read import MAX_TEXT_BYTES, file_digest
 from dpbayes_cli.bundle.report.markdown import report_markdown
 from dpbayes_cli.bundle.samples import max_samples_bytes, sample_labels, write_samples
 from dpbayes_cli.bundle.write import check_target, new_directory, scratch_directory, write_new
-from dpbayes_cli.core.model_sections import StatesOverTime, section_of
 
 
 def check_place(target: Path, *, sealed: bool) -> None:
-    """Refuse a target at which the bundle cannot be written; called before anything is charged.
+    """Refuse a target at which the bundle cannot be written; a release calls this before anything is charged.
 
     Args:
-        sealed: whether the draw of the release is sealed; if it is, the target may exist, as it may hold this bundle.
+        sealed: whether the ledger holds the draw of this release. If so, an existing target may be its bundle.
 
     Raises:
         OutputError: the bundle cannot be written, or the target exists and the release is not sealed.
@@ -54,9 +54,9 @@ def place_bundle(
 
     Args:
         document: the sealed release.
-        analyze: returns the posterior of the release; called only if files are written.
-        published: the digest of each file if the release was published before; otherwise None.
-        say: called with messages for the user.
+        analyze: a function that returns the posterior of the release; it is called only if files are written.
+        published: the digest of each file, if the release was published before; otherwise None.
+        say: a function that shows a message to the user.
 
     Returns:
         The digest of each file, by file name.
@@ -70,13 +70,13 @@ def place_bundle(
                 digests = render(document, analyze(), directory)
             if published is not None and digests != published:
                 say(
-                    "the published files were written by other software versions; the samples or the report that were "
-                    "written now may differ from them in detail"
+                    "the bundle was published with other software versions; its samples and report were written again "
+                    "now, and may differ slightly from those published"
                 )
             return digests
         except OutputError:
             if not os.path.lexists(target):
-                raise  # otherwise another process was first, maybe with the same bundle
+                raise  # otherwise another process has written to the target meanwhile, perhaps this bundle
     if published is not None:
         _verify(target, published, document)
         return dict(published)
@@ -90,15 +90,13 @@ def render(document: ReleaseDocument, analysis: Analysis, directory: Path) -> di
     """Write the files of a bundle into an empty directory; return their digests."""
     write_new(directory / RELEASE, document.pretty())
     write_new(directory / STATISTICS, statistics_csv(document))
-    form = document.inference.samples_format
-    labels = sample_labels(document, document.inference)
-    write_samples(directory / document.inference.samples_file, analysis, form, labels)
-    tables = tables_csv(document, analysis)
-    if tables is not None:
+    report = document.inference
+    labels = sample_labels(document, report)
+    write_samples(directory / report.samples_file, analysis, report.samples_format, labels)
+    if (tables := tables_csv(document, analysis)) is not None:
         write_new(directory / TABLES, tables)
-    over_time = section_of(analysis.model.sections(), StatesOverTime)
-    if over_time is not None and not isinstance(document.states, UnsetType):
-        write_new(directory / STATES, states_csv(over_time, document.states))
+    if (states := states_csv(analysis.model, document.states or None)) is not None:
+        write_new(directory / STATES, states)
     write_new(directory / REPORT, report_markdown(document))
     digests: dict[str, str] = {}
     for path in sorted(directory.iterdir()):
@@ -118,7 +116,11 @@ def max_file_bytes(document: ReleaseDocument, name: str) -> int:
 
 
 def _verify(target: Path, digests: Mapping[str, str], document: ReleaseDocument) -> None:
-    """Refuse a bundle on disk if one of its files is missing or has another digest than expected."""
+    """Check the files on disk against their expected digests.
+
+    Raises:
+        OutputError: a file is missing or has another digest.
+    """
     for name, expected in digests.items():
         try:
             digest = file_digest(target / name, max_file_bytes(document, name))
@@ -126,10 +128,10 @@ def _verify(target: Path, digests: Mapping[str, str], document: ReleaseDocument)
             digest = None
         if target.is_symlink() or digest != expected:
             raise OutputError(
-                f"{str(target)!r} exists and is not this release's bundle ({name} differs or is missing)",
+                f"{str(target)!r} exists and is not the bundle of this release ({name} differs or is missing)",
                 hint="choose another --out to write this release again, free of charge",
             )
     try:
-        sync(target.absolute().parent)  # its writer may have been killed before its name was on disk
+        sync(target.absolute().parent)  # the process that wrote the bundle may have been killed before this
     except OSError as error:
         raise OutputError(f"cannot sync the directory of {str(target)!r}: {error.strerror}") from None

@@ -42,6 +42,7 @@ class Bundle:
 
     Attributes:
         document: the release.
+        spec: the release request, with all defaults.
         model: the model of the spec, with the privately found bounds if there are any.
         mechanism: the mechanism of the release.
     """
@@ -104,8 +105,11 @@ def analysis_of(bundle: Bundle) -> Analysis:
 
 
 def _has_statistics(document: ReleaseDocument, spec: ReleaseSpec, expected_names: Sequence[str]) -> bool:
-    """Return whether a document holds draws or else the expected statistics, and the number of records if it is public
-    but not if it is private."""
+    """Return whether a document holds the expected statistics (none if it holds draws).
+
+    It must also hold the number of records if this number is public, and must not hold a private number. If several
+    records of a unit count, a document under replace-one neighbors may leave the number out.
+    """
     names = [statistic.name for statistic in document.statistics]
     replaces_one = spec.policy.neighbors is Neighbors.REPLACE_ONE
     if (document.n_records is not None) != replaces_one and not (replaces_one and spec.policy.contributions > 1):
@@ -116,7 +120,7 @@ def _has_statistics(document: ReleaseDocument, spec: ReleaseSpec, expected_names
 
 
 def _has_states(document: ReleaseDocument, over_time: StatesOverTime | None) -> bool:
-    """Return whether a document holds no state probabilities, or holds them in the shape that its model requires."""
+    """Return whether a document holds state probabilities in the shape that its model requires, or holds none."""
     if isinstance(document.states, msgspec.UnsetType):
         return True
     if over_time is None:
@@ -128,8 +132,7 @@ def _has_states(document: ReleaseDocument, over_time: StatesOverTime | None) -> 
 
 
 def _has_drawn_states(document: ReleaseDocument, over_time: StatesOverTime | None) -> bool:
-    """Return whether each draw has a valid state for each sequence and step, or no states if the model has no
-    states."""
+    """Return whether each draw has a valid state at each sequence and step, or none if the model has no states."""
     states = document.released_states
     if over_time is None or not document.draws:
         return not states

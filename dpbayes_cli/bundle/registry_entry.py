@@ -1,9 +1,8 @@
-"""A release as an entry for OpenDP's Differential Privacy Deployments Registry.
+"""Describe a release as an entry for OpenDP's Differential Privacy Deployments Registry.
 
 The fields are those of ``schemas/deployments-schema.yaml`` in the repository opendp/deployments-registry-data, as of
-2026: ``url_slug`` and ``deployment`` with ``basic``, ``dp_variant``, ``privacy_loss``, ``deployment_model``,
-``implementation`` and ``administrative``. Fields that only the custodian knows are null, because a made-up text would
-look like the custodian's own; the registry accepts an entry once they are filled in.
+2026. Fields that only the custodian can fill in are null, because readers would take a made-up text for the
+custodian's own; the registry accepts an entry once they are filled in.
 """
 
 from __future__ import annotations
@@ -15,14 +14,7 @@ import yaml
 
 from dpbayes_cli.base.errors import SpecError, nearest
 from dpbayes_cli.bundle.document import ReleasedGuarantee, ReleaseDocument
-from dpbayes_cli.bundle.report.wording import (
-    bounds_text,
-    computed_text,
-    guarantee_meaning,
-    guarantee_text,
-    has_units,
-    released_text,
-)
+from dpbayes_cli.bundle.report import wording
 from dpbayes_cli.core.registry import mechanism_type, model_type
 
 _HEAD = (
@@ -69,6 +61,7 @@ def registry_entry(document: ReleaseDocument) -> dict[str, Any]:
     mechanism = mechanism_type(document.mechanism)
     guarantee = document.guarantee
     summary = model_type(document.model).summary
+    software = ", ".join(f"{name} {version}" for name, version in document.software.items())
     return {
         "url_slug": f"dpbayes-{document.release_id}",
         "deployment": {
@@ -90,10 +83,10 @@ def registry_entry(document: ReleaseDocument) -> dict[str, Any]:
             },
             "privacy_loss": {
                 "privacy_unit": document.privacy_unit,
-                "privacy_unit_details": guarantee_meaning(document),
+                "privacy_unit_details": wording.guarantee_meaning(document),
                 **({"number_of_privacy_units": document.n_records} if document.n_records is not None else {}),
                 "privacy_parameters": _parameters(guarantee),
-                "privacy_parameters_details": f"{guarantee_text(guarantee)}; {guarantee.kind}, under "
+                "privacy_parameters_details": f"{wording.guarantee_text(guarantee)}; {guarantee.kind}, under "
                 f"{guarantee.neighbors} neighbors. {mechanism.info.guarantee}",
             },
             "deployment_model": {
@@ -110,13 +103,11 @@ def registry_entry(document: ReleaseDocument) -> dict[str, Any]:
                 "preprocessing_and_hyperparameter_tuning": "None, except by the mechanism itself: the custodian "
                 "states that domain, bounds, prior and options were chosen without looking at the records.",
                 "mechanisms": f"{document.mechanism}: {mechanism.info.releases} {mechanism.info.corrections} "
-                + "Computed with "
-                + ", ".join(f"{name} {version}" for name, version in document.software.items())
-                + ".",
+                f"Computed with {software}.",
                 "composition": "The stated guarantee covers the whole release. The ledger adds up the costs of all "
                 f"releases of the account; this release is entry {document.ledger.sequence}, with the hash "
                 f"{document.ledger.hash}.",
-                "post_processing": f"{released_text(document)} {computed_text(document)}",
+                "post_processing": f"{wording.released_text(document)} {wording.computed_text(document)}",
                 "justification": None,
                 "utility": _utility(document),
             },
@@ -147,14 +138,14 @@ def _parameters(guarantee: ReleasedGuarantee) -> dict[str, float]:
 
 def _domain(document: ReleaseDocument) -> str:
     count = "any number of" if document.n_records is None else f"{document.n_records:,}"
-    unit = "privacy units, each with its records" if has_units(document) else "records"
+    unit = "privacy units, each with its records" if wording.has_units(document) else "records"
     return f"All data sets of {count} {unit}, whatever they contain. A record is one {document.record_unit}."
 
 
 def _unprotected(document: ReleaseDocument) -> str:
     if document.n_records is None:
         return "None: the number of records is private too."
-    noun = "privacy units" if has_units(document) else "records"
+    noun = "privacy units" if wording.has_units(document) else "records"
     return f"The number of {noun}, {document.n_records:,}, which is the same in neighboring data sets."
 
 
@@ -163,7 +154,7 @@ def _utility(document: ReleaseDocument) -> str | None:
         f"{name}: mean {p.mean:.6g}" + ("" if p.sd is None else f", sd {p.sd:.3g}")
         for name, p in list(document.posterior.items())[:12]
     ]
-    bounds = f" Bounds: {bounds_text(document)}." if bounds_text(document) else ""
+    bounds = f" Bounds: {text}." if (text := wording.bounds_text(document)) else ""
     return f"Posterior: {'; '.join(summaries)}.{bounds}" if summaries else None
 
 

@@ -1,4 +1,4 @@
-"""The samples file of a bundle, in the format that the spec names."""
+"""Write and read the file with the posterior samples of a bundle, in the format that the spec names."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ _MAX_COLUMN_BYTES = 1 << 16
 _LIBRARIES = {"netcdf": ("h5netcdf", "h5py")}
 
 
-def check_format(form: str) -> None:
-    """Refuse a format whose libraries are not installed; called before anything is charged.
+def check_format(file_format: str) -> None:
+    """Refuse a format whose libraries are not installed; a release calls this before anything is charged.
 
     Raises:
         SpecError: a library is missing.
     """
-    missing = [name for name in _LIBRARIES.get(form, ()) if find_spec(name) is None]
+    missing = [name for name in _LIBRARIES.get(file_format, ()) if find_spec(name) is None]
     if missing:
         raise SpecError(
-            f"{form} needs {' and '.join(missing)}, which {'are' if missing[1:] else 'is'} not installed",
+            f"{file_format} needs {' and '.join(missing)}, which {'are' if missing[1:] else 'is'} not installed",
             where="inference.format",
             hint="pip install 'dpbayes[arviz]', or choose parquet or csv",
         )
@@ -48,7 +48,8 @@ def check_format(form: str) -> None:
 def sample_labels(document: ReleaseDocument, report: InferenceReport) -> dict[str, str]:
     """Return the metadata of a samples file, for formats that can hold texts.
 
-    ``report`` says how the samples were computed; ``dpbayes infer`` may pass another report than the document's own.
+    Args:
+        report: how the samples were computed; after ``dpbayes infer``, this differs from the report in the document.
     """
     return {
         "release_id": document.release_id,
@@ -59,7 +60,7 @@ def sample_labels(document: ReleaseDocument, report: InferenceReport) -> dict[st
     }
 
 
-def write_samples(path: Path, analysis: Analysis, form: str, labels: Mapping[str, str]) -> None:
+def write_samples(path: Path, analysis: Analysis, file_format: str, labels: Mapping[str, str]) -> None:
     """Write the posterior samples to a new file.
 
     A CSV or Parquet file has one column per parameter and one row per sample. The file must not exist, and no other
@@ -67,22 +68,32 @@ def write_samples(path: Path, analysis: Analysis, form: str, labels: Mapping[str
 
     Args:
         path: the file to create.
-        form: parquet, csv or netcdf.
+        file_format: parquet, csv or netcdf.
+        labels: metadata, which only a netCDF file holds.
 
     Raises:
         OutputError: the file cannot be written.
     """
-    if form == "netcdf":
+    if file_format == "netcdf":
         from dpbayes_cli.bundle.netcdf import netcdf_bytes
 
         write_new(path, netcdf_bytes(analysis, labels))
-    elif form == "csv":
+    elif file_format == "csv":
         with path.open("x", encoding="utf-8", newline="") as file:
             writer = csv.writer(file, lineterminator="\n")
             writer.writerow(escape_row(analysis.parameters))
             writer.writerows(map(repr, row) for row in analysis.samples.tolist())
     else:
         _write_parquet(path, analysis)
+
+
+def _write_parquet(path: Path, analysis: Analysis) -> None:
+    columns = {name: analysis.samples[:, k].copy() for k, name in enumerate(analysis.parameters)}
+    target = str(path).replace("'", "''")
+    with cursor(OutputError("the samples could not be written")) as engine:
+        engine.register("samples", columns)
+        engine.execute(f"COPY samples TO '{target}' (FORMAT parquet)")
+        engine.unregister("samples")
 
 
 def intervals_of_bundle(bundle: Path, document: ReleaseDocument, level: float) -> Intervals:
@@ -99,14 +110,14 @@ def intervals_of_bundle(bundle: Path, document: ReleaseDocument, level: float) -
     return sampled_intervals(document, _read_samples(bundle / report.samples_file, report.samples_format), level)
 
 
-def _read_samples(path: Path, form: str) -> Floats:
+def _read_samples(path: Path, file_format: str) -> Floats:
     """Return the numbers in a samples file, shape (n_samples, n_parameters)."""
     import numpy as np
 
     descriptor = open_regular(path)
     if descriptor is None:
         raise OutputError(f"there is no file {path.name!r} in the bundle")
-    reader = "read_csv" if form == "csv" else "read_parquet"
+    reader = "read_csv" if file_format == "csv" else "read_parquet"
     try:
         with cursor(OutputError("the samples could not be read")) as engine:
             columns = engine.execute(f"SELECT * FROM {reader}('/dev/fd/{descriptor}')").fetchnumpy()  # noqa: S608
@@ -115,40 +126,38 @@ def _read_samples(path: Path, form: str) -> Floats:
     return np.column_stack(list(columns.values())).astype(np.float64)
 
 
-def max_samples_bytes(form: str, parameters: Sequence[str], n_samples: int) -> int:
-    """Return an upper bound on the size in bytes of a samples file, whichever versions of the libraries wrote it."""
+def max_samples_bytes(file_format: str, parameters: Sequence[str], n_samples: int) -> int:
+    """Return an upper bound on the size of a samples file in bytes; it holds for all versions of the libraries."""
     names = sum(len(name.encode("utf-8", "replace")) for name in parameters)
-    return _MAX_NUMBER_BYTES[form] * n_samples * len(parameters) + _MAX_COLUMN_BYTES * (len(parameters) + 1) + 8 * names
+    return (
+        _MAX_NUMBER_BYTES[file_format] * n_samples * len(parameters)
+        + _MAX_COLUMN_BYTES * (len(parameters) + 1)
+        + 8 * names
+    )
 
 
-def _write_parquet(path: Path, analysis: Analysis) -> None:
-    columns = {name: analysis.samples[:, k].copy() for k, name in enumerate(analysis.parameters)}
-    target = str(path).replace("'", "''")
-    with cursor(OutputError("the samples could not be written")) as engine:
-        engine.register("samples", columns)
-        engine.execute(f"COPY samples TO '{target}' (FORMAT parquet)")
-        engine.unregister("samples")
-
-
-def are_samples(path: Path, form: str, parameters: Sequence[str], n_samples: int) -> bool:
+def are_samples(path: Path, file_format: str, parameters: Sequence[str], n_samples: int) -> bool:
     """Return whether a file holds finite samples, with one column per parameter and one row per sample.
 
     Args:
-        form: parquet, csv or netcdf; for netcdf, the file is not opened and the result is True.
+        file_format: parquet, csv or netcdf; a netCDF file is not opened, and the result is True.
         n_samples: the expected number of rows.
     """
-    if form == "netcdf":
+    if file_format == "netcdf":
         return True
-    expected = list(escape_row(parameters) if form == "csv" else parameters)
-    reader = "read_csv('/dev/fd/{}', header=true, all_varchar=true)" if form == "csv" else "read_parquet('/dev/fd/{}')"
+    expected = list(escape_row(parameters) if file_format == "csv" else parameters)
+    reader = (
+        "read_csv('/dev/fd/{}', header=true, all_varchar=true)"
+        if file_format == "csv"
+        else "read_parquet('/dev/fd/{}')"
+    )
     texts = (name.replace('"', '""') for name in expected)
     finite = " AND ".join(f'coalesce(isfinite(try_cast("{text}" AS DOUBLE)), false)' for text in texts)
-    unreadable = OutputError("the samples could not be read")
     descriptor = open_regular(path)
     if descriptor is None:
         return False
     try:
-        with cursor(unreadable) as engine:
+        with cursor(OutputError("the samples could not be read")) as engine:
             engine.execute(f"CREATE TEMP VIEW samples AS SELECT * FROM {reader.format(descriptor)}")  # noqa: S608
             columns = [str(row[0]) for row in engine.execute("DESCRIBE samples").fetchall()]
             if columns != expected:

@@ -1,4 +1,4 @@
-"""The spec and the model that a release document states, made once for each document."""
+"""The spec and the model that a release document states; both are built once and kept with the document."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dpbayes_cli.core.model import Model
 from dpbayes_cli.spec.release_spec import ReleaseSpec
 from dpbayes_cli.spec.stored_spec import stored_spec
 
-_SPEC, _MODEL = "made_spec", "made_model"
+_SPEC, _MODEL = "built_spec", "built_model"
 
 
 def spec_of(document: ReleaseDocument) -> ReleaseSpec:
@@ -19,10 +19,10 @@ def spec_of(document: ReleaseDocument) -> ReleaseSpec:
     Raises:
         SpecError: the document holds no valid spec.
     """
-    made = vars(document)
-    if _SPEC not in made:
-        made[_SPEC] = stored_spec(document.spec)
-    return cast(ReleaseSpec, made[_SPEC])
+    attributes = vars(document)
+    if _SPEC not in attributes:
+        attributes[_SPEC] = stored_spec(document.spec)
+    return cast(ReleaseSpec, attributes[_SPEC])
 
 
 def model_of(document: ReleaseDocument) -> Model:
@@ -31,13 +31,13 @@ def model_of(document: ReleaseDocument) -> Model:
     Raises:
         SpecError: the document holds no valid spec.
     """
-    made = vars(document)
-    if _MODEL not in made:
-        made[_MODEL] = spec_of(document).build_model(bounds_of(document))
-    return cast(Model, made[_MODEL])
+    attributes = vars(document)
+    if _MODEL not in attributes:
+        attributes[_MODEL] = spec_of(document).build_model(bounds_of(document))
+    return cast(Model, attributes[_MODEL])
 
 
 def remember(document: ReleaseDocument, spec: ReleaseSpec, model: Model) -> ReleaseDocument:
-    """Return the document, which keeps its spec and its model from now on."""
+    """Keep a spec and a model, which are built already, with the document that states them; return the document."""
     vars(document).update({_SPEC: spec, _MODEL: model})
     return document

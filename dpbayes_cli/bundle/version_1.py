@@ -16,6 +16,8 @@ privacy."""
 _CHAINS = frozenset({"gibbs-posterior", "rdp-concentrated", "rdp-diffuse", "rdp-direct"})
 _MECHANISMS = _CHAINS | {"gibbs", "map", "ops"}
 """The mechanisms whose parameters were renamed; the parameters of plug-ins keep their names."""
+_PARTS = ("certificate", "corollary_8")
+"""Parameters that hold further parameters, which were renamed too."""
 
 
 def parameters_today(mechanism: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
@@ -35,14 +37,12 @@ def _names(mechanism: str, parameters: Mapping[str, Any]) -> Mapping[str, str]:
 
 
 def _renamed(parameters: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-    """Rename parameters, also within their parts; the keys of ``tables`` are variables and keep their names."""
-    found = {names.get(key, key): value for key, value in parameters.items()}
-    for part in ("certificate", "corollary_8"):
-        if isinstance(values := found.get(part), dict):
-            found[part] = {names.get(key, key): value for key, value in values.items()}
-    if isinstance(tables := found.get("tables"), dict):
-        found["tables"] = {
-            name: {names.get(key, key): value for key, value in values.items()} if isinstance(values, dict) else values
-            for name, values in tables.items()
-        }
-    return found
+    """Rename parameters, also within parts and tables; the keys of ``tables`` are variables and keep their names."""
+
+    def rename(part: Any) -> Any:
+        return {names.get(key, key): value for key, value in part.items()} if isinstance(part, Mapping) else part
+
+    renamed = {key: rename(value) if key in _PARTS else value for key, value in rename(parameters).items()}
+    if isinstance(tables := renamed.get("tables"), Mapping):
+        renamed["tables"] = {name: rename(values) for name, values in tables.items()}
+    return renamed

@@ -1,4 +1,4 @@
-"""Write a bundle next to its target, sync it to disk, then rename it to the target, which must not exist."""
+"""Write files next to their target, sync them to disk, then rename them to the target, which must not exist."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from dpbayes_cli.base.errors import OutputError
 
 
 def check_target(target: Path) -> None:
-    """Refuse a target if a file cannot be written next to it; missing parent directories are made.
+    """Refuse a target at which no new file or directory can be written; make its missing parent directories.
 
     Raises:
         OutputError: the target exists, or its directory cannot be made or written.
@@ -31,7 +31,7 @@ def check_target(target: Path) -> None:
     except UnicodeEncodeError:
         raise OutputError(f"the name {str(target)!r} is not valid UTF-8", hint="choose another --out") from None
     if os.path.lexists(target):
-        raise OutputError(f"{str(target)!r} exists already", hint="choose another --out: dpbayes replaces no files")
+        raise OutputError(f"{str(target)!r} exists already", hint="choose another --out: dpbayes never replaces a file")
     if os.path.lexists(target.absolute().parent / "release.json"):
         raise OutputError(f"{str(target)!r} lies inside a bundle", hint="choose another --out: bundles do not change")
     if is_partial(target.name):
@@ -55,10 +55,10 @@ def new_directory(target: Path, moment: datetime | None = None) -> Iterator[Path
     an error, the directory is removed, and nothing becomes visible.
 
     Args:
-        moment: the modification time that all files get; None leaves their times unchanged.
+        moment: the modification time of all files; None keeps the times at which they were written.
 
     Raises:
-        OutputError: the bundle cannot be written, or the target exists by now.
+        OutputError: the directory cannot be written, or the target exists by now.
     """
     with scratch_directory(target) as partial:
         yield partial
@@ -74,7 +74,7 @@ def scratch_directory(target: Path) -> Iterator[Path]:
     """Yield a private directory next to a target, and remove it afterwards if it still exists.
 
     Raises:
-        OutputError: the bundle cannot be created or written.
+        OutputError: the directory cannot be created or written.
     """
     try:
         with locked_directory(target) as partial:

@@ -26,24 +26,24 @@ def components(amounts: Mapping[str, str]) -> str:
 
 
 def print_account(change: tuple[Account, bool], ledger: Ledger, *, as_json: bool) -> None:
-    """Print an account after a change; the flag in ``change`` is False if an earlier run made the same change."""
+    """Print an account after a change.
+
+    Args:
+        change: the account, and whether this run changed it; False if an earlier run has made the same change.
+    """
     from dpbayes_cli.ledger.charging import unit_text
 
     account, changed = change
     if not changed:
         say_already_done()
     document = account_document(account)
+    left = f"closed on {account.closed}" if account.closed else f"remaining {components(document['remaining'])}"
     emit_result(
         {**account_with_releases(ledger.account(account.name)), "already_done": not changed},
         f"account {account.name}: {components(document['budget'])} under {account.neighbors} neighbors of "
-        f"{unit_text(account.unit)}, {remaining_text(document)}",
+        f"{unit_text(account.unit)}, {left}",
         as_json=as_json,
     )
-
-
-def remaining_text(document: Mapping[str, Any]) -> str:
-    """Return what an account can still pay, given its JSON object; or that it is closed."""
-    return f"closed on {document['closed']}" if document["closed"] else f"remaining {components(document['remaining'])}"
 
 
 def account_document(account: Account) -> dict[str, Any]:

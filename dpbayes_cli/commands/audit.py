@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from dpbayes_cli.audit.attack import Audit
     from dpbayes_cli.spec.release_spec import ReleaseSpec
 
-_RECORDS = "--records is the number of made-up records, from 2 to 10,000; a small number reveals a leak best"
+_RECORDS = "--records is the number of made-up records, from 2 to 10,000; leaks show best with few records"
 
 
 @click.command("audit", cls=RequestCommand)
@@ -36,7 +36,7 @@ _RECORDS = "--records is the number of made-up records, from 2 to 10,000; a smal
     "--trials",
     type=click.IntRange(1000, 10_000_000),
     metavar="N",
-    help="Releases per data set, however long they take [as many as time allows, at most 20,000].",
+    help="Releases per data set, without a time limit [as many as time allows, at most 20,000].",
 )
 @click.option("--thorough", is_flag=True, help="Take ten minutes to try more data sets and releases.")
 @output_options
@@ -57,9 +57,9 @@ def command(
     epsilon). The audit also repeats the draws in new processes, and tests whether they follow the computed
     distributions.
 
-    The audit takes less than a minute on two cores, and lists what it did not attack. Once in a million audits, it
-    reports a leak of a mechanism that keeps its guarantee. No real data are read, and nothing is charged or released.
-    With --bundle, the audit takes the release request from a bundle, and first verifies the bundle.
+    The audit takes less than a minute on two cores, and lists what it did not attack. If the mechanism keeps its
+    guarantee, the audit reports a leak with a probability of at most one in a million. No real data are read, and
+    nothing is charged or released. With --bundle, the audit verifies the bundle and takes the release request from it.
     """
     from dpbayes_cli.audit.attack import DOES_NOT_PROVE, audit
     from dpbayes_cli.base.errors import VerificationError
@@ -74,7 +74,7 @@ def command(
     spec = build_spec(document) if bundle is None else _read_bundle_spec(bundle)
     n_records = None if records is None else parse_count(records, range(2, 10_001), _RECORDS)
     steps: list[str] = []
-    interruption.explain_by(lambda: "the findings so far are not shown; run the audit again")
+    interruption.explain_with(lambda: "the findings so far are not shown; run the audit again")
     with progress_bar() as update:
 
         def progress(share: float, step: str) -> None:

@@ -198,7 +198,7 @@ def _shortened(amounts: dict[str, str]) -> str:
 
 
 def _amount(row: dict[str, Any]) -> str:
-    """Return the privacy cost or the total in an entry, the path in an anchor's entry, or what an adoption gave up."""
+    """Return what an entry of the history is about: a privacy cost, a total, the path of an anchor, or lost entries."""
     if "guarantee" in row:
         from dpbayes_cli.ledger.charging import price_text
         from dpbayes_cli.privacy.composition import parse_guarantee
@@ -212,7 +212,7 @@ def _amount(row: dict[str, Any]) -> str:
 
 
 def _read_state(ledger: Ledger) -> tuple[State, LedgerError | None]:
-    """Return the state of the ledger, and an error if the ledger is damaged; print what is wrong."""
+    """Return the state of the ledger, and an error to raise if the ledger is damaged; print a line for each damage."""
     from dpbayes_cli.base.errors import LedgerError
 
     if not ledger.storage.exists:

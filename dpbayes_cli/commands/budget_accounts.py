@@ -20,7 +20,7 @@ _SEPARATE = "State that no other account of this ledger has paid for the people 
 
 
 def total_options(what: str) -> Callable[[Command], Command]:
-    """Return a decorator that adds the options by which a user states a total; ``what`` begins their help texts."""
+    """Return a decorator that adds the options that state a total; ``what`` is the first words of their help."""
 
     def decorate(function: Command) -> Command:
         for flags, metavar, text in (
@@ -164,7 +164,7 @@ def limit(
 @click.command("notify")
 @click.argument("account")
 @click.option("--at", "share", type=DecimalType(), metavar="SHARE", help="Share of the budget, above 0, at most 1.")
-@click.option("--never", is_flag=True, help="Print no notice any more.")
+@click.option("--never", is_flag=True, help="Stop printing notices.")
 @reason_option()
 @ledger_options
 def notify(

@@ -1,4 +1,4 @@
-"""``dpbayes budget anchor``, ``adopt`` and ``key``, and receipts: detect that a ledger was changed."""
+"""``dpbayes budget anchor``, ``adopt`` and ``key``, and receipts: detect a ledger that was rewritten or replaced."""
 
 from __future__ import annotations
 
@@ -66,8 +66,8 @@ def adopt(reason: str, move: Path | None, ledger_place: str | None, as_json: boo
     """Accept a ledger that disagrees with its anchor.
 
     First look for the ledger that matches the anchor. If that ledger is lost, and the present one was restored from a
-    backup or salvaged, this command records that you accept the present one. Then commands work again. If the
-    anchor file is lost, a new one is begun; --move puts it elsewhere.
+    backup or saved by dpbayes budget recover, this command records that you accept the present one. Then commands work
+    again. If the anchor file is lost, a new one is begun; --move puts it elsewhere.
 
     The charges of the lost entries are missing from the totals, although their releases may have been seen. Stop all
     jobs that release, add up the cost of the lost releases from their bundles, and lower the totals with dpbayes budget
@@ -149,7 +149,7 @@ COMMANDS = (anchor, adopt, key)
 
 
 def read_receipt(path: Path) -> Mark:
-    """Return the ledger entry that a receipt states: a bundle, or the printed result of a release.
+    """Return the ledger entry that a receipt states; a receipt is a bundle, or the printed result of a release.
 
     Raises:
         OutputError: there is no such file.
@@ -174,7 +174,7 @@ def read_receipt(path: Path) -> Mark:
 
 
 def receipt_findings(receipts: Iterable[Path], state: State) -> list[str]:
-    """Return a sentence for each receipt that states an entry which is not in the ledger."""
+    """Return a sentence for each receipt whose entry is not in the ledger."""
     return [
         f"entry {mark.sequence} of the receipt {str(path)!r} is not in the ledger, which was cut short or replaced"
         for path, mark in [(path, read_receipt(path)) for path in receipts]

@@ -79,9 +79,9 @@ def restore(file: Path, reason: str, ledger_place: str | None, as_json: bool) ->
     emit_result(document, *lines, as_json=as_json)
     if not done.complete:
         say(
-            "some entries after the backup could not be read: every account counts as spent in full until "
-            "dpbayes budget amend ACCOUNT --epsilon TOTAL --reason TEXT; an account that was closed after the backup "
-            "may be open again, and is closed by dpbayes budget close ACCOUNT --reason TEXT"
+            "some entries after the backup could not be read: every account counts as spent in full until its total is "
+            "stated with dpbayes budget amend ACCOUNT --epsilon TOTAL --reason TEXT; an account that was closed after "
+            "the backup may be open again: close it with dpbayes budget close ACCOUNT --reason TEXT"
         )
 
 
@@ -128,10 +128,10 @@ def recover(target: Path | None, ledger_place: str | None, as_json: bool) -> Non
         raise VerificationError(
             f"the ledger {ledger.location!r} does not verify",
             findings=findings,
-            hint="dpbayes budget restore BACKUP, or save what verifies: dpbayes budget recover --to FILE",
+            hint="dpbayes budget restore BACKUP, or save the entries that verify: dpbayes budget recover --to FILE",
         )
     if rolled_back:
-        say("rolled back an interrupted transaction, whose command had not reported success")
+        say("undid a change whose command was interrupted before it reported success")
     if as_json:
         return
     emit(f"{state.mark.sequence} entries verified, head {state.mark.hash}")

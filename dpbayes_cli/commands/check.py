@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _NOT_PRIVATE = "NOT PRIVATE: this shows the data; keep it to yourself; nothing is charged"
 _LONG = 60
-"""The largest number of characters of a text that is shown whole."""
+"""Texts with more characters are cut."""
 _SHOWN = 3
 
 
@@ -147,7 +147,7 @@ def _show(data: str, check: FileCheck) -> None:
 
 
 def _described(column: ColumnProfile) -> tuple[str, str]:
-    """Return the kind of a column, and its range or its commonest texts."""
+    """Return what kind of values a column holds, and their range or the commonest of them."""
     if column.missing == column.records:
         return "empty", ""
     if (len(column.commonest) <= 2 and not column.is_numeric) or column.distinct <= 2:
@@ -159,11 +159,10 @@ def _described(column: ColumnProfile) -> tuple[str, str]:
 
 
 def _texts(commonest: tuple[tuple[str, int], ...]) -> str:
-    """Return the commonest texts with their numbers of cells."""
+    """Return the commonest texts, each with the number of cells that hold it."""
     shown = [f"{_cut(text) or '(empty)'} ({n})" for text, n in commonest[:_SHOWN]]
     return ", ".join(shown) + (", ..." if len(commonest) > _SHOWN else "")
 
 
 def _cut(text: str) -> str:
-    """Return a text, or its beginning and an ellipsis if it is long."""
     return text if len(text) <= _LONG else f"{text[:_LONG]}…"

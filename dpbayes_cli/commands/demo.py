@@ -7,13 +7,13 @@ import click
 from dpbayes_cli.commands.output import emit, output_options, say
 
 _STORY = (
-    ("Look at the file (not private, for the custodian alone)", "check relapse.csv --model beta-bernoulli"),
-    ("Ask what an answer would be worth; no data are read", "plan --model beta-bernoulli --eps 1 --records 1000"),
+    ("Look at the file (not private: for the custodian only)", "check relapse.csv --model beta-bernoulli"),
+    ("See how precise a release would be; no data are read", "plan --model beta-bernoulli --eps 1 --records 1000"),
     ("Release", "release relapse.csv --model beta-bernoulli --eps 1 --out relapse-2026"),
-    ("Ask the same again: it is shown again, and costs nothing", "release relapse.csv --model beta-bernoulli --eps 1"
+    ("Repeat the request: the same result, at no cost", "release relapse.csv --model beta-bernoulli --eps 1"
      " --out relapse-2026"),
-    ("Another prior, free", "infer relapse-2026 --prior alpha=2,beta=5 --seed 1"),
-    ("See what is left", "budget show relapse"),
+    ("Use another prior, at no cost", "infer relapse-2026 --prior alpha=2,beta=5 --seed 1"),
+    ("See the remaining budget", "budget show relapse"),
     ("Check the bundle against the ledger", "verify relapse-2026"),
 )  # fmt: skip
 """What the demo does: a title and a command for each step."""

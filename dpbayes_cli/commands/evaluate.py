@@ -24,24 +24,24 @@ if TYPE_CHECKING:
 @request_options(*LAYOUT)
 @output_options
 def command(bundle: Path, data: str, target: str | None, as_json: bool, **flags: Any) -> None:
-    """Score the predictions of BUNDLE on the records in DATA, which hold the true values. NOT PRIVATE.
+    """Compare the predictions of BUNDLE with the true values in DATA. The scores are NOT PRIVATE.
 
     \b
     dpbayes evaluate out/ test.csv
 
-    If the target is a class, the scores are accuracy, log score, Brier score and calibration. With two classes, the ROC
-    curve (as points in the JSON document) and the area under it are added. svm predicts no probabilities: it gets
-    accuracy and the ROC curve only.
+    For a target with classes, the scores are accuracy, log score, Brier score and calibration; for two classes, also
+    the ROC curve (its points are in the JSON document) and the area under it. svm predicts no probabilities, so its
+    scores are accuracy and the ROC curve.
 
-    If the target is a number, the scores are RMSE, MAE, and R^2 against the mean of the true values in DATA. Quantile
-    regression gets the pinball loss too, and the share of true values at or below the prediction. A model with
-    predictive distributions gets the log density, and coverage and width of the 90 % intervals. True values are taken
-    as they are in DATA, not clamped to the bounds of the release.
+    For a numeric target, the scores are RMSE, MAE, and R^2 against the mean of the true values in DATA; for quantile
+    regression, also the pinball loss and the share of true values at or below the prediction; for models with
+    predictive distributions, also the log density, and the coverage and width of the 90 % intervals. True values are
+    not clamped to the bounds of the release.
 
-    A hidden Markov model gets the log likelihood of new records in the sequences of the release; each record is
-    predicted from the posterior of the hidden state at its sequence and step.
+    For a hidden Markov model, the score is the log likelihood of new records in the sequences of the release; each
+    record is predicted from the posterior of the hidden state at its sequence and step.
 
-    The scores are exact statistics of DATA, and no budget pays for them: they are NOT PRIVATE unless DATA is public.
+    The scores are exact statistics of DATA and are not charged to any budget: publish them only if DATA is public.
     """
     from dpbayes_cli.bundle.read import read_bundle
     from dpbayes_cli.prediction.record_scores import evaluate_bundle

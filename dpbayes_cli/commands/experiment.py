@@ -1,4 +1,4 @@
-"""``dpbayes experiment``: run a study of many simulated releases."""
+"""``dpbayes experiment``: run a study of methods on many simulated releases."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def command(
     dpbayes experiment configs/experiments/logistic-regression.yaml --case abalone
 
     FILE names the kind of study, and states a grid of cases, methods and privacy costs; each point of the grid is
-    simulated several times (trials). calibration measures how often credible intervals contain the true value.
+    simulated several times (trials). The kind calibration measures how often credible intervals contain the true value.
     classification, hmm, logistic-regression and linear-regression measure how well new records are predicted.
     estimation measures the error of the estimate of a parameter. renyi-curves, renyi-utility and adversarial-data
     measure the privacy cost of posterior draws, and what the draws reveal.
@@ -68,7 +68,7 @@ def command(
 
     study = read_study(file, trials=trials, seed=seed, cases=cases)
     directory = Path(f"experiment-{study.name}") if out is None else out
-    interruption.explain_by(lambda: "the finished points are saved; run the same command again to compute the others")
+    interruption.explain_with(lambda: "the finished points are saved; run the same command again to compute the others")
     with progress_bar() as update:
 
         def progress(point: GridPoint, seconds: float, done: int, total: int) -> None:

@@ -1,4 +1,4 @@
-"""``dpbayes infer``: analyze a bundle again; post-processing, without data, ledger or cost."""
+"""``dpbayes infer``: compute the posterior of a bundle again; this is post-processing and costs nothing."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from dpbayes_cli.spec.request_flags import AFTERWARDS
 @request_options(*AFTERWARDS)
 @click.option("--seed", type=click.IntRange(min=0), metavar="S", help="Seed of the samples [derived from the bundle].")
 @click.option(
-    "--more", count=True, help="Continue Markov chains that are too short, to 8 times their limit; repeatable."
+    "--more", count=True, help="Continue chains that are too short, up to 8 times their limit. May be repeated."
 )
 @click.option(
     "--out",
     type=PATH,
     metavar="DIR",
-    help="Write posterior.json, the samples and the states of a hidden Markov model here.",
+    help="New directory for posterior.json, the samples and the states of a hidden Markov model.",
 )
 @interval_option
 @output_options
@@ -47,7 +47,7 @@ def command(
 
     from dpbayes_cli.bundle.assemble import inference_report, summary
     from dpbayes_cli.bundle.document import Width
-    from dpbayes_cli.bundle.files import STATES, inferred_states_csv
+    from dpbayes_cli.bundle.files import STATES, rounded_states, states_csv
     from dpbayes_cli.bundle.read import read_bundle
     from dpbayes_cli.bundle.report.intervals import sampled_intervals
     from dpbayes_cli.bundle.samples import check_format, sample_labels, write_samples
@@ -57,10 +57,9 @@ def command(
 
     contents = read_bundle(bundle)
     document = contents.document
-    if out is not None:
-        check_target(out)
     changes = pop_document(flags)
     if out is not None:
+        check_target(out)
         check_format(changes.get("inference", {}).get("format", contents.spec.inference.format))
     again = infer_again(contents, changes, seed, more=more)
     spec, analysis = again.spec, again.analysis
@@ -87,7 +86,7 @@ def command(
             write_new(directory / "posterior.json", (json.dumps(result, indent=2) + "\n").encode("utf-8"))
             labels = sample_labels(document, report)
             write_samples(directory / report.samples_file, analysis, spec.inference.format, labels)
-            states = inferred_states_csv(analysis)
+            states = states_csv(analysis.model, rounded_states(analysis.states))
             if states is not None:
                 write_new(directory / STATES, states)
         say(f"wrote {report.samples} samples to {out}")

@@ -1,6 +1,6 @@
-"""What a command says if it is interrupted: whether anything was charged, and what to type.
+"""Explain what an interrupted command has done, such as whether a release was charged, and what to type next.
 
-A command that charges registers a function for this when it begins. For all other commands, there is nothing to say.
+A command that has something to explain registers a function that returns the explanation.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 NOT_CHARGED = "nothing was charged; run the same command again"
 _AGAIN = "run the same command again to finish it without a second charge"
-_PATIENCE_SECONDS = 3.0
+_LEDGER_TIMEOUT_SECONDS = 3.0
 _EXPLAIN: list[Callable[[], str]] = []
 
 
@@ -26,18 +26,21 @@ def reset() -> None:
     _EXPLAIN.clear()
 
 
-def explain_by(function: Callable[[], str]) -> None:
-    """Keep the function that says what the command has done so far, in place of an earlier one."""
+def explain_with(function: Callable[[], str]) -> None:
+    """Keep the function that explains what the command has done so far; it replaces an earlier one."""
     _EXPLAIN[:] = [function]
 
 
 def explanation() -> str:
-    """Return what the interrupted command has done so far; empty if it charges nothing."""
+    """Return what the interrupted command has done so far; empty if the command registered no function."""
     return _EXPLAIN[0]() if _EXPLAIN else ""
 
 
 def explain_release(ledger: Ledger, charge: Charge) -> str:
-    """Return whether an interrupted release was charged, and what to type; the ledger is asked for a few seconds."""
+    """Return whether an interrupted release was charged, and what to type next.
+
+    If the ledger does not answer within seconds, the text says which command shows whether the release was charged.
+    """
     answers: list[ReleaseRecord | None] = []
 
     def ask() -> None:
@@ -46,7 +49,7 @@ def explain_release(ledger: Ledger, charge: Charge) -> str:
 
     asking = Thread(target=ask, daemon=True)  # another process may hold the ledger
     asking.start()
-    asking.join(_PATIENCE_SECONDS)
+    asking.join(_LEDGER_TIMEOUT_SECONDS)
     if not answers:
         return f"dpbayes budget history {charge.account} shows whether the release was charged; {_AGAIN}"
     known = answers[0]

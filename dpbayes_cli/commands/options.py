@@ -1,4 +1,4 @@
-"""Options and arguments that several commands share, and the ledger that they name."""
+"""The options and arguments that several commands share, and the ledger that the options name."""
 
 from __future__ import annotations
 
@@ -78,8 +78,8 @@ def ledger_option(function: Command) -> Command:
         callback=remember_anchor,
         help="Anchor that the ledger must agree with [$DPBAYES_ANCHOR].",
     )
-    place = "A file or postgresql://USER@HOST/DB [$DPBAYES_LEDGER]."
-    ledger = click.option("--ledger", "ledger_place", type=click.Path(), metavar="FILE", help=place)
+    text = "Ledger: a file, or postgresql://USER@HOST/DB [$DPBAYES_LEDGER]."
+    ledger = click.option("--ledger", "ledger_place", type=click.Path(), metavar="FILE", help=text)
     return ledger(anchor(function))
 
 
@@ -92,8 +92,8 @@ def open_ledger(place: str | None, *, new_key: Path | None = None) -> Ledger:
     """Return the ledger of a command, with the key that the environment names.
 
     Args:
-        place: the value of ``--ledger``; None: the default place.
-        new_key: a key file that the command is about to create, so that it need not exist yet.
+        place: the value of ``--ledger``; None means the default place.
+        new_key: the key file that the command creates if it does not exist; the environment may name it already.
 
     Raises:
         LedgerError: the place or the key cannot be used.

@@ -40,7 +40,9 @@ def output_options(function: Command) -> Command:
 
     kept: dict[str, Any] = {"expose_value": False, "callback": set_verbosity}
     quiet = click.option("-q", "--quiet", is_flag=True, help="Print only the result and errors.", **kept)
-    verbose = click.option("-v", "--verbose", count=True, help="Print more; -vv: also where an error arose.", **kept)
+    verbose = click.option(
+        "-v", "--verbose", count=True, help="Print more; -vv: errors also show where they arose.", **kept
+    )
     as_json = click.option(
         "--json", "as_json", is_flag=True, callback=note_json, help="Print the result as one JSON document."
     )
@@ -58,12 +60,12 @@ def is_json() -> bool:
 
 
 def verbosity() -> int:
-    """Return how much to print: -1 quiet, 0 normal, 1 more, 2 with traces."""
+    """Return how much to print: -1 quiet, 0 normal, 1 more, 2 with tracebacks."""
     return _VERBOSITY[0]
 
 
 def print_message(message: str) -> None:
-    """Print to stderr; a message that cannot be written is dropped, because the result does not depend on it."""
+    """Print a message to stderr; if stderr cannot be written, drop the message and go on."""
     with suppress(OSError, ValueError, AttributeError):
         text = printable_lines(message)
         is_log = not os.environ.get("COLUMNS") and not sys.stderr.isatty()  # a log keeps one message on one line
@@ -88,7 +90,7 @@ def detail(message: str) -> None:
 
 
 def emit(text: str) -> None:
-    """Print texts of the result, in lines that fit the terminal; see ``emit_document``."""
+    """Print lines of the result, broken to fit the terminal; see ``emit_document``."""
     emit_document(fill_lines(printable_lines(text)))
 
 
@@ -121,29 +123,25 @@ def emit_result(document: Any, *lines: str, as_json: bool) -> None:
 
 
 def printable(text: str) -> str:
-    """Return a text with escapes for its control characters, which could fake a line or control a terminal."""
+    """Return a text with its control characters escaped, because they could forge a line or control the terminal."""
     return CONTROL_CHARACTERS.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), text)
 
 
 def printable_lines(text: str) -> str:
-    """Return lines of text with escapes for all control characters but line feeds and tabs; see ``printable``."""
+    """Return a text with all control characters escaped except line feeds and tabs; see ``printable``."""
     if not CONTROL_CHARACTERS.search(text.replace("\n", "").replace("\t", "")):
         return text
     return "\n".join("\t".join(map(printable, line.split("\t"))) for line in text.split("\n"))
 
 
 def emit_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, optional: Sequence[str] = ()) -> None:
-    """Print a table that fits the terminal; with ``-v``, optional columns are kept. See ``table_lines``."""
+    """Print a table that fits the terminal; with ``-v``, no column is left out. See ``table_lines``."""
     rows = [[printable(cell) for cell in row] for row in rows]
     emit_document("\n".join(table_lines(columns, rows, line_width(), () if verbosity() > 0 else optional)))
 
 
-def emit_posterior(document: ReleaseDocument, intervals: Intervals | None = None) -> None:
-    """Print the first lines of a result, then the posterior as a table.
-
-    Args:
-        intervals: the intervals to show; by default those in the document.
-    """
+def emit_posterior(document: ReleaseDocument, intervals: Intervals) -> None:
+    """Print the first lines of a result, then the posterior with these intervals as a table."""
     from dpbayes_cli.bundle.report.report_tables import posterior_table
     from dpbayes_cli.bundle.report.result_sentence import result_lines
     from dpbayes_cli.bundle.stated_request import model_of

@@ -1,4 +1,4 @@
-"""``dpbayes predict``: predict a column of new records; post-processing, without ledger or cost."""
+"""``dpbayes predict``: predict a column of new records from a bundle; this is post-processing and costs nothing."""
 
 from __future__ import annotations
 
@@ -98,6 +98,6 @@ def command(bundle: Path, data: str, target: str | None, out: Path | None, as_js
 
 
 def _rows(predicted: Prediction, before: int) -> Iterator[list[str]]:
-    """Yield the rows of the CSV file; the first record has the number ``before + 1``."""
+    """Yield the rows of the CSV file, numbered from ``before + 1``."""
     for number, row in enumerate(predicted.rows(), before + 1):
         yield [str(number), *row]

@@ -12,13 +12,12 @@ from time import monotonic
 from dpbayes_cli.commands.output import verbosity
 
 _FIRST_SECONDS, _UPDATE_SECONDS = 2.0, 0.5
-"""How long ``reading_shown`` and ``delayed_bar`` wait before they show a progress bar, and the former between updates.
-"""
+"""The time before ``reading_shown`` and ``delayed_bar`` show a bar, and the time between updates of the former."""
 
 
 @contextmanager
 def progress_bar() -> Iterator[Callable[..., None]]:
-    """Yield a function that draws the bar; its arguments are ``completed``, from 0 to 1, and ``description``."""
+    """Yield a function that updates the bar; its arguments are ``completed``, from 0 to 1, and ``description``."""
     if not has_terminal():
         yield lambda **_: None
         return
@@ -32,7 +31,7 @@ def progress_bar() -> Iterator[Callable[..., None]]:
 
 @contextmanager
 def delayed_bar(description: str) -> Iterator[Callable[[float], None]]:
-    """Yield a function that draws the bar once two seconds have passed; its argument is the completed share."""
+    """Yield a function that updates a bar, shown after two seconds; its argument is the completed share, 0 to 1."""
     started = monotonic()
     with ExitStack() as shown:
         bars: list[Callable[..., None]] = []
@@ -48,11 +47,12 @@ def delayed_bar(description: str) -> Iterator[Callable[[float], None]]:
 
 @contextmanager
 def reading_shown(share: Callable[[], float | None] | None = None, description: str = "reading") -> Iterator[None]:
-    """Show how much of a file has been read; it reveals nothing about the records.
+    """Show how much of a file has been read, which reveals nothing about its records.
 
     Args:
-        share: a function that returns this share, None if it is unknown; None: the share of the file's bytes.
-        description: what is being done.
+        share: a function that returns the share that has been read, or None if it is unknown; by default, the share of
+            the bytes of the file.
+        description: the text beside the bar.
     """
     if not has_terminal():
         yield

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from dpbayes_cli.workflow.release import PublishedRelease
 
 _MAX_TITLE = 200
-_LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}", re.ASCII)
+_RELEASE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}", re.ASCII)
 
 
 @click.command("release", cls=RequestCommand)
@@ -54,7 +54,7 @@ _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}", re.ASCII)
 @click.option("--release-id", metavar="NAME", help="Name of this release; each name is charged only once.")
 @click.option("--fresh", is_flag=True, help="Draw again, and pay again, for an earlier release.")
 @click.option("--same-data", is_flag=True, help="DATA were moved, not changed: show the old release.")
-@click.option("--no-open-account", is_flag=True, help="Fail if the account is not open yet (for cron).")
+@click.option("--no-open-account", is_flag=True, help="Fail if the account is not open yet (for scheduled jobs).")
 @click.option("--analyst", metavar="NAME", help="Analyst to charge, if the account has limits per analyst.")
 @click.option("--purpose", default="", metavar="TEXT", help="Purpose of the release; kept in the history.")
 @click.option("--title", metavar="TEXT", help="Title of the result and of its reports.")
@@ -89,7 +89,7 @@ def command(
     """
     from dpbayes_cli.base.address_space import check_address_space
 
-    interruption.explain_by(lambda: interruption.NOT_CHARGED)
+    interruption.explain_with(lambda: interruption.NOT_CHARGED)
     check_address_space()  # before OpenDP and DuckDB are loaded, and before anything is charged
     from dpbayes_cli.base.process_hardening import disable_core_dumps
     from dpbayes_cli.bundle.report.bounds_check import prior_outside_bounds
@@ -97,7 +97,7 @@ def command(
     from dpbayes_cli.workflow.prepare import ReleaseOptions, prepare_as_asked_before
     from dpbayes_cli.workflow.release import release
 
-    if release_id is not None and not _LABEL.fullmatch(release_id):
+    if release_id is not None and not _RELEASE_NAME.fullmatch(release_id):
         raise click.UsageError("--release-id takes at most 128 letters, digits, '.', '_', ':' and '-'")
     if purpose != printable(purpose):
         raise click.UsageError("--purpose holds a control character")
@@ -113,15 +113,18 @@ def command(
     with prepare_as_asked_before(stated, spec, location, options, ledger) as prepared:
         detail(f"ledger: {ledger.location}")
         if stated.get("prior") and (warning := prior_outside_bounds(prepared.model, prepared.policy)):
-            print_message(_in_lines(f"warning: {warning}"))  # also with -q
-        say(_in_lines(f"assumed: {'; '.join(assumed_values(prepared, stated))}"))
+            print_message(f"warning: {warning}")  # also with -q
+        say(f"assumed: {'; '.join(assumed_values(prepared, stated))}")
         if dry_run:
             _show_cost(prepared, ledger, as_json=as_json)
             return
-        interruption.explain_by(lambda: interruption.explain_release(ledger, prepared.charge))
+        interruption.explain_with(lambda: interruption.explain_release(ledger, prepared.charge))
         if has_terminal() and prepared.data.can_be_checked and not ledger.has_paid(prepared.charge):
             file = shlex.quote(str(location.paths[0]))
-            say(f"these data are new to the account; to see what is in them before a charge: dpbayes check {file}")
+            say(
+                "the account has not paid for these data before; to look at them before the charge: "
+                f"dpbayes check {file}"
+            )
         with reading_shown():
             outcome = release(prepared, ledger, say)
     _print(outcome, interval, as_json=as_json)
@@ -144,13 +147,6 @@ def _read_request(
         named = (spec.data,) if isinstance(spec.data, str) else spec.data or ()
         data = tuple(name if name == "-" or is_remote(name) else str(base / name) for name in named)
     return spec, locate_data(spec.source, *data)
-
-
-def _in_lines(text: str) -> str:
-    """Return a text in lines of at most 80 characters."""
-    import textwrap
-
-    return textwrap.fill(text, 80, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
 
 
 def _show_cost(prepared: PreparedRelease, ledger: Ledger, *, as_json: bool) -> None:
@@ -201,12 +197,9 @@ def _document(outcome: PublishedRelease) -> dict[str, Any]:
     from dpbayes_cli.ledger.budgets import component_texts
 
     public = json.loads(outcome.document.payload())
-    copied = (
-        *("release_id", "account", "model", "mechanism", "statistics", "bounds", "guarantee", "posterior"),
-        "valid_records",
-    )
+    copied = "release_id account model mechanism statistics bounds guarantee posterior valid_records"
     return {
-        **{key: public[key] for key in copied if key in public},
+        **{key: public[key] for key in copied.split() if key in public},
         "bundle": str(outcome.bundle),
         "remaining": component_texts(outcome.remaining),
         "replayed": outcome.replayed,
@@ -221,16 +214,15 @@ def _print(outcome: PublishedRelease, interval: float, *, as_json: bool) -> None
     if outcome.is_stale:
         drawn = f"release {outcome.document.release_id} was drawn on {outcome.document.created}"
         print_message(
-            f"WARNING: the data changed after {drawn}: this is the earlier result; for a new draw, which is charged: "
-            "--fresh, or --release-id NAME"
+            f"WARNING: the data changed after {drawn}: this is the earlier result; --fresh or --release-id NAME makes "
+            "a new draw, which is charged"
         )
     if as_json:
         emit_json(_document(outcome))
     else:
         _show(outcome, interval)
-    if (
-        as_json or sys.stdout is None or not sys.stdout.isatty()
-    ):  # a script may throw the result away, but not its warnings
+    # a script may discard the result, but it should not discard the warnings
+    if as_json or sys.stdout is None or not sys.stdout.isatty():
         for line in warnings_before(outcome.document):
             if as_json or line.startswith("WARNING"):
                 print_message(line.replace("`", ""))

@@ -1,4 +1,4 @@
-"""``dpbayes report``: write a bundle as a page, as figures or as a registry entry; free, without data."""
+"""``dpbayes report``: write a bundle as a page, as text, as figures or as a registry entry, without data or cost."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _BY_SUFFIX = {".html": "html", ".htm": "html", ".yaml": "registry", ".yml": "reg
 @bundle_argument
 @click.option(
     "--format",
-    "form",
+    "report_format",
     type=click.Choice(["html", "markdown", "svg", "registry"]),
     help="html: one page with plots; markdown: the text of report.md; svg: each plot of the page as a file; registry: "
     "a YAML entry for OpenDP's registry of deployments [by the suffix of --out, else markdown].",
@@ -32,21 +32,21 @@ _BY_SUFFIX = {".html": "html", ".htm": "html", ".yaml": "registry", ".yml": "reg
     "--records",
     type=click.IntRange(1, 10**6),
     metavar="N",
-    help="Number of records with which to simulate the posterior without privacy [as the bundle states].",
+    help="Number of records per simulated data set, for the width without privacy [as the bundle states].",
 )
 @click.option(
     "--state",
     "statements",
     multiple=True,
     metavar="FIELD=TEXT",
-    help="With registry: text of a field that the bundle does not state, as in basic.name=TEXT. May be repeated.",
+    help="With registry: fill in a field that the bundle does not state, as in basic.name=TEXT. May be repeated.",
 )
 @interval_option
-@click.option("--no-ledger", is_flag=True, help="Leave the account that paid out of the page.")
+@click.option("--no-ledger", is_flag=True, help="Do not show the account on the page.")
 @ledger_options
 def command(
     bundle: Path,
-    form: str | None,
+    report_format: str | None,
     out: Path | None,
     records: int | None,
     statements: tuple[str, ...],
@@ -69,12 +69,12 @@ def command(
     from dpbayes_cli.bundle.read import read_bundle
     from dpbayes_cli.bundle.write import check_target, publish_file
 
-    form = form or ("markdown" if out is None else _BY_SUFFIX.get(out.suffix.lower(), "markdown"))
-    if form == "svg" and out is None:
+    report_format = report_format or ("markdown" if out is None else _BY_SUFFIX.get(out.suffix.lower(), "markdown"))
+    if report_format == "svg" and out is None:
         raise click.UsageError("--format svg writes several files: name a new directory with --out")
     if no_ledger and ledger_place is not None:
         raise click.UsageError("--no-ledger and --ledger exclude each other")
-    if statements and form != "registry":
+    if statements and report_format != "registry":
         raise click.UsageError("--state is for --format registry only")
     contents = read_bundle(bundle)
     document = contents.document
@@ -83,16 +83,16 @@ def command(
     result = {
         "release_id": document.release_id,
         "bundle": str(bundle),
-        "format": form,
+        "format": report_format,
         "out": None if out is None else str(out),
     }
-    if form == "svg" and out is not None:
-        figures = _write_figures(contents, out)
+    if report_format == "svg" and out is not None:
+        figures = _write_figures(contents, out, interval)
         say(f"wrote {len(figures)} figure{'s' * (len(figures) != 1)} to {out}")
         if as_json:
             emit_json({**result, "report": None, "figures": figures})
         return
-    match form:
+    match report_format:
         case "html":
             from dpbayes_cli.bundle.read import analysis_of
             from dpbayes_cli.bundle.report.intervals import sampled_intervals
@@ -124,7 +124,7 @@ def command(
 
 
 def _budget(document: ReleaseDocument, place: str | None) -> BudgetChange | str:
-    """Return the budget before and after the release, or a sentence that says why the budget is not known.
+    """Return the account before and after the release, or a sentence that says why it is unknown.
 
     Raises:
         LedgerError: the ledger that the command names cannot be read or trusted.
@@ -146,7 +146,7 @@ def _budget(document: ReleaseDocument, place: str | None) -> BudgetChange | str:
 
 
 def _parse_statements(statements: tuple[str, ...]) -> dict[str, str]:
-    """Return the statements of the custodian, by field."""
+    """Return the custodian's texts by field."""
     texts: dict[str, str] = {}
     for statement in statements:
         field, equals, text = statement.partition("=")
@@ -156,16 +156,19 @@ def _parse_statements(statements: tuple[str, ...]) -> dict[str, str]:
     return texts
 
 
-def _write_figures(bundle: Bundle, out: Path) -> list[str]:
+def _write_figures(bundle: Bundle, out: Path, interval: float) -> list[str]:
     """Write the figures of the page into a new directory; return the names of the files."""
     from dpbayes_cli.base.errors import OutputError
     from dpbayes_cli.bundle.read import analysis_of
+    from dpbayes_cli.bundle.report.intervals import sampled_intervals
     from dpbayes_cli.bundle.report.page_figures import page_figures
     from dpbayes_cli.bundle.report.svg_files import svg_file
     from dpbayes_cli.bundle.write import new_directory, write_new
     from dpbayes_cli.workflow.reporting import build_report_context
 
-    pictures = page_figures(bundle.document, analysis_of(bundle), build_report_context(bundle)).pictures
+    analysis = analysis_of(bundle)
+    intervals = sampled_intervals(bundle.document, analysis.samples, interval)
+    pictures = page_figures(bundle.document, analysis, build_report_context(bundle), intervals).pictures
     if not pictures:
         raise OutputError("this release has no figures", hint="choose --format html or markdown")
     files = {f"{picture.name}.svg": svg_file(picture) for picture in pictures}

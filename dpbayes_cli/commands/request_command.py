@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 _PREFIX, _DOT = "spec__", "__"
-"""The click parameter ``spec__privacy__epsilon`` holds the value of the spec's key ``privacy.epsilon``."""
+"""The value for the spec's key ``privacy.epsilon`` has the name ``spec__privacy__epsilon`` in click."""
 _REQUEST, _OUTPUT = "Request", "Inference and output"
 _GROUPS = (_REQUEST, "Privacy", "Sampling", "Data", _OUTPUT, "Ledger")
 _SHARED_GROUPS = {"Data", "Ledger"}

@@ -11,7 +11,7 @@ from dpbayes_cli.commands.options import PATH
 from dpbayes_cli.commands.output import emit_document, emit_json, emit_result, output_options, say
 
 _NOMINAL_RECORDS = 1000
-"""The number of records with which ``check`` prices a request that states no number; the check is the same for any."""
+"""The number of records that ``check`` assumes if a request states none; no result of the check depends on it."""
 
 
 @click.group("spec")
@@ -33,18 +33,18 @@ def init(model: str | None, mechanism: str | None, file: str | None, not_private
     dpbayes spec init --from patients.csv > clinic.yaml
     dpbayes spec init --from patients.csv --not-private --column age > age.yaml
 
-    With --not-private, each value that was read from the data has the line public_reason: null. release, plan and
-    spec check refuse the spec until a reason that does not come from the data is written there.
+    With --not-private, each value that was read from the data has the line public_reason: null. dpbayes release, plan
+    and spec check refuse the spec until you replace null by a reason that does not come from the data.
     """
     if file is None:
         if model is None or not_private or column is not None:
-            raise click.UsageError("state MODEL, or a file: dpbayes spec init --from FILE")
+            raise click.UsageError("name a MODEL, or a file: dpbayes spec init --from FILE")
         from dpbayes_cli.spec.template import template
 
         emit_document(template(model, mechanism))
         return
     if mechanism is not None or (column is not None and not not_private):
-        raise click.UsageError("--from FILE takes MODEL, and --column with --not-private; write the rest into the spec")
+        raise click.UsageError("with --from FILE, leave out --mechanism, and give --column only with --not-private")
     from dpbayes_cli.sources.location import locate
     from dpbayes_cli.workflow.file_check import spec_of_data, spec_of_header
 

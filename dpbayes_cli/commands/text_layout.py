@@ -1,4 +1,4 @@
-"""Lay out texts and tables in lines that fit the terminal; words, and thus IDs, times and hashes, are never broken."""
+"""Lay out texts and tables in lines that fit the terminal; words (such as IDs, times and hashes) are never broken."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def fill_lines(text: str, hanging: int = 0) -> str:
     """Return a text with each line broken between words to fit the terminal.
 
     Args:
-        hanging: the number of blanks by which further lines are indented, in addition to the indent of their first.
+        hanging: the number of blanks by which the further parts of a broken line are indented more than its first.
     """
     width = line_width()
     return "\n".join(part for line in text.split("\n") for part in _broken(line, width, hanging))
@@ -55,7 +55,7 @@ def table_lines(
 
     Args:
         width: the number of characters of a line.
-        optional: columns that may be left out, in this order.
+        optional: the columns that may be left out; the first is left out first.
     """
     table = [column for column in zip(columns, *rows, strict=True) if any(column[1:]) or not rows]
     for name in optional:

@@ -1,4 +1,4 @@
-"""``dpbayes verify``: check that a bundle is consistent, and that the ledger holds its charge."""
+"""``dpbayes verify``: check that a bundle is consistent and that its charge is in the ledger."""
 
 from __future__ import annotations
 

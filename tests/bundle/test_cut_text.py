@@ -1,17 +1,17 @@
 from __future__ import annotations
 
-from dpbayes_cli.bundle.report.cut_text import ems, fitting
+from dpbayes_cli.bundle.report.cut_text import cut_text, ems
 from tests.bundle.pictures import HOSTILE
 
 
 def test_a_cut_text_keeps_its_ends_and_fits() -> None:
-    assert fitting("short", 10.0) == "short"
+    assert cut_text("short", 10.0) == "short"
     for name in (*HOSTILE, "occupation number 17", "W" * 99, "日本語" * 20):
-        cut = fitting(name, 8.0)
+        cut = cut_text(name, 8.0)
         assert ems(cut) <= 8.0
         assert cut == name or "…" in cut
-    assert fitting("occupation number 17", 8.0).endswith("17")
-    assert fitting("occupation number 17", 8.0).startswith("occ")
+    assert cut_text("occupation number 17", 8.0).endswith("17")
+    assert cut_text("occupation number 17", 8.0).startswith("occ")
 
 
 def test_widths_are_no_less_than_those_of_the_widest_common_font() -> None:

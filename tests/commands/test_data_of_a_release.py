@@ -30,7 +30,7 @@ def test_a_replay_of_changed_data_says_so_even_if_quiet(dpbayes: Cli, coin: Path
     assert (stale.code, stale.out) == (0, first.out)
     assert stale.err.startswith(CHANGED)
     assert stale.err.count("\n") == 1
-    assert "--fresh, or --release-id NAME" in stale.err
+    assert "--fresh or --release-id NAME" in stale.err
     assert CHANGED in dpbayes("release", coin, *RATE, "--json", "-q").err
     assert CHANGED not in dpbayes("release", coin, *RATE, "--same-data").err, "the user says that nothing changed"
     fresh = dpbayes("release", coin, *RATE[:-1], "new", "--fresh", "-q")

@@ -264,7 +264,7 @@ def test_a_ledger_that_does_not_answer_is_not_guessed_about(
     dpbayes: Cli, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (place / "a.csv").write_text(TABLE)
-    monkeypatch.setattr(interruption, "_PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr(interruption, "_LEDGER_TIMEOUT_SECONDS", 0.0)
     answer = threading.Event()
     monkeypatch.setattr(Ledger, "begun", lambda *_: answer.wait(10))
     monkeypatch.setattr(Ledger, "reserve", interrupting(Ledger.reserve, False))

@@ -157,7 +157,9 @@ def test_a_new_draw_at_another_cost_has_todays_default(
 def test_priors_and_posteriors_beyond_the_bounds_are_told(dpbayes: Cli, ages: Path) -> None:
     assert "warning" not in dpbayes("release", ages, *MEAN, "--out", "fits").err
     done = dpbayes("release", ages, *MEAN, *FORMER, "--fresh", "--out", "out", "-q")
-    assert " ".join(done.err.split()).startswith("warning: the stated prior gives less than 1 % to means inside the")
+    assert " ".join(done.err.split()).startswith(
+        "warning: under the stated prior, the mean is inside the bounds, 20 to 100,"
+    )
     assert "WARNING: the 90 % interval of the mean leaves the public bounds, 20 to 100" in done.out
     assert "the mean leaves the public bounds" in Path("out/report.md").read_text()
     assert "leaves the public bounds" in dpbayes("infer", "out").out

@@ -83,6 +83,8 @@ def test_plots_are_written_as_svg_files(dpbayes: Cli, bundle: Path) -> None:
         "again",
     )
     assert Path("again/density-0.svg").read_bytes() == path.read_bytes()
+    dpbayes("report", bundle, "--format", "svg", "--interval", "0.5", "--out", "half")
+    assert "50 % between" in Path("half/density-0.svg").read_text()
     for out in ("figures", "out", "out/figures", "out/release.json/figures"):
         assert dpbayes("report", bundle, "--format", "svg", "--out", out).code == 8
     assert sorted(path.name for path in Path("figures").iterdir()) == FIGURES

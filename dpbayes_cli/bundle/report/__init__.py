@@ -1,1 +1,1 @@
-"""The report as a page, as Markdown and as figures, made from a release document and its analysis alone."""
+"""The report of a release as a page, as Markdown and as figures, made from its document and its posterior alone."""

@@ -1,27 +1,27 @@
-"""Whether a prior or a posterior expects numbers beyond the public bounds; only public values are read."""
+"""Warnings that the prior or the posterior does not fit the public bounds, made from public values alone."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from dpbayes_cli.base.numeric import float_text
-from dpbayes_cli.bundle.document import ParameterSummary, ReleaseDocument
+from dpbayes_cli.bundle.document import ReleaseDocument
 from dpbayes_cli.bundle.stated_request import model_of
 from dpbayes_cli.core.columns import NumericColumn, RecordPolicy
 from dpbayes_cli.core.model import Model, NoisyStatistics
 
 _PRIOR_DRAWS = 2000
-_NEAR = 0.05
-"""A mean whose interval is within this share of the range from a bound is warned about."""
-_LEAST_SHARE = 0.01
-"""A prior with a smaller share of its mass inside the bounds is warned about."""
+_NEAR_SHARE = 0.05
+"""A mean is close to a bound if its interval is within this share of the range between the bounds."""
+_MIN_PRIOR_SHARE = 0.01
+"""The smallest share of the prior inside the bounds that causes no warning."""
 
 
 def prior_outside_bounds(model: Model, policy: RecordPolicy) -> str:
-    """Return a warning if the prior all but excludes that the mean of a column is inside its bounds; else empty.
+    """Return a warning if, under the prior, the mean of a column is hardly ever inside its bounds; else an empty text.
 
-    Parameters are drawn from the prior, with a fixed seed. For a regression, the mean of the target is the one in the
-    middle of the features' bounds.
+    Parameters are drawn from the prior with a fixed seed. For a regression, the mean is that of the target if every
+    feature is in the middle of its bounds.
     """
     columns = _columns(model)
     if not columns or not isinstance(model, NoisyStatistics):
@@ -35,27 +35,24 @@ def prior_outside_bounds(model: Model, policy: RecordPolicy) -> str:
         for name, mean in means.items():
             inside[name] += columns[name].lower <= mean <= columns[name].upper
     for name in means:
-        if inside[name] < _LEAST_SHARE * _PRIOR_DRAWS:
+        if inside[name] < _MIN_PRIOR_SHARE * _PRIOR_DRAWS:
             of_column = f" of {name}" if model.column_names else ""
             return (
-                f"the stated prior gives less than 1 % to means{of_column} inside the bounds, {_range(columns[name])}: "
-                "the posterior may follow the prior, not the data; a prior that is not stated fits the bounds"
+                f"under the stated prior, the mean{of_column} is inside the bounds, {_range(columns[name])}, with a "
+                "probability of less than 1 %: the posterior may follow the prior, not the data; the default prior "
+                "fits the bounds"
             )
     return ""
 
 
 def left_bounds(document: ReleaseDocument) -> list[str]:
-    """Return a warning for each mean whose 90 % interval leaves the public bounds."""
-    return intervals_outside_bounds(model_of(document), document.posterior)
+    """Return a warning for each column whose mean has a 90 % interval that leaves the public bounds or is near one.
 
-
-def intervals_outside_bounds(model: Model, posterior: Mapping[str, ParameterSummary]) -> list[str]:
-    """Return a warning for each column whose posterior mean has a 90 % interval that leaves the public bounds.
-
-    A regression has none, because the mean of its target depends on several parameters at once.
+    For a regression, the result is empty, because the mean of its target depends on several parameters at once.
     """
-    columns, summaries = _columns(model), list(posterior.values())
-    if model.column_names and not all(f"mean[{name}]" in posterior for name in columns):
+    model = model_of(document)
+    columns, summaries = _columns(model), list(document.posterior.values())
+    if model.column_names and not all(f"mean[{name}]" in document.posterior for name in columns):
         return []
     ends: list[Sequence[float]] = [
         [end for end in (getattr(summary, name) for summary in summaries) if end is not None] for name in ("q05", "q95")
@@ -63,21 +60,21 @@ def intervals_outside_bounds(model: Model, posterior: Mapping[str, ParameterSumm
     if not columns or any(len(each) < len(summaries) for each in ends):
         return []
     low, high = (model.predictive(each) for each in ends)
-    told = []
+    warnings = []
     for name in low:
         bounds = columns[name]
-        of_column, near = f" of {name}" if model.column_names else "", _NEAR * (bounds.upper - bounds.lower)
+        of_column, near = f" of {name}" if model.column_names else "", _NEAR_SHARE * (bounds.upper - bounds.lower)
         if not all(bounds.lower <= end[name] <= bounds.upper for end in (low, high)):
-            told.append(
-                f"the 90 % interval of the mean{of_column} leaves the public bounds, {_range(bounds)}: the noise, the "
-                "prior or the bounds do not fit the numbers"
+            warnings.append(
+                f"the 90 % interval of the mean{of_column} leaves the public bounds, {_range(bounds)}: the noise is "
+                "too large, or the prior or the bounds do not fit the numbers"
             )
         elif low[name] > bounds.upper - near or (bounds.lower != 0.0 and high[name] < bounds.lower + near):
-            told.append(
+            warnings.append(
                 f"the mean{of_column} is close to one of the public bounds, {_range(bounds)}: most numbers may be "
                 "beyond them; check the bounds and their unit"
             )
-    return told
+    return warnings
 
 
 def _columns(model: Model) -> dict[str, NumericColumn]:

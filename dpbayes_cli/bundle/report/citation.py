@@ -25,7 +25,7 @@ class Paper:
 
     Attributes:
         kind: ``inproceedings`` or ``article``.
-        authors: given and family names, with "and" between authors.
+        authors: given and family names; "and" separates the authors.
         venue: the proceedings or the journal.
     """
 
@@ -36,7 +36,7 @@ class Paper:
     year: str
 
     @property
-    def first(self) -> str:
+    def first_author(self) -> str:
         """The family name of the first author."""
         return self.authors.split(" and ")[0].split()[-1]
 
@@ -50,7 +50,7 @@ class Paper:
         """The paper as an entry for BibTeX."""
         venue = "booktitle" if self.kind == "inproceedings" else "journal"
         fields = {"author": self.authors, "title": f"{{{self.title}}}", venue: self.venue, "year": self.year}
-        return _bibtex_entry(self.kind, f"{self.first.lower()}{self.year}", fields)
+        return _bibtex_entry(self.kind, f"{self.first_author.lower()}{self.year}", fields)
 
 
 @cache
@@ -70,7 +70,7 @@ def papers_of(source: str) -> list[Paper]:
         paper
         for part in map(str.strip, source.split(";"))
         for paper in known_papers()
-        if part.startswith((f"{paper.first} ", f"{paper.first}, ")) and paper.year in part
+        if part.startswith((f"{paper.first_author} ", f"{paper.first_author}, ")) and paper.year in part
     ]
 
 

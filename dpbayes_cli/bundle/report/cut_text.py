@@ -18,8 +18,8 @@ def ems(text: str) -> float:
     return sum(map(_letter, text))
 
 
-def fitting(text: str, max_ems: float) -> str:
-    """Return a text; if it is wider than ``max_ems`` times its font size, an ellipsis replaces its middle.
+def cut_text(text: str, max_ems: float) -> str:
+    """Return a text, with an ellipsis in place of its middle if it is wider than ``max_ems`` times its font size.
 
     The end of the text is kept, because names such as ``age_1`` and ``age_2`` differ at their end.
     """

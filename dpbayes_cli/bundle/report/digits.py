@@ -29,6 +29,6 @@ def percent(share: float, width: float) -> str:
 
 
 def size_text(width: float, is_share: bool, unit: str = " percentage points") -> str:
-    """Return a width with two digits, in percentage points if it is that of a share from 0 to 1."""
+    """Return a width with two significant digits; the width of an interval of shares is in percentage points."""
     shown = 100.0 * width if is_share else width
     return rounded(shown, shown) + (unit if is_share else "")

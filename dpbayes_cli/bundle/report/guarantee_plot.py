@@ -53,7 +53,8 @@ def _tradeoff(guarantee: Guarantee, epsilon: float | None, delta: float) -> list
         panel.locator_params(axis="y", nbins=5)
     else:
         panel.set_ylim(_MIN_DELTA, 1.0)
-        _decades(panel)
+        exponents = range(-12, 1, 3)
+        panel.set_yticks([10.0**e for e in exponents], ["1" if e == 0 else f"1e{e}" for e in exponents])
     if pure:
         marks = f"The dot marks the stated guarantee: epsilon {epsilon:.4g} at delta 0."
     elif epsilon is not None:
@@ -111,11 +112,6 @@ def _axes(panel: Axes, x: str, y: str) -> None:
     panel.grid(color=LINE, linewidth=0.5)
     panel.set_axisbelow(True)
     panel.minorticks_off()
-
-
-def _decades(panel: Axes) -> None:
-    exponents = range(-12, 1, 3)
-    panel.set_yticks([10.0**e for e in exponents], ["1" if e == 0 else f"1e{e}" for e in exponents])
 
 
 def _plain_orders(panel: Axes) -> None:

@@ -84,8 +84,10 @@ def blank_canvas(width: float, height: float) -> tuple[Figure, Axes]:
     return figure, panel
 
 
-def write(panel: Axes, at: tuple[float, float], words: str, size: float, ink: str = INK, align: str = "center") -> None:
-    """Write a text at a point, vertically centered; dollar signs in the text do not start a formula."""
+def draw_text(
+    panel: Axes, at: tuple[float, float], words: str, size: float, ink: str = INK, align: str = "center"
+) -> None:
+    """Draw a text at a point, vertically centered; dollar signs in the text do not start a formula."""
     panel.text(*at, words, fontsize=size, color=ink, ha=align, va="center", parse_math=False)
 
 

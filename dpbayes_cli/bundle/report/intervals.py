@@ -1,4 +1,4 @@
-"""The intervals that a report shows: those in the release document, or others of the posterior samples."""
+"""The intervals that a report shows: those in the release document, or intervals at another level from the samples."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Intervals:
 
     @property
     def heads(self) -> list[str]:
-        """The titles of two columns with the ends."""
+        """The titles of the two table columns that hold the ends."""
         return [f"{100.0 * tail:.10g} %" for tail in self.tails]
 
 
@@ -53,7 +53,7 @@ def stored_intervals(document: ReleaseDocument) -> Intervals:
 def share_without_noise(document: ReleaseDocument, parameter: str) -> float | None:
     """Return the share of an interval's width that would remain without the noise for privacy; None if it is unknown.
 
-    The share follows from the released values and the law of their noise alone.
+    The share is computed from the released values and the law of their noise alone.
     """
     parts, sd = document.width.get(parameter), document.posterior[parameter].sd
     if parts is None or not sd or document.inference.method == "naive":
@@ -62,10 +62,11 @@ def share_without_noise(document: ReleaseDocument, parameter: str) -> float | No
 
 
 def sampled_intervals(document: ReleaseDocument, samples: Floats, level: float) -> Intervals:
-    """Return intervals at another level.
+    """Return the intervals at a level: those in the document if it holds this level, else quantiles of the samples.
 
     Args:
         samples: the posterior samples of the release, shape (n_samples, n_parameters).
+        level: the probability of an interval.
     """
     import numpy as np
 

@@ -37,8 +37,9 @@ class Layout:
 
 @dataclass
 class _Rows:
-    """The items of each row. An item is a vertex, or a lane that is kept free for passing edges; lanes follow the
-    vertices in number.
+    """The items of each row: vertices, and lanes that are kept free for passing edges.
+
+    Items have numbers: first the vertices, then the lanes.
 
     Attributes:
         row: the row of each vertex.
@@ -80,7 +81,7 @@ def layered(parents: Sequence[Sequence[int]], box: float, gap: float, lane: floa
 def layers_of(parents: Sequence[Sequence[int]]) -> tuple[int, ...]:
     """Return the layer of each vertex: the length of the longest path to it."""
     layer = [0] * len(parents)
-    for _ in parents:  # at most as many rounds as the longest path has edges
+    for _ in parents:  # the longest path has fewer edges than there are vertices
         grown = [max((layer[j] + 1 for j in own_parents), default=0) for own_parents in parents]
         if grown == layer:
             break
@@ -135,7 +136,7 @@ def _with_lanes(parents: Sequence[Sequence[int]], row: Sequence[int]) -> _Rows:
 
 
 def _reduce_crossings(rows: _Rows) -> None:
-    """Sort each row by the mean positions of linked items, in sweeps down and up; keep the order with fewest
+    """Sort each row by the mean positions of linked items, in sweeps down and up; keep the order with the fewest
     crossings."""
     for r, items in enumerate(rows.items):  # lanes start in the middle of their row
         boxes, lanes = [i for i in items if i < len(rows.row)], [i for i in items if i >= len(rows.row)]

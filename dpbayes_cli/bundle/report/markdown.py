@@ -3,37 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from dpbayes_cli.bundle.document import ReleaseDocument
+from dpbayes_cli.bundle.report import report_tables, wording
 from dpbayes_cli.bundle.report.intervals import Intervals
 from dpbayes_cli.bundle.report.prior_text import prior_text
-from dpbayes_cli.bundle.report.report_tables import (
-    ReportTable,
-    meanings_table,
-    posterior_table,
-    released_table,
-    renyi_table,
-    width_table,
-)
 from dpbayes_cli.bundle.report.result_sentence import result_lines
 from dpbayes_cli.bundle.report.validity import records_valid_text
-from dpbayes_cli.bundle.report.wording import (
-    ESTIMATE_HEADING,
-    REUSE_COMMAND,
-    are_estimates,
-    bounds_text,
-    computed_text,
-    guarantee_meaning,
-    guarantee_text,
-    ledger_note,
-    records_text,
-    released_text,
-    reuse_texts,
-    states_text,
-    tables_text,
-    width_text,
-)
 from dpbayes_cli.bundle.stated_request import model_of
 
 _MARKS = "\\`|*_<>[]"
@@ -47,54 +23,54 @@ def report_markdown(document: ReleaseDocument, intervals: Intervals | None = Non
         intervals: the intervals to show; by default those in the document.
     """
     guarantee = document.guarantee
-    headline = f"**{guarantee_text(guarantee)}** ({guarantee.kind}, {guarantee.neighbors} neighbors)."
-    renyi = replace(renyi_table(document), columns=["order", "upper bound on the Renyi divergence"])
-    about_posterior = computed_text(document), tables_text(document), states_text(document)
+    headline = f"**{wording.guarantee_text(guarantee)}** ({guarantee.kind}, {guarantee.neighbors} neighbors)."
+    width = ["## Width of the posterior", wording.width_text(document), _table(report_tables.width_table(document))]
+    about_posterior = wording.computed_text(document), wording.tables_text(document), wording.states_text(document)
     parts = [
         f"# {_escape(document.heading, _MARKS)}",
         *(_escape(line, _MARKS.replace("`", "")) for line in result_lines(document, intervals)),
-        f"## {ESTIMATE_HEADING if are_estimates(document) else 'The posterior'}",
-        _table(posterior_table(document, model_of(document), intervals)),
+        f"## {wording.ESTIMATE_HEADING if wording.are_estimates(document) else 'The posterior'}",
+        _table(report_tables.posterior_table(document, model_of(document), intervals)),
         " ".join(filter(None, about_posterior)),
-        *(["## Width of the posterior", width_text(document), _table(width_table(document))] if document.width else []),
+        *(width if document.width else []),
         "## The guarantee",
         headline,
-        guarantee_meaning(document),
-        _table(renyi),
+        wording.guarantee_meaning(document),
+        _table(report_tables.renyi_table(document)),
         "## The request",
         _request(document),
         "## What was released",
-        released_text(document),
-        _table(released_table(document)),
-        _table(meanings_table(document)),
+        wording.released_text(document),
+        _table(report_tables.released_table(document)),
+        _table(report_tables.meanings_table(document)),
         "## Assumptions",
         _list(document.assumptions),
         "## Corrections to the papers",
         _list(document.corrections),
         "## Proof of the charge",
-        ledger_note(document),
+        wording.ledger_note(document),
         "## What you can do next",
-        *(f"```\n{part}\n```" if part == REUSE_COMMAND else part for part in reuse_texts(document)),
+        *(f"```\n{part}\n```" if part == wording.REUSE_COMMAND else part for part in wording.reuse_texts(document)),
     ]
     return ("\n\n".join(filter(None, parts)) + "\n").encode("utf-8")
 
 
 def _request(document: ReleaseDocument) -> str:
-    bounds = bounds_text(document)
+    bounds = wording.bounds_text(document)
     lines = [
         f"- Release: `{document.release_id}`",
         f"- Data set (account): `{document.account}`",
         f"- Model: `{document.model}`; mechanism: `{document.mechanism}`",
         *([f"- Bounds: {bounds}"] if bounds else []),
-        "- Prior: " + _escape(prior_text(document), "\\`|*_<>[]"),
-        f"- One record: one {document.record_unit}; number of records: {records_text(document)}",
+        "- Prior: " + _escape(prior_text(document), _MARKS),
+        f"- One record: one {document.record_unit}; number of records: {wording.records_text(document)}",
         *([f"- Valid records: {valid}"] if (valid := records_valid_text(document)) else []),
         f"- Data read: {document.created}",
     ]
     return "\n".join(lines)
 
 
-def _table(table: ReportTable) -> str:
+def _table(table: report_tables.ReportTable) -> str:
     """Return a table, with a note if it leaves rows out; empty if the table has no rows."""
     if not table.rows:
         return ""
@@ -111,5 +87,4 @@ def _list(items: Sequence[str]) -> str:
 
 
 def _escape(text: str, marks: str) -> str:
-    """Return a text with a backslash before each of the marks, because names of columns and values may hold them."""
     return text.translate({ord(mark): f"\\{mark}" for mark in marks})

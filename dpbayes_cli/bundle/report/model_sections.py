@@ -31,7 +31,7 @@ class DrawnSection:
 
     Attributes:
         introduction: sentences before the figures.
-        left_out: a sentence that says how much is plotted; empty if everything is plotted.
+        left_out: a sentence that says how many of the parts are plotted; empty if all are plotted.
         about_file: a sentence about the file with all values; empty if there is no such file.
     """
 

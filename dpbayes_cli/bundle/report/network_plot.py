@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from dpbayes_cli.bundle.report.cut_text import ems, fitting
-from dpbayes_cli.bundle.report.inline_svg import INK, QUIET, SERIES, Picture, blank_canvas, inline_svg, write
+from dpbayes_cli.bundle.report.cut_text import cut_text, ems
+from dpbayes_cli.bundle.report.inline_svg import INK, QUIET, SERIES, Picture, blank_canvas, draw_text, inline_svg
 from dpbayes_cli.bundle.report.layered_layout import Layout, layered
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def network_plot(
     shown = shown_variables(parents, target)
     place = {i: k for k, i in enumerate(shown)}
     shown_parents = [[place[j] for j in parents[i] if j in place] for i in shown]
-    labels = [(fitting(names[i], _NAME_EMS), _values(sizes[i], marked=i == target)) for i in shown]
+    labels = [(cut_text(names[i], _NAME_EMS), _values(sizes[i], marked=i == target)) for i in shown]
     longest = max((max(ems(top) * _FONT, ems(bottom) * _SMALL) for top, bottom in labels), default=0.0)
     box = longest * _POINT + 2 * _PAD
     layout = layered(shown_parents, box, _GAP, _LANE, _MAX_WIDTH)
@@ -122,7 +122,7 @@ def _draw_box(panel: Axes, x: float, top: float, box: float, label: tuple[str, s
     )
     panel.add_patch(shape)
     for words, share, size, ink in ((label[0], 0.36, _FONT, INK), (label[1], 0.76, _SMALL, QUIET)):
-        write(panel, (x, top - share * _HEIGHT), words, size, ink)
+        draw_text(panel, (x, top - share * _HEIGHT), words, size, ink)
 
 
 def _draw_edges(panel: Axes, layout: Layout, parents: Sequence[Sequence[int]], box: float) -> None:

@@ -72,7 +72,7 @@ def report_html(
 
 
 def identifier_of(title: str) -> str:
-    """Return the identifier of a section, for links to the section."""
+    """Return the HTML identifier of the section with a title."""
     return "-".join("".join(mark if mark.isalnum() else " " for mark in title.lower()).split())
 
 
@@ -81,31 +81,33 @@ def prose(sentences: str) -> Markup:
     return Markup(_CODE.sub(r"<code>\1</code>", str(escape(sentences))))  # noqa: S704 - the text is escaped
 
 
-def _stated(part: Mapping[str, Any] | None) -> list[tuple[str, Any]]:
-    """Return a part of the spec as pairs of a key and what to show for it.
+def _stated(section: Mapping[str, Any] | None) -> list[tuple[str, str | list[tuple[str, str]]]]:
+    """Return the content of a section of the spec, such as the domain or the prior, as pairs of a key and its text.
 
-    The first pair has an empty key and one line with all plain settings. Each other pair holds a list of named
-    settings, as pairs of a name and a line. If some are left out, the last pair says how many, and its line is None.
+    A key with settings for each of several columns has a list of pairs (column, text) instead of a text. All other
+    keys are joined in the text of the first pair, whose key is empty. If a list is cut, its last pair says how many
+    columns it leaves out, and has an empty name.
     """
-    by_name = {key: item for key, item in (part or {}).items() if _has_names(item)}
-    line = _settings({key: item for key, item in (part or {}).items() if key not in by_name})
-    shown: list[tuple[str, Any]] = [("", line)] if line else []
-    for key, item in by_name.items():
-        pairs = [(name, _settings(settings)) for name, settings in list(item.items())[: report_tables.MAX_ROWS]]
-        left_out = len(item) - len(pairs)
-        shown.append((key, [*pairs, *([(f"and {left_out} more", None)] if left_out else [])]))
-    return shown
+    by_column = {key: value for key, value in (section or {}).items() if _is_by_column(value)}
+    line = _one_line({key: value for key, value in (section or {}).items() if key not in by_column})
+    content: list[tuple[str, str | list[tuple[str, str]]]] = [("", line)] if line else []
+    for key, columns in by_column.items():
+        texts = [(name, _one_line(settings)) for name, settings in columns.items()][: report_tables.MAX_ROWS]
+        if left_out := len(columns) - len(texts):
+            texts.append(("", f"and {left_out} more"))
+        content.append((key, texts))
+    return content
 
 
-def _has_names(item: Any) -> bool:
-    return isinstance(item, Mapping) and len(item) > 1 and all(isinstance(part, Mapping) for part in item.values())
+def _is_by_column(value: Any) -> bool:
+    return isinstance(value, Mapping) and len(value) > 1 and all(isinstance(part, Mapping) for part in value.values())
 
 
-def _settings(value: Any) -> str:
-    """Return a part of the spec in one line; long lists are cut, and empty settings are left out."""
+def _one_line(value: Any) -> str:
+    """Return a value of the spec in one line; long lists are cut, and empty settings are left out."""
     if isinstance(value, Mapping):
-        return "; ".join(f"{key} {_settings(item)}" for key, item in value.items() if item not in (None, [], {}))
+        return "; ".join(f"{key} {_one_line(item)}" for key, item in value.items() if item not in (None, [], {}))
     if isinstance(value, list):
         more = f" and {len(value) - _MAX_LISTED} more" if len(value) > _MAX_LISTED else ""
-        return ", ".join(_settings(item) for item in value[:_MAX_LISTED]) + more
+        return ", ".join(_one_line(item) for item in value[:_MAX_LISTED]) + more
     return f"{value:g}" if isinstance(value, float) else str(value)

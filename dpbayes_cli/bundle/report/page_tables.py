@@ -1,4 +1,4 @@
-"""Tables and sentences of the page that the Markdown report does not have."""
+"""The tables and sentences that are on the page but not in the Markdown report."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _GOOD = {
 
 
 def power_text(guarantee: Guarantee) -> str:
-    """Return how well a test can tell two neighboring data sets apart, in sentences; empty if there is no bound."""
+    """Return a bound on the power of a test between neighboring data sets, in sentences; empty if there is no bound."""
     power = math.ceil(1000.0 * Tradeoff(guarantee).power(_FALSE_ALARM_RATE)) / 10.0
     if power >= 100.0:
         return ""
@@ -47,7 +47,7 @@ def power_text(guarantee: Guarantee) -> str:
 
 
 def drawn_width_text(document: ReleaseDocument, expected: Expected) -> str:
-    """Return the standard deviations with privacy (of released draws) and without, in sentences; empty if unknown."""
+    """Return the standard deviation of the released draws and the one without privacy; empty if they are unknown."""
     drawn, nonprivate = expected.drawn_sd, expected.drawn_nonprivate_sd
     if not drawn or not nonprivate:
         return ""
@@ -59,7 +59,7 @@ def drawn_width_text(document: ReleaseDocument, expected: Expected) -> str:
 
 
 def epsilon_table(guarantee: Guarantee) -> ReportTable:
-    """Return upper bounds on epsilon at a few values of delta; the table has no rows if all bounds are infinite."""
+    """Return upper bounds on epsilon at a few values of delta; infinite bounds are left out."""
     curve = Tradeoff(guarantee)
     pairs = [(delta, curve.epsilon(delta)) for delta in _DELTAS if delta > guarantee.delta]
     if guarantee.epsilon.is_finite():
@@ -89,7 +89,7 @@ def _two_digits(width: float) -> str:
 
 
 def budget_table(change: BudgetChange) -> ReportTable:
-    """Return the account before and after a release."""
+    """Return the total, spent and remaining budget of the account before and after a release."""
     columns = ["component", "total", "spent before", "spent after", "remaining after"]
     amounts = (change.total, change.before, change.after, change.remaining)
     rows = [[name, *(amount[name] for amount in amounts)] for name in change.total]
@@ -97,10 +97,10 @@ def budget_table(change: BudgetChange) -> ReportTable:
 
 
 def diagnostics_table(document: ReleaseDocument) -> ReportTable:
-    """Return the diagnostics of the Markov chains, with the values that are good."""
+    """Return the diagnostics of the Markov chains, each with the range of its good values."""
     values = document.inference.diagnostics
     good = dict(_GOOD)
-    if required := values.get("ess_required"):  # a test of agreement has replaced the threshold of R-hat
+    if required := values.get("ess_required"):  # a test of agreement between chains replaces the limit on R-hat
         good |= {"r_hat": "near 1", "ess_within_chains": f"at least {required:,.0f}"}
     rows = []
     for key, title in _DIAGNOSTICS.items():

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from dpbayes_cli.bundle.document import ParameterSummary
+from dpbayes_cli.bundle.report.cut_text import cut_text
 from dpbayes_cli.bundle.report.inline_svg import INK, LINE, QUIET, SERIES, blank_figure, inline_svg
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ _MAX_TRACE_POINTS = 250
 _RANK_BINS = 20
 _CHAIN_FIGURE_SIZE = (4.8, 1.6)
 """In inches."""
-_MAX_LABEL = 28
+_LABEL_EMS = 18.0
 
 
 def density_plot(
@@ -121,7 +122,7 @@ def interval_plot(
             panel.hlines(row, *ends[parameter], color=SERIES[0], linewidth=2.2, alpha=0.55)
     middles = [summary.mean if summary.q50 is None else summary.q50 for summary in posterior.values()]
     panel.plot(middles, rows, linestyle="none", marker="o", markersize=3.6, color=SERIES[0])
-    panel.set_yticks(rows, [_shorten(parameter) for parameter in posterior], parse_math=False)
+    panel.set_yticks(rows, [cut_text(parameter, _LABEL_EMS) for parameter in posterior], parse_math=False)
     panel.tick_params(axis="y", length=0, labelcolor=INK)
     panel.set_ylim(len(posterior) - 0.4, -0.6)
     panel.grid(axis="x", color=LINE, linewidth=0.5)
@@ -163,19 +164,11 @@ def rank_plot(chains: Floats, name: str, label: str) -> str:
         panel.stairs(counts[place - 1], fill=True, color=color, alpha=0.6)
         panel.axhline(chains.shape[1] / _RANK_BINS, color=QUIET, linewidth=0.9, linestyle=(0, (4, 2)))
         panel.set_ylim(0.0, max(float(counts.max()), 2.0 * chains.shape[1] / _RANK_BINS))
-        _hide_ticks(panel, f"chain {place}")
+        panel.set_xticks([])
+        panel.set_yticks([])
+        panel.set_xlabel(f"chain {place}")
     return inline_svg(figure, name, label)
-
-
-def _hide_ticks(panel: Axes, title: str) -> None:
-    panel.set_xticks([])
-    panel.set_yticks([])
-    panel.set_xlabel(title)
 
 
 def _colors(count: int) -> list[str]:
     return [SERIES[i % len(SERIES)] for i in range(count)]
-
-
-def _shorten(label: str) -> str:
-    return label if len(label) <= _MAX_LABEL else f"{label[: _MAX_LABEL - 1]}\u2026"

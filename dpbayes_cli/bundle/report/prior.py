@@ -15,9 +15,12 @@ _POINTS = 400
 
 
 def prior_ends(document: ReleaseDocument, model: Model, tails: Sequence[float]) -> dict[str, list[float]]:
-    """Return the quantiles of the prior at two levels by parameter; parameters whose prior is unknown are missing.
+    """Return, for each parameter whose prior is known, the quantiles of the prior at two levels.
 
-    Nothing is returned if draws or estimates were released, because their mechanism may restrict the prior.
+    If draws or estimates were released, no parameter has an entry, because their mechanism may restrict the prior.
+
+    Args:
+        tails: the two levels, from 0 to 1.
     """
     import numpy as np
 
@@ -29,7 +32,7 @@ def prior_ends(document: ReleaseDocument, model: Model, tails: Sequence[float]) 
 
 
 def prior_densities(document: ReleaseDocument, model: Model) -> dict[str, tuple[Floats, Floats]]:
-    """Return points and densities of the prior by parameter, each of shape (n_points,); see ``prior_ends``."""
+    """Return points and prior densities by parameter, each of shape (n_points,); ``prior_ends`` says for which."""
     import numpy as np
 
     if document.draws:

@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from dpbayes_cli.bundle.report.cut_text import fitting
+from dpbayes_cli.bundle.report.cut_text import cut_text
 from dpbayes_cli.bundle.report.inline_svg import (
     INK,
     LINE,
@@ -61,13 +61,13 @@ def table_plot(
         extents = [(rows, n_rows, "rows"), (columns, len(values), "values")]
     else:
         rows, columns = min(len(values), MAX_TABLE_ROWS), 1
-        labels, titles = [fitting(value, _TABLE_LABEL_EMS) for value in values[:rows]], [""]
+        labels, titles = [cut_text(value, _TABLE_LABEL_EMS) for value in values[:rows]], [""]
         extents = [(rows, len(values), "values")]
     width = max(_MIN_PANEL_WIDTH, min(3.6, 4.2 / columns))
     figure = _draw_panels(
         {key: part[:columns, :rows] for key, part in panels.items()},
         labels,
-        [(fitting(title, 0.9 * width / (_FONT * _POINT)), SERIES[k % len(SERIES)]) for k, title in enumerate(titles)],
+        [(cut_text(title, 0.9 * width / (_FONT * _POINT)), SERIES[k % len(SERIES)]) for k, title in enumerate(titles)],
         (width, 2.4, 0.06),
         has_bars=False,
     )
@@ -93,7 +93,7 @@ def emissions_plot(feature: str, values: Sequence[str], cells: Mapping[str, Floa
     kept = drawn_values(mean[:columns])
     figure = _draw_panels(
         {key: part[:columns, kept] for key, part in cells.items()},
-        [fitting(values[i], _EMISSION_LABEL_EMS) for i in kept],
+        [cut_text(values[i], _EMISSION_LABEL_EMS) for i in kept],
         [(f"state {k + 1}", hue_of(k)) for k in range(columns)],
         (min(max(_MIN_PANEL_WIDTH, 5.6 / columns), 2.4), 1.8, 0.08),
         has_bars=True,
@@ -174,4 +174,4 @@ def _row_label(parents: Mapping[str, Sequence[str]], row: int) -> str:
         row_values.append(levels[row % len(levels)])
         row //= len(levels)
     share = (_TABLE_LABEL_EMS - 1.0 * (len(row_values) - 1)) / len(row_values)
-    return fitting(", ".join(fitting(value, max(share, 2.0)) for value in reversed(row_values)), _TABLE_LABEL_EMS)
+    return cut_text(", ".join(cut_text(value, max(share, 2.0)) for value in reversed(row_values)), _TABLE_LABEL_EMS)

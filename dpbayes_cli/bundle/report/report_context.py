@@ -1,4 +1,4 @@
-"""Facts that a page shows in addition to its bundle; none of them comes from the data."""
+"""What the page shows in addition to the content of the bundle; none of it comes from the data."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ class Expected:
         n_records: the number of records in each simulated data set.
         trials: the number of simulated data sets.
         reason_unknown: a sentence that says why nothing was simulated; empty if there was a simulation.
-        drawn_sd: the standard deviation of the first parameter in the distribution of the released draws; None if no
-            draws were released or this distribution was not simulated.
-        drawn_nonprivate_sd: the standard deviation of the first parameter in the posterior without privacy, from the
-            data sets that were simulated for ``drawn_sd``.
+        drawn_sd: the simulated standard deviation of a released draw of the first parameter; None if no draws were
+            released, or if they were not simulated.
+        drawn_nonprivate_sd: the standard deviation of the first parameter in the posterior without privacy, for the
+            same simulated data sets.
     """
 
     widths: Mapping[str, ExpectedWidth] = field(default_factory=dict)
@@ -48,14 +48,12 @@ class Expected:
 
 @dataclass(frozen=True)
 class BudgetChange:
-    """An account just before and just after it was charged for a release.
-
-    An amount is a text for each budget component.
+    """An account just before and just after it was charged for a release; amounts are texts by budget component.
 
     Attributes:
-        total, remaining: the total budget, and the part that remains after the release.
-        before, after: the amount that was spent before the release, and after it.
-        charged: the cost of the release, in words.
+        total, remaining: the total budget, and what remains of it after the release.
+        before, after: what was spent before the release, and after it.
+        charged: the privacy cost of the release, in words.
         releases: the number of earlier releases of the account.
     """
 
@@ -69,7 +67,7 @@ class BudgetChange:
 
 @dataclass(frozen=True)
 class ReportContext:
-    """Everything that a page shows in addition to its bundle.
+    """Everything that the page shows in addition to the content of the bundle.
 
     Attributes:
         guarantee: the guarantee that follows from the request; None if the bundle states another guarantee.

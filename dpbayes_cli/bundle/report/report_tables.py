@@ -1,4 +1,4 @@
-"""The tables that the page and the Markdown report share, as texts."""
+"""The tables that are both on the page and in the Markdown report; their cells are texts."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def released_table(document: ReleaseDocument) -> ReportTable:
 
 
 def meanings_table(document: ReleaseDocument) -> ReportTable:
-    """Return what a record adds to each table of counts; there are no rows if the statistics form no tables."""
+    """Return what a record adds to each table of counts; without such tables, there are no rows."""
     meanings = list(table_meanings(document).items())
     return cut_table("What a record adds to a table", ["table", "what a record adds"], meanings, list)
 
@@ -83,7 +83,7 @@ def meanings_table(document: ReleaseDocument) -> ReportTable:
 def posterior_table(
     document: ReleaseDocument, model: Model, intervals: Intervals | None = None, max_rows: int = MAX_ROWS
 ) -> ReportTable:
-    """Return the posterior of each parameter beside its prior, or its estimate.
+    """Return mean, sd, median, interval and prior of each parameter; for estimates or one draw, only their values.
 
     Args:
         model: the model of the release.
@@ -124,11 +124,11 @@ def width_table(document: ReleaseDocument) -> ReportTable:
 
 
 def renyi_table(document: ReleaseDocument) -> ReportTable:
-    """Return the Renyi curve of the guarantee; there are no rows if the guarantee has no such curve."""
+    """Return the Renyi curve of the guarantee; without such a curve, there are no rows."""
     curve = document.guarantee.rdp or []
     return cut_table(
         "Renyi divergence by order",
-        ["order", "upper bound"],
+        ["order", "upper bound on the Renyi divergence"],
         curve,
         lambda point: [f"{point[0]:g}", f"{point[1]:.6g}"],
     )
@@ -146,5 +146,5 @@ def cut_table(
 
 
 def _cell(value: float | None, width: float | None) -> str:
-    """Return a number with the digits that a width warrants; a hyphen for an unknown number."""
+    """Return a number, rounded as ``rounded`` does for an interval of this width; a hyphen for an unknown number."""
     return "-" if value is None or math.isnan(value) else rounded(value, width or 0.0)

@@ -1,6 +1,6 @@
-"""The first lines of a result, in plain words: warnings, one sentence, and the width that is due to privacy.
+"""The first lines of a result: warnings, a sentence with the estimates, and how much the noise widens the interval.
 
-Terminal, Markdown report and page begin with these lines.
+The terminal, the Markdown report and the page show these lines before anything else.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dpbayes_cli.core.findings import Fact, Findings
 
 _MIN_DRAWS = 20
-"""Fewer draws are described by the smallest and the largest of them."""
+"""If fewer draws were released, the sentence shows their smallest and largest value instead of an interval."""
 
 
 def result_lines(document: ReleaseDocument, intervals: Intervals | None = None) -> list[str]:
@@ -35,7 +35,7 @@ def result_lines(document: ReleaseDocument, intervals: Intervals | None = None) 
 
 
 def warnings_before(document: ReleaseDocument) -> list[str]:
-    """Return the notes and warnings that stand before the result in the terminal, in the report and on the page."""
+    """Return the notes and warnings of a result, each a text of one or more sentences."""
     warnings = [*document.inference.warnings, *left_bounds(document)]
     about_records = not_counted_text(document) or validity_warning(document)
     about_table = f"note: {note}" if (note := _findings(document).note) else ""
@@ -43,7 +43,11 @@ def warnings_before(document: ReleaseDocument) -> list[str]:
 
 
 def result_sentence(document: ReleaseDocument, intervals: Intervals | None = None) -> str:
-    """Return a sentence that names column, estimate, interval and guarantee; see ``result_lines``."""
+    """Return a sentence with the estimates, their intervals and the guarantee.
+
+    Args:
+        intervals: the intervals to show; by default those in the document.
+    """
     shown = intervals or stored_intervals(document)
     findings = _findings(document)
     *others, last = (_clause(fact, document, shown) for fact in findings.facts)
@@ -58,7 +62,7 @@ def result_sentence(document: ReleaseDocument, intervals: Intervals | None = Non
 
 
 def privacy_width_sentence(document: ReleaseDocument, intervals: Intervals | None = None) -> str:
-    """Return how much of the width of the first interval is due to privacy; empty if this is unknown."""
+    """Return how much of the width of the first interval the noise for privacy causes; empty if this is unknown."""
     shown = intervals or stored_intervals(document)
     facts = _findings(document).facts
     name = list(document.posterior)[facts[0].parameter]
@@ -77,7 +81,7 @@ def privacy_width_sentence(document: ReleaseDocument, intervals: Intervals | Non
 
 
 def _findings(document: ReleaseDocument) -> Findings:
-    """Return the most important results; they name the column if the request states it."""
+    """Return what the model reports as its most important results, with the name of the column if it is stated."""
     model = model_of(document)
     column = "" if model.column_names else document.spec.get("column") or ""
     return model.findings(column, [_estimate(each) for each in document.posterior.values()])
@@ -89,7 +93,7 @@ def _estimate(summary: ParameterSummary) -> float:
 
 
 def _clause(fact: Fact, document: ReleaseDocument, shown: Intervals) -> str:
-    """Return a fact with its estimate and its interval."""
+    """Return the part of the sentence on one result: its estimate, and its interval or its draws in parentheses."""
     name = list(document.posterior)[fact.parameter]
     few = [draw[fact.parameter] for draw in document.draws] if 1 < len(document.draws) < _MIN_DRAWS else []
     ends = sorted(map(fact.convert, [min(few), max(few)] if few else shown.ends.get(name, ())))
@@ -110,7 +114,7 @@ def _clause(fact: Fact, document: ReleaseDocument, shown: Intervals) -> str:
 
 
 def _guarantee(guarantee: ReleasedGuarantee) -> str:
-    """Return the guarantee in few words; a delta of zero is left out."""
+    """Return epsilon, delta unless it is zero, and the neighbor relation."""
     if guarantee.epsilon is None:
         stated = guarantee_text(guarantee) or "differential privacy"
     else:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dpbayes_cli.bundle.report.cut_text import ems, fitting
+from dpbayes_cli.bundle.report.cut_text import cut_text, ems
 from dpbayes_cli.bundle.report.inline_svg import (
     HUES,
     INK,
@@ -19,10 +19,10 @@ from dpbayes_cli.bundle.report.inline_svg import (
     QUIET,
     Picture,
     blank_canvas,
+    draw_text,
     hue_of,
     inline_svg,
     shown_text,
-    write,
 )
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def states_plot(sequences: Column, steps: Column, probabilities: Floats, name: s
     shape = min(len(sequences.levels), MAX_SEQUENCES), min(len(steps.levels), MAX_STEPS)
     shown = probabilities[: shape[0], : shape[1]]
     state, level = shown.argmax(axis=2), levels_of(shown.max(axis=2))
-    rows = [fitting(label, _NAME_EMS) for label in sequences.levels[: shape[0]]]
+    rows = [cut_text(label, _NAME_EMS) for label in sequences.levels[: shape[0]]]
     left = max(_width(label, _SMALL) for label in rows) + 2 * _PAD
     grid = _Grid(left, _PAD + _LINE, min(max(_ALL_CELLS_WIDTH / shape[1], _MIN_CELL_WIDTH), _MAX_CELL_WIDTH), shape)
     room = max(grid.right - _PAD, _MIN_LEGEND_WIDTH)
@@ -101,7 +101,7 @@ def states_plot(sequences: Column, steps: Column, probabilities: Floats, name: s
     _draw_cells(panel, grid, state, level)
     numbered = _draw_numbers(panel, grid, state, level)
     _draw_axes(panel, grid, rows, steps)
-    write(panel, (left - _PAD, grid.top - 0.1), fitting(sequences.role, _NAME_EMS), _SMALL, QUIET, "right")
+    draw_text(panel, (left - _PAD, grid.top - 0.1), cut_text(sequences.role, _NAME_EMS), _SMALL, QUIET, "right")
     for item in legend:
         _draw_item(panel, _PAD, bottom, item)
     caption = _caption((sequences, steps), shape, numbered=numbered)
@@ -164,15 +164,15 @@ def _draw_numbers(panel: Axes, grid: _Grid, state: Integers, level: Integers) ->
             continue
         x = grid.left + first * grid.cell + max(grid.cell, _width(number, _TINY)) / 2
         strong = level[row, first] == len(STRENGTHS) - 1
-        write(panel, (x, grid.top + (row + 0.48) * _ROW), number, _TINY, PAGE if strong else INK)
+        draw_text(panel, (x, grid.top + (row + 0.48) * _ROW), number, _TINY, PAGE if strong else INK)
     return True
 
 
 def _draw_axes(panel: Axes, grid: _Grid, rows: Sequence[str], steps: Column) -> None:
     """Write the names of the sequences beside their rows, and the names of some steps below their columns."""
     for row, label in enumerate(rows):
-        write(panel, (grid.left - _PAD, grid.top + (row + 0.48) * _ROW), label, _SMALL, align="right")
-    labels = [fitting(label, _STEP_EMS) for label in steps.levels[: grid.shape[1]]]
+        draw_text(panel, (grid.left - _PAD, grid.top + (row + 0.48) * _ROW), label, _SMALL, align="right")
+    labels = [cut_text(label, _STEP_EMS) for label in steps.levels[: grid.shape[1]]]
     stride = stride_of(labels, grid.cell)
     for column in range(0, len(labels), stride):
         x, below = grid.left + column * grid.cell, grid.bottom
@@ -180,8 +180,8 @@ def _draw_axes(panel: Axes, grid: _Grid, rows: Sequence[str], steps: Column) -> 
             break
         panel.plot([x + 0.5 * grid.cell] * 2, [below, below + 0.04], color=QUIET, linewidth=0.7)
         start, align = (x, "left") if stride > 1 else (x + 0.5 * grid.cell, "center")
-        write(panel, (start, below + 0.5 * _LINE + 0.02), labels[column], _SMALL, align=align)
-    write(panel, (grid.left, grid.bottom + 1.4 * _LINE), fitting(steps.role, 40.0), _SMALL, QUIET, "left")
+        draw_text(panel, (start, below + 0.5 * _LINE + 0.02), labels[column], _SMALL, align=align)
+    draw_text(panel, (grid.left, grid.bottom + 1.4 * _LINE), cut_text(steps.role, 40.0), _SMALL, QUIET, "left")
 
 
 def _legend(n_states: int, room: float) -> list[_Item]:
@@ -218,7 +218,7 @@ def _draw_item(panel: Axes, left: float, top: float, item: _Item) -> None:
         place = (x, y - _SWATCH / 2)
         panel.add_patch(Rectangle(place, _SWATCH, _SWATCH, facecolor=item.color, alpha=item.alpha, linewidth=0))
         x += _SWATCH + 0.06
-    write(panel, (x, y), item.words, _SMALL, INK if item.color else QUIET, "left")
+    draw_text(panel, (x, y), item.words, _SMALL, INK if item.color else QUIET, "left")
 
 
 def _caption(axes: tuple[Column, Column], shape: tuple[int, int], *, numbered: bool) -> str:

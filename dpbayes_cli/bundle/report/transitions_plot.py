@@ -10,9 +10,9 @@ from dpbayes_cli.bundle.report.inline_svg import (
     SERIES,
     Picture,
     blank_canvas,
+    draw_text,
     inline_svg,
     shown_text,
-    write,
 )
 
 if TYPE_CHECKING:
@@ -43,9 +43,9 @@ def transitions_plot(transition: Floats, initial: Floats, name: str) -> Picture:
     height = _TOP + (count + 1) * _HEIGHT + _GAP + _PAD
     figure, panel = blank_canvas(width, height)
     middle = _LEFT + count * _WIDTH / 2
-    write(panel, (middle, 0.12), "to state", _FONT, QUIET)
+    draw_text(panel, (middle, 0.12), "to state", _FONT, QUIET)
     for k in range(count):
-        write(panel, (_LEFT + (k + 0.5) * _WIDTH, 0.33), str(k + 1), _FONT)
+        draw_text(panel, (_LEFT + (k + 0.5) * _WIDTH, 0.33), str(k + 1), _FONT)
     _draw_row(panel, _TOP, "at first", initial[:count])
     for k in range(count):
         top = _TOP + (k + 1) * _HEIGHT + _GAP
@@ -63,12 +63,12 @@ def _draw_row(panel: Axes, top: float, label: str, probabilities: Floats) -> Non
     from matplotlib.patches import Rectangle
 
     middle = top + _HEIGHT / 2
-    write(panel, (_LEFT - 0.1, middle), label, _FONT, align="right")
+    draw_text(panel, (_LEFT - 0.1, middle), label, _FONT, align="right")
     for k, p in enumerate(probabilities.tolist()):
         place = (_LEFT + k * _WIDTH, top)
         panel.add_patch(Rectangle(place, _WIDTH, _HEIGHT, color=SERIES[0], alpha=_MAX_OPACITY * p, linewidth=0))
         panel.add_patch(Rectangle(place, _WIDTH, _HEIGHT, facecolor="none", edgecolor=LINE, linewidth=0.6))
-        write(panel, (place[0] + _WIDTH / 2, middle), _number(p), _FONT)
+        draw_text(panel, (place[0] + _WIDTH / 2, middle), _number(p), _FONT)
 
 
 def _in_words(transition: Floats, initial: Floats, count: int) -> list[str]:

@@ -1,4 +1,4 @@
-"""The line that stands before a result if the released counts show that many records may be invalid."""
+"""The line before a result that says how many records seem valid, if many may be invalid or this is unknown."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _FLAGS = {
     *("success", "failure", "categories", "lower", "upper"),
     *("delimiter", "quote", "decimal", "thousands"),
 }
-"""The keys of a request that decide which cells are valid, and whose flags have their names."""
+"""The keys of a request that decide which cells are valid; each has a flag of the same name."""
 _MAX_TEXTS = 4
 """The largest number of valid texts that a warning lists."""
 
@@ -48,7 +48,7 @@ def validity_warning(document: ReleaseDocument) -> str:
 
 
 def not_counted_text(document: ReleaseDocument) -> str:
-    """Return a note that what was released does not count valid records; empty if it does, or if this is unknown."""
+    """Return a note if the released values do not count the valid records; empty if they do, or if this is unknown."""
     if document.valid_records is not None:
         return ""
     stand_in = str(document.spec.get("on_invalid", "")).partition("impute:")[2]
@@ -69,13 +69,13 @@ def records_valid_text(document: ReleaseDocument) -> str:
 
 
 def _shown(valid: ValidRecords) -> list[str]:
-    """Return mean and ends of the interval as texts, with no more digits than the interval warrants."""
+    """Return the mean and the ends of the interval as texts, rounded as the width of the interval allows."""
     width = max(valid.q95 - valid.q05, 10.0)
     return [rounded(number, width) for number in (valid.mean, valid.q05, valid.q95)]
 
 
 def _unseen_text(document: ReleaseDocument) -> str:
-    """Return a note if there are two valid texts, and the released counts show only one of them; else empty."""
+    """Return a note if a column has two valid texts and one of the counts may be zero; else an empty text."""
     texts, counts = list(document.posterior_predictive), document.statistics
     if len(texts) != 2 or len(counts) != 2:
         return ""
@@ -86,7 +86,7 @@ def _unseen_text(document: ReleaseDocument) -> str:
 
 
 def _remedy(document: ReleaseDocument) -> str:
-    """Return what to do about invalid records, with the valid texts that the request states."""
+    """Return what the custodian can do about invalid records, with the valid texts that the request states."""
     texts = document.posterior_predictive
     is_listed = 1 < len(texts) == len(document.statistics) <= _MAX_TEXTS
     column = model_of(document).columns[0]
@@ -95,4 +95,7 @@ def _remedy(document: ReleaseDocument) -> str:
     stated = ", ".join(
         f"--{key}" for section in ("domain", "source") for key in document.spec.get(section, {}) if key in _FLAGS
     )
-    return f"{expected}If the other cells are not empty, `dpbayes check FILE` shows them; what can be stated: {stated}."
+    return (
+        f"{expected}`dpbayes check FILE` shows all other cells that are not empty; these flags set what is valid: "
+        f"{stated}."
+    )

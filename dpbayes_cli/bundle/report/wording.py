@@ -1,4 +1,4 @@
-"""Sentences of the page, of the Markdown report and of the registry entry; code stands between backticks."""
+"""The sentences of the page, the Markdown report and the registry entry; text between backticks is code."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ def guarantee_text(guarantee: ReleasedGuarantee) -> str:
 
 
 def guarantee_meaning(document: ReleaseDocument) -> str:
-    """Return what a guarantee means, in sentences."""
+    """Return what the guarantee of a release means for a reader of its bundle, in sentences."""
     guarantee = document.guarantee
     one = "the content of one record", "the presence of one record"
     if has_units(document):
         one = "the records of one privacy unit", "the presence of one privacy unit with all its records"
     difference = one[guarantee.neighbors == "add-remove"]
     meaning = (
-        "A reader of this bundle, whatever else they know and however much they compute, can hardly tell apart two "
-        f"data sets that differ only in {difference}."
+        "This guarantee limits how well a reader of this bundle, whatever else they know and however much they "
+        f"compute, can tell apart two data sets that differ only in {difference}."
     )
     if guarantee.epsilon is not None:
         plus = f", plus {float_text(guarantee.delta)}" if guarantee.delta > 0 else ""
@@ -68,9 +68,8 @@ def odds_text(guarantee: ReleasedGuarantee) -> str:
     }[guarantee.neighbors]
     return (
         f"For example, suppose a reader knows every record except one record of one person, and {undecided}. After "
-        f"seeing this "
-        f"bundle, the reader can be at most {sure:g} % sure of either possibility. Further releases from the same "
-        "account may increase this certainty."
+        f"seeing this bundle, the reader can be at most {sure:g} % sure of either possibility. Further releases from "
+        "the same account may increase this certainty."
     )
 
 
@@ -154,7 +153,8 @@ def released_text(document: ReleaseDocument) -> str:
             f"{len(document.draws)} draws from a private posterior ({parameters}){extras}, and nothing else: no "
             "statistic, and no summary of the data."
         )
-    noise = document.noise.law.replace("-", " ") if document.noise else "no"
+    law = document.noise.law if document.noise else "no"
+    noise = law.replace("-", " ").replace("laplace", "Laplace").replace("gaussian", "Gaussian")
     bounds = bounds_text(document)
     before = (
         f"The bounds are {bounds}; the statistics cost {guarantee_text(document.guarantee.parts[1])}. "
@@ -163,8 +163,7 @@ def released_text(document: ReleaseDocument) -> str:
     )
     return (
         f"{before}The statistics are integers, each with independent {noise} noise. A released value may be negative "
-        "or larger than any exact value can be: it is published unchanged, because clamping it would bias the "
-        "posterior."
+        "or larger than any exact value can be; it is not clamped, because clamping would bias the posterior."
     )
 
 
@@ -191,16 +190,17 @@ def bounds_text(document: ReleaseDocument) -> str:
 
 def computed_text(document: ReleaseDocument) -> str:
     """Return how the posterior was computed, in sentences."""
-    how = f"{document.inference.method}: {document.inference.how}."
-    if document.inference.monte_carlo_error > 0:
-        how += f" Monte Carlo error of the means: at most {document.inference.monte_carlo_error:.2g} posterior sd."
+    report = document.inference
+    how = f"Method {report.method}: {report.how}."
+    if report.monte_carlo_error > 0:
+        how += f" The Monte Carlo error of the means is at most {report.monte_carlo_error:.2g} posterior sd."
     return how
 
 
 def width_text(document: ReleaseDocument) -> str:
     """Return what the two parts of the posterior's width mean, in sentences."""
     if document.inference.method == "naive":
-        return "The naive method treats the released values as exact, so that it attributes no width to privacy."
+        return "The naive method treats the released values as exact, so it attributes no width to privacy."
     return (
         "Each posterior variance is a sum of two parts: sd^2 = (sd from the data)^2 + (sd from privacy)^2. The first "
         "part would remain if the exact statistics were known, and the second part comes from the noise that was added "
