@@ -28,7 +28,17 @@ HEADING = re.compile(r"^(Args|Attributes|Returns|Raises|Privacy|Source):[ \n]*",
 
 def page(title: str, *lines: str) -> str:
     """Return a page of lines; lines of prose are wrapped."""
-    wrapped = (textwrap.fill(line, WIDTH, break_long_words=False, break_on_hyphens=False) for line in marked(lines))
+    single = [line for text in lines for line in text.split("\n")]
+    wrapped = (
+        textwrap.fill(
+            line,
+            WIDTH,
+            subsequent_indent="  " if line.startswith("- ") else "",
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        for line in marked(single)
+    )
     return "\n".join([f"# {title}", "", NOTE, *wrapped]).replace("\0", " ") + "\n"
 
 
@@ -249,8 +259,13 @@ def python_page() -> str:
 
 def signature(name: str, subject: Any) -> str:
     """Return the signature of a function, one argument a line if it is long."""
-    arguments = [str(each).replace("'", "") for each in inspect.signature(subject).parameters.values()]
-    arguments = [each for each in arguments if each != "self"]
+    arguments: list[str] = []
+    for each in inspect.signature(subject).parameters.values():
+        if each.kind is each.KEYWORD_ONLY and not any(argument.startswith("*") for argument in arguments):
+            arguments.append("*")
+        annotation = each.annotation if isinstance(each.annotation, str) else each.empty
+        arguments.append(str(each.replace(annotation=annotation)).replace(repr(annotation), str(annotation)))
+    arguments = [each.replace("'", '"') for each in arguments if each != "self"]
     short = f"{name}({', '.join(arguments)})"
     return short if len(short) <= 90 else f"{name}(\n    " + ",\n    ".join(arguments) + ",\n)"
 
