@@ -7,18 +7,23 @@ import inspect
 import re
 import textwrap
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from typing import Any
 
 import click
 import msgspec
 
 import dpbayes_cli as dpb
+from dpbayes_cli.api.posterior import Inferred
+from dpbayes_cli.api.released import ReleasedBundle
+from dpbayes_cli.api.request import PlannedRequest
 from dpbayes_cli.core.mechanism import Mechanism
 from dpbayes_cli.core.model import Model
 from dpbayes_cli.core.options import unwrapped
 from dpbayes_cli.core.registry import mechanism_names, mechanism_type, model_names, model_type, supports
 from dpbayes_cli.core.section import Section
 from dpbayes_cli.main import cli
+from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.spec.release_spec import spec_type
 
 NOTE = "<!-- written by python -m docs.generate -->"
@@ -249,12 +254,24 @@ def python_page() -> str:
             "```",
             *docstring_lines(inspect.getdoc(subject) or ""),
         ]
-        if inspect.isclass(subject):
-            for method, function in inspect.getmembers(subject, inspect.isfunction):
-                if not method.startswith("_"):
-                    lines += ["", f"### {name}.{method}", "", "```python", signature(method, function), "```"]
-                    lines += docstring_lines(inspect.getdoc(function) or "")
+        lines += method_sections(name, subject) if inspect.isclass(subject) else []
+    lines += ["", "## What the functions return", "", "Objects of these classes are returned; nobody makes them."]
+    for kind in (PlannedRequest, ReleasedBundle, Inferred, Guarantee):
+        properties = inspect.getmembers(kind, lambda each: isinstance(each, property | cached_property))
+        lines += ["", f"## {kind.__name__}", *docstring_lines(inspect.getdoc(kind) or "")]
+        lines += ["", "**Properties**", "", *(f"- `{name}`: {inspect.getdoc(each)}" for name, each in properties)]
+        lines += method_sections(kind.__name__, kind)
     return page("Python", *lines)
+
+
+def method_sections(name: str, kind: type[Any]) -> list[str]:
+    """Return the descriptions of the public methods of a class."""
+    lines: list[str] = []
+    for method, function in inspect.getmembers(kind, inspect.isfunction):
+        if not method.startswith("_"):
+            lines += ["", f"### {name}.{method}", "", "```python", signature(method, function), "```"]
+            lines += docstring_lines(inspect.getdoc(function) or "")
+    return lines
 
 
 def signature(name: str, subject: Any) -> str:
