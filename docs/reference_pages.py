@@ -28,6 +28,8 @@ from dpbayes_cli.spec.release_spec import spec_type
 
 NOTE = "<!-- written by python -m docs.generate -->"
 WIDTH = 110
+INTERNAL = {(Guarantee, "serialize"), (Guarantee, "statement")}
+"""Public methods that only the package itself uses."""
 HEADING = re.compile(r"^(Args|Attributes|Returns|Raises|Privacy|Source):[ \n]*", re.MULTILINE)
 
 
@@ -201,10 +203,14 @@ def corrections_page() -> str:
     return page("Corrections to the papers", *lines)
 
 
+def plain(text: str | None) -> str:
+    """Return a docstring without the marks of doctest and reStructuredText."""
+    return re.sub(r"  # doctest: \+SKIP", "", text or "").replace("``", "`")
+
+
 def docstring_lines(text: str) -> list[str]:
     """Return a docstring as Markdown."""
-    plain = re.sub(r"  # doctest: \+SKIP", "", text).replace("``", "`")
-    first, *parts = HEADING.split(plain)
+    first, *parts = HEADING.split(plain(text))
     lines: list[str] = []
     for paragraph in first.strip().split("\n\n"):
         lines += (
@@ -238,8 +244,8 @@ def python_page() -> str:
         "`import dpbayes_cli as dpb` gives what the command line gives, with the same ledger, the same errors and the "
         "same numbers. `dpb.models` and `dpb.mechanisms` hold one function for each model and mechanism, whose keyword "
         "arguments are the keys of its [spec](spec.md): `dpb.models.BetaBernoulli(alpha=2, beta=5)`, "
-        '`dpb.mechanisms.Laplace(epsilon="1")`. Exact numbers are texts, integers or decimals; a float is taken as its '
-        "shortest decimal text.",
+        '`dpb.mechanisms.Laplace(epsilon="1")`. A number (`Number`) is a text, an integer, a '
+        "float or a `Decimal`; a float is taken as its shortest decimal text.",
     ]
     for name in dpb.__all__:
         subject: Any = getattr(dpb, name)
@@ -255,11 +261,16 @@ def python_page() -> str:
             *docstring_lines(inspect.getdoc(subject) or ""),
         ]
         lines += method_sections(name, subject) if inspect.isclass(subject) else []
-    lines += ["", "## What the functions return", "", "Objects of these classes are returned; nobody makes them."]
+    lines += ["", "## What the functions return", "", "The functions above return objects of these classes."]
     for kind in (PlannedRequest, ReleasedBundle, Inferred, Guarantee):
         properties = inspect.getmembers(kind, lambda each: isinstance(each, property | cached_property))
         lines += ["", f"## {kind.__name__}", *docstring_lines(inspect.getdoc(kind) or "")]
-        lines += ["", "**Properties**", "", *(f"- `{name}`: {inspect.getdoc(each)}" for name, each in properties)]
+        lines += [
+            "",
+            "**Properties**",
+            "",
+            *(f"- `{name}`: {plain(inspect.getdoc(each))}" for name, each in properties),
+        ]
         lines += method_sections(kind.__name__, kind)
     return page("Python", *lines)
 
@@ -268,7 +279,7 @@ def method_sections(name: str, kind: type[Any]) -> list[str]:
     """Return the descriptions of the public methods of a class."""
     lines: list[str] = []
     for method, function in inspect.getmembers(kind, inspect.isfunction):
-        if not method.startswith("_"):
+        if not method.startswith("_") and (kind, method) not in INTERNAL:
             lines += ["", f"### {name}.{method}", "", "```python", signature(method, function), "```"]
             lines += docstring_lines(inspect.getdoc(function) or "")
     return lines

@@ -109,7 +109,7 @@ class Guarantee(ABC):
         >>> import dpbayes_cli as dpb
         >>> cost = dpb.plan(dpb.models.BetaBernoulli(), dpb.mechanisms.Gaussian(rho="0.005")).guarantee()
         >>> f"{cost.delta_at(0.5):.0e}"
-        '4e-08'
+        '4e-8'
         """
         epsilon = as_decimal(epsilon)
         if epsilon >= self.epsilon:
