@@ -179,7 +179,7 @@ def _load_plug_in(entry_point: EntryPoint, what: str) -> Any:
     attribute = "kind" if what == _NOISE_LAW else "name"
     stated = getattr(subject, attribute, None)
     if stated != entry_point.name:
-        hint = f"in its pyproject.toml, give the entry point the value of {attribute!r}"
+        hint = f"in the pyproject.toml of {package}, name the entry point {stated}" if stated else ""
         raise SpecError(f"{place}, but {entry_point.value}.{attribute} is {stated!r}", hint=hint)
     return subject
 
