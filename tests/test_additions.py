@@ -205,7 +205,7 @@ def test_a_plug_in_that_cannot_be_imported_is_named(tmp_path: Path) -> None:
 
 
 def test_the_release_of_a_plug_in_verifies_only_where_the_plug_in_is_installed(tmp_path: Path, site: str) -> None:
-    work = tmp_path / "work"
+    work = tmp_path / "custodian"
     work.mkdir()
     (work / "data.csv").write_text("outcome\n" + "1\n0\n0\n" * 100, encoding="utf-8")
     for mechanism, path in (("lent-laplace", site), ("staircase-noise", install_example(tmp_path / "example"))):
