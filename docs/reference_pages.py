@@ -30,6 +30,7 @@ NOTE = "<!-- written by python -m docs.generate -->"
 WIDTH = 110
 INTERNAL = {(Guarantee, "serialize"), (Guarantee, "statement")}
 """Public methods that only the package itself uses."""
+ITEM = re.compile(r"(- |\d\. )?")
 HEADING = re.compile(r"^(Args|Attributes|Returns|Raises|Privacy|Source):[ \n]*", re.MULTILINE)
 
 
@@ -40,7 +41,7 @@ def page(title: str, *lines: str) -> str:
         textwrap.fill(
             line,
             WIDTH,
-            subsequent_indent="  " if line.startswith("- ") else "",
+            subsequent_indent=" " * len(ITEM.match(line)[0]),
             break_long_words=False,
             break_on_hyphens=False,
         )
@@ -186,20 +187,24 @@ def mechanisms_page() -> str:
 
 
 def corrections_page() -> str:
-    """Return the page of what differs from the papers."""
-    lines = ["", "What dpbayes does differently from the papers on which it rests, and why."]
-    subjects = [*map(mechanism_type, mechanism_names()), *map(model_type, model_names())]
-    for subject in subjects:
-        corrections, source = subject.info.corrections, subject.info.source
-        if corrections and not corrections.lower().startswith("none"):
-            lines += [
-                "",
-                f"## {subject.name}",
-                "",
-                " ".join(corrections.split()).replace("<", "&lt;"),
-                "",
-                f"Source: {source}",
-            ]
+    """Return the page of what differs from the papers; subjects with the same corrections share a section."""
+    lines = [
+        "",
+        "Where dpbayes does something else than the papers on which it rests, and why. A mechanism or model that is "
+        "not listed follows its paper. `dpbayes explain NAME` prints the same text.",
+    ]
+    shared: dict[str, list[type[Model] | type[Mechanism]]] = {}
+    for subject in [*map(mechanism_type, mechanism_names()), *map(model_type, model_names())]:
+        shared.setdefault(subject.info.corrections, []).append(subject)
+    for corrections, subjects in shared.items():
+        if not corrections.lower().startswith("none"):
+            text = " ".join(corrections.split()).replace("<", "&lt;")
+            first, *items = re.split(r" ?\(([1-9])\) (?=[A-Z])", text)
+            listed = [f"{number}. {item}" for number, item in zip(items[::2], items[1::2], strict=True)]
+            lines += ["", f"## {', '.join(subject.name for subject in subjects)}", "", *filter(None, [first, *listed])]
+            for subject in subjects:
+                of = f" of {subject.name}" if len(subjects) > 1 else ""
+                lines += ["", f"Source{of}: {subject.info.source}"]
     return page("Corrections to the papers", *lines)
 
 
