@@ -7,28 +7,46 @@ import inspect
 import re
 import textwrap
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from typing import Any
 
 import click
 import msgspec
 
 import dpbayes_cli as dpb
+from dpbayes_cli.api.posterior import Inferred
+from dpbayes_cli.api.released import ReleasedBundle
+from dpbayes_cli.api.request import PlannedRequest
 from dpbayes_cli.core.mechanism import Mechanism
 from dpbayes_cli.core.model import Model
 from dpbayes_cli.core.options import unwrapped
 from dpbayes_cli.core.registry import mechanism_names, mechanism_type, model_names, model_type, supports
 from dpbayes_cli.core.section import Section
 from dpbayes_cli.main import cli
+from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.spec.release_spec import spec_type
 
 NOTE = "<!-- written by python -m docs.generate -->"
 WIDTH = 110
+INTERNAL = {(Guarantee, "serialize"), (Guarantee, "statement")}
+"""Public methods that only the package itself uses."""
+ITEM = re.compile(r"(- |\d\. )?")
 HEADING = re.compile(r"^(Args|Attributes|Returns|Raises|Privacy|Source):[ \n]*", re.MULTILINE)
 
 
 def page(title: str, *lines: str) -> str:
     """Return a page of lines; lines of prose are wrapped."""
-    wrapped = (textwrap.fill(line, WIDTH, break_long_words=False, break_on_hyphens=False) for line in marked(lines))
+    single = [line for text in lines for line in text.split("\n")]
+    wrapped = (
+        textwrap.fill(
+            line,
+            WIDTH,
+            subsequent_indent=" " * len(ITEM.match(line)[0]),
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        for line in marked(single)
+    )
     return "\n".join([f"# {title}", "", NOTE, *wrapped]).replace("\0", " ") + "\n"
 
 
@@ -169,27 +187,35 @@ def mechanisms_page() -> str:
 
 
 def corrections_page() -> str:
-    """Return the page of what differs from the papers."""
-    lines = ["", "What dpbayes does differently from the papers on which it rests, and why."]
-    subjects = [*map(mechanism_type, mechanism_names()), *map(model_type, model_names())]
-    for subject in subjects:
-        corrections, source = subject.info.corrections, subject.info.source
-        if corrections and not corrections.lower().startswith("none"):
-            lines += [
-                "",
-                f"## {subject.name}",
-                "",
-                " ".join(corrections.split()).replace("<", "&lt;"),
-                "",
-                f"Source: {source}",
-            ]
+    """Return the page of what differs from the papers; subjects with the same corrections share a section."""
+    lines = [
+        "",
+        "Where dpbayes does something else than the papers on which it rests, and why. A mechanism or model that is "
+        "not listed follows its paper. `dpbayes explain NAME` prints the same text.",
+    ]
+    shared: dict[str, list[type[Model] | type[Mechanism]]] = {}
+    for subject in [*map(mechanism_type, mechanism_names()), *map(model_type, model_names())]:
+        shared.setdefault(subject.info.corrections, []).append(subject)
+    for corrections, subjects in shared.items():
+        if not corrections.lower().startswith("none"):
+            text = " ".join(corrections.split()).replace("<", "&lt;")
+            first, *items = re.split(r" ?\(([1-9])\) (?=[A-Z])", text)
+            listed = [f"{number}. {item}" for number, item in zip(items[::2], items[1::2], strict=True)]
+            lines += ["", f"## {', '.join(subject.name for subject in subjects)}", "", *filter(None, [first, *listed])]
+            for subject in subjects:
+                of = f" of {subject.name}" if len(subjects) > 1 else ""
+                lines += ["", f"Source{of}: {subject.info.source}"]
     return page("Corrections to the papers", *lines)
+
+
+def plain(text: str | None) -> str:
+    """Return a docstring without the marks of doctest and reStructuredText."""
+    return re.sub(r"  # doctest: \+SKIP", "", text or "").replace("``", "`")
 
 
 def docstring_lines(text: str) -> list[str]:
     """Return a docstring as Markdown."""
-    plain = re.sub(r"  # doctest: \+SKIP", "", text).replace("``", "`")
-    first, *parts = HEADING.split(plain)
+    first, *parts = HEADING.split(plain(text))
     lines: list[str] = []
     for paragraph in first.strip().split("\n\n"):
         lines += (
@@ -223,8 +249,8 @@ def python_page() -> str:
         "`import dpbayes_cli as dpb` gives what the command line gives, with the same ledger, the same errors and the "
         "same numbers. `dpb.models` and `dpb.mechanisms` hold one function for each model and mechanism, whose keyword "
         "arguments are the keys of its [spec](spec.md): `dpb.models.BetaBernoulli(alpha=2, beta=5)`, "
-        '`dpb.mechanisms.Laplace(epsilon="1")`. Exact numbers are texts, integers or decimals; a float is taken as its '
-        "shortest decimal text.",
+        '`dpb.mechanisms.Laplace(epsilon="1")`. A number (`Number`) is a text, an integer, a '
+        "float or a `Decimal`; a float is taken as its shortest decimal text.",
     ]
     for name in dpb.__all__:
         subject: Any = getattr(dpb, name)
@@ -239,18 +265,40 @@ def python_page() -> str:
             "```",
             *docstring_lines(inspect.getdoc(subject) or ""),
         ]
-        if inspect.isclass(subject):
-            for method, function in inspect.getmembers(subject, inspect.isfunction):
-                if not method.startswith("_"):
-                    lines += ["", f"### {name}.{method}", "", "```python", signature(method, function), "```"]
-                    lines += docstring_lines(inspect.getdoc(function) or "")
+        lines += method_sections(name, subject) if inspect.isclass(subject) else []
+    lines += ["", "## What the functions return", "", "The functions above return objects of these classes."]
+    for kind in (PlannedRequest, ReleasedBundle, Inferred, Guarantee):
+        properties = inspect.getmembers(kind, lambda each: isinstance(each, property | cached_property))
+        lines += ["", f"## {kind.__name__}", *docstring_lines(inspect.getdoc(kind) or "")]
+        lines += [
+            "",
+            "**Properties**",
+            "",
+            *(f"- `{name}`: {plain(inspect.getdoc(each))}" for name, each in properties),
+        ]
+        lines += method_sections(kind.__name__, kind)
     return page("Python", *lines)
+
+
+def method_sections(name: str, kind: type[Any]) -> list[str]:
+    """Return the descriptions of the public methods of a class."""
+    lines: list[str] = []
+    for method, function in inspect.getmembers(kind, inspect.isfunction):
+        if not method.startswith("_") and (kind, method) not in INTERNAL:
+            lines += ["", f"### {name}.{method}", "", "```python", signature(method, function), "```"]
+            lines += docstring_lines(inspect.getdoc(function) or "")
+    return lines
 
 
 def signature(name: str, subject: Any) -> str:
     """Return the signature of a function, one argument a line if it is long."""
-    arguments = [str(each).replace("'", "") for each in inspect.signature(subject).parameters.values()]
-    arguments = [each for each in arguments if each != "self"]
+    arguments: list[str] = []
+    for each in inspect.signature(subject).parameters.values():
+        if each.kind is each.KEYWORD_ONLY and not any(argument.startswith("*") for argument in arguments):
+            arguments.append("*")
+        annotation = each.annotation if isinstance(each.annotation, str) else each.empty
+        arguments.append(str(each.replace(annotation=annotation)).replace(repr(annotation), str(annotation)))
+    arguments = [each.replace("'", '"') for each in arguments if each != "self"]
     short = f"{name}({', '.join(arguments)})"
     return short if len(short) <= 90 else f"{name}(\n    " + ",\n    ".join(arguments) + ",\n)"
 

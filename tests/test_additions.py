@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from decimal import Decimal
 from pathlib import Path
 
@@ -156,6 +157,68 @@ def test_an_installed_plug_in_is_tested_like_any_other(site: str) -> None:
 def test_the_tests_are_collected_with_plug_ins_and_their_battery_passes(site: str) -> None:
     assert passed(ROOT, "--collect-only", path=site) > 2000
     assert passed(ROOT, BATTERY, "-k", f"{NAME} or lent-laplace", path=site) > 65
+
+
+CONTRIBUTING = (ROOT / "docs" / "CONTRIBUTING.md").read_text(encoding="utf-8")
+
+
+def install_example(site: Path, renamed: dict[str, str] | None = None) -> str:
+    """Install the package of the contributing page in a directory; some of its entry points may have other names."""
+    project = tomllib.loads(str(re.findall(r"^```toml\n(.*?)^```$", CONTRIBUTING, re.S | re.M)[0]))
+    metadata = site / "dpbayes_staircase-1.0.dist-info"
+    metadata.mkdir(parents=True)
+    for name in project["tool"]["setuptools"]["py-modules"]:
+        shutil.copy(PLUGINS / f"{name}.py", site)
+    lines = []
+    for group, points in project["project"]["entry-points"].items():
+        lines += [f"[{group}]", *(f"{(renamed or {}).get(name, name)} = {place}" for name, place in points.items())]
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: dpbayes-staircase\nVersion: 1.0\n")
+    (metadata / "entry_points.txt").write_text("\n".join(lines))
+    return str(site)
+
+
+def failed(directory: Path, *arguments: str, path: str = "") -> tuple[int, str]:
+    """Run the command line in another process; return its exit code and its messages in one line."""
+    done = subprocess.run(
+        [sys.executable, "-m", "dpbayes_cli", *arguments], cwd=directory, capture_output=True, text=True, check=False,
+        env={**os.environ, "PYTHONPATH": f"{ROOT}:{path}"},
+    )  # fmt: skip
+    return done.returncode, " ".join(done.stderr.split())
+
+
+def test_a_plug_in_of_another_name_than_its_class_is_refused_with_the_remedy(tmp_path: Path) -> None:
+    wrong_mechanism = install_example(tmp_path / "a", {"staircase-noise": "stairs"})
+    code, said = failed(tmp_path, "mechanisms", path=wrong_mechanism)
+    assert (code, "name the entry point staircase-noise" in said) == (3, True), said
+    wrong_law = install_example(tmp_path / "b", {"staircase": "staircase-noise"})
+    program = "from dpbayes_cli.core.registry import noise_law_type; noise_law_type('staircase-noise')"
+    done = subprocess.run([sys.executable, "-c", program], env={**os.environ, "PYTHONPATH": f"{ROOT}:{wrong_law}"},
+                          cwd=tmp_path, capture_output=True, text=True, check=False)  # fmt: skip
+    assert "Staircase.kind is 'staircase'" in done.stderr
+
+
+def test_a_plug_in_that_cannot_be_imported_is_named(tmp_path: Path) -> None:
+    site = install_example(tmp_path / "site")
+    (tmp_path / "site" / "staircase_noise.py").write_text("import there_is_no_such_module\n")
+    code, said = failed(tmp_path, "models", path=site)
+    assert (code, "'dpbayes-staircase'" in said, "uninstall" in said) == (3, True, True), said
+
+
+def test_the_release_of_a_plug_in_verifies_only_where_the_plug_in_is_installed(tmp_path: Path, site: str) -> None:
+    work = tmp_path / "custodian"
+    work.mkdir()
+    (work / "data.csv").write_text("outcome\n" + "1\n0\n0\n" * 100, encoding="utf-8")
+    for mechanism, path in (("lent-laplace", site), ("staircase-noise", install_example(tmp_path / "example"))):
+        request = ("data.csv", *COIN, "--mechanism", mechanism, "--eps", "1")
+        assert failed(work, "release", *request, "--ledger", "l.sqlite", "--out", mechanism, path=path)[0] == 0
+        assert failed(work, "verify", mechanism, "--ledger", "l.sqlite", path=path)[0] == 0
+        code, said = failed(work, "verify", mechanism, "--ledger", "l.sqlite")
+        assert (code, "install that package" in said) == (7, True), said
+    program = "import dpbayes_cli as dpb; print(dpb.mechanisms.StaircaseNoise(epsilon=1).name, dir(dpb.mechanisms))"
+    listed = subprocess.run([sys.executable, "-c", program], env={**os.environ, "PYTHONPATH": f"{ROOT}:{path}"},
+                            cwd=work, capture_output=True, text=True, check=True)  # fmt: skip
+    assert listed.stdout.startswith("staircase-noise")
+    assert "'StaircaseNoise'" in listed.stdout
 
 
 # --- laws and prices that others add ---------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Accounts:
-    """A ledger and its accounts, exported as ``Ledger``.
+    """A ledger and its accounts.
 
     >>> ledger = dpb.Ledger("ledger.sqlite")  # doctest: +SKIP
     >>> ledger.open("clinic", epsilon="3")  # doctest: +SKIP

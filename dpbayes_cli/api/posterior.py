@@ -17,8 +17,7 @@ class Inferred:
     """The posterior of the parameters of a release.
 
     Attributes:
-        analysis: the posterior as the package computes it.
-        warnings: caveats that a reader must know before using the posterior.
+        analysis: the samples, the summaries and the diagnostics from which everything else here is made.
     """
 
     analysis: Analysis

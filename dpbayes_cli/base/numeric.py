@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 _NUMBER = re.compile(r"[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]{1,3})?|\.[0-9]+([eE][+-]?[0-9]{1,3})?", re.ASCII)
 _EXACT = Context(prec=1000, traps=[Inexact])
 
+Number = Decimal | str | float
+"""An exact number as users of the library state it."""
+
 LEAST_DIVISOR = 1e-300
 """Divisors are at least this, because a drawn parameter may be 0 or as small as a double can be."""
 
@@ -43,6 +46,15 @@ def parse_decimal(text: str) -> Decimal:
     if len(value.as_tuple().digits) > 40:
         raise ValueError("more than 40 digits")
     return value
+
+
+def as_decimal(value: Number) -> Decimal:
+    """Return an exact number; a float is taken as its shortest decimal text, so that 0.1 is exactly one tenth.
+
+    Raises:
+        ValueError: a text or a float is not a non-negative decimal number; see ``parse_decimal``.
+    """
+    return value if isinstance(value, Decimal) else parse_decimal(str(value))
 
 
 def decimal_text(value: Decimal) -> str:

@@ -23,7 +23,7 @@ from dpbayes_cli.bundle.stated_request import model_of, spec_of
 from dpbayes_cli.core.mechanism import Mechanism
 from dpbayes_cli.core.model import Model
 from dpbayes_cli.core.model_sections import StatesOverTime, section_of
-from dpbayes_cli.core.registry import mechanism_type
+from dpbayes_cli.core.registry import INSTALL_HINT, mechanism_names, mechanism_type, model_names
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.spec.release_spec import ReleaseSpec
 from dpbayes_cli.spec.stored_spec import in_full
@@ -74,7 +74,9 @@ def bundle_of(document: ReleaseDocument) -> Bundle:
         model, mechanism = model_of(document), mechanism_type(spec.mechanism)()
         expected_names = mechanism.statistic(model, spec.policy).names
     except (DpbayesError, TypeError, ValueError) as error:
-        raise VerificationError("release.json holds no valid spec", findings=[str(error)]) from None
+        known = document.model in model_names() and document.mechanism in mechanism_names()
+        hint = "" if known else INSTALL_HINT
+        raise VerificationError("release.json holds no valid spec", findings=[str(error)], hint=hint) from None
     parameters, over_time = list(model.parameters), section_of(model.sections(), StatesOverTime)
     has_log_weight = not isinstance(document.log_weight, msgspec.UnsetType)
     asks_log_weight = bool(document.draws) and spec.options.value("log_weight_epsilon") is not None

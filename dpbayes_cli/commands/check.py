@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from textwrap import indent
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -56,17 +57,17 @@ def command(data: str, spec_path: Path | None, as_json: bool, **flags: Any) -> N
             spec = build_spec(document)
         except SpecError as error:
             mistakes = error.mistakes
-    column = document.get("column")
+    column, model = document.get("column"), document.get("model")
     layout = convert_layout(document.get("source", {}))
     try:
         with reading_shown(share_done, "checking"):
-            check = check_file(locate(data), spec, [column] if isinstance(column, str) else [], layout)
+            stated = [column] if isinstance(column, str) else []
+            check = check_file(locate(data), spec, stated, layout, model if isinstance(model, str) else None)
     except Interrupted as error:
         hint = "the check was stopped before it was done; it wrote and charged nothing, so run it again"
         raise Interrupted(error.signal, hint) from None
     for each in mistakes:
-        where = f"{each.where}: " if each.where else ""
-        check.advice.append(f"the request is not complete: {where}{each.message}; {each.hint or ''}".rstrip("; "))
+        check.advice.append(f"the request is not complete: {each.message}; {each.hint}".rstrip("; "))
     if as_json:
         emit_json(_document(check))
     else:
@@ -138,7 +139,7 @@ def _show(data: str, check: FileCheck) -> None:
         emit("")
         emit("what to do")
         for line in check.advice:
-            emit(f"  {line}")
+            emit(indent(line, "  "))
     if check.suggestion:
         emit("")
         emit("a spec to start from, as dpbayes spec init --from FILE --not-private writes it:")

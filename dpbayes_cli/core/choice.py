@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import inspect
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -12,7 +11,7 @@ import msgspec
 
 from dpbayes_cli.base.numeric import decimal_text
 from dpbayes_cli.core.options import PRIVACY, SAMPLING, notes_of, unwrapped
-from dpbayes_cli.core.registry import MECHANISMS, MODELS, mechanism_type, model_type, supported_pairs
+from dpbayes_cli.core.registry import mechanism_names, mechanism_type, model_names, model_type, supported_pairs
 
 _SECTIONS = (PRIVACY, SAMPLING)
 
@@ -87,7 +86,7 @@ def model_maker(class_name: str) -> Callable[..., ModelChoice]:
     Raises:
         AttributeError: there is no such model.
     """
-    kind = _named(class_name, MODELS, model_type)
+    kind = _named(class_name, model_names(), model_type)
     domain = {item.name: item for item in msgspec.structs.fields(kind.domain_type)}
     prior = {item.name: item for item in msgspec.structs.fields(kind.prior_type)}
     of_prior = {f"prior_{name}" if name in domain else name: name for name in prior}
@@ -111,7 +110,7 @@ def mechanism_maker(class_name: str) -> Callable[..., MechanismChoice]:
     Raises:
         AttributeError: there is no such mechanism.
     """
-    kind = _named(class_name, MECHANISMS, mechanism_type)
+    kind = _named(class_name, mechanism_names(), mechanism_type)
     kinds = dict.fromkeys(kind.options_for(model) for model, serving in supported_pairs() if serving is kind)
     options = {item.name: item for each in kinds for item in msgspec.structs.fields(each)}
     section = {name: notes_of(item.type)["section"] for name, item in options.items()}
@@ -125,16 +124,16 @@ def mechanism_maker(class_name: str) -> Callable[..., MechanismChoice]:
     return choose
 
 
-def choice_names(methods: Mapping[str, str]) -> list[str]:
-    """Return the names of the functions that choose the registered methods, such as ``BetaBernoulli``."""
-    return sorted(place.rpartition(":")[2] for place in methods.values())
+def choice_names(methods: Iterable[str]) -> list[str]:
+    """Return the names of the functions that choose methods: ``BetaBernoulli`` for beta-bernoulli."""
+    return sorted("".join(part.capitalize() for part in name.split("-")) for name in methods)
 
 
-def _named(class_name: str, methods: Mapping[str, str], load: Callable[[str], Any]) -> Any:
-    name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", class_name).lower()
-    if class_name not in choice_names(methods):
-        raise AttributeError(f"there is no {class_name!r}; expected one of {', '.join(choice_names(methods))}")
-    return load(name)
+def _named(class_name: str, methods: Sequence[str], load: Callable[[str], Any]) -> Any:
+    for name in methods:
+        if class_name in choice_names([name]):
+            return load(name)
+    raise AttributeError(f"there is no {class_name!r}; expected one of {', '.join(choice_names(methods))}")
 
 
 def _stated_texts(class_name: str, keys: Mapping[str, Any], allowed: Sequence[str]) -> dict[str, Any]:

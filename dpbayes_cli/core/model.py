@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 class MethodInfo:
     """What ``dpbayes explain NAME`` prints about a model or a mechanism; every field holds whole sentences."""
 
+    prefer_when: str
     releases: str
     guarantee: str
     assumptions: str
     source: str
     corrections: str
-    prefer_when: str
 
 
 class Model(ABC):

@@ -10,12 +10,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from importlib import import_module
 from types import MappingProxyType
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from dpbayes_cli.base.errors import SpecError, nearest
 from dpbayes_cli.core.mechanism import Mechanism
 from dpbayes_cli.core.model import Model
 from dpbayes_cli.privacy.noise import NoiseLaw
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 MODELS: Mapping[str, str] = MappingProxyType(
     {
@@ -60,6 +63,8 @@ NOISE_LAWS: Mapping[str, str] = MappingProxyType(
     }
 )
 
+INSTALL_HINT = "if another package provides it, install that package"
+_NOISE_LAW = "noise law"
 _UNBOUNDED = (
     "the log likelihood of {} regression has unbounded gradients: one record may change the posterior by any amount, "
     "so that no chain on it is private"
@@ -96,8 +101,8 @@ def noise_law_type(kind: str) -> type[NoiseLaw]:
         ValueError: there is no such law.
     """
     if kind not in NOISE_LAWS and kind not in noise_law_kinds():
-        raise ValueError(f"unknown noise law {kind!r}")
-    return cast(type[NoiseLaw], _load(kind, NOISE_LAWS, "dpbayes.noise_laws", "noise law"))
+        raise ValueError(f"unknown noise law {kind!r}; {INSTALL_HINT}")
+    return cast(type[NoiseLaw], _load(kind, NOISE_LAWS, "dpbayes.noise_laws", _NOISE_LAW))
 
 
 def noise_law_kinds() -> list[str]:
@@ -153,10 +158,33 @@ def _load(name: str, built_in: Mapping[str, str], group: str, what: str) -> Any:
     registered = _entry_points(group)
     if name not in registered:
         raise SpecError(f"there is no {what} {name!r}", where=what, hint=nearest(name, {*built_in, *registered}))
-    return registered[name].load()
+    return _load_plug_in(registered[name], what)
 
 
-def _entry_points(group: str) -> dict[str, Any]:
+def _load_plug_in(entry_point: EntryPoint, what: str) -> Any:
+    """Return the class of an entry point.
+
+    Raises:
+        SpecError: the class cannot be imported, or has another name than the entry point.
+    """
+    package = "unknown" if entry_point.dist is None else entry_point.dist.name
+    place = f"the package {package!r} registers the {what} {entry_point.name!r}"
+    try:
+        subject = entry_point.load()
+    except Exception as error:
+        hint = f"update or uninstall {package}"
+        raise SpecError(
+            f"{place}, but {entry_point.value} cannot be imported ({type(error).__name__})", hint=hint
+        ) from error
+    attribute = "kind" if what == _NOISE_LAW else "name"
+    stated = getattr(subject, attribute, None)
+    if stated != entry_point.name:
+        hint = f"in the pyproject.toml of {package}, name the entry point {stated}" if stated else ""
+        raise SpecError(f"{place}, but {entry_point.value}.{attribute} is {stated!r}", hint=hint)
+    return subject
+
+
+def _entry_points(group: str) -> dict[str, EntryPoint]:
     from importlib.metadata import entry_points
 
     return {point.name: point for point in entry_points(group=group)}

@@ -11,6 +11,6 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     from dpbayes_cli.core.choice import choice_names
-    from dpbayes_cli.core.registry import MECHANISMS
+    from dpbayes_cli.core.registry import mechanism_names
 
-    return choice_names(MECHANISMS)
+    return choice_names(mechanism_names())

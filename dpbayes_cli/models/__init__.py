@@ -11,6 +11,6 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     from dpbayes_cli.core.choice import choice_names
-    from dpbayes_cli.core.registry import MODELS
+    from dpbayes_cli.core.registry import model_names
 
-    return choice_names(MODELS)
+    return choice_names(model_names())

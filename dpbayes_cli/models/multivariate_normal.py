@@ -90,9 +90,9 @@ class MultivariateNormal(JointNormal):
         "given the parameters. With impute:VALUE, an invalid cell of any column counts as if it held VALUE; the "
         "custodian states that VALUE is a fair stand-in. The bounds must be stated; they cannot be chosen privately.",
         source="Bernstein and Sheldon 2018, sec. 3.2 and Alg. 1; Park and Casella 2008 (scale mixture); Bartlett 1933.",
-        corrections="The noisy matrix of second moments need not be positive definite. Inference does not repair it, "
-        "because it draws covariance matrices from a law on positive definite matrices, given the released numbers. "
-        "The plug-in posterior (method: naive) replaces negative eigenvalues by 0.",
+        corrections="The noisy matrix of second moments need not be positive definite. It needs no repair: given "
+        "the released numbers, inference draws covariance matrices from a law on positive definite "
+        "matrices. The plug-in posterior (method: naive) replaces negative eigenvalues by 0.",
         prefer_when="You have several measurements of each person, and want to know how they vary together.",
     )
     domain_type: ClassVar[type[Section]] = MultivariateNormalDomain

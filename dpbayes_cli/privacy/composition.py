@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from decimal import ROUND_CEILING, Context, Decimal
 from typing import Any, ClassVar
 
-from dpbayes_cli.base.numeric import exact_sum, parse_decimal
+from dpbayes_cli.base.numeric import Number, as_decimal, exact_sum, parse_decimal
 from dpbayes_cli.privacy.conversions import INFINITE
 from dpbayes_cli.privacy.guarantee import Guarantee, Statement
 from dpbayes_cli.privacy.kinds import (
@@ -66,7 +66,8 @@ class Composition(Guarantee):
         statements = [*(gaussian.statement(delta) for gaussian in self._gaussian()), super().statement(delta)]
         return min(statements, key=lambda s: s.epsilon)
 
-    def delta_at(self, epsilon: Decimal) -> Decimal:
+    def delta_at(self, epsilon: Number) -> Decimal:
+        epsilon = as_decimal(epsilon)
         return min([super().delta_at(epsilon), *(gaussian.delta_at(epsilon) for gaussian in self._gaussian())])
 
     def _gaussian(self) -> list[GaussianDP]:

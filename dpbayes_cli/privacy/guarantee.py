@@ -12,7 +12,7 @@ from decimal import Decimal
 from typing import Any, ClassVar
 
 from dpbayes_cli.base.errors import SpecError
-from dpbayes_cli.base.numeric import decimal_text
+from dpbayes_cli.base.numeric import Number, as_decimal, decimal_text
 from dpbayes_cli.privacy.conversions import INFINITE, ORDERS, delta_of_rdp, epsilon_of_rdp, round_up
 
 SMALLEST_EPSILON = Decimal("1e-12")
@@ -98,12 +98,25 @@ class Guarantee(ABC):
                 routes.append(replace(best, at_edge=best in (orders[0], orders[-1])))
         return min(routes, key=lambda s: s.epsilon)
 
-    def epsilon_at(self, delta: Decimal) -> Decimal:
-        """Return the epsilon of the best statement at a delta."""
-        return self.statement(delta).epsilon
+    def epsilon_at(self, delta: Number) -> Decimal:
+        """Return the smallest epsilon for which (epsilon, delta)-DP is proved; infinite if there is none.
 
-    def delta_at(self, epsilon: Decimal) -> Decimal:
-        """Return the smallest delta that is guaranteed at this epsilon; 1 if nothing is guaranteed."""
+        >>> import dpbayes_cli as dpb
+        >>> cost = dpb.plan(dpb.models.BetaBernoulli(), dpb.mechanisms.Gaussian(rho="0.005")).guarantee()
+        >>> f"{cost.epsilon_at('1e-6'):.3f}"
+        '0.430'
+        """
+        return self.statement(as_decimal(delta)).epsilon
+
+    def delta_at(self, epsilon: Number) -> Decimal:
+        """Return the smallest delta for which (epsilon, delta)-DP is proved; 1 if there is none.
+
+        >>> import dpbayes_cli as dpb
+        >>> cost = dpb.plan(dpb.models.BetaBernoulli(), dpb.mechanisms.Gaussian(rho="0.005")).guarantee()
+        >>> f"{cost.delta_at(0.5):.0e}"
+        '4e-8'
+        """
+        epsilon = as_decimal(epsilon)
         if epsilon >= self.epsilon:
             return self.delta
         deltas = [round_up(delta_of_rdp(float(o), float(v), float(epsilon))) for o, v in self._finite_curve()]

@@ -9,7 +9,7 @@ from decimal import ROUND_CEILING, Context, Decimal
 from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple
 
-from dpbayes_cli.base.numeric import decimal_text, exact_sum, parse_decimal
+from dpbayes_cli.base.numeric import Number, as_decimal, decimal_text, exact_sum, parse_decimal
 from dpbayes_cli.privacy.conversions import (
     INFINITE,
     bounded_range_rdp,
@@ -236,8 +236,8 @@ class GaussianDP(Guarantee):
     def statement(self, delta: Decimal) -> Statement:
         return Statement(gaussian_epsilon(float(self.mu), delta), delta, "gdp")
 
-    def delta_at(self, epsilon: Decimal) -> Decimal:
-        return min(Decimal(1), round_up(gaussian_delta_above(float(self.mu), float(epsilon))))
+    def delta_at(self, epsilon: Number) -> Decimal:
+        return min(Decimal(1), round_up(gaussian_delta_above(float(self.mu), float(as_decimal(epsilon)))))
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from dpbayes_cli.base.cell_grammar import POINT, NumberMarks
-from dpbayes_cli.base.errors import SourceError, nearest
+from dpbayes_cli.base.errors import SourceError, SpecError, nearest
 from dpbayes_cli.core.columns import Column, NumericColumn
 from dpbayes_cli.sources.column_profile import (
     ColumnProfile,
@@ -82,6 +82,7 @@ def check_file(
     spec: ReleaseSpec | None = None,
     stated: Sequence[str] = (),
     stated_layout: SourceSection | None = None,
+    model: str | None = None,
 ) -> FileCheck:
     """Return what a file holds, and which cells are invalid under a spec. NOT PRIVATE: for the custodian only.
 
@@ -90,6 +91,7 @@ def check_file(
         spec: the request; None to check the file alone.
         stated: the names of columns that the user stated.
         stated_layout: the layout that the user stated; None for the default layout.
+        model: the model of the suggested spec; None for the usual model of the column.
 
     Raises:
         SourceError: the location is not a file, or cannot be read.
@@ -104,8 +106,8 @@ def check_file(
     if spec is not None:
         _check_spec(check, spec, table)
     else:
-        with suppress(SourceError):  # no column has a usual model
-            check.suggestion = suggested_spec(str(table.path), table, columns, column=stated[0] if stated else None)
+        with suppress(SourceError, SpecError):  # no column has a usual model, or there is no such model
+            check.suggestion = suggested_spec(str(table.path), table, columns, stated[0] if stated else None, model)
     return check
 
 

@@ -89,7 +89,7 @@ def spec_from_data(
         source: the keys of the layout that differ from the defaults, as YAML.
         profiles: the profiles of the columns.
         levels: a function that returns all texts of the column with a given name.
-        column: the column; if None, the first column that has a usual model.
+        column: the column; if None, the first column whose usual model is the stated one, or any if none is stated.
         model: the model's name; if None, the usual model for the column.
 
     Raises:
@@ -97,7 +97,9 @@ def spec_from_data(
     """
     by_name = {profile.name: profile for profile in profiles}
     if column is None:
-        column = next((p.name for p in profiles if model or suggested_model(p)), None)
+        usual = {profile.name: suggested_model(profile) for profile in profiles}
+        suited = [name for name, each in usual.items() if each and model in {None, each}]
+        column = next(iter([*suited, *(usual if model else ())]), None)
     if column not in by_name:
         raise SourceError(
             "no column has two to 50 different texts, or numbers"

@@ -17,6 +17,7 @@ import pytest
 import dpbayes_cli as dpb
 from dpbayes_cli.api import released, request
 from dpbayes_cli.base.errors import BudgetError, SpecError
+from dpbayes_cli.privacy import guarantee
 from tests.tools.write_stubs import KINDS, PACKAGE, stub
 
 ROWS = pd.DataFrame({"relapsed": ["1", "0", "1", "1", "0", "1", "0", "1"] * 25})
@@ -111,8 +112,19 @@ def test_the_stub_of_the_package_names_what_is_exported() -> None:
 
 
 def test_examples_in_docstrings_run() -> None:
-    for module in (request, released):
+    for module in (request, released, guarantee):
         assert doctest.testmod(module).failed == 0
+
+
+def test_guarantees_take_texts_floats_and_decimals() -> None:
+    request = dpb.plan(dpb.models.BetaBernoulli(), dpb.mechanisms.Gaussian(rho="0.005"))
+    cost = dpb.compose(request, request.guarantee())
+    assert cost.rho == Decimal("0.01")
+    assert cost.epsilon_at("1e-6") == cost.epsilon_at(1e-6) == cost.epsilon_at(Decimal("1e-6"))
+    assert cost.delta_at("0.5") == cost.delta_at(0.5) == cost.delta_at(Decimal("0.5"))
+    assert dpb.compose("0.1", 0.2, 1, Decimal("0.3")).epsilon == Decimal("1.6")
+    with pytest.raises(ValueError, match="not a plain decimal"):
+        dpb.compose("much")
 
 
 def test_importing_the_package_loads_nothing_heavy() -> None:

@@ -166,6 +166,19 @@ def test_the_remedy_that_check_names_leads_to_the_right_answer(
     assert "cannot be read" not in settled
 
 
+def test_check_says_once_which_flags_state_a_missing_domain(dpbayes: Cli, place: Path) -> None:
+    (place / "a.csv").write_text(
+        table(header="relapsed,age").replace("yes", "50").replace("no", "60"), encoding="utf-8"
+    )
+    out = " ".join(check(dpbayes, "a.csv", "--model", "gamma-poisson", "--column", "age").split())
+    assert "the request is not complete: domain: missing; state it in the spec or with flags, such as --upper" in out
+    assert "model: gamma-poisson" in out
+    for line in (
+        check(dpbayes, "a.csv", "--model", "naive-bayes").split("what to do")[1].split("a spec to")[0].split("\n")
+    ):
+        assert not line or line.startswith("  ")
+
+
 def test_check_names_files_that_must_be_converted(dpbayes: Cli, place: Path) -> None:
     (place / "b.csv").write_bytes(table(header="âge,relapsed").encode("utf-8-sig"))
     assert "byte-order mark" in (marked := check(dpbayes, "b.csv"))

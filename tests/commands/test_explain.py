@@ -14,4 +14,12 @@ def test_every_model_and_mechanism_is_listed_and_explained(dpbayes: Cli) -> None
         assert name in tables
         info = dpbayes("explain", name, "--json").json
         assert {"name", "kind", "releases", "guarantee", "assumptions", "source", "corrections"} <= set(info)
-        assert info["guarantee"].split(".")[0][:20] in " ".join(dpbayes("explain", name).out.split())
+        said = " ".join(dpbayes("explain", name).out.split())
+        assert said.index("Prefer when:") < said.index("Releases:")
+        assert info["guarantee"].split(".")[0][:20] in said
+
+
+def test_a_list_that_is_given_a_name_says_how_to_explain_it(dpbayes: Cli) -> None:
+    for group, name in (("models", "normal"), ("mechanisms", "laplace")):
+        result = dpbayes(group, name)
+        assert (result.code, f"dpbayes explain {name}" in result.err) == (2, True)
