@@ -46,6 +46,8 @@ def show(account: str | None, ledger_place: str | None, as_json: bool) -> None:
     """Show the remaining and the total budget of ACCOUNT, or of all accounts, one line each; details with -v."""
     ledger = open_ledger(ledger_place)
     state = ledger.state()
+    if account or not as_json:
+        ledger.storage.require()
     accounts = [_find_account(state, account)] if account else list(state.accounts.values())
     if as_json:
         listed = [account_with_releases(ledger.account(item.name)) for item in accounts]
@@ -71,7 +73,10 @@ def show(account: str | None, ledger_place: str | None, as_json: bool) -> None:
             say(f"{item.name}: closed on {item.closed}; its releases can still be shown and verified")
             continue
         if item.exhausted:
-            say(f"{item.name} counts as spent in full: {item.exhausted}; to state its total: dpbayes budget amend")
+            say(
+                f"{item.name} counts as spent in full: {item.exhausted}; state its total, less what was released after "
+                f"the backup: dpbayes budget amend {item.name} --{item.budget.amounts[0]} TOTAL --reason TEXT"
+            )
         fitting = {name: amount for name, amount in document["allows_next"].items() if set(amount.values()) != {"0"}}
         allowed = ", ".join(f"{name} {components(amount)}" for name, amount in fitting.items())
         detail(f"{item.name}: the next release may cost at most (one of these): {allowed or 'none'}")
@@ -103,6 +108,7 @@ def history(account: str | None, ledger_place: str | None, as_json: bool) -> Non
     state, damage = _read_state(ledger)
     if damage:
         raise damage
+    ledger.storage.require()
     if account:
         _find_account(state, account)
     rows = [entry.fields for entry in ledger.entries()] if state.last else []
@@ -176,6 +182,7 @@ def export(ledger_place: str | None, as_json: bool) -> None:
     """
     ledger = open_ledger(ledger_place)
     state, damage = _read_state(ledger)
+    ledger.storage.require()
     entries = [
         {"sequence": entry.sequence, "body": entry.body, "hash": entry.hash}
         for entry in (ledger.entries() if state.last else [])
