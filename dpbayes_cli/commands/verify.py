@@ -38,7 +38,7 @@ def command(bundle: Path, no_ledger: bool, ledger_place: str | None, as_json: bo
     if ledger is not None and not ledger.storage.exists:
         raise LedgerError(
             f"there is no ledger at {ledger.location!r}",
-            hint="if it is elsewhere: --ledger PLACE; if it was deleted: dpbayes budget restore BACKUP --reason TEXT; "
+            hint="if it is elsewhere: --ledger FILE; if it was deleted: dpbayes budget restore BACKUP --reason TEXT; "
             "to check the bundle only: --no-ledger",
         )
     verification = verify_bundle(bundle, ledger)

@@ -247,7 +247,7 @@ class AnchoredStorage:
                     last,
                     f"there is no ledger at {self._storage.location!r}, or it has no entries, but its anchor "
                     f"{str(path)!r} has seen entry {last.sequence}",
-                    "if it is elsewhere: --ledger PLACE; if it was deleted: "
+                    "if it is elsewhere: --ledger FILE; if it was deleted: "
                     "dpbayes budget restore BACKUP --reason TEXT; to begin anew without a backup: "
                     "dpbayes budget adopt --reason TEXT",
                 )

@@ -185,6 +185,6 @@ class Storage(ABC):
     def _missing(self) -> LedgerError:
         return LedgerError(
             f"there is no ledger at {self.location!r}",
-            hint="if it is elsewhere: --ledger PLACE; if it was deleted: dpbayes budget restore BACKUP --reason TEXT; "
+            hint="if it is elsewhere: --ledger FILE; if it was deleted: dpbayes budget restore BACKUP --reason TEXT; "
             "if there never was one: dpbayes budget open ACCOUNT --epsilon TOTAL",
         )
