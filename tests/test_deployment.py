@@ -17,7 +17,7 @@ DEPLOY = ROOT / "configs" / "deploy"
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
 def test_systemd_reads_the_timer_and_its_service(tmp_path: Path) -> None:
-    for unit in DEPLOY.glob("dpbayes-nightly.*"):
+    for unit in DEPLOY.glob("dpbayes-nightly*"):
         text = unit.read_text().replace("/srv/clinic/nightly", "/bin/true")
         (tmp_path / unit.name).write_text(text)
     units = [str(path) for path in sorted(tmp_path.iterdir())]

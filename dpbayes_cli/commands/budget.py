@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from decimal import ROUND_DOWN, Context
+from decimal import ROUND_CEILING, ROUND_DOWN, Context, Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,11 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.errors import LedgerError
     from dpbayes_cli.ledger.ledger import Ledger
     from dpbayes_cli.ledger.state import Account, State
+
+
+_DELTA = Decimal("1e-6")
+"""The delta at which amounts of rho, mu and Renyi divergence are stated as an epsilon too."""
+_NO_DELTA = ("delta", "0")
 
 
 @click.group("budget")
@@ -46,6 +51,8 @@ def show(account: str | None, ledger_place: str | None, as_json: bool) -> None:
     """Show the remaining and the total budget of ACCOUNT, or of all accounts, one line each; details with -v."""
     ledger = open_ledger(ledger_place)
     state = ledger.state()
+    if account or not as_json:
+        ledger.storage.require()
     accounts = [_find_account(state, account)] if account else list(state.accounts.values())
     if as_json:
         listed = [account_with_releases(ledger.account(item.name)) for item in accounts]
@@ -57,7 +64,8 @@ def show(account: str | None, ledger_place: str | None, as_json: bool) -> None:
         [
             item.name,
             "closed" if item.closed else _shortened(document["remaining"]),
-            *(_shortened(document[key]) for key in ("budget", "spent")),
+            _shortened(document["budget"]),
+            _shortened(_spent(document)),
             str(item.neighbors),
             item.unit or "record",
             str(item.n_releases),
@@ -71,7 +79,11 @@ def show(account: str | None, ledger_place: str | None, as_json: bool) -> None:
             say(f"{item.name}: closed on {item.closed}; its releases can still be shown and verified")
             continue
         if item.exhausted:
-            say(f"{item.name} counts as spent in full: {item.exhausted}; to state its total: dpbayes budget amend")
+            say(
+                f"{item.name} counts as spent in full: {item.exhausted}; state its total, less what was released after "
+                f"the backup: dpbayes budget amend {item.name} --{item.budget.amounts[0]} TOTAL --reason TEXT"
+            )
+        _explain_delta(item, document)
         fitting = {name: amount for name, amount in document["allows_next"].items() if set(amount.values()) != {"0"}}
         allowed = ", ".join(f"{name} {components(amount)}" for name, amount in fitting.items())
         detail(f"{item.name}: the next release may cost at most (one of these): {allowed or 'none'}")
@@ -103,6 +115,7 @@ def history(account: str | None, ledger_place: str | None, as_json: bool) -> Non
     state, damage = _read_state(ledger)
     if damage:
         raise damage
+    ledger.storage.require()
     if account:
         _find_account(state, account)
     rows = [entry.fields for entry in ledger.entries()] if state.last else []
@@ -176,6 +189,7 @@ def export(ledger_place: str | None, as_json: bool) -> None:
     """
     ledger = open_ledger(ledger_place)
     state, damage = _read_state(ledger)
+    ledger.storage.require()
     entries = [
         {"sequence": entry.sequence, "body": entry.body, "hash": entry.hash}
         for entry in (ledger.entries() if state.last else [])
@@ -187,6 +201,27 @@ def export(ledger_place: str | None, as_json: bool) -> None:
             emit_document(json.dumps(entry))
     if damage:
         raise damage
+
+
+def _spent(document: dict[str, Any]) -> dict[str, str]:
+    """Return what is spent, without a delta of 0 if the spent epsilon may hold at the account's delta only."""
+    spent: dict[str, str] = document["spent"]
+    return {name: amount for name, amount in spent.items() if not (document["routes"] and (name, amount) == _NO_DELTA)}
+
+
+def _explain_delta(account: Account, document: dict[str, Any]) -> None:
+    """Print, with ``-v``, at which delta the epsilons of an account hold, or which epsilon its amounts imply."""
+    from dpbayes_cli.ledger.budgets import component_texts
+
+    budget, delta = account.budget, decimal_text(_DELTA)
+    for subject, amounts in (("the total", budget.total), ("what is spent", account.spent)):
+        implied = budget.epsilon_at(amounts, _DELTA) if any(amounts.values()) else None
+        if implied is not None:
+            shown = decimal_text(Context(prec=6, rounding=ROUND_CEILING).create_decimal(implied))
+            stated = components(component_texts(amounts))
+            detail(f"{account.name}: {subject}, {stated}, is epsilon {shown} at delta {delta}")
+    if document["routes"]:
+        detail(f"{account.name}: the total and the spent epsilon hold at delta {document['budget']['delta']}")
 
 
 def _shortened(amounts: dict[str, str]) -> str:

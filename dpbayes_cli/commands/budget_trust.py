@@ -69,9 +69,9 @@ def adopt(reason: str, move: Path | None, ledger_place: str | None, as_json: boo
     backup or saved by dpbayes budget recover, this command records that you accept the present one. Then commands work
     again. If the anchor file is lost, a new one is begun; --move puts it elsewhere.
 
-    The charges of the lost entries are missing from the totals, although their releases may have been seen. Stop all
-    jobs that release, add up the cost of the lost releases from their bundles, and lower the totals with dpbayes budget
-    amend.
+    The charges of the lost entries are not counted, although their releases may have been seen. Stop all jobs that
+    release, and add up the cost of the lost releases from their bundles. Then state each total, less this cost, with
+    dpbayes budget amend.
     """
     from dpbayes_cli.ledger.rebuild import unfinished
 
@@ -99,7 +99,7 @@ def adopt(reason: str, move: Path | None, ledger_place: str | None, as_json: boo
             say(f"changed: {change}")
     if not disputes:
         return
-    say("charges of lost entries are not counted: lower the totals by these charges with dpbayes budget amend")
+    say("charges of lost entries are not counted: state each total, less these charges, with dpbayes budget amend")
     for account, release in unfinished(state):
         if release.stage == "reserved":
             say(

@@ -50,8 +50,8 @@ def restore(file: Path, reason: str, ledger_place: str | None, as_json: bool) ->
     copy a backup over the ledger by hand, because SQLite may write the journal of the old file into the backup.
 
     Entries after the backup are kept if they can be read and verified. If some cannot be read, every account counts as
-    spent in full until dpbayes budget amend states its total. Add up the cost of all its releases from their bundles
-    first.
+    spent in full until dpbayes budget amend states its total again: the total, less what was released after the backup.
+    An account that the backup lacks must be opened again, with its total less all that was released of its data.
     """
     from dpbayes_cli.ledger.restore import restore as put_back
 
@@ -79,9 +79,10 @@ def restore(file: Path, reason: str, ledger_place: str | None, as_json: bool) ->
     emit_result(document, *lines, as_json=as_json)
     if not done.complete:
         say(
-            "some entries after the backup could not be read: every account counts as spent in full until its total is "
-            "stated with dpbayes budget amend ACCOUNT --epsilon TOTAL --reason TEXT; an account that was closed after "
-            "the backup may be open again: close it with dpbayes budget close ACCOUNT --reason TEXT"
+            "some entries after the backup could not be read: every account counts as spent in full until you state "
+            "its total, less what was released after the backup: "
+            "dpbayes budget amend ACCOUNT --epsilon TOTAL --reason TEXT; if an account was closed after the backup, "
+            "close it again: dpbayes budget close ACCOUNT --reason TEXT"
         )
 
 

@@ -136,7 +136,7 @@ def _budget(document: ReleaseDocument, place: str | None) -> BudgetChange | str:
         ledger = open_ledger(place)
         if not ledger.storage.exists:
             if place is not None:
-                raise LedgerError(f"there is no ledger at {ledger.location!r}")
+                ledger.storage.require()
             return "No ledger was found."
         return budget_around(document, ledger)
     except LedgerError:

@@ -38,7 +38,8 @@ def command(bundle: Path, no_ledger: bool, ledger_place: str | None, as_json: bo
     if ledger is not None and not ledger.storage.exists:
         raise LedgerError(
             f"there is no ledger at {ledger.location!r}",
-            hint="name it with --ledger FILE, or check the bundle only: --no-ledger",
+            hint="if it is elsewhere: --ledger FILE; if it was deleted: dpbayes budget restore BACKUP --reason TEXT; "
+            "to check the bundle only: --no-ledger",
         )
     verification = verify_bundle(bundle, ledger)
     release_id, findings = verification.document.release_id, verification.findings

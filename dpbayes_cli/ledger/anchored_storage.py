@@ -129,7 +129,7 @@ class AnchoredStorage:
             if not begin:
                 raise LedgerError(
                     f"the ledger {self._storage.location!r} is gone: it was removed while it was in use",
-                    hint="restore it: its charges are spent",
+                    hint="its charges are spent; restore it: dpbayes budget restore BACKUP --reason TEXT",
                 )
             self.refuse_disputed(State(), new)  # an anchor shows that a ledger was lost
         with _Locks() as locks:
@@ -240,6 +240,18 @@ class AnchoredStorage:
         if state.holds(last) or last in state.adopted:
             return []
         end = state.mark.sequence
+        if not end:
+            return [
+                Dispute(
+                    str(path),
+                    last,
+                    f"there is no ledger at {self._storage.location!r}, or it has no entries, but its anchor "
+                    f"{str(path)!r} has seen entry {last.sequence}",
+                    "if it is elsewhere: --ledger FILE; if it was deleted: "
+                    "dpbayes budget restore BACKUP --reason TEXT; to begin anew without a backup: "
+                    "dpbayes budget adopt --reason TEXT",
+                )
+            ]
         text = (
             f"the ledger {self._storage.location!r} ends at entry {end}, but its anchor {str(path)!r} has seen entry "
             f"{last.sequence}: the ledger was replaced by an older copy, or cut short"

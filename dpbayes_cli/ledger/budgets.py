@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.base.numeric import decimal_text, exact_difference, exact_sum
+from dpbayes_cli.privacy.conversions import epsilon_of_rdp, epsilon_of_rho, gaussian_epsilon, round_up
 from dpbayes_cli.privacy.guarantee import Guarantee, check_delta, check_epsilon, check_order, check_rho
 from dpbayes_cli.privacy.noisy_descent import mu_of_statement
 
@@ -127,6 +128,15 @@ class Budget(ABC):
         """Return the sums of charges after one more release."""
         return {lane: exact_sum([charged[lane], _cost(guarantee, lane)]) for lane in self.lanes}
 
+    def epsilon_at(self, amounts: Mapping[str, Decimal], delta: Decimal) -> Decimal | None:
+        """Return the epsilon at a delta that an amount implies, rounded up; None if the amount has an epsilon itself.
+
+        Args:
+            amounts: the total or what is spent, by component.
+        """
+        del amounts, delta
+        return None
+
     @property
     def nothing(self) -> Lanes:
         """The sums of an account that has spent nothing."""
@@ -176,6 +186,10 @@ class ConcentratedBudget(_SingleBudget):
     kind, amounts, notion = "zcdp", ("rho",), "zCDP"
     rho: Decimal
 
+    def epsilon_at(self, amounts: Mapping[str, Decimal], delta: Decimal) -> Decimal:
+        """Convert a rho to an epsilon; see ``Budget.epsilon_at``."""
+        return round_up(epsilon_of_rho(float(amounts["rho"]), float(delta)))
+
 
 @dataclass(frozen=True)
 class RenyiBudget(_SingleBudget):
@@ -199,6 +213,10 @@ class RenyiBudget(_SingleBudget):
     def lanes(self) -> tuple[str, ...]:
         """The lane of divergences at the order, and the lane of deltas."""
         return (lane_of(self.order), "delta")
+
+    def epsilon_at(self, amounts: Mapping[str, Decimal], delta: Decimal) -> Decimal:
+        """Convert a divergence at the budget's order to an epsilon; see ``Budget.epsilon_at``."""
+        return round_up(epsilon_of_rdp(float(self.order), float(amounts[lane_of(self.order)]), float(delta)))
 
 
 @dataclass(frozen=True)
@@ -230,6 +248,10 @@ class GaussianBudget(_SingleBudget):
     def total(self) -> Lanes:
         """The square of mu."""
         return {"mu_squared": _SQUARES.multiply(self.mu, self.mu)}
+
+    def epsilon_at(self, amounts: Mapping[str, Decimal], delta: Decimal) -> Decimal:
+        """Convert the square of a mu to an epsilon; see ``Budget.epsilon_at``."""
+        return gaussian_epsilon(float(round_up(float(amounts["mu_squared"].sqrt()))), delta)
 
 
 @dataclass(frozen=True)

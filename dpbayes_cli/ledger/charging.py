@@ -110,16 +110,16 @@ def paying_account(state: State, charge: Charge) -> tuple[Account, bool]:
     """
     account = state.accounts.get(charge.account)
     if account is None:
+        if state.blind:
+            raise BudgetError(
+                f"the ledger was restored from a backup, and an account {charge.account!r} may have been lost",
+                hint="open the account again with its total, less all that was released of these data: "
+                f"dpbayes budget open {charge.account} --epsilon TOTAL",
+            )
         if not charge.open_account:
             raise BudgetError(
                 f"there is no account {charge.account!r}",
                 hint=f"dpbayes budget open {charge.account} --epsilon {decimal_text(DEFAULT_EPSILON)}",
-            )
-        if state.blind:
-            raise BudgetError(
-                f"the ledger was restored from a backup, and an account {charge.account!r} may have been lost",
-                hint="add up what was released of these data, and open the account with the total that remains: "
-                f"dpbayes budget open {charge.account} --epsilon TOTAL",
             )
         budget = default_budget(charge.guarantee, charge.delta)
         return Account(charge.account, budget, charge.neighbors, "", True, charge.unit), True
@@ -228,7 +228,7 @@ def check_fits(state: State, account: Account, charge: Charge) -> None:
     if account.exhausted:
         raise BudgetError(
             f"the whole budget of account {account.name!r} counts as spent: {account.exhausted}; nothing was charged",
-            hint="add up what was released, and set the total that remains: "
+            hint="state its total, less what was released after the backup: "
             f"dpbayes budget amend {account.name} --{account.budget.amounts[0]} TOTAL --reason TEXT",
         )
     if missing := account.budget.shortfall(account.charged, charge.guarantee):

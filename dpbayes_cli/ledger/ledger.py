@@ -9,6 +9,7 @@ from typing import Any
 
 from dpbayes_cli.base.canonical import digest
 from dpbayes_cli.base.errors import BudgetError, LedgerError, amounts_text
+from dpbayes_cli.base.numeric import decimal_text
 from dpbayes_cli.ledger.budgets import Budget
 from dpbayes_cli.ledger.chain import Entry
 from dpbayes_cli.ledger.charging import (
@@ -29,6 +30,7 @@ from dpbayes_cli.ledger.populations import has_paid
 from dpbayes_cli.ledger.process_identity import this_process
 from dpbayes_cli.ledger.records import ReleaseRecord
 from dpbayes_cli.ledger.state import Account, State
+from dpbayes_cli.ledger.union_budget import DEFAULT_EPSILON
 from dpbayes_cli.ledger.verified_chain import VerifiedChain
 from dpbayes_cli.privacy.neighbors import Neighbors
 
@@ -90,7 +92,9 @@ class Ledger(VerifiedChain):
 
         Raises:
             BudgetError: the account is missing or closed.
+            LedgerError: the ledger is missing.
         """
+        self.storage.require()
         with self.writing() as (transaction, state):
             account = _account(state, name)
             check_open(account)
@@ -103,6 +107,7 @@ class Ledger(VerifiedChain):
 
     def close_account(self, name: str, reason: str) -> tuple[Account, bool]:
         """Close an account for good; return it, and whether it was open before."""
+        self.storage.require()
         with self.writing() as (transaction, state):
             account = _account(state, name)
             if is_open := not account.closed:
@@ -116,6 +121,7 @@ class Ledger(VerifiedChain):
                 _, state = held.enter_context(self.anchored.reading())
             else:
                 state = self.state()
+                self._check_beginning(charge)
             account, opened = paying_account(state, charge)
             label, known = find_release(state, account, charge)
             release_id = release_id_of(account.name, label)
@@ -166,6 +172,7 @@ class Ledger(VerifiedChain):
             BudgetError: the charge does not fit, or conflicts with an earlier release; nothing is changed.
             LedgerError: the ledger is not trusted, or cannot be written.
         """
+        self._check_beginning(charge)
         with self.writing() as (transaction, state):
             account, opened = paying_account(state, charge)
             label, known = find_release(state, account, charge)
@@ -192,6 +199,16 @@ class Ledger(VerifiedChain):
             self.append(transaction, state, fields)
             total = amounts_text(account.budget.stated) if opened else ""
             return Reservation(state.accounts[account.name].recent[release_id], None, None, delta, total)
+
+    def _check_beginning(self, charge: Charge) -> None:
+        """Raise ``BudgetError`` if there is no ledger and the charge must not open an account."""
+        if not charge.open_account and not self.storage.exists:
+            raise BudgetError(
+                f"there is no account {charge.account!r}, because there is no ledger at {self.location!r}",
+                hint="if the ledger was deleted: dpbayes budget restore BACKUP --reason TEXT; "
+                f"if there never was one: dpbayes budget open {charge.account} --epsilon "
+                f"{decimal_text(DEFAULT_EPSILON)}",
+            )
 
     def seal(self, release: ReleaseRecord, account: str, payload: bytes) -> bytes:
         """Store the draw of a release and return it; if the ledger holds a draw already, return that draw instead.

@@ -45,8 +45,8 @@ def amendment_entry(
     if account.exhausted and not changes.keys() >= set(needed):
         raise BudgetError(
             f"the whole budget of account {account.name!r} counts as spent: its total must be set again",
-            hint=f"give {' and '.join(f'--{name}' for name in sorted(needed))}: the intended total minus what was "
-            "released",
+            hint=f"give {' and '.join(f'--{name}' for name in sorted(needed))}: its total, less what was released "
+            "after the backup",
         )
     budget = account.budget.amended(changes) if changes else account.budget
     if budget.excess(account.charged):

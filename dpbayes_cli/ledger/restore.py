@@ -122,7 +122,8 @@ def _take_over(chain: RebuiltChain, left: Leftover, location: str) -> tuple[int,
     if left.entries and left.entries[0] != chain.entries[0] and RebuiltChain({}, State(keys={})).take(left.entries[0]):
         raise LedgerError(
             f"the backup is of another ledger than {location!r}",
-            hint="name a backup of this ledger; to use another ledger, name it with --ledger",
+            hint="name a backup of this ledger; to use another ledger: --ledger FILE; if this one was begun by mistake "
+            "after the old one was deleted, move it away first",
         )
     known = {entry.mark for entry in chain.entries}
     rest = [entry for entry in left.entries if entry.mark not in known]

@@ -98,7 +98,7 @@ class SqliteStorage(Storage):
     @contextmanager
     def reading(self) -> Iterator[Transaction]:
         """See ``Storage.reading``."""
-        self._require()
+        self.require()
         self._check_place()
         with self._translated(), self._patient("BEGIN") as (connection, rolled_back):
             yield SqliteTransaction(connection, is_suspect=rolled_back)
@@ -110,13 +110,9 @@ class SqliteStorage(Storage):
 
     def settle(self) -> bool:
         """See ``Storage.settle``; SQLite itself undoes the transaction when the file is opened."""
-        self._require()
+        self.require()
         with self.writing() as transaction:
             return transaction.is_suspect
-
-    def _require(self) -> None:
-        if not self.exists:
-            raise self._missing()
 
     def damage(self) -> list[str]:
         """See ``Storage.damage``; runs SQLite's integrity check."""
@@ -151,7 +147,7 @@ class SqliteStorage(Storage):
 
     def migrate(self) -> tuple[int, Path] | None:
         """See ``Storage.migrate``."""
-        self._require()
+        self.require()
         self._check_place()
         with self._translated(), self._patient() as (connection, _):
             execute_patiently(connection, "BEGIN IMMEDIATE")

@@ -177,5 +177,14 @@ class Storage(ABC):
         """Return the defects that the storage's integrity check finds, one sentence each."""
         return []
 
+    def require(self) -> None:
+        """Raise ``LedgerError`` if there is no ledger."""
+        if not self.exists:
+            raise self._missing()
+
     def _missing(self) -> LedgerError:
-        return LedgerError(f"there is no ledger at {self.location!r}", hint="the first release creates one")
+        return LedgerError(
+            f"there is no ledger at {self.location!r}",
+            hint="if it is elsewhere: --ledger FILE; if it was deleted: dpbayes budget restore BACKUP --reason TEXT; "
+            "if there never was one: dpbayes budget open ACCOUNT --epsilon TOTAL",
+        )

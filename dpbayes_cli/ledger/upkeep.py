@@ -56,6 +56,7 @@ def back_up(ledger: Ledger, target: Path) -> State:
         LedgerError: the ledger is not trusted, the file exists or cannot be written, or the copy does not verify.
     """
     state = ledger.state()
+    ledger.storage.require()
     with _new_ledger_file(target) as partial:
         file_of(ledger.storage).copy_to(partial)
         findings, copied = Ledger(SqliteStorage(partial, anywhere=True)).findings(compare=False)
@@ -98,6 +99,7 @@ def salvage(ledger: Ledger, target: Path) -> Salvage:
         LedgerError: the ledger is undamaged, no entry verifies, or the file exists or cannot be written.
     """
     storage = file_of(ledger.storage)
+    storage.require()
     readable, lost = storage.salvage()
     chain = RebuiltChain(ledger.stamp(), State(keys=ledger.keys))
     kept = next((number for number, entry in enumerate(readable) if not chain.take(entry)), len(readable))

@@ -132,7 +132,12 @@ class VerifiedChain:
         Returns:
             The state, and the disputes (reasons not to continue) that were resolved; without disputes, nothing is
             recorded.
+
+        Raises:
+            LedgerError: there is neither a ledger nor an anchor.
         """
+        if not self.storage.exists and not self.disputes(State()):
+            self.storage.require()
         with self.anchored.writing(adopting=True) as (transaction, state, disputes):
             if disputes:
                 fields = {

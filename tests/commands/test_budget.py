@@ -97,3 +97,50 @@ def test_a_broken_ledger_is_exit_7_for_verify_and_6_for_the_rest(dpbayes: Cli, c
     assert dpbayes("budget", "verify", "--json").code == 7
     assert dpbayes("release", coin, *COIN, "--fresh").code == 6
     assert dpbayes("budget", "show").code == 6
+
+
+@pytest.mark.parametrize(
+    ("total", "shown", "spent"),
+    [
+        (
+            "--rho 0.5",
+            ["the total, rho 0.5, is epsilon 5.22154 at delta 0.000001", "rho 0.2, is epsilon 3.13106 at delta"],
+            "rho 0.2",
+        ),
+        ("--epsilon 6 --delta 1e-6", ["the total and the spent epsilon hold at delta 0.000001"], "epsilon 3.5351"),
+    ],
+)
+def test_show_states_epsilon_with_its_delta(dpbayes: Cli, coin: Path, total: str, shown: list[str], spent: str) -> None:
+    assert dpbayes("budget", "open", "coin", *total.split()).code == 0
+    for name in ("a", "b"):
+        gaussian = ["--model", "beta-bernoulli", "--mechanism", "gaussian", "--rho", "0.1", "--release-id", name]
+        assert dpbayes("release", coin, *gaussian, "--out", name).code == 0
+    assert all(sentence in dpbayes("budget", "show", "-v").err for sentence in shown)
+    table = dpbayes("budget", "show").out
+    assert spent in table
+    assert "delta 0 " not in table
+
+
+def test_every_command_names_a_missing_ledger_and_creates_none(dpbayes: Cli, coin: Path, ledger_path: Path) -> None:
+    for line in (
+        "budget show",
+        "budget show coin",
+        "budget history",
+        "budget export",
+        "budget verify",
+        "budget recover",
+        "budget recover --to new.sqlite",
+        "budget backup new.sqlite",
+        "budget amend coin --eps 1 --reason why",
+        "budget limit coin ada --eps 1",
+        "budget notify coin --at 0.8",
+        "budget close coin --reason why",
+        "budget adopt --reason why",
+        "release coin.csv --model beta-bernoulli --eps 1 --no-open-account",
+    ):
+        done = dpbayes(*line.split())
+        assert (line, done.code) == (line, 5 if line.startswith("release") else 6)
+        assert f"there is no ledger at '{ledger_path}'" in done.err
+        assert "dpbayes budget restore BACKUP --reason TEXT" in done.err
+        assert not ledger_path.exists()
+        assert not Path("new.sqlite").exists()

@@ -101,7 +101,7 @@ def test_a_salvage_keeps_the_account_closed(row: int, ledger_path: Path, tmp_pat
 
 
 def test_closing_from_the_shell(dpbayes: Cli, coin: Path) -> None:
-    assert dpbayes("budget", "close", "coin", "--reason", "x").code == 5
+    assert dpbayes("budget", "close", "coin", "--reason", "x").code == 6
     first = dpbayes("release", coin, *RATE, "--out", "out", "--json").json
     assert dpbayes("budget", "close", "coin").code == 2, "a reason is needed"
     done = dpbayes("budget", "close", "coin", "--reason", "the study ended")

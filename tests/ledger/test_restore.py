@@ -251,7 +251,7 @@ def test_an_interrupted_restore_of_a_missing_ledger_is_reported(path: Path, tmp_
         done = dpbayes("budget", *command, "--ledger", path)
         assert (done.code, "was interrupted" in done.err) == (6, True)
     done = dpbayes("budget", "restore", tmp_path / "backup", "--reason", "gone", "--ledger", path)
-    assert (done.code, "an account that was closed after the backup may be open again" in done.err) == (0, True)
+    assert (done.code, "if an account was closed after the backup" in done.err) == (0, True)
     assert dpbayes("budget", "show", "--ledger", path).code == 0
 
 
