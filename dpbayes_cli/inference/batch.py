@@ -1,4 +1,4 @@
-"""Draw from the posteriors of many simulated releases at once, for studies."""
+"""Draw from the posteriors of many observations at once, for studies that simulate many releases."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from dpbayes_cli.core.noisy_observation import NoisyCounts, NoisyObservation, No
 from dpbayes_cli.inference.dirichlet_rows import draw_theta
 from dpbayes_cli.inference.posterior import Effort, Method
 from dpbayes_cli.inference.solve import infer
+from dpbayes_cli.inference.sums.infer_sums import draw_plug_in
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
@@ -20,8 +21,7 @@ if TYPE_CHECKING:
 _MAX_ENUMERATED_COUNTS = 1 << 13
 _CHAINS, _SHORT_CHAINS = 8, 16
 _BATCH_ENTRIES = 1 << 12
-"""The largest number of covariance entries in a batch of observations, so that the batch fits into the processor's
-cache."""
+"""The largest number of covariance entries in a batch of observations, which then fits into the processor's cache."""
 
 
 def draw_many(
@@ -39,21 +39,21 @@ def draw_many(
 
     Args:
         method: see ``solve.infer``.
-        short_warm_up: whether chains on sums have a short warm-up, which suffices for widths with an error of a few
+        short_warm_up: whether chains on sums have a short warm-up; the widths of intervals then have errors of a few
             percent.
     """
     sums = [observation for observation in observations if isinstance(observation, NoisySums)]
     if len(sums) == len(observations) and method != "chain":
         if method == "naive":
-            return np.stack([_draw_plug_in(observation, n_draws, rng) for observation in sums])
+            return np.stack([draw_plug_in(observation, n_draws, rng) for observation in sums])
         if _are_alike(sums):
             observed = np.array([observation.observed for observation in sums], dtype=np.float64)
             return _draw_sums(sums[0], observed, n_draws, rng, short_warm_up)
-        rows = ((each, np.array([each.observed], dtype=np.float64)) for each in sums)
-        return np.concatenate([_draw_sums(each, row, n_draws, rng, short_warm_up) for each, row in rows])
+        rows = ((one, np.array([one.observed], dtype=np.float64)) for one in sums)
+        return np.concatenate([_draw_sums(one, row, n_draws, rng, short_warm_up) for one, row in rows])
     counts = [observation for observation in observations if isinstance(observation, NoisyCounts)]
-    mixed = len(counts) == len(observations) and method == "noise-aware" and _is_small_mixture(counts[0])
-    if mixed and _are_alike(counts):
+    small = len(counts) == len(observations) and method == "noise-aware" and _can_enumerate_counts(counts[0])
+    if small and _are_alike(counts):
         observed = np.array([observation.observed[0] for observation in counts], dtype=np.float64)
         return _draw_from_mixtures(counts[0], observed, n_draws, rng)
     return np.stack(
@@ -66,14 +66,7 @@ def _are_alike(observations: Sequence[NoisySums] | Sequence[NoisyCounts]) -> boo
     return all(replace(observation, observed=()) == first for observation in observations)
 
 
-def _draw_plug_in(observation: NoisySums, n_draws: int, rng: np.random.Generator) -> Floats:
-    n_records = float(observation.total.n)
-    if observation.total.kind == "unbounded":
-        n_records = max(observation.observed[-1] / observation.valid, 0.0)
-    return observation.law.draw_plug_in(np.array(observation.observed, dtype=np.float64), n_records, n_draws, rng)
-
-
-def _is_small_mixture(observation: NoisyCounts) -> bool:
+def _can_enumerate_counts(observation: NoisyCounts) -> bool:
     return (
         observation.total.kind == "known"
         and observation.total.n <= _MAX_ENUMERATED_COUNTS
