@@ -84,8 +84,9 @@ def grid_density(observation: NoisySums, law: ScalarLaw, observed: Floats) -> Gr
         higher = second_densities.max(axis=1) > densities.max(axis=1) + _MIN_GAIN_NATS
         narrower = np.diff(second_ends, axis=1)[:, 0] < np.diff(ends, axis=1)[:, 0] / _MIN_NARROWING
         for i in np.flatnonzero(higher | narrower).tolist():
-            grids = [np.linspace(*ends[i], densities.shape[1]), np.linspace(*second_ends[i], second_densities.shape[1])]
-            points, kept = np.unique(np.concatenate(grids), return_index=True)
+            first_grid = np.linspace(ends[i, 0], ends[i, 1], densities.shape[1])
+            second_grid = np.linspace(second_ends[i, 0], second_ends[i, 1], second_densities.shape[1])
+            points, kept = np.unique(np.concatenate([first_grid, second_grid]), return_index=True)
             density.replace(i, points, np.concatenate([densities[i], second_densities[i]])[kept])
     return density
 
