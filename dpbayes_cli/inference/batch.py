@@ -10,10 +10,13 @@ import numpy as np
 
 from dpbayes_cli.base.numeric import normalized_rows
 from dpbayes_cli.core.noisy_observation import NoisyCounts, NoisyObservation, NoisySums, ScalarLaw
+from dpbayes_cli.inference.counts.count_windows import prior_term
 from dpbayes_cli.inference.dirichlet_rows import draw_theta
 from dpbayes_cli.inference.posterior import Effort, Method
 from dpbayes_cli.inference.solve import infer
 from dpbayes_cli.inference.sums.infer_sums import draw_plug_in
+from dpbayes_cli.inference.sums.one_parameter import grid_density
+from dpbayes_cli.inference.sums.scale_mixture_gibbs import ScaleMixtureSampler
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
@@ -75,8 +78,6 @@ def _can_enumerate_counts(observation: NoisyCounts) -> bool:
 
 
 def _draw_from_mixtures(observation: NoisyCounts, observed: Floats, n_draws: int, rng: np.random.Generator) -> Floats:
-    from dpbayes_cli.inference.counts.count_windows import prior_term
-
     n = observation.total.n
     counts = np.arange(n + 1)
     log_prior = prior_term(0, counts, observation) + prior_term(1, n - counts, observation)
@@ -94,11 +95,7 @@ def _draw_sums(
     """Draw from a grid if the law has one parameter, otherwise by Markov chains for many observations at once."""
     law = observation.law
     if isinstance(law, ScalarLaw):
-        from dpbayes_cli.inference.sums.one_parameter import grid_density
-
         return grid_density(observation, law, observed).draw(n_draws, rng)[..., None]
-    from dpbayes_cli.inference.sums.scale_mixture_gibbs import ScaleMixtureSampler
-
     chains, draws = min(_SHORT_CHAINS if short_warm_up else _CHAINS, n_draws), []
     batch_size = max(_BATCH_ENTRIES // observed.shape[1] ** 2, 1)
     for start in range(0, len(observed), batch_size):

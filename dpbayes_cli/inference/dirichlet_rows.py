@@ -150,7 +150,7 @@ def summarize_count_draws(
     conjugate moments over independent draws of the counts (Rao-Blackwell). Quantiles are those of ``theta``, which has
     one draw of the probabilities for each draw of the counts; both have shape (n_draws, n_categories).
     """
-    shape = counts + np.asarray(concentration, dtype=np.float64)
+    shape = np.asarray(counts + np.asarray(concentration), dtype=np.float64)
     conditional_mean, conditional_variance = dirichlet_moments(shape, shape.sum(axis=1, keepdims=True))
     data, noise = conditional_variance.mean(axis=0), conditional_mean.var(axis=0)
     quantiles = np.quantile(theta, list(QUANTILES.values()), axis=0)

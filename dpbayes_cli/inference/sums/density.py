@@ -37,14 +37,9 @@ class GridDensity:
     explained: Booleans
 
     def cdf(self, coordinates: Floats) -> Floats:
-        """Return the posterior probability below one coordinate for each observation, shape (n_observations,)."""
+        """Return the posterior probability below each coordinate; the first axis of both is over observations."""
         edges, cumulative = self._edges()
         return np.array([np.interp(c, e, p) for c, e, p in zip(coordinates, edges, cumulative, strict=True)])
-
-    def cdf_of_first(self, coordinates: Floats) -> Floats:
-        """Return the posterior probabilities below many coordinates, all for the first observation."""
-        edges, cumulative = self._edges()
-        return np.asarray(np.interp(coordinates, edges[0], cumulative[0]))
 
     def quantiles(self, probabilities: Floats) -> Floats:
         """Return the quantiles of the parameter at given probabilities, shape (n_observations, n_probabilities)."""

@@ -12,6 +12,7 @@ from dpbayes_cli.inference.chains import CHAINS, chain_length, run_until_converg
 from dpbayes_cli.inference.diagnostics import ks_distance
 from dpbayes_cli.inference.dirichlet_rows import summarize_draws
 from dpbayes_cli.inference.posterior import NAIVE_WARNING, Effort, Method, Posterior
+from dpbayes_cli.inference.sums.one_parameter import grid_density, scalar_posterior
 from dpbayes_cli.inference.sums.scale_mixture_gibbs import ScaleMixtureSampler
 
 if TYPE_CHECKING:
@@ -28,8 +29,6 @@ def infer_sums(
     if method == "naive":
         return _plug_in(observation, n_draws, rng)
     if method == "noise-aware" and isinstance(observation.law, ScalarLaw):
-        from dpbayes_cli.inference.sums.one_parameter import scalar_posterior
-
         return scalar_posterior(observation, observation.law, n_draws, rng)
     return _chains(observation, n_draws, rng, effort)
 
@@ -49,7 +48,8 @@ def _chains(observation: NoisySums, n_draws: int, rng: np.random.Generator, effo
     data_variance = np.mean(law.complete_data_sd(flat[:, :-1], np.maximum(flat[:, -1], 0.0)) ** 2, axis=0)
     diagnostics = dict(run.convergence.diagnostics)
     if isinstance(law, ScalarLaw):
-        diagnostics["ks_exact"] = _distance_from_exact(observation, law, flat[:, :-1])
+        exact = grid_density(observation, law, np.array([observation.observed], dtype=np.float64))
+        diagnostics["ks_exact"] = ks_distance(exact.cdf(np.sort(flat[:, 0])[None])[0])
     warning = law.warning(flat[:, :-1])
     return Posterior(
         summarize_draws(values, data_variance),
@@ -63,13 +63,6 @@ def _chains(observation: NoisySums, n_draws: int, rng: np.random.Generator, effo
         warnings=(*run.convergence.warnings, *((warning,) if warning else ())),
         chains=chains,
     )
-
-
-def _distance_from_exact(observation: NoisySums, law: ScalarLaw, points: Floats) -> float:
-    from dpbayes_cli.inference.sums.one_parameter import grid_density
-
-    exact = grid_density(observation, law, np.array([observation.observed], dtype=np.float64))
-    return ks_distance(exact.cdf_of_first(np.sort(points[:, 0])))
 
 
 def draw_plug_in(observation: NoisySums, n_draws: int, rng: np.random.Generator) -> Floats:

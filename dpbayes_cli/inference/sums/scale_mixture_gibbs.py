@@ -41,8 +41,7 @@ if TYPE_CHECKING:
 _MAX_STAGES = 60
 _MIN_MOVES, _MAX_MOVES = 3, 8
 """The smallest and the largest number of moves of a population after resampling. In many dimensions a population is
-moved again, with shorter and shorter steps, while less than half of its points are distinct: few distinct points would
-give a poor covariance."""
+moved again, with shorter and shorter steps, while less than half of its points are distinct."""
 _WARM_UP_WINDOWS = {(False, False): (50, 75), (False, True): (50, 75, 250), (True, False): (50,), (True, True): (25,)}
 _SMALL_POPULATION_DIMENSIONS = 4
 """Up to this dimension populations of 64 points suffice; in 8 dimensions one of 50 such populations collapsed."""
@@ -105,9 +104,8 @@ class ScaleMixtureSampler:
         self._noise_variance = 2.0 * observation.noise.scale**2 if decay is None else observation.noise.variance
         self._known_count = float(observation.total.n) if observation.total.kind == "known" else None
         self._most_missing = math.log1p(observation.total.n) if observation.total.is_mostly_n else 0.0
-        # the range of the last coordinate if the number of records is not known
         self._least, most = -(self._most_missing or 0.5), self._most_missing or observation.total.n + 0.5
-        self._most = np.full((len(observed), 1), most)
+        self._most = np.full((len(observed), 1), most)  # the range of the last coordinate is from _least to _most
         if observation.total.kind == "unbounded":
             reach = observation.noise.radius(40.0) / observation.valid
             self._most = np.maximum(observed[:, -1:] / observation.valid, 0.0) * 2.0 + reach + 0.5
