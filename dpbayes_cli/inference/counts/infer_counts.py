@@ -8,7 +8,6 @@ import numpy as np
 
 from dpbayes_cli.core.noisy_observation import NoisyCounts
 from dpbayes_cli.inference.chains import CHAINS, chain_length, run_until_converged
-from dpbayes_cli.inference.counts.beta_mixture import beta_mixture
 from dpbayes_cli.inference.counts.convolution import affordable_draws, draw_convolution
 from dpbayes_cli.inference.counts.lattice_chain import LatticeChain
 from dpbayes_cli.inference.counts.two_count_rejection import draw_two_counts
@@ -35,6 +34,8 @@ def infer_counts(
         return _chain(observation, n_draws, rng, effort)
     two_categories = len(observation.concentration) == 2
     if two_categories and observation.total.kind == "known":
+        from dpbayes_cli.inference.counts.beta_mixture import beta_mixture  # takes time, because it imports SciPy
+
         return beta_mixture(observation).posterior(n_draws, rng)
     wanted = max(n_draws, min(effort.summary_draws, _SUMMARY_ELEMENTS // len(observation.concentration)))
     if two_categories:
@@ -81,6 +82,8 @@ def _chain(observation: NoisyCounts, n_draws: int, rng: np.random.Generator, eff
     marginals, error = summarize_count_draws(flat, observation.concentration, theta)
     diagnostics = dict(run.convergence.diagnostics)
     if len(prior) == 2 and observation.total.kind == "known":
+        from dpbayes_cli.inference.counts.beta_mixture import beta_mixture
+
         diagnostics["ks_exact"] = ks_distance(beta_mixture(observation).cdf_of(np.sort(theta[:, 0])))
     return Posterior(
         marginals,

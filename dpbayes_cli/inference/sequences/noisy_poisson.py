@@ -38,8 +38,7 @@ _TABLE_REACH = 24.0
 """Tables extend this far in u = 2 * sqrt(mu) on both sides of the observed count. Outside, p is below exp(-250), and
 log p is extrapolated: exactly if one of the two terms dominates, otherwise linearly."""
 _GAUSSIAN_TABLE_SDS = 14.0
-"""For noise without geometric tails, none of two terms dominates, and tables extend further, by this many noise scales
-around the observed count."""
+"""For Gaussian noise, p has no such terms, and tables extend further, by this many standard deviations of the noise."""
 _GAUSSIAN_TERMS = 48
 _POISSON_SDS, _EXTRA_COUNTS, _MAX_TERMS = 12, 40, 4096
 """On each side of the mode, a sum over counts extends ``_POISSON_SDS`` standard deviations of the Poisson law plus
