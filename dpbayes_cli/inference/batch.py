@@ -49,16 +49,12 @@ def draw_many(
     if len(sums) == len(observations) and method != "chain":
         if method == "naive":
             return np.stack([draw_plug_in(observation, n_draws, rng) for observation in sums])
-        if _are_alike(sums):
-            observed = np.array([observation.observed for observation in sums], dtype=np.float64)
-            return _draw_sums(sums[0], observed, n_draws, rng, short_warm_up)
-        rows = ((one, np.array([one.observed], dtype=np.float64)) for one in sums)
-        return np.concatenate([_draw_sums(one, row, n_draws, rng, short_warm_up) for one, row in rows])
+        groups = [sums] if _are_alike(sums) else [[observation] for observation in sums]
+        return np.concatenate([_draw_sums(group, n_draws, rng, short_warm_up) for group in groups])
     counts = [observation for observation in observations if isinstance(observation, NoisyCounts)]
     small = len(counts) == len(observations) and method == "noise-aware" and _can_enumerate_counts(counts[0])
     if small and _are_alike(counts):
-        observed = np.array([observation.observed[0] for observation in counts], dtype=np.float64)
-        return _draw_from_mixtures(counts[0], observed, n_draws, rng)
+        return _draw_from_mixtures(counts, n_draws, rng)
     return np.stack(
         [infer(observation, method, n_draws, rng, Effort(summary_draws=n_draws)).draws for observation in observations]
     )
@@ -77,11 +73,13 @@ def _can_enumerate_counts(observation: NoisyCounts) -> bool:
     )
 
 
-def _draw_from_mixtures(observation: NoisyCounts, observed: Floats, n_draws: int, rng: np.random.Generator) -> Floats:
-    n = observation.total.n
+def _draw_from_mixtures(alike: Sequence[NoisyCounts], n_draws: int, rng: np.random.Generator) -> Floats:
+    """Draw the counts by enumeration and then theta, for observations that differ only in their observed values."""
+    observation, n = alike[0], alike[0].total.n
+    observed = np.array([each.observed[0] for each in alike], dtype=np.int64)
     counts = np.arange(n + 1)
     log_prior = prior_term(0, counts, observation) + prior_term(1, n - counts, observation)
-    noise = observed.astype(np.int64)[:, None] - counts
+    noise = observed[:, None] - counts
     weights = np.cumsum(normalized_rows(log_prior + observation.noise.log_pmf(noise)), axis=1)
     uniforms = rng.random((len(observed), n_draws)) * weights[:, -1:]
     chosen = np.array([np.searchsorted(w, u) for w, u in zip(weights, uniforms, strict=True)]).clip(0, n)
@@ -89,11 +87,10 @@ def _draw_from_mixtures(observation: NoisyCounts, observed: Floats, n_draws: int
     return draw_theta(pairs, observation.concentration, rng).reshape(len(observed), n_draws, 2)
 
 
-def _draw_sums(
-    observation: NoisySums, observed: Floats, n_draws: int, rng: np.random.Generator, short_warm_up: bool
-) -> Floats:
+def _draw_sums(alike: Sequence[NoisySums], n_draws: int, rng: np.random.Generator, short_warm_up: bool) -> Floats:
     """Draw from a grid if the law has one parameter, otherwise by Markov chains for many observations at once."""
-    law = observation.law
+    observation, law = alike[0], alike[0].law
+    observed = np.array([each.observed for each in alike], dtype=np.float64)
     if isinstance(law, ScalarLaw):
         return grid_density(observation, law, observed).draw(n_draws, rng)[..., None]
     chains, draws = min(_SHORT_CHAINS if short_warm_up else _CHAINS, n_draws), []
