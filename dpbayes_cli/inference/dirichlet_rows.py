@@ -16,8 +16,9 @@ _BATCH_CELLS = 1 << 20
 
 
 class DirichletRows:
-    """The cells of many rows, concatenated. A row of probabilities has a Dirichlet prior; arrays of counts have shape
-    (n, n_cells), where the first axis is over draws or chains.
+    """The cells of many rows of probabilities, concatenated; each row has a Dirichlet prior.
+
+    Arrays of counts have shape (n, n_cells), where the first axis is over draws or chains.
 
     Attributes:
         concentration: the prior concentration of each cell, shape (n_cells,).
