@@ -70,8 +70,8 @@ def run_until_converged(
             (chains, n_draws, ...).
         monitored: a function of these draws that returns the quantities that must converge, shape (chains, n_draws, k).
         length: the number of draws of each chain before the first check; the limit is ``_MAX_LENGTHS`` times as many
-            sweeps, times the extension of ``effort``. A longer run is thinned to between ``length``
-            and twice as many draws.
+            sweeps, times the extension of ``effort``. A longer run is thinned to at least ``length`` draws and at most
+            twice as many.
         effort: the required effective sample size, and how often the limit is raised.
     """
     thinning, draws, sweeps_left = 1, run(length, 1), (_MAX_LENGTHS * effort.extension - 1) * length

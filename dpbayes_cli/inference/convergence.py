@@ -5,7 +5,7 @@ the median. One test compares the means of the chains. The other compares the me
 with the mean of the second halves. Both use that the mean of n effective draws has the variance sigma^2 / n. Effective
 draws are counted from the autocorrelation within chains alone, so a disagreement between chains does not lower them.
 The chains agree unless a test rejects at ``FALSE_ALARM_RATE``, which is shared among all tests (Bonferroni). Chains
-that have converged are rejected at most at this rate, because only the last check of a run can reject it.
+that have converged are rejected at most at this rate, because only the last check of a run counts.
 
 Agreement means little if the tests have no power. The required number of effective draws is therefore so large that
 the first test rejects with probability 0.995 if the means of half of the chains are ``DETECTED_SHIFT`` standard
