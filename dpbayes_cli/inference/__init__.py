@@ -1,1 +1,1 @@
-"""Posteriors from noisy statistics, by methods chosen by the structure of an observation, never by a model's name."""
+"""Posteriors given noisy statistics; the structure of an observation selects the method, never a model's name."""

@@ -1,4 +1,4 @@
-"""Draw from the posteriors of many simulated releases at once, for studies."""
+"""Draw from the posteriors of many observations at once, for studies that simulate many releases."""
 
 from __future__ import annotations
 
@@ -10,9 +10,13 @@ import numpy as np
 
 from dpbayes_cli.base.numeric import normalized_rows
 from dpbayes_cli.core.noisy_observation import NoisyCounts, NoisyObservation, NoisySums, ScalarLaw
+from dpbayes_cli.inference.counts.count_windows import prior_term
 from dpbayes_cli.inference.dirichlet_rows import draw_theta
 from dpbayes_cli.inference.posterior import Effort, Method
 from dpbayes_cli.inference.solve import infer
+from dpbayes_cli.inference.sums.infer_sums import draw_plug_in
+from dpbayes_cli.inference.sums.one_parameter import grid_density
+from dpbayes_cli.inference.sums.scale_mixture_gibbs import ScaleMixtureSampler
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
@@ -20,8 +24,7 @@ if TYPE_CHECKING:
 _MAX_ENUMERATED_COUNTS = 1 << 13
 _CHAINS, _SHORT_CHAINS = 8, 16
 _BATCH_ENTRIES = 1 << 12
-"""The largest number of covariance entries in a batch of observations, so that the batch fits into the processor's
-cache."""
+"""The largest number of covariance entries in a batch of observations, which then fits into the processor's cache."""
 
 
 def draw_many(
@@ -39,23 +42,19 @@ def draw_many(
 
     Args:
         method: see ``solve.infer``.
-        short_warm_up: whether chains on sums have a short warm-up, which suffices for widths with an error of a few
+        short_warm_up: whether chains on sums have a short warm-up; the widths of intervals then have errors of a few
             percent.
     """
     sums = [observation for observation in observations if isinstance(observation, NoisySums)]
     if len(sums) == len(observations) and method != "chain":
         if method == "naive":
-            return np.stack([_draw_plug_in(observation, n_draws, rng) for observation in sums])
-        if _are_alike(sums):
-            observed = np.array([observation.observed for observation in sums], dtype=np.float64)
-            return _draw_sums(sums[0], observed, n_draws, rng, short_warm_up)
-        rows = ((each, np.array([each.observed], dtype=np.float64)) for each in sums)
-        return np.concatenate([_draw_sums(each, row, n_draws, rng, short_warm_up) for each, row in rows])
+            return np.stack([draw_plug_in(observation, n_draws, rng) for observation in sums])
+        groups = [sums] if _are_alike(sums) else [[observation] for observation in sums]
+        return np.concatenate([_draw_sums(group, n_draws, rng, short_warm_up) for group in groups])
     counts = [observation for observation in observations if isinstance(observation, NoisyCounts)]
-    mixed = len(counts) == len(observations) and method == "noise-aware" and _is_small_mixture(counts[0])
-    if mixed and _are_alike(counts):
-        observed = np.array([observation.observed[0] for observation in counts], dtype=np.float64)
-        return _draw_from_mixtures(counts[0], observed, n_draws, rng)
+    small = len(counts) == len(observations) and method == "noise-aware" and _can_enumerate_counts(counts[0])
+    if small and _are_alike(counts):
+        return _draw_from_mixtures(counts, n_draws, rng)
     return np.stack(
         [infer(observation, method, n_draws, rng, Effort(summary_draws=n_draws)).draws for observation in observations]
     )
@@ -66,14 +65,7 @@ def _are_alike(observations: Sequence[NoisySums] | Sequence[NoisyCounts]) -> boo
     return all(replace(observation, observed=()) == first for observation in observations)
 
 
-def _draw_plug_in(observation: NoisySums, n_draws: int, rng: np.random.Generator) -> Floats:
-    n_records = float(observation.total.n)
-    if observation.total.kind == "unbounded":
-        n_records = max(observation.observed[-1] / observation.valid, 0.0)
-    return observation.law.draw_plug_in(np.array(observation.observed, dtype=np.float64), n_records, n_draws, rng)
-
-
-def _is_small_mixture(observation: NoisyCounts) -> bool:
+def _can_enumerate_counts(observation: NoisyCounts) -> bool:
     return (
         observation.total.kind == "known"
         and observation.total.n <= _MAX_ENUMERATED_COUNTS
@@ -81,13 +73,13 @@ def _is_small_mixture(observation: NoisyCounts) -> bool:
     )
 
 
-def _draw_from_mixtures(observation: NoisyCounts, observed: Floats, n_draws: int, rng: np.random.Generator) -> Floats:
-    from dpbayes_cli.inference.counts.count_windows import prior_term
-
-    n = observation.total.n
+def _draw_from_mixtures(alike: Sequence[NoisyCounts], n_draws: int, rng: np.random.Generator) -> Floats:
+    """Draw the counts by enumeration and then theta, for observations that differ only in their observed values."""
+    observation, n = alike[0], alike[0].total.n
+    observed = np.array([each.observed[0] for each in alike], dtype=np.int64)
     counts = np.arange(n + 1)
     log_prior = prior_term(0, counts, observation) + prior_term(1, n - counts, observation)
-    noise = observed.astype(np.int64)[:, None] - counts
+    noise = observed[:, None] - counts
     weights = np.cumsum(normalized_rows(log_prior + observation.noise.log_pmf(noise)), axis=1)
     uniforms = rng.random((len(observed), n_draws)) * weights[:, -1:]
     chosen = np.array([np.searchsorted(w, u) for w, u in zip(weights, uniforms, strict=True)]).clip(0, n)
@@ -95,17 +87,12 @@ def _draw_from_mixtures(observation: NoisyCounts, observed: Floats, n_draws: int
     return draw_theta(pairs, observation.concentration, rng).reshape(len(observed), n_draws, 2)
 
 
-def _draw_sums(
-    observation: NoisySums, observed: Floats, n_draws: int, rng: np.random.Generator, short_warm_up: bool
-) -> Floats:
+def _draw_sums(alike: Sequence[NoisySums], n_draws: int, rng: np.random.Generator, short_warm_up: bool) -> Floats:
     """Draw from a grid if the law has one parameter, otherwise by Markov chains for many observations at once."""
-    law = observation.law
+    observation, law = alike[0], alike[0].law
+    observed = np.array([each.observed for each in alike], dtype=np.float64)
     if isinstance(law, ScalarLaw):
-        from dpbayes_cli.inference.sums.one_parameter import grid_density
-
         return grid_density(observation, law, observed).draw(n_draws, rng)[..., None]
-    from dpbayes_cli.inference.sums.scale_mixture_gibbs import ScaleMixtureSampler
-
     chains, draws = min(_SHORT_CHAINS if short_warm_up else _CHAINS, n_draws), []
     batch_size = max(_BATCH_ENTRIES // observed.shape[1] ** 2, 1)
     for start in range(0, len(observed), batch_size):

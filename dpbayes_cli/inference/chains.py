@@ -1,4 +1,4 @@
-"""Run Markov chains until they have converged (see ``convergence``), or reach a limit."""
+"""Run Markov chains until they converge (see ``convergence``) or reach a limit."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
 
 CHAINS = 32
-"""A sweep of 32 chains costs hardly more than one of 4 while parameters are few, because all chains are one array."""
+"""The number of chains. With few parameters a sweep of 32 chains takes hardly longer than one of 4, because all chains
+are one array."""
 _MAX_LENGTHS = 32
-"""The limit of a run: so many times the length at which convergence is first checked."""
+"""The limit of a run, as a multiple of the length at which convergence is first checked."""
 _MAX_STORED_NUMBERS, _MIN_LENGTH = 1 << 22, 50
 
 
@@ -28,7 +29,7 @@ class ChainRun:
 
     Attributes:
         draws: the draws, evenly thinned, shape (chains, n_draws, ...).
-        convergence: what the last look at the run says.
+        convergence: the result of the last convergence check.
     """
 
     draws: Floats
@@ -40,15 +41,15 @@ class ChainRun:
         return float(1.0 / np.sqrt(self.convergence.diagnosis.ess_bulk.min()))
 
 
-def chain_length(n_draws: int, asked: float, k: int) -> int:
-    """Return how many draws of each of ``CHAINS`` chains must be stored at least, so that they can pass as converged.
+def chain_length(n_draws: int, ess: float, k: int) -> int:
+    """Return how many draws of each of ``CHAINS`` chains to store, enough for the chains to be judged as converged.
 
     Args:
         n_draws: how many draws are requested in all chains together.
-        asked: the effective sample size that the user asked for.
+        ess: the effective sample size that the user asked for.
         k: the number of parameters.
     """
-    needed = max(asked, required_draws(CHAINS, min(k, MAX_MONITORED)))
+    needed = max(ess, required_draws(CHAINS, min(k, MAX_MONITORED)))
     affordable = max(_MAX_STORED_NUMBERS // (CHAINS * k), _MIN_LENGTH)
     return max(math.ceil(n_draws / CHAINS), min(affordable, math.ceil(1.25 * needed / CHAINS)))
 
@@ -59,17 +60,19 @@ def run_until_converged(
     length: int,
     effort: Effort,
 ) -> ChainRun:
-    """Run chains and continue them until they have converged, or until the limit of ``_MAX_LENGTHS`` times ``length``.
+    """Run chains until they converge, or until they are as long as the limit allows.
 
-    While the chains disagree or have few effective draws, the first half of their draws is treated as warm-up. The same
-    generator with a higher limit continues the same chains.
+    While the chains disagree or have few effective draws, the first half of their draws is dropped as warm-up. With the
+    same generator and a higher limit, the same chains are continued.
 
     Args:
-        run: function of the number of draws and the thinning; it returns the next draws of all chains, shape (chains,
-            n_draws, ...).
-        monitored: turns draws into the quantities that must converge, shape (chains, n_draws, k).
-        length: draws per chain before the first check; a longer run is thinned, and keeps as many to twice as many.
-        effort: the required effective sample size, and by how much the limit is raised.
+        run: a function of the number of draws and the thinning that returns the next draws of all chains, shape
+            (chains, n_draws, ...).
+        monitored: a function of these draws that returns the quantities that must converge, shape (chains, n_draws, k).
+        length: the number of draws of each chain before the first check; the limit is ``_MAX_LENGTHS`` times as many
+            sweeps, times the extension of ``effort``. A longer run is thinned to at least ``length`` draws and at most
+            twice as many.
+        effort: the required effective sample size, and how often the limit is raised.
     """
     thinning, draws, sweeps_left = 1, run(length, 1), (_MAX_LENGTHS * effort.extension - 1) * length
     while True:
@@ -81,7 +84,9 @@ def run_until_converged(
         if convergence.from_start:
             draws = draws[:, draws.shape[1] // 2 :]
         if draws.shape[1] + more > 2 * length:
-            draws = draws[:, (draws.shape[1] + 1) % 2 :: 2]  # the last draw stays, so that all are evenly spaced
+            draws = draws[
+                :, (draws.shape[1] + 1) % 2 :: 2
+            ]  # keeps the last draw, so that later draws are evenly spaced
             thinning, more = 2 * thinning, math.ceil(more / 2)
         more = max(min(more, math.ceil(sweeps_left / thinning)), length - draws.shape[1])
         draws = np.concatenate([draws, run(more, thinning)], axis=1)
@@ -89,7 +94,7 @@ def run_until_converged(
 
 
 class Trace:
-    """Evenly thinned states of chains; when more than ``most`` states are stored, every second one is dropped."""
+    """Evenly thinned states of chains; whenever more than ``most`` states are stored, every second one is dropped."""
 
     def __init__(self, most: int) -> None:
         self._most = most

@@ -1,17 +1,18 @@
-"""The rule that decides whether Markov chains may stop: enough effective draws, and chains that agree.
+"""Decide whether Markov chains have converged: they must agree with each other and have enough effective draws.
 
-For each monitored quantity, its normal scores and those of its distance from the median are compared over chains. If
-all chains have the same law, the mean of a chain with n effective draws has the variance sigma^2 / n. Two F tests
-follow: that all chains have the same mean, and that the second halves of the chains have the same mean as the first
-ones. Effective draws are counted from the autocorrelation within chains alone, so a disagreement
-of chains does not lower them. The chains agree unless a test rejects at ``FALSE_ALARM_RATE``, shared among all tests
-(Bonferroni): chains that agree are refused at a rate of at most that, because only the last look at a run refuses it.
+Two F tests are applied to the normal scores of each monitored quantity, and to the normal scores of its distance from
+the median. One test compares the means of the chains. The other compares the mean of the first halves of the chains
+with the mean of the second halves. Both use that the mean of n effective draws has the variance sigma^2 / n. Effective
+draws are counted from the autocorrelation within chains alone, so a disagreement between chains does not lower them.
+The chains agree unless a test rejects at ``FALSE_ALARM_RATE``, which is shared among all tests (Bonferroni). Chains
+that have converged are rejected at most at this rate, because only the last check of a run counts.
 
-Agreement is worth something only if the test has power. The number of effective draws that is required makes the test
-reject with probability 0.995 if half of the chains are ``DETECTED_SHIFT`` standard deviations away from the other half
-in one quantity. With 16 or more chains it then also rejects, with probability at least 0.99, if each chain is off by an
-independent normal error of that standard deviation. A fixed threshold of R-hat has neither property: for half chains
-with n effective draws each, R-hat of ideal draws is about 1 + 1 / (2 n).
+Agreement means little if the tests have no power. The required number of effective draws is therefore so large that
+the first test rejects with probability 0.995 if the means of half of the chains are ``DETECTED_SHIFT`` standard
+deviations away from those of the other half in one quantity. With 16 or more chains it then also rejects with
+probability at least 0.99 if each chain's mean has an independent normal error of that standard deviation. A fixed
+threshold on R-hat has neither property: for independent draws R-hat is about 1 + 1 / (2 n), where n is the number of
+draws in half a chain.
 
 Source: Scheffe 1959, The Analysis of Variance, ch. 3 (one-way layout, power); Geyer 1992 (effective draws).
 """
@@ -33,21 +34,21 @@ if TYPE_CHECKING:
 FALSE_ALARM_RATE = 1e-3
 DETECTED_SHIFT = 0.3
 _MISS_RATE = 0.005
-_FORGETTING_DRAWS = 10.0
-"""A chain with fewer effective draws may not have forgotten its start."""
+_MIN_DRAWS_FROM_START = 10.0
+"""A chain with fewer effective draws may still depend on where it started."""
 MAX_MONITORED = 64
 """The largest number of quantities whose convergence is checked; they are spread evenly over all quantities."""
 
 
 @dataclass(frozen=True)
 class Convergence:
-    """What is known about the convergence of chains at one look.
+    """The result of one convergence check.
 
     Attributes:
         diagnosis: the diagnostics of each monitored quantity.
-        effort: the effective sample size that the user asked for, and by how much the limit was raised already.
+        effort: the effective sample size that the user asked for, and how often the limit of chains was raised.
         chains: the number of chains.
-        required: the effective sample size within chains that the test of agreement requires.
+        required: the effective sample size within chains that the tests of agreement require.
     """
 
     diagnosis: Diagnosis
@@ -57,17 +58,17 @@ class Convergence:
 
     @property
     def p_value(self) -> float:
-        """The p-value of the hypothesis that all chains have the same law, over all tests of all quantities."""
+        """The p-value of the hypothesis that all chains have the same law, adjusted for the number of tests."""
         return float(min(1.0, TESTS * self.diagnosis.p_value.size * self.diagnosis.p_value.min()))
 
     @property
     def agree(self) -> bool:
-        """Whether no test finds a difference between chains, or between the halves of a run."""
+        """Whether no test finds a difference between the chains or between the halves of the run."""
         return self.p_value > FALSE_ALARM_RATE
 
     @property
     def enough(self) -> bool:
-        """Whether there are as many effective draws as the user asked for, and as agreement requires."""
+        """Whether there are as many effective draws as the user asked for and as the tests of agreement require."""
         bulk, tail, within = self._smallest
         return min(bulk, tail) >= self.effort.ess and within >= self.required
 
@@ -78,27 +79,27 @@ class Convergence:
 
     @property
     def from_start(self) -> bool:
-        """Whether the first half of the draws may depend on where the chains started, and is to be dropped.
+        """Whether the draws may depend on where the chains started, so that their first half must be dropped.
 
-        A trend that all chains share looks like autocorrelation, so that chains with few effective draws seem to agree.
+        Chains with few effective draws may agree only because they share a trend, which looks like autocorrelation.
         """
-        return not self.agree or self._smallest[2] < _FORGETTING_DRAWS * self.chains
+        return not self.agree or self._smallest[2] < _MIN_DRAWS_FROM_START * self.chains
 
     @property
     def growth(self) -> float:
-        """How many times as long the run should be at the next look, from 1.25 to 2."""
+        """The factor by which the run should be longer at the next check, from 1.25 to 2."""
         bulk, tail, within = self._smallest
         missing = max(self.required / within, self.effort.ess / min(bulk, tail))
         return 2.0 if self.from_start else min(max(1.1 * missing, 1.25), 2.0)
 
     @property
     def _smallest(self) -> tuple[float, float, float]:
-        each = self.diagnosis
-        return float(each.ess_bulk.min()), float(each.ess_tail.min()), float(each.ess_within.min())
+        d = self.diagnosis
+        return float(d.ess_bulk.min()), float(d.ess_tail.min()), float(d.ess_within.min())
 
     @property
     def diagnostics(self) -> dict[str, float]:
-        """The worst diagnostics, as the release document holds them."""
+        """The worst diagnostics over all quantities, by their names in the release document."""
         bulk, tail, within = self._smallest
         return {
             "r_hat": float(self.diagnosis.r_hat.max()),
@@ -111,7 +112,7 @@ class Convergence:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What a reader must know if the chains have not reached their goal, and what to type next."""
+        """What a reader must know if the chains have not converged, and what to type next; empty if they have."""
         if self.reached:
             return ()
         bulk, tail, within = self._smallest
@@ -125,22 +126,22 @@ class Convergence:
                 f"the Markov chains disagree {r_hat} after {within:,.0f} effective draws: do not use this posterior; "
                 f"try a less informative prior, or {more}",
             )
-        counted = f"the Markov chains have {draws:,.0f} effective draws, and {goal:,.0f} are required"
+        too_few = f"the Markov chains have {draws:,.0f} effective draws, but {goal:,.0f} are required"
         if not self.agree:
-            return (f"{counted}; the chains do not agree yet {r_hat}: do not use this posterior; {more}",)
-        seen = DETECTED_SHIFT * math.sqrt(self.required / within)
+            return (f"{too_few}; the chains do not agree yet {r_hat}: do not use this posterior; {more}",)
+        detectable = DETECTED_SHIFT * math.sqrt(self.required / within)
         return (
-            f"{counted}; the chains agree so far, but a difference of less than {seen:.2g} posterior standard "
+            f"{too_few}; the chains agree so far, but a difference of less than {detectable:.2g} posterior standard "
             f"deviations might go unseen; {more}",
         )
 
 
 def judge(quantities: Floats, effort: Effort) -> Convergence:
-    """Return what is known about the convergence of chains.
+    """Return the result of a convergence check.
 
     Args:
         quantities: the monitored quantities, shape (chains, n_draws, k); see ``monitored_columns``.
-        effort: the effective sample size that the user asked for, and by how much the limit was raised already.
+        effort: see ``Convergence``.
     """
     chains, _, k = quantities.shape
     return Convergence(diagnose(quantities), effort, chains, required_draws(chains, k))
@@ -152,14 +153,17 @@ def monitored_columns(k: int) -> Integers:
 
 
 def required_draws(chains: int, k: int) -> float:
-    """Return the effective draws, in all chains, that the test of k quantities needs to see ``DETECTED_SHIFT``."""
+    """Return how many effective draws in all chains together the tests of k quantities need to find the shift.
+
+    The shift is ``DETECTED_SHIFT``; see the beginning of the module.
+    """
     from scipy.special import fdtri, ncfdtrinc
 
     between, rate = chains - 1, FALSE_ALARM_RATE / (TESTS * k)
     draws = 4000.0
-    for _ in range(4):  # the degrees of freedom depend on the number of draws, but hardly
+    for _ in range(4):  # a fixed point, because the degrees of freedom depend on the number of draws
         freedom = float(within_freedom(draws))
-        # half of the chains off by s/2 on one side, half on the other: noncentrality n (s/2)^2
+        # half of the chains are s/2 above the mean, and half are s/2 below it: the noncentrality is n (s/2)^2
         draws = float(ncfdtrinc(between, freedom, _MISS_RATE, float(fdtri(between, freedom, 1.0 - rate))))
         draws /= (DETECTED_SHIFT / 2.0) ** 2
     return draws

@@ -14,29 +14,28 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
 
 TESTS = 4
-"""The tests of agreement of each quantity: between chains and between halves, of place and of spread."""
+"""The number of tests of each quantity: location and spread are compared between chains and between halves."""
 _BATCH_SIZE = 64
 """The number of scalars diagnosed at once, which bounds the memory."""
-_LOST_DRAWS = 4.0
-"""Autocovariances about a chain's own mean are too small, so the effective draws of each chain are overestimated. In
-simulations of AR(1) chains with correlations from 0.3 to 0.9 the excess is 3 to 5 draws per chain."""
-_DRAWS_PER_FREEDOM = 6.0
-"""The variance of a chain's mean is estimated from sums of about six autocovariances, so that its relative variance is
-about 12 / effective draws, as that of a chi-square law with a sixth as many degrees of freedom."""
+_EXCESS_DRAWS = 4.0
+"""By so many draws the effective draws of each chain are overestimated, because autocovariances about the chain's own
+mean are too small. The excess is 3 to 5 in simulations of AR(1) chains with correlations from 0.3 to 0.9."""
+_DRAWS_PER_DEGREE_OF_FREEDOM = 6.0
+"""The variance of a chain's mean is estimated from about six autocovariances. With n effective draws the relative
+variance of this estimate is about 12 / n, that of a chi-square variable with n / 6 degrees of freedom."""
 
 
 class Diagnosis(NamedTuple):
     """The diagnostics of k scalars, each of shape (k,).
 
     Attributes:
-        r_hat: the larger of two values: one for the draws, and one for their absolute deviations from the median, which
+        r_hat: the larger of the values for the draws and for their absolute deviations from the median; the latter
             detects chains of different spread.
         ess_bulk: the effective sample size of the normal scores of the draws.
-        ess_tail: the smaller of two effective sample sizes: one for the indicator that a draw is at most the 5 %
-            quantile, and one for the indicator that it is at most the 95 % quantile.
-        ess_within: the effective sample size of the normal scores that follows from the autocorrelation within chains
-            alone.
-        p_value: the smallest of the p-values of ``TESTS`` tests that all chains have the same law.
+        ess_tail: the smaller of the effective sample sizes for the indicators that a draw is at most the 5 % and the
+            95 % quantile.
+        ess_within: the effective sample size of the normal scores, from the autocorrelation within chains alone.
+        p_value: the smallest p-value of the ``TESTS`` tests of agreement, not adjusted for their number.
     """
 
     r_hat: Floats
@@ -47,23 +46,26 @@ class Diagnosis(NamedTuple):
 
 
 def diagnose(draws: Floats) -> Diagnosis:
-    """Return the diagnostics of each of k scalars, given draws of shape (chains, draws, k), at least four a chain."""
+    """Return the diagnostics of k scalars, given draws of shape (chains, n_draws, k); n_draws must be at least 4."""
     batches = [_diagnose_batch(draws[:, :, i : i + _BATCH_SIZE]) for i in range(0, draws.shape[2], _BATCH_SIZE)]
     return Diagnosis(*(np.concatenate(values) for values in zip(*batches, strict=True)))
 
 
 def within_freedom(ess: Floats | float) -> Floats:
-    """Return the degrees of freedom of the variance of chain means, if estimated from so many effective draws."""
-    return np.asarray(np.maximum(ess / _DRAWS_PER_FREEDOM, 1.0))
+    """Return the degrees of freedom of the estimated variance of a chain's mean, given the effective sample size."""
+    return np.asarray(np.maximum(ess / _DRAWS_PER_DEGREE_OF_FREEDOM, 1.0))
 
 
 def rank_counts(draws: Floats, n_bins: int) -> Integers:
-    """Return the rank histogram of each chain, shape (chains, n_bins), given draws of a scalar, shape (chains, draws).
+    """Return the rank histogram of each chain, shape (chains, n_bins).
 
-    Each draw is ranked among the draws of all chains. The histograms of well-mixed chains are flat.
+    The draws of a scalar have shape (chains, n_draws). Each draw is ranked among the draws of all chains. Chains that
+    mix well have flat histograms.
     """
+    from scipy.stats import rankdata
+
     edges = np.linspace(0.0, draws.size, n_bins + 1) + 0.5
-    ranks = _ranks_of_rows(draws.reshape(1, -1)).reshape(draws.shape)
+    ranks = rankdata(draws).reshape(draws.shape)
     return np.array([np.histogram(chain, edges)[0] for chain in ranks])
 
 
@@ -76,25 +78,28 @@ def ks_distance(probabilities: Floats) -> float:
 
 def _diagnose_batch(draws: Floats) -> Diagnosis:
     from scipy.special import ndtri
+    from scipy.stats import rankdata
 
     half = draws.shape[1] // 2
     halves = np.ascontiguousarray(np.concatenate([draws[:, :half], draws[:, -half:]]).transpose(2, 0, 1))
     flat = halves.reshape(len(halves), -1)
-    scores = []
-    for values in (flat, np.abs(flat - np.median(flat, axis=1, keepdims=True))):
-        scores.append(ndtri((_ranks_of_rows(values) - 0.375) / (flat.shape[1] + 0.25)).reshape(halves.shape))
+    deviations = np.abs(flat - np.median(flat, axis=1, keepdims=True))
+    scores = [
+        ndtri((rankdata(values, axis=1) - 0.375) / (flat.shape[1] + 0.25)).reshape(halves.shape)
+        for values in (flat, deviations)
+    ]
     worst = np.maximum(*map(_plain_r_hats, scores))
     cuts = np.quantile(flat, (0.05, 0.95), axis=1)[..., None, None]
     tails = [_ess_of_rows((halves <= cut).astype(np.float64)) for cut in cuts]
-    (within, place), (_, spread) = map(_compare_chains, scores)
-    return Diagnosis(worst, _ess_of_rows(scores[0]), np.minimum(*tails), within, np.minimum(place, spread))
+    (ess_within, p_location), (_, p_spread) = map(_compare_chains, scores)
+    return Diagnosis(worst, _ess_of_rows(scores[0]), np.minimum(*tails), ess_within, np.minimum(p_location, p_spread))
 
 
 def _compare_chains(halves: Floats) -> tuple[Floats, Floats]:
-    """Return the effective draws within chains, and the smaller p-value of two tests of equal means.
+    """Return the effective sample size within chains, and the smaller p-value of the two F tests of equal means.
 
     Args:
-        halves: shape (k, 2 * chains, draws); first the first halves of all chains, then the second halves.
+        halves: the first halves of all chains, then the second halves, shape (k, 2 * chains, n_draws).
     """
     from scipy.special import fdtrc
 
@@ -102,7 +107,7 @@ def _compare_chains(halves: Floats) -> tuple[Floats, Floats]:
     draws = np.concatenate([first, second], axis=2)
     chains, means = draws.shape[1], draws.mean(axis=2)
     variance = draws.var(axis=2, ddof=1).mean(axis=1)
-    ess = np.maximum(_ess_of_rows(draws - means[:, :, None]) - _LOST_DRAWS * chains, 1.0)
+    ess = np.maximum(_ess_of_rows(draws - means[:, :, None]) - _EXCESS_DRAWS * chains, 1.0)
     between = ess / chains * means.var(axis=1, ddof=1) if chains > 1 else np.zeros(len(ess))
     drift = ess / 4.0 * (second.mean(axis=(1, 2)) - first.mean(axis=(1, 2))) ** 2
     freedom = within_freedom(ess)
@@ -112,23 +117,8 @@ def _compare_chains(halves: Floats) -> tuple[Floats, Floats]:
     return ess, np.where(variance > 0.0, p_values, stuck)
 
 
-def _ranks_of_rows(values: Floats) -> Floats:
-    """Return the ranks within each row, from 1; equal values share their mean rank."""
-    order = np.argsort(values, axis=1)
-    ascending = np.take_along_axis(values, order, axis=1)
-    n = values.shape[1]
-    position = np.arange(n)
-    differs = ascending[:, 1:] != ascending[:, :-1]
-    starts_tie, ends_tie = (np.pad(differs, ((0, 0), side), constant_values=True) for side in ((1, 0), (0, 1)))
-    first = np.maximum.accumulate(np.where(starts_tie, position, 0), axis=1)
-    last = np.minimum.accumulate(np.where(ends_tie, position, n)[:, ::-1], axis=1)[:, ::-1]
-    ranks = np.empty(values.shape)
-    np.put_along_axis(ranks, order, (first + last) / 2.0 + 1.0, axis=1)
-    return ranks
-
-
 def _plain_r_hats(draws: Floats) -> Floats:
-    """Return R-hat without rank normalization, given draws of shape (k, chains, draws)."""
+    """Return R-hat without rank normalization, given draws of shape (k, chains, n_draws)."""
     n = draws.shape[2]
     within = draws.var(axis=2, ddof=1).mean(axis=1)
     between = n * draws.mean(axis=2).var(axis=1, ddof=1)
@@ -138,7 +128,7 @@ def _plain_r_hats(draws: Floats) -> Floats:
 
 
 def _ess_of_rows(draws: Floats) -> Floats:
-    """Return effective sample sizes by Geyer's initial monotone sequence, given draws of shape (k, chains, draws)."""
+    """Return effective sample sizes by Geyer's initial monotone sequence, given draws of shape (k, chains, n_draws)."""
     _, chains, n = draws.shape
     size = float(chains * n)
     centered = draws - draws.mean(axis=2, keepdims=True)

@@ -1,4 +1,4 @@
-"""Draws and summaries of parameters, in particular of many Dirichlet-distributed rows in flat arrays."""
+"""Draw and summarize parameters, in particular many rows of Dirichlet-distributed probabilities in flat arrays."""
 
 from __future__ import annotations
 
@@ -16,10 +16,12 @@ _BATCH_CELLS = 1 << 20
 
 
 class DirichletRows:
-    """The cells of all rows, concatenated. In arrays of counts the first axis is over draws or chains.
+    """The cells of many rows of probabilities, concatenated; each row has a Dirichlet prior.
+
+    Arrays of counts have shape (n, n_cells), where the first axis is over draws or chains.
 
     Attributes:
-        concentration: the concentration of each cell, shape (n_cells,).
+        concentration: the prior concentration of each cell, shape (n_cells,).
         row: the row of each cell, shape (n_cells,).
         row_start, row_size: the first cell and the number of cells of each row, shape (n_rows,).
         row_sums: the sum of the concentrations of each row, shape (n_rows,).
@@ -38,8 +40,13 @@ class DirichletRows:
     def conditional_moments(self, counts: Floats) -> tuple[Floats, Floats]:
         """Return the mean and the variance of theta given counts, shape (n, n_cells) each."""
         totals = (self.row_totals(counts) + self.row_sums)[:, self.row]
-        mean = (counts + self.concentration) / totals
-        return mean, mean * (1.0 - mean) / (totals + 1.0)
+        return dirichlet_moments(counts + self.concentration, totals)
+
+
+def dirichlet_moments(shape: Floats, total: Floats) -> tuple[Floats, Floats]:
+    """Return the mean and the variance of Dirichlet-distributed shares, given the parameters and their row sums."""
+    mean = shape / total
+    return mean, mean * (1.0 - mean) / (total + 1.0)
 
 
 def starts_of(sizes: Integers) -> Integers:
@@ -47,8 +54,13 @@ def starts_of(sizes: Integers) -> Integers:
     return np.asarray(np.cumsum(sizes) - sizes)
 
 
+def ranks_within(sizes: Integers) -> Integers:
+    """Return the indices 0, 1, ... within each of several groups of these sizes, concatenated."""
+    return np.arange(sizes.sum()) - np.repeat(starts_of(sizes), sizes)
+
+
 def draw_log_gammas(shape: Floats, rng: np.random.Generator) -> Floats:
-    """Draw logarithms of gamma variables, which do not underflow if a shape is tiny."""
+    """Draw the logarithms of gamma variables of given shapes; unlike the variables they do not underflow."""
     small = shape < 1.0
     logs = np.log(rng.standard_gamma(np.where(small, shape + 1.0, shape)))
     if small.any():
@@ -64,7 +76,7 @@ def draw_theta(counts: Integers, concentration: Sequence[float], rng: np.random.
 
 
 def draw_rows(counts: Floats, rows: DirichletRows, rng: np.random.Generator) -> Floats:
-    """Draw theta given counts, Dirichlet(a_j + c_j) for every row j, shape (n, n_cells)."""
+    """Draw theta ~ Dirichlet(concentration + counts) for each of ``rows``; theta and counts have shape (n, n_cells)."""
     theta = np.empty(counts.shape)
     step = max(_BATCH_CELLS // counts.shape[1], 1)
     for i in range(0, len(counts), step):
@@ -98,8 +110,8 @@ def marginals_of(
 ) -> tuple[Marginal, ...]:
     """Return the summaries of all parameters.
 
-    Arrays have shape (n_parameters,), but ``quantiles`` has one row for each level. ``data`` is the part of the
-    variance that would remain without noise, and ``noise`` is the part that the noise adds.
+    Arrays have shape (n_parameters,), except ``quantiles``, which has shape (n_levels, n_parameters). ``data`` is the
+    part of the variance that would remain without noise, and ``noise`` is the part that the noise adds.
     """
     columns = (mean, np.sqrt(variance), np.sqrt(data), np.sqrt(noise), *quantiles)
     return tuple(
@@ -109,7 +121,7 @@ def marginals_of(
 
 
 def row_marginals(mean: Floats, data: Floats, noise: Floats, theta: Floats) -> tuple[Marginal, ...]:
-    """Return the summary of every cell, given the moments from ``row_moments`` and draws ``theta``."""
+    """Return the summary of each cell, given the results of ``row_moments`` and draws of theta, shape (n, n_cells)."""
     step = max(_BATCH_CELLS // len(theta), 1)
     levels = list(QUANTILES.values())
     quantiles = [
@@ -135,15 +147,12 @@ def summarize_count_draws(
 ) -> tuple[tuple[Marginal, ...], float]:
     """Return the summary of each category's probability, and the largest Monte Carlo standard error of a mean.
 
-    The standard error is a fraction of the posterior standard deviation. Means and standard deviations are computed
-    from conjugate moments, averaged over independent draws of the counts, shape (n_draws, n_categories)
-    (Rao-Blackwell). ``theta`` has one draw of the probabilities for each draw of the counts; quantiles are computed
-    from ``theta``.
+    The standard error is a fraction of the posterior standard deviation. Means and standard deviations are averages of
+    conjugate moments over independent draws of the counts (Rao-Blackwell). Quantiles are those of ``theta``, which has
+    one draw of the probabilities for each draw of the counts; both have shape (n_draws, n_categories).
     """
-    shape = counts + np.asarray(concentration, dtype=np.float64)
-    total = shape.sum(axis=1, keepdims=True)
-    conditional_mean = shape / total
-    conditional_variance = conditional_mean * (1.0 - conditional_mean) / (total + 1.0)
+    shape = np.asarray(counts + np.asarray(concentration), dtype=np.float64)
+    conditional_mean, conditional_variance = dirichlet_moments(shape, shape.sum(axis=1, keepdims=True))
     data, noise = conditional_variance.mean(axis=0), conditional_mean.var(axis=0)
     quantiles = np.quantile(theta, list(QUANTILES.values()), axis=0)
     marginals = marginals_of(conditional_mean.mean(axis=0), data + noise, data, noise, quantiles)

@@ -1,4 +1,4 @@
-"""The plug-in posterior (method ``naive``): the possible counts nearest to the noisy ones are used as if exact.
+"""The plug-in posterior of counts (method ``naive``), which uses the nearest possible counts as if they were exact.
 
 This posterior ignores the noise and is therefore too narrow. It is offered because papers compare with it.
 
@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 def naive_shape(observation: NoisyCounts) -> Floats:
     """Return the parameters of the plug-in Dirichlet posterior, shape (n_categories,)."""
     n = observation.total.n
-    if any(observed is None for observed in observation.observed):  # one of two counts, and a known record count
+    if any(
+        observed is None for observed in observation.observed
+    ):  # one of two counts was released, and the record count is known
         counts = np.array([np.nan if y is None else min(max(y, 0), n) for y in observation.observed], dtype=float)
         counts[np.isnan(counts)] = n - np.nansum(counts)
         return counts + observation.concentration
@@ -29,7 +31,7 @@ def naive_shape(observation: NoisyCounts) -> Floats:
 
 
 def nearest_counts(observed: Floats, total: RecordCount) -> Floats:
-    """Return the non-negative real counts with a possible total that are nearest to noisy counts of the same shape."""
+    """Return the non-negative real counts nearest to noisy counts, of the same shape, with a sum that is possible."""
     counts = np.maximum(observed, 0.0)
     if total.kind == "known" or (total.kind == "at-most" and counts.sum() > total.n):
         return project_on_simplex(observed.ravel(), total.n).reshape(observed.shape)

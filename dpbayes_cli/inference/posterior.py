@@ -12,7 +12,7 @@ QUANTILES = {"q05": 0.05, "q50": 0.50, "q95": 0.95}
 NAIVE_WARNING = "the naive (plug-in) posterior ignores the noise and is too narrow"
 
 MORE = 8
-"""The factor by which ``dpbayes infer --more`` raises the limit of chains."""
+"""The factor by which each ``--more`` of ``dpbayes infer`` raises the limit on the length of chains."""
 
 Method = Literal["noise-aware", "chain", "naive"]
 
@@ -22,11 +22,11 @@ class Effort:
     """How much computation an inference spends.
 
     Attributes:
-        summary_draws: the number of independent draws if a summary has no closed form. With the default of 2^15 the
-            Monte Carlo error of a mean is 0.6 % of the posterior standard deviation.
-        ess: the effective sample size that chains must reach at least, in bulk and tails.
-        more: how many times the limit of chains is multiplied by ``MORE``; the same generator then continues the same
-            chains.
+        summary_draws: the number of independent draws from which a summary without a closed form is computed. With the
+            default of 2^15 the Monte Carlo error of a mean is 0.6 % of the posterior standard deviation.
+        ess: the smallest effective sample size, in bulk and tails, at which chains may stop.
+        more: how many times the limit on the length of chains is multiplied by ``MORE``. With the same generator, the
+            same chains are continued.
         mcmc_sweeps: the number of sweeps of each chain after warm-up; only for hidden Markov models.
         state_sampler: whether the states of a sequence are drawn together (``blocked``), or one after the other with
             the transitions integrated out (``collapsed``); only for hidden Markov models.
@@ -40,7 +40,7 @@ class Effort:
 
     @property
     def extension(self) -> int:
-        """How many times as long as their usual limit chains may become."""
+        """The factor by which the limit on the length of chains is raised."""
         return int(MORE**self.more)
 
 
@@ -71,7 +71,7 @@ class Posterior:
     Attributes:
         marginals: one summary per parameter.
         draws: draws of the parameters, shape (n_draws, n_parameters).
-        method: how the posterior was computed, one sentence.
+        method: how the posterior was computed, for readers.
         exact: whether the draws are independent draws from the exact posterior, up to floating-point rounding.
         monte_carlo: the largest Monte Carlo standard error of a mean, as a fraction of the posterior standard
             deviation; 0 if nothing was sampled.

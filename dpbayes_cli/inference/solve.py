@@ -1,4 +1,4 @@
-"""Select the inference for a noisy observation by its structure, never by the name of a model or a mechanism."""
+"""Infer the posterior given a noisy observation, by a method selected by the structure of the observation."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ def infer(
 
     Args:
         observation: the released values, their noise and prior.
-        method: how to infer. ``noise-aware`` accounts for the noise, exactly if that is affordable. ``chain`` accounts
-            for it by Markov chains, and reports their distance from the exact posterior if that is known. ``naive``
-            uses the released values as if they were exact.
+        method: ``noise-aware`` accounts for the noise, exactly if that is affordable. ``chain`` accounts for it by
+            Markov chains, and reports their distance from the exact posterior if that is known. ``naive`` uses the
+            released values as if they were exact.
         n_draws: how many draws to return.
-        rng: the generator; equal generators give equal results.
+        rng: the generator; generators in equal states give equal results.
         effort: how much computation to spend.
     """
     effort = effort or Effort()

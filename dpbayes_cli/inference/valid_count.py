@@ -1,6 +1,6 @@
-"""The posterior of the number of valid records, from released counts and the law of their noise alone.
+"""The posterior of the number of valid records, given released counts and the law of their noise.
 
-Nothing here reads records: a file in which no cell is valid shows only as released counts near zero.
+No records are read here. Even if no record is valid, this is seen only in released counts near zero.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 _TAIL_NATS = 40.0
 _TAIL_SDS = 12.0
-_HALF_GRID = 1 << 14
-"""The number of points on each side of zero at which the law of a sum of noise is computed."""
-_COUNTS = 1 << 14
-"""The largest number of counts at which the posterior is computed."""
+_MAX_HALF_GRID = 1 << 14
+"""The law of the summed noise is computed at no more than about this many points on each side of zero."""
+_MAX_GRID_COUNTS = 1 << 14
+"""The posterior is computed at no more than this many counts."""
 _TINY = 1e-300
 
 
@@ -54,15 +54,17 @@ class _NoisyTotal:
 
 
 def count_valid_records(observation: NoisyObservation, total: RecordCount) -> CountSummary | None:
-    """Return the posterior of the number of valid records; None if what was released does not count them.
+    """Return the posterior of the number of valid records; None if no released value counts them.
 
     The prior is uniform on 0..n, or on all whole numbers if n is private. If several tables count records that are
-    valid in different columns, the number is that of the table with the fewest records. Its prior is the same; each of
-    the other tables has all n records with probability 1/2, and otherwise a number that is uniform above the smallest.
-    If n is private, the median of the released numbers stands in for it here.
+    valid in different columns, the smallest of their record counts is meant, and the prior is that of the smallest
+    count. Given the smallest count, each of the other tables counts all n records with probability 1/2; otherwise its
+    record count is uniform between the smallest count and n. If n is private, the median of the released numbers
+    replaces n in the first case.
 
     Args:
-        observation: the released statistics and the law of their noise; no stand-in replaces invalid cells.
+        observation: the released statistics and the law of their noise; invalid cells must not have been replaced by
+            stand-ins.
         total: what is publicly known about the number of records.
 
     Privacy: post-processing of released values and public numbers.
@@ -70,18 +72,19 @@ def count_valid_records(observation: NoisyObservation, total: RecordCount) -> Co
     totals = _noisy_totals(observation)
     if not totals:
         return None
-    laws = [_law_of_sum(each.law, each.terms) for each in totals]
-    least = [(each.observed - law.reach) / each.weight for each, law in zip(totals, laws, strict=True)]
-    most = [(each.observed + law.reach) / each.weight for each, law in zip(totals, laws, strict=True)]
+    laws = [_law_of_sum(noisy.law, noisy.terms) for noisy in totals]
+    least = [(noisy.observed - law.reach) / noisy.weight for noisy, law in zip(totals, laws, strict=True)]
+    most = [(noisy.observed + law.reach) / noisy.weight for noisy, law in zip(totals, laws, strict=True)]
     largest = float(total.n) if total.kind != "unbounded" else max(0.0, *most)
     low, high = (min(max(min(ends), 0.0), largest) for ends in (least, most))
-    counts = np.unique(np.linspace(np.floor(low), np.ceil(high), int(min(high - low + 2.0, _COUNTS))).round())
-    usual = largest if total.kind != "unbounded" else float(np.median([each.observed / each.weight for each in totals]))
-    return _summary(counts, _fewest(counts, largest, usual, totals, laws))
+    counts = np.unique(np.linspace(np.floor(low), np.ceil(high), int(min(high - low + 2.0, _MAX_GRID_COUNTS))).round())
+    usual = (
+        largest if total.kind != "unbounded" else float(np.median([noisy.observed / noisy.weight for noisy in totals]))
+    )
+    return _summary(counts, _weights_as_smallest(counts, largest, usual, totals, laws))
 
 
 def _noisy_totals(observation: NoisyObservation) -> list[_NoisyTotal]:
-    """Return the released numbers of valid records."""
     if isinstance(observation, NoisyCounts):
         values = [value for value in observation.observed if value is not None]
         return [_NoisyTotal(float(sum(values)), observation.noise, len(values))]
@@ -95,7 +98,7 @@ def _noisy_totals(observation: NoisyObservation) -> list[_NoisyTotal]:
             for counts, noise in zip(observation.observed, observation.noises, strict=True)
             if noise is not None
         ]
-    # tables that share a scope were rebuilt from the same number of valid records
+    # tables that share a scope were rebuilt from the same valid records
     tables = observation.tables if observation.scope is None else observation.tables[:1]
     return [_NoisyTotal(float(table.observed.sum()), table.noise, table.observed.size) for table in tables]
 
@@ -106,8 +109,8 @@ class _SumLaw:
 
     Attributes:
         points: the grid, ascending.
-        mass: the probability of each point as a single integer.
-        below: the probability of values up to each point.
+        mass: the probability of the integer at each point.
+        below: the probability of all values up to each point.
     """
 
     points: Floats
@@ -123,7 +126,7 @@ class _SumLaw:
 @lru_cache(maxsize=16)
 def _law_of_sum(law: NoiseLaw, terms: int) -> _SumLaw:
     reach = law.radius(_TAIL_NATS) + _TAIL_SDS * (terms * law.variance) ** 0.5 + 1.0
-    stride = max(1, int(np.ceil(reach / _HALF_GRID)))
+    stride = max(1, int(np.ceil(reach / _MAX_HALF_GRID)))
     half = int(reach / stride) + 1
     size = 1 << (4 * half).bit_length()
     points = np.arange(-half, half + 1, dtype=np.int64) * stride
@@ -135,21 +138,21 @@ def _law_of_sum(law: NoiseLaw, terms: int) -> _SumLaw:
     return _SumLaw(points.astype(np.float64), mass / stride, np.cumsum(mass))
 
 
-def _fewest(
+def _weights_as_smallest(
     counts: Floats, largest: float, usual: float, totals: Sequence[_NoisyTotal], laws: Sequence[_SumLaw]
 ) -> Floats:
-    """Return the posterior weight of each count as the smallest of several numbers of valid records.
+    """Return the posterior weight of each count as the smallest of several record counts.
 
     Args:
-        counts: the counts.
-        largest: the largest possible number.
-        usual: the number of most tables.
+        counts: the possible smallest counts, ascending.
+        largest: the largest possible record count.
+        usual: the record count that each table has with probability 1/2 unless it has the smallest one.
         totals, laws: the released numbers and the laws of their noise.
     """
     at_count, at_least = [], []
-    for each, law in zip(totals, laws, strict=True):
-        at_usual = np.interp(each.observed - each.weight * usual, law.points, law.mass, left=0.0, right=0.0)
-        noise, least_noise = each.observed - each.weight * counts, each.observed - each.weight * largest - 1.0
+    for noisy, law in zip(totals, laws, strict=True):
+        at_usual = np.interp(noisy.observed - noisy.weight * usual, law.points, law.mass, left=0.0, right=0.0)
+        noise, least_noise = noisy.observed - noisy.weight * counts, noisy.observed - noisy.weight * largest - 1.0
         at_count.append(np.interp(noise, law.points, law.mass, left=0.0, right=0.0))
         above = np.interp(noise, law.points, law.below, left=0.0, right=1.0)
         above = above - np.interp(least_noise, law.points, law.below, left=0.0, right=1.0)

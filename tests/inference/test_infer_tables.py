@@ -98,7 +98,7 @@ def test_a_network_that_is_too_large_returns_fewer_draws(monkeypatch: pytest.Mon
 def test_chains_that_are_too_short_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dpbayes_cli.inference.tables.infer_tables._MAX_SWEEPS", 4)  # twelve for so few cells
     posterior = solve(small_network().tables)
-    assert any("effective draws, and" in warning for warning in posterior.warnings)
+    assert any("effective draws, but" in warning for warning in posterior.warnings)
     assert posterior.diagnostics["ess_bulk"] < 400
 
 

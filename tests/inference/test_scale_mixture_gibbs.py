@@ -181,7 +181,7 @@ class Joint:
     def release(self, points: Floats, variances: Floats) -> None:
         """Draw new releases given points and variances."""
         sampler = self.sampler
-        coordinates, totals = sampler._parts(points)
+        coordinates, totals = sampler._split_points(points)
         mean, covariance = self.law.moments(coordinates)
         totals = np.maximum(totals, 0.0)[..., None]
         root = np.linalg.cholesky(covariance + 1e-12 * np.eye(mean.shape[-1]) * self.observation.noise.variance)

@@ -130,7 +130,7 @@ def test_the_search_for_a_posterior_is_not_misled_by_tails_of_the_noise(monkeypa
 
     The second search, which would find the posterior in any case, is turned off.
     """
-    monkeypatch.setattr("dpbayes_cli.inference.sums.one_parameter._WIDEST_FIRST_INTERVAL", 100.0)
+    monkeypatch.setattr("dpbayes_cli.inference.sums.one_parameter._MAX_FIRST_INTERVAL", 100.0)
     model = require_type(spec("gamma-poisson", {"upper": 20}, shape="0.5", rate="0.1").build_model(), GammaPoisson)
     records = np.random.default_rng(4).poisson(2.0, (10_000, 1)).astype(float)
     policy = spec("gamma-poisson", {"upper": 20}).policy

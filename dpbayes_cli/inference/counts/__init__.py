@@ -1,1 +1,1 @@
-"""Posteriors of category probabilities given noisy counts. Nothing here depends on a particular model or mechanism."""
+"""Posteriors of category probabilities given noisy counts, for any model and mechanism with such counts."""

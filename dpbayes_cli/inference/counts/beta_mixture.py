@@ -3,8 +3,8 @@
 With two categories and a known record count n, the posterior of theta_0 is sum_s w_s Beta(a + s, b + n - s) with w_s
 proportional to BetaBinomial(s; n, a, b) times the probability of the noise. Counts s are left out if their weight is
 below 4e-18 times the largest weight. If n is large and the noise is wide, weights and components vary slowly with s.
-The sum over a panel of consecutive s is then computed by a quadrature rule with 16 nodes, which is exact for
-polynomials of degree below 16. A few thousand components suffice for n = 1e8.
+The range of s is then divided into panels, and the sum over a panel is computed by a quadrature rule with 16 nodes,
+which is exact for polynomials of degree below 16. A few thousand components suffice for n = 1e8.
 
 Source: Bernstein and Sheldon 2018 (the model), solved exactly; design notes, noise-aware inference.
 """
@@ -29,15 +29,14 @@ if TYPE_CHECKING:
 
 _NODES = 16
 _MIN_PANEL = 64
-"""Panels with fewer counts are summed term by term, because their Clenshaw-Curtis points would not be distinct
-integers."""
+"""Panels with fewer counts are summed term by term; their Clenshaw-Curtis points would not be distinct integers."""
 _NEGLIGIBLE_NATS = 40.0
 """Weights below exp(-40) = 4e-18 times the largest weight are left out."""
 
 
 @dataclass(frozen=True)
 class BetaMixture:
-    """A finite mixture of Beta(shape_a, shape_b) distributions, ordered by their means.
+    """A finite mixture of Beta(shape_a, shape_b) distributions, with ascending means.
 
     All components have the same sum shape_a + shape_b. Weights are positive and add up to one. All arrays have shape
     (n_components,).
@@ -54,7 +53,7 @@ class BetaMixture:
 
     @property
     def variances(self) -> tuple[float, float]:
-        """The mean of the components' variances, and the variance of their means; the sum is the variance."""
+        """The mean of the components' variances and the variance of their means; their sum is the total variance."""
         total = self.shape_a + self.shape_b
         means = self.shape_a / total
         within = self.weights @ (means * (self.shape_b / total) / (total + 1.0))
@@ -67,7 +66,7 @@ class BetaMixture:
         return np.asarray(np.log(self.weights) - betaln(self.shape_a, self.shape_b))
 
     def pdf(self, theta: Floats) -> Floats:
-        """Return the density at points in (0, 1)."""
+        """Return the density at points in (0, 1), shape (n_points,)."""
         theta = np.atleast_1d(np.asarray(theta, dtype=np.float64))
         logs = np.multiply.outer(np.log(theta), self.shape_a - 1.0)
         rests = np.multiply.outer(np.log1p(-theta), self.shape_b - 1.0)
@@ -76,17 +75,17 @@ class BetaMixture:
     def cdf(self, theta: float) -> float:
         """Return P(parameter <= theta).
 
-        A Beta variable is sub-Gaussian with variance proxy 1 / (4 (a + b + 1)) (Marchal and Arbel 2017). If the mean of
-        a component is further than ``reach`` from theta, the CDF of the component is therefore within 1e-18 of 0 or 1,
-        and is set to 0 or 1.
+        If the mean of a component is further than ``reach`` from theta, its CDF is within 1e-18 of 0 or 1, and is set
+        to 0 or 1.
+
+        Source: Marchal and Arbel 2017 (a Beta variable is sub-Gaussian with variance proxy 1 / (4 (a + b + 1))).
         """
         total = float(self.shape_a[0] + self.shape_b[0])
         reach = math.sqrt(42.0 / (2.0 * (total + 1.0)))
         means = self.shape_a / total
         low, high = np.searchsorted(means, [theta - reach, theta + reach])
-        near = slice(int(low), int(high))
-        inside = self.weights[near] @ betainc(self.shape_a[near], self.shape_b[near], theta)
-        return float(min(1.0, self.weights[: int(low)].sum() + inside))
+        inside = self.weights[low:high] @ betainc(self.shape_a[low:high], self.shape_b[low:high], theta)
+        return float(min(1.0, self.weights[:low].sum() + inside))
 
     def cdf_of(self, theta: Floats) -> Floats:
         """Return P(parameter <= theta) at many points, interpolated on a grid of 2,049 points."""
@@ -116,7 +115,7 @@ class BetaMixture:
         return _expit(logit)
 
     def draw(self, size: int, rng: np.random.Generator) -> Floats:
-        """Return independent draws."""
+        """Return independent draws, shape (size,)."""
         index = np.searchsorted(np.cumsum(self.weights), rng.random(size))
         index = np.minimum(index, len(self.weights) - 1)
         return np.asarray(rng.beta(self.shape_a[index], self.shape_b[index]))
@@ -162,11 +161,11 @@ def beta_mixture(observation: NoisyCounts) -> BetaMixture:
 
 
 def _support(log_weight: Callable[[Integers], Floats], n: int, kinks: list[int]) -> tuple[int, int]:
-    """Return a range of s that contains all weights that are not negligible, and few others.
+    """Return the ends of a range of s that contains all weights that are not negligible, and few others.
 
-    Between kinks of the noise law and the ends 0 and n, the weight is monotone or log-concave in s. A grid that is
-    evenly spaced, with additional geometrically spaced points around kinks and ends, therefore shows where weights
-    become negligible. A second, finer grid narrows the range that the first grid has found.
+    Between kinks of the noise law and the ends 0 and n, the weight is monotone or log-concave in s. Therefore a grid
+    of evenly spaced points, and of geometrically spaced points around kinks and ends, shows where weights become
+    negligible. A second, finer grid narrows the range.
     """
     low, high = 0, n
     for _ in range(2):
@@ -181,7 +180,7 @@ def _support(log_weight: Callable[[Integers], Floats], n: int, kinks: list[int])
 
 
 def _smooth_length(observation: NoisyCounts) -> Callable[[int], float]:
-    """Return the width of the range around a count s in which weights and components change little, for any s."""
+    """Return a function of a count s: the width of the range around s in which weights and components vary little."""
     (a, b), n, grain = observation.concentration, observation.total.n, observation.noise.grain
     at_zero, at_n = math.sqrt(1.0 + abs(a - 1.0)), math.sqrt(1.0 + abs(b - 1.0))
 
@@ -193,7 +192,7 @@ def _smooth_length(observation: NoisyCounts) -> Callable[[int], float]:
 
 
 def _panels(low: int, high: int, kinks: list[int], length: Callable[[int], float]) -> tuple[Integers, Floats]:
-    """Split low..high into panels that end at every kink; return all nodes, ascending, and their quadrature weights."""
+    """Divide low..high into panels that end at kinks; return their nodes, ascending, and their quadrature weights."""
     nodes, multiplicities = [], []
     start = low
     while start <= high:

@@ -4,7 +4,7 @@ Given the total m, the posterior of the counts is proportional to a product of f
 the prior's Gamma(concentration_k + c) / Gamma(c + 1) times the probability of the noise. The law of the sum of several
 counts is the convolution of their factors. Counts are drawn one category after the other, each given the part of the
 total that remains; these draws are exact (forward filtering, backward sampling over categories). The factors are tilted
-exponentially, so that the convolution is centered on the total, where double precision is accurate; given the total the
+exponentially, so that the mean of their sum is near the total, where double precision is accurate; given the total the
 tilt cancels. If the total is not known, several tilts are used, each for a part of the plausible totals.
 
 Source: design notes, noise-aware inference (exact integer updates).
@@ -34,12 +34,11 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
 
 _MAX_ELEMENTS = 1 << 29
-"""The largest number of elements of all probability tables that a call may compute; this many take five to ten
-seconds."""
+"""The largest number of elements of all probability tables of a call; so many take five to ten seconds."""
 _MIN_RELATIVE_MASS = 1e-8
-"""A tilt is used for totals whose tilted probability is at least this fraction of the largest tilted probability."""
+"""A tilt is used for the totals whose tilted probability is at least this fraction of the largest one."""
 _NEGLIGIBLE_NATS = 25.0
-"""Totals whose probability is below exp(-25) times the largest one are left out."""
+"""Totals with a probability below exp(-25) times the largest one are left out."""
 _MAX_TILTS = 256
 
 
@@ -61,15 +60,15 @@ class _TiltedSum:
 
     @property
     def totals(self) -> Integers:
-        """All totals covered."""
+        """The totals for which the convolution is used."""
         return self.first + np.arange(len(self.log_mass))
 
 
 def affordable_draws(observation: NoisyCounts, most: int) -> int:
-    """Return how many draws, at most ``most``, are affordable; 0 if convolution is too expensive.
+    """Return how many draws are affordable, at most ``most``; 0 if convolution is too expensive.
 
-    To draw a count, a table of probabilities is computed, with a row for each distinct remainder of the total and a
-    column for each count in the window.
+    To draw the counts of a category, a table of probabilities is computed, with a row for each distinct remainder of
+    the total and a column for each count in the window.
     """
     low, high = windows(observation)
     widths = int((high - low + 1).sum())
@@ -81,8 +80,8 @@ def affordable_draws(observation: NoisyCounts, most: int) -> int:
 def draw_convolution(observation: NoisyCounts, n_draws: int, rng: np.random.Generator) -> Integers | None:
     """Draw latent counts independently from their exact posterior, given a noisy count for every category.
 
-    Counts have shape (n_draws, n_categories). The result is None if the prior pulls counts so far from the observed
-    ones that the windows would be too wide.
+    Counts have shape (n_draws, n_categories). The result is None if the prior pulls counts so far away from the
+    observed ones that the windows would be too wide.
     """
     for widening in (1, 4, 16, 64):
         low, high = windows(observation, widening)
@@ -97,7 +96,7 @@ def draw_convolution(observation: NoisyCounts, n_draws: int, rng: np.random.Gene
 def _draw_within(
     observation: NoisyCounts, low: Integers, high: Integers, n_draws: int, rng: np.random.Generator
 ) -> Integers | None:
-    """Draw counts within windows; return None if no counts within the windows add up to a possible total."""
+    """Draw counts within their windows; return None if no such counts add up to a plausible total."""
     least, most = int(low.sum()), min(int(high.sum()), largest_total(observation))
     if least > most or (observation.total.kind == "known" and most < observation.total.n):
         return None
@@ -128,7 +127,10 @@ def _draw_within(
 def _tilted_sums(
     log_factors: list[Floats], low: Integers, span: tuple[int, int, int], observation: NoisyCounts
 ) -> list[_TiltedSum] | None:
-    """Return tilted convolutions for all plausible totals, from an initial one outward; None if too many are needed."""
+    """Return tilted convolutions for all plausible totals; None if too many are needed.
+
+    ``span`` holds the least, an initial and the largest total; convolutions are added from the initial one outward.
+    """
     least, initial, most = span
     max_parts = min(_MAX_TILTS, _MAX_ELEMENTS // (8 * sum(map(len, log_factors))))
 

@@ -1,4 +1,4 @@
-"""The factors of the posterior of latent counts, and a window of plausible counts for each category."""
+"""The factors of the posterior of latent counts, and windows of plausible counts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
 
 _WINDOW_NATS = 46.0
-"""A count is outside its window if the noise would be less than exp(-46) = 1e-20 times as probable as zero noise."""
+"""Outside the window of a count, the noise would be less than exp(-46) = 1e-20 times as probable as zero noise."""
 _TOTAL_NATS = 200.0
 
 
@@ -36,7 +36,7 @@ def total_term(totals: Integers, observation: NoisyCounts) -> Floats:
 
 
 def largest_total(observation: NoisyCounts) -> int:
-    """Return an upper bound on the total; an unbounded total exceeds it with negligible probability only."""
+    """Return an upper bound on the total, which an unbounded total exceeds only with negligible probability."""
     if observation.total.kind != "unbounded":
         return observation.total.n
     radius = observation.noise.radius(_TOTAL_NATS)
@@ -46,9 +46,8 @@ def largest_total(observation: NoisyCounts) -> int:
 def windows(observation: NoisyCounts, widening: int = 1) -> tuple[Integers, Integers]:
     """Return the lowest and the highest plausible count of each category, shape (n_categories,) each.
 
-    Under a flat prior the noise alone determines the windows. If the prior pulls counts far from the observed ones,
-    draws are near edges of their windows (see ``at_edges``). The caller then asks for windows that are ``widening``
-    times as wide.
+    The noise determines the windows. If the prior pulls counts far away from the observed ones, some draws are near the
+    edges of their windows (see ``at_edges``); callers then repeat the draws with windows ``widening`` times as wide.
     """
     n = largest_total(observation)
     low, high = [], []
@@ -65,7 +64,7 @@ def windows(observation: NoisyCounts, widening: int = 1) -> tuple[Integers, Inte
 
 
 def at_edges(counts: Integers, low: Integers, high: Integers, observation: NoisyCounts) -> bool:
-    """Return whether any draw is near an edge of its window, although counts beyond that edge are possible."""
+    """Return whether any draw is near an edge of its window beyond which counts are possible."""
     margin = (high - low) // 20
     near_low = (counts <= low + margin) & (low > 0)
     near_high = (counts >= high - margin) & (high < largest_total(observation))

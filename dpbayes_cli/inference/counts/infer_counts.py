@@ -1,4 +1,4 @@
-"""The posterior given noisy counts, by the method that suits their structure and size."""
+"""The posterior given noisy counts: a Beta mixture, independent draws, or Markov chains, by structure and size."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dpbayes_cli.inference.counts.convolution import affordable_draws, draw_conv
 from dpbayes_cli.inference.counts.lattice_chain import LatticeChain
 from dpbayes_cli.inference.counts.two_count_rejection import draw_two_counts
 from dpbayes_cli.inference.diagnostics import ks_distance
-from dpbayes_cli.inference.dirichlet_rows import draw_theta, marginals_of, summarize_count_draws
+from dpbayes_cli.inference.dirichlet_rows import dirichlet_moments, draw_theta, marginals_of, summarize_count_draws
 from dpbayes_cli.inference.naive import naive_shape
 from dpbayes_cli.inference.posterior import NAIVE_WARNING, QUANTILES, Effort, Method, Posterior
 
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
 _SUMMARY_ELEMENTS = 1 << 22
 _MIN_INDEPENDENT_DRAWS = 1000
-"""If at least this many independent draws of the counts are affordable, no chains are run, even if more are
-requested."""
+"""If so many independent draws of the counts are affordable, no chains are run, even if more draws are requested."""
 
 
 def infer_counts(
@@ -35,7 +34,7 @@ def infer_counts(
         return _chain(observation, n_draws, rng, effort)
     two_categories = len(observation.concentration) == 2
     if two_categories and observation.total.kind == "known":
-        from dpbayes_cli.inference.counts.beta_mixture import beta_mixture
+        from dpbayes_cli.inference.counts.beta_mixture import beta_mixture  # takes time, because it imports SciPy
 
         return beta_mixture(observation).posterior(n_draws, rng)
     wanted = max(n_draws, min(effort.summary_draws, _SUMMARY_ELEMENTS // len(observation.concentration)))
@@ -78,15 +77,14 @@ def _chain(observation: NoisyCounts, n_draws: int, rng: np.random.Generator, eff
     length = chain_length(n_draws, effort.ess, len(prior))
     run = run_until_converged(lambda n, k: chain.run(n, k).astype(np.float64), means, length, effort)
     counts = run.draws.astype(np.int64)
-    flat = counts.transpose(1, 0, 2).reshape(-1, counts.shape[2])  # interleaved: every prefix has all chains
+    flat = counts.transpose(1, 0, 2).reshape(-1, counts.shape[2])  # every prefix has draws of all chains
     theta = draw_theta(flat, observation.concentration, rng)
     marginals, error = summarize_count_draws(flat, observation.concentration, theta)
     diagnostics = dict(run.convergence.diagnostics)
     if len(prior) == 2 and observation.total.kind == "known":
         from dpbayes_cli.inference.counts.beta_mixture import beta_mixture
 
-        exact = beta_mixture(observation)
-        diagnostics["ks_exact"] = ks_distance(exact.cdf_of(np.sort(theta[:, 0])))
+        diagnostics["ks_exact"] = ks_distance(beta_mixture(observation).cdf_of(np.sort(theta[:, 0])))
     return Posterior(
         marginals,
         theta[:n_draws],
@@ -104,14 +102,13 @@ def _plug_in(observation: NoisyCounts, n_draws: int, rng: np.random.Generator) -
 
     shape = naive_shape(observation)
     total = shape.sum()
-    mean = shape / total
-    variance = mean * (1.0 - mean) / (total + 1.0)
+    mean, variance = dirichlet_moments(shape, total)
     quantiles = np.array([betaincinv(shape, total - shape, p) for p in QUANTILES.values()])
     theta = draw_theta(np.zeros((n_draws, len(shape)), dtype=np.int64), tuple(shape), rng)
     return Posterior(
         marginals_of(mean, variance, variance, np.zeros_like(mean), quantiles),
         theta,
-        "conjugate posterior from the projected counts, as if they were exact",
+        "conjugate posterior given the projected counts, as if they were exact",
         exact=False,
         warnings=(NAIVE_WARNING,),
     )

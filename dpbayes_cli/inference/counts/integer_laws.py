@@ -1,6 +1,6 @@
-"""Laws on consecutive integers: their convolutions, and draws of all terms of a sum given the sum.
+"""Measures on consecutive integers: their convolutions, and draws of the terms of a sum given the sum.
 
-A convolution is computed by the fast Fourier transform if the direct way would be too slow. The terms are drawn by
+A convolution is computed directly or, if that would be too slow, by the fast Fourier transform. The terms are drawn by
 forward filtering, backward sampling.
 """
 
@@ -25,7 +25,7 @@ _FFT_ROUNDING = 1e-15
 
 @dataclass(frozen=True)
 class Law:
-    """A measure on consecutive integers: low + i has the measure exp(log_scale) * mass[i]; the largest mass[i] is 1."""
+    """A measure on consecutive integers: that of low + i is exp(log_scale) * mass[i]; the largest mass[i] is 1."""
 
     low: int
     mass: Floats
@@ -59,7 +59,7 @@ def convolve_laws(left: Law, right: Law, floor: float = _TRIM_FLOOR) -> Law:
 
 
 def suffix_sums(factors: Sequence[Law], floor: float = _TRIM_FLOOR) -> list[Law]:
-    """Return for each k the law of the sum of term k and all later terms."""
+    """Return for each term the law of the sum of this term and all later ones; masses are cut at ``floor``."""
     suffixes = [factors[-1]]
     for factor in reversed(factors[:-1]):
         suffixes.append(convolve_laws(factor, suffixes[-1], floor))
@@ -69,7 +69,10 @@ def suffix_sums(factors: Sequence[Law], floor: float = _TRIM_FLOOR) -> list[Law]
 def draw_given_totals(
     factors: Sequence[Law], suffixes: Sequence[Law], totals: Integers, rng: np.random.Generator
 ) -> Integers:
-    """Draw the terms of sums with given totals, one term after the other, shape (n_draws, n_factors)."""
+    """Draw the terms of sums given their totals, one term after the other, shape (n_draws, n_factors).
+
+    ``suffixes`` is the result of ``suffix_sums``; ``totals`` has shape (n_draws,).
+    """
     counts = np.empty((len(totals), len(factors)), dtype=np.int64)
     remainder = totals.astype(np.int64)
     for k, factor in enumerate(factors[:-1]):
@@ -83,7 +86,7 @@ def draw_given_totals(
 
 
 def _draw_one_by_one(factor: Law, after: Law, remainder: Integers, uniform: Floats) -> Integers:
-    """Return the indices of drawn counts, by a table of conditional masses with one row per draw."""
+    """Return drawn indices into ``factor.mass``, by a table with one row per draw."""
     index = np.empty(len(remainder), dtype=np.int64)
     n_rows = max(1, _CHUNK_ELEMENTS // len(factor.mass))
     for start in range(0, len(remainder), n_rows):
@@ -95,7 +98,7 @@ def _draw_one_by_one(factor: Law, after: Law, remainder: Integers, uniform: Floa
 
 
 def _draw_by_remainder(factor: Law, after: Law, remainder: Integers, uniform: Floats) -> Integers:
-    """Return the indices of drawn counts, by a table of conditional masses with one row per distinct remainder."""
+    """Return drawn indices into ``factor.mass``, by a table with one row per distinct remainder."""
     index = np.empty(len(remainder), dtype=np.int64)
     remainders, row = np.unique(remainder, return_inverse=True)
     n_rows = max(1, _CHUNK_ELEMENTS // len(factor.mass))
@@ -115,7 +118,7 @@ def conditional_masses(factor: Law, after: Law, remainders: Integers) -> Floats:
     width, length = len(factor.mass), len(after.mass)
     padded = np.zeros(length + 2 * width)
     padded[width : width + length] = after.mass[::-1]
-    # As this term grows, the sum of the later terms falls: a row is a window of the reversed law of that sum.
+    # the larger this term, the smaller the sum of the later ones: a row is a window of the reversed law of that sum
     remainder = np.clip(remainders - factor.low - after.low, -1, length + width - 1)
     windows = np.lib.stride_tricks.sliding_window_view(padded, width)
     return np.asarray(factor.mass * windows[length + width - 1 - remainder])

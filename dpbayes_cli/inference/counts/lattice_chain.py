@@ -1,9 +1,9 @@
-"""A Markov chain on latent counts, for observations for which exact draws are too expensive.
+"""A Markov chain on latent counts, for observations whose exact draws are too expensive.
 
 Theta is integrated out. A sweep pairs the categories at random. Both counts of a pair are redrawn given their sum, by
 slice sampling on the integers, in all pairs and all chains at once. If the total is not known, the difference between
-the largest possible total and the total is treated as one more category, which has no observation. Every update leaves
-the exact posterior of the counts invariant; convergence is judged by R-hat and effective sample sizes.
+the largest possible total and the total is treated as one more category without an observation. Every update leaves the
+exact posterior of the counts invariant.
 
 Source: design notes, noise-aware inference (exact integer updates of counts); Neal 2003 (slice sampling).
 """
@@ -27,7 +27,7 @@ _MAX_TABLE_ENTRIES = 1 << 22
 
 
 class LatticeChain:
-    """Several chains as one array of counts, shape (chains, n_categories), plus a column if the total is not known."""
+    """Several chains as one array of counts, shape (chains, n_categories), plus one if the total is not known."""
 
     def __init__(self, observation: NoisyCounts, rng: np.random.Generator) -> None:
         self._observation = observation

@@ -1,11 +1,11 @@
 """Exact independent draws of two latent counts whose total is not known, by rejection sampling from blocks.
 
-The plane of (c_0, c_1) is cut into rectangles, which are single cells if that is affordable. A rectangle is drawn with
-probability proportional to its number of cells times an upper bound on their weights. One of its cells is then drawn
-uniformly. Accepting the cell with probability weight / bound makes the accepted cells exact draws from the posterior of
-the counts. The prior of the record count is uniform.
+The cells are the pairs of counts (c_0, c_1). They are grouped into rectangular blocks, each a single cell if that is
+affordable. A block is drawn with probability proportional to its number of cells times an upper bound on their weights,
+and one of its cells is drawn uniformly. The cell is accepted with probability weight / bound; accepted cells are exact
+draws from the posterior of the counts. The prior of the record count is uniform.
 
-Source: design notes, noise-aware inference (unknown total); von Neumann's rejection.
+Source: design notes, noise-aware inference (unknown total); von Neumann 1951 (rejection sampling).
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
 
 _MAX_SINGLE_COUNTS = 256
-"""An axis with at most this many counts is cut into single counts; if both axes are, no proposal is rejected."""
+"""A range of at most this many counts is divided into single counts; if both ranges are, no proposal is rejected."""
 _BLOCKS_PER_AXIS = 256
-"""A longer axis is cut into about this many blocks; each is about 0.4 noise scales long, so that most proposals are
+"""A longer range is divided into about this many parts; each is about 0.4 noise scales long, so that most proposals are
 accepted."""
 _MAX_BLOCKS = 1 << 22
 _MIN_ACCEPTANCE = 0.01
@@ -56,7 +56,7 @@ def draw_two_counts(observation: NoisyCounts, n_draws: int, rng: np.random.Gener
 def _draw_within(
     observation: NoisyCounts, low: Integers, high: Integers, n_draws: int, rng: np.random.Generator
 ) -> Integers | None:
-    """Draw within a window; return None if the blocks or the proposals are too many."""
+    """Draw counts within windows; return None if too many blocks or proposals would be needed."""
     axes = [_cut(k, int(low[k]), int(high[k]), observation) for k in (0, 1)]
     (start_0, stop_0), (start_1, stop_1) = axes
     if len(start_0) * len(start_1) > _MAX_BLOCKS:
@@ -64,7 +64,7 @@ def _draw_within(
     n = largest_total(observation)
     least = np.add.outer(start_0, start_1)
     most = np.minimum(np.add.outer(stop_0, stop_1), n)
-    decreasing = sum(observation.concentration) > 1.0  # the factor of the total is monotone in it
+    decreasing = sum(observation.concentration) > 1.0  # the factor of the total is monotone
     bound_0, bound_1 = (_axis_bound(k, *axes[k], observation) for k in (0, 1))
     log_bound = np.add.outer(bound_0, bound_1) + total_term(least if decreasing else most, observation)
     log_size = np.add.outer(np.log(stop_0 - start_0 + 1), np.log(stop_1 - start_1 + 1))
@@ -101,7 +101,7 @@ def _log_weight(cells: Integers, observation: NoisyCounts) -> Floats:
 
 
 def _cut(k: int, low: int, high: int, observation: NoisyCounts) -> tuple[Integers, Integers]:
-    """Cut low..high into blocks on which the log weight varies by less than one; return their first and last counts."""
+    """Divide low..high into parts on which the log weight varies by less than one; return their ends."""
     if high - low < _MAX_SINGLE_COUNTS:
         cells = np.arange(low, high + 1)
         return cells, cells
@@ -117,7 +117,7 @@ def _cut(k: int, low: int, high: int, observation: NoisyCounts) -> tuple[Integer
 
 
 def _axis_bound(k: int, first: Integers, last: Integers, observation: NoisyCounts) -> Floats:
-    """Return for each block of an axis an upper bound on the log factors that depend on this axis' count alone."""
-    # The factor of the prior is monotone, and that of the noise is largest at the observed count.
+    """Return for each part of a range of counts an upper bound on the log factors that depend only on this count."""
+    # the factor of the prior is monotone, and that of the noise is largest at the observed count
     prior = np.maximum(prior_term(k, first, observation), prior_term(k, last, observation))
     return prior + observation_term(k, np.clip(observation.observed[k] or 0, first, last), observation)

@@ -1,8 +1,7 @@
 """Class probabilities of new records from posterior draws of a network's tables.
 
-The probabilities are exact, by variable elimination over the relevant missing cells (see ``unknown_cells``). Single
-probabilities may be as small as the smallest positive double. If a product of probabilities could underflow, logarithms
-are used.
+Given a draw, the probabilities are exact: the relevant missing cells (see ``unknown_cells``) are summed out by variable
+elimination. If a product of probabilities could underflow, logarithms are used.
 """
 
 from __future__ import annotations
@@ -23,13 +22,11 @@ if TYPE_CHECKING:
 _Scope = tuple[int, ...]
 
 MAX_TABLE_CELLS = 1 << 16
-"""The largest number of cells of a table that is built for a draw; records that need a larger table get no
-probabilities."""
+"""The largest number of cells of a table built for a draw; records that need a larger table get no probabilities."""
 _HELD_CELLS = 1 << 24
-"""The number of table cells held in memory at a time: 128 MB, or twice as much if logarithms are needed, too."""
+"""The number of table cells in memory at a time: 128 MB, or twice as much if logarithms are also needed."""
 _BATCH_CELLS = 1 << 18
-"""The number of cells of an intermediate table that are computed at a time, so that they stay in the processor's
-cache."""
+"""The number of cells of intermediate tables computed at a time, which fit into the processor's cache."""
 _SMALLEST_SAFE_LOG = -600.0
 """A product of probabilities is a normal double, and therefore accurate, if its logarithm is larger than this."""
 
@@ -42,9 +39,10 @@ class _Plan:
         group: the records and tables.
         rows: the distinct rows of ``group.rows``, shape (n_rows, n_tables).
         row_of_record: the index in ``rows`` of each record's row, shape (n_records,).
-        offsets: for each table the flat index of the cell of each combination of hidden values, counted from the cell
-            of their first values; one axis for each hidden variable.
-        unused: for each table the index of a cell with value one, which is used if the table is irrelevant to a record.
+        offsets: for each table the distance of the cell of each combination of hidden values from the cell of their
+            first values, in C order; one axis for each hidden variable.
+        unused: for each table the index of a cell with value one, which replaces all cells if the table is irrelevant
+            to a record.
         order: the elimination order of all hidden variables but the target.
         largest: the number of cells of the largest table that elimination builds.
     """
@@ -59,7 +57,7 @@ class _Plan:
 
 
 def _plan(network: Network, target: int, group: RecordGroup, cache: dict[tuple[int, _Scope], Integers]) -> _Plan:
-    """Return the plan of a group; ``cache`` holds the offsets, because groups share most of them."""
+    """Return the plan of a group; ``cache`` holds the offsets by table and scope, because groups share most of them."""
     order, largest = elimination_order(group.scopes, network.sizes, target)
     rows, row_of_record = np.unique(group.rows, axis=0, return_inverse=True)
     for i, scope in zip(group.tables, group.scopes, strict=True):
@@ -71,19 +69,18 @@ def _plan(network: Network, target: int, group: RecordGroup, cache: dict[tuple[i
 
 
 def _offsets(network: Network, i: int, scope: _Scope) -> Integers:
-    distances: Integers = np.zeros([1] * len(scope), dtype=np.int64)
+    offsets: Integers = np.zeros([1] * len(scope), dtype=np.int64)
     for axis, v in enumerate(scope):
         stride = math.prod(network.shape(i)[network.families[i].index(v) + 1 :])
         along = [network.sizes[v] if k == axis else 1 for k in range(len(scope))]
-        distances = distances + (np.arange(network.sizes[v]) * stride).reshape(along)
-    return distances
+        offsets = offsets + (np.arange(network.sizes[v]) * stride).reshape(along)
+    return offsets
 
 
 def class_probabilities(network: Network, target: int, draws: Floats, records: Integers) -> Floats:
-    """Return p(target | the other cells of a record), exact for each draw and averaged over the draws.
+    """Return p(target | the other cells of a record), averaged over posterior draws.
 
-    Probabilities that underflowed to zero are replaced by the smallest positive double. A row of zeros therefore
-    becomes uniform.
+    Zeros among the drawn probabilities, which underflowed, are replaced by the smallest positive double.
 
     Args:
         network: the variables and their parents.
@@ -126,18 +123,17 @@ def class_probabilities(network: Network, target: int, draws: Floats, records: I
 
 
 def _cells_first(cells: Floats) -> Floats:
-    """Return the cells of a table, made positive, as rows, and a last row of ones, shape (n_cells + 1, n_draws)."""
+    """Return the cells of a table, made positive, with one row for each cell and a last row of ones."""
     return np.concatenate([np.maximum(cells.T, np.nextafter(0.0, 1.0)), np.ones((1, len(cells)))])
 
 
 def elimination_order(
     scopes: Sequence[Sequence[int]], sizes: Sequence[int], target: int
 ) -> tuple[tuple[int, ...], int]:
-    """Return a greedy order for summing out all variables but the target, and the size of the largest table built.
+    """Return a greedy order for summing out all variables but the target, and the number of cells of the largest table.
 
-    The size is a number of cells. The next variable is always the one whose elimination builds the smallest table; of
-    several such variables, the first. ``scopes`` are the variables of each table, and ``sizes`` are the numbers of
-    values of the variables.
+    The next variable is always the one whose elimination builds the smallest table; of several, the first. ``scopes``
+    are the variables of each table, and ``sizes`` the numbers of values of the variables.
     """
     left = [frozenset(scope) for scope in scopes]
     largest = max((math.prod(sizes[v] for v in scope) for scope in left), default=1)
@@ -183,7 +179,7 @@ def _summed_over_draws(plan: _Plan, tables: Mapping[int, Floats], *, logarithms:
 
 
 def _cells(plan: _Plan, rows: Integers) -> list[Integers]:
-    """Return for each table the indices of cells that rows select, shape (n_rows or 1, sizes of hidden variables)."""
+    """Return the indices of the cells that rows select, for each table, shape (n_rows or 1, hidden sizes)."""
     cells = []
     for column, offsets, unused in zip(rows.T, plan.offsets, plan.unused, strict=True):
         first = column[:1] if (column == column[0]).all() else column
@@ -193,16 +189,16 @@ def _cells(plan: _Plan, rows: Integers) -> list[Integers]:
 
 
 def _multiply(factors: dict[_Scope, Floats], scope: _Scope, factor: Floats, *, logarithms: bool) -> None:
-    """Multiply a factor into ``factors``, in place, so that no two factors have the same variables."""
+    """Add a factor to ``factors``; multiply it into the factor of the same variables if there is one."""
     held = factors.get(scope)
     both = [(scope, factor)] if held is None else [(scope, held), (scope, factor)]
     factors[scope] = _product(both, logarithms=logarithms)[1]
 
 
 def _product(factors: Sequence[tuple[_Scope, Floats]], *, logarithms: bool) -> tuple[_Scope, Floats]:
-    """Return the variables of a product of factors, and the product, which may overwrite a factor.
+    """Return the variables of a product of factors, and the product, which may overwrite one of the factors.
 
-    Factors are arrays with the axes (row, variables of the scope, draw), or their logarithms; the first axis may have
+    Factors, or their logarithms, are arrays with the axes (row, variables of the scope, draw); the first axis may have
     length one.
     """
     if len(factors) == 1:
@@ -223,7 +219,7 @@ def _product(factors: Sequence[tuple[_Scope, Floats]], *, logarithms: bool) -> t
 
 
 def _log_sum(log: Floats, axis: int) -> Floats:
-    """Return the log of the sum of exponentials along an axis, for finite logarithms, which are overwritten."""
+    """Return the log of the sum of exponentials of finite logarithms along an axis; overwrite the logarithms."""
     top = log.max(axis=axis, keepdims=True)
     log -= top
     return np.asarray(np.log(np.exp(log, out=log).sum(axis=axis)) + top.squeeze(axis))

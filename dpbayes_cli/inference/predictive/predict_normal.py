@@ -1,4 +1,4 @@
-"""Posterior predictive distributions of a linear regression: mixtures with a normal component for each draw.
+"""Posterior predictive distributions of a linear regression, which are mixtures of normal distributions.
 
 For a record with features x, a draw (intercept, slopes, variance) predicts N(intercept + slopes' x, variance). The
 predictive distribution is the mixture of these normal distributions with equal weights.
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
 
 _BLOCK_PAIRS = 1 << 21
-"""The number of pairs of a record and a draw that are held in memory at a time."""
+"""The number of pairs of a record and a draw in memory at a time."""
 _QUANTILE_TOLERANCE = 1e-9
 """The search for a quantile ends when its step is smaller than this, in predictive standard deviations."""
 _NEWTON_ONLY_STEPS, _MAX_STEPS = 8, 200
@@ -31,7 +31,7 @@ def predictive_intervals(draws: Floats, features: Floats, levels: Sequence[float
             (n_draws, n_features + 2); see ``LinearRegression.complete_draws``.
         features: the features in the units of the file, shape (n_records, n_features). All results for a record with a
             NaN are NaN.
-        levels: probabilities in (0, 1): 0.05 and 0.95 give the central 90 % interval.
+        levels: the levels of the quantiles, in (0, 1); 0.05 and 0.95 give the central 90 % interval.
 
     Returns:
         Means and standard deviations, shape (n_records,), and quantiles, shape (n_records, n_levels), accurate to 1e-6
@@ -55,9 +55,10 @@ def predictive_intervals(draws: Floats, features: Floats, levels: Sequence[float
 
 
 def log_predictive_densities(draws: Floats, features: Floats, targets: Floats) -> Floats:
-    """Return the log predictive densities of targets, in the units of the file, shape (n_records,).
+    """Return the log predictive densities of targets, shape (n_records,).
 
-    For draws and features see ``predictive_intervals``.
+    Targets are in the units of the file, shape (n_records,). For draws and features, and for errors, see
+    ``predictive_intervals``.
     """
     _check(draws, features)
     log_densities, scale = np.empty(len(features)), np.sqrt(draws[:, -1])
@@ -84,10 +85,9 @@ def _blocks(draws: Floats, features: Floats) -> Iterator[tuple[slice, Floats]]:
 def _quantile(centers: Floats, scale: Floats, mean: Floats, sd: Floats, level: float) -> Floats:
     """Return a quantile of mixtures of normal distributions, by Newton's method for all records at once.
 
-    The mixture's quantile lies between the smallest and the largest quantile of its components. A Newton step that
-    leaves this bracket is replaced by bisection. After some steps, every third step is a bisection, too, because Newton
-    steps are short far out in a tail. Centers have shape (n_records, n_draws), scales (n_draws,), mean and sd
-    (n_records,).
+    The quantile lies between the smallest and the largest quantile of the components. A Newton step that leaves this
+    bracket is replaced by a bisection. After some steps, every third step is also a bisection, because Newton steps are
+    short far out in a tail. Centers have shape (n_records, n_draws), scales (n_draws,), mean and sd (n_records,).
     """
     components = centers + float(ndtri(level)) * scale
     low, high = components.min(axis=1), components.max(axis=1)

@@ -1,8 +1,7 @@
-"""Find the missing cells of a record that are relevant to its target's probabilities, and group records by them.
+"""Find the missing cells of records that are relevant to the target's probabilities, and group records by them.
 
-A missing cell is relevant only if it is an ancestor of the target or of an observed cell, and is connected to the
-target after the observed cells are removed from the graph. Other missing cells do not change p(target | observed
-cells).
+A missing cell is relevant if it is an ancestor of the target or of an observed cell, and if it is connected to the
+target by tables after the observed cells are removed. Other missing cells do not change p(target | observed cells).
 """
 
 from __future__ import annotations
@@ -26,8 +25,8 @@ class RecordGroup:
         tables: the tables that contain a hidden variable.
         scopes: for each of these tables its hidden variables, in the order of its axes.
         records: the indices of the records, shape (n_records,).
-        rows: for each record and table the flat index of the first cell that the observed cells of the record select;
-            -1 if the table is irrelevant. Shape (n_records, n_tables).
+        rows: for each record and table the flat index of the first table cell that agrees with the observed cells of
+            the record; -1 if the table is irrelevant. Shape (n_records, n_tables).
     """
 
     tables: tuple[int, ...]
@@ -39,12 +38,13 @@ class RecordGroup:
 def group_records(network: Network, target: int, codes: Integers) -> Iterator[RecordGroup]:
     """Yield groups of records with the same hidden variables.
 
-    The target is always one of the hidden variables. Missing cells that share a relevant table with a hidden variable
-    are added until there are no more. ``codes`` has shape (n_variables, n_records), with -1 for missing values.
+    The target is always a hidden variable. Missing cells that share a relevant table with a hidden variable become
+    hidden variables, too, until there are no more. ``codes`` has shape (n_variables, n_records), with -1 for missing
+    values.
     """
     missing = codes < 0
     missing[target] = True
-    relevant = ~missing  # a variable's table is relevant if the variable or a descendant is observed or the target
+    relevant = ~missing  # the table of a variable is relevant if the variable or a descendant is observed or the target
     relevant[target] = True
     for i in reversed(network.order):
         for parent in network.parents[i]:
@@ -86,8 +86,8 @@ def _closed_groups(
     """Split records with the same hidden variables into groups that use the same tables.
 
     If a table has one hidden variable, a group may contain records for which the table is irrelevant; their row of this
-    table is -1. Records of a naive Bayes net therefore stay together, whatever cells they miss. A table with several
-    hidden variables would make elimination larger, so the records for which it is irrelevant form a group of their own.
+    table is -1. All records of a naive Bayes net therefore stay together. A table with several hidden variables makes
+    elimination more expensive, so the records for which it is irrelevant form a group of their own.
     """
     touched = sorted({i for v in hidden for i in tables_with[v]})
     scopes = {i: tuple(j for j in network.families[i] if j in hidden) for i in touched}

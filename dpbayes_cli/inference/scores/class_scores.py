@@ -12,13 +12,12 @@ if TYPE_CHECKING:
 
 N_BINS = 10
 LOG_SCORE_FLOOR = 1e-15
-"""In the log score, smaller probabilities are replaced by this value, so that one record with probability zero does not
-dominate."""
+"""The log score replaces smaller probabilities by this value; else one record of probability zero would dominate it."""
 
 
 @dataclass(frozen=True)
 class CalibrationBin:
-    """The records whose predicted probability lies within a bin.
+    """The records whose predicted probability is within a bin.
 
     Attributes:
         low, high: the ends of the bin, which includes its lower end; the last bin includes its upper end, too.
@@ -36,19 +35,19 @@ class CalibrationBin:
 
 @dataclass(frozen=True)
 class ProbabilityScores:
-    """Scores over the records that have a label and a prediction; the means are NaN if there is no such record.
+    """Scores over the records that have both a label and a prediction; means are NaN if there is no such record.
 
     Attributes:
         n_scored: how many records are scored.
         n_unlabeled: how many records are left out because they have no label.
         n_unpredicted: how many records are left out because they have a label, but no prediction.
         n_floored: how many records have a probability below ``LOG_SCORE_FLOOR`` for the true class.
-        accuracy: the share of records whose most probable class (in a tie, the first) is the true class.
+        accuracy: the share of records whose most probable class (of several, the first) is the true class.
         log_score: the mean natural log probability of the true class; 0 is best.
-        brier: the mean squared error of the probabilities; 0 is best. With two classes it is the error of the second
-            class's probability (0 to 1), with more classes the sum of the errors of all classes (0 to 2).
-        calibration: bins of the second class's predicted probability; with more than two classes, bins of the most
-            probable class's predicted probability.
+        brier: the mean squared error of the probabilities; 0 is best. With two classes it is that of the second
+            class's probability (0 to 1), with more classes the sum over all classes (0 to 2).
+        calibration: bins of the predicted probability of the second class; with more than two classes, of the most
+            probable class.
         calibration_error: the expected calibration error, that is, the mean of |mean_predicted - observed| over bins,
             weighted by ``count``.
     """
@@ -97,24 +96,30 @@ def class_scores(probabilities: Floats, labels: Integers) -> ProbabilityScores:
         int((~labeled).sum()),
         int((labeled & ~predicted).sum()),
         int((true < LOG_SCORE_FLOOR).sum()),
-        _mean(choice == truth),
-        _mean(np.log(np.maximum(true, LOG_SCORE_FLOOR))),
-        _mean(squared_error),
+        mean_or_nan(choice == truth),
+        mean_or_nan(np.log(np.maximum(true, LOG_SCORE_FLOOR))),
+        mean_or_nan(squared_error),
         bins,
         sum(gaps) / n_scored if n_scored else float("nan"),
     )
 
 
 def calibration_bins(predicted: Floats, happened: Booleans) -> tuple[CalibrationBin, ...]:
-    """Return the calibration curve over ``N_BINS`` bins of equal width; arrays have shape (n_records,)."""
+    """Return the calibration over ``N_BINS`` bins of equal width; arrays have shape (n_records,).
+
+    Args:
+        predicted: the probability of an event for each record.
+        happened: whether the event happened.
+    """
     bin_index = np.searchsorted(np.arange(1, N_BINS) / N_BINS, predicted, side="right")
     bins = []
     for k in range(N_BINS):
         within = bin_index == k
-        observed = _mean(happened[within])
-        bins.append(CalibrationBin(k / N_BINS, (k + 1) / N_BINS, int(within.sum()), _mean(predicted[within]), observed))
+        means = mean_or_nan(predicted[within]), mean_or_nan(happened[within])
+        bins.append(CalibrationBin(k / N_BINS, (k + 1) / N_BINS, int(within.sum()), *means))
     return tuple(bins)
 
 
-def _mean(values: Floats | Booleans) -> float:
+def mean_or_nan(values: Floats | Booleans) -> float:
+    """Return the mean of values, NaN if there are none."""
     return float(values.mean()) if values.size else float("nan")

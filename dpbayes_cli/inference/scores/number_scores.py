@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dpbayes_cli.inference.scores.class_scores import mean_or_nan
+
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Booleans, Floats
 
 
 @dataclass(frozen=True)
 class NumberScores:
-    """Scores over the records that have a target and a prediction; NaN if there is no such record.
+    """Errors over the records that have both a target and a prediction; NaN if there is no such record.
 
     Attributes:
         n_scored: how many records are scored.
@@ -21,8 +23,8 @@ class NumberScores:
         n_unpredicted: how many records are left out because they have a target, but no prediction.
         rmse: the root mean squared error.
         mae: the mean absolute error.
-        r_squared: one minus the ratio of two sums of squared errors: that of the predictions, and that of predicting
-            the mean target for every record. 1 is best; 0 is as good as the mean target; NaN if all targets are equal.
+        r_squared: one minus the sum of squared errors divided by the sum of squared deviations of the targets from
+            their mean. 1 is best; 0 is no better than predicting the mean target; NaN if all targets are equal.
     """
 
     n_scored: int
@@ -39,7 +41,7 @@ class QuantileScores:
 
     Attributes:
         level: the level of the quantile.
-        pinball: the mean pinball loss at the level, in units of the target; 0 is best.
+        pinball: the mean pinball loss, in units of the target; 0 is best.
         at_or_below: the share of targets at or below the predicted quantile; near ``level`` if the prediction is good.
     """
 
@@ -50,14 +52,14 @@ class QuantileScores:
 
 @dataclass(frozen=True)
 class IntervalScores:
-    """The share of targets within their predictive intervals, the ends included, and the mean width."""
+    """The share of targets within their predictive intervals, ends included, and the mean width of the intervals."""
 
     coverage: float
     width: float
 
 
 def number_scores(predicted: Floats, targets: Floats) -> NumberScores:
-    """Return the errors of predicted numbers; a missing prediction or target is NaN.
+    """Return the errors of predicted numbers, shape (n_records,); missing predictions and targets are NaN.
 
     Raises:
         ValueError: the shapes do not fit.
@@ -71,8 +73,8 @@ def number_scores(predicted: Floats, targets: Floats) -> NumberScores:
         len(y),
         int(np.isnan(targets).sum()),
         int((np.isnan(predicted) & ~np.isnan(targets)).sum()),
-        float(np.sqrt(_mean(np.square(errors)))),
-        _mean(np.abs(errors)),
+        float(np.sqrt(mean_or_nan(np.square(errors)))),
+        mean_or_nan(np.abs(errors)),
         1.0 - unexplained / spread if spread > 0.0 else float("nan"),
     )
 
@@ -84,21 +86,19 @@ def quantile_scores(predicted: Floats, targets: Floats, level: float) -> Quantil
     """
     scored = _scored(predicted, targets)
     above = targets[scored] - predicted[scored]
-    return QuantileScores(level, _mean(np.maximum(level * above, (level - 1.0) * above)), _mean(above <= 0.0))
+    return QuantileScores(
+        level, mean_or_nan(np.maximum(level * above, (level - 1.0) * above)), mean_or_nan(above <= 0.0)
+    )
 
 
 def interval_scores(lower: Floats, upper: Floats, targets: Floats) -> IntervalScores:
     """Return how often intervals contain the targets, and how wide they are; see ``number_scores``."""
     scored = _scored(lower, targets) & _scored(upper, targets)
     low, high, y = lower[scored], upper[scored], targets[scored]
-    return IntervalScores(_mean((low <= y) & (y <= high)), _mean(high - low))
+    return IntervalScores(mean_or_nan((low <= y) & (y <= high)), mean_or_nan(high - low))
 
 
 def _scored(predicted: Floats, targets: Floats) -> Booleans:
     if predicted.ndim != 1 or predicted.shape != targets.shape:
         raise ValueError(f"predictions have shape {predicted.shape}, but targets have shape {targets.shape}")
     return ~(np.isnan(predicted) | np.isnan(targets))
-
-
-def _mean(values: Floats | Booleans) -> float:
-    return float(values.mean()) if values.size else float("nan")

@@ -15,10 +15,10 @@ MAX_POINTS = 101
 
 @dataclass(frozen=True)
 class RocPoint:
-    """For a threshold, the share of each class's records whose score is at least the threshold.
+    """A threshold, and for each class the share of its records with a score of at least the threshold.
 
-    The false positive rate is the share of class 0, the true positive rate is the share of class 1. The threshold of
-    the first point is infinite.
+    The false positive rate is the share of class 0, the true positive rate that of class 1. The first threshold is
+    infinite.
     """
 
     threshold: float
@@ -62,7 +62,7 @@ def roc_curve(scores: Floats, labels: Integers) -> Roc:
     n_positive, n_negative = int(positive.sum()), int(negative.sum())
     if not n_positive or not n_negative:
         return Roc(float("nan"), ())
-    # twice the number of pairs in which class 1 has the larger score, plus the number of ties
+    # twice the number of pairs of records in which class 1 has the larger score, plus the number of ties
     ordered_pairs = 2 * positive * (n_negative - above_negative) + positive * negative
     auc = int(ordered_pairs.sum()) / (2 * n_positive * n_negative)
     rates = np.vstack([np.append(0, above_negative) / n_negative, np.append(0, above_positive) / n_positive])

@@ -1,4 +1,1 @@
-"""Posteriors of hidden Markov models given noisy counts of records.
-
-Nothing here depends on a particular model or mechanism.
-"""
+"""Posteriors of hidden Markov models given noisy counts of records, for any model and mechanism with such counts."""

@@ -1,9 +1,11 @@
-"""The posterior of a hidden Markov model given noisy counts of its records.
+"""The posterior of a hidden Markov model given noisy counts of its records, by Markov chains.
 
-This posterior has many modes. Several chains are started, and the best ones continue. Chains that stay at a much less
-likely mode restart from the state of the best chain. States have no fixed labels. The states of every draw are
-therefore matched to the states of the first chain's last draw, so that both draws agree on as many steps as possible;
-states are numbered by frequency.
+The posterior may have many modes. Several chains are therefore started, and those with the highest likelihoods are
+continued. After warm-up, chains at a much less likely mode restart from the state of the best chain.
+
+Hidden states have no fixed numbers. The states of every draw are therefore matched to those of a reference draw, the
+last draw of the first chain, so that both agree at as many steps as possible. The states of the reference draw are
+numbered by descending frequency.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ _STARTS, _START_SWEEPS = 8, 12
 _WARM_UP = 60
 _RESCALE_EVERY = 15
 _MODE_GAP_NATS = 10.0
-"""A chain restarts if its mean log likelihood is lower than the best chain's by this much plus three standard
+"""A chain restarts if its mean log likelihood is below the best chain's by more than this plus three standard
 deviations."""
 
 
@@ -44,7 +46,7 @@ def infer_sequences(
     """Return the posterior of emissions, transitions and initial probabilities; see ``solve.infer``.
 
     The parameters are the emissions of each feature, state by state, then the transitions, row by row, and then the
-    initial probabilities. At most one sample is returned per sweep and chain.
+    initial probabilities. At most one draw is returned for each sweep of each chain.
     """
     naive = method == "naive"
     noisy = any(law is not None for law in observation.noises)
@@ -61,7 +63,7 @@ def infer_sequences(
 
 
 def _sweep_all(chains: list[SequenceChain], sweeps: int) -> Floats:
-    """Sweep several chains in parallel, and return the log likelihoods, shape (n_chains, sweeps)."""
+    """Sweep several chains in parallel; return the log likelihoods after each sweep, shape (n_chains, sweeps)."""
 
     def run(chain: SequenceChain) -> list[float]:
         log_likelihoods = []
@@ -76,13 +78,13 @@ def _sweep_all(chains: list[SequenceChain], sweeps: int) -> Floats:
 
 
 def _run_in_parallel(run: Callable[[SequenceChain], _T], chains: Sequence[SequenceChain]) -> list[_T]:
-    """Apply a function to each chain in a thread; each chain has its own generator, so the results are reproducible."""
+    """Apply a function to each chain in a thread; results are reproducible, as each chain has its own generator."""
     with ThreadPoolExecutor(min(len(chains), os.cpu_count() or 1)) as pool:
         return list(pool.map(run, chains))
 
 
 def _warm_up(chains: list[SequenceChain]) -> int:
-    """Warm the chains up, restart those at much less likely modes from the best one, and return how many restarted."""
+    """Warm up the chains, restart those at much less likely modes from the best one, and return how many restarted."""
     log_likelihoods = _sweep_all(chains, _WARM_UP)[:, _WARM_UP // 2 :]
     means, spread = log_likelihoods.mean(axis=1), float(log_likelihoods.std(axis=1).mean())
     best = int(means.argmax())
@@ -130,7 +132,7 @@ class _ChainRecord:
 
 
 def match_states(states: Integers, reference: Integers, n_states: int) -> Integers:
-    """Return the state that matches each state of a reference, so that both agree on as many steps as possible."""
+    """Return for each reference state the state that matches it; both then agree at as many steps as possible."""
     from scipy.optimize import linear_sum_assignment
 
     shared = np.bincount((reference.ravel() * n_states + states.ravel()).astype(np.int64), minlength=n_states**2)
@@ -139,7 +141,7 @@ def match_states(states: Integers, reference: Integers, n_states: int) -> Intege
 
 
 def _record_sweeps(chains: list[SequenceChain], sweeps: int) -> list[_ChainRecord]:
-    """Sweep the chains and record them, with states matched over all chains and numbered by frequency."""
+    """Sweep the chains and record them, with all states matched to the reference draw."""
 
     def run(chain: SequenceChain) -> _ChainRecord:
         record = _ChainRecord(sweeps, chain)
@@ -173,18 +175,18 @@ def _summary(
     chains = np.stack([record.draws(sizes) for record in records])
     convergence = judge(chains[:, :, monitored_columns(chains.shape[2])], effort)
     diagnostics = convergence.diagnostics
-    draws = chains.transpose(1, 0, 2).reshape(-1, chains.shape[2])  # interleaved: every prefix has all chains
+    draws = chains.transpose(1, 0, 2).reshape(-1, chains.shape[2])  # every prefix has draws of all chains
     conditional = np.mean([variance for record in records for _, variance in record.variance], axis=0)
     parts = np.split(conditional, np.cumsum(sizes)[:-1], axis=1)
     data_variance = np.concatenate([*(part.ravel() for part in parts), draws[:, sum(sizes) * n_states :].var(axis=0)])
     states = np.concatenate([record.states for record in records])
     described = (
-        f"{len(records)} Markov chains of {len(records[0].states)} sweeps after {_WARM_UP} of warm-up, the best of "
-        f"{_STARTS} that were started; states are drawn "
+        f"{len(records)} Markov chains of {len(records[0].states)} sweeps after {_WARM_UP} sweeps of warm-up, the best "
+        f"of {_STARTS} that were started; states are drawn "
         f"{'together' if effort.state_sampler == 'blocked' else 'one after the other'}"
     )
     if n_restarted:
-        described += f"; {n_restarted} chains at a less likely mode restarted from the best one"
+        described += f"; {n_restarted} chains at less likely modes restarted from the best one"
     return Posterior(
         summarize_draws(draws, data_variance),
         draws[:n_draws],

@@ -1,4 +1,4 @@
-"""Poisson counts with integer noise: the likelihood of the rate, with the count summed out, and draws of the counts.
+"""Poisson counts with integer noise: the likelihood of the rate with the count summed out, and draws of the count.
 
 A count c ~ Poisson(mu) is observed as y = c + noise. Under discrete Laplace noise of scale b, with q = exp(-1 / b), the
 marginal likelihood is
@@ -6,8 +6,8 @@ marginal likelihood is
     p(y | mu)  ~  q^y e^(mu / q - mu) Q(y + 1, mu / q)  +  q^-y e^(mu q - mu) P(y + 1, mu q)
 
 up to a constant, where P and Q are the regularized incomplete gamma functions. For y < 0 there is only the second term,
-with P = 1. For other noise there is no closed form, and p is summed over c. As log p is a smooth function of sqrt(mu),
-it is tabulated for every value of y that occurs, and interpolated.
+with P = 1. For other noise, p is computed as a sum over c. Since log p is a smooth function of sqrt(mu), it is
+tabulated for each value of y that occurs, and interpolated.
 
 If the noise is log-concave, the distribution of c given y and mu is log-concave, too. Then c is drawn exactly, by
 rejection sampling from a proposal with a flat middle and geometric tails. For other noise, c is drawn as if the noise
@@ -32,14 +32,13 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Booleans, Floats, Integers
 
 _TABLE_STEP, _MIN_TABLE_STEP = 0.25, 1.0 / 64.0
-"""The usual and the smallest step of tables in u = 2 * sqrt(mu); with little noise log p is more curved, and steps are
-smaller."""
+"""The usual and the smallest step of tables in u = 2 * sqrt(mu); steps are smaller if the noise is small, because log p
+is then more curved."""
 _TABLE_REACH = 24.0
 """Tables extend this far in u = 2 * sqrt(mu) on both sides of the observed count. Outside, p is below exp(-250), and
 log p is extrapolated: exactly if one of the two terms dominates, otherwise linearly."""
 _GAUSSIAN_TABLE_SDS = 14.0
-"""For Gaussian noise, which has no dominating term, tables extend further, by this many standard deviations of the
-noise."""
+"""For Gaussian noise, p has no such terms, and tables extend further, by this many standard deviations of the noise."""
 _GAUSSIAN_TERMS = 48
 _POISSON_SDS, _EXTRA_COUNTS, _MAX_TERMS = 12, 40, 4096
 """On each side of the mode, a sum over counts extends ``_POISSON_SDS`` standard deviations of the Poisson law plus
@@ -63,7 +62,7 @@ def _laplace_terms(scale: float, observed: Integers, rate: Floats) -> tuple[Floa
     with np.errstate(divide="ignore", invalid="ignore"):
         lower, upper = gammaincc(y + 1.0, high), gammainc(y + 1.0, low)
         point = _log_poisson(y, rate)
-        # tails too small for floating point are geometric
+        # tails too small for floating point are treated as geometric
         below = np.where(
             lower > _MIN_GAMMA_FUNCTION, np.log(lower) - y / scale + high - rate, point - np.log1p(-y / high)
         )
@@ -73,9 +72,9 @@ def _laplace_terms(scale: float, observed: Integers, rate: Floats) -> tuple[Floa
 
 
 def _summed_marginal(law: NoiseLaw, observed: Integers, rate: Floats) -> Floats:
-    """Return log p(y | mu) by summation over counts near the mode, or over equally spaced counts if there are many.
+    """Return log p(y | mu) as a sum over counts near the mode; if there are many, over equally spaced counts.
 
-    Unless the noise is Gaussian, counts are left out only if their probability is below e^-60 times the mode's.
+    If the noise is not Gaussian, the probabilities of counts left out are below e^-60 times that of the mode.
     """
     shape = np.broadcast_shapes(np.shape(observed), np.shape(rate))
     y = np.broadcast_to(observed, shape).ravel().astype(np.float64)
@@ -110,18 +109,18 @@ def gaussian_mode(scale: float, observed: Floats, rate: Floats) -> Floats:
 
 
 def laplace_mode(scale: float, observed: Floats, rate: Floats) -> Floats:
-    """Return the modes of the counts under Laplace noise: y, clipped to the range from mu * q to mu / q."""
+    """Return the modes of counts under Laplace noise: y, clipped to the range from mu * q to mu / q."""
     q = math.exp(-1.0 / scale)
     return np.maximum(np.minimum(observed, np.floor(rate / q)), np.floor(rate * q))
 
 
 @dataclass(frozen=True, eq=False)
 class MarginalTable:
-    """log p(y | mu) of many cells, as cubics in u = 2 * sqrt(mu) for each distinct value of y.
+    """log p(y | mu) of many cells, as piecewise cubics in u = 2 * sqrt(mu) for each distinct value of y.
 
-    Where p is at least e^-12 times its maximum, errors of log p are small. For Laplace noise they are at most 2e-3 if
-    the scale is at least 0.2, and at most 5e-4 if it is at least 1. For Gaussian noise they are at most 2e-3 if the
-    scale is at least 0.5, and at most 5e-4 if it is at least 3.
+    Errors of log p have been measured where p is at least e^-12 times its maximum. For Laplace noise they are at most
+    2e-3 if the scale is at least 0.2, and at most 5e-4 if it is at least 1. For Gaussian noise they are at most 2e-3 if
+    the scale is at least 0.5, and at most 5e-4 if it is at least 3.
 
     Attributes:
         scale: the scale of the noise.
@@ -157,7 +156,7 @@ class MarginalTable:
         start = np.maximum(np.floor((low - _TABLE_REACH) / step), 0.0)
         n_points = math.ceil(float((high + _TABLE_REACH - start * step).max()) / step)
         points = start[:, None] + np.arange(-1, n_points + 2)
-        rate = np.asarray((step * points) ** 2 / 4.0)  # log p is even in u: it has values for u < 0
+        rate = np.asarray((step * points) ** 2 / 4.0)  # log p is even in u, so that u < 0 is allowed
         values = log_marginal(law, distinct[:, None], rate)
         before, here, after, later = (values[:, k : k + n_points] for k in range(4))
         curvature, skew = before - 2.0 * here + after, later - 3.0 * after + 3.0 * here - before
@@ -221,7 +220,7 @@ class MarginalTable:
 
 
 def draw_counts(law: NoiseLaw, observed: Integers, rate: Floats, rng: np.random.Generator) -> Floats:
-    """Draw counts given their noisy values y and positive rates mu, exactly and independently; all have shape (n,)."""
+    """Draw counts given noisy values y and positive rates mu, exactly and independently; all have shape (n,)."""
     if law.decay is not None:
         return _draw_log_concave(law.scale, observed, rate, rng, laplace=law.decay.exponential)
     drawn, left = np.empty(len(observed)), np.arange(len(observed))

@@ -9,15 +9,16 @@ A sweep draws
 5. the rates r_st ~ Gamma(shape a, mean m) at which records of sequence s occur at step t, and the shares v_f of records
    that are valid for feature f; then a and m. Rates do not depend on the hidden state.
 
-Without step 2 the chain would be valid, too, but slow. Its moves would be as short as the posterior given the counts is
-wide. If the noise is larger than the counts, the posterior given the noisy counts is much wider: 800 sweeps yield 5
-effective draws. With step 2, steps 3 to 5 are needed only in some of the sweeps.
+Without step 2 the chain would also be valid, but slow. Its moves would be as short as the posterior given the counts is
+wide. If the noise is larger than the counts, the posterior given the noisy counts is much wider: 800 sweeps then yield
+5 effective draws. With step 2, steps 3 to 5 are needed only in some of the sweeps.
 
-The rates are an informative prior of the totals. Under a flat prior, few records with much noise would look like many
-records. If the counts are exact, or the noise is ignored, steps 2, 3 and 5 are skipped.
+The law of the rates is an informative prior of the totals. Under a flat prior, few records with much noise would look
+like many records. If the counts are exact, or the noise is ignored, steps 2, 3 and 5 are skipped.
 
-Source: Foulds et al. 2016 sec. 4.2, 5 (statistics are privatized once, then any chain is free); van Dyk and Park 2008
-(after a step with variables summed out, these variables are redrawn); design notes, HMM with naive Bayes emissions.
+Source: Foulds et al. 2016 sec. 4.2, 5 (statistics are privatized once, and chains on them cost no privacy); van Dyk and
+Park 2008 (after a step with variables summed out, these variables are redrawn); design notes, HMM with naive Bayes
+emissions.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpbayes_cli.inference.dirichlet_rows import draw_log_gammas
+from dpbayes_cli.inference.dirichlet_rows import dirichlet_moments, draw_log_gammas
 from dpbayes_cli.inference.sequences.noisy_poisson import draw_counts
 from dpbayes_cli.inference.sequences.sequence_moves import EmissionMove, RateMove
 from dpbayes_cli.inference.sequences.sequence_state import MIN_RATE, VALID_SHAPE, SequenceData, SequenceState
@@ -42,8 +43,9 @@ if TYPE_CHECKING:
     Sampler = Literal["blocked", "collapsed"]
 
 TYPICAL_TOTAL = 100.0
-"""The prior of the mean m of the rates is inverse gamma with shape 1 and this scale: median 144, 90 % quantile 950."""
+"""The prior of the mean m of the rates is inverse gamma with shape 1 and this scale (median 144, 90 % quantile 950)."""
 _AVERAGED_SWEEPS = 20.0
+"""``typical`` is a moving average of the emissions over about this many sweeps."""
 COUNTS_EVERY = 8
 """Counts are redrawn once in this many sweeps, because drawing them takes the most time."""
 
@@ -60,7 +62,8 @@ class SequenceChain(SequenceState):
     def start(self) -> None:
         """Set the emissions of each state to the shares of values in a random part of a sequence, and draw the rest.
 
-        Sequences with many records are more likely to be chosen. In sums over several steps much of the noise cancels.
+        Sequences with many records are more likely to be chosen. Counts are summed over several steps, because much of
+        the noise then cancels.
         """
         n_sequences, n_steps, n_states = self.data.shape
         length = max(1, n_steps // 8)
@@ -88,7 +91,7 @@ class SequenceChain(SequenceState):
         self.scale_moves()
 
     def scale_moves(self) -> None:
-        """Set the step sizes of moves from the current state; this must not happen while draws are recorded."""
+        """Set the step sizes of moves from the current state; never call this while draws are recorded."""
         if self.data.noise:
             rate = self.rates()
             self._moves = EmissionMove.at(self, rate), RateMove.at(self, rate)
@@ -112,7 +115,7 @@ class SequenceChain(SequenceState):
         self.typical = self.typical + (self.emission - self.typical) / _AVERAGED_SWEEPS
 
     def likelihood(self) -> Floats:
-        """Return the log likelihood by state, with counts summed out, shape (n_sequences, n_steps, n_states)."""
+        """Return the log likelihood of each state, with counts summed out, shape (n_sequences, n_steps, n_states)."""
         data = self.data
         if not data.noise:
             return np.asarray((self.counts @ np.log(self.emission).T).reshape(data.shape))
@@ -151,9 +154,7 @@ class SequenceChain(SequenceState):
     def conditional_variance(self) -> Floats:
         """Return the variance of each emission given counts and states, shape (n_states, n_columns)."""
         weight = self.members() @ self.counts + self.data.emission
-        total = np.add.reduceat(weight, self.data.first, axis=1)[:, self.data.feature]
-        share = weight / total
-        return np.asarray(share * (1.0 - share) / (total + 1.0))
+        return dirichlet_moments(weight, np.add.reduceat(weight, self.data.first, axis=1)[:, self.data.feature])[1]
 
     def draw_parameters(self) -> None:
         """Redraw emissions, transitions and initial probabilities, given counts and states."""
@@ -186,7 +187,7 @@ class SequenceChain(SequenceState):
         logs = float(np.log(self.rate).sum())
 
         def log_density(log_shape: float) -> float:
-            """Return the log density of log a; the prior of a is Exponential(1)."""
+            """Return the log density of log a, up to a constant; the prior of a is Exponential(1)."""
             b = math.exp(log_shape)
             rates = n * (b * math.log(b / self.mean_rate) - math.lgamma(b)) + b * (logs - total / self.mean_rate)
             return rates - b + log_shape
@@ -201,7 +202,7 @@ def _shares(log_weight: Floats, first: Integers, group: Integers) -> Floats:
 
 
 def _slice(log_density: Callable[[float], float], x: float, width: float, rng: np.random.Generator) -> float:
-    """Return the next point of a slice sampler (Neal 2003, stepping out and shrinking)."""
+    """Return the next point of a slice sampler with stepping out and shrinking (Neal 2003)."""
     level = log_density(x) - float(rng.standard_exponential())
     low = x - width * float(rng.random())
     high = low + width

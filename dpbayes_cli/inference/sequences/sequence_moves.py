@@ -2,9 +2,9 @@
 
 The emissions of each feature and state are moved by Langevin proposals on the simplex, and by exchanges between pairs
 of values. The rates of records are moved by random walks of their logarithms. Each proposal is accepted or rejected by
-the likelihood of the noisy counts (``noisy_poisson``). Given states and rates, emissions of different features and
-states are independent; therefore all of them move at once. Rates move at once, because they are independent given
-states and emissions.
+the likelihood of the noisy counts (``noisy_poisson``). Emissions of different features and states are independent given
+the states and rates, so they all move at once. Rates also move at once, because they are independent given the states
+and emissions.
 
 Source: Roberts and Rosenthal 1998 (Metropolis-adjusted Langevin algorithm); design notes, noise-aware inference.
 """
@@ -37,8 +37,9 @@ _LOG_EXCHANGE_STEPS = (-4.0, 1.0)
 class EmissionMove:
     """Langevin moves of emissions.
 
-    ``variance`` is the variance that each share would have if shares did not add up to one, shape (n_states,
-    n_columns); ``step`` is the step size of each column.
+    Attributes:
+        variance: the variance of each share if shares did not have to add up to one, shape (n_states, n_columns).
+        step: the step size of each column, in standard deviations, shape (n_columns,).
     """
 
     variance: Floats
@@ -57,18 +58,23 @@ class EmissionMove:
         )
 
     def make(self, chain: SequenceState, rng: np.random.Generator) -> Floats:
-        """Move the emissions of all features in all states, and return the new log marginals of all cells."""
+        """Move the emissions of all features in all states; return the new log marginals of all cells."""
         data = chain.data
         sums = np.add.reduceat(self.variance, data.first, axis=1)[:, data.feature]
+
+        def project(vector: Floats) -> Floats:
+            """Subtract the multiple of the variances that makes the entries of each feature sum to zero."""
+            return vector - self.variance * np.add.reduceat(vector, data.first, axis=1)[:, data.feature] / sums
+
         cells, density, slope = self._target(chain, chain.emission)
         for _ in range(_LANGEVIN_REPEATS):
             free = np.sqrt(self.variance) * rng.standard_normal(self.variance.shape)
-            drift = self._project_to_simplex(chain, self.variance * slope, sums) * self.step**2 / 2.0
-            proposal = chain.emission + drift + self.step * self._project_to_simplex(chain, free, sums)
+            drift = project(self.variance * slope) * self.step**2 / 2.0
+            proposal = chain.emission + drift + self.step * project(free)
             possible = np.minimum.reduceat(proposal, data.first, axis=1) > _MIN_SHARE
             inside = np.where(possible[:, data.feature], proposal, chain.emission)
             new_cells, new_density, new_slope = self._target(chain, inside)
-            back = self._project_to_simplex(chain, self.variance * new_slope, sums) * self.step**2 / 2.0
+            back = project(self.variance * new_slope) * self.step**2 / 2.0
             log_proposal_ratio = (inside - chain.emission - drift) ** 2 - (chain.emission - inside - back) ** 2
             ratio = new_density - density
             ratio += np.add.reduceat(log_proposal_ratio / (2.0 * self.variance * self.step**2), data.first, axis=1)
@@ -80,9 +86,9 @@ class EmissionMove:
         return self._exchange(chain, cells, rng)
 
     def _exchange(self, chain: SequenceState, cells: Floats, rng: np.random.Generator) -> Floats:
-        """Move probability between random pairs of values, and return the new log marginals of all cells.
+        """Move probability between the values of random pairs; return the new log marginals of all cells.
 
-        Step sizes of the log odds within a pair vary widely, because rare values need large steps.
+        The log odds of a pair move by steps of very different sizes, because rare values need large steps.
         """
         data = chain.data
         one, other = _pairs(data.first, len(data.feature), rng)
@@ -106,14 +112,9 @@ class EmissionMove:
         chain.emission = np.where(rows, proposal, chain.emission)
         return np.where(rows[chain.states.ravel()], new, cells)
 
-    def _project_to_simplex(self, chain: SequenceState, vector: Floats, sums: Floats) -> Floats:
-        """Subtract from vectors the multiple of the variances that makes the entries of each feature sum to zero."""
-        data = chain.data
-        return vector - self.variance * np.add.reduceat(vector, data.first, axis=1)[:, data.feature] / sums
-
     @staticmethod
     def _target(chain: SequenceState, emission: Floats) -> tuple[Floats, Floats, Floats]:
-        """Return the log marginals of all cells, the log density by state and feature, and its slopes."""
+        """Return the log marginals of all cells, the log density of each state and feature, and its slopes."""
         data = chain.data
         base = chain.rate[:, None] * chain.valid[data.feature]
         cells, slope = data.with_slopes(np.maximum(base * emission[chain.states.ravel()], MIN_RATE))
@@ -137,7 +138,9 @@ def _pairs(first: Integers, n_columns: int, rng: np.random.Generator) -> tuple[I
 class RateMove:
     """Random walks of the logarithms of the rates, and of the shares of valid records.
 
-    ``rate`` and ``valid`` are the step sizes of all rates and of all shares.
+    Attributes:
+        rate: the step size of the logarithm of each rate, shape (n_sequences * n_steps,).
+        valid: the step size of the logarithm of each share, shape (n_features,).
     """
 
     rate: Floats

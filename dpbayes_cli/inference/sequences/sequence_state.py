@@ -23,7 +23,7 @@ VALID_SHAPE = 4.0
 
 @dataclass(frozen=True, eq=False)
 class SequenceData:
-    """Noisy counts, with one row for each sequence and step, and one column for each feature and value.
+    """Noisy counts, with one row for each step of a sequence, and one column for each value of a feature.
 
     Attributes:
         observation: the observation.
@@ -48,7 +48,7 @@ class SequenceData:
 
     @classmethod
     def of(cls, observation: NoisySequences, *, naive: bool = False) -> SequenceData:
-        """Return the arrays of an observation; ``naive`` uses noisy counts as if exact, negative ones as zero."""
+        """Return the arrays of an observation; ``naive`` treats noisy counts as exact, and negative ones as 0."""
         n_sequences, n_steps, _ = observation.observed[0].shape
         observed = np.concatenate([table.reshape(n_sequences * n_steps, -1) for table in observation.observed], axis=1)
         sizes = [len(concentrations) for concentrations in observation.emission]
@@ -93,15 +93,15 @@ class SequenceState:
 
     Attributes:
         emission: the emission probabilities, shape (n_states, n_columns).
-        typical: the mean of the emissions of recent sweeps.
+        typical: a moving average of the emissions over recent sweeps.
         transition, initial: transition probabilities, and the probabilities of the first state.
         counts: the latent counts, shape (n_sequences * n_steps, n_columns).
         rate: the rate of records, shape (n_sequences * n_steps,).
         valid: the share of valid records for each feature.
         mean_rate, rate_shape: the mean and shape of the gamma distribution of the rates.
         states: the hidden states, shape (n_sequences, n_steps).
-        log_likelihood: the log likelihood of the noisy counts with the latent counts summed out; the states are summed
-            out, too, if they are drawn together.
+        log_likelihood: the log likelihood of the noisy counts with the latent counts summed out, and with the states
+            summed out, too, if they are drawn together.
     """
 
     def __init__(self, data: SequenceData) -> None:
@@ -125,5 +125,5 @@ class SequenceState:
         return np.asarray(np.maximum(rates, MIN_RATE))
 
     def members(self) -> Floats:
-        """Return the indicators that a sequence is in a state at a step, shape (n_states, n_sequences * n_steps)."""
+        """Return 1 if a sequence is in a state at a step, else 0; shape (n_states, n_sequences * n_steps)."""
         return np.asarray(np.eye(self.data.shape[2])[:, self.states.ravel()])

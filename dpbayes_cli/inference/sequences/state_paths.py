@@ -1,4 +1,4 @@
-"""The hidden states of sequences given their likelihoods: drawn together, or drawn one after the other, or summed out.
+"""The hidden states of sequences given their likelihoods: drawn together, drawn one after the other, or summed out.
 
 Source: Chib 1996 (forward filtering, backward sampling); Goldwater and Griffiths 2007 (transitions integrated out).
 """
@@ -111,8 +111,8 @@ def transition_counts(states: Integers, n_states: int) -> Floats:
 def held_out_log_likelihood(counts: Integers, emissions: Floats, states: Floats) -> float:
     """Return the log predictive likelihood of counts, summed over cells.
 
-    All records of a cell have the same hidden state. Their likelihood is the product of their emission probabilities,
-    averaged over states and over posterior draws. Cells without records contribute nothing.
+    All records of a cell have the same hidden state. The predictive likelihood of a cell is the product of the emission
+    probabilities of its records, averaged over states and posterior draws. Cells without records contribute nothing.
 
     Args:
         counts: the counts of the values of all features, concatenated, shape (n_cells, n_values).

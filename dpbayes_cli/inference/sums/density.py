@@ -1,4 +1,4 @@
-"""Posterior densities of one coordinate on fine grids."""
+"""Posterior densities of the one parameter of a law, on fine grids."""
 
 from __future__ import annotations
 
@@ -14,19 +14,21 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Booleans, Floats
 
 FINE_POINTS = 2049
-"""The number of points of each density."""
+"""The number of grid points of each density."""
 
 
 @dataclass(frozen=True)
 class GridDensity:
-    """Posterior densities of one coordinate on fine grids, one row per observation.
+    """Posterior densities of the one parameter of a law on fine grids, one row for each observation.
+
+    A coordinate is the parameter on the unconstrained scale of the law; see ``RecordLaw``.
 
     Attributes:
         law: the law of a record.
         grid: ascending coordinates, shape (n_observations, n_points).
-        weights: the probability of the cell around each grid point; each row sums to one.
-        explained: for each observation whether the likelihood of any parameter is a positive float, shape
-            (n_observations,); otherwise the density is the prior's.
+        weights: the probability of the interval around each grid point; each row sums to one.
+        explained: whether some parameter value has a positive likelihood, in floating point, shape (n_observations,);
+            if not, the density is that of the prior.
     """
 
     law: ScalarLaw
@@ -35,23 +37,18 @@ class GridDensity:
     explained: Booleans
 
     def cdf(self, coordinates: Floats) -> Floats:
-        """Return the probability below one coordinate for each observation, shape (n_observations,)."""
+        """Return the posterior probability below each coordinate; the first axis of both is over observations."""
         edges, cumulative = self._edges()
         return np.array([np.interp(c, e, p) for c, e, p in zip(coordinates, edges, cumulative, strict=True)])
 
-    def cdf_of_first(self, coordinates: Floats) -> Floats:
-        """Return the posterior probabilities below many coordinates, given the first observation."""
-        edges, cumulative = self._edges()
-        return np.asarray(np.interp(coordinates, edges[0], cumulative[0]))
-
     def quantiles(self, probabilities: Floats) -> Floats:
-        """Return quantiles of the parameter for ascending probabilities, shape (n_observations, n_probabilities)."""
+        """Return the quantiles of the parameter at given probabilities, shape (n_observations, n_probabilities)."""
         edges, cumulative = self._edges()
         points = np.array([np.interp(probabilities, p, e) for e, p in zip(edges, cumulative, strict=True)])
         return np.sort(self.law.parameters(points[..., None])[..., 0], axis=1)
 
     def replace(self, row: int, points: Floats, log_densities: Floats) -> None:
-        """Replace the density of one observation, given log densities at ascending points of any spacing."""
+        """Replace the density of one observation, given log densities at ascending coordinates of any spacing."""
         index = np.linspace(0.0, len(points) - 1.0, FINE_POINTS)
         fine = np.interp(index, np.arange(len(points)), points)
         log_fine = PchipInterpolator(points, log_densities)(fine)
@@ -60,7 +57,7 @@ class GridDensity:
         self.grid[row], self.weights[row] = fine, weights / weights.sum()
 
     def draw(self, size: int, rng: np.random.Generator) -> Floats:
-        """Draw parameters, shape (n_observations, size)."""
+        """Draw parameter values, shape (n_observations, size)."""
         edges, cumulative = self._edges()
         uniforms = rng.random((len(edges), size))
         points = np.array([np.interp(u, p, e) for u, e, p in zip(uniforms, edges, cumulative, strict=True)])

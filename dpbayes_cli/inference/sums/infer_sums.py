@@ -1,5 +1,4 @@
-"""The posterior given noisy sums: exact if records are single numbers with one parameter, otherwise by Markov
-chains."""
+"""The posterior given noisy sums: exact if the law of a record has one parameter, otherwise by Markov chains."""
 
 from __future__ import annotations
 
@@ -13,10 +12,14 @@ from dpbayes_cli.inference.chains import CHAINS, chain_length, run_until_converg
 from dpbayes_cli.inference.diagnostics import ks_distance
 from dpbayes_cli.inference.dirichlet_rows import summarize_draws
 from dpbayes_cli.inference.posterior import NAIVE_WARNING, Effort, Method, Posterior
+from dpbayes_cli.inference.sums.one_parameter import grid_density, scalar_posterior
 from dpbayes_cli.inference.sums.scale_mixture_gibbs import ScaleMixtureSampler
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
+
+_PLUG_IN_DRAWS = 1 << 15
+"""The smallest number of draws from which the plug-in posterior is summarized."""
 
 
 def infer_sums(
@@ -25,11 +28,8 @@ def infer_sums(
     """Return the posterior given noisy sums; see ``solve.infer``."""
     if method == "naive":
         return _plug_in(observation, n_draws, rng)
-    law = observation.law
-    if method == "noise-aware" and isinstance(law, ScalarLaw):
-        from dpbayes_cli.inference.sums.one_parameter import scalar_posterior
-
-        return scalar_posterior(observation, law, n_draws, rng)
+    if method == "noise-aware" and isinstance(observation.law, ScalarLaw):
+        return scalar_posterior(observation, observation.law, n_draws, rng)
     return _chains(observation, n_draws, rng, effort)
 
 
@@ -43,12 +43,13 @@ def _chains(observation: NoisySums, n_draws: int, rng: np.random.Generator, effo
         effort,
     )
     chains = law.parameters(run.draws[..., :-1])
-    flat = run.draws.transpose(1, 0, 2).reshape(-1, run.draws.shape[2])  # every prefix mixes all chains
+    flat = run.draws.transpose(1, 0, 2).reshape(-1, run.draws.shape[2])  # every prefix has draws of all chains
     values = law.parameters(flat[:, :-1])
     data_variance = np.mean(law.complete_data_sd(flat[:, :-1], np.maximum(flat[:, -1], 0.0)) ** 2, axis=0)
     diagnostics = dict(run.convergence.diagnostics)
     if isinstance(law, ScalarLaw):
-        diagnostics["ks_exact"] = _distance_from_exact(observation, law, flat[:, :-1])
+        exact = grid_density(observation, law, np.array([observation.observed], dtype=np.float64))
+        diagnostics["ks_exact"] = ks_distance(exact.cdf(np.sort(flat[:, 0])[None])[0])
     warning = law.warning(flat[:, :-1])
     return Posterior(
         summarize_draws(values, data_variance),
@@ -64,24 +65,21 @@ def _chains(observation: NoisySums, n_draws: int, rng: np.random.Generator, effo
     )
 
 
-def _distance_from_exact(observation: NoisySums, law: ScalarLaw, points: Floats) -> float:
-    from dpbayes_cli.inference.sums.one_parameter import grid_density
-
-    exact = grid_density(observation, law, np.array([observation.observed], dtype=np.float64))
-    return ks_distance(exact.cdf_of_first(np.sort(points[:, 0])))
-
-
-def _plug_in(observation: NoisySums, n_draws: int, rng: np.random.Generator) -> Posterior:
-    size = max(n_draws, 1 << 15)
+def draw_plug_in(observation: NoisySums, n_draws: int, rng: np.random.Generator) -> Floats:
+    """Draw parameters from the posterior that treats the noisy sums as exact, shape (n_draws, n_parameters)."""
     n_records = float(observation.total.n)
     if observation.total.kind == "unbounded":
         n_records = max(observation.observed[-1] / observation.valid, 0.0)
-    values = observation.law.draw_plug_in(np.array(observation.observed, dtype=np.float64), n_records, size, rng)
+    return observation.law.draw_plug_in(np.array(observation.observed, dtype=np.float64), n_records, n_draws, rng)
+
+
+def _plug_in(observation: NoisySums, n_draws: int, rng: np.random.Generator) -> Posterior:
+    values = draw_plug_in(observation, max(n_draws, _PLUG_IN_DRAWS), rng)
     marginals = summarize_draws(values, values.var(axis=0))
     return Posterior(
         tuple(replace(marginal, sd_data=marginal.sd, sd_noise=0.0) for marginal in marginals),
         values[:n_draws],
-        "conjugate posterior from the nearest possible statistic, as if it were exact",
+        "conjugate posterior given the nearest possible statistic, as if it were exact",
         exact=False,
         warnings=(NAIVE_WARNING,),
     )

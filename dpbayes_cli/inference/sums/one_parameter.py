@@ -1,10 +1,10 @@
 """The exact likelihood and posterior of one parameter given one noisy sum, on a grid refined around the posterior.
 
 The first grid covers the range of the prior; each later grid covers only the part with posterior mass. If the range is
-wide, a second search begins where the expected sum equals the observed one, and the posterior may need both grids.
-Between grid points the log density is interpolated by monotone cubics. If the number of records is not known, the
-likelihood is a sum over possible numbers, weighted by their probabilities and by the likelihood of the noisy count of
-records.
+wide, the first grid may miss the posterior. A second search then begins where the expected sum equals the observed one,
+and the results of both searches may be combined. Between grid points the log density is interpolated by monotone
+cubics. If the number of records is not known, the likelihood is a sum over possible numbers, weighted by their
+probabilities and by the likelihood of the noisy record count.
 
 Source: design notes, noise-aware inference (p(statistic | theta) by the characteristic function, on a grid of theta);
 Bernstein and Sheldon 2018.
@@ -20,6 +20,7 @@ import numpy as np
 from scipy.interpolate import PchipInterpolator
 
 from dpbayes_cli.core.noisy_observation import MOSTLY_VALID, NoisySums, ScalarLaw
+from dpbayes_cli.inference.dirichlet_rows import ranks_within
 from dpbayes_cli.inference.posterior import QUANTILES, Marginal, Posterior
 from dpbayes_cli.inference.sums.density import FINE_POINTS, GridDensity
 from dpbayes_cli.inference.sums.record_numbers import numbers_of_records
@@ -32,27 +33,27 @@ if TYPE_CHECKING:
 _FIRST_LEVEL, _LAST_LEVEL = 5, 48
 """The levels of the coarsest and the finest grid; the grid of level k divides the range of the prior into 2^k
 intervals."""
-_WIDEST_FIRST_INTERVAL = 1.0
-"""If the intervals of the first grid are wider than this, a posterior may lie between two grid points unseen."""
-_NOTICED_NATS = 0.1
-"""The second grid is used if its largest log density exceeds that of the first grid by more than this ..."""
-_NOTICED_RATIO = 4.0
-"""... or if it is narrower than the first grid by more than this factor."""
-_GUESSES = 4096
-"""The number of coordinates among which the one that explains the observed sum is sought."""
+_MAX_FIRST_INTERVAL = 1.0
+"""If the intervals of the first grid are longer than this, the posterior may lie unnoticed between two grid points, and
+there is a second search."""
+_MIN_GAIN_NATS, _MIN_NARROWING = 0.1, 4.0
+"""The second grid is used if its largest log density exceeds that of the first grid by more than 0.1, or if it is
+narrower by more than a factor of 4."""
+_CANDIDATES = 4096
+"""The number of coordinates among which the start of the second search is selected."""
 _MIN_RELEVANT_INTERVALS = 20
 """A grid is refined until the relevant part of the posterior covers this many intervals."""
 _GRID_INTERVALS = 256
 """The number of intervals of the final grid; at least half of them are relevant. It is a power of two, so that the
 final grid stays within the range of the prior."""
 _SEARCH_EFFORT = 0.5
-"""While the posterior is being located, only this share of the usual number of frequencies is used."""
+"""The share of the usual number of frequencies that is used while the posterior is being located."""
 _RELEVANT_NATS = 16.0
-"""Points whose density is below exp(-16) = 1e-7 times the largest density are left out."""
+"""Points with a density below exp(-16) = 1e-7 times the largest density are left out."""
 _BATCH_PAIRS = 1 << 9
-"""The number of pairs of a point and an observation computed at a time, so that they stay in the processor's cache."""
+"""The number of pairs of a point and an observation computed at a time; their arrays fit into the processor's cache."""
 _IMPOSSIBLE = -1e300
-"""The log density of a parameter so extreme that its log likelihood is not a finite float."""
+"""The log density at points whose log likelihood is not a finite float."""
 _UNEXPLAINED = (
     "no parameter value explains the released statistic, so this posterior is the prior: check the bounds and the prior"
 )
@@ -61,38 +62,42 @@ _UNEXPLAINED = (
 def grid_density(observation: NoisySums, law: ScalarLaw, observed: Floats) -> GridDensity:
     """Return the posterior densities given observations that differ only in their observed values.
 
-    All grids are parts of one grid, made by halving the range of the prior repeatedly. A point that several
-    observations need is therefore computed once. ``observed`` are the noisy statistics, shape (n_observations,
-    n_components).
+    All grids are parts of one grid, which repeatedly halves the range of the prior. A point that several observations
+    need is therefore computed once.
+
+    Args:
+        observation: the noise and the record count; its observed values are not read.
+        law: the law of a record.
+        observed: the noisy statistics, shape (n_observations, n_components).
     """
     shared = _SharedGrid(observation, law, observed)
-    everything = np.arange(len(observed))
     level = np.full(len(observed), _FIRST_LEVEL)
-    found, densities = _search(shared, everything, np.zeros_like(level), level)
-    density = _interpolate(law, found, densities)
+    ends, densities = _search(shared, np.zeros_like(level), level)
+    density = _interpolate(law, ends, densities)
     begin, end = law.prior_range
-    finer = math.ceil(math.log2((end - begin) / _WIDEST_FIRST_INTERVAL))
+    finer = math.ceil(math.log2((end - begin) / _MAX_FIRST_INTERVAL))
     if finer > _FIRST_LEVEL:
         width, level = 1 << _FIRST_LEVEL, np.full(len(observed), finer)
         middle = np.floor((_likely_coordinates(observation, law, observed) - begin) / (end - begin) * (1 << finer))
         start = np.clip(middle.astype(np.int64) - width // 2, 0, (1 << finer) - width)
-        near, near_densities = _search(shared, everything, start, level, 4 * _GRID_INTERVALS)
-        higher = near_densities.max(axis=1) > densities.max(axis=1) + _NOTICED_NATS
-        narrower = np.diff(near, axis=1)[:, 0] < np.diff(found, axis=1)[:, 0] / _NOTICED_RATIO
+        second_ends, second_densities = _search(shared, start, level, 4 * _GRID_INTERVALS)
+        higher = second_densities.max(axis=1) > densities.max(axis=1) + _MIN_GAIN_NATS
+        narrower = np.diff(second_ends, axis=1)[:, 0] < np.diff(ends, axis=1)[:, 0] / _MIN_NARROWING
         for i in np.flatnonzero(higher | narrower).tolist():
-            parts = [(found[i], densities[i]), (near[i], near_densities[i])]
-            points = np.concatenate([np.linspace(ends[0], ends[1], len(values)) for ends, values in parts])
-            points, kept = np.unique(points, return_index=True)
-            density.replace(i, points, np.concatenate([densities[i], near_densities[i]])[kept])
+            first_grid = np.linspace(ends[i, 0], ends[i, 1], densities.shape[1])
+            second_grid = np.linspace(second_ends[i, 0], second_ends[i, 1], second_densities.shape[1])
+            points, kept = np.unique(np.concatenate([first_grid, second_grid]), return_index=True)
+            density.replace(i, points, np.concatenate([densities[i], second_densities[i]])[kept])
     return density
 
 
 def _likely_coordinates(observation: NoisySums, law: ScalarLaw, observed: Floats) -> Floats:
-    """Return, for each observation, the coordinate whose expected sum is nearest to the observed sum.
+    """Return for each observation the coordinate whose expected sum is nearest to the observed sum.
 
-    An observed sum that only noise explains is moved to where the expected sum begins to vary with the coordinate.
+    An observed sum outside the range of expected sums is first moved inside, by one noise scale if possible, to where
+    the expected sum varies with the coordinate.
     """
-    candidates = np.linspace(*law.prior_range, _GUESSES)
+    candidates = np.linspace(*law.prior_range, _CANDIDATES)
     with np.errstate(all="ignore"):
         means = np.nan_to_num(moments_of_one(law, candidates[:, None], observation.noise)[:, 0])
     n = np.full(len(observed), float(observation.total.n))
@@ -102,24 +107,23 @@ def _likely_coordinates(observation: NoisySums, law: ScalarLaw, observed: Floats
     lowest, highest = means.min() * n + observation.noise.scale, means.max() * n - observation.noise.scale
     sums = np.clip(observed[:, 0], lowest, np.maximum(lowest, highest))
     place = np.searchsorted(means[order], sums / n)
-    return np.asarray(candidates[order[np.minimum(place, _GUESSES - 1)]])
+    return np.asarray(candidates[order[np.minimum(place, _CANDIDATES - 1)]])
 
 
 def _search(
-    shared: _SharedGrid, chosen: Integers, first: Integers, level: Integers, intervals: int = _GRID_INTERVALS
+    shared: _SharedGrid, first: Integers, level: Integers, intervals: int = _GRID_INTERVALS
 ) -> tuple[Floats, Floats]:
     """Find the part of the grid with posterior mass, for each observation.
 
     Args:
-        chosen: the observations.
-        first, level: the first point of the grid to begin with, and its level, for each observation.
+        first, level: the index of the first point of the grid to begin with, and its level, shape (n_observations,).
         intervals: the number of intervals of the final grids.
 
     Returns:
         The ends of the final grids, shape (n_observations, 2), and log densities, shape (n_observations, n_points).
     """
-    level, last = level.copy(), first + (1 << _FIRST_LEVEL)
-    first, unfinished = first.copy(), chosen
+    level, last, everything = level.copy(), first + (1 << _FIRST_LEVEL), np.arange(len(first))
+    first, unfinished = first.copy(), everything
     while len(unfinished):
         rows = shared.log_densities(unfinished, first[unfinished], last[unfinished], level[unfinished], _SEARCH_EFFORT)
         for i, row in zip(unfinished, rows, strict=True):
@@ -135,12 +139,12 @@ def _search(
     level, first = level + finer, first << finer
     first = np.minimum(first, (1 << level) - intervals)
     last = first + intervals
-    densities = np.array(shared.log_densities(chosen, first, last, level, 1.0))
+    densities = np.array(shared.log_densities(everything, first, last, level, 1.0))
     return np.stack([shared.coordinate(end, level) for end in (first, last)], axis=1), densities
 
 
 def _halvings(intervals: Integers, most: int) -> Integers:
-    """Return how often the intervals of grids can be halved before there are more than ``most``."""
+    """Return how often each number of intervals can be doubled before it exceeds ``most``."""
     return np.asarray(np.floor(np.log2(most / intervals)), dtype=np.int64)
 
 
@@ -160,29 +164,28 @@ class _SharedGrid:
     def log_densities(
         self, chosen: Integers, first: Integers, last: Integers, level: Integers, effort: float
     ) -> list[Floats]:
-        """Return unnormalized log densities of chosen observations, each from its first to its last grid point."""
+        """Return the unnormalized log densities of chosen observations, each from its first to its last grid point."""
         n_points = last - first + 1
-        release = np.repeat(chosen, n_points)
-        starts = np.repeat(np.cumsum(n_points) - n_points, n_points)
-        index = np.arange(len(release)) - starts + np.repeat(first, n_points)
+        row = np.repeat(chosen, n_points)
+        index = ranks_within(n_points) + np.repeat(first, n_points)
         finest = int(level.max())
         coordinates, point = np.unique(index << np.repeat(finest - level, n_points), return_inverse=True)
         points = self.coordinate(coordinates, np.full_like(coordinates, finest))[:, None]
         with np.errstate(all="ignore"):
-            values = log_likelihoods(self.observation, self.law, self.observed, points, (point, release), effort)
+            values = log_likelihoods(self.observation, self.law, self.observed, points, (point, row), effort)
             values = values + self.law.log_prior(points)[point]
         values = np.nan_to_num(values, nan=_IMPOSSIBLE, neginf=_IMPOSSIBLE, posinf=_IMPOSSIBLE)
         return np.split(values, np.cumsum(n_points)[:-1])
 
 
 def _relevant_range(log_density: Floats) -> tuple[int, int]:
-    """Return the first and the last relevant grid point, each moved outward by one point."""
+    """Return the indices of the first and the last relevant grid point, each moved outward by one."""
     (above,) = np.nonzero(log_density >= log_density.max() - _RELEVANT_NATS)
     return max(int(above[0]) - 1, 0), min(int(above[-1]) + 1, len(log_density) - 1)
 
 
 def _interpolate(law: ScalarLaw, ends: Floats, log_densities: Floats) -> GridDensity:
-    """Return densities on finer grids, interpolated by monotone cubics, which do not overshoot at kinks."""
+    """Return the densities on finer grids, by monotone cubics, which do not overshoot at kinks."""
     fine = np.linspace(0.0, 1.0, FINE_POINTS)
     coarse = np.linspace(0.0, 1.0, log_densities.shape[1])
     explained = log_densities.max(axis=1) > _IMPOSSIBLE
@@ -243,25 +246,23 @@ def log_likelihoods(
     Args:
         observation: the noise and the record count; its observed values are not read.
         law: the law of a record.
-        observed: noisy statistics, shape (n_observed, n_components).
-        points: parameters, shape (n_points, 1).
+        observed: noisy statistics, shape (n_observations, n_components).
+        points: coordinates of parameters, shape (n_points, 1).
         pairs: the indices of the point and of the observation of each pair, shape (n_pairs,) each.
-        effort: a factor on the number of frequencies.
+        effort: the share of the usual number of frequencies to use.
     """
-    point, release = pairs
+    point, row = pairs
     if observation.total.kind == "known" and law.counts_all:
         n_records = np.full(len(points), float(observation.total.n))
         cases = points, np.arange(len(points)), n_records
-        return _case_likelihoods(observation.noise, law, cases, effort, (point, observed[release, 0]))
+        return _case_likelihoods(observation.noise, law, cases, effort, (point, observed[row, 0]))
     result, order = np.empty(len(point)), np.argsort(point, kind="stable")
     typical = moments_of_one(law, points, observation.noise)
     for start in range(0, len(point), _BATCH_PAIRS):
         batch = order[start : start + _BATCH_PAIRS]
-        numbers = numbers_of_records(
-            observation, law, points[point[batch]], typical[point[batch]], observed[release[batch]]
-        )
-        y = observed[release[batch], 0]
-        result[batch] = _sum_over_numbers(observation, law, points, point[batch], y, numbers, effort)
+        values = observed[row[batch]]
+        numbers = numbers_of_records(observation, law, points[point[batch]], typical[point[batch]], values)
+        result[batch] = _sum_over_numbers(observation, law, points, point[batch], values[:, 0], numbers, effort)
     return result
 
 
@@ -274,9 +275,10 @@ def _sum_over_numbers(
     numbers: tuple[Floats, Floats],
     effort: float,
 ) -> Floats:
-    """Return the log likelihoods of pairs, summed over numbers of records with given log weights.
+    """Return the log likelihoods of pairs of a point and an observed sum y, summed over weighted numbers of records.
 
-    A point and a number of records form a case, which is computed once even if several pairs need it.
+    ``numbers`` are the numbers and their log weights, shape (n_pairs, n_nodes) each. A point and a number of records
+    form a case, which is computed once even if several pairs need it.
     """
     n_records, log_terms = numbers
     (pair, _) = kept = np.nonzero(log_terms > -np.inf)

@@ -1,4 +1,7 @@
-"""Move populations of points from the prior to the posterior, by raising the likelihood power and resampling."""
+"""Move populations of points from the prior to the posterior: raise the likelihood power step by step, and resample.
+
+Source: Del Moral, Doucet and Jasra 2006, Sequential Monte Carlo samplers.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,12 @@ if TYPE_CHECKING:
 
 
 def next_power(power: Floats, log_likelihood: Floats) -> Floats:
-    """Return the largest likelihood power, at most 1, at which half of a population's points remain effective."""
+    """Return the largest likelihood power, at most 1, that leaves each population an effective size of at least half.
+
+    Args:
+        power: the current power of each population, shape (n_observations, 1).
+        log_likelihood: shape (n_observations, size).
+    """
     low, high = power.copy(), np.ones_like(power)
     relative = log_likelihood - log_likelihood.max(axis=1, keepdims=True)
 
@@ -20,22 +28,22 @@ def next_power(power: Floats, log_likelihood: Floats) -> Floats:
         return np.asarray(weights.sum(axis=1, keepdims=True) ** 2 / (weights**2).sum(axis=1, keepdims=True))
 
     target = 0.5 * log_likelihood.shape[1]
-    done = effective_size(high) >= target
+    can_finish = effective_size(high) >= target
     for _ in range(30):
         middle = (low + high) / 2.0
         enough = effective_size(middle) >= target
         low, high = np.where(enough, middle, low), np.where(enough, high, middle)
-    return np.where(done, 1.0, np.maximum(low, power))
+    return np.where(can_finish, 1.0, np.maximum(low, power))
 
 
 def distinct_share(points: Floats) -> float:
-    """Return the smallest share of distinct points in a population, given points of shape (n_observations, size, d)."""
+    """Return the share of distinct points, at its smallest over populations of shape (n_observations, size, d)."""
     first = np.sort(points[..., 0], axis=1)
     return float(((first[:, 1:] != first[:, :-1]).sum(axis=1) + 1).min() / first.shape[1])
 
 
 def resample(weights: Floats, rng: np.random.Generator) -> Integers:
-    """Return indices drawn by systematic resampling, in random order, shape (n_observations, size)."""
+    """Draw indices by systematic resampling, in random order; indices and weights have shape (n_observations, size)."""
     size = weights.shape[1]
     cumulative = np.cumsum(weights, axis=1)
     cumulative /= cumulative[:, -1:]

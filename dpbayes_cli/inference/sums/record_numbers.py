@@ -1,9 +1,9 @@
-"""The numbers of records over which a likelihood is summed if the number is not known, with their weights.
+"""Numbers of records, with weights, over which a likelihood is summed if the number of records is not known.
 
-The number of counted records has a noisy observation of its own. Its distribution may depend on the parameter, because
-records out of bounds are not counted. The noisy sum depends on the number, too. Instead of all possible numbers a few
-nodes are used, with the weights of the trapezoidal rule. Nodes lie close together where the summand varies fast: near
-kinks of Laplace noise, and near the mean of a binomial distribution.
+A noisy record count was observed together with the noisy sum, and both depend on the number of records. The law of this
+number may depend on the parameter, because records out of bounds are not counted. The sum is not over all possible
+numbers but over a few nodes, with the weights of the trapezoidal rule. Nodes lie close together where the terms of the
+sum vary fast: near kinks of Laplace noise, and near the mean of a binomial law.
 """
 
 from __future__ import annotations
@@ -21,28 +21,27 @@ if TYPE_CHECKING:
 
 _WINDOW_NATS = 30.0
 _NEGLIGIBLE_NATS = 20.0
-"""Numbers of records are left out if their term of the sum is below exp(-20) times the largest term."""
-_MAX_ENUMERATED = 128
-"""If there are fewer possible numbers of records than this, all of them are summed over."""
-_MAX_ENUMERATED_SHAPELESS = 2048
-"""The limit ``_MAX_ENUMERATED`` for noise of unknown shape, whose probabilities may jump."""
+"""A number of records is left out if its term is smaller than exp(-20) times the largest term."""
+_MAX_ENUMERATED, _MAX_ENUMERATED_SHAPELESS = 128, 2048
+"""The sum is over all possible numbers if they are at most this many; for noise of unknown shape, whose probabilities
+may jump, the second limit holds."""
 _BISECTIONS = 30
 
 
 def numbers_of_records(
     observation: NoisySums, law: ScalarLaw, points: Floats, typical: Floats, observed: Floats
 ) -> tuple[Floats, Floats]:
-    """Return numbers of counted records and their log weights, ascending, shape (n_pairs, n_nodes) each.
+    """Return numbers of counted records, ascending, and their log weights, shape (n_pairs, n_nodes) each.
 
-    The weight of a number is its probability given the parameter, times the likelihood of the noisy number, times the
-    width of the interval around the number; it is zero if the number is left out.
+    The weight of a number is the product of its probability given the parameter, the likelihood of the noisy record
+    count, and the width of the interval around the number. If the number is left out, its weight is zero.
 
     Args:
         observation: the noise and the record count; its observed values are not read.
         law: the law of a record.
         points: the parameter of each pair of a parameter and an observation, shape (n_pairs, 1).
-        typical: mean and sd of what a counted record adds to the sum, shape (n_pairs, 2).
-        observed: the noisy sum and the noisy number of each pair, shape (n_pairs, 2).
+        typical: mean and standard deviation of what a counted record adds to the sum, shape (n_pairs, 2).
+        observed: the noisy sum and the noisy record count of each pair, shape (n_pairs, 2).
     """
     summand = _Summand(observation, law, points, typical, observed)
     numbers = summand.nodes()
@@ -60,7 +59,7 @@ def numbers_of_records(
 
 
 class _Summand:
-    """A term of the sum over numbers of records; given the number, the sum over records is approximated as normal."""
+    """The terms of the sum over numbers of records; given the number, the sum over records is treated as normal."""
 
     def __init__(
         self, observation: NoisySums, law: ScalarLaw, points: Floats, typical: Floats, observed: Floats
@@ -70,7 +69,7 @@ class _Summand:
         self._y, self._noisy_number = observed[:, :1], observed[:, 1:]
         self._observed_number = self._noisy_number / observation.valid
         self._scale = self._noise.scale / observation.valid  # of the noise of the number, in records
-        # Nodes are placed as for Laplace noise if the decay is unknown, too.
+        # nodes are placed as for Laplace noise if the shape of the noise is not known, too
         self._laplace = self._noise.decay is None or self._noise.decay.exponential
         self._is_known = observation.total.kind == "known"
         self._max_number = math.inf if observation.total.kind == "unbounded" else float(observation.total.n)
@@ -78,7 +77,7 @@ class _Summand:
         self._shares = (np.zeros(1), np.zeros(1)) if law.counts_all else law.log_shares(points)
 
     def log_weights(self, numbers: Floats) -> Floats:
-        """Return the log of p(number | point) * p(noisy number | number)."""
+        """Return the log of p(number | parameter) * p(noisy record count | number)."""
         if self._noise.decay is None:
             away = numbers * self._observation.valid - self._noisy_number
             noise = self._noise.log_pmf(np.rint(away).astype(np.int64))
@@ -97,15 +96,15 @@ class _Summand:
         return np.asarray(noise + np.log(tail) - inside)
 
     def prior_masses(self, numbers: Floats, widths: Floats) -> Floats:
-        """Return the prior probabilities, up to a factor, of the intervals of given widths around ascending numbers."""
+        """Return the prior probabilities, up to a factor, of intervals of given widths around ascending numbers."""
         missing = self._max_number - numbers
         masses = widths / (1.0 + missing)
         at_most = missing[:, -1] == 0.0
-        masses[at_most, -1] += digamma(self._max_number + 2.0) + np.euler_gamma  # as much as all other numbers together
+        masses[at_most, -1] += digamma(self._max_number + 2.0) + np.euler_gamma  # half of the prior probability is at n
         return np.asarray(masses)
 
     def log_density(self, numbers: Floats) -> Floats:
-        """Return log p(noisy sum | number), with the sum over the records approximated as normal."""
+        """Return log p(noisy sum | number), up to a constant."""
         b = self._noise.scale
         away, spread = np.abs(self._y - numbers * self._mean), self._sd * np.sqrt(numbers) + 1e-9 * b
         if not self._laplace:
@@ -115,7 +114,7 @@ class _Summand:
         return np.asarray(0.5 * (spread / b) ** 2 + np.logaddexp(*sides))
 
     def _slope(self, numbers: Floats) -> Floats:
-        """Return the approximate derivative of the log summand with respect to the number, shape (n_pairs, 1)."""
+        """Return the approximate derivative of the log term with respect to the number, shape (n_pairs, 1)."""
         away = numbers - self._observed_number
         variance = numbers * self._sd**2
         b, residual = self._noise.scale, self._y - numbers * self._mean
@@ -132,7 +131,7 @@ class _Summand:
         return np.asarray(slope + (odds if self._is_known else np.minimum(odds, 0.0)))
 
     def _mode(self, high: Floats) -> Floats:
-        """Return the approximate mode of the summand, by bisection between 0 and ``high``, shape (n_pairs, 1)."""
+        """Return the number with the approximately largest term, by bisection of 0..``high``, shape (n_pairs, 1)."""
         low, high = np.zeros_like(high), high.copy()
         for _ in range(_BISECTIONS):
             middle = (low + high) / 2.0
@@ -141,7 +140,7 @@ class _Summand:
         return (low + high) / 2.0
 
     def nodes(self) -> Floats:
-        """Return the nodes, ascending; a repeated node gets an interval of width zero."""
+        """Return the nodes, ascending, shape (n_pairs, n_nodes); repeated nodes have intervals of width zero."""
         radius = self._noise.radius(_WINDOW_NATS) / self._observation.valid + 1.0
         high = np.minimum(np.maximum(np.ceil(self._observed_number + radius), 0.0), self._max_number)
         if self._law.counts_all:
@@ -161,7 +160,7 @@ class _Summand:
             parts.append(binomial)
             if not self._is_known:
                 parts.append(self._binomial(self._max_number * np.exp(self._shares[0]))[0])
-            elif self._scale >= widest:  # noise wider than the binomial is smooth over it, except at its kinks
+            elif self._scale >= widest:  # over the binomial law such wide noise is smooth
                 near_observed = near_kink = _NO_OFFSETS
         parts.append(np.clip(self._observed_number, low, high) + self._scale * near_observed)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -173,8 +172,7 @@ class _Summand:
         return np.sort(nodes, axis=1)
 
     def _binomial(self, mean: Floats) -> tuple[Floats, float]:
-        """Return evenly spaced numbers around the means of binomial laws, and the largest standard deviation of these
-        laws.
+        """Return evenly spaced numbers around the means of binomial laws, and the largest of their standard deviations.
 
         With even spacing the trapezoidal rule is nearly exact for a bell curve; three nodes per standard deviation
         suffice.
@@ -186,7 +184,7 @@ class _Summand:
 
 
 def _symmetric_offsets(*steps: tuple[float, float]) -> Floats:
-    """Return ascending offsets, symmetric around zero; each (end, step) extends both sides to +-end in such steps."""
+    """Return ascending offsets, symmetric around zero; each (end, step) extends them on both sides up to ``end``."""
     parts: list[Floats] = [np.zeros(1)]
     start = 0.0
     for end, step in steps:
@@ -201,4 +199,4 @@ _LAPLACE_KINK = _symmetric_offsets((2.0, 0.25), (8.0, 1.0))
 _GAUSSIAN = _symmetric_offsets((8.0, 0.25))
 _NO_OFFSETS = np.zeros(1)
 _LOG_MISSING = np.arange(0.0, 25.0, 0.25)
-"""Logarithms of 1 + n - number for nodes near n, where a prior that is uniform in this logarithm varies fast."""
+"""Values of log(1 + n - number) at nodes near n, where a prior that is uniform in this logarithm varies fast."""

@@ -1,23 +1,23 @@
-"""Gibbs sampler for noisy sums over many records, for any record law with known moments.
+"""Gibbs sampler given noisy sums over many records, for any record law with known moments.
 
 Given the parameters, the sum of m records is nearly normal, N(m mu(theta), m Sigma(theta)). Laplace noise is a scale
 mixture of normal laws: it is normal given its variance, which is exponentially distributed. A sweep draws
 
 1. (theta, m) given the noise variances, with the sum integrated out: y ~ N(m mu, m Sigma + diag(variances));
-2. the noise given theta, m and the variances, which is normal; y minus the noise is then the sum;
-3. the noise variances given the noise: their inverses are inverse-Gaussian.
+2. the noise given theta, m and the variances; it is normal;
+3. the noise variances given the noise; their inverses are inverse-Gaussian.
 
 Gaussian noise has a fixed variance, so steps 2 and 3 are skipped. Noise of unknown shape is proposed as Laplace noise
 of the same scale. Every proposal then includes a draw of the noise, and its acceptance ratio includes the ratio of the
 two noise laws.
 
-In step 1 Bernstein and Sheldon draw theta given the sum, from its conjugate posterior. The moves of their chain are as
-short as the spread of the data, but the posterior is as wide as the noise: at n = 1,000 and epsilon 0.01 their chain
-needs thousands of sweeps for one independent draw. Here theta is not conditioned on the sum.
+Bernstein and Sheldon instead draw theta in step 1 from its conjugate posterior given the sum. The moves of their chain
+are then as short as the spread of the data, although the posterior is as wide as the noise: at n = 1,000 and epsilon
+0.01 their chain needs thousands of sweeps for one independent draw.
 
 The chains of many observations are one array. Proposals are scaled by the posterior covariance, which is estimated
-during warm-up from a population that moves from the prior to the posterior. After warm-up the kernel is fixed, and the
-chains are independent.
+during warm-up, first from a population of points that moves from the prior to the posterior. After warm-up the
+proposals are fixed, and the chains are independent.
 
 Source: Bernstein and Sheldon 2018 Alg. 1-3; Park and Casella 2008 (scale mixture); Del Moral, Doucet and Jasra 2006
 (the population); design notes, noise-aware inference.
@@ -41,8 +41,7 @@ if TYPE_CHECKING:
 _MAX_STAGES = 60
 _MIN_MOVES, _MAX_MOVES = 3, 8
 """The smallest and the largest number of moves of a population after resampling. In many dimensions a population is
-moved again, by shorter and shorter steps, while less than half of its points are distinct, because it then spans too
-little space."""
+moved again, with shorter and shorter steps, while less than half of its points are distinct."""
 _WARM_UP_WINDOWS = {(False, False): (50, 75), (False, True): (50, 75, 250), (True, False): (50,), (True, True): (25,)}
 _SMALL_POPULATION_DIMENSIONS = 4
 """Up to this dimension populations of 64 points suffice; in 8 dimensions one of 50 such populations collapsed."""
@@ -63,15 +62,15 @@ class GibbsState:
     """The states of the chains.
 
     Attributes:
-        points: the coordinates, and unless it is known the number of records, shape (n_observations, chains, d). If the
-            number is most probably n, log(1 + n - number) stands for it; negative values all stand for n.
+        points: the coordinates, and the number of records unless it is known, shape (n_observations, chains, d). Under
+            the prior ``mostly-valid`` the number is given as log(1 + n - number); all negative values mean n.
         variances: the variances of the noise, shape (n_observations, chains, components).
         residual, spread: y - m mu and m Sigma at the points, in units of the noise's standard deviation.
         log_prior: the log prior density of the points, shape (n_observations, chains).
         log_likelihood: the log likelihood of the points given the variances.
-        log_ratio: the log density of the noise minus its log density under a Laplace law; zero if the shape of the
-            noise is known.
-        noise: the noise, in units of its standard deviation, shape as ``variances``; zeros if its shape is known.
+        log_ratio: the log density of the noise minus its log density under a Laplace law; 0 if the shape of the noise
+            is known.
+        noise: the noise, in units of its standard deviation, shape as ``variances``; 0 if its shape is known.
     """
 
     points: Floats
@@ -84,7 +83,7 @@ class GibbsState:
     noise: Floats
 
     def select(self, chosen: Integers) -> GibbsState:
-        """Return the states of chosen chains, given their indices, shape (n_observations, n_chosen)."""
+        """Return the states of the chains with the given indices, shape (n_observations, n_chosen)."""
         observation = np.arange(len(chosen))[:, None]
         return GibbsState(*(getattr(self, field.name)[observation, chosen] for field in fields(self)))
 
@@ -96,7 +95,7 @@ class ScaleMixtureSampler:
         self, observation: NoisySums, observed: Floats, chains: int, rng: np.random.Generator, *, short: bool = False
     ) -> None:
         self._law: RecordLaw = observation.law
-        self._short_warm_up = short  # it suffices for widths with an error of a few percent
+        self._short_warm_up = short  # the widths of posteriors then have errors of a few percent
         self._hamiltonian_dimensions = _SHORT_HAMILTONIAN_DIMENSIONS if short else _HAMILTONIAN_DIMENSIONS
         self._observed = observed[:, None, :]
         self._rng = rng
@@ -106,7 +105,7 @@ class ScaleMixtureSampler:
         self._known_count = float(observation.total.n) if observation.total.kind == "known" else None
         self._most_missing = math.log1p(observation.total.n) if observation.total.is_mostly_n else 0.0
         self._least, most = -(self._most_missing or 0.5), self._most_missing or observation.total.n + 0.5
-        self._most = np.full((len(observed), 1), most)  # of the last coordinate
+        self._most = np.full((len(observed), 1), most)  # the range of the last coordinate is from _least to _most
         if observation.total.kind == "unbounded":
             reach = observation.noise.radius(40.0) / observation.valid
             self._most = np.maximum(observed[:, -1:] / observation.valid, 0.0) * 2.0 + reach + 0.5
@@ -122,10 +121,11 @@ class ScaleMixtureSampler:
         for i in range(n_draws):
             for _ in range(thinning):
                 self._sweep()
-            draws[:, :, i, :-1], draws[:, :, i, -1] = self._parts(self._state.points)
+            draws[:, :, i, :-1], draws[:, :, i, -1] = self._split_points(self._state.points)
         return draws
 
-    def _parts(self, points: Floats) -> tuple[Floats, Floats]:
+    def _split_points(self, points: Floats) -> tuple[Floats, Floats]:
+        """Return the coordinates and the number of records."""
         if self._known_count is not None:
             return points, np.full(points.shape[:-1], self._known_count)
         totals = points[..., -1]
@@ -135,7 +135,7 @@ class ScaleMixtureSampler:
 
     def _log_prior(self, points: Floats) -> Floats:
         with np.errstate(all="ignore"):
-            log_prior = self._law.log_prior(self._parts(points)[0])
+            log_prior = self._law.log_prior(self._split_points(points)[0])
         log_prior = np.where((np.abs(points) < _MAX_COORDINATE).all(axis=-1), log_prior, -np.inf)
         if self._known_count is None:
             log_prior = np.where((points[..., -1] > self._least) & (points[..., -1] < self._most), log_prior, -np.inf)
@@ -143,7 +143,7 @@ class ScaleMixtureSampler:
 
     def _residual(self, points: Floats) -> tuple[Floats, Floats]:
         """Return y - m mu and m Sigma, in units of the noise's standard deviation."""
-        coordinates, totals = self._parts(np.where(np.abs(points) < _MAX_COORDINATE, points, 0.0))
+        coordinates, totals = self._split_points(np.where(np.abs(points) < _MAX_COORDINATE, points, 0.0))
         with np.errstate(all="ignore"):
             mean, covariance = self._law.moments(coordinates)
             totals = np.maximum(totals, 0.0)
@@ -160,7 +160,7 @@ class ScaleMixtureSampler:
         return np.where(np.isfinite(result), result, -np.inf)
 
     def _start(self, chains: int) -> GibbsState:
-        """Move a population from the prior to the posterior, and warm the chains up from it."""
+        """Move a population from the prior to the posterior, and warm up chains that start at its points."""
         n_observations = len(self._observed)
         large = n_observations == 1 or self._law.dimension > _SMALL_POPULATION_DIMENSIONS
         size = max(4 * chains, (128 if self._short_warm_up else 256) if large else 64)
@@ -210,7 +210,7 @@ class ScaleMixtureSampler:
         return np.concatenate([drawn, last[..., None]], axis=-1)
 
     def _adapt(self, points: Floats, *, shrink: bool = False) -> None:
-        """Estimate mean and covariance of each posterior; with ``shrink``, correlations from few points are halved."""
+        """Scale proposals by the mean and the covariance of points; ``shrink`` halves correlations of few points."""
         self._center = points.mean(axis=1, keepdims=True)
         offset = points - self._center
         covariance = np.einsum("pci,pcj->pij", offset, offset) / points.shape[1]
@@ -222,20 +222,20 @@ class ScaleMixtureSampler:
         self._factor = np.asarray(np.linalg.cholesky(covariance))
         self._whitening = np.asarray(np.linalg.inv(self._factor))
 
-    def _steps(self, points: Floats) -> Floats:
-        """Propose random-walk steps, scaled by the posterior covariance."""
+    def _propose_random_walk(self, points: Floats) -> Floats:
+        """Propose random-walk steps, scaled by the estimated posterior covariance."""
         scale = 2.38 / math.sqrt(points.shape[-1]) * np.exp(self._rng.normal(0.0, 0.5, (*points.shape[:-1], 1)))
         return points + scale * (self._rng.normal(size=points.shape) @ np.swapaxes(self._factor, -1, -2))
 
-    def _leaps(self, points: Floats) -> tuple[Floats, Floats]:
-        """Propose points from a t law; also return the log ratio of its densities at the current and the new points."""
+    def _propose_independently(self, points: Floats) -> tuple[Floats, Floats]:
+        """Propose points from a t law; also return its log density at the current minus that at the new points."""
         d = points.shape[-1]
         normal = self._rng.normal(size=points.shape)
         chi = np.sqrt(self._rng.chisquare(_TAIL_DF, (*points.shape[:-1], 1)) / _TAIL_DF)
         standard = normal / chi
         proposal = self._center + standard @ np.swapaxes(self._factor, -1, -2)
-        now = (points - self._center) @ np.swapaxes(self._whitening, -1, -2)
-        squares = [(z**2).sum(axis=-1) for z in (now, standard)]
+        current = (points - self._center) @ np.swapaxes(self._whitening, -1, -2)
+        squares = [(z**2).sum(axis=-1) for z in (current, standard)]
         here, there = (-0.5 * (_TAIL_DF + d) * np.log1p(q / _TAIL_DF) for q in squares)
         return proposal, here - there
 
@@ -252,10 +252,10 @@ class ScaleMixtureSampler:
         The likelihood is raised to ``power``.
         """
         if state.points.shape[-1] >= self._hamiltonian_dimensions:
-            self._accept(state, *self._trajectories(state, power, step), power)
+            self._accept(state, *self._propose_trajectories(state, power, step), power)
         else:
-            self._accept(state, self._steps(state.points), 0.0, power)
-            self._accept(state, *self._leaps(state.points), power)
+            self._accept(state, self._propose_random_walk(state.points), 0.0, power)
+            self._accept(state, *self._propose_independently(state.points), power)
 
     def _accept(self, state: GibbsState, proposal: Floats, correction: Floats | float, power: Floats | float) -> None:
         new = self._state_at(proposal, state.variances)
@@ -270,13 +270,13 @@ class ScaleMixtureSampler:
         for name in _POINT_FIELDS + (("log_ratio", "noise") if self._corrected else ()):
             getattr(state, name)[accept] = getattr(new, name)[accept]
 
-    def _trajectories(self, state: GibbsState, power: Floats | float, step: float) -> tuple[Floats, Floats]:
+    def _propose_trajectories(self, state: GibbsState, power: Floats | float, step: float) -> tuple[Floats, Floats]:
         """Propose the ends of Hamiltonian trajectories; also return the kinetic term of the log acceptance ratio.
 
         Trajectories are computed in standardized coordinates. The force is approximate: the covariance of the
-        likelihood is taken at the center of the posterior, and gradients are difference quotients. The posterior is
-        still exact: the leapfrog map is reversible and preserves volume for any force that depends on the position
-        alone, and proposals are accepted by the exact density.
+        likelihood is that at the center of the posterior, and gradients are difference quotients. The chain still has
+        the exact posterior: the leapfrog map is reversible and preserves volume for any force that depends only on the
+        position, and the acceptance ratio has the exact density.
         """
         d = state.points.shape[-1]
         length = step * _LEAPFROG_STEP / d**0.25 * self._rng.uniform(0.6, 1.2, (*state.points.shape[:-1], 1))
@@ -285,15 +285,14 @@ class ScaleMixtureSampler:
         total = plus_diagonal(np.nan_to_num(spread, posinf=0.0), state.variances / self._noise_variance)
         precision = np.asarray(np.linalg.inv(total))
         momentum = self._rng.normal(size=state.points.shape)
-        before = -0.5 * (momentum**2).sum(axis=-1)
+        at_start = -0.5 * (momentum**2).sum(axis=-1)
         points = state.points
         momentum = momentum + 0.5 * length * self._force(points, precision, power)
         for i in range(n_steps):
             points = points + length * momentum @ np.swapaxes(self._factor, -1, -2)
             factor = 1.0 if i < n_steps - 1 else 0.5
             momentum = momentum + factor * length * self._force(points, precision, power)
-        kinetic = -0.5 * (momentum**2).sum(axis=-1)
-        return points, kinetic - before
+        return points, -0.5 * (momentum**2).sum(axis=-1) - at_start
 
     def _force(self, points: Floats, precision: Floats, power: Floats | float) -> Floats:
         """Return the approximate gradient of the log posterior in standardized coordinates."""
@@ -301,7 +300,7 @@ class ScaleMixtureSampler:
         offset = np.concatenate([np.zeros((n, 1, d)), _DIFFERENCE * np.swapaxes(self._factor, -1, -2)], axis=1)
         cloud = points[:, :, None, :] + offset[:, None, :, :]
         log_prior = self._log_prior(cloud.reshape(n, chains * (d + 1), d)).reshape(n, chains, d + 1)
-        coordinates, totals = self._parts(np.where(np.abs(cloud) < _MAX_COORDINATE, cloud, 0.0))
+        coordinates, totals = self._split_points(np.where(np.abs(cloud) < _MAX_COORDINATE, cloud, 0.0))
         with np.errstate(all="ignore"):
             mean = totals[..., None] * self._law.mean(coordinates)
             residual = (self._observed[:, :, None, :] - mean) / math.sqrt(self._noise_variance)
@@ -312,13 +311,13 @@ class ScaleMixtureSampler:
         return np.where(np.isfinite(force), np.clip(force, -_MAX_FORCE, _MAX_FORCE), 0.0)
 
     def _propose_noise(self, state: GibbsState) -> None:
-        """Draw the noise as if it were Laplace noise, and set the log ratio of the two laws, in place."""
+        """Draw the noise in place as if it were Laplace noise, and set the log ratio of the two noise laws."""
         state.noise = self._draw_noise(state)
         z = np.rint(state.noise * math.sqrt(self._noise_variance)).astype(np.int64)
         state.log_ratio = (self._noise.log_pmf(z) + math.sqrt(2.0) * np.abs(state.noise)).sum(axis=-1)
 
     def _redraw_noise(self, state: GibbsState) -> Floats:
-        """Redraw and return the noise given parameters and variances; new noise of unknown shape may be rejected."""
+        """Redraw and return the noise given parameters and variances; noise of unknown shape may be rejected."""
         if not self._corrected:
             return self._draw_noise(state)
         new = replace(state)
@@ -330,7 +329,7 @@ class ScaleMixtureSampler:
     def _draw_noise(self, state: GibbsState) -> Floats:
         """Draw the noise given parameters and variances, in units of its standard deviation.
 
-        Noise and residual are jointly normal: both are drawn, and the noise is corrected for the actual residual.
+        Noise and residual are jointly normal: both are drawn, and the noise is then corrected for the actual residual.
         """
         scaled = state.variances / self._noise_variance
         free = np.sqrt(scaled) * self._rng.normal(size=scaled.shape)
@@ -342,9 +341,9 @@ class ScaleMixtureSampler:
         return free + scaled * np.linalg.solve(total, (state.residual - free - other)[..., None])[..., 0]
 
     def _draw_variances(self, noise: Floats) -> Floats:
-        """Draw the variances given the noise, in units in which the variance 2 * b^2 of Laplace noise is 1.
+        """Draw the variances given the noise.
 
-        The inverse variances are inverse-Gaussian with mean sqrt 2 / |noise| and shape 2.
+        In units of the noise's variance, their inverses are inverse-Gaussian with mean sqrt 2 / |noise| and shape 2.
         """
         means = math.sqrt(2.0) / np.maximum(np.abs(noise), 1e-8)
         return self._noise_variance / np.maximum(self._rng.wald(means, 2.0), 1e-12)

@@ -10,13 +10,13 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Booleans, Floats
 
 _MAX_ELIMINATED_SIZE = 8
-"""Up to this size, eliminating in all matrices at once is faster than one LAPACK call for each matrix."""
+"""Up to this size, Gaussian elimination in all matrices at once is faster than one LAPACK call for each matrix."""
 _MIN_RELATIVE_PIVOT = 1e-13
-"""A pivot is rounding error if it is smaller than this share of its diagonal entry."""
+"""A pivot smaller than this share of its diagonal entry is treated as zero (rounding error)."""
 
 
 def plus_diagonal(matrices: Floats, diagonals: Floats) -> Floats:
-    """Return matrices, shape (..., k, k), with diagonals, shape (..., k), added."""
+    """Add diagonals, shape (..., k), to matrices, shape (..., k, k)."""
     index = np.arange(matrices.shape[-1])
     shape = np.broadcast_shapes(matrices.shape[:-2], diagonals.shape[:-1])
     result = np.broadcast_to(matrices, (*shape, len(index), len(index))).copy()
@@ -25,7 +25,10 @@ def plus_diagonal(matrices: Floats, diagonals: Floats) -> Floats:
 
 
 def square_and_determinant(matrices: Floats, vectors: Floats) -> tuple[Floats, Floats]:
-    """Return v' M^-1 v and log det M of symmetric matrices, shape (..., k, k); NaN where M is not positive definite."""
+    """Return v' M^-1 v and log det M of symmetric matrices M, shape (..., k, k), and vectors v, shape (..., k).
+
+    Both results are NaN if M is not positive definite, but only the first if k > ``_MAX_ELIMINATED_SIZE``.
+    """
     size = vectors.shape[-1]
     if size > _MAX_ELIMINATED_SIZE:
         scale = np.sqrt(np.diagonal(matrices, axis1=-2, axis2=-1))
@@ -50,7 +53,7 @@ def square_and_determinant(matrices: Floats, vectors: Floats) -> tuple[Floats, F
 
 
 def cholesky(matrices: Floats) -> tuple[Floats, Booleans]:
-    """Return lower Cholesky factors, and which matrices are positive definite; the factor of others is the identity."""
+    """Return lower Cholesky factors, and which matrices are positive definite; others have the factor 1."""
     try:
         return np.asarray(np.linalg.cholesky(matrices)), np.ones(matrices.shape[:-2], dtype=np.bool_)
     except np.linalg.LinAlgError:

@@ -5,9 +5,9 @@ terms, one for S <= y and one for S > y:
 
     p(y | theta) = P(noise = 0) * (exp(-y/b) E[exp(S/b) 1(S <= y)] + exp(y/b) E[exp(-S/b) 1(S > y)]).
 
-Each expectation is an exponential moment of S times a probability under an exponentially tilted law of S. Gil-Pelaez'
-formula computes this probability from a few hundred frequencies, however wide the noise is. In all other cases the
-product of the characteristic functions of sum and noise is inverted directly.
+Each expectation is an exponential moment of S times a probability under an exponentially tilted law of S. The formula
+of Gil-Pelaez computes this probability from a few hundred frequencies, however wide the noise is. In all other cases
+the product of the characteristic functions of sum and noise is inverted directly.
 
 Source: Gil-Pelaez 1951; design notes, noise-aware inference (p(statistic | theta) by the characteristic function).
 """
@@ -34,9 +34,9 @@ _MAX_TILT_EXPONENT = 60.0
 """The largest product of a tilt and the contribution of one record to the sum."""
 _MIN_PROBABILITY = 1e-12
 _TAIL_SDS, _TAIL_JUMPS = 9.0, 12.0
-"""The tails of a sum are cut off at 9 standard deviations plus 12 times the largest jump from its mean."""
+"""The tails of a sum are cut off 9 standard deviations plus 12 times the largest jump away from its mean."""
 _BATCH_PAIRS = 1 << 14
-"""The number of pairs of a case and an angle computed at a time, so that they stay in the processor's cache."""
+"""The number of pairs of a case and an angle computed at a time; their arrays fit into the processor's cache."""
 _BATCH_CASES = 512
 """The number of cases computed at a time; their terms take at most 16 MB."""
 _NEGLIGIBLE_NATS = 36.0
@@ -44,7 +44,7 @@ _NEGLIGIBLE_NATS = 36.0
 
 
 def frequencies_for(n_records: float) -> int:
-    """Return the number of frequencies for a sum; a sum of few records needs more of them."""
+    """Return the number of frequencies for sums of so many records; sums of few records need more."""
     if n_records >= _MANY_RECORDS:
         return _FREQUENCIES // 2
     return int(max(_FREQUENCIES, min(4096 / max(n_records, 1.0), 1024)))
@@ -52,13 +52,13 @@ def frequencies_for(n_records: float) -> int:
 
 @dataclass(frozen=True)
 class _Tilted:
-    """The exponentially tilted distributions of one record s, by point, and of the sum S, by case.
+    """The exponentially tilted distributions of one record's contribution s, by point, and of the sum S, by case.
 
     Attributes:
-        tilt: the tilt t.
+        tilt: the tilt t, which multiplies densities by exp(t s).
         log_mass_of_one, mean_of_one: log E[exp(t s)] and the tilted mean of s, shape (n_points,).
         log_mass: log E[exp(t S)], shape (n_cases,).
-        mean, sd: the mean and sd of the tilted sum, shape (n_cases,).
+        mean, sd: the mean and the standard deviation of the tilted sum, shape (n_cases,).
         reach: the distance from the mean at which the tails are cut off, shape (n_cases,).
     """
 
@@ -78,10 +78,10 @@ class SumTable:
     Attributes:
         noise: the law of the noise.
         law: the law of a record.
-        points: parameters, shape (n_points, 1).
+        points: coordinates of parameters, shape (n_points, 1).
         of_point: the index of the point of each case, shape (n_cases,).
         n_records: the number of records of each case, which should be similar, shape (n_cases,).
-        frequencies: the number of frequencies.
+        frequencies: the usual number of frequencies.
     """
 
     noise: NoiseLaw
@@ -115,10 +115,10 @@ class SumTable:
         return result
 
     def _by_batches(self, case: Integers, y: Floats) -> Floats:
-        """Return the log likelihoods under noise whose probabilities may jump, some cases at a time.
+        """Return the log likelihoods under noise of unknown shape, some cases at a time.
 
-        The characteristic function of such noise need not decay. The grid must therefore contain all frequencies at
-        which the characteristic function of the sum is not negligible.
+        The probabilities of such noise may jump, and its characteristic function need not decay. The grid must
+        therefore contain all frequencies at which the characteristic function of the sum is not negligible.
         """
         result = np.empty(len(case))
         for start in range(0, len(self.n_records), _BATCH_CASES):
@@ -141,8 +141,9 @@ class SumTable:
     def _grid(self, reach: Floats, d: int) -> tuple[Floats, Floats]:
         """Return midpoints of frequency intervals, shape (n_points, n_frequencies), and their spacing for each point.
 
-        Sums within ``reach`` of their mean must not alias with each other. If the sums form a lattice of spacing d > 0,
-        frequencies beyond pi / d are not needed; for sums of few records the grid extends up to pi / d.
+        The spacing is so small that sums within ``reach`` of their mean do not alias with each other. If the sums form
+        a lattice of spacing d > 0, frequencies beyond pi / d are not needed; for sums of few records the grid extends
+        up to pi / d.
         """
         farthest = np.zeros(len(self.points))
         np.maximum.at(farthest, self.of_point, reach)
@@ -154,19 +155,20 @@ class SumTable:
             spacing = np.minimum(spacing, np.pi / d / count)
         return spacing[:, None] * (np.arange(count) + 0.5), spacing
 
-    def _log_one(self, frequencies: Any) -> Complexes:
+    def _log_characteristic(self, frequencies: Any) -> Complexes:
         """Return log E[exp(i u s)] of one record's contribution s at each point, up to multiples of 2 pi i."""
         value = self.law.characteristic(self.points, frequencies)
         return np.asarray(np.log(np.where(np.abs(value) < 1e-300, 1e-300, value)))
 
     def _tilted(self, tilt: float) -> _Tilted:
-        """Return mass, mean and sd under a tilt, by central differences of the log moment generating function.
+        """Return the tilted distributions, by central differences of the log moment generating function.
 
-        The results are used only for scaling; errors of a percent do not change a likelihood.
+        Means and standard deviations are used only for scaling; errors of a percent do not change a likelihood.
         """
         span, n, case = self.law.span, self.n_records, self.of_point
         step, wide = 1e-3 / span, 1e-2 / span
-        logs = self._log_one(-1j * (tilt + np.array([[-2 * wide, -wide, -step, 0.0, step, wide, 2 * wide]]))).real
+        offsets = np.array([[-2 * wide, -wide, -step, 0.0, step, wide, 2 * wide]])
+        logs = self._log_characteristic(-1j * (tilt + offsets)).real
         first = (logs[:, 4] - logs[:, 2]) / (2.0 * step)
         second = (logs[:, 4] - 2.0 * logs[:, 3] + logs[:, 2]) / step**2
         third = (logs[:, 6] - 2.0 * logs[:, 5] + 2.0 * logs[:, 1] - logs[:, 0]) / (2.0 * wide**3)
@@ -180,10 +182,12 @@ class SumTable:
     def _terms(self, tilted: _Tilted, points: Booleans, u: Floats, weights: Floats) -> Complexes:
         """Return weights times the characteristic functions of centered tilted sums, shape (n_cases, n_frequencies).
 
-        Frequencies u and weights have shape (n_points, n_frequencies). ``tilted`` belongs to a larger table, of which
-        this one is a subset; ``points`` marks the points of the larger table that occur here.
+        Args:
+            tilted: the distributions of a larger table, of which this table is a subset.
+            points: which points of the larger table occur in this one.
+            u, weights: frequencies and weights, shape (n_points, n_frequencies).
         """
-        one = self._log_one(u - 1j * tilted.tilt)
+        one = self._log_characteristic(u - 1j * tilted.tilt)
         one -= tilted.log_mass_of_one[points, None] + 1j * u * tilted.mean_of_one[points, None]
         relevant = (float(self.n_records.min()) * one.real > -_NEGLIGIBLE_NATS).any(axis=0)
         count = int(np.flatnonzero(relevant)[-1]) + 1 if relevant.any() else 1
@@ -194,11 +198,10 @@ class SumTable:
         return np.asarray(terms)
 
     def _split(self, case: Integers, y: Floats, noise: NoiseLaw, sd: Floats) -> Floats:
-        """Return the log likelihoods under Laplace noise of scale b, each from one term for S <= y and one for S > y.
+        """Return the log likelihoods under Laplace noise of scale b, as sums of one term for S <= y and one for S > y.
 
-        A term is the expectation of exp(-|S - y| / b) over its part of the values of S. It is at most the probability
-        of this part, and therefore at most the Chernoff bound on this probability. Capping terms by this bound keeps
-        tilts from amplifying the error of small tail probabilities.
+        The first term is at most P(S <= y), and the second at most P(S > y). Both are capped at the Chernoff bound on
+        this probability, because tilts amplify the errors of small tail probabilities.
         """
         sides = []
         for sign in (1.0, -1.0):
@@ -216,18 +219,18 @@ class SumTable:
         by_noise = np.broadcast_to(np.array([1.0, 2.0, 4.0, 8.0]) / scale, (len(widest), 4))
         tilts = np.concatenate([by_noise, np.array([1.5, 3.0, 6.0]) / widest[:, None]], axis=1)
         tilts = np.minimum(tilts, _MAX_TILT_EXPONENT / self.law.span)
-        logs = self._log_one(1j * sign * tilts).real
+        logs = self._log_characteristic(1j * sign * tilts).real
         bound, point, n_records = np.zeros(len(case)), self.of_point[case], self.n_records[case]
         for log, tilt in zip(logs.T, tilts.T, strict=True):
             bound = np.minimum(bound, n_records * log[point] + sign * y * tilt[point])
         return bound
 
     def _probability_below(self, case: Integers, y: Floats, tilted: _Tilted) -> Floats:
-        """Return P(S <= y) under the tilted distribution, by Gil-Pelaez' formula at midpoints.
+        """Return P(S <= y) under the tilted distribution, by the formula of Gil-Pelaez at midpoints.
 
-        With frequencies of spacing h, the distribution is repeated with period 2 pi / h; this is so long that no other
-        period reaches y. If the sums form a lattice of spacing d, all frequencies are below pi / d, and y is moved to
-        the middle between two lattice points.
+        With frequencies of spacing h, the distribution is repeated with period 2 pi / h, which is so long that only one
+        period matters at y. If the sums form a lattice of spacing d, all frequencies are below pi / d, and y is moved
+        to the middle between two lattice points.
         """
         d = self.law.spacing
         offset = self._offset[case]
@@ -248,9 +251,10 @@ class SumTable:
     def _direct(self, case: Integers, y: Floats, untilted: _Tilted) -> Floats:
         """Return the log likelihoods by inverting the characteristic function of the sum plus noise.
 
-        Far from the mean, no digits are accurate because of cancellation; there, the sum is taken as normal, and its
-        tail with the noise is a normal tail, or for Laplace noise one that is exponential as the noise is. Too light a
-        tail would mislead the search for the posterior, which compares densities far from the mode.
+        Far from the mean no digits are accurate, because of cancellation. There the sum is treated as normal, and the
+        tail is that of a normal variable plus Laplace noise, or that of a normal variable with the same variance as the
+        sum plus noise. Too light a tail would mislead the search for the posterior, which compares densities far from
+        the mode.
         """
         noise = self.noise
         sd, away = np.sqrt(untilted.sd**2 + noise.variance), y - untilted.mean[case]
@@ -281,7 +285,7 @@ class SumTable:
 
 
 def reindex(chosen: Integers, size: int) -> tuple[Booleans, Integers]:
-    """Return which of ``size`` indices occur in ``chosen``, and ``chosen`` renumbered among these indices."""
+    """Return which of the indices 0..size-1 occur in ``chosen``, and the rank of each chosen index among these."""
     occurs = np.zeros(size, dtype=np.bool_)
     occurs[chosen] = True
     return occurs, np.asarray((np.cumsum(occurs) - 1)[chosen])
@@ -303,6 +307,6 @@ def _series_at(terms: Complexes, case: Integers, angles: Floats) -> Complexes:
 
 
 def moments_of_one(law: ScalarLaw, points: Floats, noise: NoiseLaw) -> Floats:
-    """Return mean and sd of what a counted record adds to the sum, shape (n_points, 2)."""
+    """Return mean and standard deviation of what a counted record adds to the sum, shape (n_points, 2)."""
     one = SumTable(noise, law, points, np.arange(len(points)), np.ones(len(points)), _FREQUENCIES)._tilted(0.0)
     return np.column_stack([one.mean, one.sd])

@@ -1,4 +1,1 @@
-"""Posteriors of the tables of a network given their noisy counts.
-
-Nothing here depends on a particular model or mechanism.
-"""
+"""Posteriors of the tables of a network given noisy counts, for any model and mechanism with such tables."""

@@ -1,14 +1,14 @@
-"""The consistent tables nearest to noisy ones: non-negative, with the same total, and with margins that agree.
+"""Find the consistent tables nearest to noisy ones: non-negative, with the same total, and with margins that agree.
 
-Noise makes cells negative, and makes the tables of overlapping families disagree on shared margins. The tables sought
-are margins of one non-negative table over all variables, and nearest to the noisy tables in L1 distance; they solve a
-linear program. Let a be their cells and y the noisy cells. As the total of a is given, the sum of |a - y| is a constant
-minus the sum of 2 * min(a, max(y, 0)), so that only cells with y > 0 enter. Distances are between cells rather than
-Fourier coefficients, because inference reads cells and the program stays sparse.
+Noise makes cells negative, and the tables of overlapping families may then disagree on shared margins. The solution
+consists of the margins of one non-negative table over all variables that are nearest to the noisy tables in L1
+distance. It solves a linear program. Let a be its cells and y the noisy cells. As the total of a is given, the sum of
+|a - y| is a constant minus the sum of 2 * min(a, max(y, 0)), so that only cells with y > 0 matter. The distance is
+between cells rather than Fourier coefficients, because inference needs cells, and the program stays sparse.
 
-The variables of the program are the cells of blocks. If the joint table over all variables is small enough, it is the
-only block. Otherwise the blocks are the cliques of a junction tree; if their shared margins agree, they are margins of
-one table. If the cliques are too large, the blocks are the families.
+The variables of the program are the cells of blocks of variables. If the joint table over all variables is small
+enough, it is the only block. Otherwise the blocks are the cliques of a junction tree; if their shared margins agree,
+they are margins of one table. If the cliques are too large, the blocks are the families.
 
 Source: Barak et al. 2007, sec. 4 (linear program over the joint table); Lauritzen and Spiegelhalter 1988 (cliques of a
 junction tree); Wainwright and Jordan 2008, sec. 4.1.1 (families that agree need not be margins of one table).
@@ -36,8 +36,8 @@ _ATTEMPTS: tuple[tuple[Literal["highs-ipm", "highs-ds"], float], ...] = (
     ("highs-ipm", 1e-9),
     ("highs-ds", 1e-9),
 )
-"""Solvers and tolerances, in the order in which they are tried. At the first tolerance no solution is found for one
-program in a few hundred. The simplex method (highs-ds) takes ten times as long on large cliques."""
+"""Solvers and tolerances, in the order in which they are tried. The first attempt fails for one program in a few
+hundred. The simplex method (highs-ds) takes ten times as long on large cliques."""
 MAX_JOINT_CELLS = 1 << 12
 """The joint table over all variables is the only block if it has at most this many cells."""
 MAX_TREE_CELLS = 1 << 14
@@ -46,7 +46,7 @@ many cells it takes a minute."""
 MAX_TREE_WIDTH = 12
 """The largest width of a junction tree: one less than the number of variables of its largest clique."""
 _MAX_DISAGREEMENT = 1e-9
-"""The largest accepted disagreement, as a share of the total."""
+"""The largest accepted disagreement on a cell of a shared margin, as a share of the total."""
 _MIN_MARGIN_SHARE = 1e-13
 """Margin probabilities below this are treated as zero (solver round-off)."""
 _MAX_ITERATIONS = 1_000_000
@@ -59,10 +59,10 @@ class ConsistentTables:
 
     Attributes:
         tables: one per family.
-        how: what kind of solution the tables are. If ``full`` or ``junction-tree``, they are margins of one table over
-            all variables. If ``local``, every two tables agree on their shared margin, but there may be no table over
-            all variables with these margins. If ``independent``, the program was not solved, and the tables are
-            products of one-variable margins.
+        how: how the tables were found. ``full`` and ``junction-tree``: they are margins of one table over all
+            variables. ``local``: every two tables agree on their shared margin, but there may be no table over all
+            variables with these margins. ``independent``: the program was not solved, and the tables are products of
+            one-variable margins.
         disagreement: the largest difference between two tables in a cell of a shared margin, in counts.
     """
 
@@ -74,15 +74,19 @@ class ConsistentTables:
 def nearest_consistent(
     sizes: Sequence[int], families: Sequence[Family], noisy: Sequence[Floats], total: float
 ) -> ConsistentTables:
-    """Return the non-negative tables with agreeing margins that are nearest in L1 to noisy tables.
+    """Return the non-negative tables with agreeing margins that are nearest to noisy tables in L1 distance.
 
-    All tables have the given total (0 if it is negative), and shared margins agree up to rounding. The same input gives
-    the same output. ``sizes`` are the numbers of values of the variables; ``families`` are the variables of each
-    table's axes.
+    Shared margins agree up to rounding, and equal input gives equal output.
+
+    Args:
+        sizes: the number of values of each variable.
+        families: the variables of each table's axes.
+        noisy: the noisy tables.
+        total: the sum of each table; 0 if it is negative.
     """
     if not total > 0.0:
         return ConsistentTables(tuple(np.zeros_like(table) for table in noisy), "independent", 0.0)
-    # No cell of a solution exceeds the total, so that clipping the targets changes no solution.
+    # clipping the targets changes no solution, because no cell of a solution exceeds the total
     targets = [np.clip(np.asarray(table, dtype=np.float64), 0.0, total) / total for table in noisy]
     plan = plan_blocks(sizes, families)
     blocks = _solve(plan, sizes, families, targets)
@@ -118,7 +122,7 @@ def _solve(
     starts = np.cumsum([0, *map(math.prod, shapes)])
     size = int(starts[-1])
     # Variables: cells a, and w = min(a, y) for each target y > 0. Inequalities: w <= a, w <= y (a bound). Equalities:
-    # margins agree, and the cells of block 0 add up to 1.
+    # shared margins agree, and the cells of block 0 add up to 1.
     upper = _Rows()
     positive_targets = []
     for home, family, target in zip(plan.homes, families, targets, strict=True):
@@ -168,9 +172,9 @@ def _solve(
 
 
 def _make_margins_agree(plan: Blocks, blocks: Sequence[Floats]) -> list[Floats]:
-    """Return tables whose margins agree up to rounding: each block's conditional law times the margin of its parent.
+    """Return tables whose margins agree up to rounding: each block's conditional law times its parent's margin.
 
-    The conditional law given a margin cell that is zero in the block is uniform.
+    If a cell of the margin is zero in the block, the conditional law given this cell is uniform.
     """
     tables = [blocks[0] / blocks[0].sum()]
     for link in plan.links:  # blocks follow their parents
@@ -231,7 +235,7 @@ def _largest_disagreement(families: Sequence[Family], tables: Sequence[Floats]) 
 
 
 def _index(block: Family, shape: Sequence[int], shared: Iterable[int]) -> Integers:
-    """Return for each cell of a block, in C order, to which cell of the margin over ``shared`` it belongs."""
+    """Return for each cell of a block, in C order, the index of its cell in the margin over ``shared``."""
     cell = np.zeros(shape, dtype=np.int64)
     for v in shared:
         axis = block.index(v)
@@ -249,7 +253,7 @@ def _margin(block: Family, table: Floats, shared: Family) -> Floats:
 
 @dataclass(frozen=True)
 class Link:
-    """Two blocks that must agree on a shared margin; ``earlier`` is the smaller index."""
+    """The indices of two blocks, ``earlier`` < ``block``, that must agree on the margin over ``shared`` variables."""
 
     earlier: int
     block: int
@@ -258,10 +262,10 @@ class Link:
 
 @dataclass(frozen=True)
 class Blocks:
-    """The tables that the program solves for, and where each family is read from.
+    """The tables that the program solves for, and the block from which each family is computed.
 
     Attributes:
-        how: what the blocks are.
+        how: see ``ConsistentTables``.
         blocks: the variables of each table.
         links: the margins that must agree; they connect every block with block 0.
         homes: for each family the index of a block that contains it.
@@ -306,7 +310,7 @@ def junction_tree(sizes: Sequence[int], families: Sequence[Family]) -> Blocks | 
     blocks = tuple(tuple(sorted(clique)) for clique in cliques)
     if sum(n_cells(sizes, block) for block in blocks) > MAX_TREE_CELLS:
         return None
-    # The clique in which a family's first variable was eliminated contains the family.
+    # the clique of the variable of a family that is eliminated first contains the family
     homes = tuple(home[min(family, key=rank.__getitem__)] for family in families)
     return Blocks("junction-tree", blocks, tuple(links), homes)
 
@@ -315,8 +319,8 @@ def shared_margins(families: Sequence[Family]) -> tuple[Link, ...]:
     """Return links that make every two families agree on their shared variables.
 
     Each family is linked to earlier families by the maximal sets of variables that it shares with any of them. These
-    links suffice: the variables shared by families i and j < i are part of such a set, linked to some k < i, and by
-    induction j and k agree on them.
+    links suffice: the variables shared by families i and j < i are in such a set, which links i to some k < i, and by
+    induction j and k agree on these variables.
     """
     families_with: dict[int, list[int]] = {}
     links = []

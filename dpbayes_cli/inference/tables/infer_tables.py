@@ -1,8 +1,8 @@
-"""The posterior of a network's tables given noisy counts: independent draws of the latent counts, or Markov chains.
+"""The posterior of a network's tables given noisy counts, by independent draws of the latent counts or Markov chains.
 
-Memory and time are bounded by limits that depend only on the size of the network and on the options, so that equal
-generators give equal results. Draws of chains are thinned while the chains run, and convergence is judged on some of
-the parameters; see ``convergence``.
+The limits on memory and time depend only on the size of the network and on the options, so that generators in equal
+states give equal results. Draws of chains are thinned while the chains run, and the convergence of some of the
+parameters is checked; see ``convergence``.
 """
 
 from __future__ import annotations
@@ -30,17 +30,18 @@ if TYPE_CHECKING:
     from dpbayes_cli.core.noisy_observation import NoisyTable
 
 _CHAINS_OF_MANY_CELLS, _MANY_CELLS = 8, 1000
-"""With more cells, the time of a sweep grows with the number of chains."""
+"""With more than 1000 cells there are only 8 chains, because the time of a sweep then grows with the number of
+chains."""
 _WARM_UP = 150
 _FIRST_SWEEPS, _MAX_SWEEPS = 200, 2400
-"""The number of sweeps before convergence is first checked, and the largest number of sweeps, which is scaled by a
-factor that depends on the number of cells."""
+"""The number of sweeps before convergence is first checked, and the largest number of sweeps before it is multiplied by
+a factor for the number of cells."""
 _MAX_STORED_COUNTS = 1 << 23
 """The largest number of stored counts: chains times draws times cells."""
 _MAX_RETURNED_NUMBERS = 1 << 22
 _DEFAULT_DRAWS, _MAX_INDEPENDENT_COUNTS, _MIN_DRAWS = 2000, 1 << 23, 250
-"""Independent draws of the counts: the default number, the largest product of draws and cells, and the smallest number.
-Two samples of theta are drawn given each draw of the counts. By default the Monte Carlo error of a mean is 2 % of the
+"""For independent draws of the counts: the default number, the largest product of draws and cells, and the smallest
+number. Theta is drawn twice given each draw of the counts. By default the Monte Carlo error of a mean is 2 % of the
 standard deviation that the noise adds."""
 
 
@@ -50,35 +51,35 @@ def infer_tables(
     """Return the posterior of the rows of all tables; see ``solve.infer``.
 
     The parameters are the cells of the tables, each table in C order; the cells of a row sum to one. At most 2^22
-    numbers are returned, so that networks with many cells get fewer draws than requested.
+    numbers are returned, so networks with many cells may get fewer draws than requested.
     """
     if method == "naive":
         return _plug_in(observation, n_draws, rng)
     if method == "chain":
         return _chain_posterior(observation.tables, n_draws, rng, effort)
     n_cells = sum(table.concentration.size for table in observation.tables)
-    wanted = min(
+    n_counts = min(
         max(n_draws // 2, min(effort.summary_draws, _DEFAULT_DRAWS)),
         max(_MAX_INDEPENDENT_COUNTS // n_cells, _MIN_DRAWS),
     )
     work = min(TABLE_WORK, NETWORK_WORK // len(observation.tables))
-    table_draws = [draw_table(table, wanted, rng, work) for table in observation.tables]
+    table_draws = [draw_table(table, n_counts, rng, work) for table in observation.tables]
     drawn = [None if draws is None else draws.counts for draws in table_draws]
     coarsest = max((draws.step for draws in table_draws if draws is not None), default=1)
     left = [table for table, counts in zip(observation.tables, drawn, strict=True) if counts is None]
     diagnostics: dict[str, float] = {}
     warnings: tuple[str, ...] = ()
-    described = f"{wanted} independent draws of the counts of all cells (convolution)"
+    described = f"{n_counts} independent draws of the counts of all cells (convolution)"
     if coarsest > 1:
-        described += f", on lattices with steps of up to {coarsest} counts if the noise is wide"
+        described += f", for wide noise on lattices with steps of up to {coarsest} counts"
     if left:
-        kept, convergence = _run_chains(_chain_of(left, rng), wanted, effort)
+        kept, convergence = _run_chains(_chain_of(left, rng), n_counts, effort)
         diagnostics, warnings = convergence.diagnostics, convergence.warnings
         flat = kept.transpose(1, 0, 2).reshape(-1, kept.shape[2])
-        again = flat[np.resize(np.arange(len(flat)), wanted)]
-        sizes = np.cumsum([table.concentration.size for table in left])[:-1]
-        others = iter(np.split(again, sizes, axis=1))
-        drawn = [next(others) if counts is None else counts for counts in drawn]
+        repeated = flat[np.resize(np.arange(len(flat)), n_counts)]
+        ends = np.cumsum([table.concentration.size for table in left])[:-1]
+        from_chains = iter(np.split(repeated, ends, axis=1))
+        drawn = [next(from_chains) if counts is None else counts for counts in drawn]
         described += f"; {len(left)} tables drawn by {len(kept)} Markov chains"
     counts = np.concatenate([values for values in drawn if values is not None], axis=1)
     posterior, _ = _posterior_from_counts(
@@ -87,7 +88,7 @@ def infer_tables(
         n_draws,
         described,
         rng,
-        min(diagnostics.get("ess_bulk", wanted), wanted),
+        min(diagnostics.get("ess_bulk", n_counts), n_counts),
     )
     return replace(posterior, exact=not left and coarsest == 1, diagnostics=diagnostics, warnings=warnings)
 
@@ -95,17 +96,17 @@ def infer_tables(
 def _posterior_from_counts(
     counts: Floats, layout: TableLayout, n_draws: int, described: str, rng: np.random.Generator, ess: float
 ) -> tuple[Posterior, Floats]:
-    """Return the posterior given draws of the counts, and one draw of theta for each draw of the counts."""
+    """Return the posterior given draws of the counts with effective sample size ``ess``, and a theta for each draw."""
     theta = draws = draw_rows(counts, layout, rng)
     most = max(_MAX_RETURNED_NUMBERS // counts.shape[1], 1)
     if n_draws > most:
         described += f"; {most} samples are returned, the limit for {counts.shape[1]} cells"
     elif n_draws > len(counts):
         described += ", used repeatedly"
-    more = min(n_draws, most) - len(counts)
-    if more > 0:
-        again = draw_rows(counts[np.resize(np.arange(len(counts)), more)], layout, rng)
-        draws = np.concatenate([theta, again])
+    n_missing = min(n_draws, most) - len(counts)
+    if n_missing > 0:
+        extra = draw_rows(counts[np.resize(np.arange(len(counts)), n_missing)], layout, rng)
+        draws = np.concatenate([theta, extra])
     mean, data, noise = row_moments(counts, layout)
     error = float(np.max(np.sqrt(noise) / np.maximum(np.sqrt(data + noise), 1e-300)) / math.sqrt(ess))
     marginals = row_marginals(mean, data, noise, theta)
@@ -115,7 +116,7 @@ def _posterior_from_counts(
 def _chain_posterior(tables: Sequence[NoisyTable], n_draws: int, rng: np.random.Generator, effort: Effort) -> Posterior:
     chain = _chain_of(tables, rng)
     kept, convergence = _run_chains(chain, n_draws, effort)
-    flat = kept.transpose(1, 0, 2).reshape(-1, kept.shape[2])  # interleaved: every prefix has all chains
+    flat = kept.transpose(1, 0, 2).reshape(-1, kept.shape[2])  # every prefix has draws of all chains
     diagnostics = convergence.diagnostics
     described = f"{len(flat)} draws from {len(kept)} Markov chains on the counts of all cells"
     posterior, theta = _posterior_from_counts(flat, chain.layout, n_draws, described, rng, diagnostics["ess_bulk"])
@@ -129,7 +130,7 @@ def _chain_of(tables: Sequence[NoisyTable], rng: np.random.Generator) -> TableCh
 
 
 def _run_chains(chain: TableChain, n_draws: int, effort: Effort) -> tuple[Floats, Convergence]:
-    """Run chains until they converge or reach a limit; return the stored counts and what the last look says."""
+    """Run chains until they converge or reach a limit; return the stored counts and the last convergence check."""
     layout, (chains, n_cells) = chain.layout, chain.counts.shape
     columns = monitored_columns(n_cells)
     needed = max(effort.ess, required_draws(chains, len(columns)))
@@ -151,21 +152,21 @@ def _run_chains(chain: TableChain, n_draws: int, effort: Effort) -> tuple[Floats
         convergence = judge(monitored.values(), effort)
         if convergence.reached or sweeps >= most:
             return kept.values(), convergence
-        if convergence.from_start and most >= 2 * sweeps:  # all sweeps so far were warm-up
+        if convergence.from_start and most >= 2 * sweeps:  # so far the chains were warming up
             kept.clear()
             monitored.clear()
         next_check = min(most, math.ceil(convergence.growth * sweeps))
 
 
 def possible_tables(observation: NoisyTables) -> list[Floats]:
-    """Return the possible counts nearest to the noisy ones; with a ``scope``, tables agree on shared variables."""
+    """Return the possible counts nearest to the noisy ones, table by table; with a ``scope``, shared margins agree."""
     if observation.scope is None:
         return [nearest_counts(np.asarray(table.observed, float), table.total) for table in observation.tables]
     return list(consistent_tables(observation, observation.scope).tables)
 
 
 def consistent_tables(observation: NoisyTables, scope: Scope) -> ConsistentTables:
-    """Return the nearest tables that agree with each other, with one axis for each variable of a family."""
+    """Return the nearest tables whose shared margins agree; each has one axis for each variable of its family."""
     shaped = [
         table.observed.reshape([scope.sizes[v] for v in family])
         for table, family in zip(observation.tables, scope.families, strict=True)
@@ -181,13 +182,14 @@ def _plug_in(observation: NoisyTables, n_draws: int, rng: np.random.Generator) -
     mean, variance = layout.conditional_moments(counts)
     shape = counts[0] + layout.concentration
     rest = (layout.row_totals(counts) + layout.row_sums)[0, layout.row] - shape
-    alone = rest <= 0.0  # the variable has one value only
-    quantiles = [np.where(alone, 1.0, betaincinv(shape, np.where(alone, 1.0, rest), p)) for p in QUANTILES.values()]
+    one_value = rest <= 0.0  # rows of a variable with a single value
+    safe = np.where(one_value, 1.0, rest)
+    quantiles = [np.where(one_value, 1.0, betaincinv(shape, safe, p)) for p in QUANTILES.values()]
     kept = max(min(n_draws, _MAX_RETURNED_NUMBERS // counts.shape[1]), 1)
     return Posterior(
         marginals_of(mean[0], variance[0], variance[0], np.zeros_like(mean[0]), np.array(quantiles)),
         draw_rows(np.repeat(counts, kept, axis=0), layout, rng),
-        f"conjugate posterior from {'the nearest consistent' if observation.scope else 'the projected'} counts, as if "
+        f"conjugate posterior given {'the nearest consistent' if observation.scope else 'the projected'} counts, as if "
         "they were exact",
         exact=False,
         warnings=(NAIVE_WARNING,),

@@ -1,9 +1,9 @@
 """Moves of many records at a time, for tables whose noise is wide.
 
-Given the total of a row its records are exchangeable. After a random record is removed, the counts have the prior of a
-row with one record less. After a record is added by a Polya urn (to value k with probability proportional to a_k +
-c_k), the counts have the prior of a row with one record more. If records are removed and added in this way, the priors
-of the cells cancel in the acceptance ratio, and only the noise of the cells remains.
+Given the total of a row, its records are exchangeable. If a random record is removed, the counts have the prior of a
+row with one record less. If a record is added by a Polya urn (to value k with probability proportional to a_k + c_k),
+the counts have the prior of a row with one record more. With such removals and additions the priors of the cells cancel
+in the acceptance ratio, and of the factors of cells only the noise remains.
 
 Source: Blackwell and MacQueen 1973 (the urn); Green 1995 (acceptance of moves).
 """
@@ -40,7 +40,7 @@ class TableBlockMoves:
     def exchange(self, counts: Floats, first: Integers, second: Integers) -> Floats:
         """Move records between the two rows of each pair, by the urn; return the new counts."""
         layout = self._layout
-        coupled = layout.coupled[layout.row_table[first]]  # in other tables single splits mix as well
+        coupled = layout.coupled[layout.row_table[first]]  # in other tables single splits mix as well as this move
         if not coupled.any() or counts.max() * layout.row_size.max() > _MAX_COUNT:
             return counts
         counts = counts.copy()
@@ -89,12 +89,12 @@ class TableBlockMoves:
     def scale(self, counts: Floats) -> Floats:
         """Thin the counts of tables whose total is not known, or make the reverse move; return the new counts.
 
-        Thinning by a share r removes Binomial(c, r) records from each cell. The reverse move adds a negative binomial
-        number of records to each cell, with shape a + c and share s. Let A be the sum of all a. To add on average about
-        as many records to a total m as thinning removes, s solves s * (A + m) / (1 - s) = r * (m + 1) / (1 - r). The
-        proposal ratio for a move from a total m and counts c to a total m + d and counts c' has two factors. The factor
-        prod_k [Gamma(a + c) / Gamma(c + 1)] / [Gamma(a + c') / Gamma(c' + 1)] cancels the prior factors of the cells.
-        The other factor is (1 - r)^m * r^d / [(1 - s)^(A + m) * s^d].
+        Thinning by a share r removes Binomial(c, r) records from each cell. The reverse move adds to each cell a
+        negative binomial number of records, with shape a + c and share s. Let A be the sum of all a. The share s solves
+        s * (A + m) / (1 - s) = r * (m + 1) / (1 - r), so that on average about as many records are added to a total m
+        as are removed by thinning. The proposal ratio of a move from total m and counts c to total m + d and counts c'
+        has two factors. One is prod_k [Gamma(a + c) / Gamma(c + 1)] / [Gamma(a + c') / Gamma(c' + 1)]; it cancels the
+        prior factors of the cells. The other is (1 - r)^m * r^d / [(1 - s)^(A + m) * s^d].
         """
         layout, rng, cells = self._layout, self._rng, self._open_cells
         tables = layout.table[cells]
@@ -124,15 +124,15 @@ class TableBlockMoves:
         return np.where(accepted[:, layout.table], proposed, counts)
 
     def _rate(self, share: Floats, totals: Floats) -> Floats:
-        """Return s / (1 - s), see ``scale``, given the totals before records are added."""
+        """Return s / (1 - s) given r and the totals before records are added; see ``scale``."""
         return np.asarray(share / (1.0 - share) * (totals + 1.0) / (self._sums + totals))
 
 
 def _draw_removed(source: Floats, number: Floats, sizes: Integers, rng: np.random.Generator) -> Floats:
-    """Return how many records of each cell are among ``number`` records taken at random from the row.
+    """Take ``number`` random records from each row; return how many are from each cell.
 
-    Counts have shape (chains, rows, cells), and numbers (chains, rows). ``sizes`` are the numbers of cells of the rows,
-    in descending order.
+    Counts have shape (chains, rows, cells), and ``number`` has shape (chains, rows). ``sizes`` are the numbers of cells
+    of the rows, in descending order.
     """
     whole, taken = source.astype(np.int64), np.zeros(source.shape)
     left, rest = number.astype(np.int64), whole.sum(axis=2)
@@ -147,7 +147,7 @@ def _draw_removed(source: Floats, number: Floats, sizes: Integers, rng: np.rando
 
 
 def _draw_added(shape: Floats, number: Floats, sizes: Integers, rng: np.random.Generator) -> Floats:
-    """Return how many of ``number`` new records fall into each cell by the urn; see ``_draw_removed``."""
+    """Add ``number`` records to each row by the urn; return how many each cell gets. See ``_draw_removed``."""
     weights, added = rng.standard_gamma(shape), np.zeros(shape.shape)
     left, rest = number.astype(np.int64), np.cumsum(weights[..., ::-1], axis=2)[..., ::-1]
     shares = np.minimum(weights / np.maximum(rest, 1e-300), 1.0)

@@ -6,8 +6,8 @@ the convolution of its cells' factors, and the law of the table's total is the c
 of the table is drawn first, then the totals of the rows, then the counts of each row.
 
 If the noise is wide, counts are first drawn on a lattice whose step is small compared with the noise, and then at
-random within the step; otherwise the draws are exact. Each row is tilted exponentially, so that the convolutions are
-centered on the totals, where double precision is accurate; the tilts cancel.
+random within the step; otherwise the draws are exact. Each row is tilted exponentially, so that the means of the
+convolutions are near the totals, where double precision is accurate; the tilts cancel.
 
 Source: design notes, noise-aware inference (exact integer updates); ``table_layout`` for the law.
 """
@@ -22,6 +22,7 @@ import numpy as np
 
 from dpbayes_cli.base.numeric import log_gamma_ratio, normalized
 from dpbayes_cli.inference.counts.integer_laws import Law, draw_given_totals, suffix_sums, trim_law
+from dpbayes_cli.inference.tables.table_layout import margins_of
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
@@ -35,9 +36,9 @@ _MIN_STEPS_PER_CELL = 2.0
 """The smallest plausible total of a row must have at least this many lattice steps for each cell of the row; with fewer
 steps, sums of lattice points differ too much from sums of counts."""
 TABLE_WORK, NETWORK_WORK = 1 << 27, 1 << 29
-"""The largest product of lattice points and draws that a table, and a whole network, may spend on a finer lattice than
-the noise requires; it takes about half a second for a table, and two seconds for a network. On the coarsest lattice
-that the noise allows, means are accurate to a tenth of a standard deviation."""
+"""The largest product of lattice points and draws that may be spent, for a table and for a whole network, on a finer
+lattice than the noise requires; it takes half a second for a table, and two seconds for a network. On the coarsest
+lattice that the noise allows, means are accurate to a tenth of a standard deviation."""
 _MIN_COSTED_DRAWS = 1000
 _WINDOW_NATS = 22.0
 _WIDENINGS = (1.0, 3.0, 9.0)
@@ -60,11 +61,9 @@ class TableDraws:
 
 
 def draw_table(table: NoisyTable, n_draws: int, rng: np.random.Generator, work: int = TABLE_WORK) -> TableDraws | None:
-    """Draw latent counts independently from their posterior.
+    """Draw latent counts independently from their posterior; for ``work`` see ``TABLE_WORK``.
 
-    ``work`` is the largest product of lattice points and draws that may be spent on a finer lattice than the noise
-    requires. The result is None if the table is too large, or if its total, margins and noisy counts contradict each
-    other.
+    The result is None if the table is too large, or if its total, margins and noisy counts contradict each other.
     """
     for widening in _WIDENINGS:
         lattice = _Lattice(table, widening, n_draws, work)
@@ -80,8 +79,8 @@ class _Lattice:
     """The factors of all cells of a table on a common lattice.
 
     Attributes:
-        step: the number of counts per lattice point; point i stands for the counts from i * step to (i + 1) * step - 1.
-        middle: the middle of the counts of a point, relative to its first count.
+        step: the number of counts of each lattice point; point i stands for counts i * step to (i + 1) * step - 1.
+        middle: the mean of the counts of a point, relative to its first count.
         low, high: the first and the last lattice point of each cell, shape (n_cells,).
         max_point: the lattice point of the largest total; None if the total is unbounded.
         index: lattice points from ``low`` on, shape (n_cells, n_points).
@@ -98,7 +97,7 @@ class _Lattice:
         finest = sd / _STEPS_PER_NOISE_SD if largest is None else min(sd / _STEPS_PER_NOISE_SD, largest / _MIN_POINTS)
         points = 2.0 * radius if largest is None else min(2.0 * radius, largest)
         affordable = points * table.concentration.size * max(n_draws, _MIN_COSTED_DRAWS) / work
-        sharpest = 1.0 / math.sqrt(max(float(_margins(table)[1].max()), 1e-300))
+        sharpest = 1.0 / math.sqrt(max(float(margins_of(table)[1].max()), 1e-300))
         shortest = min(_shortest_row(table, sd) / _MIN_STEPS_PER_CELL / self.values, 2.0 * sharpest, table.noise.grain)
         finest = min(finest, max(shortest, affordable))
         self.step = 1 << max(0, math.floor(math.log2(finest))) if finest >= 1.0 else 1
@@ -120,7 +119,7 @@ class _Lattice:
         self.index = index
 
     def moments(self, tilt: Floats) -> tuple[Floats, Floats]:
-        """Return mean and variance of each row's total, in counts, under a tilt per count, shape (n_rows,) each."""
+        """Return mean and variance of each row's total, in counts, given the tilt of each row, shape (n_rows,) each."""
         logs = self.log_factors + np.repeat(tilt, self.values)[:, None] * (self.index - self.low[:, None]) * self.step
         weights = np.exp(logs - logs.max(axis=1, keepdims=True))
         weights /= weights.sum(axis=1, keepdims=True)
@@ -143,7 +142,7 @@ class _Lattice:
         return laws
 
     def at_edge(self, counts: Integers) -> bool:
-        """Return whether too many draws are at an edge of their window, although counts beyond it are possible."""
+        """Return whether too many draws are at an edge of their window beyond which counts are possible."""
         below = (counts == self.low) & (self.low > 0)
         above = counts == self.high
         if self.max_point is not None:
@@ -151,7 +150,7 @@ class _Lattice:
         return float((below | above).mean()) > _MAX_EDGE_SHARE
 
     def spread(self, counts: Integers, rng: np.random.Generator) -> Floats:
-        """Return a random count for each lattice point: uniform among its counts, or by the prior for point zero."""
+        """Draw a count for each lattice point: uniformly among its counts, but for point zero by the prior."""
         if self.step == 1:
             return counts.astype(np.float64)
         within = rng.random(counts.shape)
@@ -161,10 +160,10 @@ class _Lattice:
 
 
 def _shortest_row(table: NoisyTable, sd: float) -> float:
-    """Return the smallest plausible total of a row, in counts, or less if a strong prior ties its cells together."""
+    """Return the smallest plausible total of a row, in counts; less if a strong prior ties its cells."""
     rows, values = table.concentration.shape
     smallest = table.observed.sum(axis=1) - 4.0 * sd * math.sqrt(values)
-    margin, precision = _margins(table)
+    margin, precision = margins_of(table)
     smallest = np.maximum(
         smallest, np.where(precision > 0.0, margin - 4.0 / np.sqrt(np.maximum(precision, 1e-300)), -np.inf)
     )
@@ -195,7 +194,7 @@ def _log_cells(index: Integers, step: int, concentration: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class _Tilts:
-    """The tilt of each row, per count, and the part of all these tilts that comes from the total of the table."""
+    """The tilt of each row, for each count, and the part of these tilts that comes from the total of the table."""
 
     rows: Floats
     total: float
@@ -210,7 +209,7 @@ def _draw_points(lattice: _Lattice, n_draws: int, rng: np.random.Generator) -> I
         return None
     cells = [lattice.factors(row, tilts.rows[row]) for row in range(lattice.rows)]
     suffixes = [suffix_sums(factors, _TRIM_FLOOR) for factors in cells]
-    laws = [_with_factor(lattice, row, suffix[0], tilts) for row, suffix in enumerate(suffixes)]
+    laws = [_include_row_factor(lattice, row, suffix[0], tilts) for row, suffix in enumerate(suffixes)]
     rows = [law for law in laws if law is not None]
     if len(rows) < len(laws) or sum(len(law.mass) for law in rows) > _MAX_ELEMENTS:
         return None
@@ -226,7 +225,7 @@ def _draw_points(lattice: _Lattice, n_draws: int, rng: np.random.Generator) -> I
 def _tilts(lattice: _Lattice) -> _Tilts:
     """Return tilts under which the expected row totals are near their joint posterior mode, by damped Newton steps."""
     table = lattice.table
-    margin, precision = _margins(table)
+    margin, precision = margins_of(table)
     shift = table.row_concentration - table.concentration.sum(axis=1)
     base = float(table.row_concentration.sum())
     tilt, total = np.zeros(lattice.rows), 0.0
@@ -252,18 +251,10 @@ def _tilts(lattice: _Lattice) -> _Tilts:
     return _Tilts(tilt, total)
 
 
-def _margins(table: NoisyTable) -> tuple[Floats, Floats]:
-    """Return the estimates of the row totals from other tables, and their precisions; 0 if there is no estimate."""
-    if table.margin is None or table.margin_variance is None:
-        return np.zeros(len(table.row_concentration)), np.zeros(len(table.row_concentration))
-    precision = 1.0 / np.asarray(table.margin_variance, dtype=np.float64)
-    return np.where(precision > 0.0, table.margin, 0.0), precision
-
-
-def _with_factor(lattice: _Lattice, row: int, law: Law, tilts: _Tilts) -> Law | None:
-    """Return the law of a row's total times the row's factor R; only the table's part of the tilt is kept."""
+def _include_row_factor(lattice: _Lattice, row: int, law: Law, tilts: _Tilts) -> Law | None:
+    """Return the law of a row's total times the row's factor R, without the row's part of the tilt; None if zero."""
     table = lattice.table
-    margin, precision = _margins(table)
+    margin, precision = margins_of(table)
     tilted = (law.low + np.arange(len(law.mass))) * float(lattice.step)
     totals = tilted + lattice.values * lattice.middle
     a, b = float(table.concentration[row].sum()), float(table.row_concentration[row])

@@ -1,9 +1,9 @@
 """The tables of a network as flat arrays, and the factors of the posterior of their counts.
 
 In each table let a be the concentration, A_j its row sums, b the row_concentration, B its sum, N_j the row totals and m
-their sum. The probabilities of the rows and theta are integrated out. Then the row totals have a Dirichlet-multinomial
-law with parameters b given m, and the counts of a row have one with parameters a_j given N_j. In the posterior of the
-counts the factorials of N_j cancel, and up to a constant
+their sum. The probabilities of the rows and theta are integrated out. Given m, the row totals then have a
+Dirichlet-multinomial law with parameters b. Given N_j, the counts of row j have one with parameters a_j. In the
+posterior of the counts the factorials of N_j cancel, and up to a constant
 
     p(c | y) = T(m) * prod_j R_j(N_j) * prod_jk noise(y_jk - c_jk) * Gamma(a_jk + c_jk) / Gamma(c_jk + 1),
     R_j(N) = Gamma(b_j + N) / Gamma(A_j + N) * Normal(margin_j; N, margin_variance_j),
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _MAX_TABLE_ENTRIES = 1 << 22
 _MIN_VARIANCE = 0.1
-"""A lower bound on the variance of noise, so that chains try steps of one count even if there is hardly any noise."""
+"""A lower bound on noise variances; with it chains try steps of one count even if there is hardly any noise."""
 
 
 class TableLayout(DirichletRows):
@@ -64,7 +64,7 @@ class TableLayout(DirichletRows):
         self._set_row_factors()
 
     def _set_noise(self) -> None:
-        """Set the noise of cells; unless its shape is unknown, its log density is -linear * |z| - quadratic * z^2."""
+        """Set the noise of cells; its log density is -linear * |z| - quadratic * z^2, unless its shape is unknown."""
         decays = [table.noise.decay for table in self.tables]
         self._shapeless = [t for t, decay in enumerate(decays) if decay is None]
         slopes = np.array([(0.0, 0.0) if decay is None else (decay.linear, decay.quadratic) for decay in decays])
@@ -77,13 +77,8 @@ class TableLayout(DirichletRows):
         row_concentration = np.concatenate([np.ravel(t.row_concentration) for t in self.tables]).astype(np.float64)
         shift = row_concentration - self.row_sums
         shift = np.where(np.abs(shift) <= 1e-9 * self.row_sums, 0.0, shift)
-        margin, precision = [], []
-        for t, n_rows in zip(self.tables, self.table_rows, strict=True):
-            has_margin = t.margin is not None and t.margin_variance is not None
-            margin.append(np.asarray(t.margin, dtype=np.float64) if has_margin else np.zeros(n_rows))
-            precision.append(1.0 / np.asarray(t.margin_variance, dtype=np.float64) if has_margin else np.zeros(n_rows))
-        self._margin, self.margin_precision = np.concatenate(margin), np.concatenate(precision)
-        self._margin[self.margin_precision == 0.0] = 0.0
+        margins = [margins_of(table) for table in self.tables]
+        self._margin, self.margin_precision = (np.concatenate(parts) for parts in zip(*margins, strict=True))
         self.cells = GammaRatios(np.ones_like(self.concentration), self.concentration - 1.0)
         self._ratios = GammaRatios(self.row_sums, shift)
         self._urns = GammaRatios(np.ones_like(self.row_sums), row_concentration - 1.0)
@@ -127,7 +122,7 @@ class TableLayout(DirichletRows):
         return margin if self._ratios.flat else margin + self._ratios(totals, rows)
 
     def log_urns(self, totals: Floats, rows: Integers) -> Floats:
-        """Return the log of the margin's density times Gamma(b + N) / Gamma(N + 1); totals N have shape (..., n)."""
+        """Return the log of Normal(margin; N, variance) * Gamma(b + N) / Gamma(N + 1) for rows; see ``log_rows``."""
         return self._log_margin(totals, rows) + self._urns(totals, rows)
 
     def _log_margin(self, totals: Floats, rows: Integers) -> Floats:
@@ -148,7 +143,7 @@ class TableLayout(DirichletRows):
         return value
 
     def start(self, chains: int, rng: np.random.Generator) -> Floats:
-        """Return possible starting counts near the observed counts minus random noise, shape (chains, n_cells)."""
+        """Return possible counts near the observed counts minus simulated noise, shape (chains, n_cells)."""
         counts = np.empty((chains, len(self.observed)))
         for t, table in enumerate(self.tables):
             within = slice(self.table_start[t], self.table_start[t] + self.table_size[t])
@@ -158,6 +153,14 @@ class TableLayout(DirichletRows):
                 total = self.largest[t] if self.known[t] else float(np.clip(np.rint(point.sum()), 0, self.largest[t]))
                 counts[chain, within] = _round_to_total(project_on_simplex(point, total), total)
         return counts
+
+
+def margins_of(table: NoisyTable) -> tuple[Floats, Floats]:
+    """Return the observed row totals and their precisions, shape (n_rows,) each; both are 0 for totals not observed."""
+    if table.margin is None or table.margin_variance is None:
+        return np.zeros(len(table.row_concentration)), np.zeros(len(table.row_concentration))
+    precision = 1.0 / np.asarray(table.margin_variance, dtype=np.float64)
+    return np.where(precision > 0.0, table.margin, 0.0), precision
 
 
 def _round_to_total(point: Floats, total: float) -> Floats:
@@ -174,9 +177,9 @@ def _round_to_total(point: Floats, total: float) -> Floats:
 class GammaRatios:
     """The function log Gamma(base + shift + x) - log Gamma(base + x), for columns with different bases and shifts.
 
-    For small x the values are tabulated. For larger x let z = x + base + (shift - 1) / 2; the log ratio is then
-    computed as shift * log(z) + shift * (1 - shift^2) / (24 * z^2), with an error of about shift^5 / (960 * z^4) <
-    1e-10.
+    For small x the values are tabulated. For larger x the log ratio is computed as shift * log(z) +
+    shift * (1 - shift^2) / (24 * z^2) with z = x + base + (shift - 1) / 2. The error is about shift^5 / (960 * z^4),
+    which is below 1e-10.
 
     Source: Tricomi and Erdelyi 1951, the asymptotic expansion of a ratio of Gamma functions (in even powers of z).
 
