@@ -84,8 +84,8 @@ def command(
     dpbayes release data.csv --model beta-bernoulli --eps 1
     dpbayes release postgresql://ada@db/clinic/patients --spec clinic.yaml
 
-    DATA: files, globs, - (standard input) or a PostgreSQL table. If a run is killed, the same command finishes it
-    without a second charge or draw. After that, it shows the release again.
+    DATA: files, globs, - (standard input) or a PostgreSQL table. The same command finishes a run that was killed, and
+    shows a finished one again, at no cost.
     """
     from dpbayes_cli.base.address_space import check_address_space
 
