@@ -65,7 +65,7 @@ def show(account: str | None, ledger_place: str | None, as_json: bool) -> None:
         for item, document in zip(accounts, shown, strict=True)
     ]
     columns = ["account", "remaining", "of", "spent", "neighbors", "unit", "releases"]
-    emit_table(columns, rows, optional=("spent", "unit", "neighbors", "releases"))
+    emit_table(columns, rows, optional=("unit", "releases", "neighbors"))
     for item, document in zip(accounts, shown, strict=True):
         if item.closed:
             say(f"{item.name}: closed on {item.closed}; its releases can still be shown and verified")

@@ -151,7 +151,7 @@ def emit_posterior(document: ReleaseDocument, intervals: Intervals | None = None
     table = posterior_table(document, model_of(document), intervals, _MAX_PARAMETERS)
     emit("\n".join(result_lines(document, intervals)).replace("`", ""))
     emit("")
-    emit_table(table.columns, table.rows, optional=("mean", "sd", *table.columns[6:]))  # the last is the prior
+    emit_table(table.columns, table.rows, optional=("sd", *table.columns[6:], "mean"))  # the columns after 6 are the prior
     if left_out := table.n_rows - len(table.rows):
         emit(f"... and {left_out} more in release.json")
     emit("")

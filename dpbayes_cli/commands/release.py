@@ -120,8 +120,11 @@ def command(
             return
         interruption.explain_by(lambda: interruption.explain_release(ledger, prepared.charge))
         if has_terminal() and prepared.data.can_be_checked and not ledger.has_paid(prepared.charge):
-            file = shlex.quote(str(location.paths[0]))
-            say(f"these data are new to the account; to see what is in them before a charge: dpbayes check {file}")
+            flags_of_column = ["--column", spec.column] if spec.column else []
+            words = ["dpbayes", "check", str(location.paths[0]), "--model", spec.model, *flags_of_column]
+            if spec_path is not None:
+                words = ["dpbayes", "check", str(location.paths[0]), "--spec", str(spec_path)]
+            say(f"these data are new to the account; to see what is in them before a charge: {shlex.join(words)}")
         with reading_shown():
             outcome = release(prepared, ledger, say)
     _print(outcome, interval, as_json=as_json)
