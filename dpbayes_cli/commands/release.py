@@ -205,8 +205,8 @@ def _document(outcome: PublishedRelease) -> dict[str, Any]:
 
     public = json.loads(outcome.document.payload())
     copied = (
-        *("release_id", "account", "model", "mechanism", "statistics", "bounds", "guarantee", "posterior"),
-        "valid_records",
+        *("release_id", "account", "model", "mechanism", "statistics", "bounds", "guarantee", "results"),
+        *("posterior", "valid_records"),
     )
     return {
         **{key: public[key] for key in copied if key in public},

@@ -83,7 +83,7 @@ def _mistakes_of_pair(
     mistakes = [*foreign_options(document, kind)]
     how_to_state = partial(_how_to_state, model, may_find_bounds=not is_private)
     found = find_mistakes(_without(document, mistakes), kind, how_to_state=how_to_state)
-    return mistakes + [_naming_keys(each, model) if each.message == "missing" else each for each in found]
+    return mistakes + [_naming_keys(each, model) if each.reason == "missing" else each for each in found]
 
 
 def _naming_keys(mistake: SpecError, model: type[Model]) -> SpecError:
@@ -92,7 +92,7 @@ def _naming_keys(mistake: SpecError, model: type[Model]) -> SpecError:
         return mistake
     needed = [each.where for each in find_mistakes({}, model.domain_type, "domain")]
     names = [FLAGS[key].names[-1] if key in FLAGS else key.partition(".")[2] for key in needed]
-    return SpecError(f"missing; {model.name} needs {' and '.join(names)}", where=mistake.where, hint=mistake.hint)
+    return SpecError(f"missing; {model.name} needs {', '.join(names)}", where=mistake.where, hint=mistake.hint)
 
 
 def _guessed_pair(document: dict[str, Any], mistakes: list[SpecError]) -> tuple[type[Model], type[Mechanism]] | None:

@@ -254,7 +254,7 @@ def test_keys_of_a_release_in_json_are_stable(dpbayes: Cli, coin: Path) -> None:
     printed = dpbayes("release", coin, *COIN, "--json").json
     assert set(printed) == {
         "release_id", "account", "bundle", "model", "mechanism", "statistics", "guarantee", "remaining", "posterior",
-        "replayed", "receipt", "valid_records",
+        "replayed", "receipt", "valid_records", "results",
     }  # fmt: skip
     assert re.fullmatch("[0-9a-f]{16}", printed["release_id"])
     assert (printed["account"], printed["model"], printed["mechanism"]) == ("coin", "beta-bernoulli", "laplace")

@@ -16,7 +16,7 @@ from dpbayes_cli.bundle.report.report_tables import (
     renyi_table,
     width_table,
 )
-from dpbayes_cli.bundle.report.result_sentence import result_lines
+from dpbayes_cli.bundle.report.result_sentence import findings_of, result_lines
 from dpbayes_cli.bundle.report.validity import records_valid_text
 from dpbayes_cli.bundle.report.wording import (
     ESTIMATE_HEADING,
@@ -54,6 +54,7 @@ def report_markdown(document: ReleaseDocument, intervals: Intervals | None = Non
         f"# {_escape(document.heading, _MARKS)}",
         *(_escape(line, _MARKS.replace("`", "")) for line in result_lines(document, intervals)),
         f"## {ESTIMATE_HEADING if are_estimates(document) else 'The posterior'}",
+        f"{caption}:" if (caption := findings_of(document).caption) else "",
         _table(posterior_table(document, model_of(document), intervals)),
         " ".join(filter(None, about_posterior)),
         *(["## Width of the posterior", width_text(document), _table(width_table(document))] if document.width else []),

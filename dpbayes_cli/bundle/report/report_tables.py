@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 from dpbayes_cli.bundle.report.digits import rounded
 from dpbayes_cli.bundle.report.intervals import Intervals, stored_intervals
 from dpbayes_cli.bundle.report.prior import prior_ends
+from dpbayes_cli.bundle.report.result_sentence import findings_of
 from dpbayes_cli.bundle.report.wording import are_estimates, draws_word, table_meanings
 
 if TYPE_CHECKING:
@@ -108,7 +109,8 @@ def posterior_table(
             ends = priors.get(name)
             row.append("-" if ends is None else " to ".join(rounded(end, ends[1] - ends[0]) for end in ends))
         rows.append(row)
-    return ReportTable("Posterior of each parameter", columns, rows, len(summaries), "release.json")
+    caption = findings_of(document).caption or "Posterior of each parameter"
+    return ReportTable(caption, columns, rows, len(summaries), "release.json")
 
 
 def width_table(document: ReleaseDocument) -> ReportTable:
