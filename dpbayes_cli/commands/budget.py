@@ -56,6 +56,7 @@ def show(account: str | None, ledger_place: str | None, as_json: bool) -> None:
     rows = [
         [
             item.name,
+            ", ".join(document["budget"]),
             "closed" if item.closed else _shortened(document["remaining"]),
             *(_shortened(document[key]) for key in ("budget", "spent")),
             str(item.neighbors),
@@ -64,7 +65,7 @@ def show(account: str | None, ledger_place: str | None, as_json: bool) -> None:
         ]
         for item, document in zip(accounts, shown, strict=True)
     ]
-    columns = ["account", "remaining", "of", "spent", "neighbors", "unit", "releases"]
+    columns = ["account", "measure", "remaining", "of", "spent", "neighbors", "unit", "releases"]
     emit_table(columns, rows, optional=("unit", "releases", "neighbors"))
     for item, document in zip(accounts, shown, strict=True):
         if item.closed:
@@ -190,11 +191,11 @@ def export(ledger_place: str | None, as_json: bool) -> None:
 
 
 def _shortened(amounts: dict[str, str]) -> str:
-    """Return amounts as text; without ``-v``, at most six digits of each, rounded down."""
+    """Return amounts without their names; without ``-v``, at most six digits of each, rounded down."""
     if verbosity() > 0:
-        return components(amounts)
+        return ", ".join(amounts.values())
     digits = Context(prec=6, rounding=ROUND_DOWN)
-    return components({name: decimal_text(digits.create_decimal(amount)) for name, amount in amounts.items()})
+    return ", ".join(decimal_text(digits.create_decimal(amount)) for amount in amounts.values())
 
 
 def _amount(row: dict[str, Any]) -> str:

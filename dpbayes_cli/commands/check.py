@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -65,8 +66,7 @@ def command(data: str, spec_path: Path | None, as_json: bool, **flags: Any) -> N
         hint = "the check was stopped before it was done; it wrote and charged nothing, so run it again"
         raise Interrupted(error.signal, hint) from None
     for each in mistakes:
-        where = f"{each.where}: " if each.where else ""
-        check.advice.append(f"the request is not complete: {where}{each.message}; {each.hint or ''}".rstrip("; "))
+        check.advice.append(f"the request is not complete: {each.message}; {each.hint or ''}".rstrip("; "))
     if as_json:
         emit_json(_document(check))
     else:
@@ -123,7 +123,8 @@ def _show(data: str, check: FileCheck) -> None:
     rows = [[each.name, *_described(each), str(each.missing), suggested_model(each)] for each in shown]
     emit_table(["column", "kind", "range or commonest texts", "missing", "model"], rows)
     if len(shown) < n:
-        emit(f"{n - len(shown)} more columns; to see them, leave out --model, --column and --spec")
+        more = n - len(shown)
+        emit(f"{more} more column{'s' * (more != 1)}; to see them, leave out --model, --column and --spec")
     for each in check.checked:
         emit("")
         emit(f"{each.name}: {each.records - each.invalid} of {each.records} cells can be read")
@@ -138,12 +139,14 @@ def _show(data: str, check: FileCheck) -> None:
         emit("")
         emit("what to do")
         for line in check.advice:
-            emit(f"  {line}")
+            emit("\n".join(f"  {part}" for part in line.split("\n")))
     if check.suggestion:
         emit("")
         emit("a spec to start from, as dpbayes spec init --from FILE --not-private writes it:")
         for line in check.suggestion.splitlines():
             emit(f"  {line}")
+        if len(check.columns) > 1:
+            emit(f"for another column: dpbayes check {shlex.quote(data)} --column NAME")
 
 
 def _described(column: ColumnProfile) -> tuple[str, str]:

@@ -89,7 +89,7 @@ def spec_from_data(
         source: the keys of the layout that differ from the defaults, as YAML.
         profiles: the profiles of the columns.
         levels: a function that returns all texts of the column with a given name.
-        column: the column; if None, the first column that has a usual model.
+        column: the column; if None, the first column that has a usual model and does not seem to hold IDs.
         model: the model's name; if None, the usual model for the column.
 
     Raises:
@@ -97,7 +97,8 @@ def spec_from_data(
     """
     by_name = {profile.name: profile for profile in profiles}
     if column is None:
-        column = next((p.name for p in profiles if model or suggested_model(p)), None)
+        usual = [profile for profile in profiles if model or suggested_model(profile)]
+        column = next((profile.name for profile in sorted(usual, key=lambda each: each.may_be_id)), None)
     if column not in by_name:
         raise SourceError(
             "no column has two to 50 different texts, or numbers"

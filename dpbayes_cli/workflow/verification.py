@@ -174,11 +174,10 @@ def _check_derived(result: Verification, plan: Plan, derived: ReleaseDocument) -
         result.findings.append("software: the list of packages differs from the list in a release")
     exempt = {"schema_version", "software", "spec"}  # earlier versions write the spec differently; it was compared
     is_earlier = document.schema_version != derived.schema_version
-    for name in _ADDED_FIELDS:
-        if isinstance(getattr(document, name), msgspec.UnsetType):
-            exempt |= {name}
-            if not is_earlier and not is_before(document.software.get("dpbayes"), _ADDED_IN):
-                result.findings.append(f"{name}: it is missing")
+    absent = [name for name in _ADDED_FIELDS if isinstance(getattr(document, name), msgspec.UnsetType)]
+    exempt |= {*absent}
+    if not is_earlier and not is_before(document.software.get("dpbayes"), _ADDED_IN):
+        result.findings += [f"{name}: it is missing" for name in absent]
     if document.software != derived.software or is_earlier:
         versions = ", ".join(f"{name} {version}" for name, version in document.software.items())[:_MAX_VERSIONS]
         result.unchecked.append(

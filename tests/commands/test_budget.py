@@ -97,3 +97,13 @@ def test_a_broken_ledger_is_exit_7_for_verify_and_6_for_the_rest(dpbayes: Cli, c
     assert dpbayes("budget", "verify", "--json").code == 7
     assert dpbayes("release", coin, *COIN, "--fresh").code == 6
     assert dpbayes("budget", "show").code == 6
+
+
+def test_show_keeps_what_is_spent_at_80_columns(dpbayes: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    for name in ("clinic", "a-much-longer-name-2026"):
+        dpbayes("budget", "open", name, "--epsilon", "3", "--delta", "1e-6")
+    head, *rows = dpbayes("budget", "show").out.splitlines()
+    assert [word in head for word in ("remaining", "of", "spent")] == [True] * 3
+    assert [row.split()[0] for row in rows] == ["clinic", "a-much-longer-name-2026"], "one line each"
+    assert max(map(len, [head, *rows])) <= 80
