@@ -11,7 +11,7 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -196,8 +196,8 @@ class LatticeFamily(NumberFamily):
     def _nodes(self, coordinate: Floats, upper: float) -> tuple[Floats, Floats, Booleans]:
         """Return numbers, weights times probabilities, both of shape (..., m), and whether a rule is used, (..., 1).
 
-        The numbers are all of those inside the interval or, if these are too many, the nodes of a quadrature rule. The rule
-        would be wrong for small means, whose probabilities change much from one number to the next.
+        The numbers are all of those inside the interval or, if these are too many, the nodes of a quadrature rule.
+        The rule would be wrong for small means, whose probabilities change much from one number to the next.
         """
         low, high = self.reach(coordinate[..., None])
         low, high = np.floor(np.maximum(low, 0.0)), np.minimum(np.ceil(high), upper)
@@ -232,7 +232,7 @@ class LatticeFamily(NumberFamily):
         return (scaled * masses).sum(axis=-1), (scaled**2 * masses).sum(axis=-1)
 
 
-def _series(u: Floats | Complexes, masses: Floats) -> Complexes:
+def _series(u: Any, masses: Floats) -> Complexes:
     """Return sum_k masses[:, k] exp(i u k), for frequencies of shape (1 or n, m) and masses of shape (n, n_terms).
 
     With k = block * a + b, exp(i u k) is a product of two exponentials from short tables; to compute all of them would
