@@ -233,11 +233,7 @@ class ReleaseDocument(_Part, frozen=True, kw_only=True, dict=True):
     posterior: dict[str, ParameterSummary]
     results: Annotated[
         list[StatedResult] | UnsetType,
-        _about(
-            "the numbers that the first sentence of the result states; they may differ from the parameters of the law, "
-            "such as the mean of numbers that are clamped to bounds; absent if an earlier version of dpbayes wrote the "
-            "document"
-        ),
+        _about("the numbers that the first sentence of the result states; absent if an earlier version wrote this"),
     ] = UNSET
     width: dict[str, Width]
     posterior_predictive: dict[str, float]

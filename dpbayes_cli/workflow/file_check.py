@@ -275,10 +275,10 @@ def _check_spec(check: FileCheck, spec: ReleaseSpec, table: Table) -> None:
 
 def _about_empty(empty: int, invalid: int, on_invalid: str) -> str:
     """Return a sentence about the empty cells of a column and what a release does with them."""
-    which = "all of these cells are empty" if empty == invalid else f"{empty} of these cells are empty"
-    treated = "their records are dropped" if on_invalid == "drop" else f"--on-invalid {on_invalid} fills them"
-    other = "; to fill them instead: --on-invalid impute:VALUE" if on_invalid == "drop" else ""
-    return f"{which} (missing values); {treated}{other}"
+    which = "all are empty" if empty == invalid else f"{empty} of these cells are empty"
+    if on_invalid == "drop":
+        return f"{which}; their records are dropped, unless --on-invalid impute:VALUE"
+    return f"{which}; --on-invalid {on_invalid} fills them"
 
 
 def _beyond_bounds(column: NumericColumn, profile: ColumnProfile, beyond: tuple[int, int]) -> str:
