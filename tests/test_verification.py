@@ -128,11 +128,14 @@ def check_tampered(dpbayes: Cli, change: Callable[[dict[str, Any]], None], findi
 def test_changed_document_does_not_verify(dpbayes: Cli, coin: Path) -> None:
     released(dpbayes, coin)
     whole = Path("out/release.json").read_bytes()
-    document(lambda stated: stated.pop("valid_records"))
-    done = dpbayes("verify", "out", "--no-ledger")
-    assert (done.code, "valid_records: it is missing" in done.err) == (7, True)
+    for name in ("valid_records", "results"):
+        document(lambda stated, name=name: stated.pop(name))
+        done = dpbayes("verify", "out", "--no-ledger")
+        assert (done.code, f"{name}: it is missing" in done.err) == (7, True)
     document(put("software", "dpbayes", value="0.3.0"))
-    assert "valid_records" not in dpbayes("verify", "out", "--no-ledger").err, "version 0.3 had no such key"
+    said = dpbayes("verify", "out", "--no-ledger").err
+    assert "valid_records" not in said, "version 0.3 had no such key"
+    assert "results: " not in said, "version 0.3 had no such key"
     Path("out/release.json").write_bytes(whole)
     for change, finding in TAMPERED.values():
         check_tampered(dpbayes, change, finding)

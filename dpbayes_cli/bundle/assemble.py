@@ -30,6 +30,7 @@ from dpbayes_cli.bundle.document import (
     Width,
 )
 from dpbayes_cli.bundle.files import rounded_states
+from dpbayes_cli.bundle.report.result_sentence import stated_results
 from dpbayes_cli.bundle.report.wording import meanings
 from dpbayes_cli.bundle.stated_request import remember
 from dpbayes_cli.core.mechanism import Mechanism
@@ -131,7 +132,9 @@ def assemble(
         ledger=ledger,
         software=_software(),
     )
-    return remember(document, spec, model)
+    remember(document, spec, model)
+    stated = msgspec.structs.replace(document, results=stated_results(document))
+    return remember(stated, spec, model)
 
 
 def guarantee_part(guarantee: Guarantee, neighbors: Neighbors, delta: Decimal) -> ReleasedGuarantee:

@@ -109,6 +109,16 @@ class ParameterSummary(_Part, frozen=True, kw_only=True):
     q95: float | None
 
 
+class StatedResult(_Part, frozen=True, kw_only=True):
+    """A number that the first sentence of the result states."""
+
+    statement: Annotated[str, _about("the clause of the sentence, with the rounded estimate")]
+    parameter: Annotated[str, _about("the parameter from which the number is computed")]
+    estimate: Annotated[float, _about("the number; a probability from 0 to 1 if the clause states a percentage")]
+    q05: Annotated[float | None, _about("the lower end of the 90 % interval; null if there is no interval")]
+    q95: Annotated[float | None, _about("the upper end of the 90 % interval; null if there is no interval")]
+
+
 class Width(_Part, frozen=True, kw_only=True):
     """The two parts of a posterior standard deviation: sd^2 = sd_data^2 + sd_noise^2."""
 
@@ -221,6 +231,10 @@ class ReleaseDocument(_Part, frozen=True, kw_only=True, dict=True):
     ] = UNSET
     guarantee: ReleasedGuarantee
     posterior: dict[str, ParameterSummary]
+    results: Annotated[
+        list[StatedResult] | UnsetType,
+        _about("the numbers that the first sentence of the result states; absent if an earlier version wrote this"),
+    ] = UNSET
     width: dict[str, Width]
     posterior_predictive: dict[str, float]
     inference: InferenceReport

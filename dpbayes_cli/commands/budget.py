@@ -63,6 +63,7 @@ def show(account: str | None, ledger_place: str | None, as_json: bool) -> None:
     rows = [
         [
             item.name,
+            ", ".join(document["budget"]),
             "closed" if item.closed else _shortened(document["remaining"]),
             _shortened(document["budget"]),
             _shortened(_spent(document)),
@@ -72,8 +73,8 @@ def show(account: str | None, ledger_place: str | None, as_json: bool) -> None:
         ]
         for item, document in zip(accounts, shown, strict=True)
     ]
-    columns = ["account", "remaining", "of", "spent", "neighbors", "unit", "releases"]
-    emit_table(columns, rows, optional=("spent", "unit", "neighbors", "releases"))
+    columns = ["account", "measure", "remaining", "of", "spent", "neighbors", "unit", "releases"]
+    emit_table(columns, rows, optional=("unit", "releases", "neighbors"))
     for item, document in zip(accounts, shown, strict=True):
         if item.closed:
             say(f"{item.name}: closed on {item.closed}; its releases can still be shown and verified")
@@ -225,11 +226,11 @@ def _explain_delta(account: Account, document: dict[str, Any]) -> None:
 
 
 def _shortened(amounts: dict[str, str]) -> str:
-    """Return amounts as text; without ``-v``, at most six digits of each, rounded down."""
+    """Return amounts without their names; without ``-v``, at most six digits of each, rounded down."""
     if verbosity() > 0:
-        return components(amounts)
+        return ", ".join(amounts.values())
     digits = Context(prec=6, rounding=ROUND_DOWN)
-    return components({name: decimal_text(digits.create_decimal(amount)) for name, amount in amounts.items()})
+    return ", ".join(decimal_text(digits.create_decimal(amount)) for amount in amounts.values())
 
 
 def _amount(row: dict[str, Any]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from textwrap import indent
 from typing import TYPE_CHECKING, Any
@@ -67,7 +68,7 @@ def command(data: str, spec_path: Path | None, as_json: bool, **flags: Any) -> N
         hint = "the check was stopped before it was done; it wrote and charged nothing, so run it again"
         raise Interrupted(error.signal, hint) from None
     for each in mistakes:
-        check.advice.append(f"the request is not complete: {each.message}; {each.hint}".rstrip("; "))
+        check.advice.append(f"the request is not complete: {each.message}; {each.hint or ''}".rstrip("; "))
     if as_json:
         emit_json(_document(check))
     else:
@@ -124,7 +125,8 @@ def _show(data: str, check: FileCheck) -> None:
     rows = [[each.name, *_described(each), str(each.missing), suggested_model(each)] for each in shown]
     emit_table(["column", "kind", "range or commonest texts", "missing", "model"], rows)
     if len(shown) < n:
-        emit(f"{n - len(shown)} more columns; to see them, leave out --model, --column and --spec")
+        more = n - len(shown)
+        emit(f"{more} more column{'s' * (more != 1)}; to see them, leave out --model, --column and --spec")
     for each in check.checked:
         emit("")
         emit(f"{each.name}: {each.records - each.invalid} of {each.records} cells can be read")
@@ -145,6 +147,8 @@ def _show(data: str, check: FileCheck) -> None:
         emit("a spec to start from, as dpbayes spec init --from FILE --not-private writes it:")
         for line in check.suggestion.splitlines():
             emit(f"  {line}")
+        if len(check.columns) > 1:
+            emit(f"for another column: dpbayes check {shlex.quote(data)} --column NAME")
 
 
 def _described(column: ColumnProfile) -> tuple[str, str]:

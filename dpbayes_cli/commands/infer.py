@@ -50,6 +50,7 @@ def command(
     from dpbayes_cli.bundle.files import STATES, rounded_states, states_csv
     from dpbayes_cli.bundle.read import read_bundle
     from dpbayes_cli.bundle.report.intervals import sampled_intervals
+    from dpbayes_cli.bundle.report.result_sentence import stated_results
     from dpbayes_cli.bundle.samples import check_format, sample_labels, write_samples
     from dpbayes_cli.bundle.stated_request import remember
     from dpbayes_cli.bundle.write import check_target, new_directory, write_new
@@ -68,6 +69,9 @@ def command(
     named = list(zip(analysis.parameters, analysis.marginals, strict=True))
     posterior = {name: summary(marginal) for name, marginal in named}
     report = inference_report(spec, analysis)
+    width = {name: Width(sd_data=m.sd_data, sd_noise=m.sd_noise) for name, m in named}
+    shown = replace(document, spec=spec.stated_in_full, posterior=posterior, width=width, inference=report)
+    remember(shown, spec, analysis.model)
     result = {
         "release_id": document.release_id,
         "bundle": str(bundle),
@@ -75,6 +79,7 @@ def command(
         "mechanism": document.mechanism,
         "guarantee": msgspec.to_builtins(document.guarantee),
         "prior": msgspec.to_builtins(spec.prior),
+        "results": msgspec.to_builtins(stated_results(shown)),
         "posterior": msgspec.to_builtins(posterior),
         "posterior_predictive": analysis.predictive,
         "inference": msgspec.to_builtins(report),
@@ -93,7 +98,5 @@ def command(
     if as_json:
         emit_json(result)
     else:
-        width = {name: Width(sd_data=m.sd_data, sd_noise=m.sd_noise) for name, m in named}
-        shown = replace(document, spec=spec.stated_in_full, posterior=posterior, width=width, inference=report)
-        emit_posterior(remember(shown, spec, analysis.model), sampled_intervals(shown, analysis.samples, interval))
+        emit_posterior(shown, sampled_intervals(shown, analysis.samples, interval))
         say(f"{report.method}: {report.how}; nothing was charged")

@@ -143,13 +143,15 @@ def emit_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, optiona
 def emit_posterior(document: ReleaseDocument, intervals: Intervals) -> None:
     """Print the first lines of a result, then the posterior with these intervals as a table."""
     from dpbayes_cli.bundle.report.report_tables import posterior_table
-    from dpbayes_cli.bundle.report.result_sentence import result_lines
+    from dpbayes_cli.bundle.report.result_sentence import findings_of, result_lines
     from dpbayes_cli.bundle.stated_request import model_of
 
     table = posterior_table(document, model_of(document), intervals, _MAX_PARAMETERS)
     emit("\n".join(result_lines(document, intervals)).replace("`", ""))
     emit("")
-    emit_table(table.columns, table.rows, optional=("mean", "sd", *table.columns[6:]))  # the last is the prior
+    if findings_of(document).caption:
+        emit(f"{table.caption}:")
+    emit_table(table.columns, table.rows, optional=("sd", *table.columns[6:], "mean"))  # [6:] is the prior
     if left_out := table.n_rows - len(table.rows):
         emit(f"... and {left_out} more in release.json")
     emit("")

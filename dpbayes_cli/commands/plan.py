@@ -242,11 +242,13 @@ def _show_details(described: dict[str, Any]) -> None:
 
 
 def _show_widths(intervals: dict[str, Any]) -> None:
+    from dpbayes_cli.bundle.report.digits import rounded
+
     rows = []
     for name, each in intervals.items():
         width, prior = each["width"], each["prior_width"]
         numbers = (width["median"], each["width_9_in_10"], each["nonprivate_width"], prior)
-        rows.append([name, *("" if number is None else f"{number:.3g}" for number in numbers)])
+        rows.append([name, *("" if number is None else rounded(number, number) for number in numbers)])
     emit("")
     shown = rows if verbosity() > 0 else rows[:_MAX_ROWS]
     emit_table(["width of 90 % interval", "median", "9 in 10 at most", "no privacy", "prior"], shown)

@@ -120,10 +120,14 @@ def command(
             return
         interruption.explain_with(lambda: interruption.explain_release(ledger, prepared.charge))
         if has_terminal() and prepared.data.can_be_checked and not ledger.has_paid(prepared.charge):
-            file = shlex.quote(str(location.paths[0]))
+            words = ["dpbayes", "check", str(location.paths[0])]
+            if spec_path is not None:
+                words += ["--spec", str(spec_path)]
+            else:
+                words += ["--model", spec.model, *(["--column", spec.column] if spec.column else [])]
             say(
                 "the account has not paid for these data before; to look at them before the charge: "
-                f"dpbayes check {file}"
+                f"{shlex.join(words)}"
             )
         with reading_shown():
             outcome = release(prepared, ledger, say)
@@ -197,7 +201,7 @@ def _document(outcome: PublishedRelease) -> dict[str, Any]:
     from dpbayes_cli.ledger.budgets import component_texts
 
     public = json.loads(outcome.document.payload())
-    copied = "release_id account model mechanism statistics bounds guarantee posterior valid_records"
+    copied = "release_id account model mechanism statistics bounds guarantee results posterior valid_records"
     return {
         **{key: public[key] for key in copied.split() if key in public},
         "bundle": str(outcome.bundle),

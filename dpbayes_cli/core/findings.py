@@ -37,11 +37,13 @@ class Findings:
         facts: one or two clauses; at least one.
         topic: a clause on what was estimated; empty if the facts say it.
         note: what a reader must know about the table of parameters; empty if there is nothing.
+        caption: what the parameters in the table describe; empty if they describe the records.
     """
 
     facts: tuple[Fact, ...]
     topic: str = ""
     note: str = ""
+    caption: str = ""
 
 
 def share_of(column: str, value: str, parameter: int, before: str = "about") -> Fact:
@@ -80,7 +82,8 @@ def of_clamped_normal(column: str, mean: float, variance: float, lower: float, u
         f"{bounds}. The table and the samples describe this law. If few of the recorded numbers are at a bound, the "
         "law does not fit them: use the sentence above the table, not the table"
     )
-    return Findings((Fact(before, 0, convert=moved),), note=note)
+    caption = f"Parameters of the normal law before its numbers beyond {bounds} are moved to the nearer bound"
+    return Findings((Fact(before, 0, convert=moved),), note=note, caption=caption)
 
 
 def _cdf(z: float) -> float:

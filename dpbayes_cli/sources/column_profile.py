@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpbayes_cli.base.cell_grammar import BLANKS, POINT, NumberMarks
 from dpbayes_cli.base.duck import cursor, fetch
-from dpbayes_cli.core.columns import AnyColumn, Column
+from dpbayes_cli.core.columns import AnyColumn, Column, NumericColumn
 from dpbayes_cli.sources.file_layout import MISSING, UTF8, UTF8_MARKED, UTF16, FileLayout
 from dpbayes_cli.sources.location import share_read
 from dpbayes_cli.sources.records import literal, with_point
@@ -52,6 +52,11 @@ class ColumnProfile:
     highest: float
     distinct: int
     commonest: tuple[tuple[str, int], ...]
+
+    @property
+    def may_be_id(self) -> bool:
+        """Whether nearly every cell has a text of its own, as in a column of IDs; numbers with decimals are no IDs."""
+        return self.whole == self.numbers and self.missing == 0 and self.distinct > 0.9 * self.records
 
     @property
     def is_numeric(self) -> bool:
@@ -179,6 +184,15 @@ def commonest_invalid(
         f"ORDER BY n DESC, text LIMIT {COMMONEST}"
     )
     return (int(rows[0][2]) if rows else 0), tuple((text, n) for text, n, _ in rows)
+
+
+def count_beyond(relation: str, index: int, column: NumericColumn, marks: NumberMarks = POINT) -> tuple[int, int]:
+    """Return how many cells of a column are numbers below and above its bounds; see ``commonest_invalid``."""
+    number = f"TRY_CAST({_as_read(index, column, marks)} AS DOUBLE)"
+    sides = f"isfinite(x) AND x < {column.lower!r}", f"isfinite(x) AND x > {column.upper!r}"
+    counts = ", ".join(f"count(*) FILTER ({side})" for side in sides)
+    ((below, above),) = _rows(f"SELECT {counts} FROM (SELECT {number} AS x FROM {relation})")
+    return int(below), int(above)
 
 
 def count_valid_records(relation: str, columns: Sequence[tuple[int, AnyColumn, NumberMarks]]) -> int:

@@ -82,7 +82,17 @@ def _mistakes_of_pair(
     kind = type_for(model, mechanism, is_private)
     mistakes = [*foreign_options(document, kind)]
     how_to_state = partial(_how_to_state, model, may_find_bounds=not is_private)
-    return mistakes + find_mistakes(_without(document, mistakes), kind, how_to_state=how_to_state)
+    found = find_mistakes(_without(document, mistakes), kind, how_to_state=how_to_state)
+    return mistakes + [_naming_keys(each, model) if each.reason == "missing" else each for each in found]
+
+
+def _naming_keys(mistake: SpecError, model: type[Model]) -> SpecError:
+    """Return the mistake of a missing key; if the whole domain is missing, with the flags or the keys that it needs."""
+    if mistake.where != "domain":
+        return mistake
+    needed = [each.where for each in find_mistakes({}, model.domain_type, "domain")]
+    names = [FLAGS[key].names[-1] if key in FLAGS else key.partition(".")[2] for key in needed]
+    return SpecError(f"missing; {model.name} needs {', '.join(names)}", where=mistake.where, hint=mistake.hint)
 
 
 def _guessed_pair(document: dict[str, Any], mistakes: list[SpecError]) -> tuple[type[Model], type[Mechanism]] | None:

@@ -70,13 +70,17 @@ def _section(stated: Mapping[str, Any], key: str) -> Mapping[str, Any]:
 
 def _defaults(section: Section, stated: Mapping[str, Any], model: Model) -> Iterator[str]:
     """Yield the keys that the user did not state, with the values that the model uses."""
-    columns = (column for column in model.columns if isinstance(column, Column))
+    columns = [column for column in model.columns if isinstance(column, Column)]
     described = {level: column.described(code) for column in columns for code, level in enumerate(column.levels)}
+    uses_texts = False
     for item in msgspec.structs.fields(section):
         if item.name not in stated and not item.required:
             value = getattr(section, item.name)
             value = getattr(model, item.name, None) if value is None else value
             if isinstance(value, str):
+                uses_texts = uses_texts or value in described
                 yield f"{item.name} {described.get(value, value)}"
             elif isinstance(value, int | float):
                 yield f"{item.name} {value:g}"
+    if uses_texts:
+        yield "cells with any other text are invalid"

@@ -17,6 +17,7 @@ from dpbayes_cli.sources.column_profile import (
     all_texts,
     are_grouped,
     commonest_invalid,
+    count_beyond,
     count_valid_records,
     parquet_columns,
     parquet_relation,
@@ -258,26 +259,34 @@ def _check_spec(check: FileCheck, spec: ReleaseSpec, table: Table) -> None:
         indices.append((index, column, marks))
         invalid, commonest = commonest_invalid(relation, index, column, marks)
         advice: list[str] = []
+        if empty := sum(count for text, count in commonest if not text):
+            advice.append(_about_empty(empty, invalid, spec.on_invalid))
         if invalid and isinstance(column, Column):
             advice += level_remedies(column, profile, commonest, flags, table.path, partial(table.texts, name))
         elif invalid:
             texts = [text for text, _ in commonest if text]
             advice += dict.fromkeys(filter(None, map(partial(number_remedy, column, texts, table.path), texts)))
-        elif isinstance(column, NumericColumn) and (beyond := _beyond_bounds(column, profile)):
-            advice.append(beyond)
-        elif not isinstance(column, Column) and marks == POINT and are_grouped(relation, index):
+        if isinstance(column, NumericColumn) and any(beyond := count_beyond(relation, index, column, marks)):
+            advice.append(_beyond_bounds(column, profile, beyond))
+        elif not invalid and not isinstance(column, Column) and marks == POINT and are_grouped(relation, index):
             advice.append("numbers such as 1.234 are read as 1.234; if they mean 1234: --decimal , --thousands .")
         check.checked.append(CheckedColumn(name, profile.records, invalid, commonest, tuple(advice)))
     if len(model.columns) > 1 and len(indices) == len(model.columns):
         check.valid = count_valid_records(relation, indices)
 
 
-def _beyond_bounds(column: NumericColumn, profile: ColumnProfile) -> str:
-    """Return a sentence about numbers beyond the bounds of a column; empty if there are none."""
-    if not profile.numbers or (column.lower <= profile.lowest and profile.highest <= column.upper):
-        return ""
+def _about_empty(empty: int, invalid: int, on_invalid: str) -> str:
+    """Return a sentence about the empty cells of a column and what a release does with them."""
+    which = "all are empty" if empty == invalid else f"{empty} of these cells are empty"
+    if on_invalid == "drop":
+        return f"{which}; their records are dropped, unless --on-invalid impute:VALUE"
+    return f"{which}; --on-invalid {on_invalid} fills them"
+
+
+def _beyond_bounds(column: NumericColumn, profile: ColumnProfile, beyond: tuple[int, int]) -> str:
+    """Return a sentence about the numbers below and above the bounds of a column."""
     treated = "moved to the nearer bound" if column.outside == "clamp" else "dropped with their records"
     return (
-        f"the numbers are from {profile.lowest:g} to {profile.highest:g}; those beyond the bounds, {column.lower:g} to "
-        f"{column.upper:g}, are {treated}"
+        f"the numbers are from {profile.lowest:g} to {profile.highest:g}; {beyond[0]} below {column.lower:g} and "
+        f"{beyond[1]} above {column.upper:g} are {treated}"
     )

@@ -89,7 +89,8 @@ def spec_from_data(
         source: the keys of the layout that differ from the defaults, as YAML.
         profiles: the profiles of the columns.
         levels: a function that returns all texts of the column with a given name.
-        column: the column; if None, the first column whose usual model is the stated one, or any if none is stated.
+        column: the column; if None, the first column whose usual model is the stated one, or any if none is stated, and
+            that does not seem to hold IDs.
         model: the model's name; if None, the usual model for the column.
 
     Raises:
@@ -97,7 +98,8 @@ def spec_from_data(
     """
     by_name = {profile.name: profile for profile in profiles}
     if column is None:
-        usual = {profile.name: suggested_model(profile) for profile in profiles}
+        by_rank = sorted(profiles, key=lambda each: each.may_be_id)
+        usual = {profile.name: suggested_model(profile) for profile in by_rank}
         suited = [name for name, each in usual.items() if each and model in {None, each}]
         column = next(iter([*suited, *(usual if model else ())]), None)
     if column not in by_name:

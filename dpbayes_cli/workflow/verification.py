@@ -41,7 +41,7 @@ from dpbayes_cli.workflow.statistic_limits import limits_of
 _IMPOSSIBLE_NATS = 80.0
 """Noise that is less than e^-80 times as likely as zero noise counts as impossible. The probability that any of a
 million statistics has such noise is below 1e-27."""
-_COMPUTED_FIELDS = ("posterior", "width", "posterior_predictive", "inference", "states", "valid_records")
+_COMPUTED_FIELDS = ("posterior", "width", "posterior_predictive", "inference", "states", "valid_records", "results")
 """Fields computed in floating point, whose last digits may differ between versions of libraries."""
 _WORDED_FIELDS = ("assumptions", "corrections", "meanings", "privacy_unit", "tables")
 """Fields with texts that another version of dpbayes may word differently."""
@@ -50,8 +50,8 @@ EARLIER_CHAIN = (
     "normal numbers (quantiles of 54 secret bits) and the iterates. The released draws are rounded to a public grid."
 )
 """The assumption that bundles state if their version of dpbayes did not yet draw the noise of chains exactly."""
-_COUNTS_VALID_RECORDS = (0, 4)
-"""The first release of dpbayes whose documents hold ``valid_records``."""
+_ADDED_FIELDS, _ADDED_IN = ("valid_records", "results"), (0, 4)
+"""Fields that every document holds, and the first release of dpbayes that wrote them."""
 _MAX_STRANGE_FILES = 20
 _MAX_VERSIONS = 200
 """A list of software versions is cut to this number of characters in a message."""
@@ -176,10 +176,10 @@ def _check_derived(result: Verification, plan: Plan, derived: ReleaseDocument) -
         result.findings.append("software: the list of packages differs from the list in a release")
     exempt = {"schema_version", "software", "spec"}  # earlier versions write the spec differently; it was compared
     is_earlier = document.schema_version != derived.schema_version
-    if isinstance(document.valid_records, msgspec.UnsetType):
-        exempt |= {"valid_records"}
-        if not is_earlier and not is_before(document.software.get("dpbayes"), _COUNTS_VALID_RECORDS):
-            result.findings.append("valid_records: it is missing")
+    absent = [name for name in _ADDED_FIELDS if isinstance(getattr(document, name), msgspec.UnsetType)]
+    exempt |= {*absent}
+    if not is_earlier and not is_before(document.software.get("dpbayes"), _ADDED_IN):
+        result.findings += [f"{name}: it is missing" for name in absent]
     if document.software != derived.software or is_earlier:
         versions = ", ".join(f"{name} {version}" for name, version in document.software.items())[:_MAX_VERSIONS]
         result.unchecked.append(

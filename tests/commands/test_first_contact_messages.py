@@ -131,7 +131,13 @@ SPECS: dict[str, tuple[list[str], list[str]]] = {
     "a model": (["--eps", "1", "--model", "betabernoulli"], ["no model 'betabernoulli'", "'beta-bernoulli'?"]),
     "bounds": (
         ["--model", "normal"],
-        ["2 mistakes", "domain: missing", "--lower 0 --upper 100", "--bounds-epsilon 0.1", "--eps 1"],
+        [
+            "2 mistakes",
+            "domain: missing; normal needs --lower, --upper",
+            "--lower 0 --upper 100",
+            "--bounds-epsilon 0.1",
+            "--eps 1",
+        ],
     ),
     "a comma": (["--model", "normal", "--eps", "1", "--lower", "0", "--upper", "1,5"], ["decimal point: 1.5"]),
 }

@@ -68,7 +68,7 @@ def test_a_failed_analysis_does_not_draw_again(
 def test_release_prints_the_defaults_that_it_uses_and_no_others(dpbayes: Cli, coin: Path) -> None:
     assumed = " ".join(dpbayes("release", coin, *COIN).err.partition("assumed: ")[2].partition("charged")[0].split())
     assert "success '1', 'yes', 'true' or 'y' (upper or lower case); failure '0', 'no', 'false' or 'n'" in assumed
-    assert "(upper or lower case); prior alpha 1, beta 1 (default); mechanism laplace" in assumed
+    assert "(upper or lower case); cells with any other text are invalid; prior alpha 1, beta 1 (default)" in assumed
     stated = ["--success", "1", "--failure", "0", "--prior", "alpha=1,beta=1", "--mechanism", "laplace"]
     again = dpbayes("release", coin, *COIN, *stated, "--delimiter", ",", "--dataset", "coin").err
     values = "prior alpha 1, beta 1 (stated); invalid records are dropped; neighbors replace-one; quote '\"'"
@@ -254,7 +254,7 @@ def test_keys_of_a_release_in_json_are_stable(dpbayes: Cli, coin: Path) -> None:
     printed = dpbayes("release", coin, *COIN, "--json").json
     assert set(printed) == {
         "release_id", "account", "bundle", "model", "mechanism", "statistics", "guarantee", "remaining", "posterior",
-        "replayed", "receipt", "valid_records",
+        "replayed", "receipt", "valid_records", "results",
     }  # fmt: skip
     assert re.fullmatch("[0-9a-f]{16}", printed["release_id"])
     assert (printed["account"], printed["model"], printed["mechanism"]) == ("coin", "beta-bernoulli", "laplace")
@@ -315,3 +315,26 @@ def test_a_dry_run_states_the_cost_in_the_notion_of_the_mechanism(dpbayes: Cli, 
         assert dpbayes("budget", "open", account, *total).code == 0
         flags = ["--model", "beta-bernoulli", *options, "--dataset", account, "--dry-run"]
         assert f"would cost {cost}" in dpbayes("release", coin, *flags).out
+
+
+def test_scripts_get_the_number_that_the_sentence_states(dpbayes: Cli, place: Path) -> None:
+    (place / "skewed.csv").write_text("price\n" + "20\n" * 900 + "9000\n" * 100, encoding="ascii")
+    flags = ["--model", "normal", "--column", "price", "--lower", "0", "--upper", "10000", "--eps", "1", "--out", "o"]
+    (stated,) = dpbayes("release", "skewed.csv", *flags, "--json").json["results"]
+    shown = " ".join(dpbayes("release", "skewed.csv", *flags).out.split())
+    assert stated["statement"] in shown
+    assert stated["q05"] < stated["estimate"] < stated["q95"]
+    document = json.loads((place / "o" / "release.json").read_text())
+    assert document["results"] == [stated]
+    assert document["posterior"]["mean"]["q95"] < stated["q05"], "the normal law has numbers below the bound"
+    assert "before its numbers beyond 0 to 10000 are moved to the nearer bound:" in shown
+
+
+def test_the_table_keeps_estimate_and_interval_of_large_numbers(
+    dpbayes: Cli, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    (place / "a.csv").write_text("x\n" + "3000000\n5000000\n" * 500, encoding="ascii")
+    flags = ["--model", "normal", "--lower", "0", "--upper", "10000000", "--eps", "1"]
+    (head,) = (line for line in dpbayes("release", "a.csv", *flags).out.splitlines() if line.startswith("parameter"))
+    assert re.split(" {2,}", head)[:5] == ["parameter", "mean", "5 %", "median", "95 %"]

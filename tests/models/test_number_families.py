@@ -8,6 +8,7 @@ import pytest
 
 from dpbayes_cli.core.columns import NumericColumn, Outside
 from dpbayes_cli.core.noisy_observation import RecordLaw
+from dpbayes_cli.models.families.gamma_numbers import PoissonCounts
 from dpbayes_cli.models.families.normal_numbers import interval_moments, interval_transform
 from dpbayes_cli.models.families.normal_records import ConjugateNormalRecords
 from dpbayes_cli.models.families.number_families import NumberLaw
@@ -102,3 +103,12 @@ def test_transforms_inside_an_interval_are_those_of_mpmath(mean: float, sd: floa
         for u, value in zip(frequencies[0], transform, strict=True):
             exact = mpmath.quad(lambda x, u=u: mpmath.exp(1j * u * x) * mpmath.npdf(x, mean, sd), cuts)
             assert abs(complex(exact) - value) < 1e-12 * max(1.0, abs(complex(exact)))
+
+
+def test_transforms_of_small_and_large_rates_together_are_sums_over_all_numbers() -> None:
+    coordinates, upper = np.array([[-5.0], [3.0], [8.5]]), 9000.0
+    frequencies = np.array([[1e-4, 3e-3, 0.02]])
+    family, numbers = PoissonCounts(1.0, 1e-3), np.arange(upper + 1.0)
+    masses = np.exp(family.log_pmf(coordinates, numbers))
+    exact = masses @ np.exp(1j * frequencies.T * (numbers - upper / 2.0)).T
+    assert np.abs(family.transform(coordinates, frequencies, 0.0, upper) - exact).max() < 1e-12

@@ -8,7 +8,7 @@ from dpbayes_cli.bundle.document import ReleaseDocument
 from dpbayes_cli.bundle.report import report_tables, wording
 from dpbayes_cli.bundle.report.intervals import Intervals
 from dpbayes_cli.bundle.report.prior_text import prior_text
-from dpbayes_cli.bundle.report.result_sentence import result_lines
+from dpbayes_cli.bundle.report.result_sentence import findings_of, result_lines
 from dpbayes_cli.bundle.report.validity import records_valid_text
 from dpbayes_cli.bundle.stated_request import model_of
 
@@ -30,6 +30,7 @@ def report_markdown(document: ReleaseDocument, intervals: Intervals | None = Non
         f"# {_escape(document.heading, _MARKS)}",
         *(_escape(line, _MARKS.replace("`", "")) for line in result_lines(document, intervals)),
         f"## {wording.ESTIMATE_HEADING if wording.are_estimates(document) else 'The posterior'}",
+        f"{caption}:" if (caption := findings_of(document).caption) else "",
         _table(report_tables.posterior_table(document, model_of(document), intervals)),
         " ".join(filter(None, about_posterior)),
         *(width if document.width else []),

@@ -8,9 +8,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from dpbayes_cli.bundle.report.digits import rounded
+from dpbayes_cli.bundle.report.digits import percent, rounded
 from dpbayes_cli.bundle.report.intervals import Intervals, stored_intervals
 from dpbayes_cli.bundle.report.prior import prior_ends
+from dpbayes_cli.bundle.report.result_sentence import findings_of
 from dpbayes_cli.bundle.report.wording import are_estimates, draws_word, table_meanings
 
 if TYPE_CHECKING:
@@ -99,16 +100,17 @@ def posterior_table(
     priors = prior_ends(document, model, shown.tails)
     columns = ["parameter", "mean", "sd", shown.heads[0], "median", shown.heads[1]]
     columns += [f"prior, {shown.percent}"] if priors else []
-    rows = []
+    rows, write = [], percent if model.has_one_unit and model.main_fact.is_share else rounded
     for name, p in summaries[:max_rows]:
         low, high = shown.ends.get(name, (math.nan, math.nan))
         numbers = [(p.mean, high - low), (p.sd, p.sd), (low, high - low), (p.q50, high - low), (high, high - low)]
-        row = [name, *(_cell(x, width) for x, width in numbers)]
+        row = [name, *("-" if x is None or math.isnan(x) else write(x, width or 0.0) for x, width in numbers)]
         if priors:
             ends = priors.get(name)
-            row.append("-" if ends is None else " to ".join(rounded(end, ends[1] - ends[0]) for end in ends))
+            row.append("-" if ends is None else " to ".join(write(end, ends[1] - ends[0]) for end in ends))
         rows.append(row)
-    return ReportTable("Posterior of each parameter", columns, rows, len(summaries), "release.json")
+    caption = findings_of(document).caption or "Posterior of each parameter"
+    return ReportTable(caption, columns, rows, len(summaries), "release.json")
 
 
 def width_table(document: ReleaseDocument) -> ReportTable:
@@ -143,8 +145,3 @@ def cut_table(
 ) -> ReportTable:
     """Return a table with a row for each item, up to ``MAX_ROWS`` rows."""
     return ReportTable(caption, columns, [row(item) for item in items[:MAX_ROWS]], len(items), file)
-
-
-def _cell(value: float | None, width: float | None) -> str:
-    """Return a number, rounded as ``rounded`` does for an interval of this width; a hyphen for an unknown number."""
-    return "-" if value is None or math.isnan(value) else rounded(value, width or 0.0)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dpbayes_cli.base.numeric import float_text
-from dpbayes_cli.bundle.document import ValidRecords
+from dpbayes_cli.bundle.document import StatedResult, ValidRecords
 from dpbayes_cli.bundle.report.bounds_check import left_bounds
 from dpbayes_cli.bundle.report.digits import percent, rounded, size_text
 from dpbayes_cli.bundle.report.intervals import Intervals, share_without_noise, stored_intervals
@@ -17,6 +17,8 @@ from dpbayes_cli.bundle.report.wording import are_estimates, guarantee_text
 from dpbayes_cli.bundle.stated_request import model_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from dpbayes_cli.bundle.document import ParameterSummary, ReleasedGuarantee, ReleaseDocument
     from dpbayes_cli.core.findings import Fact, Findings
 
@@ -38,7 +40,7 @@ def warnings_before(document: ReleaseDocument) -> list[str]:
     """Return the notes and warnings of a result, each a text of one or more sentences."""
     warnings = [*document.inference.warnings, *left_bounds(document)]
     about_records = not_counted_text(document) or validity_warning(document)
-    about_table = f"note: {note}" if (note := _findings(document).note) else ""
+    about_table = f"note: {note}" if (note := findings_of(document).note) else ""
     return [*filter(None, [about_records, about_table]), *(f"WARNING: {each}" for each in warnings)]
 
 
@@ -49,7 +51,7 @@ def result_sentence(document: ReleaseDocument, intervals: Intervals | None = Non
         intervals: the intervals to show; by default those in the document.
     """
     shown = intervals or stored_intervals(document)
-    findings = _findings(document)
+    findings = findings_of(document)
     *others, last = (_clause(fact, document, shown) for fact in findings.facts)
     clauses = ", and ".join(filter(None, [", ".join(others), last]))
     start = f"{findings.topic}: " if findings.topic else ""
@@ -61,10 +63,22 @@ def result_sentence(document: ReleaseDocument, intervals: Intervals | None = Non
     return sentence[:1].upper() + sentence[1:]
 
 
+def stated_results(document: ReleaseDocument) -> list[StatedResult]:
+    """Return the numbers that ``result_sentence`` states, with the 90 % intervals in the document."""
+    shown, results = stored_intervals(document), []
+    for fact in findings_of(document).facts:
+        name = list(document.posterior)[fact.parameter]
+        low, high = sorted(map(fact.convert, shown.ends[name])) if name in shown.ends else (None, None)
+        estimate = fact.convert(_estimate(document.posterior[name]))
+        statement, _ = _statement(fact, document, shown)
+        results.append(StatedResult(statement=statement, parameter=name, estimate=estimate, q05=low, q95=high))
+    return results
+
+
 def privacy_width_sentence(document: ReleaseDocument, intervals: Intervals | None = None) -> str:
     """Return how much of the width of the first interval the noise for privacy causes; empty if this is unknown."""
     shown = intervals or stored_intervals(document)
-    facts = _findings(document).facts
+    facts = findings_of(document).facts
     name = list(document.posterior)[facts[0].parameter]
     remaining = share_without_noise(document, name)
     if remaining is None or name not in shown.ends:
@@ -80,7 +94,7 @@ def privacy_width_sentence(document: ReleaseDocument, intervals: Intervals | Non
     )
 
 
-def _findings(document: ReleaseDocument) -> Findings:
+def findings_of(document: ReleaseDocument) -> Findings:
     """Return what the model reports as its most important results, with the name of the column if it is stated."""
     model = model_of(document)
     column = "" if model.column_names else document.spec.get("column") or ""
@@ -92,20 +106,33 @@ def _estimate(summary: ParameterSummary) -> float:
     return summary.mean if summary.q50 is None else summary.q50
 
 
-def _clause(fact: Fact, document: ReleaseDocument, shown: Intervals) -> str:
-    """Return the part of the sentence on one result: its estimate, and its interval or its draws in parentheses."""
-    name = list(document.posterior)[fact.parameter]
-    few = [draw[fact.parameter] for draw in document.draws] if 1 < len(document.draws) < _MIN_DRAWS else []
+def _few(fact: Fact, document: ReleaseDocument) -> list[float]:
+    """Return the draws of a parameter if they are too few for an interval."""
+    return [draw[fact.parameter] for draw in document.draws] if 1 < len(document.draws) < _MIN_DRAWS else []
+
+
+def _statement(fact: Fact, document: ReleaseDocument, shown: Intervals) -> tuple[str, list[float]]:
+    """Return a fact with its estimate, and the ends of its interval or of its few draws, if there are any."""
+    name, few = list(document.posterior)[fact.parameter], _few(fact, document)
     ends = sorted(map(fact.convert, [min(few), max(few)] if few else shown.ends.get(name, ())))
     width = ends[1] - ends[0] if ends else 0.0
-    write = percent if fact.is_share else rounded
-    estimate = write(fact.convert(_estimate(document.posterior[name])), width)
-    clause = " ".join(filter(None, [fact.before, estimate, fact.after]))
+    estimate = _writer(fact)(fact.convert(_estimate(document.posterior[name])), width)
+    return " ".join(filter(None, [fact.before, estimate, fact.after])), ends
+
+
+def _writer(fact: Fact) -> Callable[[float, float], str]:
+    return percent if fact.is_share else rounded
+
+
+def _clause(fact: Fact, document: ReleaseDocument, shown: Intervals) -> str:
+    """Return a fact with its estimate and its interval."""
+    few = _few(fact, document)
+    clause, ends = _statement(fact, document, shown)
     if are_estimates(document):
         return f"{clause} (a private estimate; its precision is unknown)"
     if not ends:
         return f"{clause} (one private draw from the posterior; a draw has no interval)"
-    low, high = (write(end, width) for end in ends)
+    low, high = (_writer(fact)(end, ends[1] - ends[0]) for end in ends)
     if few:
         return f"{clause} ({len(few)} private draws are from {low} to {high})"
     if document.draws:

@@ -7,10 +7,11 @@ To add a model whose records are one number each, implement a family.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -18,10 +19,11 @@ from dpbayes_cli.core.columns import NumericColumn
 from dpbayes_cli.core.noisy_observation import ScalarLaw
 
 if TYPE_CHECKING:
-    from dpbayes_cli.base.numeric import Complexes, Floats
+    from dpbayes_cli.base.numeric import Booleans, Complexes, Floats
 
-_MAX_ADDENDS = 384
+_MAX_ADDENDS = 1024
 """Sums of more terms than this are replaced by a quadrature rule."""
+_N_NODES = 256
 _leggauss = cache(np.polynomial.legendre.leggauss)
 
 
@@ -191,30 +193,60 @@ class LatticeFamily(NumberFamily):
         above = self.survival(coordinate, upper)
         return np.zeros_like(above), 1.0 - above, above
 
-    def _nodes(self, coordinate: Floats, upper: float) -> tuple[Floats, Floats]:
-        """Return the numbers inside the interval, or the nodes of a quadrature rule, with weights, shape (..., m)."""
+    def _nodes(self, coordinate: Floats, upper: float) -> tuple[Floats, Floats, Booleans]:
+        """Return numbers, weights times probabilities, both of shape (..., m), and whether a rule is used, (..., 1).
+
+        The numbers are all of those inside the interval or, if these are too many, the nodes of a quadrature rule.
+        The rule would be wrong for small means, whose probabilities change much from one number to the next.
+        """
         low, high = self.reach(coordinate[..., None])
         low, high = np.floor(np.maximum(low, 0.0)), np.minimum(np.ceil(high), upper)
-        width = int(max((high - low).max(initial=0.0), 0.0)) + 1
-        if width <= _MAX_ADDENDS:
-            numbers = low + np.arange(width)
-            weights = np.where(numbers <= high, 1.0, 0.0)
-            numbers = np.minimum(numbers, high)
-        else:
-            nodes, rule = _leggauss(256)
+        is_rule = high - low >= _MAX_ADDENDS
+        width = int((high - low).max(initial=0.0, where=~is_rule)) + 1
+        if is_rule.any():
+            width = max(width, _N_NODES)
+        numbers = low + np.arange(width)
+        weights = np.where(numbers <= high, 1.0, 0.0)
+        numbers = np.minimum(numbers, high)
+        if is_rule.any():
+            nodes, rule = (np.pad(each, (0, width - _N_NODES)) for each in _leggauss(_N_NODES))
             half = (high - low + 1.0) / 2.0
-            numbers, weights = low - 0.5 + half * (1.0 + nodes), half * rule
-        return numbers, np.exp(self.log_pmf(coordinate[..., None], numbers)) * weights
+            numbers = np.where(is_rule, low - 0.5 + half * (1.0 + nodes), numbers)
+            weights = np.where(is_rule, half * rule, weights)
+        return numbers, np.exp(self.log_pmf(coordinate[..., None], numbers)) * weights, is_rule
 
     def transform(self, coordinate: Floats, frequencies: Floats | Complexes, lower: float, upper: float) -> Complexes:
-        numbers, masses = self._nodes(coordinate[:, 0], upper)
-        phases = np.exp(1j * np.asarray(frequencies)[..., None] * (numbers - upper / 2.0)[:, None, :])
-        return np.asarray((phases * masses[:, None, :]).sum(axis=-1))
+        numbers, masses, rule = self._nodes(coordinate[:, 0], upper)
+        is_rule = rule[:, 0]
+        u = np.broadcast_to(frequencies, (len(numbers), np.shape(frequencies)[1]))
+        result = np.empty(u.shape, dtype=np.complex128)
+        first = numbers[~is_rule, :1] - upper / 2.0
+        result[~is_rule] = np.exp(1j * u[~is_rule] * first) * _series(u[~is_rule], masses[~is_rule])
+        phases = np.exp(1j * u[is_rule][..., None] * (numbers[is_rule] - upper / 2.0)[:, None, :])
+        result[is_rule] = (phases * masses[is_rule][:, None, :]).sum(axis=-1)
+        return result
 
     def moments(self, coordinate: Floats, lower: float, upper: float) -> tuple[Floats, Floats]:
-        numbers, masses = self._nodes(coordinate, upper)
+        numbers, masses, _ = self._nodes(coordinate, upper)
         scaled = 2.0 * numbers / upper - 1.0
         return (scaled * masses).sum(axis=-1), (scaled**2 * masses).sum(axis=-1)
+
+
+def _series(u: Any, masses: Floats) -> Complexes:
+    """Return sum_k masses[:, k] exp(i u k), for frequencies of shape (1 or n, m) and masses of shape (n, n_terms).
+
+    With k = block * a + b, exp(i u k) is a product of two exponentials from short tables; to compute all of them would
+    take most of the time of inference.
+    """
+    n_points, n_terms = masses.shape
+    block = math.isqrt(n_terms - 1) + 1
+    n_blocks = -(-n_terms // block)
+    padded = np.zeros((n_points, n_blocks * block))
+    padded[:, :n_terms] = masses
+    within = np.exp(1j * u[..., None] * np.arange(block))
+    between = np.exp(1j * u[..., None] * (block * np.arange(n_blocks)))
+    sums = between @ padded.reshape(n_points, n_blocks, block).astype(np.complex128)
+    return np.asarray((sums * within).sum(axis=-1))
 
 
 def log_gamma_draws(shape: float, size: int, rng: np.random.Generator) -> Floats:
