@@ -84,8 +84,8 @@ def command(
     dpbayes release data.csv --model beta-bernoulli --eps 1
     dpbayes release postgresql://ada@db/clinic/patients --spec clinic.yaml
 
-    DATA: files, globs, - (standard input) or a PostgreSQL table. The same command finishes a run that was killed, and
-    shows a finished one again, at no cost.
+    DATA: files, globs, - (standard input) or a PostgreSQL table. The same command finishes a killed run, and shows a
+    finished one again, at no cost.
     """
     from dpbayes_cli.base.address_space import check_address_space
 

@@ -171,7 +171,7 @@ def test_check_says_once_which_flags_state_a_missing_domain(dpbayes: Cli, place:
         table(header="relapsed,age").replace("yes", "50").replace("no", "60"), encoding="utf-8"
     )
     out = " ".join(check(dpbayes, "a.csv", "--model", "gamma-poisson", "--column", "age").split())
-    assert "the request is not complete: domain: missing; state it in the spec or with flags, such as --upper" in out
+    assert "the request is not complete: domain: missing; gamma-poisson needs --upper" in out
     assert "model: gamma-poisson" in out
     for line in (
         check(dpbayes, "a.csv", "--model", "naive-bayes").split("what to do")[1].split("a spec to")[0].split("\n")
