@@ -29,7 +29,8 @@ class Laplace(NoiseMechanism):
         "samples under any prior, and any other analysis of the released statistic, cost nothing more.",
         guarantee="Pure epsilon-DP: delta is 0. The noise scale is the L1 sensitivity divided by epsilon. The L1 "
         "sensitivity is the largest change that one record can cause: the sum of the absolute changes of all "
-        "components.",
+        "components. In Renyi, zCDP and Gaussian accounts, the cost is the sum of the costs of the components that a "
+        "record changes, which is less than for other mechanisms of the same epsilon if it changes several.",
         assumptions="Each person has one record, or as many as the privacy unit allows. The operating system's random "
         "numbers are secret. Nothing is assumed about the analyst.",
         source="Foulds et al. 2016, eq. 16-17; Zhang, Rubinstein and Dimitrakakis 2016, Alg. 1; Bernstein and Sheldon "

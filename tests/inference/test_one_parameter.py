@@ -215,7 +215,7 @@ def test_a_sum_over_some_numbers_of_records_is_that_over_all(
 @pytest.mark.parametrize("epsilon", [0.02, 1.0])
 def test_the_prior_of_mostly_valid_records_is_that_of_enumeration(epsilon: float) -> None:
     """With probability 1/2 all n records are valid; else p(number) is proportional to 1 / (1 + n - number)."""
-    family, n, column = FAMILIES["gamma-poisson"], 2000, NumericColumn("value", 0.0, 3.0, 3, True)
+    family, n, column = FAMILIES["gamma-poisson"], 700, NumericColumn("value", 0.0, 3.0, 3, True)
     law, noise = NumberLaw(family, column, True), DiscreteLaplace(6 / epsilon)
     numbers, grid = np.arange(n + 1.0), np.linspace(0.2, 0.9, 15)[:, None]
     observed = np.array([[round(away * 6 / epsilon), 3 * n - round(away * 6 / epsilon)] for away in (-2, 0, 2)], float)
@@ -318,11 +318,11 @@ def test_narrow_posteriors_under_very_wide_priors_are_found(family: NumberFamily
     sums = np.array([[share * 20_000.0]])
     observation = NoisySums(law, (int(sums[0, 0]),), DiscreteLaplace(20.0), RecordCount("known", 1000))
     low, high = law.prior_range
-    wide = np.linspace(low, high, 20_001)[:, None]
+    wide = np.linspace(low, high, 7_001)[:, None]
     with np.errstate(all="ignore"):
         first = all_log_likelihoods(observation, law, sums, wide)[:, 0] + law.log_prior(wide)
         middle = wide[np.nanargmax(first), 0]
-        points = np.union1d(wide, np.clip(middle + np.linspace(-3.0, 3.0, 20_001), low, high))
+        points = np.union1d(wide, np.clip(middle + np.linspace(-3.0, 3.0, 3_001), low, high))
         log_density = all_log_likelihoods(observation, law, sums, points[:, None])[:, 0] + law.log_prior(
             points[:, None]
         )
