@@ -117,4 +117,4 @@ def version() -> str:
     """Return the version of the engine."""
     import _duckdb
 
-    return str(_duckdb.__formatted_python_version__)
+    return str(_duckdb.__version__)
