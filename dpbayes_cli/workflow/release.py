@@ -95,8 +95,9 @@ def release(prepared: PreparedRelease, ledger: Ledger, say: Say) -> PublishedRel
     reservation = ledger.reserve(charge)
     record = reservation.release
     if reservation.opened:
+        place = " in a new ledger" if record.sequence == 2 else ""  # the first entry opened the account
         say(
-            f"opened account {charge.account!r} with the default total of {reservation.opened} under "
+            f"opened account {charge.account!r}{place} with the default total of {reservation.opened} under "
             f"{charge.neighbors} neighbors; to change the total: dpbayes budget amend "
             f"{charge.account} --epsilon TOTAL --reason TEXT"
         )
