@@ -25,6 +25,7 @@ from dpbayes_cli.privacy.guarantee import Guarantee, Statement, check_delta, che
 
 Points = tuple[tuple[Decimal, Decimal], ...]
 _UP = Context(prec=40, rounding=ROUND_CEILING)
+_SHORT = Context(prec=15, rounding=ROUND_CEILING)
 _EXACT = Context(prec=100)
 
 
@@ -97,7 +98,7 @@ class PureDP(Guarantee):
     @property
     def mu(self) -> Decimal:
         """The mu that epsilon implies, or the root of the sum of squares over the components of a shift."""
-        return root_up(min(self._worst(lambda each: _mu_squared(each.epsilon)), _mu_squared(self.epsilon)))
+        return _SHORT.plus(root_up(min(self._worst(lambda e: _mu_squared(e.epsilon)), _mu_squared(self.epsilon))))
 
     def rdp(self, order: Decimal) -> Decimal:
         """Return the Renyi divergence of randomized response, or the sum of divergences over the components."""
@@ -177,7 +178,8 @@ class BoundedRange(Guarantee):
     @property
     def mu(self) -> Decimal:
         """The root of the sum of squares of the mus that the epsilons of the parts imply."""
-        return root_up(_UP.multiply(_mu_squared(_UP.divide(self.epsilon, Decimal(self.parts))), Decimal(self.parts)))
+        square = _mu_squared(_UP.divide(self.epsilon, Decimal(self.parts)))
+        return _SHORT.plus(root_up(_UP.multiply(square, Decimal(self.parts))))
 
     def rdp(self, order: Decimal) -> Decimal:
         part_epsilon = float(_UP.divide(self.epsilon, Decimal(self.parts)))
