@@ -257,14 +257,16 @@ def _show_details(described: dict[str, Any]) -> None:
 
 def _show_accounts(accounts: list[dict[str, Any]]) -> None:
     """Print what a release costs in new accounts of each kind, and how many such releases they pay for."""
-
-    def text(amounts: dict[str, float] | None) -> str:
-        named = (amounts or {}).items()
-        return ", ".join(f"{name} {amount:.4g}" for name, amount in named) or "cannot pay"
-
-    rows = [[each["kind"], text(each["total"]), text(each["price"]), f"{each['times']:,}"] for each in accounts]
+    rows = [
+        [each["kind"], _amounts_text(each["total"]), _amounts_text(each["price"]), f"{each['times']:,}"]
+        for each in accounts
+    ]
     emit("")
     emit_table(["new account", "total", "price of a release", "times"], rows)
+
+
+def _amounts_text(amounts: dict[str, float] | None) -> str:
+    return "infinite" if amounts is None else ", ".join(f"{name} {amount:.4g}" for name, amount in amounts.items())
 
 
 def _show_widths(intervals: dict[str, Any]) -> None:
@@ -301,12 +303,20 @@ def _compare(described: list[dict[str, Any]]) -> None:
                 f"{expected['posterior_sd']:.4g}" if expected else "",
                 f"{expected['inflation']:.3f}" if expected else "",
                 "" if coverage is None else f"{coverage:.3f}",
-                next(f"{account['times']:,}" for account in each["accounts"] if account["kind"] == "renyi"),
+                f"{_approximate(each)['times']:,}",
                 ", ".join(f"{name} {value:.5g}" for name, value in each["parameters"].items() if name in _PARAMETERS),
             ]
         )
-    emit_table(["mechanism", "epsilon at delta", "sd", "inflation", "coverage", "times", "parameters"], rows)
-    emit("times: how many such releases a new account of epsilon 3 and delta 1e-6 pays for")
+    columns = ["mechanism", "epsilon at delta", "sd", "inflation", "coverage", "times", "parameters"]
+    emit_table(columns, rows, optional=("coverage",))
+    total = next((_amounts_text(_approximate(each)["total"]) for each in described if "accounts" in each), None)
+    if total is not None:
+        emit(f"times: how many such releases a new account of {total} pays for")
     for each in described:
         if (each.get("expected") or {}).get("sd_of") == "estimate":
             emit(f"{each['mechanism']}: {_ESTIMATE}")
+
+
+def _approximate(described: dict[str, Any]) -> dict[str, Any]:
+    """Return the price of a planned release in a new account of epsilon and delta."""
+    return next(each for each in described["accounts"] if each["kind"] == "renyi")

@@ -65,10 +65,14 @@ def _account_price(budget: Budget, guarantee: Guarantee) -> AccountPrice:
 def times_sentence(prices: list[AccountPrice]) -> str:
     """Return how often new accounts without and with a delta pay for a release, one sentence."""
     pure, approximate = prices[:2]
+    epsilon, delta = decimal_text(DEFAULT_EPSILON), decimal_text(DELTA)
+    if approximate.times == 0:
+        return f"A new account of epsilon {epsilon}, with or without delta {delta}, cannot pay for such a release."
     why = "" if pure.is_finite else ", because the release has no pure epsilon"
-    total = " and ".join(f"{name} {decimal_text(amount)}" for name, amount in approximate.total.items())
-    epsilon, more = decimal_text(DEFAULT_EPSILON), f"{approximate.times:,}" if approximate.times else "none"
-    return f"A new account of epsilon {epsilon} pays for {_releases(pure.times)}{why}; one of {total} for {more}."
+    return (
+        f"A new account of epsilon {epsilon} pays for {_releases(pure.times)}{why}; one of epsilon {epsilon} and "
+        f"delta {delta} for {approximate.times:,}."
+    )
 
 
 def _releases(number: int) -> str:
