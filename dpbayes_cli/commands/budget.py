@@ -97,7 +97,7 @@ def show(account: str | None, ledger_place: str | None, as_json: bool) -> None:
             )
         if len(accounts) == 1 or verbosity() > 0:
             latest = ledger.last_release(item.name)
-            say(account_sentences(item, latest and latest.guarantee))
+            say(account_sentences(item, None if latest is None else latest.guarantee))
         _explain_delta(item, document)
         fitting = {name: amount for name, amount in document["allows_next"].items() if set(amount.values()) != {"0"}}
         allowed = ", ".join(f"{name} {components(amount)}" for name, amount in fitting.items())
