@@ -76,7 +76,7 @@ def exact_sum(values: Iterable[Decimal]) -> Decimal:
 
 
 def exact_multiple(value: Decimal, times: int) -> Decimal:
-    """Multiply without rounding; raise ``decimal.Inexact`` if the product needs more than 1,000 digits."""
+    """Return a multiple without rounding; raise ``decimal.Inexact`` if it needs more than 1,000 digits."""
     return _EXACT.multiply(value, Decimal(times))
 
 
