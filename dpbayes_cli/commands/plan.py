@@ -91,7 +91,9 @@ def command(
 
     -v prints more: noise_scale is the scale of the noise, in counts. posterior_sd and nonprivate_sd are the standard
     deviations of the posterior with and without privacy, and inflation is their ratio. coverage is the share of 90 %
-    intervals that contain the true parameter.
+    intervals that contain the true parameter. The table of new accounts shows the price of the release in accounts of
+    pure epsilon (pure), of epsilon and delta (renyi), of rho (zcdp) and of mu (gdp), and how many such releases each
+    pays for. The last three have totals that imply epsilon 3 at delta 1e-6.
     """
     from dpbayes_cli.base.errors import Interrupted
     from dpbayes_cli.privacy.guarantee import check_delta
