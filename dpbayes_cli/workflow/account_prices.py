@@ -21,13 +21,14 @@ class AccountPrice:
     """The price of a release in one kind of account.
 
     Attributes:
-        kind: the kind of the account's budget.
+        kind, notion: the kind of the account's budget, and its notion of privacy.
         total: the total of a new account.
         price: what one release adds to the sums that limit the account; infinite if the account cannot pay for it.
         times: how many such releases a new account pays for.
     """
 
     kind: str
+    notion: str
     total: Lanes
     price: Lanes
     times: int
@@ -59,15 +60,19 @@ def _new_budgets() -> tuple[Budget, ...]:
 
 def _account_price(budget: Budget, guarantee: Guarantee) -> AccountPrice:
     times = admitted_releases(budget, guarantee)
-    return AccountPrice(budget.kind, budget.total, budget.price(guarantee, max(times, 1)), times)
+    return AccountPrice(budget.kind, budget.notion, budget.total, budget.price(guarantee, max(times, 1)), times)
 
 
 def times_sentence(prices: list[AccountPrice]) -> str:
     """Return how often new accounts without and with a delta pay for a release, one sentence."""
-    pure, approximate = prices[:2]
+    pure, approximate, *others = prices
     epsilon, delta = decimal_text(DEFAULT_EPSILON), decimal_text(DELTA)
     if approximate.times == 0:
-        return f"A new account of epsilon {epsilon}, with or without delta {delta}, cannot pay for such a release."
+        neither = f"A new account of epsilon {epsilon}, with or without delta {delta}, cannot pay for such a release"
+        best = max(others, key=lambda each: each.times)
+        if best.times == 0:
+            return f"{neither}."
+        return f"{neither}; one of {best.notion} that implies epsilon {epsilon} at this delta pays for {best.times:,}."
     why = "" if pure.is_finite else ", because the release has no pure epsilon"
     return (
         f"A new account of epsilon {epsilon} pays for {_releases(pure.times)}{why}; one of epsilon {epsilon} and "

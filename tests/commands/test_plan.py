@@ -199,6 +199,9 @@ def test_a_release_that_an_account_cannot_pay_for_has_no_price_in_it(dpbayes: Cl
     assert "pays for no such release, because the release has no pure epsilon; " in planned["sentences"][-1]
     planned = dpbayes(*COIN, "--eps", "4", "--trials", "0").json
     assert planned["sentences"][-1].endswith("with or without delta 0.000001, cannot pay for such a release.")
+    planned = dpbayes(*COIN, "--mechanism", "gaussian", "--rho", "0.18", "--trials", "0").json
+    pays = "cannot pay for such a release; one of zCDP that implies epsilon 3 at this delta pays for 1."
+    assert planned["sentences"][-1].endswith(pays)
 
 
 def test_a_comparison_says_how_often_an_account_pays(dpbayes: Cli) -> None:
