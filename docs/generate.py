@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from docs.admitted_releases import budgets_page
 from docs.man_pages import manuals
 from docs.reference_pages import PAGES as REFERENCE
 
@@ -84,7 +85,8 @@ def cell(text: str) -> str:
     return text.replace("|", "\\|").replace("<", "&lt;")
 
 
-PAGES = {DOCS / place: make for place, make in {"reference/errors.md": errors_page, **REFERENCE}.items()}
+GENERATED = {"reference/errors.md": errors_page, "explanation/budgets.md": budgets_page, **REFERENCE}
+PAGES = {DOCS / place: make for place, make in GENERATED.items()}
 
 
 def contents() -> dict[Path, str]:

@@ -75,6 +75,11 @@ def exact_sum(values: Iterable[Decimal]) -> Decimal:
     return reduce(_EXACT.add, values, Decimal(0))
 
 
+def exact_multiple(value: Decimal, times: int) -> Decimal:
+    """Return a multiple without rounding; raise ``decimal.Inexact`` if it needs more than 1,000 digits."""
+    return _EXACT.multiply(value, Decimal(times))
+
+
 def exact_difference(left: Decimal, right: Decimal) -> Decimal:
     """Subtract without rounding; raise ``decimal.Inexact`` if the difference needs more than 1,000 digits."""
     return _EXACT.subtract(left, right)

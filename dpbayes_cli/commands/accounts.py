@@ -8,9 +8,11 @@ from dpbayes_cli.commands.output import emit_result, say_already_done
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from decimal import Decimal
 
     from dpbayes_cli.ledger.ledger import Ledger
     from dpbayes_cli.ledger.state import Account, State
+    from dpbayes_cli.privacy.guarantee import Guarantee
 
 
 def head_of(state: State) -> dict[str, Any]:
@@ -76,6 +78,42 @@ def account_document(account: Account) -> dict[str, Any]:
         "notice": None if account.notice is None else decimal_text(account.notice),
         "routes": component_texts(dict(remaining_by_route(account))),
     }
+
+
+def account_sentences(account: Account, last: Guarantee | None) -> str:
+    """Return the notion of privacy in which an open account is kept, what is left, and how often it pays for more.
+
+    Args:
+        last: the guarantee of the last release; None if nothing was released.
+    """
+    from dpbayes_cli.ledger.admitted_releases import admitted_releases
+
+    left = f"{account.name} is kept in {account.budget.notion}: {_left(account)}."
+    if last is None:
+        return left
+    times = 0 if account.exhausted else admitted_releases(account.budget, last, account.charged)
+    releases = "1 more release" if times == 1 else f"{times:,} more releases" if times else "no more release"
+    return f"{left} It pays for {releases} at the price of the last one."
+
+
+def _left(account: Account) -> str:
+    """Return what is left of each total, such as "2.4 of epsilon 3 is left at delta 0.000001"."""
+    from dpbayes_cli.base.numeric import decimal_text
+
+    total, remaining = dict(account.budget.total), account.remaining
+    delta = total.pop("delta") if account.budget.kind == "renyi" else None  # its epsilon holds at this delta
+    parts = [f"{short_text(remaining[name])} of {name} {short_text(amount)}" for name, amount in total.items()]
+    at = "" if delta is None else f" at delta {decimal_text(delta)}"
+    return f"{' and '.join(parts)} {'is' if len(parts) == 1 else 'are'} left{at}"
+
+
+def short_text(amount: Decimal) -> str:
+    """Return an amount with at most six digits, rounded down."""
+    from decimal import ROUND_DOWN, Context
+
+    from dpbayes_cli.base.numeric import decimal_text
+
+    return decimal_text(Context(prec=6, rounding=ROUND_DOWN).create_decimal(amount))
 
 
 def account_with_releases(account: Account) -> dict[str, Any]:

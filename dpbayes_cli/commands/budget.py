@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from decimal import ROUND_CEILING, ROUND_DOWN, Context, Decimal
+from decimal import ROUND_CEILING, Context, Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,14 @@ import click
 
 from dpbayes_cli.base.numeric import decimal_text
 from dpbayes_cli.commands import budget_accounts, budget_trust, budget_upkeep
-from dpbayes_cli.commands.accounts import account_document, account_with_releases, components, head_of
+from dpbayes_cli.commands.accounts import (
+    account_document,
+    account_sentences,
+    account_with_releases,
+    components,
+    head_of,
+    short_text,
+)
 from dpbayes_cli.commands.options import PATH, ledger_options, open_ledger
 from dpbayes_cli.commands.output import detail, emit, emit_document, emit_json, emit_table, say, verbosity
 
@@ -48,7 +55,11 @@ for _command in (*budget_accounts.COMMANDS, *budget_trust.COMMANDS, *budget_upke
 @click.argument("account", required=False)
 @ledger_options
 def show(account: str | None, ledger_place: str | None, as_json: bool) -> None:
-    """Show the remaining and the total budget of ACCOUNT, or of all accounts, one line each; details with -v."""
+    """Show the remaining and the total budget of ACCOUNT, or of all accounts, one line each.
+
+    For a single account, and with -v for all, sentences say in which notion of privacy the account is kept, what is
+    left, and how many more releases it pays for. -v prints more details.
+    """
     ledger = open_ledger(ledger_place)
     state = ledger.state()
     if account or not as_json:
@@ -84,6 +95,9 @@ def show(account: str | None, ledger_place: str | None, as_json: bool) -> None:
                 f"{item.name} counts as spent in full: {item.exhausted}; state its total, less what was released after "
                 f"the backup: dpbayes budget amend {item.name} --{item.budget.amounts[0]} TOTAL --reason TEXT"
             )
+        if len(accounts) == 1 or verbosity() > 0:
+            latest = ledger.last_release(item.name)
+            say(account_sentences(item, None if latest is None else latest.guarantee))
         _explain_delta(item, document)
         fitting = {name: amount for name, amount in document["allows_next"].items() if set(amount.values()) != {"0"}}
         allowed = ", ".join(f"{name} {components(amount)}" for name, amount in fitting.items())
@@ -229,8 +243,7 @@ def _shortened(amounts: dict[str, str]) -> str:
     """Return amounts without their names; without ``-v``, at most six digits of each, rounded down."""
     if verbosity() > 0:
         return ", ".join(amounts.values())
-    digits = Context(prec=6, rounding=ROUND_DOWN)
-    return ", ".join(decimal_text(digits.create_decimal(amount)) for amount in amounts.values())
+    return ", ".join(short_text(Decimal(amount)) for amount in amounts.values())
 
 
 def _amount(row: dict[str, Any]) -> str:

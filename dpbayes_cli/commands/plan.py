@@ -25,6 +25,7 @@ from dpbayes_cli.commands.request_command import (
 if TYPE_CHECKING:
     from dpbayes_cli.core.plan import Plan, Step
     from dpbayes_cli.spec.release_spec import ReleaseSpec
+    from dpbayes_cli.workflow.account_prices import AccountPrice
     from dpbayes_cli.workflow.planning import MechanismPlan, SimulationEffort
     from dpbayes_cli.workflow.target_search import WidthTarget
 
@@ -90,7 +91,9 @@ def command(
 
     -v prints more: noise_scale is the scale of the noise, in counts. posterior_sd and nonprivate_sd are the standard
     deviations of the posterior with and without privacy, and inflation is their ratio. coverage is the share of 90 %
-    intervals that contain the true parameter.
+    intervals that contain the true parameter. The table of new accounts shows the price of the release in accounts of
+    pure epsilon (pure), of epsilon and delta (renyi), of rho (zcdp) and of mu (gdp), and how many such releases each
+    pays for. The last three have totals that imply epsilon 3 at delta 1e-6.
     """
     from dpbayes_cli.base.errors import Interrupted
     from dpbayes_cli.privacy.guarantee import check_delta
@@ -175,6 +178,7 @@ def _one_plan(
 def _described(spec: ReleaseSpec, planned: MechanismPlan, delta: Decimal) -> dict[str, Any]:
     import msgspec
 
+    from dpbayes_cli.workflow.account_prices import account_prices, times_sentence
     from dpbayes_cli.workflow.plan_sentences import plan_sentences
     from dpbayes_cli.workflow.planning import guarantee_in_full
 
@@ -184,16 +188,27 @@ def _described(spec: ReleaseSpec, planned: MechanismPlan, delta: Decimal) -> dic
     def in_full(priced: Plan | Step) -> dict[str, Any]:
         return guarantee_in_full(priced.guarantee, spec.privacy.neighbors, delta)
 
-    steps = planned.plan.steps
+    steps, prices = planned.plan.steps, account_prices(planned.plan.guarantee)
     return {
         "model": spec.model,
         "mechanism": planned.mechanism,
         "parameters": dict(planned.plan.parameters),
         "guarantee": in_full(planned.plan),
         **({"steps": dict(zip(("bounds", "statistics"), map(in_full, steps), strict=True))} if len(steps) > 1 else {}),
+        "accounts": [_priced_account(each) for each in prices],
         "expected": msgspec.to_builtins(planned.expected),
-        "sentences": plan_sentences(spec, planned),
+        "sentences": [*plan_sentences(spec, planned), times_sentence(prices)],
     }
+
+
+def _priced_account(priced: AccountPrice) -> dict[str, Any]:
+    """Return the price of a release in one kind of account as a JSON object; the price is null if it is infinite."""
+
+    def numbers(amounts: dict[str, Decimal]) -> dict[str, float]:
+        return {name: float(amount) for name, amount in amounts.items()}
+
+    price = numbers(priced.price) if priced.is_finite else None
+    return {"kind": priced.kind, "total": numbers(priced.total), "price": price, "times": priced.times}
 
 
 def _show(described: dict[str, Any]) -> None:
@@ -239,6 +254,21 @@ def _show_details(described: dict[str, Any]) -> None:
             emit(f"{'':18} {_ESTIMATE}")
         for method, share in (expected["coverage"] or {}).items():
             emit(f"{'coverage':18} {share:.3f} of the 90 % intervals ({method}) hold the truth")
+    _show_accounts(described["accounts"])
+
+
+def _show_accounts(accounts: list[dict[str, Any]]) -> None:
+    """Print what a release costs in new accounts of each kind, and how many such releases they pay for."""
+    rows = [
+        [each["kind"], _amounts_text(each["total"]), _amounts_text(each["price"]), f"{each['times']:,}"]
+        for each in accounts
+    ]
+    emit("")
+    emit_table(["new account", "total", "price of a release", "times"], rows)
+
+
+def _amounts_text(amounts: dict[str, float] | None) -> str:
+    return "infinite" if amounts is None else ", ".join(f"{name} {amount:.4g}" for name, amount in amounts.items())
 
 
 def _show_widths(intervals: dict[str, Any]) -> None:
@@ -263,7 +293,7 @@ def _compare(described: list[dict[str, Any]]) -> None:
     emit("")
     for each in described:
         if "refused" in each:
-            rows.append([each["mechanism"], "", "", "", "", each["refused"]])
+            rows.append([each["mechanism"], "", "", "", "", "", each["refused"]])
             continue
         guarantee, expected = each["guarantee"], each["expected"] or {}
         epsilon = "-" if guarantee["epsilon"] is None else f"{guarantee['epsilon']:.4g}"
@@ -275,10 +305,20 @@ def _compare(described: list[dict[str, Any]]) -> None:
                 f"{expected['posterior_sd']:.4g}" if expected else "",
                 f"{expected['inflation']:.3f}" if expected else "",
                 "" if coverage is None else f"{coverage:.3f}",
+                f"{_approximate(each)['times']:,}",
                 ", ".join(f"{name} {value:.5g}" for name, value in each["parameters"].items() if name in _PARAMETERS),
             ]
         )
-    emit_table(["mechanism", "epsilon at delta", "sd", "inflation", "coverage", "parameters"], rows)
+    columns = ["mechanism", "epsilon at delta", "sd", "inflation", "coverage", "times", "parameters"]
+    emit_table(columns, rows, optional=("coverage",))
+    total = next((_amounts_text(_approximate(each)["total"]) for each in described if "accounts" in each), None)
+    if total is not None:
+        emit(f"times: how many such releases a new account of {total} pays for")
     for each in described:
         if (each.get("expected") or {}).get("sd_of") == "estimate":
             emit(f"{each['mechanism']}: {_ESTIMATE}")
+
+
+def _approximate(described: dict[str, Any]) -> dict[str, Any]:
+    """Return the price of a planned release in a new account of epsilon and delta."""
+    return next(each for each in described["accounts"] if each["kind"] == "renyi")

@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.base.numeric import decimal_text, exact_difference, exact_sum
-from dpbayes_cli.privacy.conversions import epsilon_of_rdp, epsilon_of_rho, gaussian_epsilon, round_up
+from dpbayes_cli.privacy.conversions import epsilon_of_rdp, epsilon_of_rho, gaussian_epsilon, rho_of_epsilon, round_up
 from dpbayes_cli.privacy.guarantee import Guarantee, check_delta, check_epsilon, check_order, check_rho
 from dpbayes_cli.privacy.noisy_descent import mu_of_statement
 
@@ -128,6 +128,15 @@ class Budget(ABC):
         """Return the sums of charges after one more release."""
         return {lane: exact_sum([charged[lane], _cost(guarantee, lane)]) for lane in self.lanes}
 
+    def price(self, guarantee: Guarantee, times: int) -> Lanes:
+        """Return what each of several equal releases adds to the sums that limit the account; infinite if none fits.
+
+        Args:
+            times: the number of releases.
+        """
+        del times
+        return self.spent(self.added(self.nothing, guarantee))
+
     def epsilon_at(self, amounts: Mapping[str, Decimal], delta: Decimal) -> Decimal | None:
         """Return the epsilon at a delta that an amount implies, rounded up; None if the amount has an epsilon itself.
 
@@ -185,6 +194,13 @@ class ConcentratedBudget(_SingleBudget):
 
     kind, amounts, notion = "zcdp", ("rho",), "zCDP"
     rho: Decimal
+
+    @classmethod
+    def of_statement(cls, epsilon: Decimal, delta: Decimal) -> ConcentratedBudget:
+        """Return the budget with the largest rho, rounded down, for which rho-zCDP implies (epsilon, delta)-DP."""
+        check_epsilon(epsilon)
+        check_delta(delta)
+        return cls(_DOWN.create_decimal(Decimal(rho_of_epsilon(float(epsilon), float(delta)) * (1.0 - 1e-11))))
 
     def epsilon_at(self, amounts: Mapping[str, Decimal], delta: Decimal) -> Decimal:
         """Convert a rho to an epsilon; see ``Budget.epsilon_at``."""

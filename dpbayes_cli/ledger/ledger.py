@@ -48,6 +48,11 @@ class Ledger(VerifiedChain):
         with self.anchored.reading() as (_, state):
             return state.whole_account(_account(state, name))
 
+    def last_release(self, name: str) -> ReleaseRecord | None:
+        """Return the latest release of an account; None if nothing was charged to it."""
+        with self.anchored.reading() as (_, state):
+            return next(iter(state.charged(_account(state, name), last=1)), None)
+
     def account_entries(self, name: str) -> list[Entry]:
         """Return the entries about one account, in order."""
         with self.anchored.reading() as (transaction, _):

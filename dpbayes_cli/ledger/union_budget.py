@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from dpbayes_cli.base.errors import SpecError
-from dpbayes_cli.base.numeric import decimal_text, exact_difference, exact_sum, parse_decimal
+from dpbayes_cli.base.numeric import decimal_text, exact_difference, exact_multiple, exact_sum, parse_decimal
 from dpbayes_cli.ledger.budgets import (
     ApproximateBudget,
     Budget,
@@ -52,7 +52,7 @@ class UnionBudget(Budget):
         delta_approx: the part of delta for releases that have their own delta.
     """
 
-    kind, amounts, notion = "renyi", ("epsilon",), "(epsilon, delta), with delta divided into fixed parts"
+    kind, amounts, notion = "renyi", ("epsilon",), "(epsilon, delta) with Renyi composition"
     epsilon: Decimal
     delta: Decimal
     orders: tuple[tuple[Decimal, Decimal], ...]
@@ -107,6 +107,14 @@ class UnionBudget(Budget):
         """Return the epsilon that each composition rule gives: basic composition first, then each order."""
         renyi = [(lane_of(order), self._epsilon(order, charged[lane_of(order)])) for order, _ in self.orders]
         return [("basic", charged["epsilon"]), *renyi]
+
+    def price(self, guarantee: Guarantee, times: int) -> Lanes:
+        """Return the cost of one release by the composition rule that gives the smallest epsilon for all of them."""
+        one = self.added(self.nothing, guarantee)
+        routes = self.routes({lane: exact_multiple(amount, times) for lane, amount in one.items()})
+        best, _ = min(routes, key=lambda route: route[1])
+        lane = "epsilon" if best == "basic" else best
+        return {lane: one[lane], **({"delta": one["delta"]} if one["delta"] else {})}
 
     def _epsilon(self, order: Decimal, value: Decimal) -> Decimal:
         """Convert a Renyi divergence at an order to an epsilon at the order's part of delta, rounded up."""

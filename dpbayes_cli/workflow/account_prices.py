@@ -1,0 +1,86 @@
+"""State the price of a release in every kind of account, and how often a new account pays for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import cache
+
+from dpbayes_cli.base.numeric import decimal_text
+from dpbayes_cli.ledger.admitted_releases import admitted_releases
+from dpbayes_cli.ledger.budgets import Budget, ConcentratedBudget, GaussianBudget, Lanes, PureBudget
+from dpbayes_cli.ledger.union_budget import DEFAULT_EPSILON, UnionBudget
+from dpbayes_cli.privacy.guarantee import Guarantee
+
+DELTA = Decimal("1e-6")
+"""The delta of the accounts in which a plan states the price of a release."""
+
+
+@dataclass(frozen=True)
+class AccountPrice:
+    """The price of a release in one kind of account.
+
+    Attributes:
+        kind, notion: the kind of the account's budget, and its notion of privacy.
+        total: the total of a new account.
+        price: what one release adds to the sums that limit the account; infinite if the account cannot pay for it.
+        times: how many such releases a new account pays for.
+    """
+
+    kind: str
+    notion: str
+    total: Lanes
+    price: Lanes
+    times: int
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether the release has a finite price in this kind of account."""
+        return all(amount.is_finite() for amount in self.price.values())
+
+
+def account_prices(guarantee: Guarantee) -> list[AccountPrice]:
+    """Return the price of a release in a pure account and in those that imply epsilon 3 at delta 1e-6.
+
+    These accounts are of pure epsilon, of (epsilon, delta) with Renyi composition, of zCDP and of Gaussian DP. Nothing
+    is charged.
+    """
+    return [_account_price(budget, guarantee) for budget in _new_budgets()]
+
+
+@cache
+def _new_budgets() -> tuple[Budget, ...]:
+    return (
+        PureBudget(DEFAULT_EPSILON),
+        UnionBudget.divide(DEFAULT_EPSILON, DELTA),
+        ConcentratedBudget.of_statement(DEFAULT_EPSILON, DELTA),
+        GaussianBudget.of_statement(DEFAULT_EPSILON, DELTA),
+    )
+
+
+def _account_price(budget: Budget, guarantee: Guarantee) -> AccountPrice:
+    times = admitted_releases(budget, guarantee)
+    return AccountPrice(budget.kind, budget.notion, budget.total, budget.price(guarantee, max(times, 1)), times)
+
+
+def times_sentence(prices: list[AccountPrice]) -> str:
+    """Return how often new accounts without and with a delta pay for a release, one sentence."""
+    pure, approximate, *others = prices
+    epsilon, delta = decimal_text(DEFAULT_EPSILON), decimal_text(DELTA)
+    if approximate.times == 0:
+        neither = f"A new account of epsilon {epsilon}, with or without delta {delta}, cannot pay for such a release"
+        best = max(others, key=lambda each: each.times)
+        if best.times == 0:
+            return f"{neither}."
+        return f"{neither}; one of {best.notion} that implies epsilon {epsilon} at this delta pays for {best.times:,}."
+    why = "" if pure.is_finite else ", because the release has no pure epsilon"
+    return (
+        f"A new account of epsilon {epsilon} pays for {_releases(pure.times)}{why}; one of epsilon {epsilon} and "
+        f"delta {delta} for {approximate.times:,}."
+    )
+
+
+def _releases(number: int) -> str:
+    if number == 0:
+        return "no such release"
+    return "1 such release" if number == 1 else f"{number:,} such releases"
