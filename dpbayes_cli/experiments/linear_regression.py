@@ -89,10 +89,10 @@ class LinearRegressions(SimulatedStudy, frozen=True, kw_only=True):
     Each trial learns from a random part of the records, and predicts the rest. The paper used 370,000 census records;
     its errors cannot be compared with the errors here. `truncated-sampler` (**idealized**) predicts by one draw
     of the posterior restricted to a ball, which has the prior probability 0.99. The draw is computed in floats; an
-    exact draw would be epsilon-DP. The power of the likelihood is min(1, epsilon / R), where R is the largest amount by
-    which the log ratio of two records' likelihoods varies over the ball. `noise-aware` predicts by the posterior mean
-    given second moments with Laplace noise. Its model treats features as normal vectors, and has the same bounds and
-    the same v. `non-private` predicts by the mean of the unrestricted, untempered posterior.
+    exact draw would be epsilon-DP. The power of the likelihood is min(1, epsilon / R). Here R is the largest difference
+    between two values in the ball of the log ratio of two records' likelihoods. `noise-aware` predicts by the posterior
+    mean given second moments with Laplace noise. Its model treats features as normal vectors, and has the same bounds
+    and the same v. `non-private` predicts by the mean of the unrestricted, untempered posterior.
 
     Source: Zhang, Rubinstein and Dimitrakakis 2016, sec. 5.2 and Fig. 2.
     """

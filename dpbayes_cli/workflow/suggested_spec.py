@@ -104,7 +104,7 @@ def spec_from_data(
         column = next(iter([*suited, *(usual if model else ())]), None)
     if column not in by_name:
         raise SourceError(
-            "no column has two to 50 different texts, or numbers"
+            "no column holds numbers, or between two and 50 different texts"
             if column is None
             else f"there is no column {column!r}",
             hint="name a model: dpbayes spec init MODEL --from FILE --not-private"
