@@ -234,7 +234,7 @@ def rows_of(case: LinearCase, numbers: Floats) -> Floats:
 
 
 def document(case: LinearCase, prior_variance: str) -> dict[str, Any]:
-    """Return the spec of a release whose prior of slopes is equivalent to the prior of the rows' coefficients.
+    """Return the spec of a release whose prior of slopes is the prior of this study's coefficients in other units.
 
     Let a coefficient of rows of width d have the prior variance v. Then the slope of a feature with half range h, for a
     target with half range H, has the prior variance (v / d) * (H / h)^2. The spec states this as variance /

@@ -23,7 +23,7 @@ _PLACEHOLDERS = {"null", "none", "nil", "nan", "true", "false", "todo", "tbd", "
 
 
 def with_reasons_apart(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a spec with all reasons moved to its key ``public_reasons``, by the keys of the values, such as domain.upper.
+    """Return a spec with all reasons moved to ``public_reasons``, by the keys of the values, such as domain.upper.
 
     Raises:
         SpecError: reasons are missing (the message names all their keys), or a value has two reasons.

@@ -89,7 +89,7 @@ def spec_from_data(
         source: the keys of the layout that differ from the defaults, as YAML.
         profiles: the profiles of the columns.
         levels: a function that returns all texts of the column with a given name.
-        column: the column; if None, the first column whose usual model is the stated one, or any if none is stated, and
+        column: the column; if None, the first column that suits the model (any model if none is stated), preferably one
             that does not seem to hold IDs.
         model: the model's name; if None, the usual model for the column.
 
