@@ -212,7 +212,7 @@ class RenyiBudget(_SingleBudget):
 
     @property
     def lanes(self) -> tuple[str, ...]:
-        """The lane of divergences at the order, and the lane of deltas."""
+        """The names of the sum of divergences at the order, and of the sum of deltas."""
         return (lane_of(self.order), "delta")
 
     def epsilon_at(self, amounts: Mapping[str, Decimal], delta: Decimal) -> Decimal:
@@ -242,7 +242,7 @@ class GaussianBudget(_SingleBudget):
 
     @property
     def lanes(self) -> tuple[str, ...]:
-        """The lane of mu^2, and the lane of deltas."""
+        """The names of the sum of mu^2, and of the sum of deltas."""
         return ("mu_squared", "delta")
 
     @property

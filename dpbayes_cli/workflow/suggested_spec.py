@@ -64,7 +64,7 @@ def spec_from_header(file: str, source: Mapping[str, str], names: Sequence[str],
     lines = [_HEAD, _FROM_HEADER, f"# columns: {', '.join(names)}", ""]
     if model is not None:
         return _joined([*lines, *_body(file, source, names, names[0], pair_of({"model": model})[0], _blank)])
-    lines += ["# State one of these models, by what the column holds; delete the others.", ""]
+    lines += ["# Keep the model that suits the column, and delete the others.", ""]
     lines += _tree({"data": _yaml(file), **_section("source", source), "column": _yaml(names[0])})
     for i, (kind, keys) in enumerate(sorted(_KINDS.items())):
         chosen = next(name for name in model_names() if model_type(name).suggested_for == kind)
