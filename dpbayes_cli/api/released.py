@@ -190,7 +190,7 @@ def infer(
         inference: further options of the section ``inference`` of a spec, such as ``method="naive"``.
 
     Raises:
-        SpecError: the release holds draws, whose prior is part of the request; or an option is wrong.
+        SpecError: an option is wrong; or the release consists of posterior draws, and their prior cannot be changed.
     """
     from dpbayes_cli.workflow.inferring import infer_again
 

@@ -250,8 +250,8 @@ class _Attack:
             break
         if done < sets.all_bases:
             self.missed.append(
-                f"some choices of the {self.n_records - 1} records that neighbors share: only {done:,} of "
-                f"{sets.all_bases:,} were tried"
+                f"some data sets: only {done:,} of {sets.all_bases:,} choices of the {self.n_records - 1} records that "
+                "neighbors share were tried"
             )
         if bounds:
             self.missed.append("statistics at private bounds that did not occur in this audit")

@@ -98,7 +98,7 @@ class DataSets:
     _read_before: dict[Key, ExactEvidence] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Read every record alone; records with the same statistics become one kind."""
+        """Read each kind of record as a data set of its own, and join the kinds that give the same statistics."""
         alike: dict[object, list[Cells]] = {}
         single: dict[object, ExactEvidence] = {}
         for cells in _kinds(self.planned):

@@ -136,7 +136,7 @@ def bound_loss(event: Event, one: Floats, other: Floats, delta: float, n_bounds:
 
 
 def clopper_pearson(successes: int, n: int, n_bounds: int) -> tuple[float, float]:
-    """Return a lower and an upper bound of a probability; ``n_bounds`` pairs hold together with ``CONFIDENCE``."""
+    """Return a lower and an upper bound of a probability; all of ``n_bounds`` such pairs hold with ``CONFIDENCE``."""
     alpha = (1.0 - CONFIDENCE) / (2.0 * n_bounds)
     low = 0.0 if successes == 0 else float(betaincinv(successes, n - successes + 1, alpha))
     high = 1.0 if successes == n else float(betaincinv(successes + 1, n - successes, 1.0 - alpha))

@@ -161,7 +161,7 @@ class OutputError(DpbayesError):
 class Interrupted(BaseException):
     """A signal ended the run (exit 128 + signal).
 
-    This is not a subclass of Exception: a library that catches all exceptions would keep the run going.
+    It is not a subclass of Exception, because a library that catches every Exception would keep the run going.
 
     Attributes:
         message, hint, details: as for a ``DpbayesError``.
@@ -187,7 +187,7 @@ def amounts_text(amounts: Mapping[str, object]) -> str:
 
 
 def nearest(word: str, allowed: Iterable[str]) -> str:
-    """Return a hint that names the allowed word nearest to a refused one (never a cell), or lists all allowed words."""
+    """Return a hint with the allowed word nearest to a refused one, or with all allowed words. Never pass it a cell."""
     words = sorted(allowed)
     if close := nearest_word(word, words):
         return f"did you mean {close!r}?"

@@ -166,7 +166,7 @@ def guarantee_part(guarantee: Guarantee, neighbors: Neighbors, delta: Decimal) -
 
 
 def states_price(guarantee: ReleasedGuarantee) -> bool:
-    """Return whether a pure guarantee, or a pure part, states the costs of its noise in other notions of privacy."""
+    """Return whether the guarantee or a part of it is pure, and states its cost in other notions of privacy too."""
     return any(map(states_price, guarantee.parts)) or (guarantee.kind == "pure" and guarantee.rho is not None)
 
 

@@ -49,7 +49,7 @@ def check_target(target: Path) -> None:
 
 @contextmanager
 def new_directory(target: Path, moment: datetime | None = None) -> Iterator[Path]:
-    """Yield a private directory next to the target, which becomes the target if the block ends without an error.
+    """Yield a private directory next to the target, and rename it to the target if the block ends without an error.
 
     Before that, its files get mode 0600, the directory gets mode 0700, and all are synced to disk. If the block raises
     an error, the directory is removed, and nothing becomes visible.

@@ -51,8 +51,8 @@ def command(
     dpbayes audit --bundle out/
 
     The audit makes up data sets of a few records (--records N, 8 by default), some of them invalid or out of bounds. It
-    computes the exact distribution of the release from each data set. If two data sets differ in one record, their
-    distributions may differ only by as much as the guarantee allows. Then it releases two such data sets many times.
+    computes the exact distribution of the release from each data set, and checks that the distributions of neighbors
+    differ by no more than the guarantee allows. Then it makes many releases from two neighbors.
     One half of the draws chooses an event, and the other half shows how much the event reveals (a lower bound on
     epsilon). The audit also repeats the draws in new processes, and tests whether they follow the computed
     distributions.

@@ -59,7 +59,7 @@ def anchor(file: Path | None, none: bool, reason: str, ledger_place: str | None,
 
 
 @click.command("adopt")
-@reason_option("The reason, and who checked; kept in the history.", required=True)
+@reason_option("The reason, and who compared ledger and anchor; kept in the history.", required=True)
 @click.option("--move", type=PATH, metavar="FILE", help="Use FILE as the anchor from now on.")
 @ledger_options
 def adopt(reason: str, move: Path | None, ledger_place: str | None, as_json: bool) -> None:

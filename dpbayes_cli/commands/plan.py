@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from dpbayes_cli.workflow.target_search import WidthTarget
 
 _RECORDS = "state the number of records to plan for: --records N, from 1 to 1,000,000,000"
-_ESTIMATE = "a point estimate has no posterior: estimate_error is its root mean square distance from the true parameter"
+_ESTIMATE = "a point estimate has no posterior: {} is its root mean square distance from the true parameter"
 _POSITIVE = click.FloatRange(min=0.0, min_open=True)
 _COLUMNS = 80
 _MAX_ROWS = 12
@@ -251,7 +251,7 @@ def _show_details(described: dict[str, Any]) -> None:
                 of_estimate = name == "posterior_sd" and expected["sd_of"] == "estimate"
                 emit(f"{'estimate_error' if of_estimate else name:18} {expected[name]:.6g}")
         if expected["sd_of"] == "estimate":
-            emit(f"{'':18} {_ESTIMATE}")
+            emit(f"{'':18} {_ESTIMATE.format('estimate_error')}")
         for method, share in (expected["coverage"] or {}).items():
             emit(f"{'coverage':18} {share:.3f} of the 90 % intervals ({method}) hold the truth")
     _show_accounts(described["accounts"])
@@ -314,9 +314,11 @@ def _compare(described: list[dict[str, Any]]) -> None:
     total = next((_amounts_text(_approximate(each)["total"]) for each in described if "accounts" in each), None)
     if total is not None:
         emit(f"times: how many such releases a new account of {total} pays for")
+    if len({row[1] for row in rows if row[1]}) > 1:
+        emit("these mechanisms do not cost the same: compare the column 'epsilon at delta' first")
     for each in described:
         if (each.get("expected") or {}).get("sd_of") == "estimate":
-            emit(f"{each['mechanism']}: {_ESTIMATE}")
+            emit(f"{each['mechanism']}: {_ESTIMATE.format('sd')}")
 
 
 def _approximate(described: dict[str, Any]) -> dict[str, Any]:

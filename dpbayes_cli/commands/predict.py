@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Integers
     from dpbayes_cli.core.predicted import Prediction
 
-_CONFIDENTIAL = "predictions are about the records in DATA, and as confidential as these records"
+_CONFIDENTIAL = "the predictions are as confidential as the records that they describe"
 
 
 @click.command("predict")

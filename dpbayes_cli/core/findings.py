@@ -48,7 +48,7 @@ class Findings:
 
 def share_of(column: str, value: str, parameter: int, before: str = "about") -> Fact:
     """Return the fact that a share of the records has a value; an empty ``column`` stands for the only column."""
-    which = f"have {column} = {value}" if column else f"hold {value}"
+    which = f"have {column} = {value}" if column else f"have the value {value}"
     return Fact(before, parameter, which, is_share=True)
 
 

@@ -306,7 +306,7 @@ def sum_statistic(column: NumericColumn, policy: RecordPolicy) -> Statistic:
 
 
 def second_moments(columns: Sequence[NumericColumn], policy: RecordPolicy) -> Statistic:
-    """Return the statistic of sums, squares and products of D columns with S grid steps each.
+    """Return the sums of the values, squares and products of D columns with S grid steps each.
 
     Let u be the vector (S, 2 * code_1 - S, .., 2 * code_D - S). A record contributes the diagonal of the matrix u u',
     and twice the entries above the diagonal. The first entry, S^2, counts valid records; it is left out if their number

@@ -118,7 +118,7 @@ class HiddenMarkovModels(SimulatedStudy, frozen=True, kw_only=True):
     @classmethod
     def complete_case(cls, case: HmmCase, place: str) -> HmmCase:
         if "states" in case.domain:
-            message = "a case must not state the number of hidden states; the study states it under states"
+            message = "a case must not have the key states: the study gives the number of hidden states"
             raise SpecError(message, where=f"{place}.domain.states")
         domain, prior = build_model_sections(place, MODEL, {**case.domain, "states": 1}, case.prior)
         del domain["states"]

@@ -89,10 +89,10 @@ class LinearRegressions(SimulatedStudy, frozen=True, kw_only=True):
     Each trial learns from a random part of the records, and predicts the rest. The paper used 370,000 census records;
     its errors cannot be compared with the errors here. `truncated-sampler` (**idealized**) predicts by one draw
     of the posterior restricted to a ball, which has the prior probability 0.99. The draw is computed in floats; an
-    exact draw would be epsilon-DP. The power of the likelihood is min(1, epsilon / R), where R is the largest amount by
-    which the log ratio of two records' likelihoods varies over the ball. `noise-aware` predicts by the posterior mean
-    given second moments with Laplace noise. Its model treats features as normal vectors, and has the same bounds and
-    the same v. `non-private` predicts by the mean of the unrestricted, untempered posterior.
+    exact draw would be epsilon-DP. The power of the likelihood is min(1, epsilon / R). Here R is the largest difference
+    between two values in the ball of the log ratio of two records' likelihoods. `noise-aware` predicts by the posterior
+    mean given second moments with Laplace noise. Its model treats features as normal vectors, and has the same bounds
+    and the same v. `non-private` predicts by the mean of the unrestricted, untempered posterior.
 
     Source: Zhang, Rubinstein and Dimitrakakis 2016, sec. 5.2 and Fig. 2.
     """
@@ -234,7 +234,7 @@ def rows_of(case: LinearCase, numbers: Floats) -> Floats:
 
 
 def document(case: LinearCase, prior_variance: str) -> dict[str, Any]:
-    """Return the spec of a release whose prior of slopes is equivalent to the prior of the rows' coefficients.
+    """Return the spec of a release whose prior of slopes is the prior of this study's coefficients in other units.
 
     Let a coefficient of rows of width d have the prior variance v. Then the slope of a feature with half range h, for a
     target with half range H, has the prior variance (v / d) * (H / h)^2. The spec states this as variance /

@@ -31,7 +31,7 @@ def ball_radius(prior_variance: float, width: int) -> float:
 
 
 def likelihood_range(radius: float, residual_sd: float) -> float:
-    """Return R, the largest amount by which the log ratio of two records' likelihoods varies over the ball.
+    """Return R, the largest difference in the ball between two values of the log ratio of two records' likelihoods.
 
     Targets and norms of rows are at most 1, and s is the standard deviation of residuals. The log ratio is the
     difference of the two squared residuals, divided by 2 * s^2. Over the ball, each squared residual varies by at most

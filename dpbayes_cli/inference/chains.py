@@ -69,9 +69,8 @@ def run_until_converged(
         run: a function of the number of draws and the thinning that returns the next draws of all chains, shape
             (chains, n_draws, ...).
         monitored: a function of these draws that returns the quantities that must converge, shape (chains, n_draws, k).
-        length: the number of draws of each chain before the first check; the limit is ``_MAX_LENGTHS`` times as many
-            sweeps, times the extension of ``effort``. A longer run is thinned to at least ``length`` draws and at most
-            twice as many.
+        length: the number of draws of each chain before the first check. A chain has at most ``length * _MAX_LENGTHS *
+            effort.extension`` sweeps. A longer run is thinned to at least ``length`` draws and at most twice as many.
         effort: the required effective sample size, and how often the limit is raised.
     """
     thinning, draws, sweeps_left = 1, run(length, 1), (_MAX_LENGTHS * effort.extension - 1) * length

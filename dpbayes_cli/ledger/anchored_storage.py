@@ -275,7 +275,7 @@ def key_findings(state: State) -> list[str]:
 
 
 def marks_of(disputes: list[Dispute]) -> dict[str, list[dict[str, object]]]:
-    """Return the last marks of the disputed anchors, in the form in which entries store them."""
+    """Return number and hash of the last entry in each disputed anchor, as an entry of the ledger stores them."""
     seen = [(dispute.path, dispute.mark) for dispute in disputes if dispute.mark]
     return {"seen": [{"path": path, "sequence": mark.sequence, "hash": mark.hash} for path, mark in seen]}
 

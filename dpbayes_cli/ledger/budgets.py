@@ -22,6 +22,7 @@ from dpbayes_cli.privacy.guarantee import Guarantee, check_delta, check_epsilon,
 from dpbayes_cli.privacy.noisy_descent import mu_of_statement
 
 Lanes = dict[str, Decimal]
+"""Sums of charges by name: epsilon, delta, rho, ..."""
 
 _SQUARES = Context(prec=100)
 """The context for squares of mu: a stored mu has 15 digits, so 100 digits hold the exact square."""
@@ -158,7 +159,7 @@ class _SingleBudget(Budget):
 
     @property
     def lanes(self) -> tuple[str, ...]:
-        """The lane that the total bounds, and the lane of deltas."""
+        """The names of the sum that the total bounds, and of the sum of deltas."""
         return (self.amounts[0], "delta")
 
     @property
@@ -227,7 +228,7 @@ class RenyiBudget(_SingleBudget):
 
     @property
     def lanes(self) -> tuple[str, ...]:
-        """The lane of divergences at the order, and the lane of deltas."""
+        """The names of the sum of divergences at the order, and of the sum of deltas."""
         return (lane_of(self.order), "delta")
 
     def epsilon_at(self, amounts: Mapping[str, Decimal], delta: Decimal) -> Decimal:
@@ -257,7 +258,7 @@ class GaussianBudget(_SingleBudget):
 
     @property
     def lanes(self) -> tuple[str, ...]:
-        """The lane of mu^2, and the lane of deltas."""
+        """The names of the sum of mu^2, and of the sum of deltas."""
         return ("mu_squared", "delta")
 
     @property

@@ -101,5 +101,5 @@ def terms_of(fields: Mapping[str, Any]) -> list[str]:
 
 
 def request_term(account: str, question_digest: str) -> str:
-    """Return the index term of the charges of an account that have the same question digest."""
+    """Return the index term of an account's charges with this ``question_digest``."""
     return f"asked:{question_digest} {account}"

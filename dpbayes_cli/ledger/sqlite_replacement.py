@@ -118,7 +118,7 @@ class Replacement:
             self.lock = None
 
     def _keep_aside(self, journal: Path) -> str:
-        """Copy the old files that exist; return the name of the ledger's copy, even if there was no ledger."""
+        """Copy the old ledger and journal if they exist; return the name of the ledger's copy, which may be missing."""
         aside = _free_name(self.ledger, self.suffix)
         for path in (self.ledger, journal):
             if path.exists():

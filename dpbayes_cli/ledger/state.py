@@ -218,7 +218,7 @@ class State:
         """Return the releases of an account, in the order of their charges.
 
         Args:
-            question: the question digest of the releases to return; an empty text: return all releases.
+            question: the ``question_digest`` of the releases to return; an empty text: return all releases.
             last: how many of the latest releases to return; None: all.
         """
         if account.whole:

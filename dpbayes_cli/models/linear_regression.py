@@ -118,9 +118,9 @@ class LinearRegression(JointNormal, NormalRegression):
     name: ClassVar[str] = "linear-regression"
     summary: ClassVar[str] = "coefficients and variance of a linear regression, conjugate prior"
     info: ClassVar[MethodInfo] = MethodInfo(
-        releases="The noisy sums, squares and products of D columns, namely the target and its features; also the "
-        "noisy number of valid records, unless this number is public. From the released numbers, inference computes "
-        "the joint posterior of intercept, slopes and variance, in the units of the file.",
+        releases="The noisy sums of D columns (the target and its features), of their squares and of their products; "
+        "also the noisy number of valid records, unless this number is public. From the released numbers, inference "
+        "computes the joint posterior of intercept, slopes and variance, in the units of the file.",
         guarantee="The mechanism gives the guarantee. In units of the columns' ranges, one record moves all released "
         "numbers together by at most (D + 1)^2 in L1. The squared L2 change is at most 4 (D + 1)^2 if D is odd, and 4 "
         "(D + 1)^2 - 4 if D is even. The record count adds nothing to these bounds.",

@@ -78,9 +78,9 @@ class MultivariateNormal(JointNormal):
     name: ClassVar[str] = "multivariate-normal"
     summary: ClassVar[str] = "mean vector and covariance matrix, normal-inverse-Wishart prior"
     info: ClassVar[MethodInfo] = MethodInfo(
-        releases="The noisy sums, squares and products of D columns; also the noisy number of valid records, unless "
-        "this number is public. From the released numbers, inference computes the joint posterior of the means and "
-        "the covariance matrix.",
+        releases="The noisy sums of D columns, of their squares and of their products; also the noisy number of valid "
+        "records, unless this number is public. From the released numbers, inference computes the joint posterior of "
+        "the means and the covariance matrix.",
         guarantee="The mechanism gives the guarantee. In units of the columns' ranges, one record moves all released "
         "numbers together by at most (D + 1)^2 in L1. The squared L2 change is at most 4 (D + 1)^2 if D is odd, and 4 "
         "(D + 1)^2 - 4 if D is even. The record count adds nothing to these bounds.",

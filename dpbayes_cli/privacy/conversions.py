@@ -187,8 +187,8 @@ def gaussian_epsilon(mu: float, delta: Decimal) -> Decimal:
     """Return the smallest epsilon, rounded up, for which mu-Gaussian DP implies (epsilon, delta)-DP.
 
     Privacy: the exact delta at this epsilon is not above ``delta``, by ``gaussian_log_delta``. Earlier versions of this
-        tool stated the epsilon that ``gaussian_delta`` gives, rounded up. That epsilon is returned whenever
-        ``gaussian_log_delta`` proves it, which it nearly always does unless mu is tiny.
+        tool computed the epsilon by ``gaussian_delta``. The same epsilon is returned whenever ``gaussian_log_delta``
+        proves it, which it nearly always does unless mu is tiny.
     Source: a bisection whose upper end is returned.
     """
     if delta <= 0:

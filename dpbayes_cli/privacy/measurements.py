@@ -77,7 +77,7 @@ class OpenDPNoise(NoiseLaw):
     def release(self, values: Sequence[int]) -> list[int]:
         """Return an integer statistic with independent exact noise on every component.
 
-        Privacy: the class of the law states the guarantee. OpenDP's vector measurement draws the noise on 64-bit
+        Privacy: the class of the noise law states the guarantee. OpenDP's vector measurement draws the noise on 64-bit
             integers; its result saturates at the ends of this type, which is post-processing.
         Source: OpenDP make_laplace and make_gaussian (integer atom domain).
         """

@@ -1,10 +1,10 @@
 """Parities of bits: the Walsh coefficients of overlapping tables, each counted once, and the tables rebuilt from them.
 
 A variable with r values is coded by b bits, as its code 0..r-1 in binary; larger codes are cells without records. A
-pattern gamma of bits is odd in a record x if <gamma, x> is odd. Let T_gamma be the number of records in which gamma is
-odd, and H_gamma the number of valid records minus 2 T_gamma. A set of tables is determined by T_gamma, or by H_gamma,
-for all patterns gamma whose variables lie inside one table. Tables that are rebuilt from these numbers agree with each
-other.
+pattern gamma selects some of the bits; it is odd in a record if an odd number of the selected bits are 1. Let T_gamma
+be the number of records in which gamma is odd, and H_gamma the number of valid records minus 2 T_gamma. A set of tables
+is determined by T_gamma, or by H_gamma, for all patterns gamma whose variables lie inside one table. Tables that are
+rebuilt from these numbers agree with each other.
 
 Source: Barak et al. 2007; Zhang, Rubinstein and Dimitrakakis 2016, Alg. 2, with integers instead of coefficients scaled
     by 2^(-bits/2), and any number of values instead of two.

@@ -66,8 +66,8 @@ class GammaShapeFamily(_GammaFamily):
     """Poisson counts x in [0, bound] with a Gamma(shape, rate) prior; sum x adds to the shape, n adds to the rate.
 
     Privacy: the divergence grows with |x - x'|, so in the worst case x and x' are 0 and bound. It falls with the sum of
-        the other records, which is zero in the worst case. There the divergence is the larger of ``gain_term`` and
-        ``loss_term`` at shape / m, with r * bound in place of r.
+        the other records, which is zero in the worst case. In the worst case, the divergence is the larger of
+        ``gain_term`` and ``loss_term`` at shape / m, with r * bound in place of r.
     Source: Geumlek et al. 2017, sec. 3.2; design notes, complete gamma-Poisson.
     """
 

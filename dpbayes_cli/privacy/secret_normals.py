@@ -22,7 +22,7 @@ _MIN_BATCH = 1 << 10
 _PROPOSALS_PER_NUMBER = 1.4
 """The number of proposals that are made for each requested number; each is accepted with probability 0.76."""
 LOG_ERROR = 2.0**-49
-"""Bound on the error of a logarithm x of a rounded number in double precision, relative to 1 + x."""
+"""A logarithm x of a rounded number, computed in double precision, has an error of at most (1 + x) * LOG_ERROR."""
 
 
 class RoundedNormals:

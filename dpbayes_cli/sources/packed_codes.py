@@ -187,7 +187,7 @@ def _packs(widths: Sequence[int]) -> list[list[tuple[int, int]]]:
 
 
 class Block:
-    """The codes of a block of records, and a bitmap for each level, which is computed when needed."""
+    """The codes of a block of records; the bitmap of a level is computed when needed."""
 
     def __init__(
         self, packed: Sequence[NDArray[Any]], packs: Sequence[Sequence[tuple[int, int]]], sizes: Sequence[int]

@@ -60,7 +60,7 @@ def split_record(line: str, dialect: Dialect) -> list[str] | None:
 
 
 def cell_expression(line: str, index: int, width: int, dialect: Dialect) -> str:
-    """Return a DuckDB expression for the text of one cell of a line, NULL or empty if the record is malformed.
+    """Return a DuckDB expression for the text of one cell of a line; if the record is malformed, it is NULL or empty.
 
     Args:
         line: the SQL expression of the line.

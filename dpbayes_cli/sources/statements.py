@@ -65,7 +65,7 @@ def _cast(text: str, codes: Mapping[str, int]) -> str:
 
 
 def counting_query(relation: str, text: str, column: Column, impute: int | None, first: str | None = None) -> str:
-    """Return a query with one row (code or NULL, number of records) per level, which reads a relation once.
+    """Return a query that reads a relation once, and gives a row (code or NULL, number of records) for each level.
 
     Args:
         relation: the FROM clause; one row per record.

@@ -87,7 +87,7 @@ def _mistakes_of_pair(
 
 
 def _naming_keys(mistake: SpecError, model: type[Model]) -> SpecError:
-    """Return the mistake of a missing key; if the whole domain is missing, with the flags or the keys that it needs."""
+    """Return the mistake of a missing key; if the domain is missing, its message names the flags or keys to state."""
     if mistake.where != "domain":
         return mistake
     needed = [each.where for each in find_mistakes({}, model.domain_type, "domain")]

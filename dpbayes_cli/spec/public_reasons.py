@@ -23,14 +23,14 @@ _PLACEHOLDERS = {"null", "none", "nil", "nan", "true", "false", "todo", "tbd", "
 
 
 def with_reasons_apart(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a spec with all reasons moved to its key ``public_reasons``, by the places of the values.
+    """Return a spec with all reasons moved to ``public_reasons``, by the keys of the values, such as domain.upper.
 
     Raises:
-        SpecError: reasons are missing (the message names all their places), or a value has two reasons.
+        SpecError: reasons are missing (the message names all their keys), or a value has two reasons.
     """
     stated = document.get(REASONS)
     if stated is not None and not isinstance(stated, Mapping):
-        raise SpecError("expected a mapping from places to reasons", where=REASONS)
+        raise SpecError("expected a mapping from keys such as domain.upper to reasons", where=REASONS)
     plain = {key: value for key, value in document.items() if key != REASONS}
     pairs = [*(stated or {}).items(), *_reasons(plain, "")]
     missing = [place for place, reason in pairs if not _is_reason(reason)]

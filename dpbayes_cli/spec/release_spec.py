@@ -73,7 +73,7 @@ class ReleaseSpec(Section, frozen=True, kw_only=True, dict=True):
     records: Annotated[Annotated[int, Meta(ge=1)] | None, Meta(description=description_of("records"))] = None
     public_reasons: Annotated[
         dict[str, str] | None,
-        Meta(description="why values that somebody read from the data are public, by their places [none]"),
+        Meta(description="why each value that was read from the data is public, by its key, e.g. domain.upper [none]"),
     ] = None
     privacy: PrivacySection = field(default_factory=PrivacySection)
     source: SourceSection = field(default_factory=SourceSection)

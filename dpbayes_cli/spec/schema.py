@@ -29,7 +29,7 @@ def json_schema() -> dict[str, Any]:
 
 
 def _freely(schema: Any) -> Any:
-    """Allow marked texts to be numbers and truth values, too, because YAML tools parse them as such."""
+    """Also allow numbers and truth values for texts of the type ``YAML_SCALAR``, because YAML tools parse them so."""
     if isinstance(schema, list):
         return [_freely(item) for item in schema]
     if not isinstance(schema, dict):

@@ -1,8 +1,8 @@
 """Read specs that bundles and ledgers hold, including those of earlier versions.
 
 In earlier versions, every spec held the options of all mechanisms, and options that its own mechanism did not read were
-ignored. This module drops such options of a stored spec instead of refusing them: they had no effect, and old releases
-must stay readable. Only the digest of the request in the ledger was computed with such options.
+ignored. This module drops such options of a stored spec instead of refusing them: old releases must stay readable, and
+the options had no effect except on the digest of the request in the ledger.
 """
 
 from __future__ import annotations

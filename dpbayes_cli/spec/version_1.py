@@ -58,8 +58,8 @@ def renamed_keys(stated: Mapping[str, Any]) -> Names:
     """Return the keys of version 1 to be renamed in a spec; keys that belong to plug-ins are not renamed.
 
     Args:
-        stated: a spec as it is written. If it names no mechanism, the model's default is meant; if it names no model,
-            the model is taken to be built in.
+        stated: a spec as it is written. A spec without a mechanism has the model's default mechanism, and a spec
+            without a model counts as one with a built-in model.
     """
     sections = {"sampling": ("mechanisms", _mechanism(stated)), "inference": ("models", stated.get("model"))}
     return {

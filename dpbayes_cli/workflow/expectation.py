@@ -91,7 +91,7 @@ class ExpectedPredictions:
             the mean pinball loss of a predicted quantile.
         score: the score with privacy.
         nonprivate_score: the score without privacy.
-        guessing_score: the score of always predicting the most common class, or one quantile of the targets.
+        guessing_score: the score of a constant prediction: the most common class, or a quantile of the targets.
     """
 
     measure: Literal["accuracy", "mean absolute error", "mean pinball loss"]

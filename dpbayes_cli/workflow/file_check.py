@@ -279,8 +279,8 @@ def _about_empty(empty: int, invalid: int, on_invalid: str) -> str:
     """Return a sentence about the empty cells of a column and what a release does with them."""
     which = "all are empty" if empty == invalid else f"{empty} of these cells are empty"
     if on_invalid == "drop":
-        return f"{which}; their records are dropped, unless --on-invalid impute:VALUE"
-    return f"{which}; --on-invalid {on_invalid} fills them"
+        return f"{which}: a release drops these records, unless --on-invalid impute:VALUE"
+    return f"{which}: --on-invalid {on_invalid} fills them"
 
 
 def _beyond_bounds(column: NumericColumn, profile: ColumnProfile, beyond: tuple[int, int]) -> str:

@@ -76,7 +76,7 @@ class ReleaseData:
 
     @property
     def can_be_checked(self) -> bool:
-        """Whether ``dpbayes check`` can look at the data: they are files."""
+        """Whether ``dpbayes check`` can look at the data; it reads files only."""
         return bool(self._location.paths) and not self._location.is_stream
 
     def changed_since(self, moment: str) -> bool:

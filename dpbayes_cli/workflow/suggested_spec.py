@@ -64,7 +64,7 @@ def spec_from_header(file: str, source: Mapping[str, str], names: Sequence[str],
     lines = [_HEAD, _FROM_HEADER, f"# columns: {', '.join(names)}", ""]
     if model is not None:
         return _joined([*lines, *_body(file, source, names, names[0], pair_of({"model": model})[0], _blank)])
-    lines += ["# State one of these models, by what the column holds; delete the others.", ""]
+    lines += ["# Keep the model that suits the column, and delete the others.", ""]
     lines += _tree({"data": _yaml(file), **_section("source", source), "column": _yaml(names[0])})
     for i, (kind, keys) in enumerate(sorted(_KINDS.items())):
         chosen = next(name for name in model_names() if model_type(name).suggested_for == kind)
@@ -89,7 +89,7 @@ def spec_from_data(
         source: the keys of the layout that differ from the defaults, as YAML.
         profiles: the profiles of the columns.
         levels: a function that returns all texts of the column with a given name.
-        column: the column; if None, the first column whose usual model is the stated one, or any if none is stated, and
+        column: the column; if None, the first column that suits the model (any model if none is stated), preferably one
             that does not seem to hold IDs.
         model: the model's name; if None, the usual model for the column.
 
@@ -104,7 +104,7 @@ def spec_from_data(
         column = next(iter([*suited, *(usual if model else ())]), None)
     if column not in by_name:
         raise SourceError(
-            "no column has two to 50 different texts, or numbers"
+            "no column holds numbers, or between two and 50 different texts"
             if column is None
             else f"there is no column {column!r}",
             hint="name a model: dpbayes spec init MODEL --from FILE --not-private"

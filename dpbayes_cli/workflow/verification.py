@@ -209,9 +209,7 @@ def _check_derived(result: Verification, plan: Plan, derived: ReleaseDocument) -
         f"{spec.privacy.neighbors} neighbors"
     )
     derivable = [name for name in document.__struct_fields__ if name not in exempt or name == "spec"]
-    result.checked.append(
-        f"{len(derivable)} fields of release.json are equal to those computed again from request and released values"
-    )
+    result.checked.append(f"{len(derivable)} fields of release.json follow from the request and the released values")
 
 
 def _as_stated(result: Verification, plan: Plan, derived: ReleaseDocument) -> ReleaseDocument:
@@ -298,8 +296,7 @@ def _check_files(result: Verification, bundle: Path, analysis: Analysis) -> dict
     for name in strange[:_MAX_STRANGE_FILES]:
         result.findings.append(f"{name!r} does not belong to the bundle")
     result.checked.append(
-        "these files are equal to those written again from release.json: "
-        f"{', '.join(sorted(set(rendered) - result.uncertain))}"
+        f"these files follow from release.json: {', '.join(sorted(set(rendered) - result.uncertain))}"
     )
     return {name: digested for name, digested in digests.items() if digested is not None}
 

@@ -101,7 +101,8 @@ def test_the_page_of_an_exact_posterior(dpbayes: Cli) -> None:
     assert theta.q95 is not None
     assert f'<th scope="row">theta</th><td class="number">{rounded(theta.mean, theta.q95 - theta.q05)}</td>' in content
     assert "the dashed line is the prior, with 90 % between 0.05 and 0.95" in labels[0]
-    order = [document.heading, result_sentence(document), "Sections", "Posterior of each parameter", "Delta against"]
+    sentence = result_sentence(document).replace("'", "&#39;")
+    order = [document.heading, sentence, "Sections", "Posterior of each parameter", "Delta against"]
     assert sorted(order, key=content.index) == order
     assert document.ledger.hash in shown
     assert "at most 51.3 % sure" in shown

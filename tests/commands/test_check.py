@@ -281,7 +281,7 @@ def test_check_refuses_what_is_not_one_file(dpbayes: Cli) -> None:
 def test_check_counts_missing_values_and_numbers_beyond_the_bounds(dpbayes: Cli, place: Path) -> None:
     (place / "a.csv").write_text("id,visits\n" + "".join(f"{i},{('', -9, 3, 40)[i % 4]}\n" for i in range(400)))
     said = check(dpbayes, "a.csv", "--model", "gamma-poisson", "--column", "visits", "--upper", "10")
-    assert "all are empty; their records are dropped, unless --on-invalid impute:VALUE" in said
+    assert "all are empty: a release drops these records, unless --on-invalid impute:VALUE" in said
     assert "100 below 0 and 100 above 10 are moved to the nearer bound" in said
     alone = check(dpbayes, "a.csv")
     assert 'column: "visits"' in alone, "a column of IDs is not the likeliest one"

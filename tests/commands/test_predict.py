@@ -36,7 +36,7 @@ def rows_of(text: str) -> list[list[str]]:
     return list(csv.reader(text.splitlines()))
 
 
-ABOUT = "predictions are about the records in DATA, and as confidential as these records\n"
+ABOUT = "the predictions are as confidential as the records that they describe\n"
 
 
 def probabilities(text: str) -> Any:

@@ -92,7 +92,7 @@ def test_a_network_that_is_too_large_returns_fewer_draws(monkeypatch: pytest.Mon
     monkeypatch.setattr("dpbayes_cli.inference.tables.infer_tables._MAX_STORED_COUNTS", 17 * 8000)
     posterior = solve(small_network().tables, 6000)
     assert 200 <= len(posterior.draws) <= 4000
-    assert "3000 samples are returned, the limit for 17 cells" in posterior.method
+    assert "3000 samples are returned, because 17 cells allow no more" in posterior.method
 
 
 def test_chains_that_are_too_short_say_so(monkeypatch: pytest.MonkeyPatch) -> None:

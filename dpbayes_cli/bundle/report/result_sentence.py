@@ -57,7 +57,7 @@ def result_sentence(document: ReleaseDocument, intervals: Intervals | None = Non
     start = f"{findings.topic}: " if findings.topic else ""
     people = "valid records" if isinstance(document.valid_records, ValidRecords) else "records"
     is_named = model_of(document).column_names or document.spec.get("column")
-    of = "" if is_named else f" in the data set {document.account}"
+    of = "" if is_named else f" of '{document.account}'"
     start += f"in the population that the {people}{of} represent, "
     sentence = f"{start}{clauses}, under {_guarantee(document.guarantee)}."
     return sentence[:1].upper() + sentence[1:]

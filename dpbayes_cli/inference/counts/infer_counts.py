@@ -60,8 +60,8 @@ def _posterior_from_counts(
         again = np.resize(np.arange(len(counts)), n_draws)
         theta = draw_theta(counts[again], observation.concentration, rng)
         described += ", used repeatedly"
-    described += {"at-most": "; uniform prior on the record count, 0..n", "known": ""}.get(
-        observation.total.kind, "; uniform prior on the record count"
+    described += {"at-most": "; uniform prior on the number of valid records, 0 to n", "known": ""}.get(
+        observation.total.kind, "; uniform prior on the number of valid records"
     )
     return Posterior(marginals, theta[:n_draws], described, exact=True, monte_carlo=error)
 

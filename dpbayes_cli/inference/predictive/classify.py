@@ -196,7 +196,7 @@ def _multiply(factors: dict[_Scope, Floats], scope: _Scope, factor: Floats, *, l
 
 
 def _product(factors: Sequence[tuple[_Scope, Floats]], *, logarithms: bool) -> tuple[_Scope, Floats]:
-    """Return the variables of a product of factors, and the product, which may overwrite one of the factors.
+    """Return the variables of a product of factors, and the product; one of the factors may be overwritten.
 
     Factors, or their logarithms, are arrays with the axes (row, variables of the scope, draw); the first axis may have
     length one.

@@ -44,8 +44,8 @@ class ProbabilityScores:
         n_floored: how many records have a probability below ``LOG_SCORE_FLOOR`` for the true class.
         accuracy: the share of records whose most probable class (of several, the first) is the true class.
         log_score: the mean natural log probability of the true class; 0 is best.
-        brier: the mean squared error of the probabilities; 0 is best. With two classes it is that of the second
-            class's probability (0 to 1), with more classes the sum over all classes (0 to 2).
+        brier: the mean squared error of the probabilities; 0 is best. With two classes, it is the error of the second
+            class's probability (0 to 1); with more classes, the errors of all classes are added (0 to 2).
         calibration: bins of the predicted probability of the second class; with more than two classes, of the most
             probable class.
         calibration_error: the expected calibration error, that is, the mean of |mean_predicted - observed| over bins,

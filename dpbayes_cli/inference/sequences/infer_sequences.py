@@ -3,9 +3,9 @@
 The posterior may have many modes. Several chains are therefore started, and those with the highest likelihoods are
 continued. After warm-up, chains at a much less likely mode restart from the state of the best chain.
 
-Hidden states have no fixed numbers. The states of every draw are therefore matched to those of a reference draw, the
-last draw of the first chain, so that both agree at as many steps as possible. The states of the reference draw are
-numbered by descending frequency.
+The numbers of the hidden states mean nothing: a chain may exchange them. The states of every draw are therefore matched
+to those of a reference draw, the last draw of the first chain, so that both agree at as many steps as possible. The
+states of the reference draw are numbered by descending frequency.
 """
 
 from __future__ import annotations

@@ -220,8 +220,8 @@ def scalar_posterior(observation: NoisySums, law: ScalarLaw, n_draws: int, rng: 
         data**0.5,
         (variance - data) ** 0.5,
     )
-    priors = {"known": "", "at-most": "; uniform prior on the number of valid records, 0..n"}
-    prior_on_count = priors.get(observation.total.kind, "; uniform prior on the record count")
+    priors = {"known": "", "at-most": "; uniform prior on the number of valid records, 0 to n"}
+    prior_on_count = priors.get(observation.total.kind, "; uniform prior on the number of valid records")
     if observation.total.is_mostly_n:
         prior_on_count = f"; {MOSTLY_VALID}"
     return Posterior(

@@ -63,7 +63,7 @@ class GibbsState:
 
     Attributes:
         points: the coordinates, and the number of records unless it is known, shape (n_observations, chains, d). Under
-            the prior ``mostly-valid`` the number is given as log(1 + n - number); all negative values mean n.
+            the prior ``mostly-valid``, the number is given as log(1 + n - number); each value below 0 stands for n.
         variances: the variances of the noise, shape (n_observations, chains, components).
         residual, spread: y - m mu and m Sigma at the points, in units of the noise's standard deviation.
         log_prior: the log prior density of the points, shape (n_observations, chains).

@@ -100,7 +100,7 @@ def _posterior_from_counts(
     theta = draws = draw_rows(counts, layout, rng)
     most = max(_MAX_RETURNED_NUMBERS // counts.shape[1], 1)
     if n_draws > most:
-        described += f"; {most} samples are returned, the limit for {counts.shape[1]} cells"
+        described += f"; {most} samples are returned, because {counts.shape[1]} cells allow no more"
     elif n_draws > len(counts):
         described += ", used repeatedly"
     n_missing = min(n_draws, most) - len(counts)

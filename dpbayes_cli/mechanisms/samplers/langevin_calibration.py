@@ -135,7 +135,7 @@ class Calibrator:
         return self.chain(power, tau)
 
     def least_concentrated(self, power: float, target: float) -> CalibratedChain:
-        """Return the chain with this likelihood power and the smallest precision whose cost stays within a target.
+        """Return the chain with this likelihood power, and the smallest precision for which it costs at most a target.
 
         The precision is at least that of the prior.
         """

@@ -42,7 +42,7 @@ class NormalRecords(RecordLaw):
     @property
     @abstractmethod
     def conjugate_prior(self) -> tuple[float, float, float, float]:
-        """Mean, strength, shape and rate of a normal-inverse-gamma prior; it is a weak prior if the default is used."""
+        """Mean, strength, shape and rate of a normal-inverse-gamma prior; the default prior is weak."""
 
     def moments(self, points: Floats) -> tuple[Floats, Floats]:
         """Return mean and covariance of (2 v, v^2, 1), where v is the scaled number; a dropped number adds zeros."""
