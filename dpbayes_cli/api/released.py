@@ -185,7 +185,8 @@ def infer(
         release: a release, or the directory of a bundle.
         prior: a prior that replaces the earlier one entirely.
         draws: the number of posterior samples.
-        seed: the seed of the samples; if None, it is derived from the bundle.
+        seed: the seed of the samples; if None, it is derived from the bundle. With equal seeds, two releases have
+            independent samples.
         more: how many times Markov chains that are too short are continued.
         inference: further options of the section ``inference`` of a spec, such as ``method="naive"``.
 
