@@ -41,8 +41,9 @@ def command(bundle: Path, data: str, target: str | None, out: Path | None, as_js
     and the ends of its central 90 % interval; Huber and quantile regression predict the number only.
 
     Predictions average over the posterior or its released draws, so they take account of the uncertainty of the
-    parameters. With --prior, they use the posterior under this prior, which costs nothing. DATA need not have the predicted column. An invalid cell is replaced by its stand-in value as in the
-    release; without a stand-in, a network treats it as unknown, and a regression predicts nothing for the record.
+    parameters. With --prior, they use the posterior under this prior, which costs nothing. DATA need not have the
+    predicted column. An invalid cell is replaced by its stand-in value as in the release; without a stand-in, a network
+    treats it as unknown, and a regression predicts nothing for the record.
 
     Predictions are about the records in DATA, and as confidential as these records.
     """
