@@ -48,6 +48,8 @@ _TRACE_VERBOSITY = 2
 _MAX_MESSAGE = 4000
 """The largest number of characters of a message that are printed."""
 _BROKEN_PIPE_EXIT = 128 + 13
+_MEANT_FLAGS = {"--account": "--dataset"}
+"""Words of this program that are taken for flags, and the flags that do what is meant."""
 
 
 class LazyGroup(click.Group):
@@ -190,6 +192,9 @@ def _with_new_name(error: click.ClickException) -> click.ClickException:
 
     if not isinstance(error, click.NoSuchOption):
         return error
+    flags = {flag for each in error.ctx.command.params for flag in each.opts} if error.ctx else set()
+    if (meant := _MEANT_FLAGS.get(error.option_name)) in flags:
+        return click.UsageError(f"{error.message} Did you mean {meant}?", error.ctx)
     if new := RENAMED_FLAGS.get(error.option_name):
         return click.UsageError(f"{error.message} It was renamed: write {new}.", error.ctx)
     close = nearest_word(error.option_name, error.possibilities or ())

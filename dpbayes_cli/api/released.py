@@ -185,7 +185,8 @@ def infer(
         release: a release, or the directory of a bundle.
         prior: a prior that replaces the earlier one entirely.
         draws: the number of posterior samples.
-        seed: the seed of the samples; if None, it is derived from the bundle.
+        seed: the seed of the samples; if None, it is derived from the bundle. With equal seeds, two releases have
+            independent samples.
         more: how many times Markov chains that are too short are continued.
         inference: further options of the section ``inference`` of a spec, such as ``method="naive"``.
 
@@ -201,17 +202,28 @@ def infer(
     return Inferred(infer_again(_loaded(release).contents, changes, seed, more=more).analysis)
 
 
-def predict(release: Released, data: Data, target: str | None = None, **layout: Any) -> pd.DataFrame:
+def predict(
+    release: Released,
+    data: Data,
+    target: str | None = None,
+    *,
+    prior: Mapping[str, Any] | None = None,
+    **layout: Any,
+) -> pd.DataFrame:
     """Predict a column of new records, one row per record; the result is as confidential as these records.
+
+    The columns are the keys of ``dpbayes predict --json``. For a target with classes, ``probabilities`` is in the order
+    in which the spec states the classes.
 
     Args:
         release: a release, or the directory of a bundle.
         data: a path, or a pandas, Polars or Arrow table.
         target: the variable of a network to predict.
+        prior: a prior that replaces that of the release entirely, at no privacy cost.
         layout: the layout of a file, such as ``delimiter=";"``; by default, the layout of the release.
 
     Raises:
-        SpecError: the model does not predict.
+        SpecError: the model does not predict, or the prior is wrong or part of the request.
         SourceError: the data cannot be read.
     """
     import numpy as np
@@ -219,9 +231,11 @@ def predict(release: Released, data: Data, target: str | None = None, **layout: 
 
     from dpbayes_cli.prediction.from_bundle import predictor
     from dpbayes_cli.prediction.records import read_codes
+    from dpbayes_cli.workflow.inferring import infer_again
 
     contents = _loaded(release).contents
-    model = predictor(contents, target)
+    again = None if prior is None else infer_again(contents, {"prior": as_texts(prior)}).analysis
+    model = predictor(contents, target, again)
     blocks: list[Any] = []
     read_codes(contents, model, _place(data), as_texts(layout), take=lambda codes: blocks.append(model.predict(codes)))
     predicted = model.predict(np.empty((0, len(model.columns)), dtype=np.int64)).joined(blocks)

@@ -58,6 +58,11 @@ def sampling_seed(release_id: str, released: Payload) -> int:
     return int(digest("sampling seed", content)[:32], 16)
 
 
+def stated_sampling_seed(derived: int, stated: int) -> int:
+    """Return the seed of samples for a stated seed: it differs between releases, whose samples are then independent."""
+    return int(digest("stated sampling seed", canonical_json([str(derived), str(stated)]))[:32], 16)
+
+
 def analysis_of_draw(
     spec: ReleaseSpec, model: Model, mechanism: Mechanism, release_id: str, draw: ReleaseDocument | SealedDraw
 ) -> Analysis:

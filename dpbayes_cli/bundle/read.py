@@ -160,7 +160,10 @@ def read_document(bundle: Path) -> ReleaseDocument:
     """
     content = read_file(bundle / RELEASE)
     if content is None:
-        raise OutputError(f"there is no bundle at {str(bundle)!r}", hint="name the directory that the release printed")
+        hint = "name the directory that the release printed"
+        if (bundle / "posterior.json").exists():
+            hint = f"dpbayes infer wrote this directory; {hint}"
+        raise OutputError(f"there is no bundle at {str(bundle)!r}", hint=hint)
     document = parse_document(content)
     text = content.decode("utf-8", "replace")
     if CONTROL_CHARACTERS.search(text.replace("\n", "")) or _ESCAPED.search(text):

@@ -20,6 +20,8 @@ from dpbayes_cli.commands.request_command import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from dpbayes_cli.sources.column_profile import ColumnProfile
     from dpbayes_cli.workflow.file_check import FileCheck
 
@@ -63,7 +65,8 @@ def command(data: str, spec_path: Path | None, as_json: bool, **flags: Any) -> N
     try:
         with reading_shown(share_done, "checking"):
             stated = [column] if isinstance(column, str) else []
-            check = check_file(locate(data), spec, stated, layout, model if isinstance(model, str) else None)
+            named = model if isinstance(model, str) else None
+            check = check_file(locate(data), spec, stated, layout, named, _stated_protection(document))
     except Interrupted as error:
         hint = "the check was stopped before it was done; it wrote and charged nothing, so run it again"
         raise Interrupted(error.signal, hint) from None
@@ -73,6 +76,12 @@ def command(data: str, spec_path: Path | None, as_json: bool, **flags: Any) -> N
         emit_json(_document(check))
     else:
         _show(data, check)
+
+
+def _stated_protection(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return whom the user wants to protect: the suggested spec must not protect less."""
+    privacy = document.get("privacy")
+    return {key: privacy[key] for key in ("neighbors", "unit") if key in privacy} if isinstance(privacy, dict) else {}
 
 
 def _document(check: FileCheck) -> dict[str, Any]:

@@ -16,7 +16,12 @@ from dpbayes_cli.spec.request_flags import AFTERWARDS
 @click.command("infer")
 @bundle_argument
 @request_options(*AFTERWARDS)
-@click.option("--seed", type=click.IntRange(min=0), metavar="S", help="Seed of the samples [derived from the bundle].")
+@click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    metavar="S",
+    help="Seed of the samples [derived from the bundle]. With equal seeds, two bundles have independent samples.",
+)
 @click.option(
     "--more", count=True, help="Continue chains that are too short, up to 8 times their limit. May be repeated."
 )

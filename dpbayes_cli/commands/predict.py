@@ -25,7 +25,7 @@ _CONFIDENTIAL = "the predictions are as confidential as the records that they de
 @bundle_argument
 @click.argument("data")
 @target_option
-@request_options(*LAYOUT)
+@request_options("prior", *LAYOUT)
 @click.option("--out", type=PATH, metavar="FILE", help="Write the CSV here [standard output].")
 @output_options
 def command(bundle: Path, data: str, target: str | None, out: Path | None, as_json: bool, **flags: Any) -> None:
@@ -33,6 +33,7 @@ def command(bundle: Path, data: str, target: str | None, out: Path | None, as_js
 
     \b
     dpbayes predict out/ new.csv > predicted.csv
+    dpbayes predict out/ new.csv --prior concentration=5
 
     The result is a CSV file with one line per record. Bayesian networks, logistic and probit regression predict a label
     and the probability of each class. svm predicts a label and a score, not a probability: the label is the second
@@ -40,8 +41,9 @@ def command(bundle: Path, data: str, target: str | None, out: Path | None, as_js
     and the ends of its central 90 % interval; Huber and quantile regression predict the number only.
 
     Predictions average over the posterior or its released draws, so they take account of the uncertainty of the
-    parameters. DATA need not have the predicted column. An invalid cell is replaced by its stand-in value as in the
-    release; without a stand-in, a network treats it as unknown, and a regression predicts nothing for the record.
+    parameters. With --prior, they use the posterior under this prior, which costs nothing. DATA need not have the
+    predicted column. An invalid cell is replaced by its stand-in value as in the release; without a stand-in, a network
+    treats it as unknown, and a regression predicts nothing for the record.
 
     Predictions are about the records in DATA, and as confidential as these records.
     """
@@ -52,12 +54,14 @@ def command(bundle: Path, data: str, target: str | None, out: Path | None, as_js
     from dpbayes_cli.bundle.write import check_target, publish_file
     from dpbayes_cli.prediction.from_bundle import predictor
     from dpbayes_cli.prediction.records import read_codes
+    from dpbayes_cli.workflow.inferring import infer_again
 
     if out is not None:
         check_target(out)
     contents = read_bundle(bundle)
-    model = predictor(contents, target)
-    layout = pop_document(flags).get("source", {})
+    changes = pop_document(flags)
+    layout = changes.pop("source", {})
+    model = predictor(contents, target, infer_again(contents, changes).analysis if changes else None)
     say(_CONFIDENTIAL)
     if model.note:
         say(printable(model.note))

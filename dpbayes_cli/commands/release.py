@@ -236,6 +236,7 @@ def _show(outcome: PublishedRelease, level: float) -> None:
     from dpbayes_cli.bundle.report.validity import records_valid_text
     from dpbayes_cli.bundle.report.wording import bounds_text, guarantee_text
     from dpbayes_cli.bundle.samples import intervals_of_bundle
+    from dpbayes_cli.bundle.stated_request import spec_of
     from dpbayes_cli.ledger.budgets import component_texts
 
     document = outcome.document
@@ -246,6 +247,8 @@ def _show(outcome: PublishedRelease, level: float) -> None:
     emit(f"release   {document.release_id}")
     emit(f"bundle    {outcome.bundle}")
     emit(f"guarantee {guarantee_text(guarantee)}, {guarantee.neighbors} ({guarantee.kind})")
+    if spec_of(document).privacy.unit is not None:
+        emit(f"unit      {document.privacy_unit}")
     if bounds := bounds_text(document):
         emit(f"bounds    {bounds}")
     if valid := records_valid_text(document):

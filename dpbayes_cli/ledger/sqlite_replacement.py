@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote
 
-from dpbayes_cli.base.atomic_file import locked_directory, new_file, rename_without_replacing, sync
+from dpbayes_cli.base.atomic_file import locked_directory, make_directories, new_file, rename_without_replacing, sync
 from dpbayes_cli.base.errors import LedgerError
 from dpbayes_cli.ledger.chain import Entry
 from dpbayes_cli.ledger.ledger_file import file_identity, retry_while_locked
@@ -142,6 +142,7 @@ def replacing(ledger: Path, suffix: str, is_done: Callable[[], bool]) -> Iterato
     """
     real = Path(os.path.realpath(ledger))
     try:
+        make_directories(real.parent)  # a new disk lacks the ledger's directory
         with ExitStack() as held:
             marker = held.enter_context(_held_marker(real))
             kept, doubtful, _ = marker.read_text().partition(_DOUBTFUL)

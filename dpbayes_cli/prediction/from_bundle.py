@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.bundle.analysis import Analysis
 from dpbayes_cli.bundle.read import Bundle, analysis_of
 from dpbayes_cli.core.held_out import HeldOutScore
 from dpbayes_cli.core.predictor import Predictor
@@ -15,15 +16,20 @@ MAX_DRAWS = 1000
 """Predictions use at most this many draws; then the standard error of a predicted probability is below 1.6 %."""
 
 
-def predictor(bundle: Bundle, target: str | None) -> Predictor:
-    """Return the predictor of a bundle; for a network ``target`` is the variable to predict.
+def predictor(bundle: Bundle, target: str | None, analysis: Analysis | None = None) -> Predictor:
+    """Return the predictor of a bundle.
+
+    Args:
+        bundle: the release.
+        target: the variable of a network to predict; None for the target that the spec names.
+        analysis: a posterior of the release under another prior; None for the posterior in the bundle.
 
     Raises:
         SpecError: the model does not predict, the variable does not exist, or no variable is named.
     """
     model = bundle.model
     column = model.predicted_column(target)
-    return model.predictor(column, analysis_of(bundle).samples[:MAX_DRAWS])
+    return model.predictor(column, (analysis or analysis_of(bundle)).samples[:MAX_DRAWS])
 
 
 def held_out(bundle: Bundle, data: str | Location, layout: dict[str, Any]) -> HeldOutScore | None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from dpbayes_cli.base.cell_grammar import POINT, NumberMarks
 from dpbayes_cli.base.errors import SourceError, SpecError, nearest
@@ -84,6 +85,7 @@ def check_file(
     stated: Sequence[str] = (),
     stated_layout: SourceSection | None = None,
     model: str | None = None,
+    privacy: Mapping[str, Any] | None = None,
 ) -> FileCheck:
     """Return what a file holds, and which cells are invalid under a spec. NOT PRIVATE: for the custodian only.
 
@@ -93,6 +95,7 @@ def check_file(
         stated: the names of columns that the user stated.
         stated_layout: the layout that the user stated; None for the default layout.
         model: the model of the suggested spec; None for the usual model of the column.
+        privacy: what the user stated about neighbors and the privacy unit, which the suggested spec keeps.
 
     Raises:
         SourceError: the location is not a file, or cannot be read.
@@ -108,16 +111,22 @@ def check_file(
         _check_spec(check, spec, table)
     else:
         with suppress(SourceError, SpecError):  # no column has a usual model, or there is no such model
-            check.suggestion = suggested_spec(str(table.path), table, columns, stated[0] if stated else None, model)
+            chosen = stated[0] if stated else None
+            check.suggestion = suggested_spec(str(table.path), table, columns, chosen, model, privacy)
     return check
 
 
 def suggested_spec(
-    file: str, table: Table, profiles: Sequence[ColumnProfile], column: str | None = None, model: str | None = None
+    file: str,
+    table: Table,
+    profiles: Sequence[ColumnProfile],
+    column: str | None = None,
+    model: str | None = None,
+    privacy: Mapping[str, Any] | None = None,
 ) -> str:
     """Return a YAML spec with values from the data; see ``spec_from_data``. NOT PRIVATE."""
     source = {} if table.layout is None else layout_keys(table.layout)
-    return spec_from_data(file, source, profiles, table.texts, column=column, model=model)
+    return spec_from_data(file, source, profiles, table.texts, column=column, model=model, privacy=privacy)
 
 
 class Table:

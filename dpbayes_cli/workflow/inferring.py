@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dpbayes_cli.bundle.analysis import Analysis, analyze
-from dpbayes_cli.bundle.files import bounds_of, payload_of, sampling_seed
+from dpbayes_cli.bundle.files import bounds_of, payload_of, sampling_seed, stated_sampling_seed
 from dpbayes_cli.bundle.read import Bundle
 from dpbayes_cli.spec.release_spec import ReleaseSpec, build_spec
 from dpbayes_cli.spec.stored_spec import with_former_inference
@@ -14,7 +14,7 @@ from dpbayes_cli.spec.stored_spec import with_former_inference
 
 @dataclass(frozen=True)
 class InferredAgain:
-    """A posterior, and the spec and the seed from which it was inferred."""
+    """A posterior, and the spec and the stated or derived seed from which it was inferred."""
 
     spec: ReleaseSpec
     analysis: Analysis
@@ -27,7 +27,8 @@ def infer_again(contents: Bundle, changes: dict[str, Any], seed: int | None = No
     Args:
         contents: the release.
         changes: the changed parts of the sections ``prior`` and ``inference`` of the spec.
-        seed: the seed of the samples; if None, it is derived from the release.
+        seed: the seed of the samples; if None, it is derived from the release. Equal seeds give independent samples of
+            different releases, so that their posteriors may be compared sample by sample.
         more: how many times Markov chains that are too short are continued.
 
     Raises:
@@ -41,6 +42,8 @@ def infer_again(contents: Bundle, changes: dict[str, Any], seed: int | None = No
         spec = build_spec({**before, **changes, "inference": inference})
     if "prior" in changes:
         model = spec.build_model(bounds_of(document))
-    used = sampling_seed(document.release_id, released) if seed is None else seed
+    derived = sampling_seed(document.release_id, released)
+    stated = derived if seed is None else seed
+    used = derived if stated == derived else stated_sampling_seed(derived, stated)
     analysis = analyze(spec, model, contents.mechanism, released, document.n_records, used, more=more)
-    return InferredAgain(spec, analysis, used)
+    return InferredAgain(spec, analysis, stated)

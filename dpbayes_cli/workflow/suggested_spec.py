@@ -81,6 +81,7 @@ def spec_from_data(
     *,
     column: str | None = None,
     model: str | None = None,
+    privacy: Mapping[str, Any] | None = None,
 ) -> str:
     """Return a YAML spec whose values come from the data. NOT PRIVATE: each value has ``public_reason: null``.
 
@@ -92,6 +93,7 @@ def spec_from_data(
         column: the column; if None, the first column that suits the model (any model if none is stated), preferably one
             that does not seem to hold IDs.
         model: the model's name; if None, the usual model for the column.
+        privacy: what the user stated about neighbors and the privacy unit, which the spec must keep.
 
     Raises:
         SourceError: there is no such column, or no column has a usual model.
@@ -125,7 +127,7 @@ def spec_from_data(
         return unconfirmed(found)
 
     kind = pair_of({"model": name})[0]
-    return _joined([_HEAD, _FROM_DATA, "", *_body(file, source, list(by_name), column, kind, fill)])
+    return _joined([_HEAD, _FROM_DATA, "", *_body(file, source, list(by_name), column, kind, fill, privacy)])
 
 
 def layout_keys(layout: FileLayout) -> dict[str, str]:
@@ -180,13 +182,19 @@ def _found(profile: ColumnProfile, key: str, levels: Callable[[str], Sequence[st
 
 
 def _body(
-    file: str, source: Mapping[str, str], names: Sequence[str], column: str, model: type[Model], fill: Fill
+    file: str,
+    source: Mapping[str, str],
+    names: Sequence[str],
+    column: str,
+    model: type[Model],
+    fill: Fill,
+    privacy: Mapping[str, Any] | None = None,
 ) -> list[str]:
     document: dict[str, Any] = {"model": model.name, "data": _yaml(file), **_section("source", source)}
     if model.column_names is Model.column_names:
         document["column"] = _yaml(column)
     domain = _domain(model, names, column, fill)
-    return _tree({**document, "domain": domain, "privacy": {"epsilon": "1"}})
+    return _tree({**document, "domain": domain, "privacy": {"epsilon": "1", **_yaml_values(privacy or {})}})
 
 
 def _domain(model: type[Model], names: Sequence[str], column: str, fill: Fill) -> dict[str, Any]:
@@ -227,6 +235,10 @@ def _tree(tree: Mapping[str, Any], indent: str = "") -> list[str]:
         else:
             lines.append(f"{indent}{key}: {value}".rstrip())
     return lines
+
+
+def _yaml_values(tree: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: _yaml_values(each) if isinstance(each, Mapping) else _yaml(each) for key, each in tree.items()}
 
 
 def _joined(lines: Sequence[str]) -> str:

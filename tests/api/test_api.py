@@ -61,6 +61,18 @@ def test_inference_again_has_the_numbers_of_the_command_line(tmp_path: Path, led
     assert "theta" in again._repr_html_()
 
 
+def test_equal_seeds_give_independent_samples_of_different_releases(tmp_path: Path, ledger: dpb.Ledger) -> None:
+    """Of 1,000 independent pairs, the correlation exceeds 0.2 with a probability below 1e-9."""
+    model, mechanism = dpb.models.BetaBernoulli(), dpb.mechanisms.Laplace(epsilon=1)
+    samples = []
+    for account in ("north", "south"):
+        release = dpb.release(ROWS, model, mechanism, ledger=ledger, account=account, out=tmp_path / account)
+        samples.append(dpb.infer(release, draws=1000, seed=1).to_pandas()["theta"])
+        derived = run("infer", tmp_path / account)["seed"]
+        assert dpb.infer(release, seed=derived).to_pandas().equals(release.posterior.to_pandas())
+    assert abs(samples[0].corr(samples[1])) < 0.2
+
+
 def test_a_data_frame_needs_the_account_that_pays(ledger: dpb.Ledger) -> None:
     with pytest.raises(SpecError, match="the data set has no name"):
         dpb.release(ROWS, dpb.models.BetaBernoulli(), dpb.mechanisms.Laplace(epsilon=1), ledger=ledger)

@@ -152,7 +152,7 @@ def test_a_wrong_request_is_explained(case: str, dpbayes: Cli) -> None:
 
 
 def test_a_misspelled_option_suggests_one(dpbayes: Cli) -> None:
-    for wrong, right in (("--colum", "--column"), ("--neighbours", "--neighbors")):
+    for wrong, right in (("--colum", "--column"), ("--neighbours", "--neighbors"), ("--account", "--dataset")):
         done = dpbayes("release", "a.csv", *COIN, wrong, "x")
         assert (done.code, f"Did you mean {right}?" in done.err) == (2, True)
 

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from scipy import special
 
+import dpbayes_cli as dpb
 from dpbayes_cli.bundle.read import read_bundle
 from dpbayes_cli.prediction.from_bundle import MAX_DRAWS, predictor
 from tests.commands.networks import VARIABLES, bayes_net, naive_bayes, people, release
@@ -54,6 +55,18 @@ def test_predict_prints_a_line_for_each_record_with_label_and_probabilities(dpba
     np.testing.assert_allclose(predicted.sum(axis=1), 1.0, atol=2e-5)  # six digits are printed
     assert [row[1] for row in rows[1:]] == [CLASSES[k] for k in predicted.argmax(axis=1)]
     assert dpbayes("predict", bundle, "new.csv").out == done.out
+
+
+def test_predictions_follow_a_stated_prior(dpbayes: Cli, bundle: Path) -> None:
+    own = dpbayes("predict", bundle, "new.csv").out
+    strong = dpbayes("predict", bundle, "new.csv", "--prior", "concentration=1000000").out
+    assert np.abs(probabilities(own) - 0.5).max() > 0.2
+    np.testing.assert_allclose(probabilities(strong), 0.5, atol=0.01)  # a million records a cell outweigh 400
+    from_python = dpb.predict(bundle, "new.csv", prior={"concentration": 1_000_000})
+    np.testing.assert_allclose(np.array(from_python["probabilities"].tolist()), probabilities(strong), atol=1e-5)
+    assert dpbayes("predict", bundle, "new.csv", "--prior", "alpha=1").code == 3
+    assert dpbayes("infer", bundle, "--prior", "concentration=2", "--out", "again").code == 0
+    assert "dpbayes infer wrote this directory" in dpbayes("predict", "again", "new.csv").err
 
 
 def test_the_file_and_the_json_hold_the_same(dpbayes: Cli, bundle: Path) -> None:

@@ -45,6 +45,17 @@ def test_noise_grows_with_the_contributions(dpbayes: Cli, visits: Path) -> None:
     assert dpbayes("report", "out").code == 0
 
 
+def test_the_unit_is_named_in_the_result_and_kept_in_a_suggested_spec(dpbayes: Cli, visits: Path) -> None:
+    ask = [*ASK, "--max-contributions", "4"]
+    done = dpbayes("release", visits, *ask, "--eps", "0.5", "--out", "out")
+    assert "unit      all records with one value of the column 'who'" in done.out
+    assert "\nunit " not in dpbayes("release", visits, *ASK[:-2], "--eps", "1", "--dataset", "rows", "--out", "o2").out
+    incomplete = ["--model", "normal", "--column", "age", *ask[-4:], "--neighbors", "add-remove"]
+    suggested = yaml.safe_load(dpbayes("check", visits, *incomplete, "--json").json["spec"])
+    assert suggested["privacy"]["neighbors"] == "add-remove"
+    assert suggested["privacy"]["unit"] == {"column": "who", "max_contributions": "4"}
+
+
 def test_the_number_of_records_is_private_where_invalid_values_are_imputed_too(dpbayes: Cli, visits: Path) -> None:
     document = released(dpbayes, visits, "--max-contributions", "2", "--eps", "1", "--on-invalid", "impute:0")
     assert [item["name"] for item in document["statistics"]] == ["successes", "failures"]

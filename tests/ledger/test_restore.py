@@ -255,6 +255,14 @@ def test_an_interrupted_restore_of_a_missing_ledger_is_reported(path: Path, tmp_
     assert dpbayes("budget", "show", "--ledger", path).code == 0
 
 
+@pytest.mark.usefixtures("path")
+def test_a_restore_creates_the_directory_that_was_lost_with_the_disk(tmp_path: Path, dpbayes: Cli) -> None:
+    place = tmp_path / "new" / "disk" / "ledger.sqlite"
+    restored = dpbayes("budget", "restore", tmp_path / "backup", "--reason", "the disk died", "--ledger", place)
+    assert (restored.code, place.exists()) == (0, True)
+    assert place.parent.stat().st_mode & 0o077 == 0
+
+
 def test_a_repeated_restore_from_the_shell_changes_nothing(path: Path, tmp_path: Path, dpbayes: Cli) -> None:
     ask = ("budget", "restore", tmp_path / "backup", "--reason", "so", "--ledger", path)
     first = dpbayes(*ask, "--json").json
