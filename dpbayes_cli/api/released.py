@@ -60,10 +60,12 @@ class ReleasedBundle:
 
     @cached_property
     def guarantee(self) -> Guarantee:
-        """The privacy cost of the release."""
+        """The privacy cost of the release, as it was charged."""
+        from dpbayes_cli.bundle.assemble import at_stated_price
         from dpbayes_cli.workflow.pricing import price
 
-        return price(self.contents.spec, self.document.n_records).plan.guarantee
+        plan = price(self.contents.spec, self.document.n_records).plan
+        return at_stated_price(plan, self.document.guarantee).guarantee
 
     @property
     def sentences(self) -> list[str]:

@@ -165,9 +165,24 @@ def guarantee_part(guarantee: Guarantee, neighbors: Neighbors, delta: Decimal) -
     )
 
 
+<<<<<<< HEAD
 def states_price(guarantee: ReleasedGuarantee) -> bool:
     """Return whether the guarantee or a part of it is pure, and states its cost in other notions of privacy too."""
     return any(map(states_price, guarantee.parts)) or (guarantee.kind == "pure" and guarantee.rho is not None)
+=======
+def at_stated_price(plan: Plan, stated: ReleasedGuarantee) -> Plan:
+    """Return a plan at the price that a document states; an earlier version stated and charged the pure epsilon alone.
+
+    Args:
+        plan: the plan of the document's request at today's price.
+    """
+    return plan if _states_price(stated) else plan.at_price(plan.guarantee.former)
+
+
+def _states_price(guarantee: ReleasedGuarantee) -> bool:
+    """Return whether a pure guarantee, or a pure part, states the costs of its noise in other notions of privacy."""
+    return any(map(_states_price, guarantee.parts)) or (guarantee.kind == "pure" and guarantee.rho is not None)
+>>>>>>> r-price
 
 
 def _is_gaussian(guarantee: Guarantee) -> bool:

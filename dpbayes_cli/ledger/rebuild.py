@@ -1,8 +1,8 @@
 """Rebuild a chain from the readable entries of a damaged one, so that no spent budget becomes available again.
 
 Entries that verify are kept as they are. A readable charge that does not verify is charged again under a new release
-ID, even if this exceeds the budget. If a readable entry that does not verify states a smaller total or limit, the total
-or limit is lowered to it.
+ID, even if this exceeds the budget. If it states an epsilon and the shifts of its noise, it is charged at its epsilon
+alone. If a readable entry that does not verify states a smaller total or limit, the total or limit is lowered to it.
 """
 
 from __future__ import annotations
@@ -115,7 +115,8 @@ class RebuiltChain:
                 elif kind == "salvaged":
                     self.exhausted |= bool(fields.get("exhausted", False))
                 elif kind == "reserved":
-                    self._charge_again(fields["account"], fields)
+                    guarantee = _at_former_price(fields["guarantee"])
+                    self._charge_again(fields["account"], {**fields, "guarantee": guarantee})
                 elif kind in {"amend", "limit"}:
                     totals.append(fields)
                 elif kind == "close":
@@ -170,6 +171,17 @@ def unfinished(state: State) -> list[tuple[Account, ReleaseRecord]]:
         for release_id in account.unfinished
         if (release := state.release(account, release_id)) is not None
     ]
+
+
+def _at_former_price(guarantee: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the stored form of a guarantee without shifts, which costs what its stated epsilon costs.
+
+    A human who adopts the ledger sees this epsilon; changed shifts might cost less than it suggests.
+    """
+    kept = {key: value for key, value in guarantee.items() if key != "shifts"}
+    if isinstance(kept.get("parts"), list):  # of a composition
+        kept["parts"] = [_at_former_price(part) for part in kept["parts"]]
+    return kept
 
 
 def _amount(budget: Budget) -> str:

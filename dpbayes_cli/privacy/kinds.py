@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, Context, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple
 
@@ -25,7 +26,11 @@ from dpbayes_cli.privacy.guarantee import Guarantee, Statement, check_delta, che
 
 Points = tuple[tuple[Decimal, Decimal], ...]
 _UP = Context(prec=40, rounding=ROUND_CEILING)
+<<<<<<< HEAD
 _SHORT = Context(prec=15, rounding=ROUND_CEILING)
+=======
+_DOWN = Context(prec=60, rounding=ROUND_FLOOR)
+>>>>>>> r-price
 _EXACT = Context(prec=100)
 
 
@@ -46,6 +51,11 @@ class NoisyShift(NamedTuple):
     def epsilon(self) -> Decimal:
         """The pure epsilon of one component."""
         return _UP.divide(Decimal(self.change), Decimal(float(self.scale)))
+
+    @property
+    def least_epsilon(self) -> Decimal:
+        """The pure epsilon of all components, rounded down to 60 digits."""
+        return _DOWN.divide(Decimal(self.change * self.components), Decimal(float(self.scale)))
 
 
 Shifts = tuple[tuple[NoisyShift, ...], ...]
@@ -73,16 +83,19 @@ class PureDP(Guarantee):
     def __post_init__(self) -> None:
         check_epsilon(self.epsilon)
         for each in (each for shift in self.shifts for each in shift):
-            if not (each.scale > 0 and each.scale.is_finite() and each.change > 0 and each.components > 0):
+            if not (0.0 < float(each.scale) < math.inf and each.change > 0 and each.components > 0):
                 raise ValueError("scales, changes and numbers of components must be positive")
+        if not all(self.shifts):
+            raise ValueError("a shift must change a component")
 
     def at_most(self, epsilon: Decimal) -> PureDP:
-        """Return the guarantee with a stated epsilon, which must not be below its own.
+        """Return the guarantee with a stated epsilon, which must not be below the one that its shifts spend.
 
         Raises:
-            ValueError: the stated epsilon is below the one of the guarantee.
+            ValueError: the stated epsilon is below the epsilon of a shift.
         """
-        if self.epsilon > epsilon:
+        spent = [exact_sum(each.least_epsilon for each in shift) for shift in self.shifts]
+        if max(spent, default=self.epsilon) > epsilon:
             raise ValueError("a guarantee cannot cost less than its noise")
         return PureDP(epsilon, self.shifts)
 

@@ -10,7 +10,7 @@ from decimal import Decimal
 
 from dpbayes_cli.base.canonical import canonical_json, digest
 from dpbayes_cli.base.errors import DpbayesError, SpecError
-from dpbayes_cli.bundle.assemble import guarantee_part
+from dpbayes_cli.bundle.assemble import at_stated_price, guarantee_part
 from dpbayes_cli.bundle.document import ReleaseDocument
 from dpbayes_cli.bundle.read import Bundle
 from dpbayes_cli.bundle.report.report_context import BudgetChange, Expected, ExpectedWidth, ReportContext
@@ -49,8 +49,9 @@ def build_report_context(
         return ReportContext(
             None, Expected(reason_unknown="This version of dpbayes cannot price the release request."), budget
         )
-    stated = guarantee_part(planned.plan.guarantee, spec.privacy.neighbors, Decimal(repr(document.guarantee.delta)))
-    guarantee = planned.plan.guarantee if stated == document.guarantee else None
+    charged = at_stated_price(planned.plan, document.guarantee).guarantee
+    stated = guarantee_part(charged, spec.privacy.neighbors, Decimal(repr(document.guarantee.delta)))
+    guarantee = charged if stated == document.guarantee else None
     n_records = records if document.n_records is None else document.n_records
     return ReportContext(guarantee, simulate_expected(planned, n_records), budget)
 

@@ -21,7 +21,7 @@ from dpbayes_cli.base.canonical import digest
 from dpbayes_cli.base.errors import DpbayesError, VerificationError
 from dpbayes_cli.base.version_order import is_before
 from dpbayes_cli.bundle.analysis import Analysis
-from dpbayes_cli.bundle.assemble import assemble, states_price
+from dpbayes_cli.bundle.assemble import assemble, at_stated_price
 from dpbayes_cli.bundle.document import ReleaseDocument, SealedDraw, parse_document
 from dpbayes_cli.bundle.files import REPORT
 from dpbayes_cli.bundle.place import max_file_bytes, render
@@ -100,9 +100,7 @@ def verify_bundle(directory: Path, ledger: Ledger | None) -> Verification:
     bundle = read_bundle(directory)
     document, spec = bundle.document, bundle.spec
     result = Verification(bundle, ["release.json fits its schema and holds the whole release request"])
-    plan = _planned(bundle).plan
-    if not states_price(document.guarantee):  # an earlier version stated and charged the pure epsilon alone
-        plan = plan.at_price(plan.guarantee.former)
+    plan = at_stated_price(_planned(bundle).plan, document.guarantee)
     _check_draw(document, plan)
     analysis = analysis_of(bundle)
     derived = assemble(

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
+from dpbayes_cli.api.released import load_bundle
+from dpbayes_cli.bundle.read import read_bundle
 from dpbayes_cli.privacy.kinds import PureDP
 from dpbayes_cli.workflow import release as workflow
+from dpbayes_cli.workflow.reporting import build_report_context
 from tests.conftest import Cli
 
 COIN = ["coin.csv", "--model", "beta-bernoulli", "--eps", "1"]
@@ -25,11 +29,12 @@ def earlier(place: Path) -> Iterator[pytest.MonkeyPatch]:
 
 
 def test_a_release_at_the_former_price_is_shown_again_and_verified(dpbayes: Cli, earlier: pytest.MonkeyPatch) -> None:
-    before = dpbayes("release", *COIN, "--out", "before", "--json").json
+    before, charged = dpbayes("release", *COIN, "--out", "before", "--json").json, PureDP(Decimal(1))
     earlier.undo()
     again = dpbayes("release", *COIN, "--out", "again", "--json").json
     assert (again["release_id"], again["replayed"]) == (before["release_id"], True)
     assert dpbayes("verify", "before").code == dpbayes("verify", "again").code == 0
+    assert load_bundle("before").guarantee == build_report_context(read_bundle(Path("before"))).guarantee == charged
     fresh = dpbayes("release", *COIN, "--fresh", "--out", "fresh", "--json").json
     assert (before["guarantee"].get("rho"), fresh["guarantee"]["rho"]) == (None, 0.25)
     assert dpbayes("verify", "fresh").code == 0

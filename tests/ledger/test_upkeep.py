@@ -10,6 +10,7 @@ import sys
 import tracemalloc
 import zlib
 from contextlib import closing
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 
@@ -18,10 +19,14 @@ import pytest
 from dpbayes_cli.base.errors import BudgetError, LedgerError
 from dpbayes_cli.ledger import sqlite as sqlite_module
 from dpbayes_cli.ledger import storage
+from dpbayes_cli.ledger.budgets import ConcentratedBudget
 from dpbayes_cli.ledger.chain import next_entry
 from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.sqlite import SqliteStorage
 from dpbayes_cli.ledger.upkeep import back_up, salvage
+from dpbayes_cli.privacy.composition import compose
+from dpbayes_cli.privacy.kinds import NoisyShift, PureDP
+from dpbayes_cli.privacy.neighbors import Neighbors
 from tests.conftest import Cli, often
 from tests.ledger.ledgers import amend, change, copy_of, crash, damage, labeled, limit, open_ledger, publish, spent
 
@@ -234,6 +239,21 @@ def test_a_salvage_charges_again_even_if_the_charge_no_longer_fits(row: int, led
     assert new.findings()[0] == []
     with pytest.raises(BudgetError):
         new.reserve(labeled("next", "0.7"))
+
+
+@pytest.mark.parametrize("forged", ['"3000", "1"', '"30", "0"'])
+def test_a_salvage_charges_the_epsilon_of_a_changed_entry(forged: str, ledger_path: Path, tmp_path: Path) -> None:
+    """A person who adopts the ledger sees the epsilon, so changed noise must not make the charge smaller."""
+    ledger = open_ledger(ledger_path)
+    ledger.open_account("clinic", ConcentratedBudget(Decimal(2)), Neighbors.REPLACE_ONE)
+    price = PureDP(Decimal(1), ((NoisyShift(Decimal(30), 1, 30),),))
+    publish(ledger, replace(labeled("a"), guarantee=compose([price])))
+    assert ledger.state().accounts["clinic"].spent["rho"] < Decimal("0.02")
+    compact = forged.replace(" ", "")
+    change(ledger_path, f"""UPDATE entries SET body = replace(body, '"30","1"', '{compact}')""")
+    saved = salvage(ledger, tmp_path / "new")
+    assert "at epsilon 1, the only privacy cost that can still be read" in saved.charged[0]
+    assert open_ledger(tmp_path / "new").state(compare=False).accounts["clinic"].spent["rho"] == Decimal("0.5")
 
 
 def test_a_salvage_keeps_the_tightest_total_and_limit(ledger_path: Path, tmp_path: Path, dpbayes: Cli) -> None:

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import math
 from decimal import Decimal
+from fractions import Fraction
 from functools import reduce
 
 import mpmath
 import numpy as np
 import pytest
 
+from dpbayes_cli.core.columns import RecordPolicy
 from dpbayes_cli.core.statistic import Statistic, Witness
+from dpbayes_cli.mechanisms.laplace import Laplace
+from dpbayes_cli.models.beta_bernoulli import BetaBernoulli
 from dpbayes_cli.privacy.composition import compose, parse_guarantee
 from dpbayes_cli.privacy.conversions import gaussian_delta_above, gaussian_mu, laplace_rdp
 from dpbayes_cli.privacy.kinds import NoisyShift, PureDP
 from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
-from dpbayes_cli.privacy.laws.part_noise import PartNoise
+from dpbayes_cli.privacy.laws.part_noise import PartNoise, noise_by_parts
+from dpbayes_cli.privacy.neighbors import Neighbors
+from tests.plans import plan_of
 
 ORDERS = tuple(Decimal(order) for order in ("1.1", "2", "8", "64", "1024"))
 
@@ -144,3 +150,39 @@ def test_parts_add_up_their_own_scales() -> None:
     assert isinstance(price, PureDP)
     assert price.shifts == ((NoisyShift(Decimal("2.0"), 1, 1), NoisyShift(Decimal("8.0"), 2, 2)),)
     assert float(price.rho) == pytest.approx(0.125 + 2 * 0.25**2 / 2)
+
+
+@pytest.mark.parametrize("epsilon", ["1e-12", "3e-12", "700", "1000", "1.000000000070940586738288402557373046875"])
+def test_each_epsilon_that_may_be_stated_has_a_price(epsilon: str) -> None:
+    """The smallest epsilon, the largest, and one of 40 digits that the noise spends exactly."""
+    model, policy = BetaBernoulli("1", "0", 1.0, 1.0), RecordPolicy(Neighbors.REPLACE_ONE, "0")
+    price = plan_of(Laplace(), model, policy, Decimal(epsilon)).guarantee
+    assert isinstance(price, PureDP)
+    assert price.epsilon == Decimal(epsilon)
+    assert float(price.rho) == pytest.approx(float(epsilon) ** 2 / 2, rel=1e-9)
+    assert float(price.rdp(Decimal("1.1"))) <= 1.1 * float(price.rho) * (1.0 + 1e-9)
+
+
+def test_a_part_with_a_tiny_share_has_a_price() -> None:
+    """A share of epsilon may be smaller than the smallest epsilon of a release."""
+    weights = [Fraction(1), Fraction(1, 1000)]
+    noise = noise_by_parts(Decimal("1e-10"), [1, 1], weights, lambda _, share: DiscreteLaplace.calibrate(1, share))
+    price = noise.privacy([(1, 1)])
+    assert isinstance(price, PureDP)
+    assert price.at_most(Decimal("1e-10")).epsilon == Decimal("1e-10")
+    with pytest.raises(ValueError, match="cannot cost less"):
+        price.at_most(Decimal("0.99e-10"))
+
+
+def test_parts_of_equal_noise_are_stored_once() -> None:
+    """A ledger holds two numbers of components for a network of a thousand tables with two weights."""
+    parts = PartNoise((DiscreteLaplace(2.0), DiscreteLaplace(8.0)) * 500, (1, 2) * 500)
+    price = parts.privacy([(1, 1, 0) * 500])
+    assert isinstance(price, PureDP)
+    assert price.shifts == ((NoisyShift(Decimal("2.0"), 1, 500), NoisyShift(Decimal("8.0"), 1, 500)),)
+
+
+@pytest.mark.parametrize("shift", [[], [["1e999", "1", "1"]], [["1e-999", "1", "1"]]])
+def test_a_shift_without_a_cost_is_refused(shift: list[list[str]]) -> None:
+    with pytest.raises(ValueError, match=r"positive|a shift must change"):
+        parse_guarantee({"kind": "pure", "epsilon": "1", "shifts": [shift]})

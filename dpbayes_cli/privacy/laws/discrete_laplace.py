@@ -10,6 +10,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from dpbayes_cli.privacy.guarantee import SMALLEST_EPSILON
 from dpbayes_cli.privacy.kinds import NoisyShift, PureDP
 from dpbayes_cli.privacy.lazy_numpy import np
 from dpbayes_cli.privacy.measurements import OpenDPNoise, opendp_measurement
@@ -77,10 +78,13 @@ class DiscreteLaplace(OpenDPNoise):
     def privacy(self, shifts: Sequence[Sequence[int]]) -> PureDP:
         """Return the pure epsilon of the largest shift, with all shifts, from which other costs are computed.
 
+        An epsilon below the smallest that a guarantee can state is rounded up to it.
+
         Privacy: the noise of the components is independent, so that the costs of a shift are the sums of the costs of
             its components.
         Source: design notes, the privacy cost of a noise law.
         """
         epsilon = round_up_fraction(self.cost(max(sum(map(abs, shift)) for shift in shifts)))
+        epsilon = max(epsilon, SMALLEST_EPSILON)
         scale, changes = Decimal(repr(self.scale)), [Counter(abs(z) for z in shift if z) for shift in shifts]
         return PureDP(epsilon, tuple(tuple(NoisyShift(scale, *each) for each in sorted(c.items())) for c in changes))

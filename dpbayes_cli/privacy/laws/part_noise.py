@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import bisect
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpbayes_cli.privacy.composition import Composition, compose
 from dpbayes_cli.privacy.guarantee import Guarantee
-from dpbayes_cli.privacy.kinds import PureDP, ZeroConcentrated
+from dpbayes_cli.privacy.kinds import NoisyShift, PureDP, ZeroConcentrated
 from dpbayes_cli.privacy.lazy_numpy import np
 from dpbayes_cli.privacy.noise import NoiseLaw
 
@@ -104,7 +105,7 @@ class PartNoise(NoiseLaw):
         costs = [self._cost(shift) for shift in shifts]
         pure = [[part for part in cost.parts if isinstance(part, PureDP) and part.shifts] for cost in costs]
         if [len(parts) for parts in pure] == [len(cost.parts) for cost in costs]:
-            merged = tuple(tuple(each for part in parts for each in part.shifts[0]) for parts in pure)
+            merged = tuple(_merged(each for part in parts for each in part.shifts[0]) for parts in pure)
             return PureDP(max(cost.epsilon for cost in costs), merged)
         if len(costs) > 1 and any(part.kind != ZeroConcentrated.kind for cost in costs for part in cost.parts):
             raise ValueError("it is not known which of several shifts costs most in every notion of privacy")
@@ -130,6 +131,14 @@ class PartNoise(NoiseLaw):
         if len(values) != self._ends[-1]:
             raise ValueError("the statistic and its noise differ in their number of components")
         return [values[end - size : end] for size, end in zip(self.sizes, self._ends, strict=True)]
+
+
+def _merged(shifts: Iterable[NoisyShift]) -> tuple[NoisyShift, ...]:
+    """Return a shift in which components of equal scale and change are counted together."""
+    components: Counter[tuple[Decimal, int]] = Counter()
+    for each in shifts:
+        components[each.scale, each.change] += each.components
+    return tuple(NoisyShift(scale, change, count) for (scale, change), count in components.items())
 
 
 def noise_by_parts(
