@@ -165,11 +165,6 @@ def guarantee_part(guarantee: Guarantee, neighbors: Neighbors, delta: Decimal) -
     )
 
 
-<<<<<<< HEAD
-def states_price(guarantee: ReleasedGuarantee) -> bool:
-    """Return whether the guarantee or a part of it is pure, and states its cost in other notions of privacy too."""
-    return any(map(states_price, guarantee.parts)) or (guarantee.kind == "pure" and guarantee.rho is not None)
-=======
 def at_stated_price(plan: Plan, stated: ReleasedGuarantee) -> Plan:
     """Return a plan at the price that a document states; an earlier version stated and charged the pure epsilon alone.
 
@@ -182,7 +177,6 @@ def at_stated_price(plan: Plan, stated: ReleasedGuarantee) -> Plan:
 def _states_price(guarantee: ReleasedGuarantee) -> bool:
     """Return whether a pure guarantee, or a pure part, states the costs of its noise in other notions of privacy."""
     return any(map(_states_price, guarantee.parts)) or (guarantee.kind == "pure" and guarantee.rho is not None)
->>>>>>> r-price
 
 
 def _is_gaussian(guarantee: Guarantee) -> bool:

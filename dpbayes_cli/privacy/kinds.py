@@ -26,11 +26,8 @@ from dpbayes_cli.privacy.guarantee import Guarantee, Statement, check_delta, che
 
 Points = tuple[tuple[Decimal, Decimal], ...]
 _UP = Context(prec=40, rounding=ROUND_CEILING)
-<<<<<<< HEAD
 _SHORT = Context(prec=15, rounding=ROUND_CEILING)
-=======
 _DOWN = Context(prec=60, rounding=ROUND_FLOOR)
->>>>>>> r-price
 _EXACT = Context(prec=100)
 
 
