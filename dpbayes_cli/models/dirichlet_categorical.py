@@ -115,7 +115,7 @@ class DirichletCategorical(DirichletProbabilities, ConjugatePosterior):
         """Return the shares of the categories with the highest estimates; of all categories, if they are few."""
         order = sorted(range(len(self.labels)), key=lambda k: -estimates[k])
         few = len(order) <= _FEW
-        topic = "" if few else f"the two highest shares of {len(order)} categories"
+        topic = "" if few else f"this release estimates {len(order)} shares, and the two highest are these"
         return Findings(tuple(share_of(column, self.labels[k], k) for k in order[: len(order) if few else 2]), topic)
 
     def prior_quantiles(self, levels: "Floats") -> "Floats":

@@ -225,7 +225,7 @@ class LinearRegression(JointNormal, NormalRegression):
         equal = " and the other columns equal" if len(features) > 1 else ""
         change = f"with {features[strongest]} 1 higher{equal}, the mean of {target} changes by about"
         others = features[0] if len(features) == 1 else f"{len(features)} columns"
-        return Findings((Fact(change, strongest + 1),), f"how {target} depends on {others} was estimated")
+        return Findings((Fact(change, strongest + 1),), f"this release estimates how {target} depends on {others}")
 
     def prior_quantiles(self, levels: "Floats") -> "Floats":
         """Return simulated quantiles of the default prior, or exact quantiles of the conjugate prior; see ``Model``.

@@ -140,7 +140,7 @@ class MultivariateNormal(JointNormal):
     def findings(self, column: str, estimates: Sequence[float]) -> Findings:
         names = self.column_names
         others = names[1] if len(names) == 2 else other_columns(len(names) - 1)
-        topic = f"how {names[0]} and {others} vary together was estimated"
+        topic = f"this release estimates how {names[0]} and {others} vary together"
         means = tuple(mean_of(name, k) for k, name in enumerate(names[:2]))
         return Findings(means, topic if len(names) > 1 else "")
 

@@ -87,14 +87,14 @@ BOX = {"x": {"values": ["a", "b", "c"]}, "t": {"values": ["no", "yes"]}}
             "linear-regression",
             {"target": {"column": "y", **NUMBERS}, "features": {"a": NUMBERS, "b": {"lower": 0, "upper": 1}}},
             [(1.0, 2.0, 3.0), (0.1, 0.2, 0.3), (-9.0, -8.0, -7.0), (1.0, 2.0, 3.0)],
-            "How y depends on 2 columns was estimated: with a 1 higher and the other columns equal, the mean of y "
-            "changes by about 0.20 (90 % interval 0.10 to 0.30),",
+            "This release estimates how y depends on 2 columns: with a 1 higher and the other columns equal, the "
+            "mean of y changes by about 0.20 (90 % interval 0.10 to 0.30),",
         ),
         (
             "naive-bayes",
             {"target": "t", "variables": BOX},
             [(0.1, 0.2, 0.3)] * 6 + [(0.6, 0.7, 0.8), (0.2, 0.3, 0.4)],
-            "How t and 1 other column depend on each other was estimated: about 70 % have t = no "
+            "This release estimates how t and 1 other column depend on each other: about 70 % have t = no "
             "(90 % interval 60 % to 80 %),",
         ),
     ],

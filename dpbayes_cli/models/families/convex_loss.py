@@ -100,7 +100,9 @@ class ConvexLossModel(Model):
         which = f"records with {names[k]}" if "=" in names[k] else f"a higher {names[k]}"
         coefficient = Fact(f"{self._effect(estimates[k] > 0)} for {which}, with a coefficient of about", k)
         target, count = self.target.role, len(self.design.features)
-        return Findings((coefficient,), f"how {target} depends on {count} column{'s' * (count != 1)} was estimated")
+        return Findings(
+            (coefficient,), f"this release estimates how {target} depends on {count} column{'s' * (count != 1)}"
+        )
 
     @abstractmethod
     def _effect(self, is_positive: bool) -> str:

@@ -132,7 +132,7 @@ class DiscreteBayesNet(ConjugatePosterior):
         share = share_of(network.names[root], values[value], sum(network.n_cells[:root]) + value)
         about = network.names[root if self.target is None else self.target]
         return Findings(
-            (share,), f"how {about} and {other_columns(len(network) - 1)} depend on each other was estimated"
+            (share,), f"this release estimates how {about} and {other_columns(len(network) - 1)} depend on each other"
         )
 
     def prior_quantiles(self, levels: Floats) -> Floats:
