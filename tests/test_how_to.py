@@ -139,3 +139,11 @@ def test_a_table_in_a_warehouse(clinic: Path, dpbayes: Cli, database: str, postg
     assert done.returncode == 0, done.stderr
     assert charged(dpbayes) == ["2026-q4"]
     assert json.loads((clinic / "out" / "release.json").read_text())["n_records"] == 1500
+
+
+def test_the_exact_check_of_the_audit_page_agrees_with_the_claims() -> None:
+    done = run(sys.executable, "-c", recipe("audit", "python"))
+    lines = [re.findall(r"(\S+) claimed (\S+)", line) for line in done.stdout.splitlines()]
+    assert len(lines) == 4, done.stderr
+    for ((measured, claimed),) in lines:
+        assert float(measured) == pytest.approx(float(claimed), rel=1e-9)
