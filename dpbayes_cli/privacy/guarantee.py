@@ -71,7 +71,7 @@ class Guarantee(ABC):
 
     @property
     def former(self) -> Guarantee:
-        """The guarantee that versions before 0.5 stated and charged for the same mechanism."""
+        """The guarantee that earlier versions stated and charged for the same mechanism."""
         return self
 
     @abstractmethod
