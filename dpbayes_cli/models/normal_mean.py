@@ -126,7 +126,8 @@ class NormalMean(ConjugateNumber):
         plain = Findings((mean_of(column),))
         if self.out_of_bounds == "drop":
             return plain
-        return of_clamped_normal(column, estimates[0], self.variance, self.lower, self.upper) or plain
+        clamped = of_clamped_normal(column, estimates[0], self.variance, self.lower, self.upper, is_variance_known=True)
+        return clamped or plain
 
     def prior_quantiles(self, levels: "Floats") -> "Floats":
         import numpy as np
