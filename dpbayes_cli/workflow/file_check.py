@@ -151,8 +151,18 @@ class Table:
         return text_relation(self.path, self.layout if quote is None else replace(self.layout, quote=quote))
 
     def profiles(self) -> list[ColumnProfile]:
-        """Return the profiles of the columns."""
-        return profile_columns(self.relation(), self.names, POINT if self.layout is None else self.layout.marks)
+        """Return the profiles of the columns.
+
+        Raises:
+            SourceError: the file cannot be read, for example if it has bytes that the engine does not know.
+        """
+        try:
+            return profile_columns(self.relation(), self.names, POINT if self.layout is None else self.layout.marks)
+        except SourceError:
+            if self.layout is None or self.layout.encoding in {UTF8, UTF8_MARKED}:
+                raise
+            kind = _encoding_text(self.layout)
+            raise SourceError(f"the file is {kind}", hint=f"convert it: {conversion(self.layout, self.path)}") from None
 
     def texts(self, name: str) -> list[str]:
         """Return all distinct texts of a column, sorted."""
@@ -196,8 +206,7 @@ def _only_file(location: Location) -> Path:
 
 def _layout_advice(layout: FileLayout, path: Path, check: FileCheck, stated: SourceSection) -> Iterable[str]:
     if layout.encoding not in {UTF8, UTF8_MARKED}:
-        kind = "UTF-16" if layout.encoding == UTF16 else "not UTF-8, but probably Windows-1252"
-        yield f"the file is {kind}; convert it: {conversion(layout, path)}"
+        yield f"the file is {_encoding_text(layout)}; convert it: {conversion(layout, path)}"
     if layout.skipped:
         as_utf8, file = replace(layout, encoding=UTF8), path
         if layout.encoding not in {UTF8, UTF8_MARKED}:
@@ -218,6 +227,10 @@ def _layout_advice(layout: FileLayout, path: Path, check: FileCheck, stated: Sou
         yield f"{check.wrong_lines} lines have another number of fields than the header; their cells are invalid"
     if not check.records:
         yield "the file has no records"
+
+
+def _encoding_text(layout: FileLayout) -> str:
+    return "UTF-16" if layout.encoding == UTF16 else "not UTF-8, but probably Windows-1252"
 
 
 def _name_advice(names: Sequence[str], stated: Sequence[str]) -> Iterable[str]:

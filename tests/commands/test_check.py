@@ -16,6 +16,7 @@ import pytest
 
 from dpbayes_cli.base.errors import Interrupted, SourceError
 from dpbayes_cli.core.statistic import ExactEvidence
+from dpbayes_cli.sources import column_profile
 from dpbayes_cli.sources.source import Source
 from tests.conftest import Cli
 
@@ -286,3 +287,35 @@ def test_check_counts_missing_values_and_numbers_beyond_the_bounds(dpbayes: Cli,
     alone = check(dpbayes, "a.csv")
     assert 'column: "visits"' in alone, "a column of IDs is not the likeliest one"
     assert "for another column: dpbayes check a.csv --column NAME" in alone
+
+
+def test_a_file_of_many_columns_is_profiled_a_few_columns_at_a_time(
+    dpbayes: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One pass over 1,000 columns took 19 GB."""
+    names, queries = [f"c{k}" for k in range(100)], []
+    cells = [["yes" if (k + row) % (k + 2) else "no" for k in range(100)] for row in range(30)]
+    Path("wide.csv").write_text("\n".join(map(",".join, [names, *cells])) + "\n")
+    original = column_profile._rows
+
+    def rows(query: str) -> list[tuple[Any, ...]]:
+        queries.append(query)
+        return original(query)
+
+    monkeypatch.setattr(column_profile, "_rows", rows)
+    found = json.loads(dpbayes("check", "wide.csv", "--json").out)["columns"]
+    assert [each["name"] for each in found] == names
+    counts = [{text: sum(line[k] == text for line in cells) for text in ("yes", "no")} for k in range(100)]
+    assert [{top["text"]: top["records"] for top in each["commonest"]} for each in found] == [
+        {text: n for text, n in each.items() if n} for each in counts
+    ]
+    assert max(query.count("approx_count_distinct") for query in queries) == 32
+
+
+def test_bytes_that_the_engine_does_not_know_are_named_with_the_conversion(dpbayes: Cli) -> None:
+    """DuckDB refuses the bytes 0x80 to 0x9f, such as the euro sign and curly quotes of Windows-1252."""
+    Path("a.csv").write_bytes("age,note\n30,“fine”\n40,5 €\n".encode("cp1252"))
+    failed = dpbayes("check", "a.csv")
+    assert failed.code == 4
+    assert "the file is not UTF-8, but probably Windows-1252" in failed.err
+    assert "iconv -f cp1252 -t utf-8 a.csv > utf8.csv" in failed.err
