@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from dpbayes_cli.base.errors import Interrupted, SourceError
 from dpbayes_cli.core.statistic import ExactEvidence
@@ -319,3 +320,12 @@ def test_bytes_that_the_engine_does_not_know_are_named_with_the_conversion(dpbay
     assert failed.code == 4
     assert "the file is not UTF-8, but probably Windows-1252" in failed.err
     assert "iconv -f cp1252 -t utf-8 a.csv > utf8.csv" in failed.err
+
+
+def test_a_suggested_network_lists_texts_as_values_and_leaves_the_cuts_of_numbers_open(dpbayes: Cli) -> None:
+    Path("a.csv").write_text(people())
+    suggested = check(dpbayes, "a.csv", "--model", "naive-bayes").split("a spec to start from")[1]
+    spec = yaml.safe_load("\n".join(line[2:] for line in suggested.splitlines()[1:] if line.startswith("  ")))
+    variables = spec["domain"]["variables"]
+    assert variables["relapsed"] == {"values": {"value": ["no", "yes"], "public_reason": None}}
+    assert variables["weight"] == {"cuts": []}
