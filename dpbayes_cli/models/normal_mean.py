@@ -122,6 +122,9 @@ class NormalMean(ConjugateNumber):
     def predictive(self, mean: Sequence[float]) -> dict[str, float]:
         return {"mean": mean[0]}
 
+    def variance_at(self, mean: float) -> float:
+        return self.variance
+
     def findings(self, column: str, estimates: Sequence[float]) -> Findings:
         plain = Findings((mean_of(column),))
         if self.out_of_bounds == "drop":

@@ -40,7 +40,8 @@ class ColumnProfile:
         numbers: the number of cells that are numbers.
         whole: the number of cells that are whole numbers.
         lowest, highest: the range of the numbers; NaN if there are none.
-        distinct: the approximate number of distinct texts that are not missing values.
+        distinct: the number of distinct texts that are not missing values; approximate if there are ``COMMONEST`` or
+            more.
         commonest: the most common of these texts with their frequencies; empty for a column with more than
             ``MANY_NUMBERS`` distinct numbers.
     """
@@ -57,8 +58,11 @@ class ColumnProfile:
 
     @property
     def may_be_id(self) -> bool:
-        """Whether nearly every cell has a text of its own, as in a column of IDs; numbers with decimals are no IDs."""
-        return self.whole == self.numbers and self.missing == 0 and self.distinct > 0.9 * self.records
+        """Whether nearly every cell has a text of its own, as in a column of IDs; numbers with decimals are no IDs.
+
+        One cell may be missing, such as that of a second header line.
+        """
+        return self.whole == self.numbers and self.missing <= 1 and self.distinct > 0.9 * self.records
 
     @property
     def is_numeric(self) -> bool:
@@ -126,6 +130,8 @@ def _profile_some(relation: str, names: Sequence[str], n: range, marks: NumberMa
         n_filled, number, whole, lowest, highest, distinct, top = flat[7 * k : 7 * k + 7]
         low, high = (math.nan, math.nan) if lowest is None else (lowest, highest)
         commonest = tuple((text, 0) for text in top or ())
+        if len(commonest) < COMMONEST:  # these are all texts
+            distinct = len(commonest)
         profile = ColumnProfile(
             name, records, records - n_filled, number, whole, low, high, min(distinct, n_filled), commonest
         )
@@ -201,6 +207,19 @@ def count_beyond(relation: str, index: int, column: NumericColumn, marks: Number
     counts = ", ".join(f"count(*) FILTER ({side})" for side in sides)
     ((below, above),) = _rows(f"SELECT {counts} FROM (SELECT {number} AS x FROM {relation})")
     return int(below), int(above)
+
+
+def mean_and_variance(
+    relation: str, index: int, column: NumericColumn, marks: NumberMarks = POINT
+) -> tuple[float, float] | None:
+    """Return the mean and the variance of the numbers of a column after clamping; None if there are too few."""
+    number = f"TRY_CAST({_as_read(index, column, marks)} AS DOUBLE)"
+    clamped = f"greatest({column.lower!r}, least({column.upper!r}, x))"
+    ((mean, variance),) = _rows(
+        f"SELECT avg(y), var_samp(y) FROM (SELECT {clamped} AS y FROM (SELECT {number} AS x FROM {relation}) "
+        "WHERE isfinite(x))"
+    )
+    return None if mean is None or variance is None else (float(mean), float(variance))
 
 
 def count_valid_records(relation: str, columns: Sequence[tuple[int, AnyColumn, NumberMarks]]) -> int:

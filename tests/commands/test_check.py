@@ -329,3 +329,22 @@ def test_a_suggested_network_lists_texts_as_values_and_leaves_the_cuts_of_number
     variables = spec["domain"]["variables"]
     assert variables["relapsed"] == {"values": {"value": ["no", "yes"], "public_reason": None}}
     assert variables["weight"] == {"cuts": []}
+
+
+def test_few_texts_are_counted_exactly_and_a_missing_cell_does_not_hide_an_id(dpbayes: Cli) -> None:
+    lines = [f"{3234973379 + 7 * k},{'abcde'[k % 5]},{k % 40}" for k in range(60)]
+    Path("a.csv").write_text("\n".join(["respondent,group,visits", ",Response,", *lines]) + "\n")
+    printed = check(dpbayes, "a.csv")
+    assert re.search(r"^group +6 texts ", printed, re.MULTILINE)
+    assert 'column: "group"' in printed
+
+
+@pytest.mark.parametrize(("rare", "is_named"), [(40, True), (4, False)])
+def test_counts_that_vary_more_than_the_model_assumes_are_named(dpbayes: Cli, rare: int, is_named: bool) -> None:
+    """Nine people in ten had 2 visits, one had ``rare``: the means are 5.8 and 2.2, the variances 130 and 0.4."""
+    Path("a.csv").write_text("visits\n" + f"2\n2\n2\n2\n2\n2\n2\n2\n2\n{rare}\n" * 30)
+    printed = check(dpbayes, "a.csv", "--model", "gamma-poisson", "--upper", "100")
+    said = "variance of the numbers is 130; gamma-poisson takes it to be 5.8, so its intervals are up to 4.7 times too"
+    assert (said in " ".join(printed.split())) == is_named
+    assert ("vari" in printed) == is_named
+    assert "variance" not in check(dpbayes, "a.csv", "--model", "normal", "--lower", "0", "--upper", "100")
