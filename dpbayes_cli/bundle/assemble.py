@@ -133,7 +133,7 @@ def assemble(
         software=_software(),
     )
     remember(document, spec, model)
-    stated = msgspec.structs.replace(document, results=stated_results(document))
+    stated = msgspec.structs.replace(document, results=stated_results(document, analysis.samples))
     return remember(stated, spec, model)
 
 

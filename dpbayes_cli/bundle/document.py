@@ -113,7 +113,7 @@ class StatedResult(_Part, frozen=True, kw_only=True):
     """A number that the first sentence of the result states."""
 
     statement: Annotated[str, _about("the clause of the sentence, with the rounded estimate")]
-    parameter: Annotated[str, _about("the parameter from which the number is computed")]
+    parameter: Annotated[str, _about("the parameter from which the number is computed, or the first of them")]
     estimate: Annotated[float, _about("the number; a probability from 0 to 1 if the clause states a percentage")]
     q05: Annotated[float | None, _about("the lower end of the 90 % interval; null if there is no interval")]
     q95: Annotated[float | None, _about("the upper end of the 90 % interval; null if there is no interval")]

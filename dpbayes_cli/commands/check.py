@@ -162,6 +162,8 @@ def _show(data: str, check: FileCheck) -> None:
 
 def _described(column: ColumnProfile) -> tuple[str, str]:
     """Return what kind of values a column holds, and their range or the commonest of them."""
+    from dpbayes_cli.sources.column_profile import COMMONEST
+
     if column.missing == column.records:
         return "empty", ""
     if (len(column.commonest) <= 2 and not column.is_numeric) or column.distinct <= 2:
@@ -169,7 +171,8 @@ def _described(column: ColumnProfile) -> tuple[str, str]:
     if column.is_numeric:
         kind = "whole numbers" if column.whole == column.numbers else "numbers"
         return kind, f"{column.lowest:g} to {column.highest:g}"
-    return f"about {column.distinct} texts", _texts(column.commonest)
+    about = "" if column.distinct < COMMONEST else "about "
+    return f"{about}{column.distinct} texts", _texts(column.commonest)
 
 
 def _texts(commonest: tuple[tuple[str, int], ...]) -> str:

@@ -77,6 +77,8 @@ def command(
     width = {name: Width(sd_data=m.sd_data, sd_noise=m.sd_noise) for name, m in named}
     shown = replace(document, spec=spec.stated_in_full, posterior=posterior, width=width, inference=report)
     remember(shown, spec, analysis.model)
+    shown = replace(shown, results=stated_results(shown, analysis.samples))
+    remember(shown, spec, analysis.model)
     result = {
         "release_id": document.release_id,
         "bundle": str(bundle),
@@ -84,7 +86,7 @@ def command(
         "mechanism": document.mechanism,
         "guarantee": msgspec.to_builtins(document.guarantee),
         "prior": msgspec.to_builtins(spec.prior),
-        "results": msgspec.to_builtins(stated_results(shown)),
+        "results": msgspec.to_builtins(shown.results),
         "posterior": msgspec.to_builtins(posterior),
         "posterior_predictive": analysis.predictive,
         "inference": msgspec.to_builtins(report),

@@ -5,8 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from dpbayes_cli.base.numeric import float_text
+
+if TYPE_CHECKING:
+    from dpbayes_cli.base.numeric import Floats
 
 _NOTICEABLE = 0.02
 """If the model expects a larger share of numbers beyond the bounds, a result states the mean of the clamped numbers."""
@@ -20,6 +24,8 @@ class Fact:
         parameter: the index of the reported parameter.
         is_share: whether the estimate is a probability, which is shown in percent.
         convert: a monotone function from the parameter to the number that the clause is about.
+        of_samples: the same number as a function of all parameters, from samples of shape (n_samples, n_parameters) to
+            shape (n_samples,); None if the number depends on this parameter alone.
     """
 
     before: str
@@ -27,6 +33,7 @@ class Fact:
     after: str = ""
     is_share: bool = False
     convert: Callable[[float], float] = float
+    of_samples: Callable[[Floats], Floats] | None = None
 
 
 @dataclass(frozen=True)
@@ -57,22 +64,35 @@ def mean_of(column: str, parameter: int = 0, convert: Callable[[float], float] =
     return Fact(f"the mean of {column or 'the numbers'} is about", parameter, convert=convert)
 
 
-def of_clamped_normal(column: str, mean: float, variance: float, lower: float, upper: float) -> Findings | None:
+def of_clamped_normal(
+    column: str, mean: float, variance: float, lower: float, upper: float, *, is_variance_known: bool
+) -> Findings | None:
     """Return the mean of a normal law after clamping to the bounds; None if few numbers are beyond the bounds.
 
     The model reports the mean of the normal law before clamping. If many numbers equal a bound, for example if many are
-    zero, the two means differ, and only the mean after clamping describes the numbers as they were recorded. An empty
-    ``column`` stands for the only column.
+    zero, the two means differ, and only the mean after clamping describes the numbers as they were recorded.
+
+    Args:
+        column: the name of the column; empty for the only column.
+        mean, variance: estimates of the parameters of the law.
+        lower, upper: the bounds.
+        is_variance_known: whether the mean is the only parameter of the model; else the parameters are the mean and the
+            variance, and the interval comes from their samples together.
     """
     beyond = share_beyond(mean, variance, lower, upper)
     if beyond <= _NOTICEABLE:
         return None
 
-    def moved(mean: float) -> float:
+    def moved(mean: float, variance: float = variance) -> float:
         sd = math.sqrt(max(variance, 1e-300))
         low, high = (lower - mean) / sd, (upper - mean) / sd
         inside = _cdf(high) - _cdf(low)
         return lower * _cdf(low) + upper * _cdf(-high) + mean * inside + sd * (_pdf(low) - _pdf(high))
+
+    def moved_samples(samples: Floats) -> Floats:
+        import numpy as np
+
+        return np.array([moved(*sample) for sample in samples.tolist()])
 
     name = column or "the numbers"
     bounds = f"{float_text(lower)} to {float_text(upper)}"
@@ -83,7 +103,8 @@ def of_clamped_normal(column: str, mean: float, variance: float, lower: float, u
         "law does not fit them: use the sentence above the table, not the table"
     )
     caption = f"Parameters of the normal law before its numbers beyond {bounds} are moved to the nearer bound"
-    return Findings((Fact(before, 0, convert=moved),), note=note, caption=caption)
+    fact = Fact(before, 0, convert=moved, of_samples=None if is_variance_known else moved_samples)
+    return Findings((fact,), note=note, caption=caption)
 
 
 def _cdf(z: float) -> float:

@@ -127,6 +127,10 @@ class Model(ABC):
         """
         return Findings((Fact(f"{self.parameters[0]}{f' of {column}' * bool(column)} is about", 0),))
 
+    def variance_at(self, mean: float) -> float | None:
+        """Return the variance of a record whose mean is known, under the model; None if the model estimates it."""
+        return None
+
     @property
     def main_fact(self) -> Fact:
         """The first clause of a result if all estimates are 0; other estimates may lead to another clause."""

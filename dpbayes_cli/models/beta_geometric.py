@@ -82,6 +82,9 @@ class BetaGeometric(WholeNumber, BetaProbability):
         """Return the mean number of failures at the posterior mean of the probability."""
         return {"mean": (1.0 - mean[0]) / max(mean[0], LEAST_DIVISOR)}
 
+    def variance_at(self, mean: float) -> float:
+        return mean * (1.0 + mean)
+
     def findings(self, column: str, estimates: Sequence[float]) -> Findings:
         failures = f"if {column or 'each number'} counts the failures before the first success"
         return Findings((Fact("about", 0, f"of attempts succeed, {failures}", is_share=True),))

@@ -107,6 +107,9 @@ class GammaExponential(ConjugateNumber, GammaRate):
         """Return the mean of a new record at the posterior mean of the rate."""
         return {"mean": 1.0 / max(mean[0], LEAST_DIVISOR)}
 
+    def variance_at(self, mean: float) -> float:
+        return mean**2
+
     def findings(self, column: str, estimates: Sequence[float]) -> Findings:
         return Findings((mean_of(column, convert=lambda rate: 1.0 / max(rate, LEAST_DIVISOR)),))
 

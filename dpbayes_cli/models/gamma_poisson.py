@@ -48,7 +48,8 @@ class GammaPoisson(WholeNumber, GammaRate):
         guarantee="The mechanism gives the guarantee. One record moves the sum of counts by at most the public bound.",
         assumptions="Each record holds one count; a count above the public bound is clamped to the bound or dropped. "
         "With impute:VALUE, an invalid cell counts as if it held VALUE; the custodian states that VALUE is a fair "
-        "stand-in.",
+        "stand-in. The variance of the counts equals their mean. If they vary more, as visits and claims often do, "
+        "intervals are too narrow; the model normal estimates the variance.",
         source="Geumlek, Song and Chaudhuri 2017, sec. 3.2; Foulds et al. 2016, sec. 3.1.",
         corrections="Inference accounts for the clamping: it computes the exact likelihood by inverting the "
         "characteristic function. Draws by ops and rdp-* ignore the clamping; the drawn rates are too small if many "
@@ -81,6 +82,9 @@ class GammaPoisson(WholeNumber, GammaRate):
 
     def predictive(self, mean: Sequence[float]) -> dict[str, float]:
         return {"mean": mean[0]}
+
+    def variance_at(self, mean: float) -> float:
+        return mean
 
     def findings(self, column: str, estimates: Sequence[float]) -> Findings:
         return Findings((mean_of(column),))

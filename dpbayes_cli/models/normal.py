@@ -149,7 +149,9 @@ class Normal(BoundedNumber):
         plain = Findings((mean_of(column), spread))
         if self.out_of_bounds == "drop":
             return plain
-        return of_clamped_normal(column, estimates[0], estimates[1], self.lower, self.upper) or plain
+        mean, variance = estimates
+        clamped = of_clamped_normal(column, mean, variance, self.lower, self.upper, is_variance_known=False)
+        return clamped or plain
 
     def prior_quantiles(self, levels: "Floats") -> "Floats":
         """Return simulated quantiles of the default prior, or exact quantiles of the conjugate prior."""

@@ -122,11 +122,15 @@ class NormalMean(ConjugateNumber):
     def predictive(self, mean: Sequence[float]) -> dict[str, float]:
         return {"mean": mean[0]}
 
+    def variance_at(self, mean: float) -> float:
+        return self.variance
+
     def findings(self, column: str, estimates: Sequence[float]) -> Findings:
         plain = Findings((mean_of(column),))
         if self.out_of_bounds == "drop":
             return plain
-        return of_clamped_normal(column, estimates[0], self.variance, self.lower, self.upper) or plain
+        clamped = of_clamped_normal(column, estimates[0], self.variance, self.lower, self.upper, is_variance_known=True)
+        return clamped or plain
 
     def prior_quantiles(self, levels: "Floats") -> "Floats":
         import numpy as np

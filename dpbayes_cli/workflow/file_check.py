@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -13,6 +14,7 @@ from typing import Any
 from dpbayes_cli.base.cell_grammar import POINT, NumberMarks
 from dpbayes_cli.base.errors import SourceError, SpecError, nearest
 from dpbayes_cli.core.columns import Column, NumericColumn
+from dpbayes_cli.core.model import Model
 from dpbayes_cli.sources.column_profile import (
     ColumnProfile,
     all_texts,
@@ -20,6 +22,7 @@ from dpbayes_cli.sources.column_profile import (
     commonest_invalid,
     count_beyond,
     count_valid_records,
+    mean_and_variance,
     parquet_columns,
     parquet_relation,
     profile_columns,
@@ -33,6 +36,9 @@ from dpbayes_cli.spec.release_spec import ReleaseSpec
 from dpbayes_cli.spec.source_section import SourceSection
 from dpbayes_cli.workflow.remedies import conversion, level_remedies, marks_remedy, number_remedy, shell
 from dpbayes_cli.workflow.suggested_spec import layout_keys, spec_from_data, spec_from_header
+
+_MUCH_MORE = 1.5
+"""If the variance of the numbers is at least this many times that of the model, the check says so."""
 
 
 @dataclass(frozen=True)
@@ -160,8 +166,18 @@ class Table:
         return text_relation(self.path, self.layout if quote is None else replace(self.layout, quote=quote))
 
     def profiles(self) -> list[ColumnProfile]:
-        """Return the profiles of the columns."""
-        return profile_columns(self.relation(), self.names, POINT if self.layout is None else self.layout.marks)
+        """Return the profiles of the columns.
+
+        Raises:
+            SourceError: the file cannot be read, for example if it has bytes that the engine does not know.
+        """
+        try:
+            return profile_columns(self.relation(), self.names, POINT if self.layout is None else self.layout.marks)
+        except SourceError:
+            if self.layout is None or self.layout.encoding in {UTF8, UTF8_MARKED}:
+                raise
+            kind = _encoding_text(self.layout)
+            raise SourceError(f"the file is {kind}", hint=f"convert it: {conversion(self.layout, self.path)}") from None
 
     def texts(self, name: str) -> list[str]:
         """Return all distinct texts of a column, sorted."""
@@ -205,8 +221,7 @@ def _only_file(location: Location) -> Path:
 
 def _layout_advice(layout: FileLayout, path: Path, check: FileCheck, stated: SourceSection) -> Iterable[str]:
     if layout.encoding not in {UTF8, UTF8_MARKED}:
-        kind = "UTF-16" if layout.encoding == UTF16 else "not UTF-8, but probably Windows-1252"
-        yield f"the file is {kind}; convert it: {conversion(layout, path)}"
+        yield f"the file is {_encoding_text(layout)}; convert it: {conversion(layout, path)}"
     if layout.skipped:
         as_utf8, file = replace(layout, encoding=UTF8), path
         if layout.encoding not in {UTF8, UTF8_MARKED}:
@@ -227,6 +242,10 @@ def _layout_advice(layout: FileLayout, path: Path, check: FileCheck, stated: Sou
         yield f"{check.wrong_lines} lines have another number of fields than the header; their cells are invalid"
     if not check.records:
         yield "the file has no records"
+
+
+def _encoding_text(layout: FileLayout) -> str:
+    return "UTF-16" if layout.encoding == UTF16 else "not UTF-8, but probably Windows-1252"
 
 
 def _name_advice(names: Sequence[str], stated: Sequence[str]) -> Iterable[str]:
@@ -279,6 +298,8 @@ def _check_spec(check: FileCheck, spec: ReleaseSpec, table: Table) -> None:
             advice.append(_beyond_bounds(column, profile, beyond))
         elif not invalid and not isinstance(column, Column) and marks == POINT and are_grouped(relation, index):
             advice.append("numbers such as 1.234 are read as 1.234; if they mean 1234: --decimal , --thousands .")
+        if isinstance(column, NumericColumn) and len(model.columns) == 1:
+            advice += _about_spread(model, mean_and_variance(relation, index, column, marks))
         check.checked.append(CheckedColumn(name, profile.records, invalid, commonest, tuple(advice)))
     if len(model.columns) > 1 and len(indices) == len(model.columns):
         check.valid = count_valid_records(relation, indices)
@@ -290,6 +311,18 @@ def _about_empty(empty: int, invalid: int, on_invalid: str) -> str:
     if on_invalid == "drop":
         return f"{which}: a release drops these records, unless --on-invalid impute:VALUE"
     return f"{which}: --on-invalid {on_invalid} fills them"
+
+
+def _about_spread(model: Model, found: tuple[float, float] | None) -> Iterable[str]:
+    """Yield a sentence if numbers of this mean and variance vary much more than the model assumes."""
+    if found is None or (expected := model.variance_at(found[0])) is None:
+        return
+    if found[1] > _MUCH_MORE * expected > 0.0:
+        times = math.sqrt(found[1] / expected)
+        yield (
+            f"the variance of the numbers is {found[1]:.3g}; {model.name} takes it to be {expected:.3g}, so its "
+            f"intervals are up to {times:.1f} times too narrow; --model normal estimates the variance"
+        )
 
 
 def _beyond_bounds(column: NumericColumn, profile: ColumnProfile, beyond: tuple[int, int]) -> str:

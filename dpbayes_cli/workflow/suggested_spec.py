@@ -39,6 +39,7 @@ _NOTES = {
     "categories": "every possible value",
     "values": "every possible value; for numbers: cuts or bounds",
 }
+_NO_CUTS = "[]  # ascending numbers that separate the intervals"
 _HEAD = "# A release request: dpbayes release --spec THIS_FILE"
 _FROM_HEADER = """\
 # The columns come from the header alone. Fill in the values from public
@@ -122,9 +123,12 @@ def spec_from_data(
 
     def fill(of: str, key: str) -> str | Mapping[str, str]:
         profile = by_name.get(of)
-        if profile is None or not (found := _found(profile, key, levels)):
+        if profile is None:
             return ""
-        return unconfirmed(found)
+        if key == "cuts":  # the profile knows no useful ones
+            return _NO_CUTS if _is_measured(profile) else ""
+        found = _found(profile, key, levels)
+        return unconfirmed(found) if found else ""
 
     kind = pair_of({"model": name})[0]
     return _joined([_HEAD, _FROM_DATA, "", *_body(file, source, list(by_name), column, kind, fill, privacy)])
@@ -176,9 +180,14 @@ def _found(profile: ColumnProfile, key: str, levels: Callable[[str], Sequence[st
         return _yaml(success_and_failure(profile)[key == "failure"])
     if key in _KINDS["numbers"]:
         return float_text(profile.lowest if key == "lower" else profile.highest) if profile.numbers else ""
-    if key in _LISTS and not (profile.is_numeric and profile.distinct > 10) and profile.distinct <= 2 * MANY_LEVELS:
+    if key in _LISTS and not _is_measured(profile) and profile.distinct <= 2 * MANY_LEVELS:
         return _yaml(list(levels(profile.name)))
     return ""
+
+
+def _is_measured(profile: ColumnProfile) -> bool:
+    """Return whether a column has too many different numbers to list them as categories."""
+    return profile.is_numeric and profile.distinct > 10
 
 
 def _body(

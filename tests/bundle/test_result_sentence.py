@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from msgspec.structs import replace
 
@@ -177,3 +179,39 @@ def test_numbers_have_the_digits_that_their_interval_warrants() -> None:
     assert rounded(0.123456, 0.0) == "0.1235"
     assert rounded(9.96, 0.999) == "10.0"
     assert percent(0.262, 0.131) == "26 %"
+
+
+def test_the_mean_of_numbers_that_are_often_at_a_bound_has_the_interval_of_its_own_samples(
+    dpbayes: Cli, tmp_path: Path
+) -> None:
+    """Mean and variance are strongly correlated here: with a fixed variance, the interval would be four times as wide.
+
+    The noise is beyond the stated multiple of its standard deviation with a probability below 1e-6.
+    """
+    rng = np.random.default_rng(5)
+    amounts = np.minimum(rng.exponential(2.0, 4000), 50.0)
+    (tmp_path / "tips.csv").write_text("tip\n" + "\n".join(f"{each:.2f}" for each in amounts) + "\n")
+    done = dpbayes(
+        *("release", f"{tmp_path / 'tips.csv'}", "--model", "normal", "--lower", "0", "--upper", "50"),
+        *("--eps", "1", "--out", "out"),
+    )
+    assert done.code == 0, done.err
+    document = read_document(Path("out"))
+    assert document.results
+    (result,) = document.results
+    assert result.q05 is not None
+    assert result.q95 is not None
+    width = result.q95 - result.q05
+    noise = 4 * 2**0.5 * 25 / 4000  # the standard deviation that the noise on the sum adds to the mean
+    assert abs(result.estimate - amounts.mean()) < 10 * noise
+    assert width < 2 * 1.645 * 2 * (noise**2 + amounts.var() / 4000) ** 0.5
+    assert privacy_width_sentence(document) == ""
+    stated = " ".join(dpbayes("report", "out").out.split())
+    again = " ".join(dpbayes("infer", "out").out.split())
+    clause = f"(90 % interval {rounded(result.q05, width)} to {rounded(result.q95, width)})"
+    assert clause in stated
+    assert clause in again
+    narrow = " ".join(dpbayes("report", "out", "--interval", "0.5").out.split())
+    low, high = (float(end) for end in re.findall(r"\(50 % interval ([0-9.]+) to ([0-9.]+)\)", narrow)[0])
+    assert result.q05 < low < high < result.q95
+    assert dpbayes("verify", "out").code == 0

@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from dpbayes_cli.base.errors import Interrupted, SourceError
 from dpbayes_cli.core.statistic import ExactEvidence
+from dpbayes_cli.sources import column_profile
 from dpbayes_cli.sources.source import Source
 from tests.conftest import Cli
 
@@ -286,3 +288,63 @@ def test_check_counts_missing_values_and_numbers_beyond_the_bounds(dpbayes: Cli,
     alone = check(dpbayes, "a.csv")
     assert 'column: "visits"' in alone, "a column of IDs is not the likeliest one"
     assert "for another column: dpbayes check a.csv --column NAME" in alone
+
+
+def test_a_file_of_many_columns_is_profiled_a_few_columns_at_a_time(
+    dpbayes: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One pass over 1,000 columns took 19 GB."""
+    names, queries = [f"c{k}" for k in range(100)], []
+    cells = [["yes" if (k + row) % (k + 2) else "no" for k in range(100)] for row in range(30)]
+    Path("wide.csv").write_text("\n".join(map(",".join, [names, *cells])) + "\n")
+    original = column_profile._rows
+
+    def rows(query: str) -> list[tuple[Any, ...]]:
+        queries.append(query)
+        return original(query)
+
+    monkeypatch.setattr(column_profile, "_rows", rows)
+    found = json.loads(dpbayes("check", "wide.csv", "--json").out)["columns"]
+    assert [each["name"] for each in found] == names
+    counts = [{text: sum(line[k] == text for line in cells) for text in ("yes", "no")} for k in range(100)]
+    assert [{top["text"]: top["records"] for top in each["commonest"]} for each in found] == [
+        {text: n for text, n in each.items() if n} for each in counts
+    ]
+    assert max(query.count("approx_count_distinct") for query in queries) == 32
+
+
+def test_bytes_that_the_engine_does_not_know_are_named_with_the_conversion(dpbayes: Cli) -> None:
+    """DuckDB refuses the bytes 0x80 to 0x9f, such as the euro sign and curly quotes of Windows-1252."""
+    Path("a.csv").write_bytes("age,note\n30,“fine”\n40,5 €\n".encode("cp1252"))
+    failed = dpbayes("check", "a.csv")
+    assert failed.code == 4
+    assert "the file is not UTF-8, but probably Windows-1252" in failed.err
+    assert "iconv -f cp1252 -t utf-8 a.csv > utf8.csv" in failed.err
+
+
+def test_a_suggested_network_lists_texts_as_values_and_leaves_the_cuts_of_numbers_open(dpbayes: Cli) -> None:
+    Path("a.csv").write_text(people())
+    suggested = check(dpbayes, "a.csv", "--model", "naive-bayes").split("a spec to start from")[1]
+    spec = yaml.safe_load("\n".join(line[2:] for line in suggested.splitlines()[1:] if line.startswith("  ")))
+    variables = spec["domain"]["variables"]
+    assert variables["relapsed"] == {"values": {"value": ["no", "yes"], "public_reason": None}}
+    assert variables["weight"] == {"cuts": []}
+
+
+def test_few_texts_are_counted_exactly_and_a_missing_cell_does_not_hide_an_id(dpbayes: Cli) -> None:
+    lines = [f"{3234973379 + 7 * k},{'abcde'[k % 5]},{k % 40}" for k in range(60)]
+    Path("a.csv").write_text("\n".join(["respondent,group,visits", ",Response,", *lines]) + "\n")
+    printed = check(dpbayes, "a.csv")
+    assert re.search(r"^group +6 texts ", printed, re.MULTILINE)
+    assert 'column: "group"' in printed
+
+
+@pytest.mark.parametrize(("rare", "is_named"), [(40, True), (4, False)])
+def test_counts_that_vary_more_than_the_model_assumes_are_named(dpbayes: Cli, rare: int, is_named: bool) -> None:
+    """Nine people in ten had 2 visits, one had ``rare``: the means are 5.8 and 2.2, the variances 130 and 0.4."""
+    Path("a.csv").write_text("visits\n" + f"2\n2\n2\n2\n2\n2\n2\n2\n2\n{rare}\n" * 30)
+    printed = check(dpbayes, "a.csv", "--model", "gamma-poisson", "--upper", "100")
+    said = "variance of the numbers is 130; gamma-poisson takes it to be 5.8, so its intervals are up to 4.7 times too"
+    assert (said in " ".join(printed.split())) == is_named
+    assert ("vari" in printed) == is_named
+    assert "variance" not in check(dpbayes, "a.csv", "--model", "normal", "--lower", "0", "--upper", "100")

@@ -21,10 +21,13 @@ class Intervals:
     Attributes:
         level: the probability of an interval.
         ends: the lower and the upper end by parameter; a parameter without an interval is missing.
+        samples: the samples from which the ends were computed, shape (n_samples, n_parameters); None if the ends are
+            those in the document.
     """
 
     level: float
     ends: Mapping[str, tuple[float, float]]
+    samples: Floats | None = None
 
     @property
     def percent(self) -> str:
@@ -75,4 +78,4 @@ def sampled_intervals(document: ReleaseDocument, samples: Floats, level: float) 
         return stored
     low, high = np.quantile(samples, [(1.0 - level) / 2.0, (1.0 + level) / 2.0], axis=0).tolist()
     ends = dict(zip(document.posterior, zip(low, high, strict=True), strict=True))
-    return Intervals(level, {name: ends[name] for name in stored.ends})
+    return Intervals(level, {name: ends[name] for name in stored.ends}, samples)

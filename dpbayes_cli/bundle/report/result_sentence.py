@@ -5,6 +5,7 @@ The terminal, the Markdown report and the page show these lines before anything 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dpbayes_cli.base.numeric import float_text
@@ -19,6 +20,7 @@ from dpbayes_cli.bundle.stated_request import model_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from dpbayes_cli.base.numeric import Floats
     from dpbayes_cli.bundle.document import ParameterSummary, ReleasedGuarantee, ReleaseDocument
     from dpbayes_cli.core.findings import Fact, Findings
 
@@ -63,25 +65,33 @@ def result_sentence(document: ReleaseDocument, intervals: Intervals | None = Non
     return sentence[:1].upper() + sentence[1:]
 
 
-def stated_results(document: ReleaseDocument) -> list[StatedResult]:
-    """Return the numbers that ``result_sentence`` states, with the 90 % intervals in the document."""
-    shown, results = stored_intervals(document), []
+def stated_results(document: ReleaseDocument, samples: Floats) -> list[StatedResult]:
+    """Return the numbers that ``result_sentence`` states, with 90 % intervals.
+
+    Args:
+        document: the document, whose own results are not used.
+        samples: the samples of the posterior, shape (n_samples, n_parameters).
+    """
+    shown, results = replace(stored_intervals(document), samples=samples), []
     for fact in findings_of(document).facts:
         name = list(document.posterior)[fact.parameter]
-        low, high = sorted(map(fact.convert, shown.ends[name])) if name in shown.ends else (None, None)
-        estimate = fact.convert(_estimate(document.posterior[name]))
+        estimate, ends = _estimate_and_ends(fact, document, shown)
+        low, high = ends or (None, None)
         statement, _ = _statement(fact, document, shown)
         results.append(StatedResult(statement=statement, parameter=name, estimate=estimate, q05=low, q95=high))
     return results
 
 
 def privacy_width_sentence(document: ReleaseDocument, intervals: Intervals | None = None) -> str:
-    """Return how much of the width of the first interval the noise for privacy causes; empty if this is unknown."""
+    """Return how much of the width of the first interval the noise for privacy causes; empty if this is unknown.
+
+    It is known for the interval of a parameter, but not for an interval that depends on several parameters.
+    """
     shown = intervals or stored_intervals(document)
     facts = findings_of(document).facts
     name = list(document.posterior)[facts[0].parameter]
     remaining = share_without_noise(document, name)
-    if remaining is None or name not in shown.ends:
+    if remaining is None or name not in shown.ends or facts[0].of_samples is not None:
         return ""
     which = "the width of the first interval" if len(facts) > 1 else "the width of this interval"
     if remaining > 0.99:
@@ -111,13 +121,29 @@ def _few(fact: Fact, document: ReleaseDocument) -> list[float]:
     return [draw[fact.parameter] for draw in document.draws] if 1 < len(document.draws) < _MIN_DRAWS else []
 
 
+def _estimate_and_ends(fact: Fact, document: ReleaseDocument, shown: Intervals) -> tuple[float, list[float]]:
+    """Return the number that a fact is about, and the ends of its interval, if it has one."""
+    if fact.of_samples is not None and shown.samples is not None:
+        import numpy as np
+
+        low, median, high = np.quantile(fact.of_samples(shown.samples), [shown.tails[0], 0.5, shown.tails[1]]).tolist()
+        return median, [low, high]
+    if fact.of_samples is not None and document.results:
+        for stored in document.results:
+            if stored.statement.startswith(fact.before) and stored.q05 is not None and stored.q95 is not None:
+                return stored.estimate, [stored.q05, stored.q95]
+    name = list(document.posterior)[fact.parameter]
+    return fact.convert(_estimate(document.posterior[name])), sorted(map(fact.convert, shown.ends.get(name, ())))
+
+
 def _statement(fact: Fact, document: ReleaseDocument, shown: Intervals) -> tuple[str, list[float]]:
     """Return a fact with its estimate, and the ends of its interval or of its few draws, if there are any."""
-    name, few = list(document.posterior)[fact.parameter], _few(fact, document)
-    ends = sorted(map(fact.convert, [min(few), max(few)] if few else shown.ends.get(name, ())))
+    few = _few(fact, document)
+    number, ends = _estimate_and_ends(fact, document, shown)
+    if few:
+        ends = sorted(map(fact.convert, [min(few), max(few)]))
     width = ends[1] - ends[0] if ends else 0.0
-    estimate = _writer(fact)(fact.convert(_estimate(document.posterior[name])), width)
-    return " ".join(filter(None, [fact.before, estimate, fact.after])), ends
+    return " ".join(filter(None, [fact.before, _writer(fact)(number, width), fact.after])), ends
 
 
 def _writer(fact: Fact) -> Callable[[float, float], str]:
