@@ -32,7 +32,10 @@ _UP = Context(prec=30, rounding=ROUND_CEILING)
 
 @dataclass(frozen=True)
 class Decay:
-    """The coefficients of a law with log P(z) = log P(0) - linear * |z| - quadratic * z^2; its inference is faster."""
+    """The coefficients of a law with log P(z) = log P(0) - linear * |z| - quadratic * z^2; its inference is faster.
+
+    The equation may be wrong by 1e-6 where P(z) is at least exp(-60) P(0).
+    """
 
     linear: float
     quadratic: float

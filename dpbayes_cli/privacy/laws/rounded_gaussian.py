@@ -92,7 +92,7 @@ class RoundedGaussian(NoiseLaw):
         return GaussianDP(root_up(round_up_fraction(largest / Fraction(self.scale) ** 2)))
 
     def log_pmf(self, z: Integers) -> Floats:
-        """Return log P(noise = z), with an absolute error below 1e-13 and a relative error below 1e-13.
+        """Return log P(noise = z), with an error below 1e-14 (1 + abs(log P)).
 
         If the log density changes little between z - 1/2 and z + 1/2, the density relative to that at z is integrated
         by nodes; all terms are positive. Otherwise the two tail probabilities differ by so much that their difference
