@@ -79,8 +79,9 @@ def _summed_marginal(law: NoiseLaw, observed: Integers, rate: Floats) -> Floats:
     shape = np.broadcast_shapes(np.shape(observed), np.shape(rate))
     y = np.broadcast_to(observed, shape).ravel().astype(np.float64)
     mu = np.maximum(np.broadcast_to(rate, shape).ravel(), 1e-300)
+    decay = law.decay
     stride: Floats
-    if law.decay is not None:  # Gaussian
+    if decay is not None:  # Gaussian
         mode = gaussian_mode(law.scale, y, mu)
         width = 1.0 / np.sqrt(1.0 / np.maximum(mode, 1.0) + 1.0 / law.scale**2)
         stride = np.maximum(np.floor(width * 10.0 / _GAUSSIAN_TERMS), 1.0)
@@ -93,7 +94,8 @@ def _summed_marginal(law: NoiseLaw, observed: Integers, rate: Floats) -> Floats:
     log_sum = np.full(len(y), -np.inf)
     for j in range(first, last + 1):
         c = mode + j * stride
-        noise = -0.5 * ((y - c) / law.scale) ** 2 if law.decay is not None else law.log_pmf((y - c).astype(np.int64))
+        is_exact = decay is not None and decay.exact
+        noise = -decay.quadratic * (y - c) ** 2 if is_exact else law.log_pmf((y - c).astype(np.int64))
         log_sum = np.logaddexp(log_sum, np.where(c < 0.0, -np.inf, _log_poisson(np.maximum(c, 0.0), mu) + noise))
     return np.asarray((log_sum + np.log(stride)).reshape(shape))
 
@@ -222,10 +224,10 @@ class MarginalTable:
 def draw_counts(law: NoiseLaw, observed: Integers, rate: Floats, rng: np.random.Generator) -> Floats:
     """Draw counts given noisy values y and positive rates mu, exactly and independently; all have shape (n,)."""
     if law.decay is not None:
-        return _draw_log_concave(law.scale, observed, rate, rng, laplace=law.decay.exponential)
+        return _draw_log_concave(law, observed, rate, rng, laplace=law.decay.exponential, exact=law.decay.exact)
     drawn, left = np.empty(len(observed)), np.arange(len(observed))
     while len(left):
-        count = _draw_log_concave(law.scale, observed[left], rate[left], rng, laplace=True)
+        count = _draw_log_concave(law, observed[left], rate[left], rng, laplace=True)
         away = (observed[left] - count).astype(np.int64)
         ratio = law.log_pmf(away) - law.log_pmf(0 * away) + np.abs(away) / law.scale - law.excess
         accepted = -rng.standard_exponential(len(left)) <= ratio
@@ -235,26 +237,42 @@ def draw_counts(law: NoiseLaw, observed: Integers, rate: Floats, rng: np.random.
 
 
 def _draw_log_concave(
-    scale: float, observed: Integers, rate: Floats, rng: np.random.Generator, *, laplace: bool
+    law: NoiseLaw, observed: Integers, rate: Floats, rng: np.random.Generator, *, laplace: bool, exact: bool = True
 ) -> Floats:
-    y = observed.astype(np.float64)
+    """Draw counts as if the noise were Laplace or Gaussian; if the latter is not ``exact``, with its probabilities."""
+    scale, y = law.scale, observed.astype(np.float64)
     mode = (laplace_mode if laplace else gaussian_mode)(scale, y, rate)
-    log_rate, at_mode = np.log(rate), gammaln(mode + 1.0)
+    log_rate = np.log(rate)
     all_cells = slice(None)
+
+    def log_noise(z: Floats) -> Floats:
+        return law.log_pmf(z.astype(np.int64))
 
     def relative_log_p(count: Floats, among: Integers | slice) -> Floats:
         """Return the log probabilities of counts, relative to those of the modes."""
         m, v = mode[among], y[among]
-        away = (
-            (np.abs(v - m) - np.abs(v - count)) / scale if laplace else (count - m) * (2 * v - count - m) / 2 / scale**2
-        )
+        if laplace:
+            away = (np.abs(v - m) - np.abs(v - count)) / scale
+        elif exact:
+            away = (count - m) * (2 * v - count - m) / 2 / scale**2
+        else:
+            away = log_noise(v - count) - log_noise(v - m)
         return np.asarray((count - m) * log_rate[among] - gammaln(count + 1.0) + at_mode[among] + away)
 
     def log_ratio(count: Floats) -> Floats:
         """Return the log ratios of p(count) to p(count - 1)."""
-        away = np.where(count <= y, 1.0, -1.0) / scale if laplace else (y - count + 0.5) / scale**2
+        if exact:
+            away = np.where(count <= y, 1.0, -1.0) / scale if laplace else (y - count + 0.5) / scale**2
+        else:
+            away = log_noise(y - count) - log_noise(y - count + 1.0)
         return np.asarray(log_rate - np.log(np.maximum(count, 1.0)) + away)
 
+    while not exact:  # the mode of a Gaussian law is at most a few counts away
+        step = (log_ratio(mode + 1.0) > 0.0) - 1.0 * ((mode > 0.0) & (log_ratio(np.maximum(mode, 1.0)) < 0.0))
+        mode = mode + step
+        if not step.any():
+            break
+    at_mode = gammaln(mode + 1.0)
     curvature = 1.0 / (mode + 1.0) + (0.0 if laplace else 1.0 / scale**2)
 
     def width(slope: Floats) -> Floats:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from dpbayes_cli.base.errors import SpecError
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 _SMOOTH_SCALE = 4.0
 """From this scale on, sums over integers equal integrals over reals up to a relative error of 1e-30."""
 _GAUSSIAN_SCALE = 64.0
-"""From this scale on, inference treats the law as Gaussian; see ``RoundedGaussian.decay``."""
+"""From this scale on, the law is Gaussian up to 1e-6; see ``RoundedGaussian.decay``."""
 _MAX_SLOPE = 4.0
 """Up to this change of the log density over a unit interval, the nodes below integrate the density exactly."""
 _N_NODES = 12
@@ -98,10 +99,19 @@ class RoundedGaussian(NoiseLaw):
         by nodes; all terms are positive. Otherwise the two tail probabilities differ by so much that their difference
         is accurate.
         """
-        size = np.abs(np.asarray(z, dtype=np.float64))
+        size = np.abs(np.asarray(z))
+        if self.scale >= _GAUSSIAN_SCALE or not np.issubdtype(size.dtype, np.integer):
+            return self._computed(size.astype(np.float64))
+        table = _log_masses(self)
+        result = table[np.minimum(size, len(table) - 1)]
+        far = size >= len(table)
+        if far.any():
+            result = np.where(far, self._computed(size.astype(np.float64)), result)
+        return np.asarray(result)
+
+    def _computed(self, size: Floats) -> Floats:
         flat = size.ravel()
-        slope = flat / self.scale**2
-        near = (slope <= _MAX_SLOPE) & (self.scale >= 1.0)
+        near = (flat / self.scale**2 <= _MAX_SLOPE) & (self.scale >= 1.0)
         result = np.empty(flat.shape)
         result[near] = self._integrated(flat[near])
         result[~near] = self._difference_of_tails(flat[~near])
@@ -147,14 +157,15 @@ class RoundedGaussian(NoiseLaw):
         return np.asarray(np.exp(-0.5 * (self.scale * np.asarray(u)) ** 2) * np.sinc(np.asarray(u) / (2.0 * math.pi)))
 
     @property
-    def decay(self) -> Decay | None:
-        """For large scales, the decay of a Gaussian law with the variance of this one; otherwise None.
+    def decay(self) -> Decay:
+        """The decay of a Gaussian law with variance scale^2 + 1/12, which is exact if the scale is large.
 
         With x = z / (2 scale^2), log P(z) is -z^2 / (2 scale^2) + log(sinh(x) / x) up to a constant and terms that are
         smaller by a factor of scale^2. The leading term of the logarithm, x^2 / 6, widens the variance by 1/12. The
-        next one, -x^4 / 180, is below 1e-6 wherever P(z) is at least exp(-60) P(0).
+        next one, -x^4 / 180, is below 1e-6 wherever P(z) is at least exp(-60) P(0). The law is log-concave, because it
+        is the convolution of a normal and a uniform density, at integers.
         """
-        return Decay(0.0, 0.5 / self.variance) if self.scale >= _GAUSSIAN_SCALE else None
+        return Decay(0.0, 0.5 / (self.scale**2 + 1.0 / 12.0), self.scale >= _GAUSSIAN_SCALE)
 
     @property
     def excess(self) -> float:
@@ -172,3 +183,9 @@ class RoundedGaussian(NoiseLaw):
     def simulate(self, rng: np.random.Generator, size: int | tuple[int, ...]) -> Integers:
         """Return noise for a simulation, drawn by rounding normal variables."""
         return np.asarray(np.rint(rng.normal(0.0, self.scale, size)), dtype=np.int64)
+
+
+@lru_cache(maxsize=64)
+def _log_masses(law: RoundedGaussian) -> Floats:
+    """Return log P(z) for z = 0, 1, .. up to 20 scales."""
+    return law._computed(np.arange(math.ceil(20.0 * law.scale) + 2, dtype=np.float64))
