@@ -7,9 +7,13 @@ import pytest
 
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.columns import RecordPolicy
+from dpbayes_cli.core.section import require_type
 from dpbayes_cli.mechanisms.gaussian import Gaussian
 from dpbayes_cli.models.dirichlet_categorical import DirichletCategorical
+from dpbayes_cli.privacy.kinds import GaussianDP
+from dpbayes_cli.privacy.laws.part_noise import PartNoise
 from dpbayes_cli.privacy.neighbors import Neighbors
+from dpbayes_cli.spec.release_spec import build_spec
 from tests.plans import plan_of
 
 MODEL = DirichletCategorical(("a", "b", "c"), (1.0, 1.0, 1.0))
@@ -35,5 +39,41 @@ def test_epsilon_and_delta_are_kept(epsilon: str, delta: str) -> None:
      {"rho": Decimal(0)}],
 )  # fmt: skip
 def test_a_cost_stated_in_two_notions_is_refused(asked: dict[str, Any]) -> None:
+    with pytest.raises(SpecError):
+        plan_of(Gaussian(), MODEL, DROP, **asked)
+
+
+@pytest.mark.parametrize("relation", list(Neighbors))
+def test_mu_sets_the_scale_and_is_the_guarantee(relation: Neighbors) -> None:
+    policy = RecordPolicy(relation)
+    plan = plan_of(Gaussian(), MODEL, policy, mu=Decimal("0.6"))
+    squared = 2 if relation is Neighbors.REPLACE_ONE else 1  # the squared L2 sensitivity of counts, not the L1 one
+    assert plan.parameters["sigma"] ** 2 == pytest.approx(squared / 0.36, rel=1e-12)
+    assert plan.final_step.noise.kind == "rounded-gaussian"
+    assert plan.guarantee == GaussianDP(Decimal("0.6"))
+    spent = plan.final_step.noise.privacy([(1, -1, 0)] if squared == 2 else [(1, 0, 0)])
+    assert Decimal("0.6") * (1 - Decimal("1e-15")) <= spent.mu <= Decimal("0.6")
+    for stated in ({"rho": Decimal("0.1")}, {"epsilon": Decimal(1), "delta": Decimal("1e-6")}):
+        assert plan_of(Gaussian(), MODEL, policy, **stated).final_step.noise.kind == "discrete-gaussian"
+
+
+def test_weights_divide_the_square_of_mu() -> None:
+    variables = {"a": {"values": ["x", "y"]}, "b": {"values": ["p", "q"], "parents": ["a"], "weight": "3"}}
+    request = {"model": "bayes-net", "mechanism": "gaussian", "privacy": {"mu": "0.6"}}
+    model = build_spec({**request, "domain": {"variables": variables}}).build_model()
+    plan = plan_of(Gaussian(), model, DROP, mu=Decimal("0.6"))
+    noise = require_type(plan.final_step.noise, PartNoise)
+    assert [2.0 / law.scale**2 for law in noise.laws] == pytest.approx([0.09, 0.27], rel=1e-12)
+    spent = noise.privacy([(1, -1, 1, -1, 0, 0), (1, -1, 0, 0, 1, -1)])
+    assert Decimal("0.6") * (1 - Decimal("1e-15")) <= spent.mu <= Decimal("0.6")
+    assert plan.guarantee.mu == Decimal("0.6")
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [{"mu": Decimal(1), "rho": Decimal(1)}, {"mu": Decimal(1), "epsilon": Decimal(1)},
+     {"mu": Decimal(1), "delta": Decimal("1e-6")}, {"mu": Decimal(45)}],
+)  # fmt: skip
+def test_mu_with_another_cost_is_refused(asked: dict[str, Any]) -> None:
     with pytest.raises(SpecError):
         plan_of(Gaussian(), MODEL, DROP, **asked)

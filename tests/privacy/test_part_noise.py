@@ -26,6 +26,7 @@ from dpbayes_cli.models.families.discrete_bayes_net import DiscreteBayesNet
 from dpbayes_cli.privacy.laws.discrete_gaussian import DiscreteGaussian
 from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
 from dpbayes_cli.privacy.laws.part_noise import PartNoise, noise_by_parts
+from dpbayes_cli.privacy.laws.rounded_gaussian import RoundedGaussian
 from dpbayes_cli.privacy.measurements import OpenDPNoise
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.spec.release_spec import build_spec
@@ -113,8 +114,8 @@ def test_a_share_too_small_to_be_noised_is_refused_before_a_charge() -> None:
         plan_of(mechanism_type("laplace")(), network(["0.001"] + ["1000"] * 9), DROP, Decimal("1e-9"))
 
 
-@pytest.mark.parametrize("law", [DiscreteLaplace, DiscreteGaussian])
-def test_every_part_is_noised_by_its_own_law(law: type[DiscreteLaplace | DiscreteGaussian]) -> None:
+@pytest.mark.parametrize("law", [DiscreteLaplace, DiscreteGaussian, RoundedGaussian])
+def test_every_part_is_noised_by_its_own_law(law: type[DiscreteLaplace | DiscreteGaussian | RoundedGaussian]) -> None:
     """False-fail rate 1e-9 for each assertion; a scale of another part would shift a variance by a factor of 4."""
     noise = PartNoise((law(1.5), law(6.0), law(3.0)), (1, 2, 1))
     released = np.array([noise.release([100, 200, 300, 400]) for _ in range(2000)]) - [100, 200, 300, 400]

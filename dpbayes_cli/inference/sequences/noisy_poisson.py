@@ -80,6 +80,7 @@ def _summed_marginal(law: NoiseLaw, observed: Integers, rate: Floats) -> Floats:
     y = np.broadcast_to(observed, shape).ravel().astype(np.float64)
     mu = np.maximum(np.broadcast_to(rate, shape).ravel(), 1e-300)
     decay = law.decay
+    curvature = 0.0 if decay is None else decay.quadratic
     stride: Floats
     if decay is not None:  # Gaussian
         mode = gaussian_mode(law.scale, y, mu)
@@ -94,8 +95,8 @@ def _summed_marginal(law: NoiseLaw, observed: Integers, rate: Floats) -> Floats:
     log_sum = np.full(len(y), -np.inf)
     for j in range(first, last + 1):
         c = mode + j * stride
-        is_exact = decay is not None and decay.exact
-        noise = -decay.quadratic * (y - c) ** 2 if is_exact else law.log_pmf((y - c).astype(np.int64))
+        exact = decay is not None and decay.exact
+        noise = -curvature * (y - c) ** 2 if exact else law.log_pmf((y - c).astype(np.int64))
         log_sum = np.logaddexp(log_sum, np.where(c < 0.0, -np.inf, _log_poisson(np.maximum(c, 0.0), mu) + noise))
     return np.asarray((log_sum + np.log(stride)).reshape(shape))
 
