@@ -33,8 +33,9 @@ class GaussianOptions(Options, frozen=True, kw_only=True):
 
 
 class Gaussian(NoiseMechanism):
-    """Add independent Gaussian noise to every component: discrete, of variance Delta_2^2 / (2 rho), or, if mu is stated,
-    rounded, of variance Delta_2^2 / mu^2 before rounding.
+    """Add independent discrete Gaussian noise of variance Delta_2^2 / (2 rho) to every component.
+
+    If mu is stated, the noise is a normal number of variance Delta_2^2 / mu^2, rounded to an integer.
 
     Privacy: rho-zCDP or mu-GDP under the neighbors of the policy; see ``DiscreteGaussian`` and ``RoundedGaussian``.
     Source: Canonne, Kamath and Steinke 2020; Geumlek et al. 2017 sec. 5.1, corrected by a factor of two; Dong, Roth and
@@ -57,10 +58,10 @@ class Gaussian(NoiseMechanism):
         source="Canonne, Kamath and Steinke 2020, Theorem 14 (discrete Gaussian); Bun and Steinke 2016 (zCDP); "
         "Geumlek, Song and Chaudhuri 2017, sec. 5.1; Dong, Roth and Su 2022, Theorem 2.7 (Gaussian DP).",
         corrections="Geumlek et al. state the Renyi divergence lambda * Delta^2 / sigma^2 for Gaussian noise at order "
-        "lambda; the correct value is half of this. All noise is an exact integer. OpenDP draws discrete Gaussian noise, "
-        "and its own privacy map must agree with the plan before anything is charged. Dong et al. add real noise; here "
-        "the real number is rounded exactly: the statistic is an integer, so that rounding the noise equals rounding "
-        "the noisy statistic, which is post-processing.",
+        "lambda; the correct value is half of this. The noise is an exact integer. OpenDP draws discrete Gaussian "
+        "noise, and its own privacy map must agree with the plan before anything is charged. With --mu the noise is a "
+        "normal number that is rounded exactly. The statistic is an integer, so that the result is the rounded output "
+        "of the Gaussian mechanism, and rounding costs nothing.",
         prefer_when="There are many components (the counts of K categories have L2 sensitivity sqrt 2 but L1 "
         "sensitivity 2), or many releases are charged to one account in zCDP, (epsilon, delta) or Gaussian DP. For "
         "one small statistic under pure epsilon use `laplace`.",

@@ -43,16 +43,18 @@ def test_a_cost_stated_in_two_notions_is_refused(asked: dict[str, Any]) -> None:
         plan_of(Gaussian(), MODEL, DROP, **asked)
 
 
+@pytest.mark.parametrize("contributions", [1, 3])
 @pytest.mark.parametrize("relation", list(Neighbors))
-def test_mu_sets_the_scale_and_is_the_guarantee(relation: Neighbors) -> None:
-    policy = RecordPolicy(relation)
+def test_mu_sets_the_scale_and_is_the_guarantee(relation: Neighbors, contributions: int) -> None:
+    policy = RecordPolicy(relation, contributions=contributions)
     plan = plan_of(Gaussian(), MODEL, policy, mu=Decimal("0.6"))
-    squared = 2 if relation is Neighbors.REPLACE_ONE else 1  # the squared L2 sensitivity of counts, not the L1 one
+    shift = (contributions, -contributions if relation is Neighbors.REPLACE_ONE else 0, 0)
+    squared = sum(change**2 for change in shift)  # the squared L2 sensitivity of counts, not the L1 sensitivity
     assert plan.parameters["sigma"] ** 2 == pytest.approx(squared / 0.36, rel=1e-12)
     assert plan.final_step.noise.kind == "rounded-gaussian"
     assert plan.guarantee == GaussianDP(Decimal("0.6"))
-    spent = plan.final_step.noise.privacy([(1, -1, 0)] if squared == 2 else [(1, 0, 0)])
-    assert Decimal("0.6") * (1 - Decimal("1e-15")) <= spent.mu <= Decimal("0.6")
+    spent = plan.final_step.noise.privacy([shift]).mu
+    assert Decimal("0.6") * (1 - Decimal("1e-15")) <= spent <= Decimal("0.6")
     for stated in ({"rho": Decimal("0.1")}, {"epsilon": Decimal(1), "delta": Decimal("1e-6")}):
         assert plan_of(Gaussian(), MODEL, policy, **stated).final_step.noise.kind == "discrete-gaussian"
 

@@ -46,6 +46,7 @@ _POISSON_SDS, _EXTRA_COUNTS, _MAX_TERMS = 12, 40, 4096
 _DOMINANCE_TOLERANCE = 1e-9
 _MIN_GAMMA_FUNCTION = 1e-290
 _NO_TAIL_NATS = 700.0
+_ALL = slice(None)
 
 
 def log_marginal(law: NoiseLaw, observed: Integers, rate: Floats) -> Floats:
@@ -237,44 +238,56 @@ def draw_counts(law: NoiseLaw, observed: Integers, rate: Floats, rng: np.random.
     return drawn
 
 
+class _CountLaws:
+    """The laws of counts given noisy values and rates, as if the noise were Laplace or Gaussian.
+
+    Gaussian noise that is not ``exact`` has the probabilities of its law, which is log-concave, too.
+    """
+
+    def __init__(self, law: NoiseLaw, observed: Integers, rate: Floats, *, laplace: bool, exact: bool) -> None:
+        self._law, self._laplace, self._exact = law, laplace, exact
+        self._y, self._log_rate = observed.astype(np.float64), np.log(rate)
+        self.mode = (laplace_mode if laplace else gaussian_mode)(law.scale, self._y, rate)
+        while not exact:  # the mode is at most a few counts away
+            falls = (self.mode > 0.0) & (self.log_ratio(np.maximum(self.mode, 1.0)) < 0.0)
+            step = 1.0 * (self.log_ratio(self.mode + 1.0) > 0.0) - falls
+            self.mode = self.mode + step
+            if not step.any():
+                break
+        self._at_mode = gammaln(self.mode + 1.0)
+
+    def relative_log_p(self, count: Floats, among: Integers | slice = _ALL) -> Floats:
+        """Return the log probabilities of counts, relative to those of the modes."""
+        m, v, scale = self.mode[among], self._y[among], self._law.scale
+        if self._laplace:
+            away = (np.abs(v - m) - np.abs(v - count)) / scale
+        elif self._exact:
+            away = (count - m) * (2 * v - count - m) / 2 / scale**2
+        else:
+            away = self._log_noise(v - count) - self._log_noise(v - m)
+        return np.asarray((count - m) * self._log_rate[among] - gammaln(count + 1.0) + self._at_mode[among] + away)
+
+    def log_ratio(self, count: Floats) -> Floats:
+        """Return the log ratios of p(count) to p(count - 1)."""
+        y, scale = self._y, self._law.scale
+        if self._laplace:
+            away = np.where(count <= y, 1.0, -1.0) / scale
+        elif self._exact:
+            away = (y - count + 0.5) / scale**2
+        else:
+            away = self._log_noise(y - count) - self._log_noise(y - count + 1.0)
+        return np.asarray(self._log_rate - np.log(np.maximum(count, 1.0)) + away)
+
+    def _log_noise(self, z: Floats) -> Floats:
+        return self._law.log_pmf(z.astype(np.int64))
+
+
 def _draw_log_concave(
     law: NoiseLaw, observed: Integers, rate: Floats, rng: np.random.Generator, *, laplace: bool, exact: bool = True
 ) -> Floats:
-    """Draw counts as if the noise were Laplace or Gaussian; if the latter is not ``exact``, with its probabilities."""
-    scale, y = law.scale, observed.astype(np.float64)
-    mode = (laplace_mode if laplace else gaussian_mode)(scale, y, rate)
-    log_rate = np.log(rate)
-    all_cells = slice(None)
-
-    def log_noise(z: Floats) -> Floats:
-        return law.log_pmf(z.astype(np.int64))
-
-    def relative_log_p(count: Floats, among: Integers | slice) -> Floats:
-        """Return the log probabilities of counts, relative to those of the modes."""
-        m, v = mode[among], y[among]
-        if laplace:
-            away = (np.abs(v - m) - np.abs(v - count)) / scale
-        elif exact:
-            away = (count - m) * (2 * v - count - m) / 2 / scale**2
-        else:
-            away = log_noise(v - count) - log_noise(v - m)
-        return np.asarray((count - m) * log_rate[among] - gammaln(count + 1.0) + at_mode[among] + away)
-
-    def log_ratio(count: Floats) -> Floats:
-        """Return the log ratios of p(count) to p(count - 1)."""
-        if exact:
-            away = np.where(count <= y, 1.0, -1.0) / scale if laplace else (y - count + 0.5) / scale**2
-        else:
-            away = log_noise(y - count) - log_noise(y - count + 1.0)
-        return np.asarray(log_rate - np.log(np.maximum(count, 1.0)) + away)
-
-    while not exact:  # the mode of a Gaussian law is at most a few counts away
-        step = (log_ratio(mode + 1.0) > 0.0) - 1.0 * ((mode > 0.0) & (log_ratio(np.maximum(mode, 1.0)) < 0.0))
-        mode = mode + step
-        if not step.any():
-            break
-    at_mode = gammaln(mode + 1.0)
-    curvature = 1.0 / (mode + 1.0) + (0.0 if laplace else 1.0 / scale**2)
+    counts = _CountLaws(law, observed, rate, laplace=laplace, exact=exact)
+    mode, log_ratio, relative_log_p = counts.mode, counts.log_ratio, counts.relative_log_p
+    curvature = 1.0 / (mode + 1.0) + (0.0 if laplace else 1.0 / law.scale**2)
 
     def width(slope: Floats) -> Floats:
         """Return the distance over which the log probability falls by about one, given its slope."""
@@ -282,11 +295,11 @@ def _draw_log_concave(
 
     right = mode + width(np.maximum(-log_ratio(mode + 1.0), 0.0))
     left = mode - width(np.maximum(np.where(mode > 0.0, log_ratio(mode), 0.0), 0.0))
-    at_right = relative_log_p(right, all_cells)
+    at_right = relative_log_p(right)
     right_fall = np.minimum(log_ratio(right + 1.0), -1e-12)
     has_left = left >= 0.0
     inner = np.where(has_left, left, 0.0)
-    at_left = relative_log_p(inner, all_cells)
+    at_left = relative_log_p(inner)
     left_fall = np.where(inner > 0.0, np.minimum(-log_ratio(inner), -1e-12), -_NO_TAIL_NATS)
     right_mass = np.exp(at_right) / -np.expm1(right_fall)
     left_mass = np.where(has_left, np.exp(at_left) / -np.expm1(left_fall), 0.0)
@@ -294,8 +307,8 @@ def _draw_log_concave(
     middle_mass = right - first
     total = middle_mass + left_mass + right_mass
 
-    drawn = np.empty(len(y))
-    open_ = np.arange(len(y))
+    drawn = np.empty(len(mode))
+    open_ = np.arange(len(mode))
     while len(open_):
         u = rng.random(len(open_)) * total[open_]
         in_middle = u < middle_mass[open_]

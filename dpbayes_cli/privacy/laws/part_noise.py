@@ -20,9 +20,10 @@ from dpbayes_cli.privacy.noise import NoiseLaw
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
 
-_DOWN = Context(prec=30, rounding=ROUND_FLOOR)
 _ONE_ORDER = (ZeroConcentrated.kind, GaussianDP.kind)
 """The kinds of guarantee for which the shift of the largest rho costs most in every notion of privacy."""
+
+_DOWN = Context(prec=30, rounding=ROUND_FLOOR)
 
 
 @dataclass(frozen=True)

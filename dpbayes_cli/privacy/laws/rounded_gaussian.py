@@ -31,7 +31,9 @@ _LARGEST_RESULT = (1 << 63) - 1
 
 @dataclass(frozen=True)
 class RoundedGaussian(NoiseLaw):
-    """The law of round(scale * N) for a standard normal number N: P(z) = Phi((z + 1/2) / scale) - Phi((z - 1/2) / scale).
+    """The law of round(scale * N), where N is standard normal.
+
+    P(z) = Phi((z + 1/2) / scale) - Phi((z - 1/2) / scale) on the integers.
 
     Privacy: exactly mu-GDP with mu = Delta / scale if the noise is added independently to every component of an integer
         statistic whose L2 sensitivity is at most Delta. For an integer S, S + round(scale * N) is round(S + scale * N),
@@ -148,9 +150,10 @@ class RoundedGaussian(NoiseLaw):
         return self.scale**2 + 1.0 / 12.0 if self._is_smooth else super().variance
 
     def characteristic(self, u: Floats) -> Floats:
-        """Return E[cos(u noise)], the sum over integers k of exp(-scale^2 v^2 / 2) sin(v / 2) / (v / 2), v = u + 2 pi k.
+        """Return E[cos(u noise)].
 
-        For large scales only k = 0 matters.
+        It is the sum over integers k of exp(-scale^2 v^2 / 2) sin(v / 2) / (v / 2) with v = u + 2 pi k. For large
+        scales only k = 0 matters.
         """
         if not self._is_smooth:
             return super().characteristic(u)
