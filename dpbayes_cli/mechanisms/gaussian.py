@@ -56,7 +56,7 @@ class Gaussian(NoiseMechanism):
         assumptions="Each person has one record, or as many as the privacy unit allows. The operating system's random "
         "numbers are secret. Nothing is assumed about the analyst.",
         source="Canonne, Kamath and Steinke 2020, Theorem 14 (discrete Gaussian); Bun and Steinke 2016 (zCDP); "
-        "Geumlek, Song and Chaudhuri 2017, sec. 5.1; Dong, Roth and Su 2022, Theorem 2.7 (Gaussian DP).",
+        "Geumlek, Song and Chaudhuri 2017, sec. 5.1; Dong, Roth and Su 2022, sec. 2 (Gaussian DP).",
         corrections="Geumlek et al. state the Renyi divergence lambda * Delta^2 / sigma^2 for Gaussian noise at order "
         "lambda; the correct value is half of this. The noise is an exact integer. OpenDP draws discrete Gaussian "
         "noise, and its own privacy map must agree with the plan before anything is charged. With --mu the noise is a "

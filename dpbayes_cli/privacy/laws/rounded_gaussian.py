@@ -38,7 +38,7 @@ class RoundedGaussian(NoiseLaw):
     Privacy: exactly mu-GDP with mu = Delta / scale if the noise is added independently to every component of an integer
         statistic whose L2 sensitivity is at most Delta. For an integer S, S + round(scale * N) is round(S + scale * N),
         which is computed from the output of the Gaussian mechanism alone.
-    Source: Dong, Roth and Su 2022, Theorem 2.7 and Proposition 2.8 (post-processing); design notes, exact noise for
+    Source: Dong, Roth and Su 2022, sec. 2 (the Gaussian mechanism, post-processing); design notes, exact noise for
         Gaussian DP.
     """
 
@@ -57,7 +57,7 @@ class RoundedGaussian(NoiseLaw):
             SpecError: the sensitivity is below 1, or the scale is too large for 64-bit integers.
 
         Privacy: the scale is rounded up until sensitivity / scale^2, computed in fractions, does not exceed the target.
-        Source: Dong, Roth and Su 2022, Theorem 2.7.
+        Source: Dong, Roth and Su 2022, sec. 2.
         """
         if sensitivity_l2_squared < 1:
             raise SpecError("no record changes the statistic (L2 sensitivity 0): nothing would be learned")
