@@ -14,6 +14,7 @@ from dpbayes_cli.privacy.kinds import GaussianDP
 from dpbayes_cli.privacy.laws.part_noise import PartNoise
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.spec.release_spec import build_spec
+from tests.conftest import Cli
 from tests.plans import plan_of
 
 MODEL = DirichletCategorical(("a", "b", "c"), (1.0, 1.0, 1.0))
@@ -79,3 +80,15 @@ def test_weights_divide_the_square_of_mu() -> None:
 def test_mu_with_another_cost_is_refused(asked: dict[str, Any]) -> None:
     with pytest.raises(SpecError):
         plan_of(Gaussian(), MODEL, DROP, **asked)
+
+
+def test_a_target_and_a_comparison_take_mu(dpbayes: Cli) -> None:
+    asked = ("plan", "--model", "beta-bernoulli", "--mechanism", "gaussian", "--mu", "1", "--records", "500", "--json")
+    found = dpbayes(*asked, "--target-width", "0.12", "--trials", "20")
+    assert found.code == 0, found.err
+    assert found.json["target"]["found"]["key"] == "mu"
+    assert 0.0 < float(found.json["target"]["found"]["value"]) < 1.0
+    compared = dpbayes(*asked, "--compare", "--trials", "0").json
+    (own,) = (each for each in compared if each["mechanism"] == "gaussian")
+    assert own["parameters"]["mu"] == 1.0
+    assert own["parameters"]["sigma"] == pytest.approx(2.0**0.5)

@@ -169,16 +169,16 @@ def test_a_law_read_back_is_the_same_for_every_component(mechanism: str, weights
         parse_noise({"law": "uniform", "scale": None}, [1.0, 2.0])
 
 
-@pytest.mark.parametrize("mechanism", ["laplace", "gaussian"])
-def test_a_bundle_with_weights_gives_the_same_law_back(mechanism: str, place: Path, dpbayes: Cli) -> None:
+@pytest.mark.parametrize(("mechanism", "cost"), [("laplace", "epsilon"), ("gaussian", "rho"), ("gaussian", "mu")])
+def test_a_bundle_with_weights_gives_the_same_law_back(mechanism: str, cost: str, place: Path, dpbayes: Cli) -> None:
     (place / "data.csv").write_text("a,b,c\n" + "x,p,1\ny,q,9\nx,q,\n" * 100, encoding="utf-8")
-    spending = "{epsilon: 2}" if mechanism == "laplace" else "{rho: 0.1}"
+    spending = {"epsilon": "{epsilon: 2}", "rho": "{rho: 0.1}", "mu": "{mu: 0.5}"}[cost]
     (place / "s.yaml").write_text(
         f"model: bayes-net\ndata: data.csv\nmechanism: {mechanism}\nprivacy: {spending}\ndomain:\n  variables:\n"
         "    a: {values: [x, y]}\n    b: {values: [p, q], parents: [a]}\n    c: {cuts: [5], parents: [b], weight: 3}\n",
         encoding="utf-8",
     )
-    assert dpbayes("budget", "open", "data", *(["--eps", "9"] if mechanism == "laplace" else ["--rho", "1"])).code == 0
+    assert dpbayes("budget", "open", "data", f"--{cost}", "9").code == 0
     released = dpbayes("release", "--spec", "s.yaml", "--out", "bundle", "--json")
     assert released.code == 0, released.err
     content = json.loads((place / "bundle" / "release.json").read_text())
