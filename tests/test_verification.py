@@ -20,6 +20,7 @@ COIN = ("--model", "beta-bernoulli")
 REQUESTS = {
     "laplace": (*COIN, "--eps", "1"),
     "gaussian": (*COIN, "--mechanism", "gaussian", "--rho", "0.1"),
+    "mu": (*COIN, "--mechanism", "gaussian", "--mu", "0.6"),
     "add-remove": (*COIN, "--eps", "1", "--neighbors", "add-remove"),
     "imputed": (*COIN, "--eps", "1", "--on-invalid", "impute:0", "--samples", "7"),
     "draws": (*COIN, "--mechanism", "ops", "--eps", "1", "--draws", "3", "--on-invalid", "impute:0"),
@@ -36,6 +37,7 @@ REQUESTS = {
 def budget(name: str) -> tuple[str, ...]:
     return {
         "gaussian": ("--rho", "1"),
+        "mu": ("--mu", "1"),
         "curve": ("--rdp", "3", "--order", "2"),
         "categories": ("--epsilon", "3", "--unit", "x"),
         "add-remove": ("--epsilon", "3", "--neighbors", "add-remove"),

@@ -155,7 +155,7 @@ def guarantee_part(guarantee: Guarantee, neighbors: Neighbors, delta: Decimal) -
         delta=_not_below(statement.delta if statement and statement.epsilon.is_finite() else guarantee.delta),
         neighbors=neighbors,
         rho=_finite(guarantee.rho) if states_rho else None,
-        mu=_finite(guarantee.mu) if _is_gaussian(guarantee) else None,
+        mu=_finite(guarantee.mu) if _has_gaussian_part(guarantee) else None,
         rdp=[[float(order), _not_below(value)] for order, value in points] or None,
         order_max=_finite(guarantee.order_max),
         parts=[
@@ -179,9 +179,9 @@ def _states_price(guarantee: ReleasedGuarantee) -> bool:
     return any(map(_states_price, guarantee.parts)) or (guarantee.kind == "pure" and guarantee.rho is not None)
 
 
-def _is_gaussian(guarantee: Guarantee) -> bool:
+def _has_gaussian_part(guarantee: Guarantee) -> bool:
     parts = guarantee.parts if isinstance(guarantee, Composition) else (guarantee,)
-    return all(part.kind == "gdp" for part in parts)
+    return any(part.kind == "gdp" for part in parts)
 
 
 def _finite(value: Decimal) -> float | None:

@@ -27,6 +27,7 @@ _GROUP_GUARANTEES = {
     "gdp": "k mu",
     "zcdp": "k^2 rho",
     "composition": "k epsilon for the steps with a pure guarantee and k^2 rho for the other steps",
+    "composition with gdp": "k epsilon for the steps with a pure guarantee and k mu for the other steps",
 }
 """The guarantee of a person with k records, by the kind of the guarantee of one record; k epsilon for other kinds."""
 _DROPPED = "not counted, and their number is private"
@@ -46,7 +47,7 @@ def assumptions(
     if record_unit == "physical line":
         sentences.append("A record is a line that ends at a line feed; text after the last line feed is a record too.")
     sentences += [
-        _about_people(spec, plan.guarantee.kind),
+        _about_people(spec, plan),
         "The guarantee is for this release alone; the ledger adds up the costs of all releases of the account.",
         "The header, the declared domain, the prior and every option were chosen without looking at the records.",
     ]
@@ -70,9 +71,12 @@ def assumptions(
     ]
 
 
-def _about_people(spec: ReleaseSpec, kind: str) -> str:
+def _about_people(spec: ReleaseSpec, plan: Plan) -> str:
     unit = spec.privacy.unit
     if unit is None:
+        kind = plan.guarantee.kind
+        if kind == "composition" and plan.final_step.guarantee.kind == "gdp":
+            kind = "composition with gdp"
         weaker = f"the guarantee for this person is weaker: {_GROUP_GUARANTEES.get(kind, 'k epsilon')}."
         none = "no guarantee is stated for this person, because the Renyi curve covers one record only."
         return f"Each person has at most one record. If a person has k records, {none if kind == 'rdp' else weaker}"

@@ -79,13 +79,18 @@ class Noise(_Part, frozen=True, kw_only=True):
     """The exact law of the noise, which is independent for each statistic."""
 
     law: Annotated[
-        str, _about("the name of the law: discrete-laplace, discrete-gaussian, or the name that a plug-in registers")
+        str,
+        _about(
+            "the name of the law: discrete-laplace, discrete-gaussian, rounded-gaussian, or the name that a plug-in "
+            "registers"
+        ),
     ]
     scale: Annotated[
         Annotated[float, Meta(gt=0.0, le=1e15)] | None,
         Meta(
             description="The probability of an integer z is proportional to exp(-|z| / scale) for discrete-laplace, "
-            "and to exp(-z^2 / (2 * scale^2)) for discrete-gaussian; null if noise_scale differs between statistics",
+            "and to exp(-z^2 / (2 * scale^2)) for discrete-gaussian; rounded-gaussian noise is a normal number with "
+            "standard deviation scale, rounded to an integer; null if noise_scale differs between statistics",
         ),
     ]
     parameters: Annotated[

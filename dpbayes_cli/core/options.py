@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Meta
 
 from dpbayes_cli.base.errors import SpecError
-from dpbayes_cli.privacy.guarantee import check_delta, check_epsilon, check_order, check_rho
+from dpbayes_cli.privacy.guarantee import check_delta, check_epsilon, check_mu, check_order, check_rho
 
 PRIVACY, SAMPLING, INFERENCE = "privacy", "sampling", "inference"
 Check = Callable[[Decimal], None]
@@ -63,7 +63,7 @@ StatedDelta = Annotated[
     option(PRIVACY, "the delta at which to state the guarantee, if the account has no delta", check_delta),
 ]
 Rho = Annotated[Decimal | None, option(PRIVACY, "the rho of zCDP to spend, instead of epsilon", check_rho)]
-Mu = Annotated[Decimal | None, option(PRIVACY, "the mu of Gaussian DP to spend, instead of epsilon", check_rho)]
+Mu = Annotated[Decimal | None, option(PRIVACY, "the mu of Gaussian DP to spend, instead of epsilon", check_mu)]
 Order = Annotated[
     Decimal | None, option(PRIVACY, "the order of the Renyi divergence that epsilon bounds [2]", check_order)
 ]

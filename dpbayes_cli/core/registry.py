@@ -60,6 +60,7 @@ NOISE_LAWS: Mapping[str, str] = MappingProxyType(
     {
         "discrete-gaussian": "dpbayes_cli.privacy.laws.discrete_gaussian:DiscreteGaussian",
         "discrete-laplace": "dpbayes_cli.privacy.laws.discrete_laplace:DiscreteLaplace",
+        "rounded-gaussian": "dpbayes_cli.privacy.laws.rounded_gaussian:RoundedGaussian",
     }
 )
 

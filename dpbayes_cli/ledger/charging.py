@@ -317,7 +317,9 @@ def _remedy(account: Account, guarantee: Guarantee, missing: Mapping[str, Decima
             f"the Renyi divergence is infinite at order {guarantee.order_max:.6g} and above, and this account needs a "
             f"finite one at order {needed:f}: take prior parameters that are more than {factor:.4g} times as large"
         )
-    only = " (only a pure epsilon or a mu has one)" if account.budget.kind == GaussianBudget.kind else ""
+    only = ""
+    if account.budget.kind == GaussianBudget.kind:
+        only = " (only a pure epsilon or a mu has one; state the cost of gaussian with --mu)"
     return f"{price_text(guarantee)} has no finite cost in this account's notion, {account.budget.notion}{only}"
 
 

@@ -15,12 +15,16 @@ from dpbayes_cli.privacy.kinds import BoundedRange, GaussianDP, PureDP, ZeroConc
 _THREE_DIGITS = Context(prec=3, rounding=ROUND_FLOOR)
 _SMALLEST_MU, _LARGEST_MU = Decimal("1e-11"), Decimal(44)
 """The smallest and largest mu for which mu^2 / 2 is a valid rho."""
-_KINDS: dict[str, tuple[str, Decimal, Callable[[Decimal], Guarantee]]] = {
-    "laplace": ("epsilon", LARGEST_EPSILON, PureDP),
-    "ops": ("epsilon", LARGEST_EPSILON, BoundedRange),
-    "gaussian": ("rho", LARGEST_EPSILON, ZeroConcentrated),
-    "gibbs-posterior": ("mu", _LARGEST_MU, lambda mu: GaussianDP(max(mu, _SMALLEST_MU))),
+Cost = tuple[str, Decimal, Callable[[Decimal], Guarantee]]
+_MU: Cost = ("mu", _LARGEST_MU, lambda mu: GaussianDP(max(mu, _SMALLEST_MU)))
+_KINDS: dict[str, tuple[Cost, ...]] = {
+    "laplace": (("epsilon", LARGEST_EPSILON, PureDP),),
+    "ops": (("epsilon", LARGEST_EPSILON, BoundedRange),),
+    "gaussian": (("rho", LARGEST_EPSILON, ZeroConcentrated), _MU),
+    "gibbs-posterior": (_MU,),
 }
+"""For each mechanism the name, the largest value and the guarantee of its privacy parameter; of several parameters, the
+first that fits is stated."""
 
 
 def allowances(account: Account) -> dict[str, dict[str, str]]:
@@ -28,10 +32,13 @@ def allowances(account: Account) -> dict[str, dict[str, str]]:
 
     A value is ``"0"`` if no release fits; else it is rounded down to three digits, unless it is what remains.
     """
-    return {
-        name: {parameter: f"{_largest_fitting(account, maximum, guarantee_at):f}"}
-        for name, (parameter, maximum, guarantee_at) in _KINDS.items()
-    }
+    return {name: _allowance(account, costs) for name, costs in _KINDS.items()}
+
+
+def _allowance(account: Account, costs: tuple[Cost, ...]) -> dict[str, str]:
+    amounts = {parameter: _largest_fitting(account, maximum, at) for parameter, maximum, at in costs}
+    stated = next((parameter for parameter, amount in amounts.items() if amount), costs[0][0])
+    return {stated: f"{amounts[stated]:f}"}
 
 
 def _largest_fitting(account: Account, maximum: Decimal, guarantee_at: Callable[[Decimal], Guarantee]) -> Decimal:

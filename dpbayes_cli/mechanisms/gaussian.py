@@ -1,4 +1,4 @@
-"""Gaussian: discrete Gaussian noise on the exact integer statistic."""
+"""Gaussian: discrete or rounded Gaussian noise on the exact integer statistic."""
 
 from __future__ import annotations
 
@@ -9,71 +9,98 @@ from typing import Any, ClassVar
 from dpbayes_cli.base.errors import SpecError
 from dpbayes_cli.core.columns import RecordPolicy
 from dpbayes_cli.core.model import MethodInfo, Model
-from dpbayes_cli.core.options import Delta, Epsilon, Options, Rho
+from dpbayes_cli.core.options import Delta, Epsilon, Mu, Options, Rho
 from dpbayes_cli.core.plan import Plan, Step
 from dpbayes_cli.core.section import require_type
+from dpbayes_cli.core.statistic import Statistic
 from dpbayes_cli.mechanisms.samplers.calibrated_noise import NoiseMechanism, calibrated_noise
 from dpbayes_cli.privacy.conversions import rho_of_epsilon
 from dpbayes_cli.privacy.guarantee import check_delta, check_rho
-from dpbayes_cli.privacy.kinds import ZeroConcentrated
+from dpbayes_cli.privacy.kinds import GaussianDP, ZeroConcentrated
 from dpbayes_cli.privacy.laws.discrete_gaussian import DiscreteGaussian
+from dpbayes_cli.privacy.laws.rounded_gaussian import RoundedGaussian
+
+_EXACT = Context(prec=100)
 
 
 class GaussianOptions(Options, frozen=True, kw_only=True):
-    """The privacy cost, stated as rho of zCDP or as (epsilon, delta)."""
+    """The privacy cost, stated as rho of zCDP, as (epsilon, delta) or as mu of Gaussian DP."""
 
     epsilon: Epsilon = None
     delta: Delta = None
     rho: Rho = None
+    mu: Mu = None
 
 
 class Gaussian(NoiseMechanism):
     """Add independent discrete Gaussian noise of variance Delta_2^2 / (2 rho) to every component.
 
-    Privacy: rho-zCDP under the neighbors of the policy; see ``DiscreteGaussian``.
-    Source: Canonne, Kamath and Steinke 2020; Geumlek et al. 2017 sec. 5.1, corrected by a factor of two.
+    If mu is stated, the noise is a normal number of variance Delta_2^2 / mu^2, rounded to an integer.
+
+    Privacy: rho-zCDP or mu-GDP under the neighbors of the policy; see ``DiscreteGaussian`` and ``RoundedGaussian``.
+    Source: Canonne, Kamath and Steinke 2020; Geumlek et al. 2017 sec. 5.1, corrected by a factor of two; Dong, Roth and
+        Su 2022.
     """
 
     name: ClassVar[str] = "gaussian"
-    summary: ClassVar[str] = "discrete Gaussian noise on integer statistics; zCDP"
+    summary: ClassVar[str] = "discrete or rounded Gaussian noise on integer statistics; zCDP or Gaussian DP"
     example: ClassVar[Mapping[str, Mapping[str, Any]]] = {"privacy": {"rho": "0.1"}}
     first_spec: ClassVar[Mapping[str, str]] = {"privacy.epsilon": "1", "privacy.delta": "1e-6"}
     info: ClassVar[MethodInfo] = MethodInfo(
-        releases="The model's integer statistic with independent discrete Gaussian noise on every component. Posterior "
+        releases="The model's integer statistic with independent Gaussian noise on every component. Posterior "
         "samples under any prior, and any other analysis of the released statistic, cost nothing more.",
-        guarantee="rho-zCDP with rho = squared L2 sensitivity / (2 sigma^2). State --rho, or --eps and --delta, from "
-        "which rho is computed. There is no pure epsilon: the account must be kept in zCDP, RDP or (epsilon, delta).",
+        guarantee="With --rho, or with --eps and --delta, from which rho is computed: rho-zCDP with rho = squared L2 "
+        "sensitivity / (2 sigma^2), by discrete Gaussian noise. With --mu: exactly mu-Gaussian DP with mu = L2 "
+        "sensitivity / sigma, by a normal number that is rounded to an integer. An account in Gaussian DP needs --mu. "
+        "There is no pure epsilon: the account must be kept in zCDP, RDP, (epsilon, delta) or Gaussian DP.",
         assumptions="Each person has one record, or as many as the privacy unit allows. The operating system's random "
         "numbers are secret. Nothing is assumed about the analyst.",
         source="Canonne, Kamath and Steinke 2020, Theorem 14 (discrete Gaussian); Bun and Steinke 2016 (zCDP); "
-        "Geumlek, Song and Chaudhuri 2017, sec. 5.1.",
+        "Geumlek, Song and Chaudhuri 2017, sec. 5.1; Dong, Roth and Su 2022, sec. 2 (Gaussian DP).",
         corrections="Geumlek et al. state the Renyi divergence lambda * Delta^2 / sigma^2 for Gaussian noise at order "
-        "lambda; the correct value is half of this. The noise is an exact integer drawn by OpenDP, whose own privacy "
-        "map must agree with the plan before anything is charged.",
+        "lambda; the correct value is half of this. The noise is an exact integer. OpenDP draws discrete Gaussian "
+        "noise, and its own privacy map must agree with the plan before anything is charged. With --mu the noise is a "
+        "normal number that is rounded exactly. The statistic is an integer, so that the result is the rounded output "
+        "of the Gaussian mechanism, and rounding costs nothing.",
         prefer_when="There are many components (the counts of K categories have L2 sensitivity sqrt 2 but L1 "
-        "sensitivity 2), or many releases are charged to one account in zCDP or (epsilon, delta). For one small "
-        "statistic under pure epsilon use `laplace`.",
+        "sensitivity 2), or many releases are charged to one account in zCDP, (epsilon, delta) or Gaussian DP. For "
+        "one small statistic under pure epsilon use `laplace`.",
     )
     options_type: ClassVar[type[Options]] = GaussianOptions
 
     def plan(self, model: Model, policy: RecordPolicy, options: Options, n_records: int | None = None) -> Plan:
-        rho = _rho(require_type(options, GaussianOptions))
+        stated, statistic = require_type(options, GaussianOptions), self.statistic(model, policy)
+        if stated.mu is not None:
+            return _plan_with_mu(statistic, stated, stated.mu)
+        rho = _rho(stated)
         check_rho(rho)
-        statistic = self.statistic(model, policy)
         noise = calibrated_noise(statistic, rho, DiscreteGaussian.calibrate, lambda part: part.sensitivity_l2_squared)
         guarantee = ZeroConcentrated(rho)
         return Plan((Step(statistic, noise, guarantee),), guarantee, {"rho": float(rho), "sigma": noise.scale})
 
 
+def _plan_with_mu(statistic: Statistic, options: GaussianOptions, mu: Decimal) -> Plan:
+    """Return the plan of rounded Gaussian noise; the squares of the mus of parts add up to at most mu^2."""
+    if options.rho is not None or options.epsilon is not None or options.delta is not None:
+        raise _several_costs()
+    guarantee, squared = GaussianDP(mu), _EXACT.multiply(mu, mu)
+    noise = calibrated_noise(statistic, squared, RoundedGaussian.calibrate, lambda part: part.sensitivity_l2_squared)
+    return Plan((Step(statistic, noise, guarantee),), guarantee, {"mu": float(mu), "sigma": noise.scale})
+
+
 def _rho(options: GaussianOptions) -> Decimal:
     if options.rho is not None:
         if options.epsilon is not None or options.delta is not None:
-            raise SpecError("state either rho, or epsilon and delta", where="privacy")
+            raise _several_costs()
         return options.rho
     if options.epsilon is None or options.delta is None:
         raise SpecError(
-            "gaussian needs rho, or epsilon and delta", where="privacy", hint="--rho 0.1, or --eps 1 --delta 1e-6"
+            "gaussian needs rho, mu, or epsilon and delta", where="privacy", hint="--rho 0.1, or --eps 1 --delta 1e-6"
         )
     check_delta(options.delta)
     rho = rho_of_epsilon(float(options.epsilon), float(options.delta)) * (1.0 - 1e-9)
     return Context(prec=12, rounding=ROUND_FLOOR).create_decimal(Decimal(rho))
+
+
+def _several_costs() -> SpecError:
+    return SpecError("state only one of: rho; mu; epsilon and delta", where="privacy")

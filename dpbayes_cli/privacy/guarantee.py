@@ -146,6 +146,12 @@ def check_rho(rho: Decimal) -> None:
         raise SpecError(f"rho is {decimal_text(rho)}; allowed: 1e-24 to 1000", where="privacy.rho")
 
 
+def check_mu(mu: Decimal) -> None:
+    """Refuse a mu below 1.5e-12 or above 44.7, for which mu^2 / 2 might not be a valid rho."""
+    if not Decimal("1.5e-12") <= mu <= Decimal("44.7"):
+        raise SpecError(f"mu is {decimal_text(mu)}; allowed: 1.5e-12 to 44.7", where="privacy.mu")
+
+
 def check_order(order: Decimal) -> None:
     """Refuse an order (lambda) below 1.1 or above 1024, the range of stored curves."""
     if not ORDERS[0] <= order <= ORDERS[-1]:

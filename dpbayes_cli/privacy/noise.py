@@ -32,10 +32,18 @@ _UP = Context(prec=30, rounding=ROUND_CEILING)
 
 @dataclass(frozen=True)
 class Decay:
-    """The coefficients of a law with log P(z) = log P(0) - linear * |z| - quadratic * z^2; its inference is faster."""
+    """The coefficients of a log-concave law with log P(z) = log P(0) - linear * |z| - quadratic * z^2.
+
+    The inference of such laws is faster.
+
+    Attributes:
+        exact: whether the equation holds up to 1e-6 where P(z) is at least exp(-60) P(0). If not, it only shows where
+            probabilities are large, and inference takes them from ``NoiseLaw.log_pmf``.
+    """
 
     linear: float
     quadratic: float
+    exact: bool = True
 
     def __post_init__(self) -> None:
         if (self.linear > 0.0) == (self.quadratic > 0.0):

@@ -21,12 +21,14 @@ _BITS = 64
 _MIN_BATCH = 1 << 10
 _PROPOSALS_PER_NUMBER = 1.4
 """The number of proposals that are made for each requested number; each is accepted with probability 0.76."""
+_LARGEST_FLOAT_SCALE = 2.0**40
+"""At this scale only draws of 2^13 standard deviations are too large for a float."""
 LOG_ERROR = 2.0**-49
 """A logarithm x of a rounded number, computed in double precision, has an error of at most (1 + x) * LOG_ERROR."""
 
 
 class RoundedNormals:
-    """Draws of round(scale * N) as floats, where N is standard normal and 1 <= scale << 2^53.
+    """Draws of round(scale * N) as floats, where N is standard normal and 0 < scale << 2^53.
 
     Privacy: the law is exactly that of rounded normal numbers: every whole number is possible, whatever its size.
         Double precision decides only if neither its error nor bits not yet drawn can change the decision. Otherwise
@@ -50,6 +52,22 @@ class RoundedNormals:
         return numbers.reshape(shape)
 
 
+def rounded_normals(scale: float, count: int) -> list[int]:
+    """Return independent draws of round(scale * N) as integers, for any scale up to 2^50.
+
+    Privacy: exactly the law of ``RoundedNormals``. If a draw might not fit into a float, decimals decide each of them.
+    Source: see there.
+    """
+    if scale <= _LARGEST_FLOAT_SCALE:
+        return [int(number) for number in RoundedNormals(scale)((count,)).tolist()]
+    numbers: list[int] = []
+    while len(numbers) < count:
+        first, second = (int.from_bytes(os.urandom(_BITS // 8), "little") for _ in range(2))
+        number = decide_with_more_bits(first, second, scale)
+        numbers += [] if number is None else [number]
+    return numbers
+
+
 def accepted_normals(first: Words, second: Words, scale: float) -> Floats:
     """Return the rounded normal numbers of the proposals that are accepted, in order.
 
@@ -68,7 +86,8 @@ def decide_in_floats(first: Words, second: Words, scale: float, bits: int = _BIT
     """Return masks of the accepted and of the undecided proposals, and the rounded numbers of all proposals.
 
     A word w of b bits stands for a uniform u in [w / 2^b, (w + 1) / 2^b), whose further bits are not yet drawn. In this
-    interval -log u differs by less than 1 / (2 w) from its value at the middle.
+    interval -log u differs by less than 1 / (2 w) from its value at the middle. Where a number is near a half, it is at
+    least 1/2 before rounding, so that the error bound exceeds the rounding errors here at any scale.
     """
     with np.errstate(divide="ignore"):
         size, error = _exponential(first, bits)

@@ -101,6 +101,13 @@ def test_an_audit_passes_and_compares_something(mechanism: str, model: str) -> N
         assert result.claims[0].bound.epsilon > 0.0, "Laplace noise loses what it claims"
 
 
+@pytest.mark.usefixtures("quick")
+def test_an_audit_of_noise_at_a_cost_of_mu_compares_it_with_its_law() -> None:
+    result = audit(request("gaussian", "beta-bernoulli", privacy={"rho": None, "mu": "1.5"}), draws=None, processes=0)
+    assert result.findings == []
+    assert any(check.name.startswith("draws of rounded-gaussian noise") for check in result.checks)
+
+
 def test_all_neighbors_of_a_small_domain_are_enumerated(tmp_path: Path) -> None:
     """Coins of 4 records: 0, 1 and none make 15 data sets, and 3 neighbors of each of 10 triples."""
     sets = DataSets(planned_release(request("laplace", "beta-bernoulli"), 4), 4, tmp_path)

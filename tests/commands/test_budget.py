@@ -70,8 +70,11 @@ def test_options_of_a_total_that_do_not_go_together_are_refused(dpbayes: Cli, le
     [
         ("--epsilon 1", "laplace epsilon 1, ops epsilon 1"),
         ("--rho 0.125", "laplace epsilon 0.500, ops epsilon 1.00, gaussian rho 0.125, gibbs-posterior mu 0.500"),
-        ("--mu 0.5", "laplace epsilon 0.400, ops epsilon 0.400, gibbs-posterior mu 0.500"),
-        ("--epsilon 1 --delta 1e-6 --gaussian", "laplace epsilon 0.188, ops epsilon 0.188, gibbs-posterior mu 0.236"),
+        ("--mu 0.5", "laplace epsilon 0.400, ops epsilon 0.400, gaussian mu 0.500, gibbs-posterior mu 0.500"),
+        (
+            "--epsilon 1 --delta 1e-6 --gaussian",
+            "laplace epsilon 0.188, ops epsilon 0.188, gaussian mu 0.236, gibbs-posterior mu 0.236",
+        ),
     ],
 )
 def test_show_prints_the_largest_next_release_that_fits(dpbayes: Cli, total: str, fits: str) -> None:

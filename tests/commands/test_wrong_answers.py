@@ -94,7 +94,9 @@ inference: {method: naive}
 """
 
 
-@pytest.mark.parametrize(("cells", "begins"), [("yes,no,Yes", FEW), ("Yes,no,yes", FEW), ("yes,no,yes", "This release estimates how ill")])
+@pytest.mark.parametrize(
+    ("cells", "begins"), [("yes,no,Yes", FEW), ("Yes,no,yes", FEW), ("yes,no,yes", "This release estimates how ill")]
+)
 @pytest.mark.parametrize("mechanism", ["laplace", pytest.param("fourier-laplace", marks=pytest.mark.slow)])
 def test_one_column_of_several_that_holds_other_texts_is_told(
     mechanism: str, cells: str, begins: str, dpbayes: Cli, place: Path

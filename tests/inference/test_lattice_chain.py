@@ -15,6 +15,7 @@ from dpbayes_cli.inference.posterior import Effort
 from dpbayes_cli.inference.solve import infer
 from dpbayes_cli.privacy.laws.discrete_gaussian import DiscreteGaussian
 from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
+from dpbayes_cli.privacy.laws.rounded_gaussian import RoundedGaussian
 from tests.inference.sum_cells import (
     FALSE_FAIL,
 )
@@ -42,6 +43,7 @@ COUNTS = {
     "known": NoisyCounts((2.0, 3.0, 0.7), (4, 5, 2), DiscreteLaplace(3.0), RecordCount("known", 12)),
     "at most": NoisyCounts((2.0, 3.0, 0.7), (4, 5, 2), DiscreteLaplace(3.0), RecordCount("at-most", 12)),
     "Gaussian": NoisyCounts((2.0, 3.0, 0.7), (4, 5, 2), DiscreteGaussian(2.5), RecordCount("known", 12)),
+    "rounded": NoisyCounts((2.0, 3.0, 0.7), (4, 5, 2), RoundedGaussian(1.2), RecordCount("known", 12)),
 }
 
 

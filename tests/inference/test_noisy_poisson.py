@@ -20,6 +20,7 @@ from dpbayes_cli.inference.sequences.noisy_poisson import (
 )
 from dpbayes_cli.privacy.laws.discrete_gaussian import DiscreteGaussian
 from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
+from dpbayes_cli.privacy.laws.rounded_gaussian import RoundedGaussian
 from tests.plugins.staircase import Staircase
 from tests.statistical import assert_follows
 
@@ -33,6 +34,9 @@ LAWS: list[NoiseLaw] = [
     DiscreteLaplace(50.0),
     DiscreteGaussian(1.5),
     DiscreteGaussian(30.0),
+    RoundedGaussian(1.5),
+    RoundedGaussian(4.0),
+    RoundedGaussian(80.0),
     Staircase.of(6, Decimal("1.5")),
 ]
 OBSERVED = np.array([-150, -3, 0, 1, 2, 5, 20, 100, 400, 1000])
@@ -44,7 +48,7 @@ def log_weights(law: NoiseLaw, observed: float, rate: float) -> Floats:
     """Return the log of Poisson times noise, up to the constant of the noise, at every count."""
     away = np.asarray(observed - COUNTS)
     noise = law.log_pmf(away)
-    if law.decay is not None:
+    if law.decay is not None and law.decay.exact:
         noise = -law.decay.linear * np.abs(away) - law.decay.quadratic * away**2.0
     return np.asarray(COUNTS * math.log(rate) - gammaln(COUNTS + 1.0) - rate + noise)
 
@@ -84,6 +88,8 @@ def test_the_table_is_the_marginal_law_where_it_matters(law: NoiseLaw) -> None:
         (DiscreteGaussian(0.5), 2e-3),
         (DiscreteGaussian(1.0), 2e-3),
         (DiscreteGaussian(3.0), 5e-4),
+        (RoundedGaussian(1.0), 2e-3),
+        (RoundedGaussian(3.0), 5e-4),
     ],
     ids=str,
 )

@@ -11,9 +11,10 @@ from dpbayes_cli.core.noisy_observation import NoisyCounts, NoisyTable, NoisyTab
 from dpbayes_cli.inference.valid_count import CountSummary, count_valid_records
 from dpbayes_cli.privacy.laws.discrete_gaussian import DiscreteGaussian
 from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
+from dpbayes_cli.privacy.laws.rounded_gaussian import RoundedGaussian
 from dpbayes_cli.privacy.noise import NoiseLaw
 
-LAWS = [DiscreteLaplace(1.3), DiscreteGaussian(2.1)]
+LAWS = [DiscreteLaplace(1.3), DiscreteGaussian(2.1), RoundedGaussian(2.1)]
 
 
 def of_counts(observed: tuple[int, ...], law: NoiseLaw, total: RecordCount) -> CountSummary | None:

@@ -48,15 +48,19 @@ def test_shape_properties_of_a_law_hold(law: NoiseLaw) -> None:
     z = support(law)
     fallen = law.log_pmf(z) - law.log_pmf(np.array([0]))[0]
     assert (fallen <= law.excess - np.abs(z) / law.scale + 1e-9).all()
-    if law.decay is not None:
-        assert fallen == pytest.approx(-law.decay.linear * np.abs(z) - law.decay.quadratic * z**2, rel=1e-12)
+    if law.decay is not None and law.decay.exact:
+        stated = -law.decay.linear * np.abs(z) - law.decay.quadratic * z**2
+        assert fallen == pytest.approx(stated, rel=1e-12, abs=1e-6)
     assert law.grain >= 1.0 or law.decay is not None
 
 
 @pytest.mark.parametrize("shifts", SHIFTS)
 @pytest.mark.parametrize("law", LAWS)
 def test_the_price_of_shifts_is_what_the_probabilities_lose(law: NoiseLaw, shifts: list[tuple[int, ...]]) -> None:
-    """Costs are never below the divergence, and reach it: pure ones by the largest ratio, zCDP by a wide law."""
+    """Costs are never below the divergence, and reach it: pure ones by the largest ratio, others by a wide law.
+
+    A rounded normal number tells less than the normal number, by 1 / (12 scale^2) of the divergence.
+    """
     price, orders = law.privacy(shifts), (1.5, 2.0, 8.0)
     reach = law.radius(60.0) + 120
     z = np.arange(-reach, reach + 1)
@@ -75,7 +79,8 @@ def test_the_price_of_shifts_is_what_the_probabilities_lose(law: NoiseLaw, shift
         assert max(largest) == pytest.approx(brute, rel=1e-9)
         assert max(largest) == pytest.approx(float(price.epsilon), rel=1e-9)
     elif law.scale >= 4.0:
-        assert max(curve[1] for curve in curves) == pytest.approx(2.0 * float(price.rho), rel=1e-6)
+        tolerance = 1e-6 if price.kind == "zcdp" else 0.1 / law.scale**2
+        assert max(curve[1] for curve in curves) == pytest.approx(2.0 * float(price.rho), rel=tolerance)
 
 
 @pytest.mark.parametrize("law", LAWS)
@@ -104,3 +109,7 @@ def test_parts_cost_what_their_laws_cost() -> None:
     parts = PartNoise((laplace.parse(2.0, {}), laplace.parse(8.0, {})), (1, 2))
     assert float(parts.privacy([(1, 0, 0), (0, 1, -1)]).epsilon) == pytest.approx(0.5)
     assert float(parts.privacy([(1, 2, 2)]).epsilon) == pytest.approx(1.0)
+    gaussian = noise_law_type("rounded-gaussian")
+    parts = PartNoise((gaussian.parse(2.0, {}), gaussian.parse(8.0, {})), (1, 2))
+    assert float(parts.privacy([(1, 0, 0), (0, 3, -3), (0, 0, 4)]).mu) == pytest.approx(18**0.5 / 8)
+    assert float(parts.privacy([(2, 3, -3)]).mu) == pytest.approx((1 + 18 / 64) ** 0.5)

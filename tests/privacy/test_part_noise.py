@@ -26,6 +26,7 @@ from dpbayes_cli.models.families.discrete_bayes_net import DiscreteBayesNet
 from dpbayes_cli.privacy.laws.discrete_gaussian import DiscreteGaussian
 from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
 from dpbayes_cli.privacy.laws.part_noise import PartNoise, noise_by_parts
+from dpbayes_cli.privacy.laws.rounded_gaussian import RoundedGaussian
 from dpbayes_cli.privacy.measurements import OpenDPNoise
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.spec.release_spec import build_spec
@@ -113,8 +114,8 @@ def test_a_share_too_small_to_be_noised_is_refused_before_a_charge() -> None:
         plan_of(mechanism_type("laplace")(), network(["0.001"] + ["1000"] * 9), DROP, Decimal("1e-9"))
 
 
-@pytest.mark.parametrize("law", [DiscreteLaplace, DiscreteGaussian])
-def test_every_part_is_noised_by_its_own_law(law: type[DiscreteLaplace | DiscreteGaussian]) -> None:
+@pytest.mark.parametrize("law", [DiscreteLaplace, DiscreteGaussian, RoundedGaussian])
+def test_every_part_is_noised_by_its_own_law(law: type[DiscreteLaplace | DiscreteGaussian | RoundedGaussian]) -> None:
     """False-fail rate 1e-9 for each assertion; a scale of another part would shift a variance by a factor of 4."""
     noise = PartNoise((law(1.5), law(6.0), law(3.0)), (1, 2, 1))
     released = np.array([noise.release([100, 200, 300, 400]) for _ in range(2000)]) - [100, 200, 300, 400]
@@ -168,16 +169,16 @@ def test_a_law_read_back_is_the_same_for_every_component(mechanism: str, weights
         parse_noise({"law": "uniform", "scale": None}, [1.0, 2.0])
 
 
-@pytest.mark.parametrize("mechanism", ["laplace", "gaussian"])
-def test_a_bundle_with_weights_gives_the_same_law_back(mechanism: str, place: Path, dpbayes: Cli) -> None:
+@pytest.mark.parametrize(("mechanism", "cost"), [("laplace", "epsilon"), ("gaussian", "rho"), ("gaussian", "mu")])
+def test_a_bundle_with_weights_gives_the_same_law_back(mechanism: str, cost: str, place: Path, dpbayes: Cli) -> None:
     (place / "data.csv").write_text("a,b,c\n" + "x,p,1\ny,q,9\nx,q,\n" * 100, encoding="utf-8")
-    spending = "{epsilon: 2}" if mechanism == "laplace" else "{rho: 0.1}"
+    spending = {"epsilon": "{epsilon: 2}", "rho": "{rho: 0.1}", "mu": "{mu: 0.5}"}[cost]
     (place / "s.yaml").write_text(
         f"model: bayes-net\ndata: data.csv\nmechanism: {mechanism}\nprivacy: {spending}\ndomain:\n  variables:\n"
         "    a: {values: [x, y]}\n    b: {values: [p, q], parents: [a]}\n    c: {cuts: [5], parents: [b], weight: 3}\n",
         encoding="utf-8",
     )
-    assert dpbayes("budget", "open", "data", *(["--eps", "9"] if mechanism == "laplace" else ["--rho", "1"])).code == 0
+    assert dpbayes("budget", "open", "data", f"--{cost}", "9").code == 0
     released = dpbayes("release", "--spec", "s.yaml", "--out", "bundle", "--json")
     assert released.code == 0, released.err
     content = json.loads((place / "bundle" / "release.json").read_text())

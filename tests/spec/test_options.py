@@ -94,7 +94,7 @@ def test_a_comparison_asks_each_mechanism_what_it_reads(dpbayes: Cli) -> None:
     asked = ("plan", *COIN, "--eps", "1", "--records", "20", "--trials", "0", "--compare", "--json")
     found = {each["mechanism"] for each in dpbayes(*asked, "--delta", "1e-6", "--draws", "2").json}
     assert found == set(supporting_mechanisms(model_type("beta-bernoulli")))
-    assert dpbayes(*asked, "--mu", "1").code == 3
+    assert dpbayes(*asked, "--likelihood-power", "0.5").code == 3
 
 
 def test_the_common_help_is_short_grouped_and_light(dpbayes: Cli) -> None:

@@ -18,10 +18,10 @@ REUSE_COMMAND = "dpbayes infer BUNDLE --samples 100000 --seed 1"
 def guarantee_text(guarantee: ReleasedGuarantee) -> str:
     """Return the parameters of a guarantee in one line, with epsilon and delta at the end."""
     parts = []
-    if guarantee.rho is not None and guarantee.kind != "pure":
-        parts.append(f"rho {float_text(guarantee.rho)}")
-    if guarantee.kind == "gdp" and guarantee.mu is not None:
+    if guarantee.mu is not None:
         parts.append(f"mu {float_text(guarantee.mu)}")
+    elif guarantee.rho is not None and guarantee.kind != "pure":
+        parts.append(f"rho {float_text(guarantee.rho)}")
     if guarantee.kind == "rdp":
         below = f" below order {guarantee.order_max:.6g}" if guarantee.order_max is not None else ""
         parts.append(f"Renyi curve{below}")

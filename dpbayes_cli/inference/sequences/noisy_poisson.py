@@ -46,6 +46,7 @@ _POISSON_SDS, _EXTRA_COUNTS, _MAX_TERMS = 12, 40, 4096
 _DOMINANCE_TOLERANCE = 1e-9
 _MIN_GAMMA_FUNCTION = 1e-290
 _NO_TAIL_NATS = 700.0
+_ALL = slice(None)
 
 
 def log_marginal(law: NoiseLaw, observed: Integers, rate: Floats) -> Floats:
@@ -79,8 +80,10 @@ def _summed_marginal(law: NoiseLaw, observed: Integers, rate: Floats) -> Floats:
     shape = np.broadcast_shapes(np.shape(observed), np.shape(rate))
     y = np.broadcast_to(observed, shape).ravel().astype(np.float64)
     mu = np.maximum(np.broadcast_to(rate, shape).ravel(), 1e-300)
+    decay = law.decay
+    curvature = 0.0 if decay is None else decay.quadratic
     stride: Floats
-    if law.decay is not None:  # Gaussian
+    if decay is not None:  # Gaussian
         mode = gaussian_mode(law.scale, y, mu)
         width = 1.0 / np.sqrt(1.0 / np.maximum(mode, 1.0) + 1.0 / law.scale**2)
         stride = np.maximum(np.floor(width * 10.0 / _GAUSSIAN_TERMS), 1.0)
@@ -93,7 +96,8 @@ def _summed_marginal(law: NoiseLaw, observed: Integers, rate: Floats) -> Floats:
     log_sum = np.full(len(y), -np.inf)
     for j in range(first, last + 1):
         c = mode + j * stride
-        noise = -0.5 * ((y - c) / law.scale) ** 2 if law.decay is not None else law.log_pmf((y - c).astype(np.int64))
+        exact = decay is not None and decay.exact
+        noise = -curvature * (y - c) ** 2 if exact else law.log_pmf((y - c).astype(np.int64))
         log_sum = np.logaddexp(log_sum, np.where(c < 0.0, -np.inf, _log_poisson(np.maximum(c, 0.0), mu) + noise))
     return np.asarray((log_sum + np.log(stride)).reshape(shape))
 
@@ -222,10 +226,10 @@ class MarginalTable:
 def draw_counts(law: NoiseLaw, observed: Integers, rate: Floats, rng: np.random.Generator) -> Floats:
     """Draw counts given noisy values y and positive rates mu, exactly and independently; all have shape (n,)."""
     if law.decay is not None:
-        return _draw_log_concave(law.scale, observed, rate, rng, laplace=law.decay.exponential)
+        return _draw_log_concave(law, observed, rate, rng, laplace=law.decay.exponential, exact=law.decay.exact)
     drawn, left = np.empty(len(observed)), np.arange(len(observed))
     while len(left):
-        count = _draw_log_concave(law.scale, observed[left], rate[left], rng, laplace=True)
+        count = _draw_log_concave(law, observed[left], rate[left], rng, laplace=True)
         away = (observed[left] - count).astype(np.int64)
         ratio = law.log_pmf(away) - law.log_pmf(0 * away) + np.abs(away) / law.scale - law.excess
         accepted = -rng.standard_exponential(len(left)) <= ratio
@@ -234,28 +238,56 @@ def draw_counts(law: NoiseLaw, observed: Integers, rate: Floats, rng: np.random.
     return drawn
 
 
-def _draw_log_concave(
-    scale: float, observed: Integers, rate: Floats, rng: np.random.Generator, *, laplace: bool
-) -> Floats:
-    y = observed.astype(np.float64)
-    mode = (laplace_mode if laplace else gaussian_mode)(scale, y, rate)
-    log_rate, at_mode = np.log(rate), gammaln(mode + 1.0)
-    all_cells = slice(None)
+class _CountLaws:
+    """The laws of counts given noisy values and rates, as if the noise were Laplace or Gaussian.
 
-    def relative_log_p(count: Floats, among: Integers | slice) -> Floats:
+    Gaussian noise that is not ``exact`` has the probabilities of its law, which is log-concave, too.
+    """
+
+    def __init__(self, law: NoiseLaw, observed: Integers, rate: Floats, *, laplace: bool, exact: bool) -> None:
+        self._law, self._laplace, self._exact = law, laplace, exact
+        self._y, self._log_rate = observed.astype(np.float64), np.log(rate)
+        self.mode = (laplace_mode if laplace else gaussian_mode)(law.scale, self._y, rate)
+        while not exact:  # the mode is at most a few counts away
+            falls = (self.mode > 0.0) & (self.log_ratio(np.maximum(self.mode, 1.0)) < 0.0)
+            step = 1.0 * (self.log_ratio(self.mode + 1.0) > 0.0) - falls
+            self.mode = self.mode + step
+            if not step.any():
+                break
+        self._at_mode = gammaln(self.mode + 1.0)
+
+    def relative_log_p(self, count: Floats, among: Integers | slice = _ALL) -> Floats:
         """Return the log probabilities of counts, relative to those of the modes."""
-        m, v = mode[among], y[among]
-        away = (
-            (np.abs(v - m) - np.abs(v - count)) / scale if laplace else (count - m) * (2 * v - count - m) / 2 / scale**2
-        )
-        return np.asarray((count - m) * log_rate[among] - gammaln(count + 1.0) + at_mode[among] + away)
+        m, v, scale = self.mode[among], self._y[among], self._law.scale
+        if self._laplace:
+            away = (np.abs(v - m) - np.abs(v - count)) / scale
+        elif self._exact:
+            away = (count - m) * (2 * v - count - m) / 2 / scale**2
+        else:
+            away = self._log_noise(v - count) - self._log_noise(v - m)
+        return np.asarray((count - m) * self._log_rate[among] - gammaln(count + 1.0) + self._at_mode[among] + away)
 
-    def log_ratio(count: Floats) -> Floats:
+    def log_ratio(self, count: Floats) -> Floats:
         """Return the log ratios of p(count) to p(count - 1)."""
-        away = np.where(count <= y, 1.0, -1.0) / scale if laplace else (y - count + 0.5) / scale**2
-        return np.asarray(log_rate - np.log(np.maximum(count, 1.0)) + away)
+        y, scale = self._y, self._law.scale
+        if self._laplace:
+            away = np.where(count <= y, 1.0, -1.0) / scale
+        elif self._exact:
+            away = (y - count + 0.5) / scale**2
+        else:
+            away = self._log_noise(y - count) - self._log_noise(y - count + 1.0)
+        return np.asarray(self._log_rate - np.log(np.maximum(count, 1.0)) + away)
 
-    curvature = 1.0 / (mode + 1.0) + (0.0 if laplace else 1.0 / scale**2)
+    def _log_noise(self, z: Floats) -> Floats:
+        return self._law.log_pmf(z.astype(np.int64))
+
+
+def _draw_log_concave(
+    law: NoiseLaw, observed: Integers, rate: Floats, rng: np.random.Generator, *, laplace: bool, exact: bool = True
+) -> Floats:
+    counts = _CountLaws(law, observed, rate, laplace=laplace, exact=exact)
+    mode, log_ratio, relative_log_p = counts.mode, counts.log_ratio, counts.relative_log_p
+    curvature = 1.0 / (mode + 1.0) + (0.0 if laplace else 1.0 / law.scale**2)
 
     def width(slope: Floats) -> Floats:
         """Return the distance over which the log probability falls by about one, given its slope."""
@@ -263,11 +295,11 @@ def _draw_log_concave(
 
     right = mode + width(np.maximum(-log_ratio(mode + 1.0), 0.0))
     left = mode - width(np.maximum(np.where(mode > 0.0, log_ratio(mode), 0.0), 0.0))
-    at_right = relative_log_p(right, all_cells)
+    at_right = relative_log_p(right)
     right_fall = np.minimum(log_ratio(right + 1.0), -1e-12)
     has_left = left >= 0.0
     inner = np.where(has_left, left, 0.0)
-    at_left = relative_log_p(inner, all_cells)
+    at_left = relative_log_p(inner)
     left_fall = np.where(inner > 0.0, np.minimum(-log_ratio(inner), -1e-12), -_NO_TAIL_NATS)
     right_mass = np.exp(at_right) / -np.expm1(right_fall)
     left_mass = np.where(has_left, np.exp(at_left) / -np.expm1(left_fall), 0.0)
@@ -275,8 +307,8 @@ def _draw_log_concave(
     middle_mass = right - first
     total = middle_mass + left_mass + right_mass
 
-    drawn = np.empty(len(y))
-    open_ = np.arange(len(y))
+    drawn = np.empty(len(mode))
+    open_ = np.arange(len(mode))
     while len(open_):
         u = rng.random(len(open_)) * total[open_]
         in_middle = u < middle_mass[open_]

@@ -78,7 +78,8 @@ class _Summand:
 
     def log_weights(self, numbers: Floats) -> Floats:
         """Return the log of p(number | parameter) * p(noisy record count | number)."""
-        if self._noise.decay is None:
+        decay = self._noise.decay
+        if decay is None or not decay.exact:
             away = numbers * self._observation.valid - self._noisy_number
             noise = self._noise.log_pmf(np.rint(away).astype(np.int64))
         else:

@@ -64,8 +64,8 @@ class TableLayout(DirichletRows):
         self._set_row_factors()
 
     def _set_noise(self) -> None:
-        """Set the noise of cells; its log density is -linear * |z| - quadratic * z^2, unless its shape is unknown."""
-        decays = [table.noise.decay for table in self.tables]
+        """Set the noise of cells; its log density is -linear * |z| - quadratic * z^2, unless this is not exact."""
+        decays = [None if (decay := t.noise.decay) is None or not decay.exact else decay for t in self.tables]
         self._shapeless = [t for t, decay in enumerate(decays) if decay is None]
         slopes = np.array([(0.0, 0.0) if decay is None else (decay.linear, decay.quadratic) for decay in decays])
         self._any_linear, self._any_quadratic = bool(slopes[:, 0].any()), bool(slopes[:, 1].any())

@@ -14,12 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 from dpbayes_cli.privacy.composition import Composition, compose
 from dpbayes_cli.privacy.guarantee import Guarantee
-from dpbayes_cli.privacy.kinds import NoisyShift, PureDP, ZeroConcentrated
+from dpbayes_cli.privacy.kinds import GaussianDP, NoisyShift, PureDP, ZeroConcentrated
 from dpbayes_cli.privacy.lazy_numpy import np
 from dpbayes_cli.privacy.noise import NoiseLaw
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats, Integers
+
+_ONE_ORDER = (ZeroConcentrated.kind, GaussianDP.kind)
+"""The kinds of guarantee for which the shift of the largest rho costs most in every notion of privacy."""
 
 _DOWN = Context(prec=30, rounding=ROUND_FLOOR)
 
@@ -29,7 +32,8 @@ class PartNoise(NoiseLaw):
     """Independent noise of one kind on consecutive parts of a statistic, with one scale per part.
 
     Privacy: the parts have independent noise, so that the epsilons of discrete Laplace parts add up, and so do the rhos
-        of discrete Gaussian parts. The sum is the budget that was divided among the parts.
+        of discrete Gaussian parts and the squared mus of rounded Gaussian parts. The sum is the budget that was divided
+        among the parts.
     Source: design notes, budget per node; basic composition.
 
     Attributes:
@@ -107,7 +111,7 @@ class PartNoise(NoiseLaw):
         if [len(parts) for parts in pure] == [len(cost.parts) for cost in costs]:
             merged = tuple(_merged(each for part in parts for each in part.shifts[0]) for parts in pure)
             return PureDP(max(cost.epsilon for cost in costs), merged)
-        if len(costs) > 1 and any(part.kind != ZeroConcentrated.kind for cost in costs for part in cost.parts):
+        if len(costs) > 1 and any(part.kind not in _ONE_ORDER for cost in costs for part in cost.parts):
             raise ValueError("it is not known which of several shifts costs most in every notion of privacy")
         return max(costs, key=lambda cost: cost.rho)
 
