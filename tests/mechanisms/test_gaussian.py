@@ -56,8 +56,9 @@ def test_mu_sets_the_scale_and_is_the_guarantee(relation: Neighbors, contributio
     assert plan.guarantee == GaussianDP(Decimal("0.6"))
     spent = plan.final_step.noise.privacy([shift]).mu
     assert Decimal("0.6") * (1 - Decimal("1e-15")) <= spent <= Decimal("0.6")
-    for stated in ({"rho": Decimal("0.1")}, {"epsilon": Decimal(1), "delta": Decimal("1e-6")}):
-        assert plan_of(Gaussian(), MODEL, policy, **stated).final_step.noise.kind == "discrete-gaussian"
+    by_rho = plan_of(Gaussian(), MODEL, policy, rho=Decimal("0.1"))
+    by_epsilon = plan_of(Gaussian(), MODEL, policy, Decimal(1), delta=Decimal("1e-6"))
+    assert by_rho.final_step.noise.kind == by_epsilon.final_step.noise.kind == "discrete-gaussian"
 
 
 def test_weights_divide_the_square_of_mu() -> None:
