@@ -128,6 +128,11 @@ class Budget(ABC):
         """Return the sums of charges after one more release."""
         return {lane: exact_sum([charged[lane], _cost(guarantee, lane)]) for lane in self.lanes}
 
+    def refusal(self, label: str, request_digest: str, guarantee: Guarantee) -> str:
+        """Return why a release must not be charged, whatever is left, or an empty text."""
+        del label, request_digest, guarantee
+        return ""
+
     def epsilon_at(self, amounts: Mapping[str, Decimal], delta: Decimal) -> Decimal | None:
         """Return the epsilon at a delta that an amount implies, rounded up; None if the amount has an epsilon itself.
 

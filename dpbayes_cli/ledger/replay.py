@@ -12,10 +12,10 @@ from dpbayes_cli.ledger.budgets import Budget
 from dpbayes_cli.ledger.chain import Entry, Mark
 from dpbayes_cli.ledger.checkpoint import state_payload
 from dpbayes_cli.ledger.limits import describe_change
-from dpbayes_cli.ledger.records import advance_release
+from dpbayes_cli.ledger.records import ReleaseRecord, advance_release, release_id_of
+from dpbayes_cli.ledger.schedule_budget import ScheduleBudget
 from dpbayes_cli.ledger.state import Account, State
 from dpbayes_cli.ledger.union_budget import parse_budget
-from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.privacy.neighbors import Neighbors
 
 
@@ -120,7 +120,7 @@ def _apply_to_account(account: Account, kind: str, fields: Mapping[str, Any]) ->
             if budget.excess(account.charged) and not lost:
                 raise ValueError("the budget falls below what is spent")
             account.budget = budget
-            account.exhausted = account.exhausted if lost else ""
+            account.exhausted = account.exhausted if lost or not budget.amounts else ""
             account.separate_population |= _is_separate(fields)
         else:
             _set_limit(account, fields["analyst"], budget, lost)
@@ -180,7 +180,9 @@ def _apply_to_release(state: State, account: Account, fields: Mapping[str, Any],
     if fields["kind"] == "reserved":
         guarantee, analyst = release.guarantee, release.analyst
         if not fields.get("lost", False):  # a salvaged charge counts even if it does not fit: it may have been seen
-            _check_fits(account, analyst, guarantee)
+            _check_fits(account, release)
+        elif account.budget.refusal("", "", guarantee):
+            account.exhausted = "a charge was salvaged, and a release that it may belong to must not be drawn twice"
         account.charged = account.budget.added(account.charged, guarantee)
         if analyst is not None:
             account.charged_by[analyst] = account.budget.added(account.charged_to(analyst), guarantee)
@@ -202,7 +204,12 @@ def record_layout(request: Mapping[str, Any], unit: str | None) -> str:
     return canonical_json({name: layout[name] for name in names if name in layout}).decode("ascii")
 
 
-def _check_fits(account: Account, analyst: str | None, guarantee: Guarantee) -> None:
+def _check_fits(account: Account, release: ReleaseRecord) -> None:
+    analyst, guarantee = release.analyst, release.guarantee
+    if refusal := account.budget.refusal(release.label, release.request_digest, guarantee):
+        raise ValueError(refusal)
+    if account.budget.kind == ScheduleBudget.kind and release.release_id != release_id_of(account.name, release.label):
+        raise ValueError("the release ID is not that of its label")
     if account.closed:
         raise ValueError("the account is closed")
     if account.exhausted or account.budget.shortfall(account.charged, guarantee):
