@@ -70,8 +70,10 @@ def joint_price(releases: Mapping[Guarantee, int], delta: Decimal) -> JointPrice
     """
     check_delta(delta)
     if delta < _SMALLEST_DELTA:
-        raise BudgetError(f"a schedule needs a delta of at least 1e-9, because its price is computed in doubles, "
-                          f"and delta is {decimal_text(delta)}")
+        raise BudgetError(
+            f"a schedule needs a delta of at least 1e-9, because its price is computed in doubles, "
+            f"and delta is {decimal_text(delta)}"
+        )
     pairs: Counter[Pair] = Counter()
     for guarantee, times in releases.items():
         for pair, count in dominating_pairs(guarantee):
@@ -95,8 +97,9 @@ def dominating_pairs(guarantee: Guarantee) -> Iterator[tuple[Pair, int]]:
     Privacy: discrete Laplace noise on a component that changes by 1 has privacy losses of plus or minus 1 / scale, so
         that it is randomized response at this epsilon. If no component changes by more than 1, neighbors change at most
         as many components as the stored shift, and fewer changed components are a post-processing of it. This holds for
-        each scale separately. Components that change by more have shifts that do not dominate each other; the components
-        of their scale get randomized response at the sum of their epsilons, which every pure guarantee has.
+        each scale separately. If components of a scale change by more than 1, no shift dominates all others. All
+        components of this scale together get randomized response at the sum of their epsilons, which dominates every
+        mechanism with this pure epsilon.
     Source: Kairouz, Oh and Viswanath 2015 (randomized response dominates pure and (epsilon, delta)-DP); Dong, Roth and
         Su 2022 (Gaussian DP).
 
@@ -149,7 +152,7 @@ def _response_delta(epsilon: float, at: float) -> float:
 
 
 def _interval(pairs: Mapping[Pair, int]) -> float:
-    """Return a fine interval of the grid for which the composed distribution has at most about ``_MOST_CELLS`` cells."""
+    """Return an interval of the grid at which the composed distribution has at most about ``_MOST_CELLS`` cells."""
     largest = sum(count * pair.epsilon for pair, count in pairs.items())
     variance = sum(count * (pair.epsilon**2 + pair.mu**2) for pair, count in pairs.items())
     spread = 20.0 * math.sqrt(variance) + variance
