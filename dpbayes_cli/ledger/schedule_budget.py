@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from decimal import Decimal
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -125,12 +125,13 @@ def parse_schedule_budget(stored: Mapping[str, Any]) -> ScheduleBudget:
     Raises:
         ValueError, KeyError, TypeError: the stored budget is malformed, or its digest is not that of its text.
     """
-    values = dict(stored)
-    if values.pop("digest") != text_digest(values["text"]):
+    if set(stored) != {"digest", *(field.name for field in fields(ScheduleBudget))}:
+        raise ValueError("the schedule lacks a key, or has an unknown one")
+    if stored["digest"] != text_digest(stored["text"]):
         raise ValueError("the digest of the schedule is not that of its text")
-    guarantees = tuple(parse_guarantee(each) for each in values.pop("guarantees"))
-    amounts = {name: parse_decimal(values.pop(name)) for name in ("epsilon", "delta", "price")}
-    return ScheduleBudget(**amounts, guarantees=guarantees, **values)
+    epsilon, delta, price = (parse_decimal(stored[name]) for name in ("epsilon", "delta", "price"))
+    guarantees = tuple(parse_guarantee(each) for each in stored["guarantees"])
+    return ScheduleBudget(epsilon, delta, price, stored["text"], guarantees)
 
 
 def labels_of(name: str, times: int | None, dates: list[str] | None) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from decimal import Decimal
 from difflib import unified_diff
@@ -28,7 +28,8 @@ class PricedSchedule:
 
     Attributes:
         guarantees: the guarantee of one release of each entry.
-        price: the price of all releases together.
+        price: the price of all releases together: the smaller of the price by the distribution of the privacy loss and
+            ``one_by_one``, which holds as well.
         one_by_one: the epsilon of all releases at the same delta if an account were charged for each of them.
     """
 
@@ -73,8 +74,9 @@ def price_schedule(schedule: Schedule) -> PricedSchedule:
     times: Counter[Guarantee] = Counter()
     for entry, guarantee in zip(schedule.entries, guarantees, strict=True):
         times[guarantee] += len(entry.labels)
-    together = joint_price(times, schedule.delta)
-    return PricedSchedule(schedule, guarantees, together, _one_by_one(schedule, times))
+    together, one_by_one = joint_price(times, schedule.delta), _one_by_one(schedule, times)
+    smaller = replace(together, epsilon=min(together.epsilon, one_by_one))
+    return PricedSchedule(schedule, guarantees, smaller, one_by_one)
 
 
 def _one_by_one(schedule: Schedule, times: Counter[Guarantee]) -> Decimal:
