@@ -13,7 +13,7 @@ import pytest
 
 from dpbayes_cli.base.canonical import canonical_json, digest
 from dpbayes_cli.base.errors import BudgetError, LedgerError
-from dpbayes_cli.ledger import checkpoint, union_budget
+from dpbayes_cli.ledger import checkpoint
 from dpbayes_cli.ledger.chain import next_entry
 from dpbayes_cli.ledger.charging import Charge
 from dpbayes_cli.ledger.largest_release import allowances
@@ -199,7 +199,7 @@ def test_a_schedule_lists_each_label_once() -> None:
 def test_earlier_versions_refuse_the_ledger(stored: StoredLedger, monkeypatch: pytest.MonkeyPatch) -> None:
     """They do not know this kind of budget."""
     opened(stored)
-    monkeypatch.setattr(union_budget.ScheduleBudget, "kind", "unknown")
+    monkeypatch.setattr(ScheduleBudget, "kind", "unknown")
     with pytest.raises(LedgerError, match="unknown kind of budget"):
         stored.ledger.state()
 
