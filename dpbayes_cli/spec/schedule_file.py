@@ -19,7 +19,7 @@ from dpbayes_cli.base.numeric import decimal_text, parse_decimal
 from dpbayes_cli.core.section import Section
 from dpbayes_cli.ledger.schedule_budget import labels_of
 from dpbayes_cli.privacy.guarantee import check_delta, check_epsilon
-from dpbayes_cli.spec.convert_section import Exact, convert_section
+from dpbayes_cli.spec.convert_section import Exact, convert_section, exact_number
 from dpbayes_cli.spec.release_spec import ReleaseSpec, build_spec, check_name
 from dpbayes_cli.spec.yaml_reader import read_spec_file
 
@@ -54,8 +54,9 @@ class ScheduleSection(Section, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         check_name(self.account)
-        check_epsilon(parse_decimal(self.epsilon))
-        check_delta(parse_decimal(self.delta))
+        for name, check in (("epsilon", check_epsilon), ("delta", check_delta)):
+            if (value := exact_number(self, name)) is not None:
+                check(value)
 
 
 @dataclass(frozen=True)
