@@ -49,6 +49,8 @@ for _command in (*budget_accounts.COMMANDS, *budget_trust.COMMANDS, *budget_upke
 @ledger_options
 def show(account: str | None, ledger_place: str | None, as_json: bool) -> None:
     """Show the remaining and the total budget of ACCOUNT, or of all accounts, one line each; details with -v."""
+    from dpbayes_cli.ledger.charging import restatement
+
     ledger = open_ledger(ledger_place)
     state = ledger.state()
     if account or not as_json:
@@ -80,10 +82,7 @@ def show(account: str | None, ledger_place: str | None, as_json: bool) -> None:
             say(f"{item.name}: closed on {item.closed}; its releases can still be shown and verified")
             continue
         if item.exhausted:
-            say(
-                f"{item.name} counts as spent in full: {item.exhausted}; state its total, less what was released after "
-                f"the backup: dpbayes budget amend {item.name} --{item.budget.amounts[0]} TOTAL --reason TEXT"
-            )
+            say(f"{item.name} counts as spent in full: {item.exhausted}; {restatement(item)}")
         _explain_delta(item, document)
         fitting = {name: amount for name, amount in document["allows_next"].items() if set(amount.values()) != {"0"}}
         allowed = ", ".join(f"{name} {components(amount)}" for name, amount in fitting.items())

@@ -140,6 +140,14 @@ def paying_account(state: State, charge: Charge) -> tuple[Account, bool]:
     return account, False
 
 
+def restatement(account: Account) -> str:
+    """Return how to state the total of an account again whose whole total counts as spent."""
+    if not account.budget.amounts:
+        return "write another schedule with an account of its own"
+    command = f"dpbayes budget amend {account.name} --{account.budget.amounts[0]} TOTAL --reason TEXT"
+    return f"state its total, less what was released after the backup: {command}"
+
+
 def unit_text(unit: str | None) -> str:
     """Return, as text, what an account protects: single records, or all records of one privacy unit."""
     return "single records" if unit is None else f"all records of one value of the column {unit!r}"
@@ -202,11 +210,9 @@ def check_fits(state: State, account: Account, charge: Charge, label: str) -> No
         BudgetError: the charge does not fit the account or the analyst's limit, its request was paid for already, or
             only another account has paid for its data.
     """
-    check_open(account)
     if refusal := account.budget.refusal(label, charge.request_digest, charge.guarantee):
-        raise BudgetError(
-            f"{refusal}; nothing was charged", hint="dpbayes schedule show FILE lists the releases of a schedule"
-        )
+        raise BudgetError(f"{refusal}; nothing was charged", hint="dpbayes schedule show FILE lists what is in it")
+    check_open(account)
     check_population(state, account, charge.source)
     unlabeled = charge.label is None and not charge.fresh
     for known in state.charged(account, charge.question_digest) if unlabeled else []:
@@ -223,16 +229,10 @@ def check_fits(state: State, account: Account, charge: Charge, label: str) -> No
                 hint="dpbayes infer BUNDLE --prior ... --samples N; --fresh pays for a new draw",
             )
     _check_limit(state, account, charge)
-    if account.exhausted and not account.budget.amounts:
-        raise BudgetError(
-            f"no more releases of the schedule of account {account.name!r} can be drawn: {account.exhausted}; "
-            "nothing was charged"
-        )
     if account.exhausted:
         raise BudgetError(
             f"the whole budget of account {account.name!r} counts as spent: {account.exhausted}; nothing was charged",
-            hint="state its total, less what was released after the backup: "
-            f"dpbayes budget amend {account.name} --{account.budget.amounts[0]} TOTAL --reason TEXT",
+            hint=restatement(account),
         )
     if missing := account.budget.shortfall(account.charged, charge.guarantee):
         raise BudgetError(

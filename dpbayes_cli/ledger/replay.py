@@ -16,6 +16,7 @@ from dpbayes_cli.ledger.records import ReleaseRecord, advance_release, release_i
 from dpbayes_cli.ledger.schedule_budget import ScheduleBudget
 from dpbayes_cli.ledger.state import Account, State
 from dpbayes_cli.ledger.union_budget import parse_budget
+from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.privacy.neighbors import Neighbors
 
 
@@ -179,10 +180,11 @@ def _apply_to_release(state: State, account: Account, fields: Mapping[str, Any],
     layout = record_layout(release.request, account.unit)
     if fields["kind"] == "reserved":
         guarantee, analyst = release.guarantee, release.analyst
+        if fields.get("lost", False) and account.budget.kind == ScheduleBudget.kind:
+            account.exhausted = "a charge was salvaged, and the release that it belongs to must not be drawn twice"
         if not fields.get("lost", False):  # a salvaged charge counts even if it does not fit: it may have been seen
-            _check_fits(account, release)
-        elif account.budget.refusal("", "", guarantee):
-            account.exhausted = "a charge was salvaged, and a release that it may belong to must not be drawn twice"
+            _check_listed(account, release)
+            _check_fits(account, analyst, guarantee)
         account.charged = account.budget.added(account.charged, guarantee)
         if analyst is not None:
             account.charged_by[analyst] = account.budget.added(account.charged_to(analyst), guarantee)
@@ -204,12 +206,14 @@ def record_layout(request: Mapping[str, Any], unit: str | None) -> str:
     return canonical_json({name: layout[name] for name in names if name in layout}).decode("ascii")
 
 
-def _check_fits(account: Account, release: ReleaseRecord) -> None:
-    analyst, guarantee = release.analyst, release.guarantee
-    if refusal := account.budget.refusal(release.label, release.request_digest, guarantee):
+def _check_listed(account: Account, release: ReleaseRecord) -> None:
+    if refusal := account.budget.refusal(release.label, release.request_digest, release.guarantee):
         raise ValueError(refusal)
     if account.budget.kind == ScheduleBudget.kind and release.release_id != release_id_of(account.name, release.label):
         raise ValueError("the release ID is not that of its label")
+
+
+def _check_fits(account: Account, analyst: str | None, guarantee: Guarantee) -> None:
     if account.closed:
         raise ValueError("the account is closed")
     if account.exhausted or account.budget.shortfall(account.charged, guarantee):

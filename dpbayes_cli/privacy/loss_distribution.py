@@ -33,7 +33,7 @@ _UP = Context(prec=6, rounding=ROUND_CEILING)
 
 
 @dataclass(frozen=True)
-class Pair:
+class DominatingPair:
     """Two distributions that no pair of neighbors of a mechanism can be told apart better than.
 
     Attributes:
@@ -74,7 +74,7 @@ def joint_price(releases: Mapping[Guarantee, int], delta: Decimal) -> JointPrice
             f"a schedule needs a delta of at least 1e-9, because its price is computed in doubles, "
             f"and delta is {decimal_text(delta)}"
         )
-    pairs: Counter[Pair] = Counter()
+    pairs: Counter[DominatingPair] = Counter()
     for guarantee, times in releases.items():
         for pair, count in dominating_pairs(guarantee):
             pairs[pair] += count * times
@@ -91,7 +91,7 @@ def joint_price(releases: Mapping[Guarantee, int], delta: Decimal) -> JointPrice
     return JointPrice(_UP.create_decimal(Decimal(max(epsilon, 1e-6))), delta, interval)
 
 
-def dominating_pairs(guarantee: Guarantee) -> Iterator[tuple[Pair, int]]:
+def dominating_pairs(guarantee: Guarantee) -> Iterator[tuple[DominatingPair, int]]:
     """Yield pairs, each with its number, whose product dominates every mechanism with a guarantee.
 
     Privacy: discrete Laplace noise on a component that changes by 1 has privacy losses of plus or minus 1 / scale, so
@@ -114,13 +114,13 @@ def dominating_pairs(guarantee: Guarantee) -> Iterator[tuple[Pair, int]]:
             for scale in {each.scale for each in shift}:
                 same = [each for each in shift if each.scale == scale]
                 if all(each.change == 1 for each in same):
-                    yield Pair(_up(same[0].epsilon)), sum(each.components for each in same)
+                    yield DominatingPair(_up(same[0].epsilon)), sum(each.components for each in same)
                 else:
-                    yield Pair(_up(sum((each.epsilon * each.components for each in same), Decimal(0)))), 1
+                    yield DominatingPair(_up(sum((each.epsilon * each.components for each in same), Decimal(0)))), 1
         case PureDP() | BoundedRange() | ApproximateDP():
-            yield Pair(_up(guarantee.epsilon), float(guarantee.delta)), 1
+            yield DominatingPair(_up(guarantee.epsilon), float(guarantee.delta)), 1
         case GaussianDP():
-            yield Pair(mu=_up(guarantee.mu)), 1
+            yield DominatingPair(mu=_up(guarantee.mu)), 1
         case _:
             raise BudgetError(
                 "a schedule cannot price this mechanism: its guarantee is a curve of Renyi divergences, which gives no "
@@ -129,7 +129,7 @@ def dominating_pairs(guarantee: Guarantee) -> Iterator[tuple[Pair, int]]:
             )
 
 
-def loss_distribution(pair: Pair, interval: float) -> PrivacyLossDistribution:
+def loss_distribution(pair: DominatingPair, interval: float) -> PrivacyLossDistribution:
     """Return the distribution of the privacy loss of a pair on a grid, rounded so that no delta is too small."""
     pmf, distributions = _accountant()
     if pair.mu:
@@ -151,7 +151,7 @@ def _response_delta(epsilon: float, at: float) -> float:
     return -math.expm1(at - epsilon) / (1.0 + math.exp(-epsilon))
 
 
-def _interval(pairs: Mapping[Pair, int]) -> float:
+def _interval(pairs: Mapping[DominatingPair, int]) -> float:
     """Return an interval of the grid at which the composed distribution has at most about ``_MOST_CELLS`` cells."""
     largest = sum(count * pair.epsilon for pair, count in pairs.items())
     variance = sum(count * (pair.epsilon**2 + pair.mu**2) for pair, count in pairs.items())

@@ -24,7 +24,7 @@ from dpbayes_cli.privacy.kinds import (
     ZeroConcentrated,
 )
 from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
-from dpbayes_cli.privacy.loss_distribution import Pair, dominating_pairs, joint_price, loss_distribution
+from dpbayes_cli.privacy.loss_distribution import DominatingPair, dominating_pairs, joint_price, loss_distribution
 
 DELTA = Decimal("1e-6")
 
@@ -84,7 +84,7 @@ def test_shifts_that_do_not_dominate_each_other_cost_randomized_response() -> No
     assert brute_force(1.0, first, 3.0) < brute_force(1.0, second, 3.0)
     shifts: Shifts = ((NoisyShift(Decimal(1), 4, 1), NoisyShift(Decimal(1), 1, 2)),)
     ((pair, number),) = dominating_pairs(PureDP(Decimal(6), shifts))
-    assert (pair, number) == (Pair(6.0), 1)
+    assert (pair, number) == (DominatingPair(6.0), 1)
     composed = loss_distribution(pair, 1e-3)
     for at in (0.0, 1.0, 3.0, 4.5, 5.9):
         largest = max(brute_force(1.0, shift, at) for shift in (first, second))
@@ -93,7 +93,10 @@ def test_shifts_that_do_not_dominate_each_other_cost_randomized_response() -> No
 
 def test_each_scale_has_pairs_of_its_own() -> None:
     shifts: Shifts = ((NoisyShift(Decimal(2), 1, 3), NoisyShift(Decimal(8), 2, 2), NoisyShift(Decimal(8), 1, 1)),)
-    assert set(dominating_pairs(PureDP(Decimal("2.125"), shifts))) == {(Pair(0.5), 3), (Pair(0.625), 1)}
+    assert set(dominating_pairs(PureDP(Decimal("2.125"), shifts))) == {
+        (DominatingPair(0.5), 3),
+        (DominatingPair(0.625), 1),
+    }
 
 
 @pytest.mark.parametrize(
