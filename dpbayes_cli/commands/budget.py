@@ -49,7 +49,7 @@ for _command in (*budget_accounts.COMMANDS, *budget_trust.COMMANDS, *budget_upke
 @ledger_options
 def show(account: str | None, ledger_place: str | None, as_json: bool) -> None:
     """Show the remaining and the total budget of ACCOUNT, or of all accounts, one line each; details with -v."""
-    from dpbayes_cli.ledger.charging import restatement
+    from dpbayes_cli.ledger.limits import restatement
 
     ledger = open_ledger(ledger_place)
     state = ledger.state()

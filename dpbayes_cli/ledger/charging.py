@@ -13,7 +13,7 @@ from dpbayes_cli.base.errors import BudgetError
 from dpbayes_cli.base.numeric import decimal_text
 from dpbayes_cli.ledger.budgets import GaussianBudget, PureBudget, component_texts, order_of
 from dpbayes_cli.ledger.data_names import is_same_source
-from dpbayes_cli.ledger.limits import check_open
+from dpbayes_cli.ledger.limits import check_open, restatement
 from dpbayes_cli.ledger.populations import check_population
 from dpbayes_cli.ledger.process_identity import is_running, this_process
 from dpbayes_cli.ledger.records import ReleaseRecord, release_id_of
@@ -138,14 +138,6 @@ def paying_account(state: State, charge: Charge) -> tuple[Account, bool]:
             hint="use the same layout; for data of other people, name another account with --dataset",
         )
     return account, False
-
-
-def restatement(account: Account) -> str:
-    """Return how to state the total of an account again whose whole total counts as spent."""
-    if not account.budget.amounts:
-        return "write another schedule with an account of its own"
-    command = f"dpbayes budget amend {account.name} --{account.budget.amounts[0]} TOTAL --reason TEXT"
-    return f"state its total, less what was released after the backup: {command}"
 
 
 def unit_text(unit: str | None) -> str:
