@@ -97,7 +97,10 @@ class Steps:
 def run_child(
     directory: Path, fatal: int, number: int = signal.SIGKILL, arguments: Sequence[str] | None = None
 ) -> tuple[int, int]:
-    """Run the release, or another command, in a forked child; return its exit status (negative: the signal) and the steps it counted."""
+    """Run a command in a forked child: the release, unless ``arguments`` are stated.
+
+    Return its exit status (negative: the signal) and the steps it counted.
+    """
     log = directory / "steps"
     log.unlink(missing_ok=True)
     pid = os.fork()
