@@ -21,6 +21,9 @@ from dpbayes_cli.privacy.loss_distribution import JointPrice, joint_price
 from dpbayes_cli.spec.schedule_file import Schedule, ScheduleEntry
 from dpbayes_cli.workflow.pricing import price
 
+_MAX_LINES = 60
+"""The largest number of lines that a difference shows."""
+
 
 @dataclass(frozen=True)
 class PricedSchedule:
@@ -128,16 +131,20 @@ def opened_account(schedule: Schedule, ledger: Ledger) -> Account:
         raise BudgetError(
             f"the account {name!r} is open already, and holds no schedule", hint="name another account in the schedule"
         )
-    stored = account.budget.text
-    if stored != schedule.text:
+    if account.budget.text != schedule.text:
         raise BudgetError(
             f"the schedule of account {name!r} was changed after it was opened; nothing was released",
-            findings=list(
-                unified_diff(stored.splitlines(), schedule.text.splitlines(), "opened", "file", n=1, lineterm="")
-            ),
+            findings=_difference(account.budget.text, schedule.text),
             hint="restore the file, or write another schedule with an account of its own",
         )
     return account
+
+
+def _difference(opened: str, stated: str) -> list[str]:
+    """Return the lines that differ between two canonical texts of a schedule; a long list is cut."""
+    lines = list(unified_diff(opened.splitlines(), stated.splitlines(), "opened", "file", n=1, lineterm=""))
+    left_out = len(lines) - _MAX_LINES
+    return lines if left_out <= 0 else [*lines[:_MAX_LINES], f"... and {left_out} more lines"]
 
 
 def appointments(schedule: Schedule, account: Account) -> list[Appointment]:
