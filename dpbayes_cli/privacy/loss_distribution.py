@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from decimal import ROUND_CEILING, Context, Decimal
 from typing import TYPE_CHECKING, Any
 
-from dpbayes_cli.base.errors import BudgetError, DpbayesError
+from dpbayes_cli.base.errors import BudgetError, SpecError
 from dpbayes_cli.base.numeric import decimal_text
 from dpbayes_cli.privacy.composition import Composition
 from dpbayes_cli.privacy.guarantee import Guarantee, check_delta
@@ -66,7 +66,7 @@ def joint_price(releases: Mapping[Guarantee, int], delta: Decimal) -> JointPrice
 
     Raises:
         BudgetError: a guarantee states no pair, or delta is too small for doubles.
-        DpbayesError: dp-accounting is not installed.
+        SpecError: dp-accounting is not installed.
     """
     check_delta(delta)
     if delta < _SMALLEST_DELTA:
@@ -170,7 +170,7 @@ def _accountant() -> tuple[Any, Any]:
     try:
         from dp_accounting.pld import pld_pmf, privacy_loss_distribution
     except ImportError:
-        raise DpbayesError(
+        raise SpecError(
             "a schedule is priced by the package dp-accounting, which is not installed",
             hint="pip install 'dpbayes[schedules]'",
         ) from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -354,3 +355,25 @@ def test_budget_over_time_of_an_ordinary_account(dpbayes: Cli, schedule: Path) -
     assert "epsilon 0.2 of 3 is spent" in html
     document = json.loads((Path("nights") / "0" / "release.json").read_text())
     assert document["account"] in html
+
+
+def test_only_the_price_needs_the_accountant(dpbayes: Cli, schedule: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as lacking:
+        lacking.setitem(sys.modules, "dp_accounting.pld", None)
+        for command in ("check", "open"):
+            refused = dpbayes("schedule", command, schedule)
+            assert refused.code == 3
+            assert "pip install 'dpbayes[schedules]'" in refused.err
+    assert dpbayes("schedule", "open", schedule).code == 0
+    monkeypatch.setitem(sys.modules, "dp_accounting.pld", None)
+    assert dpbayes("schedule", "open", schedule).code == 0
+    assert run(dpbayes, schedule, *DAY) == {"rate-1": False, "level-2026-11-22": False}
+    assert states(dpbayes, schedule, *DAY)["rate-2"] == "open"
+
+
+def test_an_unopened_schedule_writes_no_ledger(dpbayes: Cli, schedule: Path, ledger_path: Path) -> None:
+    for command in ("run", "show"):
+        refused = dpbayes("schedule", command, schedule)
+        assert refused.code == 5
+        assert "to charge it once: dpbayes schedule open FILE" in refused.err
+    assert not ledger_path.exists()

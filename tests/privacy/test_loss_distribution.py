@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import sys
 import time
+from collections import Counter
 from decimal import Decimal
 
 import mpmath
 import numpy as np
 import pytest
 
-from dpbayes_cli.base.errors import BudgetError, DpbayesError
+from dpbayes_cli.base.errors import BudgetError, SpecError
 from dpbayes_cli.privacy.composition import compose
 from dpbayes_cli.privacy.guarantee import Guarantee
 from dpbayes_cli.privacy.kinds import (
@@ -151,6 +152,29 @@ def test_what_doubles_cannot_carry_is_refused() -> None:
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "dp_accounting.pld", None)
-    with pytest.raises(DpbayesError) as error:
+    with pytest.raises(SpecError) as error:
         joint_price({PureDP(Decimal(1)): 1}, DELTA)
     assert error.value.hint == "pip install 'dpbayes[schedules]'"
+
+
+def test_no_adaptive_strategy_tells_more_than_the_price() -> None:
+    """An adversary chooses, after each result, which release comes next and whether the neighbors differ in it.
+
+    The noise on a count that changes by 1 has the losses of randomized response, so that the best strategy can be
+    computed exactly from the end.
+    """
+    epsilons = (0.5, 0.4, 0.25, 0.25, 0.1)
+    delta = Decimal("0.01")
+    price = joint_price(Counter(counted(str(1 / epsilon), 1) for epsilon in epsilons), delta)
+
+    def best(left: tuple[float, ...], loss: float) -> float:
+        if not left:
+            return max(0.0, -math.expm1(float(price.epsilon) - loss))
+        values = []
+        for i, epsilon in enumerate(left):
+            rest, likelier = left[:i] + left[i + 1 :], 1.0 / (1.0 + math.exp(-epsilon))
+            up, down = best(rest, loss + epsilon), best(rest, loss - epsilon)
+            values += [likelier * up + (1.0 - likelier) * down, best(rest, loss)]
+        return max(values)
+
+    assert 0.9 * float(delta) < best(epsilons, 0.0) <= float(delta)
