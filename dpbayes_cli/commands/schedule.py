@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import date
+from decimal import ROUND_CEILING, Context, Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -233,8 +234,8 @@ def _price_sentences(priced: PricedSchedule) -> list[str]:
     return [
         f"{_number(n_releases, 'release')} ({counts}) cost epsilon {decimal_text(price.epsilon)} at delta {delta} "
         "together.",
-        f"Charged one by one to an (epsilon, delta) account, they would cost epsilon "
-        f"{decimal_text(_short(priced.one_by_one))} at the same delta.",
+        f"Charged one by one to an (epsilon, delta) account, they would cost "
+        f"{_epsilon_text(priced.one_by_one)} at the same delta.",
         f"The price is an upper bound: privacy losses are rounded up on a grid of {price.interval:.2g}.",
         f"The schedule states a total of epsilon {decimal_text(schedule.epsilon)}, which "
         f"{'is enough' if priced.fits else 'is not enough'}.",
@@ -242,6 +243,8 @@ def _price_sentences(priced: PricedSchedule) -> list[str]:
 
 
 def _price_document(priced: PricedSchedule) -> dict[str, Any]:
+    from dpbayes_cli.ledger.budgets import component_texts
+
     schedule = priced.schedule
     return {
         "account": schedule.account,
@@ -250,7 +253,7 @@ def _price_document(priced: PricedSchedule) -> dict[str, Any]:
         "epsilon": decimal_text(priced.price.epsilon),
         "delta": decimal_text(priced.price.delta),
         "discretization": priced.price.interval,
-        "epsilon_one_by_one": decimal_text(priced.one_by_one),
+        **component_texts({"epsilon_one_by_one": priced.one_by_one}),
         "fits": priced.fits,
     }
 
@@ -275,7 +278,7 @@ def _number(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'s' * (count != 1)}"
 
 
-def _short(value: Any) -> Any:
-    from decimal import ROUND_CEILING, Context
-
-    return Context(prec=6, rounding=ROUND_CEILING).create_decimal(value)
+def _epsilon_text(epsilon: Decimal) -> str:
+    if not epsilon.is_finite():
+        return "no finite epsilon"
+    return f"epsilon {decimal_text(Context(prec=6, rounding=ROUND_CEILING).create_decimal(epsilon))}"

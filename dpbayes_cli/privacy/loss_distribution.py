@@ -34,7 +34,7 @@ _UP = Context(prec=6, rounding=ROUND_CEILING)
 
 @dataclass(frozen=True)
 class DominatingPair:
-    """Two distributions that no pair of neighbors of a mechanism can be told apart better than.
+    """Two distributions; neighbors of a mechanism are at least as hard to tell apart as these two.
 
     Attributes:
         epsilon: randomized response with this epsilon; 0 if ``mu`` is positive.

@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import date
-from decimal import Decimal
+from decimal import Context, Decimal
 from difflib import unified_diff
 
 from dpbayes_cli.base.errors import BudgetError
-from dpbayes_cli.base.numeric import decimal_text
+from dpbayes_cli.base.numeric import decimal_text, exact_sum
 from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.records import ReleaseRecord
 from dpbayes_cli.ledger.schedule_budget import ScheduleBudget
@@ -21,6 +21,7 @@ from dpbayes_cli.privacy.loss_distribution import JointPrice, joint_price
 from dpbayes_cli.spec.schedule_file import Schedule, ScheduleEntry
 from dpbayes_cli.workflow.pricing import price
 
+_EXACT = Context(prec=100)
 _MAX_LINES = 60
 """The largest number of lines that a difference shows."""
 
@@ -33,7 +34,8 @@ class PricedSchedule:
         guarantees: the guarantee of one release of each entry.
         price: the price of all releases together: the smaller of the price by the distribution of the privacy loss and
             ``one_by_one``, which holds as well.
-        one_by_one: the epsilon of all releases at the same delta if an account were charged for each of them.
+        one_by_one: the epsilon of all releases at the same delta if an account were charged for each of them; infinite
+            if the deltas of the releases are too large for it.
     """
 
     schedule: Schedule
@@ -83,11 +85,15 @@ def price_schedule(schedule: Schedule) -> PricedSchedule:
 
 
 def _one_by_one(schedule: Schedule, times: Counter[Guarantee]) -> Decimal:
-    """Return the epsilon that an (epsilon, delta) account would have spent after these releases."""
+    """Return the epsilon that an (epsilon, delta) account would have spent; infinite if its delta is not enough."""
     budget = UnionBudget.divide(schedule.epsilon, schedule.delta)
     costs = {guarantee: budget.added(budget.nothing, guarantee) for guarantee in times}
-    charged = {lane: sum((costs[each][lane] * times[each] for each in times), Decimal(0)) for lane in budget.lanes}
-    return budget.spent(charged)["epsilon"]
+    charged = {
+        lane: exact_sum(_EXACT.multiply(costs[each][lane], Decimal(count)) for each, count in times.items())
+        for lane in budget.lanes
+    }
+    spent = budget.spent(charged)
+    return spent["epsilon"] if spent["delta"] <= schedule.delta else Decimal("Infinity")
 
 
 def open_schedule(schedule: Schedule, ledger: Ledger, separate: str | None = None) -> tuple[Account, bool]:

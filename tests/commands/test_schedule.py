@@ -7,10 +7,13 @@ import re
 import sys
 from decimal import Decimal
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from dpbayes_cli.privacy.kinds import ApproximateDP
+from dpbayes_cli.workflow import schedule as workflow_schedule
 from tests.conftest import Cli
 
 SCHEDULE = """
@@ -102,6 +105,19 @@ def test_a_long_schedule_costs_less_than_its_releases(dpbayes: Cli, schedule: Pa
     refused = dpbayes("schedule", "open", schedule)
     assert refused.code == 5
     assert "cost epsilon" in refused.err
+
+
+@pytest.mark.parametrize(("delta", "message"), [("1e-7", "no finite epsilon at the same"), ("5e-7", "have no finite")])
+def test_deltas_of_releases_are_part_of_the_price(
+    dpbayes: Cli, schedule: Path, monkeypatch: pytest.MonkeyPatch, delta: str, message: str
+) -> None:
+    """Five releases have these deltas; an account keeps a tenth of its delta for them, and a schedule all of it."""
+    guarantee = ApproximateDP(Decimal("0.01"), Decimal(delta))
+    planned = SimpleNamespace(plan=SimpleNamespace(guarantee=guarantee))
+    monkeypatch.setattr(workflow_schedule, "price", lambda _: planned)
+    done = dpbayes("schedule", "check", schedule)
+    assert done.code == (0 if delta == "1e-7" else 5)
+    assert message in done.out + done.err
 
 
 def test_the_total_is_charged_once_when_the_account_is_opened(dpbayes: Cli, schedule: Path) -> None:
