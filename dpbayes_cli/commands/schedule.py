@@ -55,9 +55,10 @@ def command() -> None:
 @_file
 @output_options
 def check(file: Path, as_json: bool) -> None:
-    """Price the schedule in FILE as a whole; reads no data and charges nothing.
+    """Price the schedule in FILE as a whole.
 
-    Exits with 5 if the releases cost more than the total that the file states.
+    This reads no data and charges nothing. It exits with 5 if the releases cost more than the total that the file
+    states.
     """
     from dpbayes_cli.base.errors import BudgetError
     from dpbayes_cli.spec.schedule_file import read_schedule
@@ -78,7 +79,7 @@ def check(file: Path, as_json: bool) -> None:
 @reason_option("Why the population is separate; kept in the history.")
 @ledger_options
 def open_(file: Path, separate_population: bool, reason: str, ledger_place: str | None, as_json: bool) -> None:
-    """Open the account of the schedule in FILE, and charge its whole total once.
+    """Charge the schedule in FILE, once, to an account of its own.
 
     The account admits each listed release once, and nothing else. The file cannot be changed afterwards, and what is
     never released is not refunded. If the same schedule is open already, the command does nothing.
@@ -125,9 +126,9 @@ def run(
     ledger_place: str | None,
     as_json: bool,
 ) -> None:
-    """Release what is due of the schedule in FILE, from DATA or from the data that the file names.
+    """Release what is due of the schedule in FILE.
 
-    Due are the releases with a date up to today, the next release of each name that has no dates, and releases that
+    The data are DATA or, without DATA, what the file or its specs name. Due are the releases with a date up to today, the next release of each name that has no dates, and releases that
     were interrupted. A second run on the same day shows the same results, at no cost.
     """
     from dpbayes_cli.base.address_space import check_address_space
@@ -168,7 +169,7 @@ def run(
 @click.option("--date", "day", metavar="DATE", help="Show what is due on this day [today].")
 @ledger_options
 def show(file: Path, day: str | None, ledger_place: str | None, as_json: bool) -> None:
-    """Show which releases of the schedule in FILE are done, due and open; all rows with -v."""
+    """Show what is done, due and open; all rows with -v."""
     from dpbayes_cli.commands.output import verbosity
     from dpbayes_cli.spec.schedule_file import read_schedule
     from dpbayes_cli.workflow.schedule import appointments, due, opened_account

@@ -248,12 +248,17 @@ def test_an_account_without_a_schedule_is_not_used(dpbayes: Cli, schedule: Path)
         assert "holds no schedule" in refused.err
 
 
-def test_data_of_another_account_are_refused_unless_declared_separate(dpbayes: Cli, schedule: Path) -> None:
+@pytest.mark.parametrize("when", ["open", "amend"])
+def test_data_of_another_account_are_refused_unless_declared_separate(dpbayes: Cli, schedule: Path, when: str) -> None:
     assert dpbayes("release", "--spec", "rate.yaml", "--dataset", "clinic").code == 0
-    assert dpbayes("schedule", "open", schedule).code == 0
-    assert dpbayes("schedule", "run", schedule, *DAY).code == 5
     flags = ["--separate-population", "--reason", "data of other people"]
-    assert dpbayes("budget", "amend", "nights", *flags).code == 0
+    assert dpbayes("schedule", "open", schedule, flags[0]).code == 2
+    if when == "open":
+        assert dpbayes("schedule", "open", schedule, *flags).code == 0
+    else:
+        assert dpbayes("schedule", "open", schedule).code == 0
+        assert dpbayes("schedule", "run", schedule, *DAY).code == 5
+        assert dpbayes("budget", "amend", "nights", *flags).code == 0
     assert dpbayes("schedule", "run", schedule, *DAY).code == 0
 
 
