@@ -128,8 +128,9 @@ def run(
 ) -> None:
     """Release what is due of the schedule in FILE.
 
-    The data are DATA or, without DATA, what the file or its specs name. Due are the releases with a date up to today, the next release of each name that has no dates, and releases that
-    were interrupted. A second run on the same day shows the same results, at no cost.
+    The data are DATA or, without DATA, what the file or its specs name. Due are the releases with a date up to today,
+    the next release of each name that has no dates, and releases that were interrupted. A second run on the same day
+    shows the same results, at no cost.
     """
     from dpbayes_cli.base.address_space import check_address_space
 
