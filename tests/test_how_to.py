@@ -147,3 +147,25 @@ def test_the_exact_check_of_the_audit_page_agrees_with_the_claims() -> None:
     assert len(lines) == 4, done.stderr
     for ((measured, claimed),) in lines:
         assert float(measured) == pytest.approx(float(claimed), rel=1e-9)
+
+
+def test_a_schedule_is_priced_opened_and_run(clinic: Path, dpbayes: Cli) -> None:
+    (clinic / "nights.yaml").write_text(recipe("schedules", "yaml"))
+    spec = (clinic / "clinic.yaml").read_text()
+    (clinic / "clinic.yaml").write_text(re.sub(r"epsilon: [0-9.]+", "epsilon: 0.048", spec))
+    done = run("sh", "-e", "-c", recipe("schedules", "sh"))
+    assert done.returncode == 0, done.stderr
+    assert "365 releases (365 of relapse) cost epsilon 2.99" in done.stdout
+    assert "1 done, 0 due, 364 open" in done.stdout
+    assert dpbayes("verify", "clinic-nights/relapse-1").code == 0
+    assert dpbayes("report", "--index", "clinic-nights", "--out", "nights.html").code == 0
+
+
+def test_a_schedule_of_several_questions_is_priced(clinic: Path, dpbayes: Cli) -> None:
+    page = (ROOT / "docs" / "how-to" / "schedules.md").read_text()
+    text = re.findall(r"^```yaml\n(.*?)^```$", page, re.S | re.M)[1]
+    (clinic / "survey.yaml").write_text(text)
+    (clinic / "clinic.yaml").write_text(
+        re.sub(r"epsilon: [0-9.]+", "epsilon: 0.1", (clinic / "clinic.yaml").read_text())
+    )
+    assert dpbayes("schedule", "check", "survey.yaml").code == 0

@@ -93,6 +93,7 @@ class BudgetError(DpbayesError):
     """The budget does not allow a release or a change (exit 5).
 
     Attributes:
+        findings: sentences or lines to print first.
         requested, remaining, missing: the requested charge, the remaining budget and their difference, by component,
             as decimal strings.
         spent_by: the releases that spent the budget, as (release ID, cost).
@@ -105,12 +106,14 @@ class BudgetError(DpbayesError):
         message: str,
         *,
         hint: str = "",
+        findings: Iterable[str] = (),
         requested: Mapping[str, str] | None = None,
         remaining: Mapping[str, str] | None = None,
         missing: Mapping[str, str] | None = None,
         spent_by: Iterable[tuple[str, str]] = (),
     ) -> None:
         super().__init__(message, hint=hint)
+        self.findings = tuple(findings)
         self.requested = dict(requested or {})
         self.remaining = dict(remaining or {})
         self.missing = dict(missing or {})
@@ -118,9 +121,10 @@ class BudgetError(DpbayesError):
 
     @property
     def details(self) -> list[str]:
-        """The amounts, and the latest releases that spent the budget."""
+        """The findings, the amounts, and the latest releases that spent the budget."""
         amounts = {"requested": self.requested, "remaining": self.remaining, "missing": self.missing}
-        lines = [f"{title}: {amounts_text(components)}" for title, components in amounts.items() if components]
+        lines = [*self.findings]
+        lines += [f"{title}: {amounts_text(components)}" for title, components in amounts.items() if components]
         lines += [f"spent by {release_id}: {cost}" for release_id, cost in self.spent_by[-_MAX_CHARGES:]]
         if (earlier := len(self.spent_by) - _MAX_CHARGES) > 0:
             lines.append(f"and by {earlier} earlier releases; see: dpbayes budget history")

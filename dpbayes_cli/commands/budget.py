@@ -60,6 +60,8 @@ def show(account: str | None, ledger_place: str | None, as_json: bool) -> None:
     For a single account, and with -v for all, sentences say in which notion of privacy the account is kept, what is
     left, and how many more releases it pays for. -v prints more details.
     """
+    from dpbayes_cli.ledger.limits import restatement
+
     ledger = open_ledger(ledger_place)
     state = ledger.state()
     if account or not as_json:
@@ -91,10 +93,7 @@ def show(account: str | None, ledger_place: str | None, as_json: bool) -> None:
             say(f"{item.name}: closed on {item.closed}; its releases can still be shown and verified")
             continue
         if item.exhausted:
-            say(
-                f"{item.name} counts as spent in full: {item.exhausted}; state its total, less what was released after "
-                f"the backup: dpbayes budget amend {item.name} --{item.budget.amounts[0]} TOTAL --reason TEXT"
-            )
+            say(f"{item.name} counts as spent in full: {item.exhausted}; {restatement(item)}")
         if len(accounts) == 1 or verbosity() > 0:
             latest = ledger.last_release(item.name)
             say(account_sentences(item, None if latest is None else latest.guarantee))

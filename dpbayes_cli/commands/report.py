@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dpbayes_cli.commands.options import PATH, bundle_argument, interval_option, ledger_options, open_ledger
+from dpbayes_cli.commands.options import PATH, interval_option, ledger_options, open_ledger
 from dpbayes_cli.commands.output import emit_document, emit_json, say
 
 if TYPE_CHECKING:
@@ -19,7 +19,8 @@ _BY_SUFFIX = {".html": "html", ".htm": "html", ".yaml": "registry", ".yml": "reg
 
 
 @click.command("report")
-@bundle_argument
+@click.argument("bundle", type=PATH, required=False)
+@click.option("--index", type=PATH, metavar="DIR", help="In place of BUNDLE: write one page about all bundles in DIR.")
 @click.option(
     "--format",
     "report_format",
@@ -45,7 +46,8 @@ _BY_SUFFIX = {".html": "html", ".htm": "html", ".yaml": "registry", ".yml": "reg
 @click.option("--no-ledger", is_flag=True, help="Do not show the account on the page.")
 @ledger_options
 def command(
-    bundle: Path,
+    bundle: Path | None,
+    index: Path | None,
     report_format: str | None,
     out: Path | None,
     records: int | None,
@@ -61,21 +63,59 @@ def command(
     dpbayes report out/ --format html --out report.html
     dpbayes report out/ --format svg --out figures/
     dpbayes report out/ --format registry --state basic.name='Relapse rates' --out registry.yaml
+    dpbayes report --index clinic-nights/ --out clinic-nights.html
 
     The HTML page is one file: it loads nothing and runs no scripts. If the ledger knows the release, the page shows the
     account before and after the release; use --no-ledger for readers who must not see the account. The bundle is not
     changed.
-    """
-    from dpbayes_cli.bundle.read import read_bundle
-    from dpbayes_cli.bundle.write import check_target, publish_file
 
+    The page of --index lists the bundles in a directory and shows the budget of their accounts over time. Each row
+    links to NAME.html if this file is beside the bundle NAME, else to report.md in the bundle.
+    """
+    if (bundle is None) == (index is None):
+        raise click.UsageError("name one bundle, or --index DIR for a directory of bundles")
+    if no_ledger and ledger_place is not None:
+        raise click.UsageError("--no-ledger and --ledger exclude each other")
+    if index is not None:
+        if statements or records is not None or report_format not in {None, "html"}:
+            raise click.UsageError("--index takes no --format but html, no --records and no --state")
+        _write_index(index, out, ledger_place, with_ledger=not no_ledger, as_json=as_json)
+        return
     report_format = report_format or ("markdown" if out is None else _BY_SUFFIX.get(out.suffix.lower(), "markdown"))
     if report_format == "svg" and out is None:
         raise click.UsageError("--format svg writes several files: name a new directory with --out")
-    if no_ledger and ledger_place is not None:
-        raise click.UsageError("--no-ledger and --ledger exclude each other")
     if statements and report_format != "registry":
         raise click.UsageError("--state is for --format registry only")
+    if bundle is not None:
+        _write_report(
+            bundle,
+            report_format,
+            out,
+            records,
+            _parse_statements(statements),
+            interval,
+            ledger_place,
+            with_ledger=not no_ledger,
+            as_json=as_json,
+        )
+
+
+def _write_report(
+    bundle: Path,
+    report_format: str,
+    out: Path | None,
+    records: int | None,
+    statements: dict[str, str],
+    interval: float,
+    ledger_place: str | None,
+    *,
+    with_ledger: bool,
+    as_json: bool,
+) -> None:
+    """Write the report of one bundle."""
+    from dpbayes_cli.bundle.read import read_bundle
+    from dpbayes_cli.bundle.write import check_target, publish_file
+
     contents = read_bundle(bundle)
     document = contents.document
     if out is not None:
@@ -99,7 +139,7 @@ def command(
             from dpbayes_cli.bundle.report.page import report_html
             from dpbayes_cli.workflow.reporting import build_report_context
 
-            budget = None if no_ledger else _budget(document, ledger_place)
+            budget = _budget(document, ledger_place) if with_ledger else None
             context = build_report_context(contents, budget=budget, records=records)
             analysis = analysis_of(contents)
             intervals = sampled_intervals(document, analysis.samples, interval)
@@ -107,7 +147,7 @@ def command(
         case "registry":
             from dpbayes_cli.bundle.registry_entry import registry_yaml
 
-            content = registry_yaml(document, _parse_statements(statements))
+            content = registry_yaml(document, statements)
         case _:
             from dpbayes_cli.bundle.report.markdown import report_markdown
             from dpbayes_cli.bundle.samples import intervals_of_bundle
@@ -121,6 +161,31 @@ def command(
         emit_json({**result, "report": text if out is None else None})
     elif out is None:
         emit_document(text)
+
+
+def _write_index(index: Path, out: Path | None, ledger_place: str | None, *, with_ledger: bool, as_json: bool) -> None:
+    """Write the page that lists the bundles in a directory."""
+    import os
+
+    from dpbayes_cli.bundle.report.index_page import index_html
+    from dpbayes_cli.bundle.write import check_target, publish_file
+    from dpbayes_cli.workflow.bundle_index import budgets_of, bundles_in
+
+    if out is not None:
+        check_target(out)
+    start = index if out is None else out.absolute().parent
+    bundles = bundles_in(index, Path(os.path.relpath(index, start)))
+    ledger = open_ledger(ledger_place) if with_ledger else None
+    content = index_html(bundles, budgets_of(bundles, ledger))
+    if out is not None:
+        publish_file(out, content)
+        say(f"wrote {out}")
+    if as_json:
+        listed = [{"release_id": each.document.release_id, "bundle": each.name, "link": each.link} for each in bundles]
+        document = {"index": str(index), "out": None if out is None else str(out), "bundles": listed}
+        emit_json({**document, "report": content.decode("utf-8") if out is None else None})
+    elif out is None:
+        emit_document(content.decode("utf-8"))
 
 
 def _budget(document: ReleaseDocument, place: str | None) -> BudgetChange | str:

@@ -138,6 +138,11 @@ class Budget(ABC):
         del times
         return self.spent(self.added(self.nothing, guarantee))
 
+    def refusal(self, label: str, request_digest: str, guarantee: Guarantee) -> str:
+        """Return why a release must not be charged, whatever is left, or an empty text."""
+        del label, request_digest, guarantee
+        return ""
+
     def epsilon_at(self, amounts: Mapping[str, Decimal], delta: Decimal) -> Decimal | None:
         """Return the epsilon at a delta that an amount implies, rounded up; None if the amount has an epsilon itself.
 

@@ -9,15 +9,14 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from dpbayes_cli.base.canonical import digest
 from dpbayes_cli.base.errors import BudgetError
 from dpbayes_cli.base.numeric import decimal_text
 from dpbayes_cli.ledger.budgets import GaussianBudget, PureBudget, component_texts, order_of
 from dpbayes_cli.ledger.data_names import is_same_source
-from dpbayes_cli.ledger.limits import check_open
+from dpbayes_cli.ledger.limits import check_open, restatement
 from dpbayes_cli.ledger.populations import check_population
 from dpbayes_cli.ledger.process_identity import is_running, this_process
-from dpbayes_cli.ledger.records import ReleaseRecord
+from dpbayes_cli.ledger.records import ReleaseRecord, release_id_of
 from dpbayes_cli.ledger.replay import record_layout
 from dpbayes_cli.ledger.state import Account, State
 from dpbayes_cli.ledger.union_budget import DEFAULT_EPSILON, default_budget
@@ -95,11 +94,6 @@ class Preview:
     known: ReleaseRecord | None
     remaining: dict[str, Decimal]
     opened: bool
-
-
-def release_id_of(account: str, label: str) -> str:
-    """Return the ID of a release: a digest of the account's name and the label, never of the data."""
-    return digest("release", account.encode("utf-8"), label.encode("utf-8"))[:16]
 
 
 def paying_account(state: State, charge: Charge) -> tuple[Account, bool]:
@@ -201,13 +195,15 @@ def charged_before(state: State, account: Account, charge: Charge) -> list[Relea
     return [known] if known is not None and known.request_digest == charge.request_digest else []
 
 
-def check_fits(state: State, account: Account, charge: Charge) -> None:
-    """Refuse a charge that must not be made.
+def check_fits(state: State, account: Account, charge: Charge, label: str) -> None:
+    """Refuse a charge that must not be made; ``label`` is the label that its release would get.
 
     Raises:
         BudgetError: the charge does not fit the account or the analyst's limit, its request was paid for already, or
             only another account has paid for its data.
     """
+    if refusal := account.budget.refusal(label, charge.request_digest, charge.guarantee):
+        raise BudgetError(f"{refusal}; nothing was charged", hint="dpbayes schedule show FILE lists what is in it")
     check_open(account)
     check_population(state, account, charge.source)
     unlabeled = charge.label is None and not charge.fresh
@@ -228,8 +224,7 @@ def check_fits(state: State, account: Account, charge: Charge) -> None:
     if account.exhausted:
         raise BudgetError(
             f"the whole budget of account {account.name!r} counts as spent: {account.exhausted}; nothing was charged",
-            hint="state its total, less what was released after the backup: "
-            f"dpbayes budget amend {account.name} --{account.budget.amounts[0]} TOTAL --reason TEXT",
+            hint=restatement(account),
         )
     if missing := account.budget.shortfall(account.charged, charge.guarantee):
         raise BudgetError(

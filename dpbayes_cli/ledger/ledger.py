@@ -21,14 +21,13 @@ from dpbayes_cli.ledger.charging import (
     check_fits,
     find_release,
     paying_account,
-    release_id_of,
 )
 from dpbayes_cli.ledger.data_names import file_numbers
 from dpbayes_cli.ledger.limits import check_open, describe_change, opening_entry
 from dpbayes_cli.ledger.payloads import document_key, sealed_payload, stored_document
 from dpbayes_cli.ledger.populations import has_paid
 from dpbayes_cli.ledger.process_identity import this_process
-from dpbayes_cli.ledger.records import ReleaseRecord
+from dpbayes_cli.ledger.records import ReleaseRecord, release_id_of
 from dpbayes_cli.ledger.state import Account, State
 from dpbayes_cli.ledger.union_budget import DEFAULT_EPSILON
 from dpbayes_cli.ledger.verified_chain import VerifiedChain
@@ -132,7 +131,7 @@ class Ledger(VerifiedChain):
             release_id = release_id_of(account.name, label)
             if known is not None:
                 return Preview(release_id, known, account.remaining, False)
-            check_fits(state, account, charge)
+            check_fits(state, account, charge, label)
             after = account.budget.added(account.charged, charge.guarantee)
             return Preview(release_id, None, account.budget.remaining(after), opened)
 
@@ -185,7 +184,7 @@ class Ledger(VerifiedChain):
             if known is not None:
                 sealed, document = sealed_payload(transaction, known), stored_document(transaction, known)
                 return Reservation(known, sealed, document, delta, "")
-            check_fits(state, account, charge)
+            check_fits(state, account, charge, label)
             if opened:
                 self.append(transaction, state, opening_entry(account))
             release_id = release_id_of(account.name, label)

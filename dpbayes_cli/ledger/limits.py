@@ -97,6 +97,14 @@ def check_open(account: Account) -> None:
         )
 
 
+def restatement(account: Account) -> str:
+    """Return how to state the total of an account again whose whole total counts as spent."""
+    if not account.budget.amounts:
+        return "write another schedule with an account of its own"
+    command = f"dpbayes budget amend {account.name} --{account.budget.amounts[0]} TOTAL --reason TEXT"
+    return f"state its total, less what was released after the backup: {command}"
+
+
 def describe_change(fields: Mapping[str, Any]) -> tuple[str, str]:
     """Return the kind and analyst of an entry that changes an account, and its content without user and time.
 

@@ -17,10 +17,10 @@ from dpbayes_cli.base.canonical import digest
 from dpbayes_cli.base.errors import LedgerError, SpecError, amounts_text
 from dpbayes_cli.ledger.budgets import Budget, component_texts
 from dpbayes_cli.ledger.chain import Entry, next_entry
-from dpbayes_cli.ledger.charging import price_text, release_id_of
+from dpbayes_cli.ledger.charging import price_text
 from dpbayes_cli.ledger.checkpoint import payload_key
 from dpbayes_cli.ledger.payloads import kept_payloads
-from dpbayes_cli.ledger.records import ReleaseRecord
+from dpbayes_cli.ledger.records import ReleaseRecord, release_id_of
 from dpbayes_cli.ledger.replay import try_entry
 from dpbayes_cli.ledger.state import Account, State
 from dpbayes_cli.ledger.union_budget import parse_budget

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from dpbayes_cli.base.canonical import digest
 from dpbayes_cli.ledger.chain import Entry
 from dpbayes_cli.ledger.data_names import data_terms
 from dpbayes_cli.privacy.composition import parse_guarantee
@@ -51,6 +52,11 @@ class ReleaseRecord:
     def stage(self) -> str:
         """The stage of the release: ``reserved`` (charged), ``sealed`` (its draw is stored) or ``published``."""
         return "published" if self.published is not None else "sealed" if self.sealed is not None else "reserved"
+
+
+def release_id_of(account: str, label: str) -> str:
+    """Return the ID of a release: a digest of the account's name and the label, never of the data."""
+    return digest("release", account.encode("utf-8"), label.encode("utf-8"))[:16]
 
 
 def record_of(entries: Iterable[Entry]) -> ReleaseRecord | None:

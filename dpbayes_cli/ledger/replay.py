@@ -12,7 +12,8 @@ from dpbayes_cli.ledger.budgets import Budget
 from dpbayes_cli.ledger.chain import Entry, Mark
 from dpbayes_cli.ledger.checkpoint import state_payload
 from dpbayes_cli.ledger.limits import describe_change
-from dpbayes_cli.ledger.records import advance_release
+from dpbayes_cli.ledger.records import ReleaseRecord, advance_release, release_id_of
+from dpbayes_cli.ledger.schedule_budget import ScheduleBudget
 from dpbayes_cli.ledger.state import Account, State
 from dpbayes_cli.ledger.union_budget import parse_budget
 from dpbayes_cli.privacy.guarantee import Guarantee
@@ -120,7 +121,7 @@ def _apply_to_account(account: Account, kind: str, fields: Mapping[str, Any]) ->
             if budget.excess(account.charged) and not lost:
                 raise ValueError("the budget falls below what is spent")
             account.budget = budget
-            account.exhausted = account.exhausted if lost else ""
+            account.exhausted = account.exhausted if lost or not budget.amounts else ""
             account.separate_population |= _is_separate(fields)
         else:
             _set_limit(account, fields["analyst"], budget, lost)
@@ -179,7 +180,10 @@ def _apply_to_release(state: State, account: Account, fields: Mapping[str, Any],
     layout = record_layout(release.request, account.unit)
     if fields["kind"] == "reserved":
         guarantee, analyst = release.guarantee, release.analyst
+        if fields.get("lost", False) and account.budget.kind == ScheduleBudget.kind:
+            account.exhausted = "a charge was salvaged, and the release that it belongs to must not be drawn twice"
         if not fields.get("lost", False):  # a salvaged charge counts even if it does not fit: it may have been seen
+            _check_listed(account, release)
             _check_fits(account, analyst, guarantee)
         account.charged = account.budget.added(account.charged, guarantee)
         if analyst is not None:
@@ -200,6 +204,13 @@ def record_layout(request: Mapping[str, Any], unit: str | None) -> str:
     parsed = ("delimiter", "quote") if layout.get("quoted_newlines") or unit is not None else ()
     names = ("quoted_newlines", *parsed, *(("header", "columns") if unit is not None else ()))
     return canonical_json({name: layout[name] for name in names if name in layout}).decode("ascii")
+
+
+def _check_listed(account: Account, release: ReleaseRecord) -> None:
+    if refusal := account.budget.refusal(release.label, release.request_digest, release.guarantee):
+        raise ValueError(refusal)
+    if account.budget.kind == ScheduleBudget.kind and release.release_id != release_id_of(account.name, release.label):
+        raise ValueError("the release ID is not that of its label")
 
 
 def _check_fits(account: Account, analyst: str | None, guarantee: Guarantee) -> None:

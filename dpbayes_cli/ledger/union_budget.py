@@ -20,6 +20,7 @@ from dpbayes_cli.ledger.budgets import (
     RenyiBudget,
     lane_of,
 )
+from dpbayes_cli.ledger.schedule_budget import ScheduleBudget, parse_schedule_budget
 from dpbayes_cli.privacy.guarantee import Guarantee, check_delta, check_order
 
 DEFAULT_EPSILON = Decimal(3)
@@ -169,6 +170,8 @@ def parse_budget(stored: Mapping[str, Any]) -> Budget:
         if kind == UnionBudget.kind:
             orders = sorted((parse_decimal(o), parse_decimal(part)) for o, part in values.pop("orders").items())
             return UnionBudget(orders=tuple(orders), **{key: parse_decimal(text) for key, text in values.items()})
+        if kind == ScheduleBudget.kind:
+            return parse_schedule_budget(values)
         if kind in _KINDS:
             return _KINDS[kind](**{key: parse_decimal(text) for key, text in values.items()})
     except (KeyError, TypeError, AttributeError, SpecError) as error:

@@ -13,12 +13,13 @@ from dpbayes_cli.base.errors import DpbayesError, SpecError
 from dpbayes_cli.bundle.assemble import at_stated_price, guarantee_part
 from dpbayes_cli.bundle.document import ReleaseDocument
 from dpbayes_cli.bundle.read import Bundle
-from dpbayes_cli.bundle.report.report_context import BudgetChange, Expected, ExpectedWidth, ReportContext
+from dpbayes_cli.bundle.report.report_context import BudgetChange, BudgetHistory, Expected, ExpectedWidth, ReportContext
 from dpbayes_cli.core.model import Model, NoisyStatistics
 from dpbayes_cli.core.plan import Plan
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.ledger.ledger import Ledger
-from dpbayes_cli.ledger.replay import replay
+from dpbayes_cli.ledger.replay import apply_entry, replay
+from dpbayes_cli.ledger.state import State
 from dpbayes_cli.spec.release_spec import ReleaseSpec
 from dpbayes_cli.spec.stored_spec import in_full_as_earlier
 from dpbayes_cli.workflow.pricing import PlannedRelease, price
@@ -163,3 +164,21 @@ def budget_around(document: ReleaseDocument, ledger: Ledger) -> BudgetChange | s
         charged=price_text(record.guarantee),
         releases=len(before.releases),
     )
+
+
+def budget_over_time(account: str, ledger: Ledger) -> BudgetHistory | str:
+    """Return what an account has spent over time, in the first component of its budget, or why it is unknown.
+
+    Raises:
+        LedgerError: the ledger cannot be read or trusted.
+    """
+    if account not in ledger.state().accounts:
+        return f"The ledger has no account `{account}`."
+    state, component, points = State(), "", []
+    for entry in ledger.account_entries(account):
+        apply_entry(state, entry)
+        known = state.accounts[account]
+        component = next(iter(known.budget.total))
+        if entry.fields["kind"] in {"open", "reserved", "amend"}:
+            points.append((entry.fields["time"], float(known.spent[component]), float(known.budget.total[component])))
+    return BudgetHistory(account, component, points)

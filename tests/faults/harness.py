@@ -17,7 +17,7 @@ import signal
 import sqlite3
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -94,8 +94,13 @@ class Steps:
         setattr(sqlite3, "connect", lambda *a, **k: connect(*a, factory=Connection, **k))  # noqa: B010 - for mypy
 
 
-def run_child(directory: Path, fatal: int, number: int = signal.SIGKILL) -> tuple[int, int]:
-    """Run the release in a forked child; return its exit status (negative: the signal) and the steps it counted."""
+def run_child(
+    directory: Path, fatal: int, number: int = signal.SIGKILL, arguments: Sequence[str] | None = None
+) -> tuple[int, int]:
+    """Run a command in a forked child: the release, unless ``arguments`` are stated.
+
+    Return its exit status (negative: the signal) and the steps it counted.
+    """
     log = directory / "steps"
     log.unlink(missing_ok=True)
     pid = os.fork()
@@ -107,7 +112,7 @@ def run_child(directory: Path, fatal: int, number: int = signal.SIGKILL) -> tupl
             os.dup2(output, 1)
             os.dup2(output, 2)
             os.environ["DPBAYES_LEDGER"] = str(directory / "ledger.sqlite")
-            sys.argv = ["dpbayes", *KIND.arguments]
+            sys.argv = ["dpbayes", *(KIND.arguments if arguments is None else arguments)]
             steps = Steps(fatal, number, log)
             steps.install()
             try:

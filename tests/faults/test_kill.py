@@ -104,3 +104,19 @@ def test_closed_standard_streams_do_not_lose_a_release(coin: Path, shell: Cli) -
         subprocess.run(["bash", "-c", f"{command} {closing}"], capture_output=True, check=False)
     again = shell("release", coin, "--model", "beta-bernoulli", "--eps", "1", "--json", "--out", "out")
     assert again.json["remaining"] == {"epsilon": "2"}
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("nights", [3, pytest.param(365, marks=pytest.mark.slow)])
+def test_a_schedule_whose_runs_are_killed_releases_each_night_once(nights: int, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-m", "tests.faults.nights", str(tmp_path / "nights"), str(nights)],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    summary: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    print(f"{nights} nights: {summary['kills']} runs were killed")
+    assert summary["violations"] == []
+    assert summary["kills"] > nights / 4
+    assert (summary["bundles"], summary["charged"], summary["opened"]) == (nights, nights, 1)
+    assert summary["spent"] == {"epsilon": "3", "delta": "0.000001"}

@@ -15,9 +15,10 @@ from dpbayes_cli.base.errors import BudgetError, LedgerError, SpecError
 from dpbayes_cli.ledger import charging
 from dpbayes_cli.ledger.budgets import PureBudget
 from dpbayes_cli.ledger.chain import next_entry
-from dpbayes_cli.ledger.charging import Charge, release_id_of
+from dpbayes_cli.ledger.charging import Charge
 from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.process_identity import is_running, this_process
+from dpbayes_cli.ledger.records import release_id_of
 from dpbayes_cli.privacy.kinds import PureDP
 from dpbayes_cli.privacy.neighbors import Neighbors
 from tests.ledger.ledgers import StoredLedger, amend, charge, publish

@@ -7,8 +7,7 @@ from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
 
-from dpbayes_cli.ledger.charging import release_id_of
-from dpbayes_cli.ledger.records import ReleaseRecord
+from dpbayes_cli.ledger.records import ReleaseRecord, release_id_of
 from dpbayes_cli.ledger.state import State
 from dpbayes_cli.ledger.storage import Transaction
 

@@ -40,18 +40,8 @@ def report_html(
         context: what the page shows in addition to the bundle.
         intervals: the intervals to show; by default those in the document.
     """
-    place = Path(__file__).parent
-    environment = Environment(
-        loader=FileSystemLoader(place / "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        extensions=["jinja2.ext.do"],
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    environment.filters.update(identifier=identifier_of, prose=prose, stated=_stated)
-    page = environment.get_template("page.html.j2").render(
+    return render_page(
+        "page.html.j2",
         document=document,
         analysis=analysis,
         context=context,
@@ -66,9 +56,24 @@ def report_html(
         figures=page_figures(document, analysis, context, intervals),
         citations=citations(document),
         bibtex=bibtex(document),
-        style=(place / "page.css").read_text(encoding="utf-8"),
     )
-    return page.encode("utf-8")
+
+
+def render_page(template: str, **values: Any) -> bytes:
+    """Return the bytes of a page from a template, the values that it shows, and the style of all pages."""
+    place = Path(__file__).parent
+    environment = Environment(
+        loader=FileSystemLoader(place / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        extensions=["jinja2.ext.do"],
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters.update(identifier=identifier_of, prose=prose, stated=_stated)
+    style = (place / "page.css").read_text(encoding="utf-8")
+    return environment.get_template(template).render(**values, style=style).encode("utf-8")
 
 
 def identifier_of(title: str) -> str:

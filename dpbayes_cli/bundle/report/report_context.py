@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -63,6 +63,20 @@ class BudgetChange:
     remaining: Mapping[str, str]
     charged: str
     releases: int
+
+
+@dataclass(frozen=True)
+class BudgetHistory:
+    """What an account has spent over time.
+
+    Attributes:
+        component: the component of the budget that is shown, such as epsilon.
+        points: for each charge and each change of the total, its time, and the spent and the total budget after it.
+    """
+
+    account: str
+    component: str
+    points: Sequence[tuple[str, float, float]]
 
 
 @dataclass(frozen=True)

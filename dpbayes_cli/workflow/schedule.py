@@ -1,0 +1,220 @@
+"""Schedules: price many releases together, charge them once, and release what is due by name."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+from decimal import Context, Decimal
+from difflib import unified_diff
+
+from dpbayes_cli.base.errors import BudgetError
+from dpbayes_cli.base.numeric import decimal_text, exact_sum
+from dpbayes_cli.ledger.ledger import Ledger
+from dpbayes_cli.ledger.records import ReleaseRecord
+from dpbayes_cli.ledger.schedule_budget import ScheduleBudget
+from dpbayes_cli.ledger.state import Account
+from dpbayes_cli.ledger.union_budget import UnionBudget
+from dpbayes_cli.privacy.guarantee import Guarantee
+from dpbayes_cli.privacy.loss_distribution import JointPrice, joint_price
+from dpbayes_cli.spec.schedule_file import Schedule, ScheduleEntry
+from dpbayes_cli.workflow.pricing import price
+
+_EXACT = Context(prec=100)
+_MAX_LINES = 60
+"""The largest number of lines that a difference shows."""
+
+
+@dataclass(frozen=True)
+class PricedSchedule:
+    """A schedule with its price.
+
+    Attributes:
+        guarantees: the guarantee of one release of each entry.
+        price: the price of all releases together: the smaller of the price by the distribution of the privacy loss and
+            ``one_by_one``, which holds as well.
+        one_by_one: the epsilon of all releases at the same delta if an account were charged for each of them; infinite
+            if the deltas of the releases are too large for it.
+    """
+
+    schedule: Schedule
+    guarantees: tuple[Guarantee, ...]
+    price: JointPrice
+    one_by_one: Decimal
+
+    @property
+    def fits(self) -> bool:
+        """Whether the price is at most the total that the file states."""
+        return self.price.epsilon <= self.schedule.epsilon
+
+
+@dataclass(frozen=True)
+class Appointment:
+    """A listed release: its entry and label, and its record in the ledger, if it is charged.
+
+    Attributes:
+        day: the date on which the release is due; None if the entry states only how often.
+    """
+
+    entry: ScheduleEntry
+    label: str
+    day: str | None
+    record: ReleaseRecord | None
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the release is published."""
+        return self.record is not None and self.record.stage == "published"
+
+
+def price_schedule(schedule: Schedule) -> PricedSchedule:
+    """Price a schedule as a whole; no data are read, and nothing is charged.
+
+    Raises:
+        SpecError: a request is wrong, or its price depends on a number of records that it does not state.
+        BudgetError: a mechanism cannot be priced by the distribution of its privacy loss.
+    """
+    guarantees = tuple(price(entry.spec).plan.guarantee for entry in schedule.entries)
+    times: Counter[Guarantee] = Counter()
+    for entry, guarantee in zip(schedule.entries, guarantees, strict=True):
+        times[guarantee] += len(entry.labels)
+    together, one_by_one = joint_price(times, schedule.delta), _one_by_one(schedule, times)
+    smaller = replace(together, epsilon=min(together.epsilon, one_by_one))
+    return PricedSchedule(schedule, guarantees, smaller, one_by_one)
+
+
+def _one_by_one(schedule: Schedule, times: Counter[Guarantee]) -> Decimal:
+    """Return the epsilon that an (epsilon, delta) account would have spent; infinite if its delta is not enough."""
+    budget = UnionBudget.divide(schedule.epsilon, schedule.delta)
+    costs = {guarantee: budget.added(budget.nothing, guarantee) for guarantee in times}
+    charged = {
+        lane: exact_sum(_EXACT.multiply(costs[each][lane], Decimal(count)) for each, count in times.items())
+        for lane in budget.lanes
+    }
+    spent = budget.spent(charged)
+    return spent["epsilon"] if spent["delta"] <= schedule.delta else Decimal("Infinity")
+
+
+def open_schedule(schedule: Schedule, ledger: Ledger, separate: str | None = None) -> tuple[Account, bool]:
+    """Open the account of a schedule, which charges its whole total; return it, and whether it is new.
+
+    Args:
+        separate: see ``Ledger.open_account``.
+
+    Raises:
+        BudgetError: the price is above the total, or the account is open with other terms.
+    """
+    if schedule.account in ledger.state().accounts:
+        return opened_account(schedule, ledger), False
+    priced = price_schedule(schedule)
+    if not priced.fits:
+        raise BudgetError(
+            f"the releases cost epsilon {decimal_text(priced.price.epsilon)} together at delta "
+            f"{decimal_text(schedule.delta)}, and the schedule states a total of {decimal_text(schedule.epsilon)}; "
+            "nothing was charged",
+            hint="list fewer releases, lower the epsilon of each, or raise the total",
+        )
+    privacy = schedule.entries[0].spec.privacy
+    unit = None if privacy.unit is None else privacy.unit.column
+    budget = ScheduleBudget(schedule.epsilon, schedule.delta, priced.price.epsilon, schedule.text, priced.guarantees)
+    return ledger.open_account(schedule.account, budget, privacy.neighbors, unit, separate)
+
+
+def opened_account(schedule: Schedule, ledger: Ledger) -> Account:
+    """Return the account of a schedule with all its releases.
+
+    Raises:
+        BudgetError: the account is not open, holds no schedule, or holds another one; the error lists the differences.
+    """
+    name = schedule.account
+    if name not in ledger.state().accounts:
+        raise BudgetError(
+            f"the schedule of account {name!r} is not open", hint="to charge it once: dpbayes schedule open FILE"
+        )
+    account = ledger.account(name)
+    if not isinstance(account.budget, ScheduleBudget):
+        raise BudgetError(
+            f"the account {name!r} is open already, and holds no schedule", hint="name another account in the schedule"
+        )
+    if account.budget.text != schedule.text:
+        raise BudgetError(
+            f"the schedule of account {name!r} was changed after it was opened; nothing was released",
+            findings=_difference(account.budget.text, schedule.text),
+            hint="restore the file, or write another schedule with an account of its own",
+        )
+    return account
+
+
+def _difference(opened: str, stated: str) -> list[str]:
+    """Return the lines that differ between two canonical texts of a schedule; a long list is cut."""
+    lines = list(unified_diff(opened.splitlines(), stated.splitlines(), "opened", "file", n=1, lineterm=""))
+    left_out = len(lines) - _MAX_LINES
+    return lines if left_out <= 0 else [*lines[:_MAX_LINES], f"... and {left_out} more lines"]
+
+
+def appointments(schedule: Schedule, account: Account) -> list[Appointment]:
+    """Return all listed releases with their records, in the order of the file."""
+    records = {record.label: record for record in account.releases.values()}
+    return [
+        Appointment(entry, label, entry.dates[i] if entry.dates is not None else None, records.get(label))
+        for entry in schedule.entries
+        for i, label in enumerate(entry.labels)
+    ]
+
+
+def purpose_of(day: date) -> str:
+    """Return the purpose that the ledger records for a release that is drawn for a day."""
+    return f"scheduled for {day.isoformat()}"
+
+
+def due(listed: Sequence[Appointment], day: date) -> list[Appointment]:
+    """Return what to release on a day, in the order of the file.
+
+    These are the unfinished releases, the releases with a date up to this day, and the next release of each entry that
+    states only how often, unless one was drawn for this day.
+    """
+    drawn_for_day = {each.entry.name for each in listed if _is_for(each, day)}
+    chosen = []
+    for each in listed:
+        if each.is_done:
+            continue
+        if each.record is not None or (each.day is not None and each.day <= day.isoformat()):
+            chosen.append(each)
+        elif each.day is None and each.entry.name not in drawn_for_day:
+            chosen.append(each)
+            drawn_for_day.add(each.entry.name)
+    return chosen
+
+
+def released_for(listed: Sequence[Appointment], day: date) -> list[Appointment]:
+    """Return the published releases of a day, which a second run on this day shows again."""
+    return [each for each in listed if each.is_done and _is_for(each, day)]
+
+
+def chosen_by_name(listed: Sequence[Appointment], name: str | None, day: date) -> list[Appointment]:
+    """Return what a run releases or shows again.
+
+    Args:
+        name: a label, which is released even if it is not due; the name of an entry, of which everything due is
+            released; or None for everything due.
+
+    Raises:
+        BudgetError: the schedule does not list the name.
+    """
+    if labeled := [each for each in listed if each.label == name]:
+        return labeled
+    named = [each for each in listed if name in (None, each.entry.name)]
+    if not named:
+        raise BudgetError(
+            f"the schedule lists no release {name!r}; nothing was released",
+            hint="dpbayes schedule show FILE lists its releases",
+        )
+    wanted = {each.label for each in (*due(named, day), *released_for(named, day))}
+    return [each for each in named if each.label in wanted]
+
+
+def _is_for(appointment: Appointment, day: date) -> bool:
+    return appointment.record is not None and (
+        appointment.day == day.isoformat() or appointment.record.purpose == purpose_of(day)
+    )

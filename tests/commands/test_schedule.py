@@ -1,0 +1,400 @@
+"""``dpbayes schedule``: price many releases together, charge them once, and release what is due by name."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from decimal import Decimal
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from dpbayes_cli.privacy.kinds import ApproximateDP
+from dpbayes_cli.workflow import schedule as workflow_schedule
+from tests.conftest import Cli
+
+SCHEDULE = """
+account: nights
+epsilon: 3
+delta: 1e-6
+releases:
+  - {name: rate, times: 3, spec: rate.yaml}
+  - name: level
+    dates: [2026-11-22, 2026-11-24]
+    spec:
+      model: dirichlet-categorical
+      column: x
+      domain: {categories: ["0", "1"]}
+      privacy: {epsilon: 0.2}
+    data: coin.csv
+"""
+RATE = """
+model: beta-bernoulli
+data: coin.csv
+column: x
+domain: {success: "1", failure: "0"}
+privacy: {epsilon: 0.1}
+"""
+DAY = ["--date", "2026-11-23"]
+
+
+@pytest.fixture
+def schedule(place: Path, coin: Path) -> Path:
+    """The file of a schedule of five releases, which is not open yet."""
+    del coin
+    (place / "rate.yaml").write_text(RATE)
+    path = place / "nights.yaml"
+    path.write_text(SCHEDULE)
+    return path
+
+
+@pytest.fixture
+def opened(dpbayes: Cli, schedule: Path) -> Path:
+    """The same schedule after it was opened."""
+    assert dpbayes("schedule", "open", schedule).code == 0
+    return schedule
+
+
+def change(path: Path, old: str, new: str) -> None:
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+
+
+def run(dpbayes: Cli, schedule: Path, *more: str) -> dict[str, bool]:
+    """Run the schedule; return for each label whether it was shown again."""
+    result: dict[str, Any] = dpbayes("schedule", "run", schedule, *more, "--json").json
+    return {each["label"]: each["replayed"] for each in result["releases"]}
+
+
+def states(dpbayes: Cli, schedule: Path, *more: str) -> dict[str, str]:
+    shown: dict[str, Any] = dpbayes("schedule", "show", schedule, *more, "--json").json
+    return {each["label"]: each["state"] for each in shown["releases"]}
+
+
+def charges(dpbayes: Cli) -> list[str]:
+    history: list[dict[str, Any]] = dpbayes("budget", "history", "nights", "--json").json
+    return [entry["label"] for entry in history if entry["kind"] == "reserved"]
+
+
+def test_a_check_prices_all_releases_together(dpbayes: Cli, schedule: Path, ledger_path: Path) -> None:
+    (schedule.parent / "coin.csv").unlink()
+    done = dpbayes("schedule", "check", schedule)
+    assert done.code == 0
+    assert "5 releases (3 of rate, 2 of level) cost epsilon 0.69" in done.out
+    assert "Charged one by one to an (epsilon, delta) account, they would cost epsilon 0.7" in done.out
+    assert "rounded up on a grid of 0.0001" in done.out
+    assert "which is enough" in done.out
+    priced = dpbayes("schedule", "check", schedule, "--json").json
+    assert Decimal(priced["epsilon"]) <= Decimal(priced["epsilon_one_by_one"]) == Decimal("0.7")
+    assert not ledger_path.exists()
+
+
+def test_a_long_schedule_costs_less_than_its_releases(dpbayes: Cli, schedule: Path) -> None:
+    change(schedule, "times: 3", "times: 365")
+    checked = dpbayes("schedule", "check", schedule, "--json")
+    assert checked.code == 5
+    assert "is not enough" in dpbayes("schedule", "check", schedule).out
+    priced = json.loads(checked.out)
+    assert priced["releases"] == {"rate": 365, "level": 2}
+    assert Decimal(priced["epsilon"]) < Decimal(priced["epsilon_one_by_one"]) * Decimal("0.95")
+    assert priced["fits"] is False
+    refused = dpbayes("schedule", "open", schedule)
+    assert refused.code == 5
+    assert "cost epsilon" in refused.err
+
+
+@pytest.mark.parametrize(("delta", "message"), [("1e-7", "no finite epsilon at the same"), ("5e-7", "have no finite")])
+def test_deltas_of_releases_are_part_of_the_price(
+    dpbayes: Cli, schedule: Path, monkeypatch: pytest.MonkeyPatch, delta: str, message: str
+) -> None:
+    """Five releases have these deltas; an account keeps a tenth of its delta for them, and a schedule all of it."""
+    guarantee = ApproximateDP(Decimal("0.01"), Decimal(delta))
+    planned = SimpleNamespace(plan=SimpleNamespace(guarantee=guarantee))
+    monkeypatch.setattr(workflow_schedule, "price", lambda _: planned)
+    done = dpbayes("schedule", "check", schedule)
+    assert done.code == (0 if delta == "1e-7" else 5)
+    assert message in done.out + done.err
+
+
+def test_the_total_is_charged_once_when_the_account_is_opened(dpbayes: Cli, schedule: Path) -> None:
+    first, again = (dpbayes("schedule", "open", schedule, "--json").json for _ in range(2))
+    assert (first.pop("already_done"), again.pop("already_done")) == (False, True)
+    assert first == again
+    (account,) = dpbayes("budget", "show", "nights", "--json").json["accounts"]
+    assert account["kind"] == "schedule"
+    assert account["spent"] == account["budget"] == {"epsilon": "3", "delta": "0.000001"}
+    assert account["remaining"] == {"epsilon": "0", "delta": "0"}
+    assert run(dpbayes, schedule, *DAY)
+    (after,) = dpbayes("budget", "show", "nights", "--json").json["accounts"]
+    assert after["spent"] == account["spent"]
+    opened = [e for e in dpbayes("budget", "history", "nights", "--json").json if e["kind"] == "open"]
+    assert len(opened) == 1
+
+
+def test_a_run_releases_what_is_due_and_shows_it_again(dpbayes: Cli, opened: Path, place: Path) -> None:
+    assert run(dpbayes, opened, *DAY) == {"rate-1": False, "level-2026-11-22": False}
+    (place / "coin.csv").write_text("x\n" + "1\n" * 90)
+    assert run(dpbayes, opened, *DAY) == {"rate-1": True, "level-2026-11-22": True}
+    assert run(dpbayes, opened, "--date", "2026-11-22") == {"rate-2": False, "level-2026-11-22": True}
+    assert run(dpbayes, opened, "--date", "2026-11-24") == {"rate-3": False, "level-2026-11-24": False}
+    assert run(dpbayes, opened, "--date", "2026-11-25") == {}
+    assert len(charges(dpbayes)) == 5
+    for label in charges(dpbayes):
+        assert dpbayes("verify", place / "nights" / label).code == 0
+    assert dpbayes("budget", "verify").code == 0
+    assert set(states(dpbayes, opened).values()) == {"done"}
+
+
+def test_names_may_be_released_in_any_order(dpbayes: Cli, opened: Path) -> None:
+    assert run(dpbayes, opened, "--name", "rate-3", *DAY) == {"rate-3": False}
+    assert run(dpbayes, opened, "--name", "level-2026-11-24", *DAY) == {"level-2026-11-24": False}
+    assert run(dpbayes, opened, "--name", "rate", *DAY) == {"rate-3": True}
+    assert run(dpbayes, opened, "--name", "rate", "--date", "2026-11-24") == {"rate-1": False}
+    assert states(dpbayes, opened, *DAY) == {
+        "rate-1": "done",
+        "rate-2": "open",
+        "rate-3": "done",
+        "level-2026-11-22": "due",
+        "level-2026-11-24": "done",
+    }
+
+
+def test_a_table_shows_what_is_done_due_and_open(dpbayes: Cli, opened: Path) -> None:
+    assert run(dpbayes, opened, "--name", "rate", *DAY)
+    shown = dpbayes("schedule", "show", opened, *DAY)
+    assert "account nights: 1 done, 1 due, 3 open" in shown.out
+    assert re.search(r"^rate-1 +done +2", shown.out, re.MULTILINE)
+    assert re.search(r"^level-2026-11-22 +due *$", shown.out, re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", ["rate-4", "rate-0", "other", "level-2026-11-23", "rate-1 fresh 1"])
+def test_a_name_outside_the_schedule_is_refused(dpbayes: Cli, opened: Path, name: str) -> None:
+    refused = dpbayes("schedule", "run", opened, "--name", name)
+    assert refused.code == 5
+    assert "lists no release" in refused.err
+    assert charges(dpbayes) == []
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        [],
+        ["--release-id", "rate-4"],
+        ["--release-id", "rate-1", "--eps", "0.11"],
+        ["--release-id", "rate-1", "--eps", "0.05"],
+        ["--fresh"],
+    ],
+)
+def test_any_other_release_from_the_account_is_refused(dpbayes: Cli, opened: Path, flags: list[str]) -> None:
+    refused = dpbayes("release", "--spec", "rate.yaml", "--dataset", "nights", *flags)
+    assert refused.code == 5
+    assert "nothing was charged" in refused.err
+    assert charges(dpbayes) == []
+
+
+def test_release_charges_a_listed_name_too(dpbayes: Cli, opened: Path) -> None:
+    flags = ["--spec", "rate.yaml", "--dataset", "nights", "--release-id", "rate-1", "--out", "one"]
+    assert dpbayes("release", *flags).code == 0
+    assert run(dpbayes, opened, "--name", "rate-1", "--out", "again") == {"rate-1": True}
+    assert charges(dpbayes) == ["rate-1"]
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "shown"),
+    [
+        ("nights.yaml", "times: 3", "times: 4", '+   "times": 4'),
+        ("nights.yaml", "2026-11-24", "2026-11-25", '+    "2026-11-25"'),
+        ("nights.yaml", "epsilon: 3", "epsilon: 4", '+ "epsilon": "4",'),
+        ("nights.yaml", "name: rate", "name: share", '+   "name": "share",'),
+        ("rate.yaml", "epsilon: 0.1", "epsilon: 0.2", '+     "epsilon": "0.2"'),
+        ("rate.yaml", 'success: "1"', 'success: "2"', '+     "success": "2"'),
+    ],
+)
+def test_a_changed_file_is_refused_with_the_difference(
+    dpbayes: Cli, opened: Path, file: str, old: str, new: str, shown: str
+) -> None:
+    change(opened.parent / file, old, new)
+    for command in ("open", "run", "show"):
+        refused = dpbayes("schedule", command, opened)
+        assert refused.code == 5
+        assert "was changed after it was opened" in refused.err
+        assert shown in [line.removeprefix("  ") for line in refused.err.splitlines()]
+    assert charges(dpbayes) == []
+
+
+def test_comments_order_and_the_place_of_the_data_may_change(dpbayes: Cli, opened: Path, place: Path) -> None:
+    (place / "coin.csv").rename(place / "moved.csv")
+    change(opened, "epsilon: 3\ndelta: 1e-6", "delta: 0.000001  # as approved\nepsilon: 3.0")
+    change(opened, "2026-11-22, 2026-11-24", "2026-11-24, 2026-11-22")
+    assert run(dpbayes, opened, "moved.csv", *DAY) == {"rate-1": False, "level-2026-11-22": False}
+
+
+def test_an_amendment_is_refused(dpbayes: Cli, opened: Path) -> None:
+    refused = dpbayes("budget", "amend", "nights", "--epsilon", "6", "--reason", "more")
+    assert refused.code == 5
+    assert "cannot be changed" in refused.err
+
+
+def test_an_account_without_a_schedule_is_not_used(dpbayes: Cli, schedule: Path) -> None:
+    assert dpbayes("schedule", "run", schedule).code == 5
+    assert dpbayes("budget", "open", "nights", "--epsilon", "3").code == 0
+    for command in ("open", "run"):
+        refused = dpbayes("schedule", command, schedule)
+        assert refused.code == 5
+        assert "holds no schedule" in refused.err
+
+
+@pytest.mark.parametrize("when", ["open", "amend"])
+def test_data_of_another_account_are_refused_unless_declared_separate(dpbayes: Cli, schedule: Path, when: str) -> None:
+    assert dpbayes("release", "--spec", "rate.yaml", "--dataset", "clinic").code == 0
+    flags = ["--separate-population", "--reason", "data of other people"]
+    assert dpbayes("schedule", "open", schedule, flags[0]).code == 2
+    if when == "open":
+        assert dpbayes("schedule", "open", schedule, *flags).code == 0
+    else:
+        assert dpbayes("schedule", "open", schedule).code == 0
+        assert dpbayes("schedule", "run", schedule, *DAY).code == 5
+        assert dpbayes("budget", "amend", "nights", *flags).code == 0
+    assert dpbayes("schedule", "run", schedule, *DAY).code == 0
+
+
+@pytest.mark.parametrize(
+    "privacy",
+    [
+        "{rho: 0.01}\nmechanism: gaussian",
+        "{epsilon: 0.1, order: 2}\nmechanism: rdp-diffuse\nrecords: 200\non_invalid: impute:0",
+    ],
+)
+def test_a_mechanism_without_a_pair_is_refused(dpbayes: Cli, schedule: Path, privacy: str) -> None:
+    change(schedule.parent / "rate.yaml", "{epsilon: 0.1}", privacy)
+    refused = dpbayes("schedule", "check", schedule)
+    assert refused.code == 5, refused.err
+    assert "cannot price this mechanism" in refused.err
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("times: 3, ", "", "times: N or dates"),
+        ("times: 3", "times: 0", "times"),
+        ("times: 3", "times: 3, dates: [2026-11-22]", "and not both"),
+        ("2026-11-24", "2026-11-32", "is not a date"),
+        ("2026-11-24", "20261124", "is not a date"),
+        ("2026-11-24", "2026-11-22", "twice"),
+        ("name: level", "name: rate", ""),
+        ("name: level", "name: le/vel", "not a valid name"),
+        ("delta: 1e-6", "delta: 2", "delta"),
+        ("epsilon: 3", "epsilon: three", "epsilon"),
+        ("account: nights\n", "", "account"),
+        ("spec: rate.yaml", "spec: missing.yaml", "missing.yaml"),
+        ("{epsilon: 0.2}", "{}", "epsilon"),
+        ("{epsilon: 0.2}", "{epsilon: 0.2, neighbors: add-remove}", "same neighbors"),
+        ("times: 3", "times: 3, color: red", "color"),
+    ],
+)
+def test_mistakes_in_the_file_are_named(dpbayes: Cli, schedule: Path, old: str, new: str, message: str) -> None:
+    if message == "":  # the same name once by number, and once by date, is allowed
+        change(schedule, old, new)
+        assert dpbayes("schedule", "check", schedule).code == 0
+        return
+    change(schedule, old, new)
+    refused = dpbayes("schedule", "check", schedule)
+    assert refused.code == 3, refused.err
+    assert message in refused.err
+
+
+def test_data_that_are_not_named_are_asked_for(dpbayes: Cli, opened: Path) -> None:
+    change(opened.parent / "rate.yaml", "data: coin.csv\n", "")
+    refused = dpbayes("schedule", "run", opened, "--name", "rate")
+    assert refused.code == 3
+    assert "dpbayes schedule run FILE DATA" in refused.err
+    assert run(dpbayes, opened, "coin.csv", "--name", "rate") == {"rate-1": False}
+
+
+def test_an_unfinished_release_is_finished_on_the_next_day(
+    dpbayes: Cli, opened: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from dpbayes_cli.base.errors import SourceError
+    from dpbayes_cli.workflow import release
+
+    with monkeypatch.context() as broken:
+
+        def fail(*_: object) -> None:
+            raise SourceError("the disk is gone")
+
+        broken.setattr(release, "_draw", fail)
+        assert dpbayes("schedule", "run", opened, "--name", "rate", *DAY).code == 4
+    assert charges(dpbayes) == ["rate-1"]
+    assert states(dpbayes, opened, *DAY)["rate-1"] == "due"
+    assert run(dpbayes, opened, "--name", "rate", "--date", "2026-11-24") == {"rate-1": False, "rate-2": False}
+
+
+def test_the_index_lists_every_bundle_and_loads_nothing(dpbayes: Cli, opened: Path, place: Path) -> None:
+    for day in ("2026-11-22", "2026-11-23", "2026-11-24"):
+        run(dpbayes, opened, "--date", day)
+    page = place / "nights" / "rate-2.html"
+    assert dpbayes("report", "nights/rate-2", "--out", page).code == 0
+    assert dpbayes("report", "--index", "nights", "--out", "index.html").code == 0
+    html = (place / "index.html").read_text()
+    links = re.findall(r'<a href="([^"]*)">([^<]*)</a>', html)
+    assert len(links) == 5
+    assert ("nights/rate-2.html", "rate-2") in links
+    assert ("nights/level-2026-11-22/report.md", "level-2026-11-22") in links
+    assert all((place / link).is_file() for link, _ in links)
+    assert "epsilon 3 of 3 is spent" in html
+    assert html.count("<svg") == 1
+    assert not re.search(r"<script|https?://(?!www\.w3\.org)|src=|@import", html)
+    shown = dpbayes("report", "--index", "nights", "--json").json
+    assert shown["bundles"][0]["link"] in {"rate-1/report.md", "level-2026-11-22/report.md"}
+    assert "No ledger was given." in dpbayes("report", "--index", "nights", "--no-ledger").out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["report"], 2),
+        (["report", "nights", "--index", "nights"], 2),
+        (["report", "--index", "nights", "--format", "svg"], 2),
+        (["report", "--index", "missing"], 8),
+        (["report", "--index", "."], 8),
+    ],
+)
+def test_an_index_of_nothing_is_refused(dpbayes: Cli, coin: Path, arguments: list[str], code: int) -> None:
+    del coin
+    assert dpbayes(*arguments).code == code
+
+
+def test_budget_over_time_of_an_ordinary_account(dpbayes: Cli, schedule: Path) -> None:
+    for i in range(2):
+        out = Path("nights") / str(i)
+        assert dpbayes("release", "--spec", "rate.yaml", "--fresh", "--out", out).code == 0
+    html = dpbayes("report", "--index", "nights").out
+    assert "epsilon 0.2 of 3 is spent" in html
+    document = json.loads((Path("nights") / "0" / "release.json").read_text())
+    assert document["account"] in html
+
+
+def test_only_the_price_needs_the_accountant(dpbayes: Cli, schedule: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as lacking:
+        lacking.setitem(sys.modules, "dp_accounting.pld", None)
+        for command in ("check", "open"):
+            refused = dpbayes("schedule", command, schedule)
+            assert refused.code == 3
+            assert "pip install 'dpbayes[schedules]'" in refused.err
+    assert dpbayes("schedule", "open", schedule).code == 0
+    monkeypatch.setitem(sys.modules, "dp_accounting.pld", None)
+    assert dpbayes("schedule", "open", schedule).code == 0
+    assert run(dpbayes, schedule, *DAY) == {"rate-1": False, "level-2026-11-22": False}
+    assert states(dpbayes, schedule, *DAY)["rate-2"] == "open"
+
+
+def test_an_unopened_schedule_writes_no_ledger(dpbayes: Cli, schedule: Path, ledger_path: Path) -> None:
+    for command in ("run", "show"):
+        refused = dpbayes("schedule", command, schedule)
+        assert refused.code == 5
+        assert "to charge it once: dpbayes schedule open FILE" in refused.err
+    assert not ledger_path.exists()

@@ -1,0 +1,180 @@
+"""The joint price of releases that are fixed in advance, against exact sums, brute force and other bounds."""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from collections import Counter
+from decimal import Decimal
+
+import mpmath
+import numpy as np
+import pytest
+
+from dpbayes_cli.base.errors import BudgetError, SpecError
+from dpbayes_cli.privacy.composition import compose
+from dpbayes_cli.privacy.guarantee import Guarantee
+from dpbayes_cli.privacy.kinds import (
+    ApproximateDP,
+    GaussianDP,
+    NoisyShift,
+    PureDP,
+    RenyiCurve,
+    Shifts,
+    ZeroConcentrated,
+)
+from dpbayes_cli.privacy.laws.discrete_laplace import DiscreteLaplace
+from dpbayes_cli.privacy.loss_distribution import DominatingPair, dominating_pairs, joint_price, loss_distribution
+
+DELTA = Decimal("1e-6")
+
+
+def counted(scale: str, components: int) -> PureDP:
+    """Return the cost of noise on counts, which change by 1."""
+    return PureDP(Decimal(components) / Decimal(scale), ((NoisyShift(Decimal(scale), 1, components),),))
+
+
+def exact_delta(epsilon: float, times: int, at: float) -> mpmath.mpf:
+    """Return the delta of randomized response that is repeated, summed with 50 digits."""
+    with mpmath.workdps(50):
+        p = 1 / (1 + mpmath.exp(-mpmath.mpf(epsilon)))
+        total = mpmath.mpf(0)
+        for heads in range(times + 1):
+            loss = (2 * heads - times) * mpmath.mpf(epsilon)
+            if loss > at:
+                mass = mpmath.binomial(times, heads) * p**heads * (1 - p) ** (times - heads)
+                total += mass * (1 - mpmath.exp(at - loss))
+        return total
+
+
+def brute_force(scale: float, shift: tuple[int, ...], at: float) -> float:
+    """Return the delta of a shift of independent discrete Laplace noise, summed over all outcomes near zero."""
+    z = np.arange(-24, 25) if len(shift) > 2 else np.arange(-60, 61)
+    law = DiscreteLaplace(scale)
+    here, there = np.ones(()), np.ones(())
+    for change in shift:
+        here = np.multiply.outer(here, np.exp(law.log_pmf(z)))
+        there = np.multiply.outer(there, np.exp(law.log_pmf(z - change)))
+    return float(np.maximum(0.0, here - math.exp(at) * there).sum())
+
+
+@pytest.mark.parametrize(
+    ("scale", "components", "times"), [("10", 1, 300), ("30", 5, 40), ("2", 2, 3), ("125", 1, 1825)]
+)
+def test_the_price_of_counts_is_exact_from_above(scale: str, components: int, times: int) -> None:
+    price = joint_price({counted(scale, components): times}, DELTA)
+    assert exact_delta(1 / float(scale), components * times, float(price.epsilon)) <= float(DELTA)
+    below = float(price.epsilon) * 0.999 - 1e-4
+    assert below < 0 or exact_delta(1 / float(scale), components * times, below) > float(DELTA)
+
+
+@pytest.mark.parametrize("shift", [(1, 0), (0, -1), (1, 1), (1, -1)])
+def test_the_pairs_of_counts_dominate_every_change(shift: tuple[int, int]) -> None:
+    """Two components change by at most 1 each. The delta of every change is at most that of the pairs."""
+    ((pair, number),) = dominating_pairs(counted("2", 2))
+    composed = loss_distribution(pair, 1e-3).self_compose(number)
+    for at in (-0.7, -0.2, 0.0, 0.1, 0.4, 0.6, 0.9):
+        assert brute_force(2.0, shift, at) <= composed.get_delta_for_epsilon(at) + 1e-9
+
+
+def test_shifts_that_do_not_dominate_each_other_cost_randomized_response() -> None:
+    """Both shifts have norm 6; neither has the larger delta at every epsilon."""
+    first, second = (4, 1, 1), (3, 3, 0)
+    assert brute_force(1.0, first, 1.0) > brute_force(1.0, second, 1.0)
+    assert brute_force(1.0, first, 3.0) < brute_force(1.0, second, 3.0)
+    shifts: Shifts = ((NoisyShift(Decimal(1), 4, 1), NoisyShift(Decimal(1), 1, 2)),)
+    ((pair, number),) = dominating_pairs(PureDP(Decimal(6), shifts))
+    assert (pair, number) == (DominatingPair(6.0), 1)
+    composed = loss_distribution(pair, 1e-3)
+    for at in (0.0, 1.0, 3.0, 4.5, 5.9):
+        largest = max(brute_force(1.0, shift, at) for shift in (first, second))
+        assert largest <= composed.get_delta_for_epsilon(at) + 1e-9
+
+
+def test_each_scale_has_pairs_of_its_own() -> None:
+    shifts: Shifts = ((NoisyShift(Decimal(2), 1, 3), NoisyShift(Decimal(8), 2, 2), NoisyShift(Decimal(8), 1, 1)),)
+    assert set(dominating_pairs(PureDP(Decimal("2.125"), shifts))) == {
+        (DominatingPair(0.5), 3),
+        (DominatingPair(0.625), 1),
+    }
+
+
+@pytest.mark.parametrize(
+    "guarantee",
+    [
+        PureDP(Decimal("0.1")),
+        PureDP(Decimal("0.0777")),
+        counted("300", 30),
+        GaussianDP(Decimal("0.07")),
+        ApproximateDP(Decimal("0.1"), Decimal("1e-9")),
+        compose([PureDP(Decimal("0.05")), counted("40", 2)]),
+    ],
+    ids=lambda each: str(each.kind),
+)
+@pytest.mark.parametrize("times", [1, 40, 365])
+def test_the_price_is_never_above_other_rules_of_composition(guarantee: Guarantee, times: int) -> None:
+    price = joint_price({guarantee: times}, DELTA)
+    other = compose([guarantee] * times).epsilon_at(DELTA)
+    assert price.epsilon <= other * Decimal("1.001") + Decimal(repr(price.interval)) + Decimal("1e-5")
+
+
+def test_gaussian_noise_costs_what_its_trade_off_says() -> None:
+    price = joint_price({GaussianDP(Decimal("0.05")): 100}, DELTA)
+    exact = GaussianDP(Decimal("0.5")).epsilon_at(DELTA)
+    assert exact <= price.epsilon <= exact * Decimal("1.001")
+
+
+def test_a_schedule_admits_more_than_an_account() -> None:
+    """Naive Bayes of Adult: 30 components change by 1 at epsilon 0.1."""
+    assert joint_price({counted("300", 30): 1200}, DELTA).epsilon <= 3
+
+
+def test_a_year_of_five_releases_a_night_is_priced_at_once() -> None:
+    releases: dict[Guarantee, int] = {counted(str(100 + 7 * i), 1 + i): 365 for i in range(5)}
+    begun = time.monotonic()
+    assert joint_price(releases, DELTA).epsilon < 10
+    assert time.monotonic() - begun < 10
+
+
+@pytest.mark.parametrize(
+    "guarantee", [ZeroConcentrated(Decimal("0.01")), RenyiCurve(((Decimal(2), Decimal("0.1")),))], ids=["zcdp", "rdp"]
+)
+def test_a_curve_has_no_pair(guarantee: Guarantee) -> None:
+    with pytest.raises(BudgetError, match="cannot price this mechanism"):
+        joint_price({compose([PureDP(Decimal(1)), guarantee]): 1}, DELTA)
+
+
+def test_what_doubles_cannot_carry_is_refused() -> None:
+    with pytest.raises(BudgetError, match="at least 1e-9"):
+        joint_price({PureDP(Decimal(1)): 1}, Decimal("1e-10"))
+
+
+def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "dp_accounting.pld", None)
+    with pytest.raises(SpecError) as error:
+        joint_price({PureDP(Decimal(1)): 1}, DELTA)
+    assert error.value.hint == "pip install 'dpbayes[schedules]'"
+
+
+def test_no_adaptive_strategy_tells_more_than_the_price() -> None:
+    """An adversary chooses, after each result, which release comes next and whether the neighbors differ in it.
+
+    The noise on a count that changes by 1 has the losses of randomized response, so that the best strategy can be
+    computed exactly from the end.
+    """
+    epsilons = (0.5, 0.4, 0.25, 0.25, 0.1)
+    delta = Decimal("0.01")
+    price = joint_price(Counter(counted(str(1 / epsilon), 1) for epsilon in epsilons), delta)
+
+    def best(left: tuple[float, ...], loss: float) -> float:
+        if not left:
+            return max(0.0, -math.expm1(float(price.epsilon) - loss))
+        values = []
+        for i, epsilon in enumerate(left):
+            rest, likelier = left[:i] + left[i + 1 :], 1.0 / (1.0 + math.exp(-epsilon))
+            up, down = best(rest, loss + epsilon), best(rest, loss - epsilon)
+            values += [likelier * up + (1.0 - likelier) * down, best(rest, loss)]
+        return max(values)
+
+    assert 0.9 * float(delta) < best(epsilons, 0.0) <= float(delta)
