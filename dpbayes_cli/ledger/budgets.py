@@ -129,7 +129,7 @@ class Budget(ABC):
         """Return the sums of charges after one more release."""
         return {lane: exact_sum([charged[lane], _cost(guarantee, lane)]) for lane in self.lanes}
 
-    def price(self, guarantee: Guarantee, times: int) -> Lanes:
+    def price_of_each(self, guarantee: Guarantee, times: int) -> Lanes:
         """Return what each of several equal releases adds to the sums that limit the account; infinite if none fits.
 
         Args:

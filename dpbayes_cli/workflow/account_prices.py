@@ -60,7 +60,7 @@ def _new_budgets() -> tuple[Budget, ...]:
 
 def _account_price(budget: Budget, guarantee: Guarantee) -> AccountPrice:
     times = admitted_releases(budget, guarantee)
-    return AccountPrice(budget.kind, budget.notion, budget.total, budget.price(guarantee, max(times, 1)), times)
+    return AccountPrice(budget.kind, budget.notion, budget.total, budget.price_of_each(guarantee, max(times, 1)), times)
 
 
 def times_sentence(prices: list[AccountPrice]) -> str:
