@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 import sys
 import time
 from collections import Counter
@@ -11,6 +12,8 @@ from decimal import Decimal
 import mpmath
 import numpy as np
 import pytest
+from scipy.special import expit
+from scipy.stats import binom
 
 from dpbayes_cli.base.errors import BudgetError, SpecError
 from dpbayes_cli.privacy.composition import compose
@@ -178,3 +181,23 @@ def test_no_adaptive_strategy_tells_more_than_the_price() -> None:
         return max(values)
 
     assert 0.9 * float(delta) < best(epsilons, 0.0) <= float(delta)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_price_of_two_kinds_of_counts_is_exact_from_above(seed: int) -> None:
+    """The delta at the price is summed over all numbers of positive losses of both kinds."""
+    rng = random.Random(seed)
+    epsilons = [10 ** -rng.uniform(-0.3, 3.5) for _ in range(2)]
+    numbers = [rng.choice([1, 2, 7, 50, 365, 2000]) for _ in range(2)]
+    delta = Decimal(rng.choice(["1e-9", "1e-6", "1e-4"]))
+    counts = [counted(repr(1 / epsilon), 1) for epsilon in epsilons]
+    price = joint_price(dict(zip(counts, numbers, strict=True)), delta)
+    masses = [binom.pmf(np.arange(n + 1), n, expit(e)) for n, e in zip(numbers, epsilons, strict=True)]
+    losses = np.add.outer(*((2 * np.arange(n + 1) - n) * e for n, e in zip(numbers, epsilons, strict=True)))
+
+    def exact(at: float) -> float:
+        above = -np.expm1(np.minimum(0.0, at - losses))
+        return float((np.multiply.outer(*masses) * above).sum())
+
+    assert exact(float(price.epsilon)) <= float(delta)
+    assert exact(0.997 * float(price.epsilon)) > 0.98 * float(delta) or price.epsilon <= Decimal("1e-4")
