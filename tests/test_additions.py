@@ -204,6 +204,7 @@ def test_a_plug_in_that_cannot_be_imported_is_named(tmp_path: Path) -> None:
     assert (code, "'dpbayes-staircase'" in said, "uninstall" in said) == (3, True, True), said
 
 
+@pytest.mark.slow
 def test_the_release_of_a_plug_in_verifies_only_where_the_plug_in_is_installed(tmp_path: Path, site: str) -> None:
     work = tmp_path / "custodian"
     work.mkdir()

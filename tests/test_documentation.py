@@ -53,7 +53,7 @@ def test_the_notebook_runs(tmp_path: Path) -> None:
     import nbformat
 
     prepare(tmp_path)
-    notebook = nbformat.read(ROOT / "docs/tutorials/first-release.ipynb", as_version=4)
+    notebook = nbformat.read(ROOT / "docs/tutorials/first-release.ipynb", 4)  # type: ignore[no-untyped-call, unused-ignore]
     nbclient.NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(tmp_path)}}).execute()
 
 

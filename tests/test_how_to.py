@@ -149,6 +149,7 @@ def test_the_exact_check_of_the_audit_page_agrees_with_the_claims() -> None:
         assert float(measured) == pytest.approx(float(claimed), rel=1e-9)
 
 
+@pytest.mark.slow
 def test_a_schedule_is_priced_opened_and_run(clinic: Path, dpbayes: Cli) -> None:
     (clinic / "nights.yaml").write_text(recipe("schedules", "yaml"))
     spec = (clinic / "clinic.yaml").read_text()
@@ -161,6 +162,7 @@ def test_a_schedule_is_priced_opened_and_run(clinic: Path, dpbayes: Cli) -> None
     assert dpbayes("report", "--index", "clinic-nights", "--out", "nights.html").code == 0
 
 
+@pytest.mark.slow
 def test_a_schedule_of_several_questions_is_priced(clinic: Path, dpbayes: Cli) -> None:
     page = (ROOT / "docs" / "how-to" / "schedules.md").read_text()
     text = re.findall(r"^```yaml\n(.*?)^```$", page, re.S | re.M)[1]

@@ -110,6 +110,7 @@ def test_a_bundle_with_other_bounds_is_refused(dpbayes: Cli) -> None:
     assert dpbayes("infer", "out").code == 7
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("arguments", "cells"), [([*MONTHS, "--neighbors", "add-remove"], ""), (AGE, "x\n,,,,\n")])
 def test_an_empty_data_set_gets_a_release(arguments: list[str], cells: str, dpbayes: Cli, place: Path) -> None:
     (place / "empty.csv").write_text(f"age,arm,months,relapse,note\n{cells}")

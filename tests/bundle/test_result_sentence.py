@@ -181,6 +181,7 @@ def test_numbers_have_the_digits_that_their_interval_warrants() -> None:
     assert percent(0.262, 0.131) == "26 %"
 
 
+@pytest.mark.slow
 def test_the_mean_of_numbers_that_are_often_at_a_bound_has_the_interval_of_its_own_samples(
     dpbayes: Cli, tmp_path: Path
 ) -> None:

@@ -107,7 +107,8 @@ def test_closed_standard_streams_do_not_lose_a_release(coin: Path, shell: Cli) -
 
 
 @pytest.mark.faults
-@pytest.mark.parametrize("nights", [3, pytest.param(365, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("nights", [3, 365])
 def test_a_schedule_whose_runs_are_killed_releases_each_night_once(nights: int, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-m", "tests.faults.nights", str(tmp_path / "nights"), str(nights)],
