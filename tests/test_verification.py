@@ -127,8 +127,11 @@ def check_tampered(dpbayes: Cli, change: Callable[[dict[str, Any]], None], findi
     path.write_bytes(whole)
 
 
-def taking_out(name: str) -> Callable[[dict[str, Any]], object]:
-    return lambda stated: stated.pop(name)
+def taking_out(name: str) -> Callable[[dict[str, Any]], None]:
+    def change(stated: dict[str, Any]) -> None:
+        del stated[name]
+
+    return change
 
 
 def test_changed_document_does_not_verify(dpbayes: Cli, coin: Path) -> None:
