@@ -145,6 +145,7 @@ def site(tmp_path: Path) -> str:
     return str(tmp_path)
 
 
+@pytest.mark.slow
 def test_an_installed_plug_in_is_tested_like_any_other(site: str) -> None:
     """The quick tests of the battery: all of the model, and those of the mechanism with one model."""
     ours = (
