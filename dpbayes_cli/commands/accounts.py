@@ -88,6 +88,11 @@ def account_sentences(account: Account, last: Guarantee | None) -> str:
     """
     from dpbayes_cli.ledger.admitted_releases import admitted_releases
 
+    if not account.budget.amounts:
+        return (
+            f"{account.name} holds a schedule, whose whole total was charged when it was opened; its releases: dpbayes "
+            "schedule show FILE"
+        )
     left = f"{account.name} is kept in {account.budget.notion}: {_left(account)}."
     if last is None:
         return left

@@ -233,6 +233,13 @@ def test_comments_order_and_the_place_of_the_data_may_change(dpbayes: Cli, opene
     assert run(dpbayes, opened, "moved.csv", *DAY) == {"rate-1": False, "level-2026-11-22": False}
 
 
+def test_the_budget_of_a_schedule_is_not_said_to_pay_for_more(dpbayes: Cli, opened: Path) -> None:
+    assert dpbayes("schedule", "run", opened, *DAY).code == 0
+    said = " ".join(dpbayes("budget", "show", "nights").err.split())
+    assert "nights holds a schedule, whose whole total was charged when it was opened" in said
+    assert "more release" not in said
+
+
 def test_an_amendment_is_refused(dpbayes: Cli, opened: Path) -> None:
     refused = dpbayes("budget", "amend", "nights", "--epsilon", "6", "--reason", "more")
     assert refused.code == 5
