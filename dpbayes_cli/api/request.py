@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from dpbayes_cli.core.choice import MechanismChoice, ModelChoice, as_texts
 from dpbayes_cli.privacy.guarantee import Guarantee
+from dpbayes_cli.spec.groups_section import read_release_file
 from dpbayes_cli.spec.release_spec import ReleaseSpec, build_spec
-from dpbayes_cli.spec.yaml_reader import read_spec_file
 from dpbayes_cli.workflow.pricing import price
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def _stated(model: Request) -> dict[str, Any]:
         return model.stated
     if isinstance(model, Mapping):
         return dict(as_texts(model))
-    return read_spec_file(Path(model))
+    return read_release_file(Path(model))
 
 
 def _as_sections(keys: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import msgspec
 from dpbayes_cli.core.mechanism import Mechanism
 from dpbayes_cli.core.model import Model, NoisyStatistics
 from dpbayes_cli.core.model_sections import StatesOverTime, section_of
-from dpbayes_cli.core.noisy_observation import NoisyObservation, NoisySums, NoisyTables, record_count
+from dpbayes_cli.core.noisy_observation import NoisyGroups, NoisyObservation, NoisySums, NoisyTables, record_count
 from dpbayes_cli.core.released import Payload
 from dpbayes_cli.core.section import require_type
 from dpbayes_cli.inference.posterior import QUANTILES, Effort, Marginal, Posterior
@@ -19,6 +19,7 @@ from dpbayes_cli.spec.release_spec import ReleaseSpec
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
+    from dpbayes_cli.inference.groups.grouped_posterior import GroupedPosterior, Pooling
     from dpbayes_cli.inference.valid_count import CountSummary
 
 
@@ -36,6 +37,8 @@ class Analysis:
         estimates: whether the samples are point estimates instead of draws from a posterior.
         chains: the samples of each Markov chain, shape (n_chains, n_samples_per_chain, n_parameters); None if the
             samples are independent.
+        groups: the posterior of each group; None if there are no groups. The samples and summaries are then those of
+            what the groups have in common.
         counts: for a network, the count of each cell of its tables, shape (n_parameters,); None for other models.
         how_counted: for a network, how ``counts`` were computed from the noisy counts; empty for other models.
         states: for hidden Markov models, the probability of each state, shape (n_sequences, n_steps, n_states); None
@@ -51,6 +54,7 @@ class Analysis:
     drawn: bool = False
     estimates: bool = False
     chains: Floats | None = None
+    groups: GroupedPosterior | None = None
     counts: Floats | None = None
     how_counted: str = ""
     states: Floats | None = None
@@ -94,6 +98,9 @@ def analyze(
     spec.check_samples(model)
     observation = mechanism.observation(model, spec.policy, released.values, released.noise, n_records)
     options = msgspec.structs.asdict(spec.inference_options)
+    valid_records = _valid_records(spec, model, observation, n_records)
+    if isinstance(observation, NoisyGroups):
+        return replace(_analyze_groups(model, observation, seed, **options), valid_records=valid_records)
     method, samples = options.pop("method"), options.pop("samples")
     if options.pop("count_prior", "") == "uniform" and isinstance(observation, NoisySums):
         observation = replace(observation, total=replace(observation.total, prior="uniform"))
@@ -111,8 +118,30 @@ def analyze(
         counts=counts,
         how_counted=how_counted,
         states=posterior.states,
-        valid_records=_valid_records(spec, model, observation, n_records),
+        valid_records=valid_records,
     )
+
+
+def _analyze_groups(
+    model: NoisyStatistics, observation: NoisyGroups, seed: int, pooling: Pooling, samples: int
+) -> Analysis:
+    """Infer the posterior of each group, and of what the groups have in common."""
+    import numpy as np
+
+    from dpbayes_cli.inference.groups.infer_groups import infer_groups
+
+    groups = infer_groups(observation, pooling, samples, np.random.default_rng(seed))
+    draws = groups.draws
+    means, sds = draws.mean(axis=0), draws.std(axis=0, ddof=1) if samples > 1 else np.full(draws.shape[1], np.nan)
+    quantiles = np.quantile(draws, list(QUANTILES.values()), axis=0)
+    marginals = tuple(
+        Marginal(float(means[k]), float(sds[k]), dict(zip(QUANTILES, quantiles[:, k].tolist(), strict=True)), 0.0, 0.0)
+        for k in range(draws.shape[1])
+    )
+    posterior = Posterior(
+        marginals, draws, groups.method, exact=False, monte_carlo=float(groups.monte_carlo), warnings=groups.warnings
+    )
+    return Analysis(model, marginals, draws, model.predictive(means.tolist()), posterior, groups=groups)
 
 
 def _valid_records(

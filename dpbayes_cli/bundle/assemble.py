@@ -22,6 +22,7 @@ from dpbayes_cli.bundle.document import (
     Noise,
     ParameterSummary,
     ReleasedBounds,
+    ReleasedGroups,
     ReleasedGuarantee,
     ReleaseDocument,
     ReleasedStatistic,
@@ -36,6 +37,7 @@ from dpbayes_cli.bundle.stated_request import remember
 from dpbayes_cli.core.mechanism import Mechanism
 from dpbayes_cli.core.plan import Plan
 from dpbayes_cli.core.released import Draws, Payload
+from dpbayes_cli.core.statistic import GroupNames
 from dpbayes_cli.inference.posterior import Marginal
 from dpbayes_cli.privacy.composition import Composition
 from dpbayes_cli.privacy.guarantee import Guarantee
@@ -56,6 +58,12 @@ def sealed_draw(created: datetime, record_unit: str, n_records: int | None, payl
             drawn_states=[list(states) for states in payload.states] or UNSET,
             log_weight=UNSET if payload.log_weight is None else payload.log_weight,
         )
+    if isinstance(payload.names, GroupNames):
+        groups = ReleasedGroups(
+            components=list(payload.names.components), values=list(payload.values), noise_scale=payload.noise.scale
+        )
+        noise = Noise(**payload.noise.serialize())
+        return SealedDraw(created=moment, record_unit=record_unit, n_records=n_records, groups=groups, noise=noise)
     return SealedDraw(
         created=moment,
         record_unit=record_unit,
@@ -91,6 +99,7 @@ def assemble(
     model, final_step = analysis.model, plan.final_step
     stated_delta = account_delta or spec.options.value("delta") or Decimal(0)
     summaries = list(zip(analysis.parameters, analysis.marginals, strict=True))
+    has_widths = not draw.draws and analysis.groups is None
     report, valid = inference_report(spec, analysis), analysis.valid_records
     document = ReleaseDocument(
         release_id=release_id,
@@ -104,6 +113,7 @@ def assemble(
         privacy_unit=_privacy_unit(spec, draw.record_unit),
         n_records=draw.n_records,
         statistics=draw.statistics,
+        groups=draw.groups,
         meanings={} if draw.draws else meanings(final_step.statistic, model.columns, spec.policy),
         noise=draw.noise,
         draws=draw.draws,
@@ -114,7 +124,7 @@ def assemble(
         bounds=draw.bounds,
         guarantee=guarantee_part(plan.guarantee, spec.privacy.neighbors, stated_delta),
         posterior={name: summary(marginal) for name, marginal in summaries},
-        width={} if draw.draws else {name: Width(sd_data=m.sd_data, sd_noise=m.sd_noise) for name, m in summaries},
+        width={name: Width(sd_data=m.sd_data, sd_noise=m.sd_noise) for name, m in summaries if has_widths},
         posterior_predictive=analysis.predictive,
         inference=msgspec.structs.replace(
             report,
@@ -203,7 +213,7 @@ def summary(marginal: Marginal) -> ParameterSummary:
 def inference_report(spec: ReleaseSpec, analysis: Analysis) -> InferenceReport:
     """Return how the posterior was computed."""
     posterior = analysis.posterior
-    method = spec.inference_options.value("method")
+    method = "noise-aware" if analysis.groups is not None else spec.inference_options.value("method")
     if analysis.drawn:
         method = "estimates" if analysis.estimates else "posterior-draws"
     return InferenceReport(

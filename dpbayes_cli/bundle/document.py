@@ -44,6 +44,17 @@ class ReleasedStatistic(_Part, frozen=True, kw_only=True):
     noise_scale: Annotated[float, _about("scale of the noise, in counts")]
 
 
+class ReleasedGroups(_Part, frozen=True, kw_only=True):
+    """The privatized integers of groups, in the order of the keys in the spec."""
+
+    components: Annotated[list[str], _about("the names of the integers of one group")]
+    values: Annotated[
+        list[Annotated[int, Meta(ge=-(2**62), le=2**62)]],
+        _about("the integers, group by group: the exact counts plus noise"),
+    ]
+    noise_scale: Annotated[float, _about("scale of the noise on each integer, in counts")]
+
+
 Kind = Literal["pure", "approximate", "bounded-range", "zcdp", "gdp", "rdp", "composition"]
 
 
@@ -178,6 +189,7 @@ class SealedDraw(_Part, frozen=True, kw_only=True):
     record_unit: str
     n_records: int | None
     statistics: list[ReleasedStatistic] = []
+    groups: ReleasedGroups | UnsetType = UNSET
     noise: Noise | None = None
     draws: list[list[float]] = []
     drawn_states: list[list[int]] | UnsetType = UNSET
@@ -212,8 +224,12 @@ class ReleaseDocument(_Part, frozen=True, kw_only=True, dict=True):
         _about("the public number of records; null if it is private"),
     ]
     statistics: Annotated[
-        list[ReleasedStatistic], _about("the released statistics; empty if draws or estimates were released")
+        list[ReleasedStatistic],
+        _about("the released statistics; empty if draws, estimates or the statistics of groups were released"),
     ]
+    groups: Annotated[
+        ReleasedGroups | UnsetType, _about("the released statistics of groups; absent if there are no groups")
+    ] = UNSET
     meanings: Annotated[
         dict[str, str],
         _about("what a record adds to each statistic, or to each table of statistics, before the noise"),

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
 
 RELEASE, STATISTICS, TABLES, REPORT = "release.json", "statistics.csv", "tables.csv", "report.md"
-STATES = "states.csv"
+STATES, GROUPS = "states.csv", "groups.parquet"
 States = list[list[list[float]]]
 """The probabilities of hidden states, indexed by sequence, step and state."""
 
@@ -38,6 +38,10 @@ def payload_of(document: ReleaseDocument | SealedDraw) -> Payload:
             "the bundle holds released draws, not statistics that a posterior can be inferred from",
             hint="to pay for more draws: dpbayes release --draws K",
         )
+    groups = document.groups
+    if not isinstance(groups, msgspec.UnsetType):
+        noise = parse_noise(msgspec.to_builtins(document.noise), [groups.noise_scale])
+        return Payload(tuple(groups.components), tuple(groups.values), noise)
     return Payload(
         tuple(statistic.name for statistic in document.statistics),
         tuple(statistic.value for statistic in document.statistics),
@@ -54,7 +58,8 @@ def bounds_of(document: ReleaseDocument | SealedDraw) -> tuple[float, float] | N
 
 def sampling_seed(release_id: str, released: Payload) -> int:
     """Return the seed of a release's posterior samples: a digest of public values."""
-    content = canonical_json([release_id, released.described()])
+    described = released.described() if len(released.names) == len(released.values) else list(released.values)
+    content = canonical_json([release_id, described])
     return int(digest("sampling seed", content)[:32], 16)
 
 
@@ -123,6 +128,15 @@ def rounded_states(states: Floats | None) -> States | None:
 
 
 def statistics_csv(document: ReleaseDocument) -> bytes:
-    """Return the bytes of ``statistics.csv``, with the columns name, value and noise_scale."""
+    """Return the bytes of ``statistics.csv``, with the columns name, value and noise_scale.
+
+    If there are groups, its columns are the key of a group and the group's integers.
+    """
+    groups = document.groups
+    if not isinstance(groups, msgspec.UnsetType):
+        by, size = document.spec["by"], len(groups.components)
+        values = (groups.values[i : i + size] for i in range(0, len(groups.values), size))
+        lines = [[key, *each] for key, each in zip(by["values"], values, strict=True)]
+        return csv_text([[by["column"], *groups.components], *lines]).encode("utf-8")
     rows = [[statistic.name, statistic.value, repr(statistic.noise_scale)] for statistic in document.statistics]
     return csv_text([["name", "value", "noise_scale"], *rows]).encode("utf-8")

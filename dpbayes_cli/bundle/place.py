@@ -15,6 +15,7 @@ from dpbayes_cli.base.errors import OutputError, VerificationError
 from dpbayes_cli.bundle.analysis import Analysis
 from dpbayes_cli.bundle.document import ReleaseDocument
 from dpbayes_cli.bundle.files import (
+    GROUPS,
     RELEASE,
     REPORT,
     STATES,
@@ -24,6 +25,7 @@ from dpbayes_cli.bundle.files import (
     statistics_csv,
     tables_csv,
 )
+from dpbayes_cli.bundle.group_table import write_groups
 from dpbayes_cli.bundle.read import MAX_TEXT_BYTES, file_digest
 from dpbayes_cli.bundle.report.markdown import report_markdown
 from dpbayes_cli.bundle.samples import max_samples_bytes, sample_labels, write_samples
@@ -93,6 +95,9 @@ def render(document: ReleaseDocument, analysis: Analysis, directory: Path) -> di
     report = document.inference
     labels = sample_labels(document, report)
     write_samples(directory / report.samples_file, analysis, report.samples_format, labels)
+    if analysis.groups is not None:
+        keys = document.spec["by"]["values"]
+        write_groups(directory / GROUPS, keys, analysis.model.group_parameters, analysis.groups)
     if (tables := tables_csv(document, analysis)) is not None:
         write_new(directory / TABLES, tables)
     if (states := states_csv(analysis.model, document.states or None)) is not None:

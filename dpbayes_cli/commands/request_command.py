@@ -61,11 +61,18 @@ def _parse_pairs(text: str) -> dict[str, str]:
     return pairs
 
 
+def _parse_keys(path: str) -> list[str]:
+    from dpbayes_cli.spec.groups_section import read_keys
+
+    return read_keys(Path(path))
+
+
 class KeyOption(click.Option):
     """A flag that sets the dotted ``key`` of a spec; ``is_list`` states whether the value is a list of texts."""
 
     def __init__(self, _declared: Sequence[str] = (), *, key: str, flag: Flag, is_list: bool = False) -> None:
-        parse = _parse_pairs if key == "prior" else _parse_list if is_list or key in LISTS else str
+        parse: Callable[[str], Any] = _parse_list if is_list or key in LISTS else str
+        parse = {"prior": _parse_pairs, "by.values": _parse_keys}.get(key, parse)
         switch: dict[str, Any] = {"is_flag": True, "flag_value": flag.switch, "default": None} if flag.switch else {}
         name = _PREFIX + key.replace(".", _DOT)
         super().__init__(
@@ -166,9 +173,9 @@ def read_document(spec_path: Path | None, flags: dict[str, Any]) -> dict[str, An
     """
     if spec_path is None:
         return flags
-    from dpbayes_cli.spec.yaml_reader import read_spec_file
+    from dpbayes_cli.spec.groups_section import read_release_file
 
-    return merge(read_spec_file(spec_path), flags)
+    return merge(read_release_file(spec_path), flags)
 
 
 def merge(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:

@@ -58,14 +58,14 @@ def init(model: str | None, mechanism: str | None, file: str | None, not_private
 @output_options
 def check(file: Path, against: str | None, as_json: bool) -> None:
     """Check that FILE is a valid spec; with --json, print it with all defaults filled in."""
+    from dpbayes_cli.spec.groups_section import read_release_file
     from dpbayes_cli.spec.release_spec import build_spec
-    from dpbayes_cli.spec.yaml_reader import read_spec_file
     from dpbayes_cli.workflow.pricing import price
 
     if against is not None:
         raise click.UsageError(f"--against was replaced: write dpbayes check {against} --spec {file}")
 
-    spec = build_spec(read_spec_file(file))
+    spec = build_spec(read_release_file(file))
     price(spec, spec.records or _NOMINAL_RECORDS)
     result: dict[str, Any] = {"ok": True, "spec": spec.stated_in_full}
     emit_result(result, f"{file}: a valid spec of {spec.model}", as_json=as_json)

@@ -50,12 +50,14 @@ class Column:
         levels: the names of the levels, in the order of their codes.
         impute: the public level that stands in for an invalid cell of this column; None if the record policy decides.
         spellings: for each level, the texts that mean it besides its name; empty if there are none.
+        is_key: whether the levels are the keys of groups; nothing stands in for a cell that holds no listed key.
     """
 
     role: str
     levels: tuple[str, ...]
     impute: str | None = None
     spellings: tuple[tuple[str, ...], ...] = ()
+    is_key: bool = False
 
     @property
     def texts(self) -> dict[str, int]:
@@ -101,6 +103,8 @@ class CutColumn:
 
 def has_stand_in(policy: RecordPolicy, column: AnyColumn) -> bool:
     """Return whether each unit has one record, and a public value replaces invalid cells of the column."""
+    if isinstance(column, Column) and column.is_key:
+        return False
     return policy.complete or (column.impute is not None and policy.contributions == 1)
 
 

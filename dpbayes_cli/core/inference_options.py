@@ -25,6 +25,22 @@ class InferenceOptions(Options, frozen=True, kw_only=True):
     ] = 4000
 
 
+class GroupInference(Options, frozen=True, kw_only=True):
+    """The options of models of groups."""
+
+    pooling: Annotated[
+        Literal["partial", "none"],
+        option(
+            INFERENCE,
+            "partial: the groups' parameters have a common law, which is learned; none: each group has the stated "
+            "prior alone [partial]",
+        ),
+    ] = "partial"
+    samples: Annotated[
+        Annotated[int, Meta(ge=1, le=10_000_000)], option(INFERENCE, "posterior samples to write [4000]")
+    ] = 4000
+
+
 class SumInference(InferenceOptions, frozen=True, kw_only=True):
     """The options of models that are inferred from sums of numbers."""
 

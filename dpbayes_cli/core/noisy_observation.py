@@ -279,7 +279,47 @@ class NoisySequences:
     complete: bool
 
 
-NoisyObservation = NoisyCounts | NoisySums | NoisyTables | NoisySequences
+@dataclass(frozen=True)
+class GroupedCounts:
+    """Records that fall into categories: a group's statistic is the number of its records in each category.
+
+    Attributes:
+        concentration: the stated Dirichlet prior of a group's probabilities, or of their overall mean.
+    """
+
+    concentration: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class GroupedSums:
+    """Records that are one number each: a group's statistic is the sum of its numbers, and their number.
+
+    Attributes:
+        law: the law of a number in a group, with the stated prior.
+        steps: the number of steps of the public grid; a number with the code c adds 2 * c - steps to the first
+            component, and ``steps`` to the second one.
+    """
+
+    law: ScalarLaw
+    steps: int
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyGroups:
+    """Noisy statistics of groups: a row of privatized integers for each group.
+
+    Attributes:
+        outcome: what is observed of each record, with the stated prior.
+        observed: the privatized integers, shape (n_groups, n_components).
+        noise: the law of the noise, which is independent and the same on each integer.
+    """
+
+    outcome: GroupedCounts | GroupedSums
+    observed: Integers
+    noise: NoiseLaw
+
+
+NoisyObservation = NoisyCounts | NoisySums | NoisyTables | NoisySequences | NoisyGroups
 
 
 def record_count(policy: RecordPolicy, n_records: int | None) -> RecordCount:

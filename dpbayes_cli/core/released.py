@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,7 +34,7 @@ class Payload:
         bounds: the privately chosen bounds of the column; None if the bounds were stated.
     """
 
-    names: tuple[str, ...]
+    names: Sequence[str]
     values: tuple[int, ...]
     noise: NoiseLaw
     bounds: tuple[float, float] | None = None

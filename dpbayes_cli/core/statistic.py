@@ -69,7 +69,23 @@ class TableCounts:
         return math.prod(self.shape)
 
 
-Expression = CountAt | ProductOf | CodeCounts | TableCounts  # what an engine can evaluate
+@dataclass(frozen=True)
+class SumsByGroup:
+    """The expressions that sum up the numbers of each group; two components for each group.
+
+    A valid record whose number has the code c adds 2 * c - steps to the first component of its group, and ``steps`` to
+    the second one, which counts records.
+
+    Attributes:
+        roles: the roles of the column of keys and of the column of numbers.
+        n_groups: the number of groups.
+    """
+
+    roles: tuple[str, str]
+    n_groups: int
+
+
+Expression = CountAt | ProductOf | CodeCounts | TableCounts | SumsByGroup  # what an engine can evaluate
 
 
 class Transform(Protocol):
@@ -115,6 +131,20 @@ class Part:
     largest_change: int = 0
 
 
+class GroupNames(Sequence[str]):
+    """The names of the components of a statistic of groups, made when they are asked for: there may be millions."""
+
+    def __init__(self, keys: Sequence[str], components: Sequence[str]) -> None:
+        self._keys, self.components = keys, components
+
+    def __len__(self) -> int:
+        return len(self._keys) * len(self.components)
+
+    def __getitem__(self, index: int) -> str:  # type: ignore[override] # no slices
+        group, component = divmod(range(len(self))[index], len(self.components))
+        return f"{self.components[component]}[{self._keys[group]}]"
+
+
 @dataclass(frozen=True)
 class Statistic:
     """A public integer statistic: a sum over records of integer expressions.
@@ -132,7 +162,7 @@ class Statistic:
         largest_change: the largest change of one component between neighbors; 0 if it is not known.
     """
 
-    names: tuple[str, ...]
+    names: Sequence[str]
     expressions: tuple[Expression, ...]
     sensitivity_l1: int
     witness: Witness

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dpbayes_cli.core.noisy_observation import NoisyCounts, NoisyObservation, NoisySequences, NoisyTables
+from dpbayes_cli.core.noisy_observation import NoisyCounts, NoisyGroups, NoisyObservation, NoisySequences, NoisyTables
 from dpbayes_cli.inference.posterior import Effort, Method, Posterior
 
 if TYPE_CHECKING:
@@ -38,6 +38,8 @@ def infer(
         from dpbayes_cli.inference.sequences.infer_sequences import infer_sequences
 
         return infer_sequences(observation, method, n_draws, rng, effort)
+    if isinstance(observation, NoisyGroups):
+        raise TypeError("groups are inferred by infer_groups")
     from dpbayes_cli.inference.sums.infer_sums import infer_sums
 
     return infer_sums(observation, method, n_draws, rng, effort)

@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpbayes_cli.core.noisy_observation import NoisyCounts, NoisyObservation, NoisySequences, NoisySums, RecordCount
+from dpbayes_cli.core.noisy_observation import (
+    GroupedSums,
+    NoisyCounts,
+    NoisyGroups,
+    NoisyObservation,
+    NoisySequences,
+    NoisySums,
+    RecordCount,
+)
 from dpbayes_cli.privacy.noise import NoiseLaw
 
 if TYPE_CHECKING:
@@ -98,6 +106,11 @@ def _noisy_totals(observation: NoisyObservation) -> list[_NoisyTotal]:
             for counts, noise in zip(observation.observed, observation.noises, strict=True)
             if noise is not None
         ]
+    if isinstance(observation, NoisyGroups):
+        counted, weight = observation.observed, 1
+        if isinstance(observation.outcome, GroupedSums):
+            counted, weight = observation.observed[:, 1:], observation.outcome.steps
+        return [_NoisyTotal(float(counted.sum()), observation.noise, counted.size, weight)]
     # tables that share a scope were rebuilt from the same valid records
     tables = observation.tables if observation.scope is None else observation.tables[:1]
     return [_NoisyTotal(float(table.observed.sum()), table.noise, table.observed.size) for table in tables]

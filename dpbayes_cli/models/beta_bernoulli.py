@@ -12,11 +12,11 @@ from dpbayes_cli.core.columns import Column, RecordPolicy
 from dpbayes_cli.core.examples import Example
 from dpbayes_cli.core.findings import Findings, share_of
 from dpbayes_cli.core.model import MethodInfo
-from dpbayes_cli.core.noisy_observation import NoisyCounts, record_count
+from dpbayes_cli.core.noisy_observation import GroupedCounts, NoisyCounts, record_count
 from dpbayes_cli.core.section import Level, Section, require_type
 from dpbayes_cli.core.statistic import CountAt, Statistic, Witness
 from dpbayes_cli.models.families.beta_probability import BetaProbability, PriorFailures, PriorSuccesses
-from dpbayes_cli.models.families.capabilities import Arithmetic, Simulated
+from dpbayes_cli.models.families.capabilities import Arithmetic, Groupable, Simulated
 from dpbayes_cli.privacy.conjugate import DirichletFamily
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.privacy.noise import NoiseLaw
@@ -56,7 +56,7 @@ class BetaBernoulliPrior(Section, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True)
-class BetaBernoulli(BetaProbability):
+class BetaBernoulli(BetaProbability, Groupable):
     """theta ~ Beta(alpha, beta); each valid record is a success with probability theta.
 
     The conjugate update is Beta(alpha + successes, beta + failures); the posterior predictive probability of a
@@ -157,6 +157,9 @@ class BetaBernoulli(BetaProbability):
     def reported(self, point: tuple[float, ...]) -> tuple[float, ...]:
         """Return the probability of success."""
         return point[:1]
+
+    def group_outcome(self) -> GroupedCounts:
+        return GroupedCounts((self.alpha, self.beta))
 
     def observation(
         self, policy: RecordPolicy, released: Sequence[int], noise: NoiseLaw, n_records: int | None

@@ -11,11 +11,11 @@ from dpbayes_cli.core.columns import Column, RecordPolicy
 from dpbayes_cli.core.examples import Example
 from dpbayes_cli.core.findings import Findings, share_of
 from dpbayes_cli.core.model import MethodInfo
-from dpbayes_cli.core.noisy_observation import NoisyCounts, record_count
+from dpbayes_cli.core.noisy_observation import GroupedCounts, NoisyCounts, record_count
 from dpbayes_cli.core.section import Level, Positive, Section, require_type
 from dpbayes_cli.core.statistic import CountAt, Statistic, Witness
 from dpbayes_cli.models.families.beta_probability import beta_quantiles
-from dpbayes_cli.models.families.capabilities import ConjugatePosterior, DirichletProbabilities, Simulated
+from dpbayes_cli.models.families.capabilities import ConjugatePosterior, DirichletProbabilities, Groupable, Simulated
 from dpbayes_cli.models.families.network_domain import by_key
 from dpbayes_cli.privacy.conjugate import DirichletFamily
 from dpbayes_cli.privacy.neighbors import Neighbors
@@ -51,7 +51,7 @@ class DirichletCategoricalPrior(Section, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True)
-class DirichletCategorical(DirichletProbabilities, ConjugatePosterior):
+class DirichletCategorical(DirichletProbabilities, ConjugatePosterior, Groupable):
     """theta ~ Dirichlet(concentration); each valid record falls into category k with probability theta_k.
 
     The conjugate update adds the counts to the concentrations; the posterior predictive probability of a category
@@ -146,6 +146,9 @@ class DirichletCategorical(DirichletProbabilities, ConjugatePosterior):
 
     def family(self, n_records: int) -> DirichletFamily:
         return DirichletFamily(self.concentration, n_records)
+
+    def group_outcome(self) -> GroupedCounts:
+        return GroupedCounts(self.concentration)
 
     def observation(
         self, policy: RecordPolicy, released: Sequence[int], noise: NoiseLaw, n_records: int | None

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dpbayes_cli.base.duck import fetch
-from dpbayes_cli.core.columns import NumericColumn
+from dpbayes_cli.core.columns import Column, NumericColumn
 from dpbayes_cli.sources.reader import Cells, Reader, UnitBound
 from dpbayes_cli.sources.records import integers_in_normal_form, literal, without_blanks
 from dpbayes_cli.sources.statements import code_expression
@@ -91,6 +91,8 @@ def _distinct_code(cell: str, column: AnyColumn) -> str:
     A number out of bounds that drops its record has the code ``OUT_OF_BOUNDS``. So it differs from an invalid cell,
     which a stand-in may replace.
     """
+    if isinstance(column, Column) and column.is_key:
+        return f"coalesce(sha256({integers_in_normal_form(without_blanks(cell))}), '')"
     code = f"CAST({code_expression(cell, column)} AS VARCHAR)"
     if not isinstance(column, NumericColumn) or column.outside == "clamp":
         return f"coalesce({code}, '')"

@@ -74,7 +74,7 @@ class DelimitedSource(Source):
                     headers.append(self._names(stream, str(path)))
         if any(header != headers[0] for header in headers):
             raise SourceError("the files have different headers")
-        self._width, self._indices = len(headers[0]), [self._index(headers[0], name) for name in names]
+        self._width, self._indices = len(headers[0]), [self._index(headers[0], name, others=names) for name in names]
         unit = self._unit
         self._unit_index = None if unit is None else self._index(headers[0], unit.column, by_position=False)
         self._columns = tuple(columns)
@@ -119,10 +119,13 @@ class DelimitedSource(Source):
         """Close a stream that is still open."""
         self._open.close()
 
-    def _index(self, names: list[str], wanted: str | None, *, by_position: bool = True) -> int:
+    def _index(
+        self, names: list[str], wanted: str | None, *, by_position: bool = True, others: Sequence[str | None] = ()
+    ) -> int:
         """Return the index of a column. Names from a file may be cells, so only stated names count as public."""
         file = str(self._location.paths[0]) if self._location.paths else "FILE"
-        return column_index(names, wanted, file, is_public=not self._dialect.header, by_position=by_position)
+        is_public = not self._dialect.header
+        return column_index(names, wanted, file, is_public=is_public, by_position=by_position, others=others)
 
     def _names(self, stream: BinaryIO, file: str) -> list[str]:
         if not self._dialect.header:

@@ -43,7 +43,7 @@ class EngineSource(Source):
         """Resolve the columns by the table's schema, which is public; see ``Source.check``."""
         kinds = self._kinds()
         available = list(kinds)
-        self._names = [available[column_index(available, name)] for name in names]
+        self._names = [available[column_index(available, name, others=names)] for name in names]
         for name, column in zip(self._names, columns, strict=True):
             _check_kind(kinds[name], column)
         self._are_texts = [kinds[name] == "text" for name in self._names]

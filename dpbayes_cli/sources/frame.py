@@ -42,7 +42,7 @@ class FrameSource(Source):
         kinds = _kinds(self._frame)
         wanted = [*names, *([] if self._unit is None else [self._unit.column])]
         available = [name for name, _ in kinds]
-        self._names = [available[column_index(available, name)] for name in wanted]
+        self._names = [available[column_index(available, name, others=wanted)] for name in wanted]
         for name in self._names:
             kind = dict(kinds)[name]
             if any(word in kind for word in _REFUSED):

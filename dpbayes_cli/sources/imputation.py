@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dpbayes_cli.base.cell_grammar import normal_cell, parse_number
 from dpbayes_cli.base.errors import SpecError
-from dpbayes_cli.core.columns import AnyColumn, CutColumn, NumericColumn, RecordPolicy
+from dpbayes_cli.core.columns import AnyColumn, Column, CutColumn, NumericColumn, RecordPolicy
 
 
 def impute_code(column: AnyColumn, policy: RecordPolicy) -> int | None:
@@ -14,7 +14,7 @@ def impute_code(column: AnyColumn, policy: RecordPolicy) -> int | None:
         SpecError: the stated value is not in the domain.
     """
     value = policy.impute if column.impute is None else column.impute
-    if value is None:
+    if value is None or (isinstance(column, Column) and column.is_key):
         return None
     where = "on_invalid" if column.impute is None else f"{column.role}.impute"
     if isinstance(column, CutColumn):

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpbayes_cli.base.duck import stream
-from dpbayes_cli.core.columns import AnyColumn, NumericColumn, RecordPolicy, n_codes
+from dpbayes_cli.core.columns import AnyColumn, Column, NumericColumn, RecordPolicy, n_codes
 from dpbayes_cli.core.statistic import ExactEvidence, Statistic, TableCounts, released_values
 from dpbayes_cli.sources.imputation import impute_code
 from dpbayes_cli.sources.reader import Cells
-from dpbayes_cli.sources.statements import code_expression, plain_number_expression
+from dpbayes_cli.sources.statements import code_expression, joined_keys, plain_number_expression
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     Words = NDArray[np.uint64]
 
 _PACKED_BITS = 62
+_LOW_BITS = (1 << 30) - 1
+"""Codes are summed in two parts, each below 2^31, so that the sum of a block is below 2^53."""
 _MAX_BITMAP_CELLS = 256
 """Tables with more cells are counted by the index of the cell, because bitmaps take one bit per record and cell."""
 
@@ -55,9 +57,9 @@ class PackedCodes(ABC):
 
     def run(self, engine: duckdb.DuckDBPyConnection, cells: Cells, abort: Callable[[], None]) -> None:
         """Read all records; see ``Reader``."""
-        stream(engine, self._query(cells), abort, self._unpack)
+        stream(engine, self._query(cells, engine), abort, self._unpack)
 
-    def _query(self, cells: Cells) -> str:
+    def _query(self, cells: Cells, engine: duckdb.DuckDBPyConnection) -> str:
         direct = dict(cells.integers)
         for i, column in enumerate(self.columns):
             if isinstance(column, NumericColumn) and not column.integers and i in cells.doubles:
@@ -65,11 +67,15 @@ class PackedCodes(ABC):
         for i in self._plain:  # plain numbers are parsed from their texts
             direct.pop(i, None)
         named = ", ".join(f"{direct.get(i, text)} AS cell_{i}" for i, text in enumerate(cells.texts))
-        codes = []
+        codes, relation = [], f"(SELECT {named} FROM {cells.relation})"
         for i, column in enumerate(self.columns):
             impute = impute_code(column, self._policy)
             invalid = self._sizes[i] if impute is None else impute
-            code = code_expression(f"cell_{i}", column, direct=i in direct)
+            if isinstance(column, Column) and column.is_key:  # there may be a million keys
+                join = joined_keys(engine, i, f"CAST(cell_{i} AS VARCHAR)", column)
+                relation, code = f"{relation} {join}", f"key_{i}.code"
+            else:
+                code = code_expression(f"cell_{i}", column, direct=i in direct)
             codes.append(f"CAST(coalesce({code}, {invalid}) AS BIGINT) AS code_{i}")
         packed = [
             " | ".join(f"(code_{i} << {shift})" for i, shift in pack) + f" AS pack_{p}"
@@ -78,7 +84,7 @@ class PackedCodes(ABC):
         for i in self._plain:
             codes.append(f"{plain_number_expression(f'cell_{i}', self.columns[i])} AS number_{i}")
             packed.append(f"number_{i}")
-        rows = f"(SELECT {', '.join(codes)} FROM (SELECT {named} FROM {cells.relation}))"
+        rows = f"(SELECT {', '.join(codes)} FROM {relation})"
         return f"SELECT {', '.join(packed)} FROM {rows}"
 
     def _unpack(self, packed: Sequence[NDArray[Any]]) -> None:
@@ -152,6 +158,36 @@ class TableTally(PackedCodes):
         for table, total in zip(self._statistic.tables, self._tables, strict=True):
             axes = [self._place[role] for role in table.roles]
             np.add(total, np.reshape(_counted(block, table, axes, whole), table.shape), out=total)
+
+
+class GroupTally(PackedCodes):
+    """Sums up the numbers of each group, and counts its valid records.
+
+    Args:
+        columns: the column of keys, and a column of numbers.
+        statistic: the statistic to evaluate.
+        policy: states the stand-in for an invalid number.
+    """
+
+    def __init__(self, columns: Sequence[AnyColumn], statistic: Statistic, policy: RecordPolicy) -> None:
+        super().__init__(columns, policy)
+        self._steps = self._sizes[1] - 1
+        self._sums, self._counts = np.zeros((2, self._sizes[0]), dtype=np.int64)
+
+    def statistics(self) -> ExactEvidence:
+        """Return the components of the statistic, group by group."""
+        sums = 2 * self._sums - self._steps * self._counts
+        return ExactEvidence(tuple(np.stack([sums, self._steps * self._counts], axis=1).ravel().tolist()), self.records)
+
+    def _take(self, block: Block, numbers: Sequence[Floats]) -> None:
+        keys, codes = block.codes(0), block.codes(1)
+        valid = (keys < self._sizes[0]) & (codes < self._sizes[1])
+        keys, codes = keys[valid], codes[valid]
+        self._counts += np.bincount(keys, minlength=self._sizes[0])
+        for part, shift in ((codes & _LOW_BITS, 0), (codes >> _LOW_BITS.bit_length(), _LOW_BITS.bit_length())):
+            if part.any():  # the sums of both parts are exact in doubles
+                weights = part.astype(np.float64)
+                self._sums += np.bincount(keys, weights, self._sizes[0]).astype(np.int64) << shift
 
 
 def _counted(block: Block, table: TableCounts, axes: Sequence[int], whole: Words | None) -> Any:

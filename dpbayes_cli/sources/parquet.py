@@ -68,7 +68,8 @@ class ParquetSource(Source):
                 schemas.append([(str(row[0]), str(row[1])) for row in rows])
         available = [name for name, _ in schemas[0]]
         name_of_file = str(self._location.paths[0])
-        self._names, self._types = [available[column_index(available, name, name_of_file)] for name in names], []
+        indices = [column_index(available, name, name_of_file, others=names) for name in names]
+        self._names, self._types = [available[i] for i in indices], []
         for name, column in zip(self._names, columns, strict=True):
             types = {dict(schema).get(name) for schema in schemas}
             if len(types) > 1:

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from dpbayes_cli.base.cell_grammar import POINT, NumberMarks, parse_number
 from dpbayes_cli.base.errors import SourceError, SpecError
 from dpbayes_cli.core.columns import AnyColumn, Column, RecordPolicy
-from dpbayes_cli.core.statistic import ExactEvidence, Statistic
+from dpbayes_cli.core.statistic import ExactEvidence, Statistic, SumsByGroup
 from dpbayes_cli.sources.contributions import BoundedReader, UnitCounter
 from dpbayes_cli.sources.file_mistakes import has_blanks_between_names, looks_like_no_header, missing_column
-from dpbayes_cli.sources.packed_codes import TableTally
+from dpbayes_cli.sources.packed_codes import GroupTally, TableTally
 from dpbayes_cli.sources.reader import Reader, UnitBound
 from dpbayes_cli.sources.statements import Tally
 
@@ -106,7 +106,12 @@ class Source(ABC):
 
     def statistics(self, statistic: Statistic, policy: RecordPolicy) -> ExactEvidence:
         """Evaluate a statistic exactly; see ``read``."""
-        tally: Tally | TableTally = (TableTally if statistic.tables else Tally)(self._columns, statistic, policy)
+        kind: type[Tally | TableTally | GroupTally] = Tally
+        if statistic.tables:
+            kind = TableTally
+        elif isinstance(statistic.expressions[0], SumsByGroup):
+            kind = GroupTally
+        tally = kind(self._columns, statistic, policy)
         self.read(tally)
         return tally.statistics()
 
@@ -116,7 +121,13 @@ class Source(ABC):
 
 
 def column_index(
-    names: Sequence[str], wanted: str | None, file: str = "", *, is_public: bool = True, by_position: bool = True
+    names: Sequence[str],
+    wanted: str | None,
+    file: str = "",
+    *,
+    is_public: bool = True,
+    by_position: bool = True,
+    others: Sequence[str | None] = (),
 ) -> int:
     """Return the index of a column among the names in the data.
 
@@ -126,17 +137,19 @@ def column_index(
 
     Args:
         names: the names of the columns in the data.
-        wanted: the name that the user stated; None for data with a single column.
+        wanted: the name that the user stated; None for the only column that is not among the ``others``.
         file, is_public: see ``missing_column``.
         by_position: whether ``wanted`` may be the position of a column, counted from 1.
+        others: the names of other columns that are read.
 
     Raises:
         SourceError: the column is missing, several columns have its name, or no name is stated although there are
             several columns.
     """
     is_name = is_public or not (looks_like_no_header(names) or has_blanks_between_names(names))
-    if wanted is None and len(names) == 1 and is_name:
-        return 0
+    unnamed = [i for i, name in enumerate(names) if name not in others]
+    if wanted is None and len(unnamed) == 1 and is_name:
+        return unnamed[0]
     if wanted is not None and names.count(wanted) == 1:
         return names.index(wanted)
     may_be_position = by_position and wanted is not None and wanted not in names

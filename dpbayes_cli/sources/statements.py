@@ -146,6 +146,23 @@ def code_expression(cell: str, column: AnyColumn, *, direct: bool = False) -> st
     return _compare(cell, usual, f"CASE WHEN {cell} = '' THEN NULL ELSE {rest} END")
 
 
+def joined_keys(engine: duckdb.DuckDBPyConnection, index: int, cell: str, column: Column) -> str:
+    """Make a table of keys and their codes; return the JOIN clause by which ``key_INDEX.code`` is the code of a cell.
+
+    Args:
+        index: the number of the column.
+        cell: the expression of the cell's text.
+        column: the column of keys.
+    """
+    import numpy as np
+
+    texts = np.array([normal_cell(key) for key in column.levels], dtype=object)
+    engine.register(f"keys_{index}", {"text": texts, "code": np.arange(len(texts))})
+    engine.execute(f"CREATE OR REPLACE TEMP TABLE key_{index} AS SELECT * FROM keys_{index}")
+    engine.unregister(f"keys_{index}")
+    return f"LEFT JOIN key_{index} ON {integers_in_normal_form(without_blanks(cell))} = key_{index}.text"
+
+
 def plain_number_expression(cell: str, column: AnyColumn) -> str:
     """Return a DuckDB expression for a number, neither clamped nor rounded; NaN if it is invalid or not finite.
 

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from dpbayes_cli.base.errors import SpecError
+from dpbayes_cli.core.inference_options import GroupInference
 from dpbayes_cli.core.mechanism import Mechanism
 from dpbayes_cli.core.model import Model
 from dpbayes_cli.core.options import INFERENCE, PRIVACY, SAMPLING, Options, notes_of
@@ -44,8 +45,14 @@ def pair_of(document: Mapping[str, Any]) -> tuple[type[Model], type[Mechanism]]:
     return model, mechanism
 
 
-def inference_options(model: type[Model], mechanism: type[Mechanism]) -> type[Options]:
-    """Return the options that the inference of a model reads; there are none if the mechanism releases draws."""
+def inference_options(model: type[Model], mechanism: type[Mechanism], *, grouped: bool = False) -> type[Options]:
+    """Return the options that the inference of a model reads; there are none if the mechanism releases draws.
+
+    Args:
+        grouped: whether the records are divided into groups.
+    """
+    if grouped:
+        return GroupInference
     return model.inference_options if mechanism.post_processing else Options
 
 

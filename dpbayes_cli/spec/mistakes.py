@@ -16,7 +16,6 @@ from dpbayes_cli.core.mechanism import Mechanism
 from dpbayes_cli.core.model import Model
 from dpbayes_cli.core.registry import model_names, model_type, supporting_mechanisms
 from dpbayes_cli.core.section import Section
-from dpbayes_cli.spec.bounds_section import check_place_of_bounds
 from dpbayes_cli.spec.convert_section import find_mistakes
 from dpbayes_cli.spec.foreign_options import SECTIONS, foreign_options, pair_of
 from dpbayes_cli.spec.key_lines import key_lines, without_stand_ins
@@ -30,8 +29,8 @@ _COSTS = ("epsilon", "rho", "mu")
 _ANY_TEXT = "TEXT"
 _EXAMPLES = {"privacy.epsilon": "1", "bounds.private.epsilon": "0.1", "bounds.private.high": "100"}
 
-TypeFor = Callable[[type[Model], type[Mechanism], bool], type[Section]]
-"""A function from a model, a mechanism and whether bounds are private to the type of their specs."""
+TypeFor = Callable[[type[Model], type[Mechanism], Mapping[str, Any]], type[Section]]
+"""A function from a model, a mechanism and a request to the type of its specs; it may raise ``SpecError``."""
 
 
 def mistakes_in(
@@ -73,15 +72,12 @@ def _mistakes_of_pair(
     document: dict[str, Any], model: type[Model], mechanism: type[Mechanism], type_for: TypeFor
 ) -> list[SpecError]:
     document = {**document, "model": model.name, "mechanism": mechanism.name}
-    is_private = document.get("bounds") is not None
-    if is_private:
-        try:
-            check_place_of_bounds(model, document)
-        except SpecError as error:
-            return [error]
-    kind = type_for(model, mechanism, is_private)
+    try:
+        kind = type_for(model, mechanism, document)
+    except SpecError as error:
+        return [error]
     mistakes = [*foreign_options(document, kind)]
-    how_to_state = partial(_how_to_state, model, may_find_bounds=not is_private)
+    how_to_state = partial(_how_to_state, model, may_find_bounds=document.get("bounds") is None)
     found = find_mistakes(_without(document, mistakes), kind, how_to_state=how_to_state)
     return mistakes + [_naming_keys(each, model) if each.reason == "missing" else each for each in found]
 

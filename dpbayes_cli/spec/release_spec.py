@@ -28,6 +28,7 @@ from dpbayes_cli.spec.bounds_section import (
 )
 from dpbayes_cli.spec.convert_section import convert_section
 from dpbayes_cli.spec.foreign_options import foreign_options, inference_options, pair_of
+from dpbayes_cli.spec.groups_section import GroupsSection, check_groups
 from dpbayes_cli.spec.mistakes import control_characters, mistakes_in
 from dpbayes_cli.spec.option_sections import InferenceSection, PrivacySection, SamplingSection, with_options
 from dpbayes_cli.spec.public_reasons import REASONS, with_reasons_apart
@@ -69,6 +70,7 @@ class ReleaseSpec(Section, frozen=True, kw_only=True, dict=True):
         Meta(description="the file, or a list of files that are one data set, relative to the spec; '-' for stdin"),
     ] = None
     column: Annotated[str | None, Meta(description=description_of("column"))] = None
+    by: GroupsSection | None = None
     on_invalid: Annotated[str, Meta(description=description_of("on_invalid"))] = "drop"
     records: Annotated[Annotated[int, Meta(ge=1)] | None, Meta(description=description_of("records"))] = None
     public_reasons: Annotated[
@@ -108,7 +110,12 @@ class ReleaseSpec(Section, frozen=True, kw_only=True, dict=True):
         Raises:
             SpecError: the domain, the bounds and the prior do not fit each other.
         """
-        return model_type(self.model).build(self.domain_at(bounds), self.prior)
+        model = model_type(self.model).build(self.domain_at(bounds), self.prior)
+        if self.by is None:
+            return model
+        from dpbayes_cli.models.families.grouped import grouped
+
+        return grouped(model, self.by.column, self.column, self.by.values)
 
     def domain_at(self, bounds: tuple[float, float] | None) -> Section:
         """Return the domain with all its bounds; see ``build_model``."""
@@ -154,7 +161,7 @@ class ReleaseSpec(Section, frozen=True, kw_only=True, dict=True):
     @cached_property
     def inference_options(self) -> Options:
         """The options that the inference of this model reads."""
-        kind = inference_options(model_type(self.model), mechanism_type(self.mechanism))
+        kind = inference_options(model_type(self.model), mechanism_type(self.mechanism), grouped=self.by is not None)
         return kind(**{name: getattr(self.inference, name) for name in kind.__struct_fields__})
 
     @cached_property
@@ -166,6 +173,8 @@ class ReleaseSpec(Section, frozen=True, kw_only=True, dict=True):
         """
         stated = canonical_request(self, self.model, self.mechanism)
         stated.pop(REASONS, None)
+        if self.by is not None:
+            stated["by"] = self.by.in_request
         request = {**_without_places(stated), "mechanism": self.mechanism}
         return {key: value for key, value in request.items() if (key, value) != ("mechanism", "laplace")}
 
@@ -196,12 +205,15 @@ def _without_places(stated: dict[str, Any]) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=256)
-def spec_type(model: str, mechanism: str | None = None, *, private_bounds: bool = False) -> type[ReleaseSpec]:
+def spec_type(
+    model: str, mechanism: str | None = None, *, private_bounds: bool = False, has_groups: bool = False
+) -> type[ReleaseSpec]:
     """Return the type of specs for a model and a mechanism: common keys, the model's domain and prior, and options.
 
     Args:
         mechanism: the name of the mechanism; None: the model's default.
         private_bounds: whether the spec states ``bounds`` in place of the bounds in the domain.
+        has_groups: whether the spec states ``by``, the groups of the records.
 
     Raises:
         SpecError: there is no such model or mechanism, or the mechanism does not serve the model.
@@ -210,11 +222,11 @@ def spec_type(model: str, mechanism: str | None = None, *, private_bounds: bool 
     mechanism_class = mechanism_type(mechanism or kind.default_mechanism)
     check_supports(mechanism_class, kind)
     name = "".join(part.capitalize() for part in f"{model}-by-{mechanism_class.name}".split("-"))
-    name += "PrivateBoundsSpec" if private_bounds else "Spec"
+    name += "PrivateBoundsSpec" if private_bounds else "GroupsSpec" if has_groups else "Spec"
     read = mechanism_class.options_for(kind)
     privacy = with_options(PrivacySection, read, PRIVACY)
     sampling = with_options(SamplingSection, read, SAMPLING)
-    inference = with_options(InferenceSection, inference_options(kind, mechanism_class), INFERENCE)
+    inference = with_options(InferenceSection, inference_options(kind, mechanism_class, grouped=has_groups), INFERENCE)
     by_default = (mechanism_class.name,) if mechanism_class.name == kind.default_mechanism else ()
     if private_bounds:
         check_place_of_bounds(kind, {})
@@ -225,6 +237,7 @@ def spec_type(model: str, mechanism: str | None = None, *, private_bounds: bool 
         ("domain", domain, *_default(domain)),
         ("bounds", *bounds),
         ("prior", kind.prior_type, *_default(kind.prior_type)),
+        ("by", GroupsSection if has_groups else None, *(() if has_groups else (None,))),
         ("mechanism", Annotated[Literal[mechanism_class.name], Meta(description=mechanism_class.summary)], *by_default),
         ("privacy", privacy, field(default_factory=privacy)),
         ("sampling", sampling, field(default_factory=sampling)),
@@ -268,8 +281,13 @@ def build_spec(document: dict[str, Any], *, needs_cost: bool = False) -> Release
     return msgspec.structs.replace(spec, prior=model_type(spec.model).complete_prior(spec.domain, spec.prior))
 
 
-def _type_for(model: type[Model], mechanism: type[Mechanism], private_bounds: bool) -> type[ReleaseSpec]:
-    return spec_type(model.name, mechanism.name, private_bounds=private_bounds)
+def _type_for(model: type[Model], mechanism: type[Mechanism], document: Mapping[str, Any]) -> type[ReleaseSpec]:
+    is_private, has_groups = (document.get(key) is not None for key in ("bounds", "by"))
+    if is_private:
+        check_place_of_bounds(model, document)
+    if has_groups:
+        check_groups(model, mechanism.name, document)
+    return spec_type(model.name, mechanism.name, private_bounds=is_private, has_groups=has_groups)
 
 
 def former_spec(document: dict[str, Any], today: ReleaseSpec) -> ReleaseSpec | None:
@@ -284,7 +302,8 @@ def former_spec(document: dict[str, Any], today: ReleaseSpec) -> ReleaseSpec | N
     """
     prior = {**former_prior(document["model"]), **(document.get("prior") or {})}
     former = {**document, "prior": prior}
-    inference = former_inference(inference_options(*pair_of(document)).__struct_fields__)
+    options = inference_options(*pair_of(document), grouped=today.by is not None)
+    inference = former_inference(options.__struct_fields__)
     if inference:
         former["inference"] = {**inference, **(document.get("inference") or {})}
     try:
@@ -300,13 +319,9 @@ def type_of(document: Mapping[str, Any]) -> type[ReleaseSpec]:
     """Return the type of specs for the model and the mechanism that a document names.
 
     Raises:
-        SpecError: the document names no known model, or requests private bounds that cannot be found.
+        SpecError: the document names no known model, or requests private bounds or groups that it cannot have.
     """
-    model, mechanism = pair_of(document)
-    private = document.get("bounds") is not None
-    if private:
-        check_place_of_bounds(model, document)
-    return spec_type(model.name, mechanism.name, private_bounds=private)
+    return _type_for(*pair_of(document), document)
 
 
 def convert_layout(stated: dict[str, Any]) -> SourceSection:

@@ -35,6 +35,8 @@ FLAGS: dict[str, Flag] = {
     "model": Flag("Request", ("--model",), "NAME", "the model; see: dpbayes models"),
     "mechanism": Flag("Request", ("--mechanism",), "NAME", "the mechanism [the model's default]; see: dpbayes models"),
     "column": Flag("Request", ("--column",), "NAME", "the column, or its position; not needed if only one"),
+    "by.column": Flag("Request", ("--by",), "COLUMN", "column of keys: one posterior for each group; needs --groups"),
+    "by.values": Flag("Request", ("--groups",), "FILE", "file with the public keys of the groups, one in each line"),
     "on_invalid": Flag("Request", ("--on-invalid",), "RULE", "invalid records: drop [default] or impute:VALUE"),
     "records": Flag("Request", ("--records",), "N", "the number of records, if public; it is checked"),
     "prior": Flag("Request", ("--prior",), "K=V,...", "the prior, e.g. alpha=2,beta=5"),
@@ -82,6 +84,7 @@ FLAGS: dict[str, Flag] = {
     "inference.format": Flag(
         _OUTPUT, ("--samples-format",), "FORMAT", "samples format: parquet [default], csv or netcdf"
     ),
+    "inference.pooling": Flag(_OUTPUT, ("--pooling",), "HOW", rare=True),
     "inference.mcmc_sweeps": Flag(_OUTPUT, ("--mcmc-sweeps",), "N"),
     "inference.state_sampler": Flag(_OUTPUT, ("--state-sampler",), "NAME"),
     "inference.count_prior": Flag(_OUTPUT, ("--count-prior",), "NAME", rare=True),

@@ -20,6 +20,7 @@ from dpbayes_cli.core.section import Section
 from dpbayes_cli.ledger.schedule_budget import labels_of
 from dpbayes_cli.privacy.guarantee import check_delta, check_epsilon
 from dpbayes_cli.spec.convert_section import Exact, convert_section, exact_number
+from dpbayes_cli.spec.groups_section import read_release_file
 from dpbayes_cli.spec.release_spec import ReleaseSpec, build_spec, check_name
 from dpbayes_cli.spec.yaml_reader import read_spec_file
 
@@ -136,7 +137,7 @@ def _entry(section: EntrySection, account: str, place: Path) -> ScheduleEntry:
     stated, base = section.spec, place
     if isinstance(stated, str):
         file = place / stated
-        stated, base = read_spec_file(file), file.parent
+        stated, base = read_release_file(file), file.parent
     try:
         spec = msgspec.structs.replace(build_spec(stated, needs_cost=True), dataset=account)
     except SpecError as error:

@@ -100,7 +100,7 @@ def price(spec: ReleaseSpec, n_records: int | None = None, model: Model | None =
         SpecError: the spec is wrong, or no guarantee can be given for it.
     """
     model = model or spec.build_model()
-    if model.column_names and spec.column is not None:
+    if model.column_names and spec.column is not None and spec.by is None:
         raise SpecError(
             "this model names its columns in the domain, so column must not be stated",
             where="column",

@@ -236,7 +236,7 @@ def _describe(
     draw, record = parse_draw(sealed), reservation.release
     narrowed = prepared.at_bounds(bounds_of(draw))
     names = narrowed.plan.final_step.statistic.names
-    if draw.statistics and tuple(item.name for item in draw.statistics) != names:
+    if draw.statistics and [item.name for item in draw.statistics] != list(names):
         raise DpbayesError("the sealed statistics are not those of the release request; nothing is written")
     analysis = analysis_of_draw(narrowed.spec, narrowed.model, narrowed.mechanism, record.release_id, draw)
     document = assemble(

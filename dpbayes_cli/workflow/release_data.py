@@ -101,7 +101,7 @@ class ReleaseData:
 
     def _check(self, source: Source) -> None:
         spec, model = self._spec, self._model
-        source.check(model.columns, model.column_names or (spec.column,))
+        source.check(model.columns, [name or None for name in model.column_names] or [spec.column])
         if spec.privacy.neighbors is Neighbors.REPLACE_ONE and spec.privacy.unit is None and source.is_empty():
             raise SourceError("the data have no records; nothing is charged", hint="dpbayes check FILE shows the file")
         if spec.records is not None:

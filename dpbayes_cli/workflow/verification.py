@@ -147,6 +147,11 @@ def _check_draw(document: ReleaseDocument, plan: Plan) -> None:
             raise VerificationError(f"draws: release.json must hold {step.draws}, as many as were paid for")
         return
     stated = None if document.noise is None else msgspec.to_builtins(document.noise)
+    groups = document.groups
+    if not isinstance(groups, msgspec.UnsetType):
+        if stated != step.noise.serialize() or groups.noise_scale != step.noise.scale:
+            raise VerificationError("noise: it is not the noise law that follows from the request")
+        return
     scales = step.noise.scales(len(document.statistics))
     if stated != step.noise.serialize() or [each.noise_scale for each in document.statistics] != list(scales):
         raise VerificationError("noise: it is not the noise law that follows from the request")
@@ -158,6 +163,7 @@ def _draw_of(document: ReleaseDocument) -> SealedDraw:
         record_unit=document.record_unit,
         n_records=document.n_records,
         statistics=document.statistics,
+        groups=document.groups,
         noise=document.noise,
         draws=document.draws,
         drawn_states=document.drawn_states,
@@ -237,6 +243,9 @@ def _check_values(result: Verification, plan: Plan) -> None:
             result.checked.append("the draws are possible under their law")
         return
     statistic, law = plan.final_step.statistic, plan.final_step.noise
+    if not isinstance(document.groups, msgspec.UnsetType):
+        result.unchecked.append("whether each released number is possible: the numbers of records are not known")
+        return
     limits = limits_of(statistic, result.bundle.model, _max_records(result.bundle.spec, document.n_records))
     laws = [law.at(i) for i in range(len(document.statistics))]
     radii = {each: each.radius(_IMPOSSIBLE_NATS) for each in dict.fromkeys(laws)}

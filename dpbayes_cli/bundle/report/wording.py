@@ -9,8 +9,9 @@ import msgspec
 
 from dpbayes_cli.base.numeric import float_text
 from dpbayes_cli.bundle.document import ReleasedGuarantee, ReleaseDocument
-from dpbayes_cli.core.columns import AnyColumn, Column, NumericColumn, RecordPolicy, has_stand_in
-from dpbayes_cli.core.statistic import CodeCounts, CountAt, Expression, Statistic, TableCounts, can_be_null
+from dpbayes_cli.core.columns import AnyColumn, Column, NumericColumn, RecordPolicy, has_stand_in, n_codes
+from dpbayes_cli.core.section import require_type
+from dpbayes_cli.core.statistic import CountAt, Expression, ProductOf, Statistic, SumsByGroup, TableCounts, can_be_null
 
 REUSE_COMMAND = "dpbayes infer BUNDLE --samples 100000 --seed 1"
 
@@ -81,6 +82,15 @@ def meanings(statistic: Statistic, columns: Sequence[AnyColumn], policy: RecordP
         droppable = {column.role for column in columns if not has_stand_in(policy, column)}
         return dict(_table_meaning(table, droppable) for table in statistic.tables)
     by_role = {column.role: column for column in columns}
+    if isinstance(statistic.expressions[0], SumsByGroup):
+        steps = n_codes(columns[1]) - 1
+        column = require_type(columns[1], NumericColumn)
+        low, high = float_text(column.lower), float_text(column.upper)
+        of_group = "to its group; nothing if the number is invalid or the key is not listed"
+        return {
+            "sum": f"{column.role} ({low} to {high} mapped to {-steps} to {steps}), rounded to the grid, {of_group}",
+            "valid": f"{steps} {of_group}",
+        }
     numbers = [column for column in columns if isinstance(column, NumericColumn)]
     otherwise = "; 0 if the record is invalid" if can_be_null(policy, *numbers) else ""
     parts = zip(statistic.names, statistic.expressions, strict=True)
@@ -107,7 +117,7 @@ def _meaning(expression: Expression, columns: Mapping[str, AnyColumn], otherwise
         column = columns[expression.role]
         level = column.described(expression.level) if isinstance(column, Column) else expression.level
         return f"1 if the record's {expression.role} is {level}, else 0"
-    if isinstance(expression, CodeCounts | TableCounts):
+    if not isinstance(expression, ProductOf):
         raise ValueError("a block of counts has more than one component")
     if not expression.roles:
         return f"{expression.weight}{otherwise}"

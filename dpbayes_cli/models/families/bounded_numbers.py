@@ -13,10 +13,10 @@ from msgspec.structs import asdict
 from dpbayes_cli.core.columns import NumericColumn, Outside, RecordPolicy
 from dpbayes_cli.core.inference_options import InferenceOptions, SumInference
 from dpbayes_cli.core.model import NoisyStatistics
-from dpbayes_cli.core.noisy_observation import NoisySums, RecordLaw, valid_count
+from dpbayes_cli.core.noisy_observation import GroupedSums, NoisySums, RecordLaw, valid_count
 from dpbayes_cli.core.section import Section
 from dpbayes_cli.core.statistic import Statistic, can_be_null, evaluate, sum_statistic
-from dpbayes_cli.models.families.capabilities import ConjugatePosterior, OneParameterFamily, Simulated
+from dpbayes_cli.models.families.capabilities import ConjugatePosterior, Groupable, OneParameterFamily, Simulated
 from dpbayes_cli.privacy.noise import NoiseLaw
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class BoundedNumber(NoisyStatistics):
         return parameters, dict(zip(present.tolist(), counts.tolist(), strict=True))
 
 
-class ConjugateNumber(BoundedNumber, OneParameterFamily, ConjugatePosterior):
+class ConjugateNumber(BoundedNumber, OneParameterFamily, ConjugatePosterior, Groupable):
     """The capability of models of one number per record whose conjugate update adds the sum of the numbers.
 
     Posterior draws treat clamped numbers as if they were the original numbers, so that the likelihood is conjugate. If
@@ -126,6 +126,13 @@ class ConjugateNumber(BoundedNumber, OneParameterFamily, ConjugatePosterior):
         inside = total.kind == "unbounded" and self.column.outside == "drop"
         law = NumberLaw(self.number_family, self.column, private, inside)
         return NoisySums(law, tuple(released), noise, total, self.column.steps if private else 0)
+
+    def group_outcome(self) -> GroupedSums:
+        from dpbayes_cli.models.families.number_families import NumberLaw
+
+        inside = self.column.outside == "drop"
+        law = NumberLaw(self.number_family, self.column, centered=True, inside=inside)
+        return GroupedSums(law, self.column.steps)
 
     def draw_records(self, n_records: int, rng: np.random.Generator) -> tuple[tuple[float, ...], Floats]:
         family = self.number_family

@@ -1,0 +1,143 @@
+"""Models of groups: the records of each group follow one model, and the parameters of the groups have a common law."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Self
+
+from dpbayes_cli.core.columns import AnyColumn, Column, NumericColumn, RecordPolicy
+from dpbayes_cli.core.findings import Findings
+from dpbayes_cli.core.inference_options import GroupInference, InferenceOptions
+from dpbayes_cli.core.model import NoisyStatistics
+from dpbayes_cli.core.noisy_observation import NoisyGroups
+from dpbayes_cli.core.section import Section, require_type
+from dpbayes_cli.core.statistic import GroupNames, Statistic, SumsByGroup, TableCounts, Witness
+from dpbayes_cli.models.families.capabilities import Groupable, Simulated
+from dpbayes_cli.privacy.neighbors import Neighbors
+from dpbayes_cli.privacy.noise import NoiseLaw
+
+if TYPE_CHECKING:
+    import numpy as np
+
+KEY = "group"
+
+
+@dataclass(frozen=True)
+class GroupedModel(NoisyStatistics):
+    """A model with one parameter, or one vector of probabilities, for each group of records.
+
+    Attributes:
+        base: the model of the records of one group.
+        key_column: the name of the column that holds the keys.
+        value_column: the name of the column that the model of a group reads; None if it is the only other column.
+        keys: the public keys of the groups.
+    """
+
+    inference_options: ClassVar[type[InferenceOptions]] = GroupInference  # type: ignore[assignment]
+    not_simulated: ClassVar[str] = "The model cannot simulate groups."
+
+    base: Groupable
+    key_column: str
+    value_column: str | None
+    keys: tuple[str, ...]
+
+    @classmethod
+    def build(cls, domain: Section, prior: Section) -> Self:
+        raise TypeError("a model of groups is made from the model of a group")
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """The name of the model of a group."""
+        return self.base.name
+
+    @property
+    def info(self):  # type: ignore[no-untyped-def, override]
+        """The description of the model of a group."""
+        return self.base.info
+
+    @property
+    def columns(self) -> tuple[AnyColumn, ...]:
+        """The column of keys, and the column that the model of a group reads."""
+        return (Column(KEY, self.keys, is_key=True), *self.base.columns)
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """The names of both columns; the second one is empty if it is the only other column."""
+        return (self.key_column, self.value_column or "")
+
+    @property
+    def group_parameters(self) -> tuple[str, ...]:
+        return self.base.parameters
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """The mean and the standard deviation of each parameter over the groups, and the mean number of records."""
+        names = self.group_parameters
+        if len(names) == 1:
+            return ("mean", "sd", "records")
+        return (*(f"mean {name}" for name in names), *(f"sd {name}" for name in names), "records")
+
+    @property
+    def component_names(self) -> tuple[str, ...]:
+        """The names of the components of one group's statistic."""
+        values = self.base.columns[0]
+        return ("sum", "valid") if isinstance(values, NumericColumn) else tuple(values.levels)
+
+    def predictive(self, mean: Sequence[float]) -> dict[str, float]:
+        """Return the predictive law of a record of a new group."""
+        return self.base.predictive(mean[: len(self.group_parameters)])
+
+    def findings(self, column: str, estimates: Sequence[float]) -> Findings:
+        """Return the result for an average group."""
+        facts = self.base.findings(column, estimates[: len(self.group_parameters)]).facts
+        topic = f"on average over {len(self.keys):,} groups"
+        return Findings(tuple(facts), topic, caption="Parameters of the law of the groups")
+
+    def statistic(self, policy: RecordPolicy) -> Statistic:
+        """Return the statistic of each group: counts of categories, or the sum and the number of records.
+
+        Privacy: a record whose key is not listed, or whose value is invalid, contributes nothing; each other record
+            contributes to one group. A count of categories: the contribution is a unit vector or zero, so that the L1
+            change is at most 1 under add-remove and 2 under replace-one, attained by two categories or two groups. A
+            sum: the contribution is (u, steps) with |u| <= steps, in one group, or zero. Its L1 norm is at most
+            2 * steps, and its squared L2 norm 2 * steps^2, attained at a bound. Under replace-one, two groups change by
+            these amounts; within one group the changes are at most 2 * steps and (2 * steps)^2. With one group, the
+            limits are those of one sum, as in ``sum_statistic``.
+        Source: design notes, groups.
+        """
+        add_remove, values = policy.neighbors is Neighbors.ADD_REMOVE, self.base.columns[0]
+        other = self.keys[-1]
+        names = GroupNames(self.keys, self.component_names)
+        if not isinstance(values, NumericColumn):
+            table = TableCounts((KEY, values.role), (len(self.keys), len(values.levels)))
+            first, second = values.levels[0], values.levels[1]
+            witness = Witness((self.keys[0], first), None if add_remove else (other, second))
+            largest = 1 if add_remove else 2
+            return Statistic(names, (table,), largest, witness, largest, largest_change=1)
+        steps, several = values.steps, len(self.keys) > 1
+        upper, lower = values.cell(1.0), values.cell(0.0)
+        witness = Witness((self.keys[0], upper), None if add_remove else (other, lower))
+        l1 = 4 * steps if several and not add_remove else 2 * steps
+        squared = 2 * steps**2 if add_remove else 4 * steps**2
+        largest = steps if add_remove else 2 * steps
+        return Statistic(
+            names, (SumsByGroup((KEY, values.role), len(self.keys)),), l1, witness, squared, largest_change=largest
+        )
+
+    def observation(
+        self, policy: RecordPolicy, released: Sequence[int], noise: NoiseLaw, n_records: int | None
+    ) -> NoisyGroups:
+        """Return the noisy statistics of the groups; their numbers of records are never known."""
+        import numpy as np
+
+        observed = np.array(released, dtype=np.int64).reshape(len(self.keys), -1)
+        return NoisyGroups(self.base.group_outcome(), observed, noise)
+
+    def simulated(self, policy: RecordPolicy, n_records: int, rng: np.random.Generator) -> Simulated:
+        raise TypeError(self.not_simulated)
+
+
+def grouped(base: object, key_column: str, value_column: str | None, keys: tuple[str, ...]) -> GroupedModel:
+    """Return the model of groups whose records follow a model."""
+    return GroupedModel(require_type(base, Groupable), key_column, value_column, keys)
