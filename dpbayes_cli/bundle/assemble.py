@@ -213,7 +213,9 @@ def summary(marginal: Marginal) -> ParameterSummary:
 def inference_report(spec: ReleaseSpec, analysis: Analysis) -> InferenceReport:
     """Return how the posterior was computed."""
     posterior = analysis.posterior
-    method = "noise-aware" if analysis.groups is not None else spec.inference_options.value("method")
+    method: Method = "noise-aware"
+    if analysis.groups is None:
+        method = spec.inference_options.value("method")
     if analysis.drawn:
         method = "estimates" if analysis.estimates else "posterior-draws"
     return InferenceReport(

@@ -110,12 +110,12 @@ class Model(ABC):
     def parameters(self) -> tuple[str, ...]:
         """The names of the reported parameters."""
 
-    @abstractmethod
     @property
     def group_parameters(self) -> tuple[str, ...]:
         """The names of the parameters of one group; empty if the records are not divided into groups."""
         return ()
 
+    @abstractmethod
     def predictive(self, mean: Sequence[float]) -> dict[str, float]:
         """Return the predictive law of a new record: a probability for each level, or the ``mean`` of a number.
 
