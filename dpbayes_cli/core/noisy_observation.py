@@ -161,6 +161,13 @@ class ScalarLaw(RecordLaw):
     def prior_range(self) -> tuple[float, float]:
         """An interval of the coordinate outside which the prior probability is at most 1e-12."""
 
+    @property
+    @abstractmethod
+    def public_range(self) -> tuple[float, float]:
+        """The coordinates, ascending, at which the mean of a number is a tenth of the range above its lower bound and
+        a tenth below its upper bound.
+        """
+
     @abstractmethod
     def characteristic(self, points: Floats, frequencies: Floats | Complexes) -> Complexes:
         """Return E[exp(i u t)], where t is what one contributing record adds to the sum.
@@ -277,6 +284,48 @@ class NoisySequences:
     observed: tuple[Integers, ...]
     noises: tuple[NoiseLaw | None, ...]
     complete: bool
+
+
+@dataclass(frozen=True)
+class GroupedCounts:
+    """What is observed of each record of a group: its category.
+
+    Attributes:
+        concentration: the stated prior, a Dirichlet law; the components of a noisy row are counts of the categories.
+    """
+
+    concentration: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class GroupedSums:
+    """What is observed of each record of a group: a number.
+
+    A noisy row has two components: the sum of u = 2 code - steps over valid records, and steps times the number of
+    valid records.
+
+    Attributes:
+        law: the law of a record's contribution u, with the stated prior of its parameter.
+        steps: the number of grid steps between the public bounds.
+    """
+
+    law: ScalarLaw
+    steps: int
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyGroups:
+    """Noisy statistics of groups: a row of privatized integers for each group.
+
+    Attributes:
+        outcome: what is observed of each record, and the stated prior.
+        observed: privatized integers, shape (n_groups, n_components).
+        noise: the law of the noise, independent on each cell, the same for all cells.
+    """
+
+    outcome: GroupedCounts | GroupedSums
+    observed: Integers
+    noise: NoiseLaw
 
 
 NoisyObservation = NoisyCounts | NoisySums | NoisyTables | NoisySequences
