@@ -1,0 +1,1 @@
+"""Posteriors of groups, partially pooled, given noisy statistics of each group."""
