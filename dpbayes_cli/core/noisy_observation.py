@@ -288,10 +288,10 @@ class NoisySequences:
 
 @dataclass(frozen=True)
 class GroupedCounts:
-    """What is observed of each record of a group: its category.
+    """The outcome of a group's records is one of K categories; observed are the noisy counts of the categories.
 
     Attributes:
-        concentration: the stated prior, a Dirichlet law; the components of a noisy row are counts of the categories.
+        concentration: K positive parameters of the stated Dirichlet prior, shape (K,).
     """
 
     concentration: tuple[float, ...]
@@ -299,14 +299,14 @@ class GroupedCounts:
 
 @dataclass(frozen=True)
 class GroupedSums:
-    """What is observed of each record of a group: a number.
+    """The outcome of a group's records is a number; observed are a noisy sum and a noisy number of records.
 
-    A noisy row has two components: the sum of u = 2 code - steps over valid records, and steps times the number of
-    valid records.
+    Component 0 is the sum of u = 2 code - steps over the group's valid records. Component 1 is ``steps`` times the
+    number of valid records. Noise is added to both, in these units.
 
     Attributes:
-        law: the law of a record's contribution u, with the stated prior of its parameter.
-        steps: the number of grid steps between the public bounds.
+        law: the stated prior, and the law of one record's contribution.
+        steps: the largest code.
     """
 
     law: ScalarLaw
@@ -317,10 +317,12 @@ class GroupedSums:
 class NoisyGroups:
     """Noisy statistics of groups: a row of privatized integers for each group.
 
+    The number of valid records of each group is latent.
+
     Attributes:
         outcome: what is observed of each record, and the stated prior.
         observed: privatized integers, shape (n_groups, n_components).
-        noise: the law of the noise, independent on each cell, the same for all cells.
+        noise: the law of the noise, which is independent for each cell, and the same for all cells.
     """
 
     outcome: GroupedCounts | GroupedSums

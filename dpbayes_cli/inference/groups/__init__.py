@@ -1,1 +1,1 @@
-"""Posteriors of groups, partially pooled, given noisy statistics of each group."""
+"""Posteriors of the parameters of many groups at once, given a noisy statistic of each group."""
