@@ -27,6 +27,8 @@ class RecordMoments:
     valid records.
 
     Attributes:
+        steps: the number of grid steps between the public bounds.
+        prior_range: the range of the stated prior of the coordinate.
         spread: half the length of the public range of the coordinate.
         core: the public range of the coordinate, extended on both sides by ``_REACH`` times the spread.
         domain: the interval of the coordinate to which groups are confined. It contains the core and the range of the
@@ -38,7 +40,7 @@ class RecordMoments:
         self.steps = float(outcome.steps)
         self.spread = (high - low) / 2.0
         self.core = (low - _REACH * self.spread, high + _REACH * self.spread)
-        begin, end = law.prior_range
+        self.prior_range = begin, end = law.prior_range
         self.domain = (min(begin, self.core[0]), max(end, self.core[1]))
         grid = np.unique(np.concatenate([np.linspace(*self.core, _CORE_POINTS), np.linspace(*self.domain, _TAIL_POINTS)]))
         with np.errstate(all="ignore"):

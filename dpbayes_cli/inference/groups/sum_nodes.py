@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpbayes_cli.inference.groups.record_moments import RecordMoments
-from dpbayes_cli.inference.groups.size_law import log_size
+from dpbayes_cli.inference.groups.size_law import log_sizes
 
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
@@ -40,7 +40,7 @@ def log_noise_of_size(noise: NoiseLaw, steps: float, observed: Floats, numbers: 
     return noise.log_pmf(np.rint(observed[:, None] - steps * numbers).astype(np.int64))
 
 
-def number_nodes(noise: NoiseLaw, steps: float, observed: Floats, log_mean: float, log_shape: float) -> Floats:
+def number_nodes(noise: NoiseLaw, steps: float, observed: Floats, mean: float, shape: float) -> Floats:
     """Return numbers of records, ascending integers, shape (n_groups, n_nodes).
 
     They cover the window around the noisy size, unless the law of the sizes is much narrower. If the window has more
@@ -48,11 +48,11 @@ def number_nodes(noise: NoiseLaw, steps: float, observed: Floats, log_mean: floa
 
     Args:
         noise, steps, observed: see ``log_noise_of_size``.
-        log_mean, log_shape: the approximate law of the sizes.
+        mean, shape: the approximate law of the sizes.
     """
     seen = observed / steps
     radius, scale = noise.radius(_WINDOW_NATS) / steps + 1.0, noise.scale / steps
-    mean, sd = math.exp(log_mean), math.exp(log_mean) * math.sqrt(math.exp(-log_mean) + math.exp(-log_shape))
+    sd = math.sqrt(mean + mean**2 / shape)
     least, most = mean - 8.0 * sd - 5.0, mean + 16.0 * sd + 5.0
     near = np.maximum(seen, 0.0)
     low = np.maximum(seen - radius, np.minimum(least, near - _NEAR_SCALES * scale))
@@ -61,7 +61,7 @@ def number_nodes(noise: NoiseLaw, steps: float, observed: Floats, log_mean: floa
     high = np.ceil(np.maximum(high, low + 2.0))
     candidates = low[:, None] + (high - low)[:, None] * np.linspace(0.0, 1.0, _SIZE_CANDIDATES)
     log_weight = log_noise_of_size(noise, steps, observed, candidates)
-    log_weight = log_weight + log_size(candidates, np.array(log_mean), np.array(log_shape))
+    log_weight = log_weight + log_sizes(candidates, np.array(mean), np.array(shape))
     monitor = np.exp(_MONITOR_POWER * (log_weight - log_weight.max(axis=1, keepdims=True)))
     nodes = np.rint(equidistributed(candidates, monitor, _SIZE_NODES, 0.1))
     kink = np.clip(np.rint(seen), low, high)[:, None]
