@@ -39,21 +39,32 @@ def normal_weights(nodes: Floats, center: Floats, spread: Floats) -> Floats:
     """
     m, tau = center[:, None], spread[:, None]
     away = nodes[:, None, :] - m
-    z = np.abs(away) / tau
-    # E[max(x - X, 0)] = max(x - m, 0) + excess; the weights are second divided differences of it
-    excess = tau * np.exp(-0.5 * z**2) * (1.0 / math.sqrt(2.0 * math.pi) - 0.5 * z * erfcx(z / math.sqrt(2.0)))
     gaps = np.diff(nodes, axis=1)[:, None, :]
-    steep = np.diff(excess, axis=2) / gaps
-    linear = np.clip(away[..., 1:] / gaps, 0.0, 1.0)
-    low, high = (nodes[:1, [0, -1]] - m).T / tau.T
-    log_inside = _log_normal_mass(low, high)
-    below, above = (np.broadcast_to(ndtr(sign * end)[None, :, None], (len(nodes), len(m), 1)) for sign, end in ((1.0, low), (-1.0, high)))
-    first = np.concatenate([below, steep, -above], axis=2)
-    zeros = np.zeros_like(below)
-    second = np.concatenate([zeros, linear, zeros + 1.0], axis=2)
-    weights = np.maximum(np.diff(first, axis=2) + np.diff(second, axis=2), 0.0)
-    weights *= np.exp(-log_inside)[None, :, None]
-    return np.asarray(weights)
+    # E[max(x - X, 0)] = max(x - m, 0) + excess; the weights are the differences of the slopes of both terms
+    slopes = np.empty((*away.shape[:2], away.shape[2] + 1))
+    slopes[..., 0], slopes[..., -1] = 0.0, 1.0
+    np.divide(away[..., 1:], gaps, out=slopes[..., 1:-1])
+    np.clip(slopes, 0.0, 1.0, out=slopes)
+    weights = slopes[..., 1:] - slopes[..., :-1]
+    z = np.abs(away, out=away)
+    z /= tau
+    tails = erfcx(z * math.sqrt(0.5))
+    tails *= z
+    tails *= -0.5
+    tails += 1.0 / math.sqrt(2.0 * math.pi)
+    z *= z
+    z *= -0.5
+    tails *= np.exp(z, out=z)
+    tails *= tau
+    np.subtract(tails[..., 1:], tails[..., :-1], out=slopes[..., 1:-1])
+    slopes[..., 1:-1] /= gaps
+    low, high = ((nodes[0, end] - center) / spread for end in (0, -1))
+    slopes[..., 0], slopes[..., -1] = ndtr(low), -ndtr(-high)
+    weights += slopes[..., 1:]
+    weights -= slopes[..., :-1]
+    np.maximum(weights, 0.0, out=weights)
+    weights *= np.exp(-_log_normal_mass(low, high))[:, None]
+    return weights
 
 
 def _log_normal_mass(low: Floats, high: Floats) -> Floats:

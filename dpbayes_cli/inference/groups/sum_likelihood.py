@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _MAX_STORED = 25_000_000
 """Densities are computed anew in every pass over the groups, if there are more of them than this."""
-_CHUNK = 1 << 21
+_CHUNK = 1 << 17
 """Arrays of one chunk of groups have about this many elements."""
 _LEAST = 1e-300
 

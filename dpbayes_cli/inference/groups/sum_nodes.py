@@ -17,15 +17,13 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
     from dpbayes_cli.privacy.noise import NoiseLaw
 
-_SIZE_NODES, _SIZE_CANDIDATES = 36, 256
+_SIZE_NODES, _SIZE_CANDIDATES = 31, 256
 _WINDOW_NATS, _NEAR_SCALES = 16.0, 4.0
-_COMMON, _LOCAL = 24, 25
+_COMMON, _LOCAL = 17, 21
 _LOCAL_REACH = 6.0
-_OUTSIDE = (0.01, 0.04, 0.12, 0.3, 0.6)
+_OUTSIDE = (0.02, 0.1, 0.4)
 """Places of nodes outside the core, as shares of the distance from the core to an end of the domain."""
 _MONITOR_POWER = 0.25
-_COMMON_SHARE = 0.15
-"""The share of the nodes that are spread evenly over the core."""
 
 
 def log_noise_of_size(noise: NoiseLaw, steps: float, observed: Floats, numbers: Floats) -> Floats:
@@ -138,7 +136,7 @@ def refined_coordinates(moments: RecordMoments, nodes: Floats, masses: Floats) -
     edges = np.concatenate([nodes[:, :1], (nodes[:, 1:] + nodes[:, :-1]) / 2.0, nodes[:, -1:]], axis=1)
     density = masses / np.diff(edges, axis=1)
     monitor = (density / density.max(axis=1, keepdims=True)) ** _MONITOR_POWER
-    return merged(moments, equidistributed(nodes, monitor, _LOCAL + _COMMON - 8, 0.0), 8)
+    return merged(moments, equidistributed(nodes, monitor, _LOCAL + _COMMON - 7, 0.0), 7)
 
 
 def merged(moments: RecordMoments, local: Floats, count: int) -> Floats:

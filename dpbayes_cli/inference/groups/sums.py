@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 
 _PILOT_GROUPS = 200
 """The first search for the hyperparameters reads at most this many groups."""
-_PILOT_POINTS, _REFINING_POINTS = 96, 16
-_MAX_EVALUATIONS = 400_000
+_PILOT_POINTS, _REFINING_POINTS = 64, 16
+_MAX_EVALUATIONS = 40_000
 """About this many pairs of a group and a point of hyperparameters are computed in each round of importance sampling."""
 _FEWEST_POINTS, _MOST_POINTS = 64, 1024
 _LEAST_ESS_SHARE = 0.5
