@@ -5,7 +5,6 @@ Both are placed group by group, close together where the posterior of the group 
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,7 +16,9 @@ if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
     from dpbayes_cli.privacy.noise import NoiseLaw
 
-_SIZE_NODES, _SIZE_CANDIDATES = 31, 256
+_SIZE_NODES, _SIZE_CANDIDATES = 27, 256
+_SMALLEST = np.array([1.0, 2.0, 3.0, 5.0, 8.0])
+"""The smallest possible sizes are nodes, because the law of the sizes may be concentrated on them."""
 _WINDOW_NATS, _NEAR_SCALES = 16.0, 4.0
 _COMMON, _LOCAL = 17, 21
 _LOCAL_REACH = 6.0
@@ -38,34 +39,36 @@ def log_noise_of_size(noise: NoiseLaw, steps: float, observed: Floats, numbers: 
     return noise.log_pmf(np.rint(observed[:, None] - steps * numbers).astype(np.int64))
 
 
-def number_nodes(noise: NoiseLaw, steps: float, observed: Floats, mean: float, shape: float) -> Floats:
+def number_nodes(noise: NoiseLaw, steps: float, observed: Floats, laws: Floats) -> Floats:
     """Return numbers of records, ascending integers, shape (n_groups, n_nodes).
 
-    They cover the window around the noisy size, unless the law of the sizes is much narrower. If the window has more
+    They cover the window around the noisy size, unless the laws of the sizes are much narrower. If the window has more
     integers than there are nodes, more nodes lie where the size is likely.
 
     Args:
         noise, steps, observed: see ``log_noise_of_size``.
-        mean, shape: the approximate law of the sizes.
+        laws: possible laws of the sizes, each a log mean and a log shape, shape (n_laws, 2).
     """
     seen = observed / steps
     radius, scale = noise.radius(_WINDOW_NATS) / steps + 1.0, noise.scale / steps
-    sd = math.sqrt(mean + mean**2 / shape)
-    least, most = mean - 8.0 * sd - 5.0, mean + 16.0 * sd + 5.0
+    mean, shape = np.exp(laws).T
+    sd = np.sqrt(mean + mean**2 / shape)
     near = np.maximum(seen, 0.0)
-    low = np.maximum(seen - radius, np.minimum(least, near - _NEAR_SCALES * scale))
-    high = np.minimum(seen + radius, np.maximum(most, near + _NEAR_SCALES * scale))
+    low = np.maximum(seen - radius, np.minimum((mean - 8.0 * sd).min() - 5.0, near - _NEAR_SCALES * scale))
+    high = np.minimum(seen + radius, np.maximum((mean + 16.0 * sd).max() + 5.0, near + _NEAR_SCALES * scale))
     low = np.floor(np.maximum(low, 0.0))
     high = np.ceil(np.maximum(high, low + 2.0))
     candidates = low[:, None] + (high - low)[:, None] * np.linspace(0.0, 1.0, _SIZE_CANDIDATES)
-    log_weight = log_noise_of_size(noise, steps, observed, candidates)
-    log_weight = log_weight + log_sizes(candidates, np.array(mean), np.array(shape))
+    sizes = np.logaddexp.reduce([log_sizes(candidates, *law) for law in zip(mean, shape, strict=True)])
+    log_weight = log_noise_of_size(noise, steps, observed, candidates) + sizes
     monitor = np.exp(_MONITOR_POWER * (log_weight - log_weight.max(axis=1, keepdims=True)))
     nodes = np.rint(equidistributed(candidates, monitor, _SIZE_NODES, 0.1))
     kink = np.clip(np.rint(seen), low, high)[:, None]
-    nodes = np.sort(np.concatenate([nodes, kink], axis=1), axis=1)
-    few = low[:, None] + np.arange(_SIZE_NODES + 1.0)
-    return np.where((high - low <= _SIZE_NODES)[:, None], np.minimum(few, high[:, None]), nodes)
+    smallest = np.minimum(low[:, None] + _SMALLEST, high[:, None])
+    nodes = np.sort(np.concatenate([nodes, kink, smallest], axis=1), axis=1)
+    count = nodes.shape[1]
+    few = np.minimum(low[:, None] + np.arange(float(count)), high[:, None])
+    return np.where((high - low < count)[:, None], few, nodes)
 
 
 def log_widths(numbers: Floats) -> Floats:

@@ -48,6 +48,8 @@ _LEAST_ESS_SHARE = 0.5
 _MAX_NODE_MASS = 0.25
 """Nodes are placed anew if a single node has more of the posterior of its group."""
 _MAX_REFINEMENTS = 3
+_ROUGHLY = np.array([[0.0, 0.0], [1.0, -1.0]])
+"""Added to a rough guess of (log mean, log shape) of the sizes, to get laws that are wide enough."""
 
 
 def infer_grouped_sums(
@@ -114,15 +116,17 @@ def _first_nodes(observation: NoisyGroups, moments: RecordMoments) -> tuple[Floa
         return log_noise_of_size(noise, steps, seen, numbers) + log_widths(numbers) + log_sizes(numbers, mean, shape)
 
     pilot = _pilot_groups(len(sizes))
-    numbers = number_nodes(noise, steps, sizes[pilot], *np.exp(guess))
+    numbers = number_nodes(noise, steps, sizes[pilot], guess + _ROUGHLY)
 
     def log_density(points: Floats) -> Floats:
         with np.errstate(all="ignore"):
             terms = [np.logaddexp.reduce(log_weights(law, numbers, sizes[pilot]), axis=1).sum() for law in points]
         return np.nan_to_num(np.array(terms), nan=-1e300, neginf=-1e300) + log_size_prior(points[:, 0], points[:, 1])
 
-    size_law, _ = find_mode(log_density, guess[None])
-    numbers = number_nodes(noise, steps, sizes, *np.exp(size_law))
+    size_law, precision = find_mode(log_density, guess[None])
+    doubt = 2.0 * np.sqrt(np.diag(np.linalg.inv(precision)))
+    laws = size_law + doubt * np.array([[0.0, 0.0], [1.0, 0.0], [-1.0, 0.0], [0.0, -1.0]])
+    numbers = number_nodes(noise, steps, sizes, laws)
     log_mass = log_weights(size_law, numbers, sizes)
     mass = np.exp(log_mass - log_mass.max(axis=1, keepdims=True))
     mass /= mass.sum(axis=1, keepdims=True)
