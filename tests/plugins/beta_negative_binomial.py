@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
@@ -46,6 +47,10 @@ class NegativeBinomialNumbers(LogitOfBeta, LatticeFamily):
     """Failures before the last of a known number of successes, with a Beta prior on the probability of success."""
 
     successes: int
+
+    def coordinate_at(self, mean: float) -> float:
+        """Return logit(p) for the mean successes * (1 - p) / p."""
+        return math.log(self.successes / mean)
 
     def complete_data_sd(self, coordinate: Floats, n_records: Floats) -> Floats:
         """Return the sd of Beta(alpha + successes n, beta + n times the mean number of failures)."""

@@ -45,6 +45,10 @@ class LogitOfBeta(NumberFamily):
 class GeometricNumbers(LogitOfBeta, LatticeFamily):
     """Failures before the first success, with a Beta prior on the probability of success."""
 
+    def coordinate_at(self, mean: float) -> float:
+        """Return logit(p) for the mean (1 - p) / p."""
+        return -math.log(mean)
+
     def complete_data_sd(self, coordinate: Floats, n_records: Floats) -> Floats:
         """Return the sd of Beta(alpha + n, beta + n times the mean number of failures)."""
         first, second = self.alpha + n_records, self.beta + n_records * np.exp(np.minimum(-coordinate, 300.0))

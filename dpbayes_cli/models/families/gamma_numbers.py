@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -41,6 +42,9 @@ class LogOfGamma(NumberFamily):
 class PoissonCounts(LogOfGamma, LatticeFamily):
     """Poisson counts, with a Gamma prior on their rate."""
 
+    def coordinate_at(self, mean: float) -> float:
+        return math.log(mean)
+
     def complete_data_sd(self, coordinate: Floats, n_records: Floats) -> Floats:
         """Return the sd of Gamma(shape + n times the mean count, rate + n)."""
         return np.asarray(np.sqrt(self.shape + n_records * np.exp(coordinate)) / (self.rate + n_records))
@@ -65,6 +69,9 @@ class ExponentialTimes(LogOfGamma):
     """Exponential waiting times, with a Gamma prior on their rate."""
 
     lattice: ClassVar[bool] = False
+
+    def coordinate_at(self, mean: float) -> float:
+        return -math.log(mean)
 
     def complete_data_sd(self, coordinate: Floats, n_records: Floats) -> Floats:
         """Return the sd of Gamma(shape + n, rate + n times the mean time)."""

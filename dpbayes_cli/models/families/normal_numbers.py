@@ -37,6 +37,9 @@ class NormalNumbers(NumberFamily):
         reach = 7.1 * self.prior_variance**0.5
         return self.prior_mean - reach, self.prior_mean + reach
 
+    def coordinate_at(self, mean: float) -> float:
+        return mean
+
     def draw_prior(self, size: int, rng: np.random.Generator) -> Floats:
         return rng.normal(self.prior_mean, self.prior_variance**0.5, size)
 

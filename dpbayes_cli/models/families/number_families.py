@@ -39,6 +39,10 @@ class NumberFamily(ABC):
         """An interval of the coordinate that holds all but 1e-12 of the prior."""
 
     @abstractmethod
+    def coordinate_at(self, mean: float) -> float:
+        """Return the coordinate at which the mean of a number, before it is clamped or dropped, has this value."""
+
+    @abstractmethod
     def draw_prior(self, size: int, rng: np.random.Generator) -> Floats:
         """Draw coordinates from the prior, shape (size,)."""
 
@@ -109,6 +113,12 @@ class NumberLaw(ScalarLaw):
     @property
     def prior_range(self) -> tuple[float, float]:
         return self.family.prior_range
+
+    @property
+    def public_range(self) -> tuple[float, float]:
+        lower, tenth = self.column.lower, (self.column.upper - self.column.lower) / 10.0
+        low, high = sorted(self.family.coordinate_at(lower + share * tenth) for share in (1.0, 9.0))
+        return low, high
 
     @property
     def _scale(self) -> tuple[float, float]:

@@ -1,0 +1,63 @@
+"""The density of a normal variable plus noise."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import erfcx
+
+from dpbayes_cli.privacy.noise import NoiseLaw
+
+if TYPE_CHECKING:
+    from dpbayes_cli.base.numeric import Floats
+
+_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(15)
+_LEAST_SD = 1e-7
+"""The least standard deviation of the normal variable, in noise scales; smaller ones change nothing."""
+
+
+def relative_density(noise: NoiseLaw, residual: Floats, sd: Floats) -> Floats:
+    """Return the density, elementwise, of a centered normal variable plus noise, up to one factor for each first index.
+
+    For discrete Laplace noise this is the closed form for continuous Laplace noise, and for discrete Gaussian noise
+    that for normal noise. If log-probabilities of the noise have another form, Gauss-Hermite quadrature is used.
+
+    Args:
+        noise: the noise.
+        residual: the observed value minus the mean of the normal variable, with at least two axes.
+        sd: the standard deviation of the normal variable, of the same shape; it may be zero.
+    """
+    decay = noise.decay
+    if decay is not None and decay.exact and decay.exponential:
+        return _normal_plus_laplace(np.abs(residual) * decay.linear, np.maximum(sd * decay.linear, _LEAST_SD))
+    if decay is not None and decay.exact:
+        variance = sd**2 + 0.5 / decay.quadratic
+        log_density = -0.5 * (residual**2 / variance + np.log(variance))
+    else:
+        log_density = np.logaddexp.reduce(
+            [
+                noise.log_pmf(np.rint(residual - node * sd).astype(np.int64)) + math.log(weight)
+                for node, weight in zip(_NODES, _WEIGHTS, strict=True)
+            ]
+        )
+    largest = log_density.max(axis=tuple(range(1, log_density.ndim)), keepdims=True)
+    return np.exp(log_density - largest)
+
+
+def _normal_plus_laplace(away: Floats, spread: Floats) -> Floats:
+    """Return the density at ``away`` >= 0 of a normal variable of standard deviation ``spread`` plus Laplace noise.
+
+    Both are in units of the noise scale, and the density is multiplied by four.
+    """
+    wide = spread * math.sqrt(0.5)
+    far = away / spread * math.sqrt(0.5)
+    near = wide - far
+    bell = np.exp(-(far**2))
+    result = erfcx(wide + far)
+    result += np.copysign(1.0, near) * erfcx(np.abs(near))
+    result *= bell
+    tail = near < 0.0
+    result[tail] += 2.0 * np.exp(0.5 * spread[tail] ** 2 - away[tail])
+    return np.asarray(result)

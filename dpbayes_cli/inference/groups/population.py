@@ -1,0 +1,124 @@
+"""The law of the groups' coordinates, and its integrals against functions that are linear between nodes.
+
+With partial pooling, the coordinate of group g is eta_g ~ Normal(center, spread^2), restricted to the domain. The
+center has the stated prior of the coordinate. The spread has a half-normal prior, whose scale is half the length of
+the public range: the interval of the coordinate in which the mean of a number is between a tenth and nine tenths of the
+range between the public bounds. Without pooling, each group has the stated prior.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import erfcx, log_ndtr, ndtr
+
+from dpbayes_cli.core.noisy_observation import ScalarLaw
+
+if TYPE_CHECKING:
+    from dpbayes_cli.base.numeric import Floats
+
+_TABLE_POINTS = 8193
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(96)
+_REACH_SDS = 9.0
+
+
+def normal_weights(nodes: Floats, center: Floats, spread: Floats) -> Floats:
+    """Return the integrals of the hat function of each node against normal densities restricted to the nodes' range.
+
+    A function that is linear between nodes thus has the expectation sum(weights * values), however narrow the normal
+    law is.
+
+    Args:
+        nodes: ascending, shape (n_groups, n_nodes); the first and the last node are the same for all groups.
+        center, spread: shape (n_laws,).
+
+    Returns:
+        Shape (n_groups, n_laws, n_nodes); the sum over nodes is one.
+    """
+    m, tau = center[:, None], spread[:, None]
+    away = nodes[:, None, :] - m
+    gaps = np.diff(nodes, axis=1)[:, None, :]
+    # E[max(x - X, 0)] = max(x - m, 0) + excess; the weights are the differences of the slopes of both terms
+    slopes = np.empty((*away.shape[:2], away.shape[2] + 1))
+    slopes[..., 0], slopes[..., -1] = 0.0, 1.0
+    np.divide(away[..., 1:], gaps, out=slopes[..., 1:-1])
+    np.clip(slopes, 0.0, 1.0, out=slopes)
+    weights = slopes[..., 1:] - slopes[..., :-1]
+    z = np.abs(away, out=away)
+    z /= tau
+    tails = erfcx(z * math.sqrt(0.5))
+    tails *= z
+    tails *= -0.5
+    tails += 1.0 / math.sqrt(2.0 * math.pi)
+    z *= z
+    z *= -0.5
+    tails *= np.exp(z, out=z)
+    tails *= tau
+    np.subtract(tails[..., 1:], tails[..., :-1], out=slopes[..., 1:-1])
+    slopes[..., 1:-1] /= gaps
+    low, high = ((nodes[0, end] - center) / spread for end in (0, -1))
+    slopes[..., 0], slopes[..., -1] = ndtr(low), -ndtr(-high)
+    weights += slopes[..., 1:]
+    weights -= slopes[..., :-1]
+    np.maximum(weights, 0.0, out=weights)
+    weights *= np.exp(-_log_normal_mass(low, high))[:, None]
+    return weights
+
+
+def _log_normal_mass(low: Floats, high: Floats) -> Floats:
+    """Return log P(low < Z < high) of a standard normal variable, elementwise."""
+    flip = low > 0.0
+    low, high = np.where(flip, -high, low), np.where(flip, -low, high)
+    return np.asarray(log_ndtr(high) + np.log1p(-np.exp(np.minimum(log_ndtr(low) - log_ndtr(high), -1e-12))))
+
+
+def prior_weights(nodes: Floats, law: ScalarLaw) -> Floats:
+    """Return the integrals of the hat functions against the stated prior, shape (n_groups, 1, n_nodes)."""
+    low, high = float(nodes[0, 0]), float(nodes[0, -1])
+    grid = np.linspace(low, high, _TABLE_POINTS)
+    density = np.exp(law.log_prior(grid[:, None]) - law.log_prior(grid[:, None]).max())
+    step = grid[1] - grid[0]
+    mass = np.concatenate([[0.0], np.cumsum((density[1:] + density[:-1]) / 2.0) * step])
+    twice = np.concatenate([[0.0], np.cumsum((mass[1:] + mass[:-1]) / 2.0) * step]) / mass[-1]
+    steep = np.diff(np.interp(nodes, grid, twice), axis=1) / np.diff(nodes, axis=1)
+    ends = np.zeros((len(nodes), 1))
+    return np.maximum(np.diff(np.concatenate([ends, steep, ends + 1.0], axis=1), axis=1), 0.0)[:, None, :]
+
+
+def log_hyperprior(law: ScalarLaw, scale: float, center: Floats, log_spread: Floats) -> Floats:
+    """Return the log prior density of (center, log spread), up to a constant, elementwise.
+
+    Args:
+        law: the law with the stated prior of the coordinate.
+        scale: the scale of the half-normal prior of the spread.
+        center, log_spread: shape (n,).
+    """
+    low, high = law.prior_range
+    inside = (center >= low) & (center <= high)
+    with np.errstate(over="ignore"):
+        spread = log_spread - 0.5 * np.exp(2.0 * (log_spread - math.log(scale)))
+    return np.where(inside, law.log_prior(np.clip(center, low, high)[:, None]) + spread, -np.inf)
+
+
+def parameter_moments(law: ScalarLaw, domain: tuple[float, float], center: Floats, spread: Floats) -> tuple[Floats, Floats]:
+    """Return the mean and the standard deviation of the groups' parameter, given the law of their coordinate."""
+    low = np.maximum(domain[0], center - _REACH_SDS * spread)[:, None]
+    high = np.minimum(domain[1], center + _REACH_SDS * spread)[:, None]
+    points = (low + high) / 2.0 + (high - low) / 2.0 * _NODES
+    weights = _WEIGHTS * np.exp(-0.5 * ((points - center[:, None]) / spread[:, None]) ** 2)
+    weights /= weights.sum(axis=1, keepdims=True)
+    values = law.parameters(points[..., None])[..., 0]
+    mean = (weights * values).sum(axis=1)
+    return mean, np.sqrt((weights * (values - mean[:, None]) ** 2).sum(axis=1))
+
+
+def draw_coordinates(
+    domain: tuple[float, float], center: Floats, spread: Floats, rng: np.random.Generator
+) -> Floats:
+    """Draw the coordinate of a new group for each pair of center and spread, shape (n,)."""
+    from scipy.stats import truncnorm
+
+    low, high = (domain[0] - center) / spread, (domain[1] - center) / spread
+    return np.asarray(truncnorm.rvs(low, high, center, spread, random_state=rng))

@@ -1,0 +1,150 @@
+"""The likelihood of hyperparameters given the noisy sums of all groups, and the groups' posteriors given them.
+
+Given its number n of valid records and its coordinate eta, the sum of a group is approximately normal, with the moments
+of n records. The noisy sum thus has the density of a normal variable plus noise. The evidence of a group is this
+density times the probability of its noisy size, summed over n by the law of the sizes, and integrated over eta by the
+law of the groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpbayes_cli.core.noisy_observation import GroupedSums, NoisyGroups
+from dpbayes_cli.inference.groups.grouped_posterior import Pooling
+from dpbayes_cli.inference.groups.noisy_normal import relative_density
+from dpbayes_cli.inference.groups.population import log_hyperprior, normal_weights, prior_weights
+from dpbayes_cli.inference.groups.record_moments import RecordMoments
+from dpbayes_cli.inference.groups.size_law import log_size_prior, log_sizes
+from dpbayes_cli.inference.groups.sum_nodes import log_noise_of_size, log_widths
+
+if TYPE_CHECKING:
+    from dpbayes_cli.base.numeric import Floats
+
+_MAX_STORED = 25_000_000
+"""Densities are computed anew in every pass over the groups, if there are more of them than this."""
+_CHUNK = 1 << 17
+"""Arrays of one chunk of groups have about this many elements."""
+_LEAST = 1e-300
+
+
+@dataclass(frozen=True, eq=False)
+class ChunkTerms:
+    """The factors of the joint law of noisy sum, size and coordinate, for some groups and points of hyperparameters.
+
+    Attributes:
+        groups: the groups of the chunk.
+        sizes: p(size) p(noisy size | size), up to a factor, shape (n_groups, n_points, n_sizes).
+        density: p(noisy sum | size, coordinate), up to a factor, shape (n_groups, n_sizes, n_coordinates).
+        population: the probabilities of the coordinates, shape (n_groups, n_points, n_coordinates).
+        joint: p(coordinate, noisy sum and size), up to the factors above, of the shape of ``population``.
+        evidence: the sum of ``joint`` over the coordinates, shape (n_groups, n_points).
+        log_factors: the logarithm of the factors that differ between points, shape (n_groups, n_points).
+    """
+
+    groups: slice
+    sizes: Floats
+    density: Floats
+    population: Floats
+    joint: Floats
+    evidence: Floats
+    log_factors: Floats
+
+    @property
+    def masses(self) -> Floats:
+        """The posterior probabilities of the coordinates, given each point of hyperparameters."""
+        return self.joint / self.evidence[..., None]
+
+    @property
+    def size_masses(self) -> Floats:
+        """The posterior probabilities of the sizes, given each point of hyperparameters."""
+        return self.sizes * (self.population @ self.density.swapaxes(1, 2)) / self.evidence[..., None]
+
+
+class SumLikelihood:
+    """Likelihoods of hyperparameters on fixed nodes.
+
+    The coordinates of a point of hyperparameters are the center and the log spread of the groups' coordinates, and the
+    log mean and the log shape of the law of the sizes. Without pooling, only the last two exist.
+    """
+
+    def __init__(
+        self,
+        observation: NoisyGroups,
+        outcome: GroupedSums,
+        moments: RecordMoments,
+        pooling: Pooling,
+        numbers: Floats,
+        coordinates: Floats,
+    ) -> None:
+        """Compute what does not depend on hyperparameters.
+
+        Args:
+            observation: the noisy sums and sizes.
+            outcome: the law of a record.
+            moments: the moments of a record.
+            pooling: whether the groups have a common law.
+            numbers: the nodes of the sizes, shape (n_groups, n_sizes).
+            coordinates: the nodes of the coordinate, shape (n_groups, n_coordinates).
+        """
+        self._noise, self._law, self._moments, self._pooling = observation.noise, outcome.law, moments, pooling
+        self._sums = observation.observed[:, 0].astype(np.float64)
+        sizes = observation.observed[:, 1].astype(np.float64)
+        self.numbers, self.coordinates = numbers, coordinates
+        self._size_terms = log_noise_of_size(self._noise, moments.steps, sizes, numbers) + log_widths(numbers)
+        self._size_terms -= self._size_terms.max(axis=1, keepdims=True)
+        self._distinct, self._place = np.unique(numbers, return_inverse=True)
+        self._place = self._place.reshape(numbers.shape)
+        is_small = len(numbers) * numbers.shape[1] * coordinates.shape[1] <= _MAX_STORED
+        self._stored = self._densities(slice(None)) if is_small else None
+
+    def _densities(self, groups: slice) -> Floats:
+        """Return the densities of the noisy sums, each group's up to a factor, shape (n, n_sizes, n_coordinates)."""
+        sums, numbers = self._sums[groups], self.numbers[groups]
+        mean, sd = self._moments.at(self.coordinates[groups])
+        result = np.empty((len(sums), numbers.shape[1], mean.shape[1]))
+        step = max(1, (1 << 17) // (numbers.shape[1] * mean.shape[1]))  # arrays of this size stay in the cache
+        for start in range(0, len(sums), step):
+            rows = slice(start, start + step)
+            n = numbers[rows, :, None]
+            residual = sums[rows, None, None] - n * mean[rows, None, :]
+            result[rows] = relative_density(self._noise, residual, np.sqrt(n) * sd[rows, None, :])
+        return result
+
+    def terms(self, points: Floats) -> Iterator[ChunkTerms]:
+        """Yield the factors of all groups, chunk by chunk, at points of shape (n_points, n_hyperparameters)."""
+        log_law = log_sizes(self._distinct, np.exp(points[:, -2, None]), np.exp(points[:, -1, None])).T
+        k, j = self.numbers.shape[1], self.coordinates.shape[1]
+        step = max(1, _CHUNK // (len(points) * (k + 3 * j) + k * j))
+        for start in range(0, len(self._sums), step):
+            groups = slice(start, min(start + step, len(self._sums)))
+            log_weights = log_law[self._place[groups]].swapaxes(1, 2) + self._size_terms[groups, None, :]
+            factors = log_weights.max(axis=2)
+            sizes = np.exp(log_weights - factors[..., None])
+            density = self._densities(groups) if self._stored is None else self._stored[groups]
+            nodes = self.coordinates[groups]
+            if self._pooling == "partial":
+                population = normal_weights(nodes, points[:, 0], np.exp(points[:, 1]))
+            else:
+                population = np.repeat(prior_weights(nodes, self._law), len(points), axis=1)
+            joint = sizes @ density
+            joint *= population
+            evidence = np.maximum(joint.sum(axis=2), _LEAST)
+            yield ChunkTerms(groups, sizes, density, population, joint, evidence, factors)
+
+    def log_posterior(self, points: Floats) -> Floats:
+        """Return the log posterior density of points of hyperparameters, up to a constant, shape (n_points,)."""
+        result = log_size_prior(points[:, -2], points[:, -1])
+        if self._pooling == "partial":
+            result = result + log_hyperprior(self._law, self._moments.spread, points[:, 0], points[:, 1])
+        for each in self.terms(points):
+            result = result + (np.log(each.evidence) + each.log_factors).sum(axis=0)
+        return np.nan_to_num(result, nan=-1e300, neginf=-1e300)
+
+    def masses(self, points: Floats) -> Floats:
+        """Return the posterior probabilities of the coordinates, averaged over points, shape of ``coordinates``."""
+        return np.concatenate([each.masses.mean(axis=1) for each in self.terms(points)])

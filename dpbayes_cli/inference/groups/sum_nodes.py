@@ -1,0 +1,158 @@
+"""Nodes at which the likelihood of a group's noisy sum is computed: numbers of records, and coordinates.
+
+Both are placed group by group, close together where the posterior of the group is large.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpbayes_cli.inference.groups.record_moments import RecordMoments
+from dpbayes_cli.inference.groups.size_law import log_sizes
+
+if TYPE_CHECKING:
+    from dpbayes_cli.base.numeric import Floats
+    from dpbayes_cli.privacy.noise import NoiseLaw
+
+_SIZE_NODES, _SIZE_CANDIDATES = 27, 256
+_SMALLEST = np.array([1.0, 2.0, 3.0, 5.0, 8.0])
+"""The smallest possible sizes are nodes, because the law of the sizes may be concentrated on them."""
+_WINDOW_NATS, _NEAR_SCALES = 16.0, 4.0
+_COMMON, _LOCAL = 17, 21
+_LOCAL_REACH = 6.0
+_OUTSIDE = (0.02, 0.1, 0.4)
+"""Places of nodes outside the core, as shares of the distance from the core to an end of the domain."""
+_MONITOR_POWER = 0.25
+
+
+def log_noise_of_size(noise: NoiseLaw, steps: float, observed: Floats, numbers: Floats) -> Floats:
+    """Return the log-probability of each group's noisy size, up to a constant, given possible sizes.
+
+    Args:
+        noise: the noise.
+        steps: the amount that a record adds to the noisy size.
+        observed: the noisy sizes, shape (n_groups,).
+        numbers: the possible sizes, shape (n_groups, n_nodes).
+    """
+    return noise.log_pmf(np.rint(observed[:, None] - steps * numbers).astype(np.int64))
+
+
+def number_nodes(noise: NoiseLaw, steps: float, observed: Floats, laws: Floats) -> Floats:
+    """Return numbers of records, ascending integers, shape (n_groups, n_nodes).
+
+    They cover the window around the noisy size, unless the laws of the sizes are much narrower. If the window has more
+    integers than there are nodes, more nodes lie where the size is likely.
+
+    Args:
+        noise, steps, observed: see ``log_noise_of_size``.
+        laws: possible laws of the sizes, each a log mean and a log shape, shape (n_laws, 2).
+    """
+    seen = observed / steps
+    radius, scale = noise.radius(_WINDOW_NATS) / steps + 1.0, noise.scale / steps
+    mean, shape = np.exp(laws).T
+    sd = np.sqrt(mean + mean**2 / shape)
+    near = np.maximum(seen, 0.0)
+    low = np.maximum(seen - radius, np.minimum((mean - 8.0 * sd).min() - 5.0, near - _NEAR_SCALES * scale))
+    high = np.minimum(seen + radius, np.maximum((mean + 16.0 * sd).max() + 5.0, near + _NEAR_SCALES * scale))
+    low = np.floor(np.maximum(low, 0.0))
+    high = np.ceil(np.maximum(high, low + 2.0))
+    candidates = low[:, None] + (high - low)[:, None] * np.linspace(0.0, 1.0, _SIZE_CANDIDATES)
+    sizes = np.logaddexp.reduce([log_sizes(candidates, *law) for law in zip(mean, shape, strict=True)])
+    log_weight = log_noise_of_size(noise, steps, observed, candidates) + sizes
+    monitor = np.exp(_MONITOR_POWER * (log_weight - log_weight.max(axis=1, keepdims=True)))
+    nodes = np.rint(equidistributed(candidates, monitor, _SIZE_NODES, 0.1))
+    kink = np.clip(np.rint(seen), low, high)[:, None]
+    smallest = np.minimum(low[:, None] + _SMALLEST, high[:, None])
+    nodes = np.sort(np.concatenate([nodes, kink, smallest], axis=1), axis=1)
+    count = nodes.shape[1]
+    few = np.minimum(low[:, None] + np.arange(float(count)), high[:, None])
+    return np.where((high - low < count)[:, None], few, nodes)
+
+
+def log_widths(numbers: Floats) -> Floats:
+    """Return the logarithms of the numbers of integers that ascending nodes stand for; -inf for repeated nodes."""
+    gaps = np.diff(numbers, axis=1) / 2.0
+    end = np.full((len(numbers), 1), 0.5)
+    widths = np.concatenate([end, gaps], axis=1) + np.concatenate([gaps, end], axis=1)
+    # a run of equal nodes has the width of one node, shared between the first and the last of the run
+    with np.errstate(divide="ignore"):
+        return np.log(widths)
+
+
+def equidistributed(nodes: Floats, monitor: Floats, count: int, even_share: float) -> Floats:
+    """Return nodes with equal integrals of a monitor function between them, shape (n_groups, count).
+
+    Args:
+        nodes: ascending nodes, shape (n_groups, n_nodes).
+        monitor: positive values at the nodes, which are interpolated linearly.
+        count: the number of new nodes; the first and the last are the ends of the old range.
+        even_share: the share of the new nodes that is spread evenly over the range.
+    """
+    gaps = np.diff(nodes, axis=1)
+    pieces = gaps * (monitor[:, 1:] + monitor[:, :-1])
+    pieces = (1.0 - even_share) * pieces / pieces.sum(axis=1, keepdims=True) + even_share * gaps / gaps.sum(
+        axis=1, keepdims=True
+    )
+    places = np.concatenate([np.zeros((len(nodes), 1)), np.cumsum(pieces, axis=1)], axis=1)
+    places /= places[:, -1:]
+    levels = np.linspace(0.0, 1.0, count)
+    return np.array([np.interp(levels, place, row) for place, row in zip(places, nodes, strict=True)])
+
+
+def first_coordinates(
+    moments: RecordMoments, noise: NoiseLaw, observed: Floats, sizes: Floats, size_variances: Floats, spread: float
+) -> Floats:
+    """Return coordinates around a normal approximation of each group's posterior, shape (n_groups, n_nodes).
+
+    Args:
+        moments: the moments of a record.
+        noise: the noise.
+        observed: the noisy sums, shape (n_groups,).
+        sizes, size_variances: the approximate sizes and their variances, shape (n_groups,).
+        spread: the assumed standard deviation of the groups' coordinates.
+    """
+    n = np.maximum(sizes, 0.5)
+    overall = float(moments.coordinate_of(np.array(observed.sum() / n.sum())))
+    guess = moments.coordinate_of(observed / n)
+    # a group whose noisy mean is near an end of the range would have no slope there, hence the shrinkage
+    guess = overall + np.clip(guess - overall, -3.0 * spread, 3.0 * spread)
+    mean, sd = moments.at(guess)
+    variance = n * sd**2 + size_variances * mean**2 + noise.variance
+    slope = n * moments.slope(guess)
+    precision = slope**2 / variance
+    total = precision + spread**-2
+    middle = overall + (guess - overall) * precision / total
+    local = middle[:, None] + total[:, None] ** -0.5 * np.linspace(-_LOCAL_REACH, _LOCAL_REACH, _LOCAL)
+    return merged(moments, local, _COMMON)
+
+
+def refined_coordinates(moments: RecordMoments, nodes: Floats, masses: Floats) -> Floats:
+    """Return nodes that are closer together where the posterior on the old nodes is large; same shape.
+
+    Args:
+        moments: the moments of a record.
+        nodes: ascending coordinates, shape (n_groups, n_nodes).
+        masses: the posterior probabilities of the nodes.
+    """
+    edges = np.concatenate([nodes[:, :1], (nodes[:, 1:] + nodes[:, :-1]) / 2.0, nodes[:, -1:]], axis=1)
+    density = masses / np.diff(edges, axis=1)
+    monitor = (density / density.max(axis=1, keepdims=True)) ** _MONITOR_POWER
+    return merged(moments, equidistributed(nodes, monitor, _LOCAL + _COMMON - 7, 0.0), 7)
+
+
+def merged(moments: RecordMoments, local: Floats, count: int) -> Floats:
+    """Return the local nodes, evenly spaced nodes of the core, a few beyond, and the ends of the domain, ascending."""
+    (begin, end), (low, high) = moments.domain, moments.core
+    beyond = [low + (begin - low) * share for share in _OUTSIDE] + [high + (end - high) * share for share in _OUTSIDE]
+    common = np.concatenate([np.linspace(low, high, count), beyond])
+    inner = np.concatenate([local, np.broadcast_to(common, (len(local), len(common)))], axis=1)
+    count = inner.shape[1]
+    least = 1e-9 * (end - begin)
+    inner = np.sort(np.clip(inner, begin + least, end - least), axis=1)
+    # equal nodes are moved apart by tiny distances
+    ramp = least * np.arange(1, count + 1) / (count + 1)
+    inner = np.maximum.accumulate(inner - ramp, axis=1) + 2.0 * ramp - least
+    ends = np.broadcast_to(np.array([[begin, end]]), (len(local), 2))
+    return np.concatenate([ends[:, :1], inner, ends[:, 1:]], axis=1)

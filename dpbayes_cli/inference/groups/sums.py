@@ -1,0 +1,135 @@
+"""Infer the parameters of groups from a noisy sum and a noisy number of records of each group.
+
+The coordinate of group g, the parameter on the unconstrained scale of its law, is eta_g ~ Normal(center, spread^2); see
+``population`` for the priors. The number of valid records is n_g ~ NegativeBinomial(mean, shape); see ``size_law``. The
+center, the spread, the mean and the shape are drawn from their posterior by importance sampling, and the groups'
+posteriors are averaged over these draws. Given the draws, groups are independent, and the posterior of each group is
+computed on its own nodes of n and eta.
+
+One step is approximate: given n and eta, the sum of n records is taken for a normal variable with the same mean and
+variance. Inference needs it only up to the noise. The skewness of the noisy sum is at most 0.28 steps / scale for
+Laplace noise of the stated scale, where a record adds at most ``steps`` to the sum, and falls with the number of
+records: the noise of releases at epsilon 1 has a scale of at least 2 steps.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpbayes_cli.core.noisy_observation import GroupedSums, NoisyGroups
+from dpbayes_cli.inference.groups.grouped_posterior import GroupedPosterior, Pooling
+from dpbayes_cli.inference.groups.hyperparameters import WeightedPoints, find_mode, sample_density
+from dpbayes_cli.inference.groups.record_moments import RecordMoments
+from dpbayes_cli.inference.groups.size_law import guess_size_law, log_size_prior, log_sizes
+from dpbayes_cli.inference.groups.sum_likelihood import SumLikelihood
+from dpbayes_cli.inference.groups.sum_nodes import (
+    first_coordinates,
+    log_noise_of_size,
+    log_widths,
+    number_nodes,
+    refined_coordinates,
+)
+from dpbayes_cli.inference.groups.sum_summaries import SumPosterior
+
+if TYPE_CHECKING:
+    from dpbayes_cli.base.numeric import Floats
+
+_PILOT_GROUPS = 200
+"""The first search for the hyperparameters reads at most this many groups."""
+_PILOT_POINTS, _REFINING_POINTS = 64, 16
+_MAX_EVALUATIONS = 40_000
+"""About this many pairs of a group and a point of hyperparameters are computed in each round of importance sampling."""
+_FEWEST_POINTS, _MOST_POINTS = 64, 1024
+_LEAST_ESS_SHARE = 0.5
+_MAX_NODE_MASS = 0.25
+"""Nodes are placed anew if a single node has more of the posterior of its group."""
+_MAX_REFINEMENTS = 3
+_ROUGHLY = np.array([[0.0, 0.0], [1.0, -1.0]])
+"""Added to a rough guess of (log mean, log shape) of the sizes, to get laws that are wide enough."""
+
+
+def infer_grouped_sums(
+    observation: NoisyGroups, outcome: GroupedSums, pooling: Pooling, samples: int, rng: np.random.Generator
+) -> GroupedPosterior:
+    """Return the posterior of the parameter of each group, given noisy sums; see ``infer_groups``."""
+    moments = RecordMoments(outcome)
+    numbers, size_law, coordinates = _first_nodes(observation, moments)
+    pilot = _pilot_groups(len(coordinates))
+    likelihood = SumLikelihood(
+        replace(observation, observed=observation.observed[pilot]),
+        outcome,
+        moments,
+        pooling,
+        numbers[pilot],
+        coordinates[pilot],
+    )
+    starts = _starts(observation, moments, size_law, pooling)
+    sample = sample_density(likelihood.log_posterior, starts, _PILOT_POINTS, _PILOT_POINTS / 4, rng)
+    likelihood = SumLikelihood(observation, outcome, moments, pooling, numbers, coordinates)
+    size = int(np.clip(_MAX_EVALUATIONS // len(numbers), _FEWEST_POINTS, _MOST_POINTS))
+    for _ in range(_MAX_REFINEMENTS):
+        masses = likelihood.masses(sample.thin(_REFINING_POINTS, rng))
+        coordinates = refined_coordinates(moments, likelihood.coordinates, masses)
+        likelihood = SumLikelihood(observation, outcome, moments, pooling, numbers, coordinates)
+        sample = _draw_hyperparameters(likelihood, sample, size, rng)
+        posterior = SumPosterior(likelihood, outcome, moments, pooling, sample, rng)
+        if posterior.largest_mass < _MAX_NODE_MASS:
+            break
+    return posterior.summarize(samples, rng)
+
+
+def _draw_hyperparameters(
+    likelihood: SumLikelihood, sample: WeightedPoints, size: int, rng: np.random.Generator
+) -> WeightedPoints:
+    starts = (sample.weights @ sample.points)[None]
+    return sample_density(likelihood.log_posterior, starts, size, _LEAST_ESS_SHARE * size, rng)
+
+
+def _pilot_groups(n_groups: int) -> slice:
+    """Return evenly spaced groups."""
+    return slice(None, None, max(1, n_groups // _PILOT_GROUPS))
+
+
+def _starts(observation: NoisyGroups, moments: RecordMoments, size_law: Floats, pooling: Pooling) -> Floats:
+    """Return points of hyperparameters near which their mode may be."""
+    if pooling == "none":
+        return size_law[None]
+    total = max(float(observation.observed[:, 1].sum()), moments.steps)
+    center = float(moments.coordinate_of(np.array(moments.steps * observation.observed[:, 0].sum() / total)))
+    low, high = moments.prior_range
+    center = min(max(center, low + 1e-3 * (high - low)), high - 1e-3 * (high - low))
+    return np.array([[center, math.log(share * moments.spread), *size_law] for share in (0.1, 0.4, 1.0)])
+
+
+def _first_nodes(observation: NoisyGroups, moments: RecordMoments) -> tuple[Floats, Floats, Floats]:
+    """Return nodes of the sizes, the mode of (log mean, log shape) given noisy sizes alone, and nodes of coordinates."""
+    noise, steps = observation.noise, moments.steps
+    sums, sizes = observation.observed.T.astype(np.float64)
+    guess = np.array(guess_size_law(sizes / steps, noise.variance / steps**2))
+
+    def log_weights(law: Floats, numbers: Floats, seen: Floats) -> Floats:
+        mean, shape = np.exp(law)
+        return log_noise_of_size(noise, steps, seen, numbers) + log_widths(numbers) + log_sizes(numbers, mean, shape)
+
+    pilot = _pilot_groups(len(sizes))
+    numbers = number_nodes(noise, steps, sizes[pilot], guess + _ROUGHLY)
+
+    def log_density(points: Floats) -> Floats:
+        with np.errstate(all="ignore"):
+            terms = [np.logaddexp.reduce(log_weights(law, numbers, sizes[pilot]), axis=1).sum() for law in points]
+        return np.nan_to_num(np.array(terms), nan=-1e300, neginf=-1e300) + log_size_prior(points[:, 0], points[:, 1])
+
+    size_law, precision = find_mode(log_density, guess[None])
+    doubt = 2.0 * np.sqrt(np.diag(np.linalg.inv(precision)))
+    laws = size_law + doubt * np.array([[0.0, 0.0], [1.0, 0.0], [-1.0, 0.0], [0.0, -1.0]])
+    numbers = number_nodes(noise, steps, sizes, laws)
+    log_mass = log_weights(size_law, numbers, sizes)
+    mass = np.exp(log_mass - log_mass.max(axis=1, keepdims=True))
+    mass /= mass.sum(axis=1, keepdims=True)
+    mean = (mass * numbers).sum(axis=1)
+    variance = (mass * (numbers - mean[:, None]) ** 2).sum(axis=1)
+    return numbers, size_law, first_coordinates(moments, noise, sums, mean, variance, moments.spread / 2.0)
