@@ -26,6 +26,7 @@ from dpbayes_cli.bundle.document import (
     ReleasedGuarantee,
     ReleaseDocument,
     ReleasedStatistic,
+    ReportedMethod,
     SealedDraw,
     ValidRecords,
     Width,
@@ -213,7 +214,7 @@ def summary(marginal: Marginal) -> ParameterSummary:
 def inference_report(spec: ReleaseSpec, analysis: Analysis) -> InferenceReport:
     """Return how the posterior was computed."""
     posterior = analysis.posterior
-    method: Method = "noise-aware"
+    method: ReportedMethod = "noise-aware"
     if analysis.groups is None:
         method = spec.inference_options.value("method")
     if analysis.drawn:

@@ -150,10 +150,13 @@ class ValidRecords(_Part, frozen=True, kw_only=True):
     q95: float
 
 
+ReportedMethod = Literal["noise-aware", "chain", "naive", "posterior-draws", "estimates"]
+
+
 class InferenceReport(_Part, frozen=True, kw_only=True):
     """How the posterior was computed from the statistics."""
 
-    method: Literal["noise-aware", "chain", "naive", "posterior-draws", "estimates"]
+    method: ReportedMethod
     how: str
     exact: bool
     monte_carlo_error: Annotated[

@@ -71,8 +71,8 @@ class KeyOption(click.Option):
     """A flag that sets the dotted ``key`` of a spec; ``is_list`` states whether the value is a list of texts."""
 
     def __init__(self, _declared: Sequence[str] = (), *, key: str, flag: Flag, is_list: bool = False) -> None:
-        parse: Callable[[str], Any] = _parse_list if is_list or key in LISTS else str
-        parse = {"prior": _parse_pairs, "by.values": _parse_keys}.get(key, parse)
+        special: dict[str, Callable[[str], Any]] = {"prior": _parse_pairs, "by.values": _parse_keys}
+        parse = special.get(key, _parse_list if is_list or key in LISTS else str)
         switch: dict[str, Any] = {"is_flag": True, "flag_value": flag.switch, "default": None} if flag.switch else {}
         name = _PREFIX + key.replace(".", _DOT)
         super().__init__(
