@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from dpbayes_cli.base.cell_grammar import MAX_CELL_BYTES, POINT, NumberMarks
 from dpbayes_cli.base.errors import SourceError
-from dpbayes_cli.core.columns import AnyColumn, Column, NumericColumn, RecordPolicy
-from dpbayes_cli.core.statistic import ExactEvidence, Statistic, released_values
+from dpbayes_cli.core.columns import AnyColumn, Column, NumericColumn, RecordPolicy, n_codes
+from dpbayes_cli.core.statistic import ExactEvidence, Statistic, SumsByGroup, released_values
 from dpbayes_cli.sources.reader import Reader, UnitBound
 from dpbayes_cli.sources.source import Source, check_boolean, column_index
 from dpbayes_cli.sources.statements import Tally
@@ -77,6 +77,8 @@ class EngineSource(Source):
             raise ValueError("check first")
         if statistic.tables:
             return self._tables(statistic, policy)
+        if isinstance(statistic.expressions[0], SumsByGroup):
+            return self._sums_by_group(statistic.expressions[0], policy)
         tally = Tally(self._columns, statistic, policy)
         statements = self._statements(tally.columns, self._unit)
         query = statements.tally_query(policy, tally.monomials) if tally.sums else statements.code_query(policy)
@@ -98,6 +100,17 @@ class EngineSource(Source):
         split = zip(np.split(flat, ends), statistic.tables, strict=True)
         tables = [cells.reshape(table.shape) for cells, table in split]
         return ExactEvidence(released_values(statistic, tables), int(n_records))
+
+    def _sums_by_group(self, sums: SumsByGroup, policy: RecordPolicy) -> ExactEvidence:
+        from dpbayes_cli.sources.expressions import EVERY_RECORD
+
+        steps = n_codes(self._columns[1]) - 1
+        rows = self._rows(self._statements(self._columns, self._unit).group_query(policy))
+        values = [0] * (2 * sums.n_groups)
+        for key, count, total in rows:
+            if key != EVERY_RECORD:
+                values[2 * key : 2 * key + 2] = 2 * int(total) - steps * int(count), steps * int(count)
+        return ExactEvidence(tuple(values), sum(int(count) for _, count, _ in rows))
 
     def _count(self, unit: UnitBound | None) -> int:
         ((count,),) = self._rows(self._statements(() if unit else self._columns, unit).count_query())

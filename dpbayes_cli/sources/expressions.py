@@ -7,6 +7,7 @@ each of which reads the stage before, so that a shared expression is computed on
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from types import MappingProxyType
@@ -18,10 +19,12 @@ from ibis.config import Config
 from dpbayes_cli.base.cell_grammar import BLANKS, MAX_CELL_BYTES, NumberMarks, normal_cell
 from dpbayes_cli.base.errors import SourceError
 from dpbayes_cli.core.columns import AnyColumn, Column, CutColumn, NumericColumn, RecordPolicy
+from dpbayes_cli.core.section import require_type
 from dpbayes_cli.core.statistic import TableCounts
 from dpbayes_cli.sources.contributions import MAX_DUPLICATES, OUT_OF_BOUNDS
 from dpbayes_cli.sources.imputation import impute_code
 from dpbayes_cli.sources.reader import UnitBound
+from dpbayes_cli.sources.records import literal
 from dpbayes_cli.sources.statements import Monomial
 
 Dialect = Literal["duckdb", "postgres", "pyspark"]
@@ -76,6 +79,7 @@ class Statements:
     ) -> None:
         self._dialect, self._columns, self._bound, self._marks = dialect, columns, bound, marks
         self._codes = [f"code_{i}" for i in range(len(columns))]
+        self._keyed = [i for i, column in enumerate(columns) if isinstance(column, Column) and column.is_key]
         self._numeric = [i for i, column in enumerate(columns) if not isinstance(column, Column)]
         self._stages = [relation]
         names = [f"text_{i}" for i in range(len(columns))] + ([] if bound is None else ["owner"])
@@ -125,6 +129,19 @@ class Statements:
         rows = self._add(rows.select(key=ibis.array(keys).unnest()))
         return self._query(rows.group_by("key").agg(n=rows.count()))
 
+    def group_query(self, policy: RecordPolicy) -> str:
+        """Return a query with one row (code of the key, number of records, sum of codes) per group of valid records.
+
+        All other records are counted under the key ``EVERY_RECORD``.
+        """
+        rows = self._coded(policy)
+        key, code = (rows[name] for name in self._codes)
+        is_valid = self._valid(rows)
+        other = ibis.literal(EVERY_RECORD, type="int64")
+        rows = self._add(rows.select(key=ibis.cases((is_valid, key), else_=other), code=ibis.cases((is_valid, code))))
+        total = rows.code.cast("decimal(38, 0)").sum()
+        return self._query(rows.group_by("key").agg(n=rows.count(), total=total))
+
     def count_query(self) -> str:
         """Return a query of one row: the number of privacy units, or of records if each record is a unit."""
         rows = self._rows if self._bound is None else self._shaped(self._trimmed())
@@ -132,8 +149,22 @@ class Statements:
 
     def _query(self, last: Expression) -> str:
         fence = " OFFSET 0" if self._dialect == "postgres" else ""  # or its planner repeats expressions at each use
-        names = [f"stage_{i} AS ({stage}{fence if i else ''})" for i, stage in enumerate(self._stages)]
+        names = [f"keys_{i} AS ({self._keys(i)})" for i in self._keyed]
+        names += [f"stage_{i} AS ({stage}{fence if i else ''})" for i, stage in enumerate(self._stages)]
         return f"WITH {', '.join(names)} {self._compiled(last)}"
+
+    def _keys(self, index: int) -> str:
+        """Return a query of the keys in a column, in normal form, and their codes."""
+        levels = [normal_cell(key) for key in require_type(self._columns[index], Column).levels]
+        if self._dialect == "duckdb":
+            return f"SELECT unnest([{', '.join(map(literal, levels))}]) AS text, unnest(range({len(levels)})) AS code"
+        text = json.dumps(levels)
+        if self._dialect == "postgres":
+            rows = f"json_array_elements_text({literal(text)}::json) WITH ORDINALITY AS k(text, place)"
+            return f"SELECT text, (place - 1)::bigint AS code FROM {rows}"
+        escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+        array = f"posexplode(from_json('{escaped}', 'array<string>'))"
+        return f"SELECT col AS text, CAST(pos AS BIGINT) AS code FROM (SELECT {array})"
 
     def _compiled(self, query: Expression) -> str:
         if self._dialect == "pyspark":
@@ -183,7 +214,9 @@ class Statements:
         shaped = {}
         for i, column in enumerate(self._columns):
             text = rows[f"text_{i}"]
-            if isinstance(column, Column):  # most records need no pattern: 6 s instead of 14 s for 3 million
+            if i in self._keyed:
+                text = _normal_text(text)
+            elif isinstance(column, Column):  # most records need no pattern: 6 s instead of 14 s for 3 million
                 usual = [normal_cell(spelled) for spelled in column.texts]
                 text = ibis.cases((text.isin(usual), text), else_=_normal_text(text))
             shaped[f"text_{i}"] = text
@@ -239,9 +272,14 @@ class Statements:
 
     def _raw_codes(self, rows: Expression) -> Expression:
         """Add the stage that computes the codes before imputation."""
-        codes = {}
+        codes, hashes = {}, {}
         for i, column in enumerate(self._columns):
-            if isinstance(column, NumericColumn):
+            if i in self._keyed:
+                keys = ibis.table({"text": "string", "code": "int64"}, name=f"keys_{i}")
+                rows = rows.left_join(keys, rows[f"text_{i}"] == keys.text).drop("text").rename({f"key_{i}": "code"})
+                hashes[f"hash_{i}"] = _sha256_text(self._dialect, rows[f"text_{i}"])
+                code = rows[f"key_{i}"]
+            elif isinstance(column, NumericColumn):
                 code = _grid_code(rows[f"number_{i}"], column)
             elif isinstance(column, CutColumn):
                 number = rows[f"number_{i}"]
@@ -251,7 +289,7 @@ class Statements:
                 arms = [(normal_cell(spelled), code) for spelled, code in column.texts.items()]
                 code = rows[f"text_{i}"].cases(*arms)
             codes[f"code_{i}"] = code.cast("int64")
-        return self._add(rows.select(**codes, **self._unit(rows)))
+        return self._add(rows.select(**codes, **(hashes if self._bound else {}), **self._unit(rows)))
 
     def _kept(self, rows: Expression, bound: UnitBound) -> Expression:
         """Add the stages that keep the same records of each privacy unit as ``BoundedReader``.
@@ -261,8 +299,9 @@ class Statements:
         Source: design notes, conventions (privacy units).
         """
         item = rows.unit
-        for name in reversed(self._codes):
-            item = ibis.coalesce(rows[name].cast("string"), "") + "," + item
+        for i, name in reversed([*enumerate(self._codes)]):
+            code = rows[f"hash_{i}"] if i in self._keyed else rows[name].cast("string")
+            item = ibis.coalesce(code, "") + "," + item
         rows = self._add(rows.mutate(item=item))
         same = ibis.window(group_by=[rows.unit, rows.item], order_by=[rows[name] for name in self._codes])
         rows = self._add(rows.mutate(twin=ibis.row_number().over(same).cast("int64")))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -76,6 +77,9 @@ class PackedCodes(ABC):
                 relation, code = f"{relation} {join}", f"key_{i}.code"
             else:
                 code = code_expression(f"cell_{i}", column, direct=i in direct)
+            if isinstance(column, NumericColumn) and column.outside == "drop":  # nothing stands in for such a number
+                clamped = code_expression(f"cell_{i}", replace(column, outside="clamp"), direct=i in direct)
+                code = f"coalesce({code}, CASE WHEN {clamped} IS NOT NULL THEN {self._sizes[i]} END)"
             codes.append(f"CAST(coalesce({code}, {invalid}) AS BIGINT) AS code_{i}")
         packed = [
             " | ".join(f"(code_{i} << {shift})" for i, shift in pack) + f" AS pack_{p}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,7 +13,16 @@ import pyarrow.parquet as pq
 
 from dpbayes_cli.base.cell_grammar import MAX_CELL_BYTES, POINT, NumberMarks
 from dpbayes_cli.core.columns import AnyColumn, Column, CutColumn, NumericColumn, RecordPolicy
-from dpbayes_cli.core.statistic import CodeCounts, CountAt, ExactEvidence, ProductOf, Statistic, TableCounts, Witness
+from dpbayes_cli.core.statistic import (
+    CodeCounts,
+    CountAt,
+    ExactEvidence,
+    ProductOf,
+    Statistic,
+    SumsByGroup,
+    TableCounts,
+    Witness,
+)
 from dpbayes_cli.privacy.neighbors import Neighbors
 from dpbayes_cli.sources.location import locate
 from dpbayes_cli.sources.reader import UnitBound
@@ -66,6 +75,7 @@ class Asked:
 def questions() -> list[Asked]:
     """Return requests for every kind of statistic, with and without privacy units."""
     level, other, cut, *numbers = COLUMNS
+    keys = replace(level, is_key=True)  # type: ignore[type-var]
     levels = Statistic((), tuple(CountAt("level", i) for i in range(len(level.levels))), 0, NOTHING, 0)  # type: ignore[union-attr]
     tables = (TableCounts(("level", "cut"), (12, 6)), TableCounts(("other",), (3,)), TableCounts(("cut",), (6,)))
     number, dropped, whole, huge = (column for column in numbers if isinstance(column, NumericColumn))
@@ -84,6 +94,14 @@ def questions() -> list[Asked]:
             Asked(products(huge, whole), (huge, whole), most=most),
             Asked(products(whole), (whole,), imputing, most),
         ]
+    for most in (None, 5):
+        imputing = RecordPolicy(Neighbors.REPLACE_ONE, "1", most or 1)
+        requests.append(
+            Asked(Statistic((), (TableCounts(("level", "cut"), (12, 6)),), 0, NOTHING, 0), (keys, cut), most=most)
+        )
+        for column, policy in ((number, DROP), (dropped, imputing), (whole, imputing)):
+            sums = Statistic((), (SumsByGroup(("level", column.role), 12),), 0, NOTHING, 0)
+            requests.append(Asked(sums, (keys, column), policy, most))
     for marks in map(NumberMarks, ",,...", (".", "", ",", "'", " ")):
         requests.append(Asked(products(number, dropped), (number, dropped), most=3, marks=marks))
         requests.append(Asked(products(whole), (whole,), imputing, marks=marks))
