@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _TABLE_POINTS = 8193
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(96)
 _REACH_SDS = 9.0
+_MOST_NATS = 600.0
 
 
 def normal_weights(nodes: Floats, center: Floats, spread: Floats) -> Floats:
@@ -63,7 +64,7 @@ def normal_weights(nodes: Floats, center: Floats, spread: Floats) -> Floats:
     weights += slopes[..., 1:]
     weights -= slopes[..., :-1]
     np.maximum(weights, 0.0, out=weights)
-    weights *= np.exp(-_log_normal_mass(low, high))[:, None]
+    weights *= np.exp(np.minimum(-_log_normal_mass(low, high), _MOST_NATS))[:, None]
     return weights
 
 

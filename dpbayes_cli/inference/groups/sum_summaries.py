@@ -17,12 +17,13 @@ from dpbayes_cli.inference.groups.sum_likelihood import SumLikelihood
 if TYPE_CHECKING:
     from dpbayes_cli.base.numeric import Floats
 
-_FEWEST_POINTS, _MOST_POINTS = 48, 256
+_FEWEST_POINTS, _MOST_POINTS = 48, 1024
 _PAIRS = 20_000
 """Summaries average over about this many pairs of a group and a point of hyperparameters."""
 _OVERALL_DRAWS = 400
 _TABLE_POINTS = 16385
 _LEAST_ESS = 30.0
+_BANDWIDTH = 0.5
 
 
 class SumPosterior:
@@ -64,7 +65,6 @@ class SumPosterior:
         self._errors = errors / math.sqrt(min(count, sample.ess))
         self._cumulative = np.concatenate([np.zeros((len(nodes), 1)), np.cumsum(self._masses, axis=1)], axis=1)
         self._cumulative /= self._cumulative[:, -1:]
-        # narrow nodes at the ends of the core have little mass, however coarse the nodes are
         self.largest_mass = float(self._masses.max())
 
     def _parameters(self, coordinates: Floats) -> Floats:
@@ -133,7 +133,7 @@ class SumPosterior:
 
     def _draw_hyperparameters(self, size: int, rng: np.random.Generator) -> tuple[Floats, Floats]:
         """Draw the mean and the sd of the groups' parameter with the mean size, and the parameter of a new group."""
-        points = self._sample.resample(size, rng)
+        points = self._smooth_draws(size, rng)
         records = np.exp(points[:, -2])
         if self._pooling == "partial":
             center, spread, domain = points[:, 0], np.exp(points[:, 1]), self._moments.domain
@@ -148,6 +148,21 @@ class SumPosterior:
             mean, sd = first, np.sqrt(np.maximum(second - first**2, 0.0))
             new = self._law.parameters(self._law.draw_prior(size, rng))[:, 0]
         return np.stack([mean, sd, records], axis=1), new
+
+    def _smooth_draws(self, size: int, rng: np.random.Generator) -> Floats:
+        """Draw points of hyperparameters that are all different, with the mean and the covariance of the sample.
+
+        Resampled points are moved by small normal steps, after they are shrunk toward the mean.
+
+        Source: Liu and West 2001, sec. 10.3 (kernel smoothing with shrinkage).
+        """
+        points, weights = self._sample.points, self._sample.weights
+        center, d = weights @ points, points.shape[1]
+        rest = points - center
+        root = np.linalg.cholesky((rest.T * weights) @ rest + 1e-14 * np.eye(d))
+        width = _BANDWIDTH * self._sample.ess ** (-1.0 / (d + 4.0))
+        kept = center + math.sqrt(1.0 - width**2) * (self._sample.resample(size, rng) - center)
+        return np.asarray(kept + width * rng.standard_normal((size, d)) @ root.T)
 
     def _draw_group(self, row: int, size: int, rng: np.random.Generator) -> Floats:
         return self._parameters(np.interp(rng.random(size), self._cumulative[row], self._edges[row]))

@@ -69,7 +69,8 @@ def infer_grouped_sums(
     )
     starts = _starts(observation, moments, size_law, pooling)
     sample = sample_density(likelihood.log_posterior, starts, _PILOT_POINTS, _PILOT_POINTS / 4, rng)
-    likelihood = SumLikelihood(observation, outcome, moments, pooling, numbers, coordinates)
+    if pilot.step > 1:
+        likelihood = SumLikelihood(observation, outcome, moments, pooling, numbers, coordinates)
     size = int(np.clip(_MAX_EVALUATIONS // len(numbers), _FEWEST_POINTS, _MOST_POINTS))
     for _ in range(_MAX_REFINEMENTS):
         masses = likelihood.masses(sample.thin(_REFINING_POINTS, rng))
