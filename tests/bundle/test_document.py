@@ -75,30 +75,13 @@ def test_private_number_of_records_appears_nowhere(dpbayes: Cli, place: Path) ->
         assert "1,234,567" not in text
 
 
-def test_posterior_keys_keep_the_order_of_the_spec(dpbayes: Cli) -> None:
-    arguments = [
-        "--model",
-        "dirichlet-categorical",
-        "--eps",
-        "1",
-        "--categories",
-        "1,0,zz,aa",
-        "--out",
-        "out",
-        "--json",
-    ]
-    printed = dpbayes("release", SAMPLE_DATA / "relapse.csv", *arguments).json
-    assert list(printed["posterior"]) == ["theta[1]", "theta[0]", "theta[zz]", "theta[aa]"]
-    assert list(json.loads(Path("out/release.json").read_text())["posterior"]) == list(printed["posterior"])
-    again = dpbayes("release", SAMPLE_DATA / "relapse.csv", *arguments, "--json").json
-    assert list(again["posterior"]) == list(printed["posterior"])
-
-
 def test_labels_cannot_break_the_report(dpbayes: Cli) -> None:
     labels = "1|2,<script>,*bold*,`code`,[link](x),=cmd"
     question = ["--model", "dirichlet-categorical", "--eps", "1", "--categories", labels]
-    done = dpbayes("release", SAMPLE_DATA / "relapse.csv", *question, "--out", "out")
-    assert done.code == 0
+    for _ in range(2):  # in the order of the spec, also when the release is shown again
+        printed = dpbayes("release", SAMPLE_DATA / "relapse.csv", *question, "--out", "out", "--json").json
+        assert list(printed["posterior"]) == [f"theta[{label}]" for label in labels.split(",")]
+        assert list(json.loads(Path("out/release.json").read_text())["posterior"]) == list(printed["posterior"])
     report = Path("out/report.md").read_text()
     assert "<script>" not in report
     rows = [line for line in report.splitlines() if line.startswith("| count")]

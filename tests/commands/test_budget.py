@@ -177,13 +177,3 @@ def test_every_command_names_a_missing_ledger_and_creates_none(dpbayes: Cli, coi
         assert "dpbayes budget restore BACKUP --reason TEXT" in done.err
         assert not ledger_path.exists()
         assert not Path("new.sqlite").exists()
-
-
-def test_show_keeps_what_is_spent_at_80_columns(dpbayes: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-    for name in ("clinic", "a-much-longer-name-2026"):
-        dpbayes("budget", "open", name, "--epsilon", "3", "--delta", "1e-6")
-    head, *rows = dpbayes("budget", "show").out.splitlines()
-    assert [word in head for word in ("remaining", "of", "spent")] == [True] * 3
-    assert [row.split()[0] for row in rows] == ["clinic", "a-much-longer-name-2026"], "one line each"
-    assert max(map(len, [head, *rows])) <= 80

@@ -6,7 +6,6 @@ import gzip
 import json
 import re
 import shlex
-import signal
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from dpbayes_cli.base.errors import Interrupted, SourceError
+from dpbayes_cli.base.errors import SourceError
 from dpbayes_cli.core.statistic import ExactEvidence
 from dpbayes_cli.sources import column_profile
 from dpbayes_cli.sources.source import Source
@@ -181,12 +180,6 @@ def test_check_says_once_which_flags_state_a_missing_domain(dpbayes: Cli, place:
         assert not line or line.startswith("  ")
 
 
-def test_check_names_files_that_must_be_converted(dpbayes: Cli, place: Path) -> None:
-    (place / "b.csv").write_bytes(table(header="âge,relapsed").encode("utf-8-sig"))
-    assert "byte-order mark" in (marked := check(dpbayes, "b.csv"))
-    assert "what to do" not in marked
-
-
 def test_columns_are_named_by_position_only_if_that_cannot_be_mistaken(dpbayes: Cli, place: Path) -> None:
     (place / "a.csv").write_text("x,3,y\n1,0,0\n1,1,0\n", encoding="utf-8")
     (place / "b.csv").write_text("x,,x\n1,0,0\n1,1,0\n", encoding="utf-8")
@@ -234,17 +227,6 @@ def test_values_from_the_data_need_a_public_reason(dpbayes: Cli, place: Path) ->
     stored = json.loads((bundle / "release.json").read_text())["spec"]["public_reasons"]
     assert stored == dict.fromkeys(("domain.success", "domain.failure"), reasons[-1]), "another reason asks nothing new"
     assert dpbayes("verify", bundle).code == 0
-
-
-def test_an_interrupted_check_speaks_of_a_check(dpbayes: Cli, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (place / "a.csv").write_text(table(), encoding="utf-8")
-
-    def interrupt(*_: object) -> None:
-        raise Interrupted(signal.SIGINT)
-
-    monkeypatch.setattr("dpbayes_cli.workflow.file_check.profile_columns", interrupt)
-    done = dpbayes("check", "a.csv")
-    assert (done.code, "the check was stopped" in done.err, "a release had begun" in done.err) == (130, True, False)
 
 
 @pytest.mark.parametrize(

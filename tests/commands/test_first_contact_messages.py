@@ -46,6 +46,7 @@ FILES: dict[str, tuple[str, bytes, list[str], str, str]] = {
     "carriage returns": ("a.csv", TABLE.replace("\n", "\r").encode(), RELAPSED, "carriage return", "tr '\\r'"),
     "an open quote": ("a.csv", f'"{TABLE}'.encode(), RELAPSED, "malformed", ""),
     "nothing": ("a.csv", b"", RELAPSED, "'a.csv' is empty", "export it again"),
+    "no records": ("a.csv", HEADER.encode(), RELAPSED, "the data have no records; nothing is charged", ""),
     "a cut archive": ("a.csv.gz", PACKED[:-20], RELAPSED, "not complete", "gzip -t"),
     "no archive": ("a.csv.gz", TABLE.encode(), RELAPSED, "not compressed by gzip", "without .gz"),
     "an archive": ("a.csv", PACKED, RELAPSED, "is compressed by gzip", "ends in .gz"),
@@ -88,11 +89,6 @@ def test_parquet_by_another_name_is_named_and_its_columns_are_suggested(dpbayes:
     assert "'a.csv' is Parquet" in dpbayes("check", "a.csv").err
     wrong = dpbayes("release", "a.csv", *COIN, "--column", "relapse", "--input-format", "parquet")
     assert (wrong.code, "did you mean 'relapsed'?" in wrong.err) == (4, True)
-
-
-def test_a_mark_of_byte_order_is_no_obstacle(dpbayes: Cli, place: Path) -> None:
-    (place / "a.csv").write_bytes(TABLE.encode("utf-8-sig"))
-    assert dpbayes("release", "a.csv", *RELAPSED, "--dry-run").code == 0
 
 
 def test_missing_files_and_directories(dpbayes: Cli, place: Path) -> None:
@@ -155,6 +151,9 @@ def test_a_misspelled_option_suggests_one(dpbayes: Cli) -> None:
     for wrong, right in (("--colum", "--column"), ("--neighbours", "--neighbors"), ("--account", "--dataset")):
         done = dpbayes("release", "a.csv", *COIN, wrong, "x")
         assert (done.code, f"Did you mean {right}?" in done.err) == (2, True)
+    assert "--likelihood-power" in dpbayes("release", "a.csv", *COIN, "--temp" + "erature", "1").err
+    assert "'release'" in dpbayes("relase").err
+    assert "laplace" in dpbayes("explain", "laplas").err
 
 
 MISTAKES = """\
@@ -281,20 +280,25 @@ def test_a_ledger_that_does_not_answer_is_not_guessed_about(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "target"),
+    ("arguments", "target", "says"),
     [
-        (["plan", *COIN, "--records", "100"], "dpbayes_cli.workflow.planning.simulate_plan"),
-        (["check", "a.csv"], "dpbayes_cli.workflow.file_check.check_file"),
-        (["audit", *COIN], "dpbayes_cli.audit.attack.audit"),
-        (["infer", "out"], "dpbayes_cli.bundle.read.read_bundle"),
-        (["experiment", "study.yaml"], "dpbayes_cli.experiments.study.read_study"),
+        (
+            ["plan", *COIN, "--records", "100"],
+            "dpbayes_cli.workflow.planning.simulate_plan",
+            "a plan reads no data and charges nothing",
+        ),
+        (["check", "a.csv"], "dpbayes_cli.workflow.file_check.profile_columns", "the check was stopped"),
+        (["audit", *COIN], "dpbayes_cli.audit.attack.audit", "interrupted"),
+        (["infer", "out"], "dpbayes_cli.bundle.read.read_bundle", "interrupted"),
+        (["experiment", "study.yaml"], "dpbayes_cli.experiments.study.read_study", "interrupted"),
     ],
 )
 def test_other_interrupted_commands_do_not_speak_of_a_charge(
-    arguments: list[str], target: str, dpbayes: Cli, place: Path, monkeypatch: pytest.MonkeyPatch
+    arguments: list[str], target: str, says: str, dpbayes: Cli, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (place / "a.csv").write_text(TABLE)
     monkeypatch.setattr(target, interrupting(lambda *_a, **_n: None, False))
     done = dpbayes(*arguments)
     assert (done.code, "epsilon" in done.err, "same command" in done.err) == (130, False, False)
     assert "release" not in done.err[done.err.index("Error: interrupted") :]
+    assert says in done.err

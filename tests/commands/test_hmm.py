@@ -94,23 +94,6 @@ def test_held_out_records_are_scored_by_the_state_they_belong_to(dpbayes: Cli, l
         assert dpbayes("infer", "out", *more, "--json").code == 0
 
 
-def test_errors_in_an_hmm_spec_name_the_key(dpbayes: Cli, log: Path) -> None:
-    changes: list[tuple[str, dict[str, object]]] = [
-        ("domain.states", {"states": 0}),
-        ("domain.states", {"states": 51}),
-        ("domain.sequence.values", {"sequence": {"column": "region", "values": []}}),
-        ("domain", {"time": {"column": "region", "values": MONTHS}}),
-        ("domain.features", {"features": {}}),
-        ("domain", {"features": {"region": {"values": KINDS}}}),
-        ("domain.features.kind", {"features": {"kind": {"values": ["a"]}}}),
-    ]
-    for where, change in changes:
-        spec = log.parent / "wrong.yaml"
-        spec.write_text(yaml.safe_dump({**SPEC, "domain": {**SPEC["domain"], **change}}))  # type: ignore[dict-item]
-        done = dpbayes("release", log, "--spec", spec)
-        assert (done.code, where in done.err) == (3, True), change
-
-
 @pytest.mark.slow
 def test_the_planted_change_of_the_sample_data_is_found(dpbayes: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     """At epsilon 5, within a month, in nine of ten regions."""

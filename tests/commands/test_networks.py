@@ -269,22 +269,3 @@ def test_plan_prices_and_simulates_networks(dpbayes: Cli) -> None:
     plain = {each["mechanism"]: each["expected"]["nonprivate_sd"] for each in offered if "refused" not in each}
     assert {plain["ops"], plain["map"]} == {plain["rdp-diffuse"]}, "the same rows of the same records"
     assert plain["laplace"] == pytest.approx(plain["ops"], rel=0.45), "the class alone would have half of it"
-
-
-def test_requests_that_cannot_work_are_refused_before_any_charge(dpbayes: Cli, data: Path) -> None:
-    changes: list[tuple[str, dict[str, Any]]] = [
-        ("target", {"domain": {"target": "zzz", "variables": VARIABLES}}),
-        ("variables", {"domain": {"target": "class", "variables": {"class": VARIABLES["class"]}}}),
-        ("at least two", {"domain": {"target": "class", "variables": {**VARIABLES, "flag": {"values": ["0"]}}}}),
-        ("ascend", {"domain": {"target": "class", "variables": {**VARIABLES, "age": {"cuts": [4, 4]}}}}),
-        ("prior.concentration", {"prior": {"concentration": {"class": 1}}}),
-        ("prior", {"prior": {"concentration": 0}}),
-        ("column", {"column": "age"}),
-        ("sampling.support", {"sampling": {"support": [0, 1]}, "mechanism": "ops"}),
-        ("public number", {"mechanism": "ops", "privacy": {"epsilon": 1, "neighbors": "add-remove"}}),
-    ]
-    for where, change in changes:
-        refused = release(dpbayes, data, naive_bayes(**change))
-        assert (refused.code, where in refused.err) == (3, True), (change, refused.err)
-    assert not Path("out").exists()
-    assert spent(dpbayes) == {"epsilon": "0", "delta": "0"}

@@ -76,25 +76,6 @@ def test_release_prints_the_defaults_that_it_uses_and_no_others(dpbayes: Cli, co
     assert expected in " ".join(again.split())
 
 
-@pytest.mark.parametrize(
-    ("text", "column", "message"),
-    [
-        ("x\n", "x", "the data have no records; nothing is charged"),
-        ("id;x\n1;0\n", "x", "Hint: --delimiter ';'; dpbayes check a.csv"),
-        ("id\tx\n1\t0\n", None, "Hint: --delimiter tab; dpbayes check a.csv"),
-        ("id,X \n1,0\n", "x", "differs in blanks or in upper and lower case"),
-    ],
-)
-def test_a_file_that_would_give_a_useless_posterior_is_refused_before_the_charge(
-    text: str, column: str | None, message: str, dpbayes: Cli, place: Path, ledger_path: Path
-) -> None:
-    (place / "a.csv").write_text(text)
-    done = dpbayes("release", "a.csv", *COIN, *([] if column is None else ["--column", column]))
-    assert done.code == 4
-    assert message in done.err
-    assert not ledger_path.exists()
-
-
 def test_out_makes_its_parent_directories(dpbayes: Cli, coin: Path) -> None:
     assert dpbayes("release", coin, "--model", "beta-bernoulli", "--eps", "1", "--out", "a/b/c").code == 0
     assert dpbayes("verify", "a/b/c").code == 0
@@ -293,12 +274,6 @@ def test_every_config_runs(path: Path, dpbayes: Cli) -> None:
     assert dpbayes("verify", "out").code == 0
     drawn = json.loads(Path("out/release.json").read_text())["draws"]
     assert dpbayes("infer", "out", "--samples", "50").code == (3 if drawn else 0)
-
-
-def test_flags_override_the_file(dpbayes: Cli) -> None:
-    path = ROOT / "configs" / "releases" / "relapse.yaml"
-    printed = dpbayes("release", "--spec", path, "--eps", "0.25", "--dataset", "other", "--json").json
-    assert (printed["guarantee"]["epsilon"], printed["account"]) == (0.25, "other")
 
 
 def test_a_dry_run_states_the_cost_in_the_notion_of_the_mechanism(dpbayes: Cli, coin: Path) -> None:

@@ -130,24 +130,6 @@ def test_stand_ins_are_not_taken_for_valid_records(options: list[str], dpbayes: 
     assert printed.startswith("note: invalid cells counted as "), printed
 
 
-REFUSED = {
-    "header only": ("x\n", RATE, 4),
-    "nothing": ("", RATE, 4),
-    "another separator": (column("1;2", header="x;y"), RATE, 4),
-    "header in capitals": (column("1", "0", header="X"), RATE, 4),
-}
-
-
-@pytest.mark.parametrize("name", REFUSED)
-def test_a_file_that_cannot_be_meant_is_refused_before_the_charge(name: str, dpbayes: Cli, place: Path) -> None:
-    text, request, code = REFUSED[name]
-    (place / "a.csv").write_text(text, encoding="utf-8")
-    result = dpbayes("release", "a.csv", *request, "--eps", "3")
-    assert result.code == code, result.err
-    assert "charged epsilon" not in result.err
-    assert not dpbayes("budget", "show", "--json").json["accounts"]
-
-
 RIGHT = {
     "blanks around texts": (column("yes ", " no", header=" x"), YES_NO),
     "a rate": (column("1", "0"), RATE),
