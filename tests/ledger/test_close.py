@@ -17,9 +17,14 @@ from dpbayes_cli.ledger.limits import notice_entry
 from dpbayes_cli.ledger.upkeep import salvage
 from dpbayes_cli.privacy.neighbors import Neighbors
 from tests.conftest import Cli
-from tests.ledger.ledgers import StoredLedger, amend, damage, labeled, open_ledger, publish
+from tests.ledger.ledgers import SqliteLedger, StoredLedger, amend, damage, labeled, open_ledger, publish
 
 RATE = ["--model", "beta-bernoulli", "--eps", "1"]
+
+
+@pytest.fixture
+def stored(tmp_path: Path) -> StoredLedger:
+    return SqliteLedger(tmp_path / "ledger.sqlite")
 
 
 def closed(stored: StoredLedger) -> None:

@@ -1,4 +1,4 @@
-"""Sub-limits of analysts under one total, and notices; on either storage."""
+"""Sub-limits of analysts under one total, and notices."""
 
 from __future__ import annotations
 
@@ -14,7 +14,12 @@ from dpbayes_cli.ledger.ledger import Ledger
 from dpbayes_cli.ledger.limits import due_notices, limit_entry, notice_entry
 from dpbayes_cli.privacy.neighbors import Neighbors
 from tests.conftest import Cli
-from tests.ledger.ledgers import StoredLedger, amend, labeled, limit
+from tests.ledger.ledgers import SqliteLedger, StoredLedger, amend, labeled, limit
+
+
+@pytest.fixture
+def stored(tmp_path: Path) -> StoredLedger:
+    return SqliteLedger(tmp_path / "ledger.sqlite")
 
 
 @pytest.fixture
