@@ -44,6 +44,12 @@ class Result:
         assert self.code == 0, self.err
         return json.loads(self.out)
 
+    def exits(self, code: int, *says: str) -> Result:
+        """Check the exit code and that stderr holds each text."""
+        assert self.code == code, (self.out, self.err)
+        assert [text for text in says if text not in self.err] == [], self.err
+        return self
+
 
 Cli = Callable[..., Result]
 

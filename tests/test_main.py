@@ -105,9 +105,7 @@ def test_an_internal_error_says_nothing_about_its_cause(
         raise RuntimeError("the cell holds SENTINEL")
 
     monkeypatch.setattr("dpbayes_cli.sources.delimited.DelimitedSource.statistics", broken)
-    done = dpbayes("release", coin, *COIN, "-vv")
-    assert done.code == 1
-    assert "internal error (RuntimeError at test_main.py:" in done.err
+    done = dpbayes("release", coin, *COIN, "-vv").exits(1, "internal error (RuntimeError at test_main.py:")
     assert "SENTINEL" not in done.err + done.out
     assert "in broken" in done.err
 

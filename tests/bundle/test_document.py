@@ -68,8 +68,7 @@ def test_private_number_of_records_appears_nowhere(dpbayes: Cli, place: Path) ->
     data.write_text("x\n" + "1\n" * 1_234_000 + "0\n" * 567)  # seven digits: no float shows them by accident
     done = dpbayes(
         "release", data, "--model", "beta-bernoulli", "--eps", "0.01", "--neighbors", "add-remove", "--out", "o"
-    )
-    assert done.code == 0
+    ).exits(0)
     for text in (done.out, done.err, *(path.read_text(errors="replace") for path in Path("o").iterdir())):
         assert "1234567" not in text
         assert "1,234,567" not in text

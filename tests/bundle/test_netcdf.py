@@ -93,8 +93,7 @@ def test_independent_samples_are_cut_into_four_equal_chains_if_possible(dpbayes:
 def test_netcdf_of_the_same_release_has_the_same_bytes(dpbayes: Cli) -> None:
     question = ["release", SAMPLE_DATA / "relapse.csv", *LEVELS, "--samples-format", "netcdf", "--out"]
     assert dpbayes(*question, "out").code == 0
-    again = dpbayes(*question, "again")
-    assert again.code == 0
+    again = dpbayes(*question, "again").exits(0)
     assert "other software versions" not in again.err
     assert Path("out/samples.nc").read_bytes() == Path("again/samples.nc").read_bytes()
     assert dpbayes(*question, "out").code == 0
@@ -116,10 +115,9 @@ def test_missing_netcdf_library_is_refused_before_the_charge(
     before = ledger_path.read_bytes()
     monkeypatch.setattr("dpbayes_cli.bundle.samples.find_spec", lambda name: None if name == missing else object())
     for command in (["release", SAMPLE_DATA / "relapse.csv", "--fresh", *LEVELS], ["infer", "before"]):
-        done = dpbayes(*command, *NETCDF)
-        assert done.code == 3
-        assert f"inference.format: netcdf needs {missing}, which is not installed" in done.err
-        assert "pip install 'dpbayes[arviz]'" in done.err
+        dpbayes(*command, *NETCDF).exits(
+            3, f"inference.format: netcdf needs {missing}, which is not installed", "pip install 'dpbayes[arviz]'"
+        )
     assert ledger_path.read_bytes() == before
     assert not Path("out").exists()
 

@@ -87,8 +87,9 @@ def test_parquet_by_another_name_is_named_and_its_columns_are_suggested(dpbayes:
     parquet.write_table(pa.table({"relapsed": ["0", "1"]}), place / "a.csv")
     assert "Hint: --input-format parquet" in dpbayes("release", "a.csv", *RELAPSED).err
     assert "'a.csv' is Parquet" in dpbayes("check", "a.csv").err
-    wrong = dpbayes("release", "a.csv", *COIN, "--column", "relapse", "--input-format", "parquet")
-    assert (wrong.code, "did you mean 'relapsed'?" in wrong.err) == (4, True)
+    dpbayes("release", "a.csv", *COIN, "--column", "relapse", "--input-format", "parquet").exits(
+        4, "did you mean 'relapsed'?"
+    )
 
 
 def test_missing_files_and_directories(dpbayes: Cli, place: Path) -> None:
@@ -106,8 +107,7 @@ def test_missing_files_and_directories(dpbayes: Cli, place: Path) -> None:
 def test_an_archive_that_ends_too_early_after_the_charge_says_that_the_charge_stays(dpbayes: Cli, place: Path) -> None:
     packed = gzip.compress(HEADER.encode() + os.urandom(1 << 21), 1, mtime=0)
     (place / "a.csv.gz").write_bytes(packed[:-200_000])
-    done = dpbayes("release", "a.csv.gz", *RELAPSED)
-    assert (done.code, "but the charge stays" in done.err, "without a second charge" in done.err) == (4, True, True)
+    dpbayes("release", "a.csv.gz", *RELAPSED).exits(4, "but the charge stays", "without a second charge")
 
 
 SPECS: dict[str, tuple[list[str], list[str]]] = {
@@ -142,15 +142,13 @@ SPECS: dict[str, tuple[list[str], list[str]]] = {
 @pytest.mark.parametrize("case", SPECS)
 def test_a_wrong_request_is_explained(case: str, dpbayes: Cli) -> None:
     flags, says = SPECS[case]
-    done = dpbayes("release", "a.csv", "--model", "beta-bernoulli", *flags)
-    assert done.code == 3
+    done = dpbayes("release", "a.csv", "--model", "beta-bernoulli", *flags).exits(3)
     assert [text for text in says if text not in done.err] == []
 
 
 def test_a_misspelled_option_suggests_one(dpbayes: Cli) -> None:
     for wrong, right in (("--colum", "--column"), ("--neighbours", "--neighbors"), ("--account", "--dataset")):
-        done = dpbayes("release", "a.csv", *COIN, wrong, "x")
-        assert (done.code, f"Did you mean {right}?" in done.err) == (2, True)
+        dpbayes("release", "a.csv", *COIN, wrong, "x").exits(2, f"Did you mean {right}?")
     assert "--likelihood-power" in dpbayes("release", "a.csv", *COIN, "--temp" + "erature", "1").err
     assert "'release'" in dpbayes("relase").err
     assert "laplace" in dpbayes("explain", "laplas").err
@@ -216,8 +214,7 @@ YAML = {
 @pytest.mark.parametrize("text", YAML)
 def test_yaml_errors_give_the_line_and_the_reason(text: str, dpbayes: Cli, place: Path) -> None:
     (place / "s.yaml").write_text(text)
-    done = dpbayes("spec", "check", "s.yaml")
-    assert done.code == 3
+    done = dpbayes("spec", "check", "s.yaml").exits(3)
     assert all(part in done.err for part in YAML[text]), done.err
 
 

@@ -52,8 +52,7 @@ def log(tmp_path: Path) -> Path:
 def test_a_log_is_released_and_its_regimes_are_found(dpbayes: Cli, log: Path) -> None:
     spec = log.parent / "spec.yaml"
     dpbayes("budget", "open", "log", "--epsilon", "5")
-    done = dpbayes("release", log, "--spec", spec, "--out", "out", "--json")
-    assert done.code == 0, done.err
+    done = dpbayes("release", log, "--spec", spec, "--out", "out", "--json").exits(0)
     assert done.json["guarantee"]["epsilon"] == 3
     scales = {s["name"].split("[")[1].split("=")[0]: s["noise_scale"] for s in done.json["statistics"]}
     assert scales == pytest.approx({"kind": 2 / (3 / 3), "harm": 2 / (6 / 3)}, rel=1e-6)  # by their weights

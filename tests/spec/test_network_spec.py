@@ -224,8 +224,7 @@ def test_a_check_of_data_counts_invalid_cells_even_if_a_value_replaces_them(
 ) -> None:
     (place / "s.yaml").write_text(f"model: {model}\nprivacy: {{epsilon: 1}}\n{SPECS[model]}", encoding="utf-8")
     (place / "d.csv").write_text("place,day,a,b\nu,1,1,5\nv,2,,\nu,9,2,x\nv,1,0,4.999\n", encoding="utf-8")
-    done = dpbayes("check", "d.csv", "--spec", "s.yaml", "--json")
-    assert done.code == 0, done.err
+    done = dpbayes("check", "d.csv", "--spec", "s.yaml", "--json").exits(0)
     invalid = {column["name"]: column["invalid"] for column in done.json["checked"]}
     assert (invalid["a"], invalid["b"], done.json["records"]) == (2, 2, 4)
     if model == "hmm":
