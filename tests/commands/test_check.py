@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 import yaml
 
@@ -20,15 +21,7 @@ from dpbayes_cli.sources import column_profile
 from dpbayes_cli.sources.source import Source
 from tests.conftest import Cli
 
-RECORDS = [(age, "yes" if age % 3 else "no") for age in range(20, 80)] * 20
 AGE = ("--model", "normal", "--column", "age", "--lower", "0", "--upper", "120")
-
-
-def table(delimiter: str = ",", quote: str = "", yes: str = "yes", no: str = "no", header: str = "age,relapsed") -> str:
-    """Return the records as text in a layout."""
-    texts = {"yes": f"{quote}{yes}{quote}", "no": f"{quote}{no}{quote}"}
-    lines = [header.replace(",", delimiter), *(f"{age}{delimiter}{texts[answer]}" for age, answer in RECORDS)]
-    return "\n".join(lines) + "\n"
 
 
 def check(dpbayes: Cli, *arguments: str) -> str:
@@ -36,17 +29,6 @@ def check(dpbayes: Cli, *arguments: str) -> str:
     result = dpbayes("check", *arguments).exits(0)
     assert result.out.startswith("NOT PRIVATE")
     return result.out
-
-
-def test_check_describes_columns_and_suggests_a_spec(dpbayes: Cli, place: Path) -> None:
-    (place / "a.csv").write_text(table(), encoding="utf-8")
-    out = check(dpbayes, "a.csv")
-    assert "a.csv: 1200 records, 2 columns, UTF-8" in out
-    assert "age       whole numbers  20 to 79" in out
-    assert "relapsed  2 values       yes (800), no (400)" in out
-    document = dpbayes("check", "a.csv", "--json").json
-    assert document["columns"][1]["commonest"] == [{"text": "yes", "records": 800}, {"text": "no", "records": 400}]
-    assert not list(place.glob("*.sqlite")), "nothing is written"
 
 
 PEOPLE = [(20 + k % 60, "yes" if k % 3 else "no", k * 13.25, f"{1940 + k % 60}") for k in range(120)]
@@ -166,10 +148,22 @@ def test_the_remedy_that_check_names_leads_to_the_right_answer(
     assert "cannot be read" not in settled
 
 
+def test_check_describes_columns_of_text_compressed_and_parquet_files(dpbayes: Cli, place: Path) -> None:
+    (place / "a.csv").write_text(CLEAN, encoding="utf-8")
+    (place / "a.csv.gz").write_bytes(gzip.compress(CLEAN.encode()))
+    duckdb.sql("COPY (FROM read_csv('a.csv', all_varchar=true)) TO 'a.parquet'")
+    for name in ("a.csv", "a.csv.gz", "a.parquet"):
+        assert "relapsed  2 values       yes (80), no (40)" in check(dpbayes, name)
+    out = check(dpbayes, "a.csv")
+    assert "a.csv: 120 records, 4 columns, UTF-8" in out
+    assert "age       whole numbers  20 to 79" in out
+    document = dpbayes("check", "a.csv", "--json").json
+    assert document["columns"][1]["commonest"] == [{"text": "yes", "records": 80}, {"text": "no", "records": 40}]
+    assert not list(place.glob("*.sqlite")), "nothing is written"
+
+
 def test_check_says_once_which_flags_state_a_missing_domain(dpbayes: Cli, place: Path) -> None:
-    (place / "a.csv").write_text(
-        table(header="relapsed,age").replace("yes", "50").replace("no", "60"), encoding="utf-8"
-    )
+    (place / "a.csv").write_text(CLEAN, encoding="utf-8")
     out = " ".join(check(dpbayes, "a.csv", "--model", "gamma-poisson", "--column", "age").split())
     assert "the request is not complete: domain: missing; gamma-poisson needs --upper" in out
     assert "model: gamma-poisson" in out
@@ -241,16 +235,6 @@ def test_check_says_why_numbers_are_not_read(cell: str, advice: str, dpbayes: Cl
     out = check(dpbayes, "a.csv", *AGE, "--delimiter", ";")
     assert "age: 0 of 9 cells can be read" in out
     assert advice in out
-
-
-def test_check_reads_parquet_and_compressed_files(dpbayes: Cli, place: Path) -> None:
-    import duckdb
-
-    (place / "a.csv").write_text(table(), encoding="utf-8")
-    (place / "a.csv.gz").write_bytes(gzip.compress(table().encode()))
-    duckdb.sql("COPY (FROM read_csv('a.csv', all_varchar=true)) TO 'a.parquet'")
-    for name in ("a.csv.gz", "a.parquet"):
-        assert "yes (800), no (400)" in check(dpbayes, name)
 
 
 def test_check_refuses_what_is_not_one_file(dpbayes: Cli) -> None:

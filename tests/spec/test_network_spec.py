@@ -198,17 +198,6 @@ def test_a_thousand_variables_are_read_checked_and_priced_in_seconds(model: str,
     assert plan.steps[0].statistic.sensitivity_l1 == 2000
 
 
-@pytest.mark.parametrize("model", ["naive-bayes", "bayes-net"])
-def test_a_template_is_accepted_and_checked_on_data(model: str, place: Path, dpbayes: Cli) -> None:
-    (place / "s.yaml").write_text(dpbayes("spec", "init", model).out, encoding="utf-8")
-    assert dpbayes("spec", "check", "s.yaml").code == 0
-    (place / "data.csv").write_text("age,ill,smoker\n39,yes,no\n40,no,no\n200,,yes\n?,maybe,yes\n", encoding="utf-8")
-    document = dpbayes("check", "data.csv", "--spec", "s.yaml", "--json").json
-    assert (document["records"], document["valid"]) == (4, 2)
-    invalid = {column["name"]: column["invalid"] for column in document["checked"]}
-    assert invalid == {"age": 1, "ill": 2, "smoker": 0}
-
-
 _AXES = "  sequence: {column: place, values: [u, v]}\n  time: {column: day, values: ['1', '2']}\n  states: 2\n"
 _FEATURES = "    a: {values: ['1', '0'], impute: '0'}\n    b: {cuts: [5], impute: 9}\n"
 SPECS = {
