@@ -27,10 +27,18 @@ FIELDS = {
 }
 """What the registry's schema allows; it allows nothing else."""
 CUSTODIANS = {
-    *(f"basic.{name}" for name in ("name", "intended_use", "data_product_region", "data_product_sector")),
-    *(f"basic.data_curators.{name}" for name in ("data_curator_name", "data_curator_type")),
-    *(f"deployment_model.{name}" for name in ("actors", "release_type", "data_source_type")),
-    *("implementation.justification", "administrative.evidence_sources", "administrative.registry_authors"),
+    "basic.name",
+    "basic.data_curators.data_curator_name",
+    "basic.data_curators.data_curator_type",
+    "basic.intended_use",
+    "basic.data_product_region",
+    "basic.data_product_sector",
+    "deployment_model.actors",
+    "deployment_model.release_type",
+    "deployment_model.data_source_type",
+    "implementation.justification",
+    "administrative.evidence_sources",
+    "administrative.registry_authors",
 }
 
 
