@@ -105,7 +105,7 @@ def test_every_mechanism_releases_networks(dpbayes: Cli, data: Path, mechanism: 
     inferred = dpbayes("infer", "out", "--json").exits(3 if drawn else 0)
     if not drawn:
         assert inferred.json["posterior"] == released["posterior"]
-    assert dpbayes("report", "out", "--format", "html").code == 0
+    assert dpbayes("report", "out").code == 0
     predicted = dpbayes("predict", "out", data)
     assert len(predicted.out.splitlines()) == 1 + N
 
