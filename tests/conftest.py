@@ -137,6 +137,15 @@ def shell() -> Cli:
 
 
 @pytest.fixture
+def without_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave the figures out of pages: to draw them takes most of the time."""
+    from dpbayes_cli.bundle.report.page_figures import PageFigures
+
+    nothing = PageFigures([], [], [], [], [])
+    monkeypatch.setattr("dpbayes_cli.bundle.report.page.page_figures", lambda *_: nothing)
+
+
+@pytest.fixture
 def coin(place: Path) -> Path:
     """A file of 200 records, one column of 0 and 1: 60 ones, 135 zeros, 5 empty."""
     path = place / "coin.csv"

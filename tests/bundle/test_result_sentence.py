@@ -140,6 +140,7 @@ def test_the_width_that_is_due_to_privacy(dpbayes: Cli) -> None:
     assert result_lines(naive)[0] == "WARNING: it is too narrow"
 
 
+@pytest.mark.usefixtures("without_figures")
 def test_titles_and_intervals_change_what_is_shown_and_not_the_request(dpbayes: Cli) -> None:
     first = dpbayes("release", CLINIC, *BINARY.split(), "--out", "out", "--title", "Relapse <1 year>")
     assert first.out.splitlines()[0] == "Relapse <1 year>"

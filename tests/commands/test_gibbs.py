@@ -96,7 +96,7 @@ def test_the_ledger_holds_what_was_planned(
     assert again.json["replayed"]
     assert {path.name: path.read_bytes() for path in Path("again").iterdir()} == before
     assert dpbayes("budget", "show", account, "--json").json["accounts"][0]["spent"] == spent
-    assert dpbayes("report", out, "--format", "html").code == 0
+    assert dpbayes("report", out).code == 0
 
 
 def test_states_are_sealed_released_and_described(dpbayes: Cli, data: dict[str, Path]) -> None:

